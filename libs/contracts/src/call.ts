@@ -1,0 +1,148 @@
+import type { Json, JsonObject } from './json.js';
+import type { EpochMs, MicroUsd, Milliseconds } from './units.js';
+import type { ContextKey } from './tool-definition.js';
+import type { Origin, Principal } from './principal.js';
+import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
+
+/** Which protocol entry a call came through. */
+export type Door = 'http' | 'mcp' | 'nats' | 'queue';
+
+/** Session fields and trusted context that came with a call, already stripped for its origin (A12, K!9). */
+export type CallContext = Partial<Record<ContextKey, Json>>;
+
+/** One request to run a tool, as a door hands it to the engine. */
+export interface CallRequest {
+  callId: string;
+  toolName: string;
+  /** As sent, before coercion. */
+  rawArguments: JsonObject;
+  principal: Principal;
+  origin: Origin;
+  door: Door;
+  context: CallContext;
+  /** The call must finish by then. */
+  deadlineAt: EpochMs;
+  /** Aborted when the caller goes away or cancels. */
+  signal: AbortSignal;
+  requestId?: string;
+  agentId?: string;
+  taskId?: string;
+  idempotencyKey?: string;
+  /** How long a duplicate of an unfinished call waits for it (`Prefer: wait=<s>`). */
+  idempotencyWaitMs?: Milliseconds;
+  /** Upper bound of one attempt asked for by the caller. */
+  timeoutMs?: Milliseconds;
+  /** Forces one attempt (K!1). */
+  noRetry?: boolean;
+  /** Everything up to the price, nothing run. */
+  dryRun?: boolean;
+  /** Receives progress of a long call, if the door shows it. */
+  onProgress?: (progress: CallProgress) => void;
+}
+
+/** Progress of a running call. */
+export interface CallProgress {
+  message?: string;
+  progress?: number;
+  total?: number;
+}
+
+/** Where an answer comes from; present on every result. */
+export type Provenance = 'live' | 'cache' | 'stale_cache' | 'stub';
+
+/** Tokens and money a call really consumed. `tokens` is 0 when the tool reports none. */
+export interface Usage {
+  tokens: number;
+  microUsd: MicroUsd;
+}
+
+/** Where the time of a call went. */
+export interface CallTiming {
+  queue_ms: Milliseconds;
+  wait_ms: Milliseconds;
+  execute_ms: Milliseconds;
+}
+
+/** What a tool itself did wrong, in-band. */
+export interface ExecutionFailure {
+  code: ErrorCode;
+  /** G48 class. */
+  errorType: ErrorClass;
+  message: string;
+  retryable: boolean;
+  details?: JsonObject;
+}
+
+/** Content blocks of MCP that are not text, kept as received (image, audio, resource, resource_link). */
+export type ContentBlock = JsonObject;
+
+/** Outcome of one attempt and of one call: a value, never an exception (K!22). */
+export interface CallResult {
+  ok: boolean;
+  /** JSON value of the tool; null when there is none. */
+  output: Json;
+  /** Human-readable summary for the model, at most 6,000 characters. */
+  text: string;
+  failure?: ExecutionFailure;
+  provenance: Provenance;
+  usage: Usage;
+  /** Tool-specific facts, shown as `metadata`. */
+  metadata: JsonObject;
+  /** Rich content for MCP clients. */
+  content?: ContentBlock[];
+  timing: CallTiming;
+  /** Attempts begun, 0 for a cached answer. */
+  attempts: number;
+}
+
+/** Body of a finished call on every plain door (A13). */
+export interface CallBody {
+  success: boolean;
+  output: Json;
+  text: string;
+  error: string | null;
+  metadata: JsonObject;
+  execution_time_ms: Milliseconds;
+  usage: { tokens: number; cost_usd: number };
+  call_id: string;
+}
+
+/** Body of a call accepted for asynchronous execution (HTTP 202). */
+export interface AcceptedBody {
+  call_id: string;
+  status: 'accepted';
+}
+
+/** Fields of a call as sent over HTTP and NATS; MCP carries all but name and arguments in `_meta`. */
+export interface CallMessage {
+  name: string;
+  arguments: JsonObject;
+  session_id?: string;
+  user_id?: string;
+  request_id?: string;
+  agent_id?: string;
+  task_id?: string;
+  idempotency_key?: string;
+  timeout_ms?: Milliseconds;
+  mode?: 'sync' | 'async';
+  dry_run?: boolean;
+  no_retry?: boolean;
+  /** Only from internal callers (K!9). */
+  project_id?: string;
+  model?: string;
+  prompt_params?: JsonObject;
+}
+
+/** Unified call record for storage and streaming (G54). */
+export interface CallRecord {
+  id: string;
+  type: 'function';
+  function: { name: string; arguments: string };
+  result: string;
+  success: boolean;
+  skipped: boolean;
+  execution_time: Milliseconds;
+}
+
+/** States of an asynchronous or journalled call. */
+export type CallState = 'accepted' | 'claimed' | 'succeeded' | 'failed' | 'cancelled' | 'expired' | 'outcome_unknown';

@@ -1,0 +1,11 @@
+/** Any JSON value, as it travels between processes. */
+export type Json = null | boolean | number | string | Json[] | JsonObject;
+/** A JSON object. */
+export interface JsonObject {
+  [key: string]: Json;
+}
+
+/** True for plain JSON objects (not arrays, not null). */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

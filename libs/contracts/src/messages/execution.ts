@@ -1,0 +1,81 @@
+import type { CallContext, CallResult } from '../call.js';
+import type { Json, JsonObject } from '../json.js';
+import type { Binding } from '../tool-definition.js';
+import type { EpochMs, Milliseconds } from '../units.js';
+
+/** One attempt, as sent to an executor. The binding is the complete plan; executors ask the registry nothing. */
+export interface ExecMessage {
+  call_id: string;
+  /** Numbered from 1. */
+  attempt: number;
+  /** Fence of the journal; an executor claims with it right before the effect. */
+  fence: number;
+  /** True: claim in the journal before the effect (non-idempotent or keyed calls). */
+  journalled: boolean;
+  tool: string;
+  revision: string;
+  binding: Binding;
+  arguments: JsonObject;
+  context: ExecContext;
+}
+
+/** What a tool may know about its caller: never more than the definition allows. */
+export interface ExecContext extends CallContext {
+  tenant_id: string;
+  /** HMAC token that `tool.call` accepts, for tools that call tools. */
+  delegation_token?: string;
+  /** Pass the call id upstream as `Idempotency-Key`. */
+  forward_idempotency_key?: boolean;
+}
+
+/** Answer of an executor: the outcome of one attempt. Provenance and attempts are the engine's to set. */
+export type ExecReply = Pick<CallResult, 'ok' | 'output' | 'text' | 'metadata'> &
+  Partial<Pick<CallResult, 'failure' | 'content' | 'usage'>> & {
+    /** Milliseconds the executor worked. */
+    execute_ms?: Milliseconds;
+    queue_ms?: Milliseconds;
+    /** Upstream asked to wait so long before a repeat (`Retry-After`). */
+    retry_after_ms?: Milliseconds;
+  };
+
+/** A job of `python-runs` and `agent-runs`: the exec message plus what a queue needs. */
+export interface ExecJob extends ExecMessage {
+  /** Redis channel on which the gateway waits; the job record is the copy. */
+  reply_channel: string;
+  /** Instant in Redis TIME. */
+  deadline_at: EpochMs;
+  /** Instant in Redis TIME at which the job was added. */
+  queued_at: EpochMs;
+  tenant_id: string;
+  traceparent?: string;
+  /** Longest run in ms, K!5 applied. */
+  timeout_ms: Milliseconds;
+  /** Present in jobs of `python-runs`. */
+  python?: PythonJobPolicy;
+}
+
+/** Strictness policy of a sandbox job, resolved by the gateway from the configuration. */
+export interface PythonJobPolicy {
+  default_strictness: Strictness;
+  extra_allowed_modules: { standard: string[]; strict: string[] };
+  memory_limit_mb?: number;
+}
+
+/** Levels of `execute_python`: lists of modules and builtins, never the boundary. */
+export type Strictness = 'lenient' | 'standard' | 'strict';
+
+/** Message on a reply channel of a job. */
+export type JobReply =
+  | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: ExecReply }
+  | { type: 'progress'; job_id: string; call_id: string; message?: string; progress?: number; total?: number };
+
+/** Cancels a call everywhere. */
+export interface CancelMessage {
+  call_id: string;
+}
+
+/** Body of `exec.mcp.discover`. */
+export interface DiscoverMessage {
+  server: string;
+  [option: string]: Json;
+}

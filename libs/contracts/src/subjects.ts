@@ -1,0 +1,82 @@
+import type { Toolset } from './tool-definition.js';
+
+/** Every NATS subject of the fleet. `docs/subjects.md` is its mirror. */
+export const SUBJECTS = {
+  toolCall: 'tool.call',
+  toolBatch: 'tool.batch',
+  toolList: 'tool.list',
+  toolCancel: 'tool.cancel',
+  toolResult: 'tool.result',
+  execMcp: 'exec.mcp',
+  execMcpDiscover: 'exec.mcp.discover',
+  execOpenapi: 'exec.openapi',
+  execBuiltin: 'exec.builtin',
+  execCancel: 'exec.cancel',
+  definitionGet: 'registry.definition.get',
+  definitionList: 'registry.definition.list',
+  definitionRegister: 'registry.definition.register',
+  definitionRetire: 'registry.definition.retire',
+  /** Published (no reply) after every change. */
+  definitionChanged: 'registry.definition.changed',
+  /** Published by the registry when it starts: executors announce again. */
+  definitionAnnounce: 'registry.definition.announce',
+  quarantineList: 'registry.quarantine.list',
+  quarantineApprove: 'registry.quarantine.approve',
+  openapiRegister: 'registry.openapi.register',
+  openapiValidate: 'registry.openapi.validate',
+  mcpRegister: 'registry.mcp.register',
+  budgetReserve: 'budget.reserve',
+  budgetSettle: 'budget.settle',
+  budgetRelease: 'budget.release',
+  budgetUsage: 'budget.usage',
+  budgetLimits: 'budget.limits',
+  /** Published when a limit passes 80 %. */
+  budgetThreshold: 'budget.threshold',
+  /** Published on a breaker transition, so that peers may open early. */
+  breakerChanged: 'breaker.changed',
+} as const;
+
+/** Subject of a tenant's own door, e.g. `tool.call.acme`; nats.conf lets only that tenant publish it. */
+export function tenantSubject(
+  subject: 'tool.call' | 'tool.batch' | 'tool.list' | 'tool.cancel',
+  tenantId: string,
+): string {
+  return `${subject}.${tenantId}`;
+}
+
+/** Subject on which the result of an asynchronous call is published. */
+export function resultSubject(tenantId: string, callId: string): string {
+  return `${SUBJECTS.toolResult}.${tenantId}.${callId}`;
+}
+
+/** Door of a toolset of builtin-executor. */
+export function builtinSubject(toolset: Toolset): string {
+  return `${SUBJECTS.execBuiltin}.${toolset}`;
+}
+
+/** Names of the BullMQ queues. */
+export const QUEUES = { pythonRuns: 'python-runs', agentRuns: 'agent-runs', toolCalls: 'tool-calls' } as const;
+/** BullMQ prefix: one hash tag, so that queue scripts run on Redis Cluster. */
+export const QUEUE_PREFIX = '{fleet}';
+
+/** Headers of the exec hop (house.md section 3). */
+export const HEADERS = {
+  callId: 'Tf-Call-Id',
+  attempt: 'Tf-Attempt',
+  fence: 'Tf-Fence',
+  /** Milliseconds left until the deadline; wall clocks are never compared between hosts. */
+  remainingMs: 'Tf-Remaining-Ms',
+  /** Value `accepted` on the first of two replies of an executor. */
+  ack: 'Tf-Ack',
+  traceparent: 'traceparent',
+  tracestate: 'tracestate',
+  authorization: 'Authorization',
+} as const;
+
+/** Wire size caps in bytes (house.md section 3). */
+export const SIZES = {
+  httpBody: 8 * 1024 * 1024,
+  toolResult: 5 * 1024 * 1024,
+  sandboxFiles: 4 * 1024 * 1024,
+  upstreamResponse: 3 * 1024 * 1024,
+} as const;

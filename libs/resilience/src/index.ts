@@ -1,0 +1,1 @@
+export { Clock, SystemClock, type CancelTimer } from './clock.js';

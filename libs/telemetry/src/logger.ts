@@ -1,0 +1,63 @@
+import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
+import { trace } from '@opentelemetry/api';
+import { REDACTED, redact } from './redact.js';
+
+/** Structured log of a service: pino, one JSON object per line. Call as `logger.info({ tool_name }, 'message')`. */
+export type Logger = PinoLogger;
+/** Levels of `LOG_LEVEL`. */
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+
+/** Fields whose values are removed wherever they stand one or two levels deep, whatever their value. */
+const REDACTED_PATHS = [
+  'authorization',
+  'Authorization',
+  'cookie',
+  'password',
+  'secret',
+  'token',
+  'api_key',
+  'apiKey',
+  'access_token',
+  'refresh_token',
+  'client_secret',
+  'delegation_token',
+  'headers["x-api-key"]',
+  'headers["proxy-authorization"]',
+  'headers["set-cookie"]',
+].flatMap((path) => (path.startsWith('headers') ? [path, `*.${path}`] : [path, `*.${path}`, `*.*.${path}`]));
+
+/** Options of a logger. */
+export interface LoggerOptions {
+  /** `service` field of every line. */
+  service: string;
+  level?: LogLevel;
+  environment?: string;
+  /** Where lines go; standard output by default. */
+  destination?: DestinationStream;
+}
+
+/**
+ * Creates the logger of a process. Lines carry `trace_id` and `span_id` when a span is active. Secrets are removed twice:
+ * by path (known field names) and by value (everything registered with `registerSecret`, on the finished line).
+ */
+export function createLogger(options: LoggerOptions): Logger {
+  return pino(
+    {
+      level: options.level ?? 'info',
+      base: { service: options.service, ...(options.environment ? { environment: options.environment } : {}) },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      messageKey: 'message',
+      errorKey: 'error',
+      formatters: { level: (label) => ({ level: label }) },
+      redact: { paths: REDACTED_PATHS, censor: REDACTED },
+      mixin: activeSpan,
+      hooks: { streamWrite: redact },
+    },
+    options.destination ?? pino.destination({ fd: 1, sync: true }),
+  );
+}
+
+function activeSpan(): object {
+  const context = trace.getActiveSpan()?.spanContext();
+  return context ? { trace_id: context.traceId, span_id: context.spanId } : {};
+}

@@ -1,0 +1,267 @@
+/**
+ * The import rules of the house (docs/decisions/0003-import-rules.md), read from the sources and from `nx graph`.
+ * Every rule is a function of the files, so that each is also shown to catch a planted fault.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+interface SourceFile {
+  /** Path from the repository root, with `/`. */
+  path: string;
+  text: string;
+}
+
+/** Layer of each package; imports go down only. Kept as literals: the rule is not derived from what it checks. */
+const LAYERS: Record<string, number> = {
+  contracts: 0,
+  client: 0,
+  resilience: 1,
+  schema: 2,
+  egress: 2,
+  telemetry: 2,
+  policy: 2,
+  engine: 3,
+  openapi: 3,
+  journal: 3,
+  'builtin-tools': 3,
+  transport: 3,
+  queue: 3,
+  service: 4,
+};
+const APPS = [
+  'gateway',
+  'registry',
+  'mcp-executor',
+  'openapi-executor',
+  'builtin-executor',
+  'python-sandbox',
+  'budget',
+];
+const TOOLS = ['fleetctl', 'samples'];
+
+const isSpec = (path: string) =>
+  path.endsWith('.spec.ts') || path.startsWith('test/') || path.startsWith('libs/testing/');
+/** These run at the caller's side, or are the caller. */
+const atCallersSide = (path: string) => /^(libs\/client|apps\/console|tools)\//.test(path);
+
+function importsOf(text: string): string[] {
+  const specifiers = [...text.matchAll(/(?:^|\n)\s*(?:import|export)\b[^;'"]*?from\s*['"]([^'"]+)['"]/g)].map(
+    (m) => m[1]!,
+  );
+  const bare = [...text.matchAll(/(?:^|\n)\s*import\s*['"]([^'"]+)['"]/g)].map((m) => m[1]!);
+  const dynamic = [...text.matchAll(/\bimport\(\s*['"]([^'"]+)['"]\s*\)/g)].map((m) => m[1]!);
+  return [...specifiers, ...bare, ...dynamic];
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|[^:'"`\\])\/\/[^\n]*/g, '$1');
+}
+
+const ownPackage = (specifier: string) => /^@toolfleet\/([^/]+)/.exec(specifier)?.[1];
+
+type Rule = (file: SourceFile) => string[];
+
+/** Imports go down only; same-layer libs never import each other, except that client takes types from contracts. */
+const layersGoDown: Rule = ({ path, text }) => {
+  const lib = /^libs\/([^/]+)\//.exec(path)?.[1];
+  if (!lib || lib === 'testing' || isSpec(path)) return [];
+  return importsOf(text).flatMap((specifier) => {
+    const target = ownPackage(specifier);
+    if (!target || target === lib) return target === lib ? [`${path} imports its own package by name`] : [];
+    if (lib === 'client' && target === 'contracts') return [];
+    const [from, to] = [LAYERS[lib], LAYERS[target]];
+    if (from === undefined || to === undefined) return [`${path} imports ${specifier}, which has no layer`];
+    return to < from ? [] : [`${path} (layer ${from}) imports ${specifier} (layer ${to})`];
+  });
+};
+
+/** No app imports an app; nothing imports tools; testing is for specs. */
+const appsStandAlone: Rule = ({ path, text }) =>
+  importsOf(text).flatMap((specifier) => {
+    const target = ownPackage(specifier);
+    if (!target) {
+      const up = specifier.startsWith('.') ? join(path, '..', specifier) : '';
+      const crosses = up && up.split('/').slice(0, 2).join('/') !== path.split('/').slice(0, 2).join('/');
+      return crosses && !isSpec(path) ? [`${path} reaches ${specifier} by path`] : [];
+    }
+    if (target === 'testing') return isSpec(path) ? [] : [`${path} imports testing`];
+    if (APPS.includes(target)) return [`${path} imports app ${target}`];
+    if (TOOLS.includes(target)) return [`${path} imports tools/${target}`];
+    return [];
+  });
+
+const only =
+  (what: string, used: (file: SourceFile) => boolean, allowed: (path: string) => boolean): Rule =>
+  (file) =>
+    used(file) && !allowed(file.path) && !isSpec(file.path) ? [`${file.path} uses ${what}`] : [];
+
+const importsAny =
+  (...names: string[]) =>
+  (file: SourceFile) =>
+    importsOf(file.text).some((specifier) =>
+      names.some((name) => specifier === name || specifier.startsWith(`${name}/`)),
+    );
+const mentions = (pattern: RegExp) => (file: SourceFile) => pattern.test(withoutComments(file.text));
+
+const RULES: Record<string, Rule> = {
+  'layers go down': layersGoDown,
+  'apps stand alone': appsStandAlone,
+  'Nest only in apps and thin shells': only(
+    '@nestjs',
+    importsAny('@nestjs'),
+    (path) =>
+      /^(apps|libs\/service)\//.test(path) ||
+      /^libs\/(transport\/src\/(nats-strategy|endpoint)|queue\/src\/job-worker)\.ts$/.test(path),
+  ),
+  'process.env only where configuration is loaded': only(
+    'process.env',
+    mentions(/\bprocess\.env\b/),
+    (path) => path === 'libs/service/src/config/load-config.ts' || atCallersSide(path),
+  ),
+  'the network only through egress': only(
+    'an HTTP client',
+    (file) =>
+      importsAny('undici')(file) || mentions(/(?<![.\w])fetch\(|globalThis\.fetch|\bhttps?\.(request|get)\(/)(file),
+    (path) => path.startsWith('libs/egress/') || atCallersSide(path),
+  ),
+  'time only from the clock': only(
+    'Date.now, setTimeout or setInterval',
+    mentions(/\bDate\.now\(|(?<![.\w])set(Timeout|Interval)\(|\bnew Date\(\)/),
+    (path) => path === 'libs/resilience/src/clock.ts' || atCallersSide(path),
+  ),
+  'ioredis only in redis-*.ts and the queue': only(
+    'ioredis',
+    importsAny('ioredis'),
+    (path) => /\/redis-[^/]+\.ts$/.test(path) || path.startsWith('libs/queue/'),
+  ),
+  'ajv only in schema': only('ajv', importsAny('ajv', 'ajv-formats'), (path) => path.startsWith('libs/schema/')),
+  'nats only in transport and client': only('nats', importsAny('nats'), (path) =>
+    /^libs\/(transport|client)\//.test(path),
+  ),
+  'no export *': (file) => (/(^|\n)\s*export \* /.test(file.text) ? [`${file.path} has export *`] : []),
+  // A disable must name its lint rule and say why; a blanket one could hide anything.
+  'no blanket disables': (file) =>
+    /(eslint|oxlint)-disable(-next-line|-line)?\s*(\*\/|\n|$)/.test(file.text)
+      ? [`${file.path} disables every lint rule`]
+      : [],
+  'no grab-bag names': (file) =>
+    /(^|[/.-])(common|utils?|helpers?|shared)(\.|\/|$)/.test(file.path) ? [`${file.path} is named after nothing`] : [],
+};
+
+function sources(): SourceFile[] {
+  const found: SourceFile[] = [];
+  const walk = (dir: string) => {
+    for (const name of readdirSync(dir)) {
+      if (name === 'node_modules' || name === 'dist' || name.startsWith('.')) continue;
+      const path = join(dir, name);
+      if (statSync(path).isDirectory()) walk(path);
+      else if (/\.(ts|tsx|mts)$/.test(name) && !name.endsWith('.d.ts'))
+        found.push({ path: relative(ROOT, path), text: readFileSync(path, 'utf8') });
+    }
+  };
+  for (const top of ['apps', 'libs', 'tools']) walk(join(ROOT, top));
+  return found;
+}
+
+describe('import rules', () => {
+  const files = sources();
+  for (const [name, rule] of Object.entries(RULES)) {
+    it(name, () => expect(files.flatMap(rule)).toEqual([]));
+  }
+
+  it('each rule catches its planted fault', () => {
+    const planted: Record<string, SourceFile> = {
+      'layers go down': { path: 'libs/schema/src/x.ts', text: "import { a } from '@toolfleet/engine';\n" },
+      'apps stand alone': { path: 'apps/budget/src/x.ts', text: "import { a } from '@toolfleet/gateway';\n" },
+      'Nest only in apps and thin shells': {
+        path: 'libs/engine/src/x.ts',
+        text: "import { Injectable } from '@nestjs/common';\n",
+      },
+      'process.env only where configuration is loaded': {
+        path: 'apps/budget/src/x.ts',
+        text: 'const a = process.env.A;\n',
+      },
+      'the network only through egress': {
+        path: 'apps/registry/src/x.ts',
+        text: "const a = await fetch('http://x');\n",
+      },
+      'time only from the clock': { path: 'libs/engine/src/x.ts', text: 'const a = Date.now();\n' },
+      'ioredis only in redis-*.ts and the queue': {
+        path: 'apps/budget/src/x.ts',
+        text: "import { Redis } from 'ioredis';\n",
+      },
+      'ajv only in schema': { path: 'libs/engine/src/x.ts', text: "import { Ajv } from 'ajv';\n" },
+      'nats only in transport and client': { path: 'apps/gateway/src/x.ts', text: "import { connect } from 'nats';\n" },
+      'no export *': { path: 'libs/engine/src/index.ts', text: "export * from './a.js';\n" },
+      'no blanket disables': { path: 'libs/engine/src/x.ts', text: '// oxlint-disable-next-line\n' },
+      'no grab-bag names': { path: 'libs/engine/src/utils.ts', text: '' },
+    };
+    for (const [name, rule] of Object.entries(RULES)) {
+      expect(rule(planted[name]!), name).toHaveLength(1);
+    }
+  });
+});
+
+interface GraphNode {
+  data: { tags?: string[]; root: string };
+}
+interface Graph {
+  graph: { nodes: Record<string, GraphNode>; dependencies: Record<string, { target: string; type: string }[]> };
+}
+
+describe('nx graph', () => {
+  let graph: Graph['graph'];
+
+  beforeAll(() => {
+    const dir = mkdtempSync(join(tmpdir(), 'toolfleet-graph-'));
+    const file = join(dir, 'graph.json');
+    const env = { ...process.env, NX_DAEMON: 'false', NX_NO_CLOUD: 'true' };
+    execFileSync(process.execPath, [join(ROOT, 'node_modules/.bin/nx'), 'graph', `--file=${file}`], {
+      cwd: ROOT,
+      env,
+      stdio: 'pipe',
+    });
+    graph = (JSON.parse(readFileSync(file, 'utf8')) as Graph).graph;
+    rmSync(dir, { recursive: true });
+  });
+
+  const tagOf = (name: string) => graph.nodes[name]?.data.tags?.find((tag) => tag.startsWith('layer:'));
+
+  it('every project carries a layer tag that matches its folder', () => {
+    for (const [name, node] of Object.entries(graph.nodes)) {
+      const [top, folder] = node.data.root.split('/') as [string, string];
+      const expected =
+        top === 'apps'
+          ? 'layer:5'
+          : top === 'tools'
+            ? 'layer:tools'
+            : folder === 'testing'
+              ? 'layer:testing'
+              : `layer:${LAYERS[folder]}`;
+      if (top === 'libs' || top === 'apps' || top === 'tools') expect(tagOf(name), name).toBe(expected);
+    }
+  });
+
+  it('dependencies go down only', () => {
+    const wrong: string[] = [];
+    for (const [source, targets] of Object.entries(graph.dependencies)) {
+      const from = tagOf(source);
+      if (!from || from === 'layer:testing') continue;
+      for (const { target } of targets) {
+        const to = tagOf(target);
+        // A dev dependency on testing is for specs; the source rule above sees any other use.
+        if (!to || to === 'layer:testing') continue;
+        const allowed = from === 'layer:tools' ? /^layer:[0-4]$/.test(to) : /^layer:\d$/.test(to) && to < from;
+        const clientTypes = source.endsWith('/client') && target.endsWith('/contracts');
+        if (!allowed && !clientTypes) wrong.push(`${source} → ${target}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+});

@@ -1,0 +1,195 @@
+/** The local fleet: brokers, samples and the seven services as child processes, with one state folder. */
+import { randomBytes } from 'node:crypto';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { startBrokers } from './brokers.mjs';
+import { freePort, portIsFree, startProcess } from './child-process.mjs';
+
+/** Start order matters only for the log: every service waits for what it needs. */
+const SERVICES = [
+  'budget',
+  'registry',
+  'builtin-executor',
+  'mcp-executor',
+  'openapi-executor',
+  'python-sandbox',
+  'gateway',
+];
+/** Services stop within this time, brokers after them: 5 s in all. */
+const SERVICE_GRACE_MS = 3_500;
+const BROKER_GRACE_MS = 1_000;
+const READY_WITHIN_MS = 60_000;
+
+/**
+ * Starts everything and resolves when each service reports ready.
+ * @param {{root: string, stateDir: string, say: (line: string) => void, onLost: (name: string) => void}} options
+ */
+export async function startFleet({ root, stateDir, say, onLost }) {
+  const logDir = join(stateDir, 'logs');
+  mkdirSync(logDir, { recursive: true });
+  const release = lock(join(stateDir, 'pid'));
+  const started = [];
+  const stop = async () => {
+    const [brokers, rest] = [started.filter((p) => p.broker), started.filter((p) => !p.broker)];
+    for (const part of started) part.expected = true;
+    await Promise.all(rest.map((part) => part.child.stop(SERVICE_GRACE_MS)));
+    await Promise.all(brokers.map((part) => part.child.stop(BROKER_GRACE_MS)));
+    rmSync(join(stateDir, 'local.json'), { force: true });
+    release();
+  };
+  try {
+    const gatewayPort = Number(process.env.GATEWAY_PORT ?? 8080);
+    if (!(await portIsFree(gatewayPort))) {
+      throw new Error(`port ${gatewayPort} is busy; stop what uses it or choose another: GATEWAY_PORT=8081 npm start`);
+    }
+    const { natsUrl, redisUrl, processes } = await startBrokers({ stateDir, logDir, say });
+    for (const child of processes) started.push({ child, broker: true });
+
+    const samples = await startSamples({ root, logDir, started });
+    const secrets = localSecrets(join(stateDir, 'secrets.json'));
+    const config = join(stateDir, 'fleet.yaml');
+    writeFileSync(
+      config,
+      withSampleUrls(
+        readFileSync(process.env.TOOLFLEET_CONFIG ?? join(root, 'deploy/config/fleet.yaml'), 'utf8'),
+        samples,
+      ),
+    );
+    const apiKey = process.env.TOOLFLEET_DEV_API_KEY ?? secrets.dev_api_key;
+    const environment = {
+      ...process.env,
+      NATS_URL: natsUrl,
+      REDIS_URL: redisUrl,
+      GATEWAY_PORT: String(gatewayPort),
+      ENVIRONMENT: 'development',
+      TOOLFLEET_LOCAL: 'true',
+      TOOLFLEET_CONFIG: config,
+      TOOLFLEET_DEV_API_KEY: apiKey,
+      TOOLFLEET_DATA_DIR: stateDir,
+      ADMIN_HOST: '127.0.0.1',
+      ADMIN_PORT: '0',
+      SHUTDOWN_GRACE_MS: '3000',
+      GATEWAY_TOKEN_SECRET: secrets.token_secret,
+      API_KEY_PEPPER: secrets.key_pepper,
+      REGISTRY_SECRET_KEY: secrets.registry_key,
+      EGRESS_ALLOWED_ENDPOINTS: [process.env.EGRESS_ALLOWED_ENDPOINTS, ...Object.values(samples)]
+        .filter(Boolean)
+        .join(','),
+    };
+    const services = await Promise.all(
+      SERVICES.map((name) => startService({ name, root, logDir, environment, started, onLost })),
+    );
+    const fleet = {
+      url: `http://127.0.0.1:${gatewayPort}`,
+      api_key: apiKey,
+      nats_url: natsUrl,
+      redis_url: redisUrl,
+      samples,
+      services: services.map(({ name, adminPort, child }) => ({
+        name,
+        pid: child.pid,
+        admin_url: `http://127.0.0.1:${adminPort}`,
+        log: join(logDir, `${name}.log`),
+      })),
+    };
+    writeFileSync(join(stateDir, 'local.json'), `${JSON.stringify(fleet, null, 2)}\n`, { mode: 0o600 });
+    return { fleet, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** One state folder serves one fleet: two would write the same Redis files. */
+function lock(path) {
+  try {
+    const file = openSync(path, 'wx');
+    writeSync(file, String(process.pid));
+    closeSync(file);
+  } catch {
+    const owner = Number(readFileSync(path, 'utf8'));
+    if (owner && isAlive(owner)) throw new Error(`a fleet with this state folder already runs (pid ${owner})`);
+    writeFileSync(path, String(process.pid));
+  }
+  return () => rmSync(path, { force: true });
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Secrets of this folder's fleet, made once; never leave the machine. */
+function localSecrets(path) {
+  const kept = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {};
+  const secret = (name, prefix = '') => (kept[name] ??= prefix + randomBytes(32).toString('base64url'));
+  secret('dev_api_key', 'dev_');
+  secret('token_secret');
+  secret('key_pepper');
+  secret('registry_key');
+  writeFileSync(path, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 });
+  return kept;
+}
+
+/** The sample API, MCP server and model of the tour, on free ports. Keys are the placeholders of fleet.yaml. */
+async function startSamples({ root, logDir, started }) {
+  const files = { SAMPLE_API_URL: 'sample-api', SAMPLE_MCP_URL: 'mcp-server', SAMPLE_MODEL_URL: 'model-server' };
+  const urls = {};
+  for (const [key, file] of Object.entries(files)) {
+    const port = await freePort();
+    const entry = join(root, 'tools/samples/dist', `${file}.js`);
+    const child = startProcess({
+      name: file,
+      command: process.execPath,
+      args: [entry],
+      env: { ...process.env, PORT: String(port), HOST: '127.0.0.1' },
+      logFile: join(logDir, `${file}.log`),
+    });
+    started.push({ child, broker: false });
+    urls[key] = `http://127.0.0.1:${port}`;
+  }
+  return urls;
+}
+
+function withSampleUrls(text, urls) {
+  return Object.entries(urls).reduce((result, [key, url]) => result.replaceAll(`\${${key}}`, url), text);
+}
+
+async function startService({ name, root, logDir, environment, started, onLost }) {
+  const logFile = join(logDir, `${name}.log`);
+  writeFileSync(logFile, '');
+  let adminPort;
+  const part = { broker: false, expected: false };
+  part.child = startProcess({
+    name,
+    command: process.execPath,
+    args: ['--enable-source-maps', join(root, 'apps', name, 'dist/main.js')],
+    env: environment,
+    logFile,
+    ipc: true,
+    onMessage: (message) => (adminPort ??= message?.admin_port),
+    onExit: () => !part.expected && onLost(name),
+  });
+  started.push(part);
+  const endAt = performance.now() + READY_WITHIN_MS;
+  while (performance.now() < endAt) {
+    if (!part.child.running()) break;
+    if (adminPort && (await isReady(adminPort))) return { name, adminPort, child: part.child };
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  part.expected = true;
+  const tail = readFileSync(logFile, 'utf8').trim().split('\n').slice(-5).join('\n');
+  throw new Error(`${name} did not become ready. Its last lines (${logFile}):\n${tail}`);
+}
+
+async function isReady(port) {
+  try {
+    return (await fetch(`http://127.0.0.1:${port}/health/ready`, { signal: AbortSignal.timeout(1_000) })).ok;
+  } catch {
+    return false;
+  }
+}

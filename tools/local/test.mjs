@@ -1,0 +1,77 @@
+/**
+ * `npm test`: everything that needs NATS and Redis only. Arguments select spec files. The last line is
+ * `N passed, N failed, N skipped`.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { brokerPrograms } from './broker-programs.mjs';
+
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const stateDir = join(ROOT, '.toolfleet');
+mkdirSync(stateDir, { recursive: true });
+const report = join(stateDir, 'test-report.json');
+rmSync(report, { force: true });
+
+const env = { ...process.env };
+try {
+  const programs = brokerPrograms(stateDir, (line) => process.stdout.write(`toolfleet: ${line}\n`));
+  env.PATH = [env.PATH, dirname(programs.nats), dirname(programs.redis)].join(delimiter);
+  if (programs.env.LD_LIBRARY_PATH) env.LD_LIBRARY_PATH = programs.env.LD_LIBRARY_PATH;
+} catch (error) {
+  process.stderr.write(`toolfleet: ${error.message}\n`);
+  finish({ passed: 0, failed: 1, skipped: 0 });
+}
+
+// Format, lint and types of the specs are tests like the others: each counts as one.
+const checks = [
+  ['format', ['node_modules/oxfmt/bin/oxfmt', '--check', '.']],
+  ['lint', ['node_modules/oxlint/bin/oxlint', '-c', 'oxlint.json']],
+  ['types of specs', ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.spec.json']],
+];
+const totals = { passed: 0, failed: 0, skipped: 0 };
+const selection = process.argv.slice(2);
+for (const [name, args] of selection.length > 0 ? [] : checks) {
+  const { status } = spawnSync(process.execPath, args, { cwd: ROOT, env, stdio: 'inherit' });
+  process.stdout.write(`toolfleet: ${name}: ${status === 0 ? 'passed' : 'FAILED'}\n`);
+  totals[status === 0 ? 'passed' : 'failed'] += 1;
+}
+const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
+const run = spawnSync(
+  process.execPath,
+  [vitest, 'run', '--reporter=dot', '--reporter=json', `--outputFile.json=${report}`, ...selection],
+  {
+    cwd: ROOT,
+    env,
+    stdio: 'inherit',
+  },
+);
+const result = readReport();
+totals.passed += result.passed;
+totals.failed += result.failed;
+totals.skipped += result.skipped;
+// A runner that failed without a failed test (a suite that did not load, an unhandled error) is a failure all the same.
+if (run.status !== 0 && totals.failed === 0) totals.failed = 1;
+finish(totals);
+
+function readReport() {
+  try {
+    const json = JSON.parse(readFileSync(report, 'utf8'));
+    const brokenSuites = json.testResults.filter(
+      (suite) => suite.status === 'failed' && suite.assertionResults.length === 0,
+    ).length;
+    return {
+      passed: json.numPassedTests,
+      failed: json.numFailedTests + brokenSuites,
+      skipped: json.numPendingTests + json.numTodoTests,
+    };
+  } catch {
+    return { passed: 0, failed: 1, skipped: 0 };
+  }
+}
+
+function finish({ passed, failed, skipped }) {
+  process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`);
+  process.exit(failed === 0 && passed > 0 ? 0 : 1);
+}

@@ -1,0 +1,75 @@
+/** `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. */
+import { mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { startFleet } from './fleet.mjs';
+
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const stateDir = process.env.TOOLFLEET_STATE_DIR ?? join(ROOT, '.toolfleet');
+mkdirSync(stateDir, { recursive: true });
+
+const devKey = process.env.TOOLFLEET_DEV_API_KEY;
+if (devKey !== undefined && devKey.length < 16) fail('TOOLFLEET_DEV_API_KEY must have 16 characters or more');
+
+let stopping;
+let running;
+const stop = (code) => {
+  stopping ??= (async () => {
+    await running?.stop();
+    process.exit(code);
+  })();
+};
+process.on('SIGINT', () => stop(0));
+process.on('SIGTERM', () => stop(0));
+process.on('SIGHUP', () => stop(0));
+process.on('disconnect', () => stop(0));
+
+try {
+  const startedAt = performance.now();
+  running = await startFleet({
+    root: ROOT,
+    stateDir,
+    say,
+    onLost: (name) => {
+      if (stopping) return;
+      say(`${name} ended unexpectedly; see ${join(stateDir, 'logs', `${name}.log`)}. Stopping the fleet.`);
+      stop(1);
+    },
+  });
+  screen(running.fleet, performance.now() - startedAt);
+} catch (error) {
+  fail(error.message);
+}
+
+function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, services }, tookMs) {
+  const call = (tool, args) =>
+    `  curl -s ${url}/api/v1/tools/${tool}/execute -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\\n    -d '${JSON.stringify({ arguments: args })}'`;
+  process.stdout.write(`
+toolfleet is ready (${(tookMs / 1000).toFixed(1)} s). Stop it with Ctrl-C.
+
+  HTTP API   ${url}/api/v1/tools        MCP  ${url}/mcp
+  API key    KEY=${key}
+  NATS       ${natsUrl}        Redis  ${redisUrl}
+
+A builtin tool:
+${call('calculator', { expression: '2 * (3 + 4)' })}
+Python in the sandbox:
+${call('execute_python', { code: 'sum(range(10))' })}
+An operation of an OpenAPI service:
+${call('parcels_getParcel', { parcel_id: 'P-1001' })}
+A tool of an MCP server:
+${call('sample_greet', { name: 'Ada' })}
+
+  Logs       ${join(stateDir, 'logs')}/<service>.log
+  Metrics    ${services.map(({ name, admin_url: admin }) => `${name} ${admin}/metrics`).join('\n             ')}
+`);
+}
+
+function say(line) {
+  process.stdout.write(`toolfleet: ${line}\n`);
+}
+
+function fail(message) {
+  process.stderr.write(`toolfleet: ${message}\n`);
+  process.exit(1);
+}

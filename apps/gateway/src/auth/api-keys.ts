@@ -1,0 +1,170 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { type EpochMs, type Principal, ToolError } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import { generateKey, parseKey } from './api-key-format.js';
+import { type ApiKeyRecord, isLive, type KeyStore, MAX_LIVE_KEYS } from './key-store.js';
+import { unauthenticated } from './unauthenticated.js';
+
+/** What an administrator says about a new key. */
+export interface KeySpec {
+  tenantId: string;
+  client: string;
+  /** Default: the client. */
+  userId?: string;
+  roles?: string[];
+  /** Tool globs; default every tool. */
+  tools?: string[];
+  tier?: string;
+  budgetId?: string;
+  expiresAt?: EpochMs;
+}
+
+/** A key as shown to administrators: no secret, no hash. */
+export type KeyView = Omit<ApiKeyRecord, 'secretHash'>;
+
+/** A verified key: who it stands for, and the instant from which it must not be used any more. */
+export interface VerifiedKey {
+  principal: Principal;
+  expiresAt?: EpochMs;
+}
+
+export interface ApiKeysSettings {
+  /** HMAC key; changing it makes every key invalid. */
+  pepper: string;
+  /** Names the environment inside new keys. */
+  environment: string;
+}
+
+/** One token of a NATS subject and of a Redis key: nothing in a name can widen a permission. */
+const NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
+const GLOB_PATTERN = /^[A-Za-z0-9_*-]{1,64}$/;
+/** `lastUsedAt` is for people: once a minute and key is enough. */
+const TOUCH_EVERY_MS = 60_000;
+/** Compared against when the id is unknown, so that this costs what a wrong secret costs. Nothing hashes to all zeros. */
+const NO_HASH = Buffer.alloc(32);
+
+/**
+ * Issues, verifies and revokes API keys. 256 random bits need no slow hash: one HMAC with the pepper, compared in constant
+ * time. Unknown id, wrong secret, revoked and expired key give one answer, and each costs one lookup and one HMAC.
+ */
+export class ApiKeys {
+  private readonly touchedAt = new Map<string, EpochMs>();
+
+  constructor(
+    private readonly store: KeyStore,
+    private readonly settings: ApiKeysSettings,
+    private readonly clock: Clock,
+  ) {
+    if (settings.pepper.length < 16) throw new RangeError('API_KEY_PEPPER needs at least 16 characters');
+  }
+
+  /**
+   * Makes a key; its token is returned here once and never again.
+   * @throws ToolError REQUEST_INVALID for a bad field, or when the client has two live keys.
+   */
+  async issue(spec: KeySpec, createdBy: string): Promise<{ token: string; key: KeyView }> {
+    const now = this.clock.now();
+    checkSpec(spec, now);
+    for (;;) {
+      const { id, signed, token } = generateKey(this.settings.environment);
+      const record: ApiKeyRecord = {
+        id,
+        secretHash: this.hash(signed).toString('base64url'),
+        tenantId: spec.tenantId,
+        userId: spec.userId ?? spec.client,
+        client: spec.client,
+        roles: spec.roles ?? [],
+        tools: spec.tools ?? ['*'],
+        ...(spec.tier === undefined ? {} : { tier: spec.tier }),
+        ...(spec.budgetId === undefined ? {} : { budgetId: spec.budgetId }),
+        createdAt: now,
+        createdBy,
+        ...(spec.expiresAt === undefined ? {} : { expiresAt: spec.expiresAt }),
+      };
+      const outcome = await this.store.create(record, now);
+      if (outcome === 'created') return { token, key: viewOf(record) };
+      if (outcome === 'too_many') {
+        throw new ToolError('REQUEST_INVALID', {
+          message: `Client ${spec.client} already has ${MAX_LIVE_KEYS} live keys; revoke one first.`,
+          details: { fields: ['client'] },
+        });
+      }
+      // id_taken: 62^8 ids, so one more draw settles it
+    }
+  }
+
+  /**
+   * Who a key stands for.
+   * @throws ToolError UNAUTHENTICATED, the same for every reason; SERVICE_UNAVAILABLE when the store cannot be asked.
+   */
+  async verify(token: string): Promise<VerifiedKey> {
+    const parsed = parseKey(token);
+    if (!parsed) throw unauthenticated();
+    const record = await this.store.find(parsed.id).catch((cause: unknown) => {
+      throw new ToolError('SERVICE_UNAVAILABLE', { message: 'Keys cannot be checked at the moment.', cause });
+    });
+    const stored = record ? Buffer.from(record.secretHash, 'base64url') : NO_HASH;
+    const matches = stored.length === NO_HASH.length && timingSafeEqual(this.hash(parsed.signed), stored);
+    const now = this.clock.now();
+    if (!record || !matches || !isLive(record, now)) throw unauthenticated();
+    this.noteUse(record.id, now);
+    return {
+      principal: {
+        tenantId: record.tenantId,
+        userId: record.userId,
+        roles: record.roles,
+        tools: record.tools,
+        via: 'api_key',
+        keyId: record.id,
+        ...(record.tier === undefined ? {} : { tier: record.tier }),
+      },
+      ...(record.expiresAt === undefined ? {} : { expiresAt: record.expiresAt }),
+    };
+  }
+
+  /** Keys of a tenant, or of all, without secrets. */
+  async list(tenantId?: string): Promise<KeyView[]> {
+    return (await this.store.list(tenantId)).map(viewOf);
+  }
+
+  /** Revokes; false when there is no key of this id (in this tenant, when one is given). */
+  async revoke(id: string, tenantId?: string): Promise<boolean> {
+    if (tenantId !== undefined && (await this.store.find(id))?.tenantId !== tenantId) return false;
+    return this.store.revoke(id, this.clock.now());
+  }
+
+  private hash(signed: string): Buffer {
+    return createHmac('sha256', this.settings.pepper).update(signed).digest();
+  }
+
+  /** In the background: knowing the last use never delays or fails a call. */
+  private noteUse(id: string, now: EpochMs): void {
+    if (now - (this.touchedAt.get(id) ?? 0) < TOUCH_EVERY_MS) return;
+    if (this.touchedAt.size >= 10_000) this.touchedAt.clear();
+    this.touchedAt.set(id, now);
+    this.store.touch(id, now).catch(() => this.touchedAt.delete(id));
+  }
+}
+
+function viewOf({ secretHash: _, ...view }: ApiKeyRecord): KeyView {
+  return view;
+}
+
+function checkSpec(spec: KeySpec, now: EpochMs): void {
+  const faults: string[] = [];
+  if (!NAME_PATTERN.test(spec.tenantId)) faults.push('tenant_id');
+  if (!NAME_PATTERN.test(spec.client)) faults.push('client');
+  if (spec.userId !== undefined && !/^[\x21-\x7e]{1,128}$/.test(spec.userId)) faults.push('user_id');
+  if (spec.roles?.some((role) => !NAME_PATTERN.test(role))) faults.push('roles');
+  if (spec.tools && (spec.tools.length === 0 || spec.tools.some((glob) => !GLOB_PATTERN.test(glob))))
+    faults.push('tools');
+  if (spec.tier !== undefined && !NAME_PATTERN.test(spec.tier)) faults.push('tier');
+  if (spec.budgetId !== undefined && !NAME_PATTERN.test(spec.budgetId)) faults.push('budget_id');
+  if (spec.expiresAt !== undefined && !(spec.expiresAt > now)) faults.push('expires_at');
+  if (faults.length > 0) {
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Bad field: ${faults.join(', ')}.`,
+      details: { fields: faults },
+    });
+  }
+}

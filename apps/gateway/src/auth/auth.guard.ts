@@ -1,0 +1,74 @@
+import {
+  createParamDecorator,
+  type CanActivate,
+  type CustomDecorator,
+  type ExecutionContext,
+  SetMetadata,
+} from '@nestjs/common';
+import type { IncomingMessage } from 'node:http';
+import { isToolError, type Principal } from '@toolfleet/contracts';
+import type { Authenticate } from './authenticate.js';
+import { challenge } from './challenge.js';
+import { credentialOfRawHeaders } from './credential.js';
+import { requireAdmin } from './require-admin.js';
+
+const ACCESS = Symbol('toolfleet.access');
+
+/** Route or controller that needs no credential (health, documents). */
+export const Public = (): CustomDecorator<symbol> => SetMetadata(ACCESS, 'public');
+/** Route or controller for administrators only. */
+export const AdminOnly = (): CustomDecorator<symbol> => SetMetadata(ACCESS, 'admin');
+
+/** What the guard uses of a Fastify request and reply. */
+export interface GuardedRequest {
+  raw: IncomingMessage;
+  principal?: Principal;
+}
+interface ChallengedReply {
+  header(name: string, value: string): unknown;
+}
+
+/** The principal of the request, in a controller's parameter list. */
+export const Caller = createParamDecorator((_: unknown, context: ExecutionContext): Principal => {
+  const { principal } = context.switchToHttp().getRequest<GuardedRequest>();
+  if (!principal) throw new Error('no principal: the route is public or the guard is not installed');
+  return principal;
+});
+
+/**
+ * Nest shell of `authenticate` for HTTP: closed unless a route says `@Public()`. Register it globally with
+ * `{ provide: APP_GUARD, useFactory: … }`, so that no controller can forget it. Errors are rendered by the error filter;
+ * the challenge header is set here because only a 401 of ours carries it.
+ */
+export class AuthGuard implements CanActivate {
+  constructor(
+    private readonly authenticate: Authenticate,
+    private readonly resourceMetadataUrl?: string,
+  ) {}
+
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    if (context.getType() !== 'http') return true; // NATS endpoints ask natsPrincipal
+    const access = accessOf(context);
+    if (access === 'public') return true;
+    const request = context.switchToHttp().getRequest<GuardedRequest>();
+    try {
+      request.principal = await this.authenticate(credentialOfRawHeaders(request.raw.rawHeaders));
+    } catch (error) {
+      if (isToolError(error) && error.code === 'UNAUTHENTICATED') {
+        const reply = context.switchToHttp().getResponse<ChallengedReply>();
+        reply.header('WWW-Authenticate', challenge(this.resourceMetadataUrl));
+      }
+      throw error;
+    }
+    if (access === 'admin') requireAdmin(request.principal);
+    return true;
+  }
+}
+
+/** The handler's own mark wins over its controller's. */
+function accessOf(context: ExecutionContext): 'public' | 'admin' | undefined {
+  return (Reflect.getMetadata(ACCESS, context.getHandler()) ?? Reflect.getMetadata(ACCESS, context.getClass())) as
+    | 'public'
+    | 'admin'
+    | undefined;
+}

@@ -1,0 +1,76 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { ADMIN_ROLE, type Principal } from '@toolfleet/contracts';
+import type { ApiKeys } from './api-keys.js';
+import { KEY_PREFIX } from './api-key-format.js';
+import type { Credential } from './credential.js';
+import { DELEGATION_PREFIX, openDelegation } from './delegation.js';
+import type { JwtVerifier } from './jwt.js';
+import type { SignedTokens } from './signed-token.js';
+import { unauthenticated } from './unauthenticated.js';
+import type { VerifiedCache } from './verified-cache.js';
+
+/** What proves a credential; what is absent is not accepted. */
+export interface AuthenticatePorts {
+  keys?: ApiKeys;
+  jwt?: JwtVerifier;
+  /** Verifies delegation tokens. */
+  tokens?: SignedTokens;
+  cache: VerifiedCache;
+  /** `TOOLFLEET_DEV_API_KEY`: at least 16 characters; only together with `local`. */
+  devKey?: string;
+  /** Local mode: the fleet runs on one machine, on loopback. */
+  local: boolean;
+  /** Who a request without any credential is (`GATEWAY_SKIP_AUTH` in development); absent means refused. */
+  anonymous?: Principal;
+}
+
+/** From a credential to a principal. @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when proof is out of reach */
+export type Authenticate = (credential: Credential | undefined) => Promise<Principal>;
+
+/** The administrator of a fleet on a developer's machine. */
+export const LOCAL_ADMIN: Principal = {
+  tenantId: 'local',
+  userId: 'dev',
+  roles: [ADMIN_ROLE],
+  tools: ['*'],
+  via: 'local',
+};
+
+const MIN_DEV_KEY_LENGTH = 16;
+
+/** Builds the one function that every door asks who calls. Throws when a development key is set outside local mode. */
+export function makeAuthenticate(ports: AuthenticatePorts): Authenticate {
+  const isDevKey = devKeyCheck(ports);
+  return async (credential) => {
+    if (!credential) {
+      if (ports.anonymous) return ports.anonymous;
+      throw unauthenticated();
+    }
+    const { kind, token } = credential;
+    if (isDevKey(token)) return LOCAL_ADMIN;
+    if (token.startsWith(DELEGATION_PREFIX)) {
+      // not remembered: each is made for one call, and its proof is one HMAC anyway
+      const principal = kind === 'bearer' && ports.tokens ? openDelegation(ports.tokens, token) : null;
+      if (!principal) throw unauthenticated();
+      return principal;
+    }
+    const { keys, jwt } = ports;
+    if (token.startsWith(KEY_PREFIX) && keys) return ports.cache.principalOf(token, () => keys.verify(token));
+    if (kind === 'bearer' && jwt && token.split('.', 4).length === 3) {
+      return ports.cache.principalOf(token, () => jwt.verify(token));
+    }
+    throw unauthenticated();
+  };
+}
+
+/** Compares by HMAC under a key of this process, so that neither length nor content shows in the time it takes. */
+function devKeyCheck({ devKey, local }: AuthenticatePorts): (token: string) => boolean {
+  if (devKey === undefined) return () => false;
+  if (!local) throw new RangeError('TOOLFLEET_DEV_API_KEY is for local mode only');
+  if (devKey.length < MIN_DEV_KEY_LENGTH)
+    throw new RangeError(`TOOLFLEET_DEV_API_KEY needs at least ${MIN_DEV_KEY_LENGTH} characters`);
+  const salt = randomBytes(32);
+  const digest = (text: string): Buffer => createHmac('sha256', salt).update(text).digest();
+  const expected = digest(devKey);
+  return (token) => timingSafeEqual(digest(token), expected);
+}

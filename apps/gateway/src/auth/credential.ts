@@ -1,0 +1,44 @@
+import { unauthenticated } from './unauthenticated.js';
+
+/** What a caller presented. `api_key` came in `X-API-Key` and may only be a key; `bearer` may be a key, a JWT or a delegation token. */
+export interface Credential {
+  kind: 'bearer' | 'api_key';
+  token: string;
+}
+
+/** Longer tokens are refused unread: every check below is linear in the length. */
+const MAX_TOKEN_LENGTH = 8_191;
+/** RFC 6750 section 2.1, `b64token`, widened to visible ASCII so that any development key can be sent. */
+const BEARER_PATTERN = /^bearer +([\x21-\x7e]+)$/i;
+const KEY_PATTERN = /^[\x21-\x7e]+$/;
+
+/**
+ * The credential of a request, from all values of its two headers; undefined when there is none. Nothing else is ever read:
+ * a query string ends up in logs and browser histories.
+ * @throws ToolError UNAUTHENTICATED for two credentials, a duplicate header, another scheme, or an over-long token.
+ */
+export function readCredential(authorization: readonly string[], apiKey: readonly string[]): Credential | undefined {
+  const count = authorization.length + apiKey.length;
+  if (count === 0) return undefined;
+  if (count > 1) throw unauthenticated();
+  const bearer = authorization[0] === undefined ? undefined : BEARER_PATTERN.exec(authorization[0].trim())?.[1];
+  const token = apiKey[0] === undefined ? bearer : apiKey[0].trim();
+  if (token === undefined || token.length > MAX_TOKEN_LENGTH || !KEY_PATTERN.test(token)) throw unauthenticated();
+  return { kind: apiKey[0] === undefined ? 'bearer' : 'api_key', token };
+}
+
+/**
+ * The same from Node's flat `rawHeaders` list. The parsed `headers` object will not do: it keeps the first of two
+ * `Authorization` headers and drops the other silently.
+ */
+export function credentialOfRawHeaders(rawHeaders: readonly string[]): Credential | undefined {
+  const authorization: string[] = [];
+  const apiKey: string[] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!;
+    // length first: most headers are neither, and lower-casing each would cost more than the whole check
+    if (name.length === 13 && name.toLowerCase() === 'authorization') authorization.push(rawHeaders[i + 1]!);
+    else if (name.length === 9 && name.toLowerCase() === 'x-api-key') apiKey.push(rawHeaders[i + 1]!);
+  }
+  return readCredential(authorization, apiKey);
+}

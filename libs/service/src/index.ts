@@ -1,1 +1,33 @@
-export {};
+export { AdminServer, type HealthSource } from './admin-server.js';
+export {
+  defineConfig,
+  NATS_KEYS,
+  REDIS_KEYS,
+  SHARED_KEYS,
+  type ConfigFault,
+  type ConfigOf,
+  type ConfigTable,
+  type ServiceConfig,
+  type SettingsOf,
+  type SharedSettings,
+} from './config/define-config.js';
+export {
+  boolean,
+  durationMs,
+  FieldFault,
+  integer,
+  list,
+  number,
+  oneOf,
+  path,
+  secret,
+  text,
+  url,
+  type Field,
+  type FieldKind,
+} from './config/field.js';
+export { ConfigError, EXIT_CONFIG, loadConfig, type Environment, type LoadedConfig } from './config/load-config.js';
+export { describeSettings, documentConfig, helpText, type ConfigKeyDoc } from './config/print-config.js';
+export { readFleetFile } from './read-fleet-file.js';
+export { StartRefused, type ServiceHost, type ServicePart } from './service-part.js';
+export { startService, VERSION, type BuildParts } from './start-service.js';

@@ -1,0 +1,115 @@
+import { boolean, durationMs, integer, oneOf, text, url, path, secret, type Field } from './field.js';
+
+/** A configuration table: environment key to field. */
+export type ConfigTable = Readonly<Record<string, Field<unknown>>>;
+
+/** Values of a table, by environment key. */
+export type SettingsOf<T extends ConfigTable> = { readonly [K in keyof T]: T[K] extends Field<infer V> ? V : never };
+
+/** Something wrong with one key. */
+export interface ConfigFault {
+  key: string;
+  message: string;
+}
+
+/** The configuration of one service: its own table followed by the keys every service has. */
+export interface ServiceConfig<T extends ConfigTable = ConfigTable> {
+  readonly service: string;
+  readonly table: T;
+  /** Keys of the service's own table, in the order written; the shared ones follow in `--help`. */
+  readonly ownKeys: readonly string[];
+  /** Rules over several keys, checked once every single value is good. */
+  readonly check?: (settings: SettingsOf<T>) => readonly ConfigFault[];
+}
+
+/** Settings of a service: `type GatewayConfig = ConfigOf<typeof gatewayConfig>`. */
+export type ConfigOf<C extends ServiceConfig<never>> = C extends ServiceConfig<infer T> ? SettingsOf<T> : never;
+
+/** Keys every service has. */
+export const SHARED_KEYS = {
+  ADMIN_HOST: text({ default: '127.0.0.1', help: 'Address of the admin server; 0.0.0.0 in images' }),
+  ADMIN_PORT: integer({
+    default: 0,
+    min: 0,
+    max: 65_535,
+    help: 'Port of /health/startup, /health/ready, /health/live and /metrics; 0 takes a free one, images set 9464',
+  }),
+  LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
+    default: 'info',
+    help: 'Least level that is logged',
+  }),
+  ENVIRONMENT: text({
+    default: 'production',
+    help: 'Name of the environment; development, dev and test relax auth keys',
+  }),
+  TOOLFLEET_LOCAL: boolean({
+    default: false,
+    help: 'Local mode, set by npm start: developer key, tenantless NATS door',
+  }),
+  TOOLFLEET_REVISION: text({ default: 'unknown', help: 'Commit of the build, shown by toolfleet_build_info' }),
+  TOOLFLEET_PORT_FILE: path({
+    optional: true,
+    help: 'File in which the service writes its ports and pid once it listens',
+  }),
+  DRAIN_TIMEOUT_MS: durationMs({
+    default: 15_000,
+    min: 0,
+    max: 600_000,
+    help: 'Longest wait for work in flight after SIGTERM; below the grace period of the platform',
+  }),
+  OTEL_EXPORTER_OTLP_ENDPOINT: url({
+    optional: true,
+    schemes: ['http', 'https'],
+    help: 'OTLP collector; unset means no tracing',
+  }),
+  OTEL_TRACES_SAMPLE_RATIO: text({
+    default: '1',
+    help: 'Share of new traces that are recorded, 0 to 1; a sampled caller is always followed',
+  }),
+} satisfies ConfigTable;
+
+/** Keys of services that speak NATS; spread into their table. */
+export const NATS_KEYS = {
+  NATS_URL: url({
+    default: 'nats://127.0.0.1:4222',
+    schemes: ['nats', 'tls'],
+    help: 'NATS servers, separated by commas',
+  }),
+  NATS_USER: text({ optional: true, help: 'User at NATS' }),
+  NATS_PASSWORD: secret({ optional: true, help: 'Password at NATS' }),
+  NATS_TLS_CA: path({ optional: true, help: 'CA file of the NATS servers' }),
+} satisfies ConfigTable;
+
+/** Keys of services that speak to Redis; spread into their table. */
+export const REDIS_KEYS = {
+  REDIS_URL: url({
+    default: 'redis://127.0.0.1:6379',
+    schemes: ['redis', 'rediss', 'redis+cluster', 'rediss+cluster', 'redis+sentinel', 'rediss+sentinel'],
+    help: 'Redis; cluster and sentinel nodes separated by commas',
+  }),
+  REDIS_PASSWORD: secret({ optional: true, help: 'Password at Redis; overrides one in the URL' }),
+} satisfies ConfigTable;
+
+/** Settings that are in every service. */
+export type SharedSettings = SettingsOf<typeof SHARED_KEYS>;
+
+/**
+ * Declares the configuration of a service. Key order is the order of `--help`. A key of the table may replace a shared one
+ * (another default). `check` states rules over several keys.
+ */
+export function defineConfig<const T extends ConfigTable>(
+  service: string,
+  table: T,
+  options: { check?: (settings: SettingsOf<T & typeof SHARED_KEYS>) => readonly ConfigFault[] } = {},
+): ServiceConfig<T & typeof SHARED_KEYS> {
+  for (const key of Object.keys(table)) {
+    if (!/^[A-Z][A-Z0-9_]*$/.test(key)) throw new Error(`Configuration key ${key} is not UPPER_SNAKE_CASE`);
+    if (key.endsWith('_FILE') && key.slice(0, -5) in table) throw new Error(`${key} is the file form of a secret`);
+  }
+  return {
+    service,
+    table: { ...SHARED_KEYS, ...table } as T & typeof SHARED_KEYS,
+    ownKeys: Object.keys(table),
+    ...(options.check ? { check: options.check } : {}),
+  };
+}

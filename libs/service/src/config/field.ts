@@ -1,0 +1,208 @@
+/**
+ * The kinds a configuration value can have. A field turns the text of an environment variable into a typed value or says
+ * what is wrong with it; it never throws anything but `FieldFault`. An empty variable counts as unset (compose files and
+ * Kubernetes pass empty strings for "not given").
+ */
+
+/** Kinds of values; `secret` values are never printed. */
+export type FieldKind =
+  | 'text'
+  | 'url'
+  | 'integer'
+  | 'number'
+  | 'boolean'
+  | 'duration'
+  | 'secret'
+  | 'list'
+  | 'one of'
+  | 'path';
+
+/** One row of a configuration table. */
+export interface Field<T> {
+  readonly kind: FieldKind;
+  readonly help: string;
+  readonly optional: boolean;
+  /** Value when unset; absent when the field is required or optional. */
+  readonly default?: T;
+  /** Bounds and choices in words, for `--help`. */
+  readonly rule?: string;
+  /** Text of the environment variable to value. Throws `FieldFault`. */
+  parse(raw: string): T;
+}
+
+/** Why a value is refused. The message never repeats the value of a secret. */
+export class FieldFault extends Error {}
+
+interface Base<T> {
+  /** Value when unset. Without it, and without `optional`, the key is required. */
+  default?: T;
+  /** Unset gives `undefined`. */
+  optional?: boolean;
+  /** One line for `--help` and docs/configuration.md. */
+  help: string;
+}
+type ValueOf<T, O> = O extends { default: T } ? T : O extends { optional: true } ? T | undefined : T;
+
+interface Lengths {
+  minLength?: number;
+  maxLength?: number;
+}
+interface Bounds {
+  min?: number;
+  max?: number;
+}
+
+const make = <T>(kind: FieldKind, options: Base<T>, parse: (raw: string) => T, rule?: string): Field<T> => ({
+  kind,
+  help: options.help,
+  optional: options.optional ?? false,
+  ...(options.default === undefined ? {} : { default: options.default }),
+  ...(rule ? { rule } : {}),
+  parse,
+});
+
+/** Any text. */
+export function text<O extends Base<string> & Lengths>(options: O): Field<ValueOf<string, O>> {
+  return make<string>('text', options, (raw) => checkLength(raw, options), lengthRule(options)) as Field<
+    ValueOf<string, O>
+  >;
+}
+
+/** An absolute URL, kept as written. `schemes` such as `['http', 'https']` bounds the protocol. A password in it is treated as a secret. */
+export function url<O extends Base<string> & { schemes?: readonly string[] }>(options: O): Field<ValueOf<string, O>> {
+  const parse = (raw: string): string => {
+    // Lists of servers (`nats://a,nats://b`) are several URLs; each has to be one.
+    for (const part of raw.split(',')) {
+      const scheme = /^([a-z][a-z0-9+.-]*):\/\/[^\s/?#]+/i.exec(part.trim())?.[1]?.toLowerCase();
+      if (!scheme) throw new FieldFault('is not an absolute URL');
+      if (options.schemes && !options.schemes.includes(scheme)) {
+        throw new FieldFault(`must start with ${options.schemes.map((one) => `${one}://`).join(' or ')}`);
+      }
+    }
+    return raw;
+  };
+  return make<string>('url', options, parse, options.schemes?.map((one) => `${one}://`).join(' or ')) as Field<
+    ValueOf<string, O>
+  >;
+}
+
+/** A whole number. */
+export function integer<O extends Base<number> & Bounds>(options: O): Field<ValueOf<number, O>> {
+  const parse = (raw: string): number => {
+    if (!/^[+-]?\d+$/.test(raw.trim())) throw new FieldFault(`must be a whole number, not "${brief(raw)}"`);
+    return checkBounds(Number(raw), options);
+  };
+  return make<number>('integer', options, parse, boundsRule(options)) as Field<ValueOf<number, O>>;
+}
+
+/** A finite decimal number. */
+export function number<O extends Base<number> & Bounds>(options: O): Field<ValueOf<number, O>> {
+  const parse = (raw: string): number => {
+    const value = Number(raw);
+    if (raw.trim() === '' || !Number.isFinite(value)) throw new FieldFault(`must be a number, not "${brief(raw)}"`);
+    return checkBounds(value, options);
+  };
+  return make<number>('number', options, parse, boundsRule(options)) as Field<ValueOf<number, O>>;
+}
+
+const TRUE = new Set(['1', 'true', 'yes', 'on']);
+const FALSE = new Set(['0', 'false', 'no', 'off']);
+
+/** 1/0, true/false, yes/no, on/off in any case. */
+export function boolean<O extends Base<boolean>>(options: O): Field<ValueOf<boolean, O>> {
+  const parse = (raw: string): boolean => {
+    const word = raw.trim().toLowerCase();
+    if (TRUE.has(word)) return true;
+    if (FALSE.has(word)) return false;
+    throw new FieldFault(`must be true or false, not "${brief(raw)}"`);
+  };
+  return make<boolean>('boolean', options, parse) as Field<ValueOf<boolean, O>>;
+}
+
+const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** A duration in milliseconds: `1500`, or with a unit `500ms`, `5s`, `2m`, `1h`. */
+export function durationMs<O extends Base<number> & Bounds>(options: O): Field<ValueOf<number, O>> {
+  const parse = (raw: string): number => {
+    const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(raw.trim());
+    if (!match) throw new FieldFault(`must be milliseconds, or a number with ms, s, m or h, not "${brief(raw)}"`);
+    return checkBounds(Number(match[1]) * (UNIT_MS[match[2] ?? 'ms'] ?? 1), options);
+  };
+  return make<number>('duration', options, parse, boundsRule(options, ' ms')) as Field<ValueOf<number, O>>;
+}
+
+/** A secret: from `KEY`, or from the file named by `KEY_FILE`. Never printed; registered for redaction. */
+export function secret<O extends Base<string> & Lengths>(options: O): Field<ValueOf<string, O>> {
+  return make<string>('secret', options, (raw) => checkLength(raw, options), lengthRule(options)) as Field<
+    ValueOf<string, O>
+  >;
+}
+
+/** Items separated by commas; blanks around items and empty items are dropped. `of` bounds the items. */
+export function list<O extends Base<readonly string[]> & { of?: readonly string[] }>(
+  options: O,
+): Field<ValueOf<readonly string[], O>> {
+  const parse = (raw: string): readonly string[] => {
+    const items = raw
+      .split(',')
+      .map((item) => item.trim())
+      .filter((item) => item !== '');
+    const strange = items.find((item) => options.of && !options.of.includes(item));
+    if (strange !== undefined) throw new FieldFault(`"${brief(strange)}" is not one of ${options.of?.join(', ')}`);
+    return items;
+  };
+  return make<readonly string[]>('list', options, parse, options.of && `of ${options.of.join(', ')}`) as Field<
+    ValueOf<readonly string[], O>
+  >;
+}
+
+/** One of the given words, e.g. `oneOf(['off', 'on'], { default: 'off', help })`. */
+export function oneOf<const V extends string, O extends Base<V>>(
+  values: readonly V[],
+  options: O,
+): Field<O extends { optional: true } ? (O extends { default: V } ? V : V | undefined) : V> {
+  const parse = (raw: string): V => {
+    const found = values.find((value) => value === raw.trim());
+    if (found === undefined) throw new FieldFault(`must be one of ${values.join(', ')}, not "${brief(raw)}"`);
+    return found;
+  };
+  return make<V>('one of', options, parse, values.join(', ')) as never;
+}
+
+/** A path of the file system, kept as written. */
+export function path<O extends Base<string>>(options: O): Field<ValueOf<string, O>> {
+  const parse = (raw: string): string => {
+    if (raw.includes('\0')) throw new FieldFault('must not contain a NUL character');
+    return raw;
+  };
+  return make<string>('path', options, parse) as Field<ValueOf<string, O>>;
+}
+
+function checkBounds(value: number, { min, max }: Bounds): number {
+  if (min !== undefined && value < min) throw new FieldFault(`must be at least ${min}, not ${value}`);
+  if (max !== undefined && value > max) throw new FieldFault(`must be at most ${max}, not ${value}`);
+  return value;
+}
+
+function checkLength(value: string, { minLength, maxLength }: Lengths): string {
+  if (minLength !== undefined && value.length < minLength) {
+    throw new FieldFault(`must have at least ${minLength} characters, has ${value.length}`);
+  }
+  if (maxLength !== undefined && value.length > maxLength) {
+    throw new FieldFault(`must have at most ${maxLength} characters, has ${value.length}`);
+  }
+  return value;
+}
+
+function boundsRule({ min, max }: Bounds, unit = ''): string | undefined {
+  if (min !== undefined && max !== undefined) return `${min} to ${max}${unit}`;
+  if (min !== undefined) return `at least ${min}${unit}`;
+  return max === undefined ? undefined : `at most ${max}${unit}`;
+}
+
+function lengthRule({ minLength, maxLength }: Lengths): string | undefined {
+  const rule = boundsRule({ min: minLength, max: maxLength });
+  return rule && `${rule} characters`;
+}
+
+const brief = (raw: string): string => (raw.length > 60 ? `${raw.slice(0, 60)}…` : raw);

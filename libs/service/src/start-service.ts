@@ -1,0 +1,177 @@
+import 'reflect-metadata';
+import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { createLogger, createMetrics, type Logger } from '@toolfleet/telemetry';
+import { AdminServer } from './admin-server.js';
+import { Announcer } from './announce.js';
+import type { ConfigTable, ServiceConfig, SettingsOf, SharedSettings } from './config/define-config.js';
+import { ConfigError, EXIT_CONFIG, loadConfig, type LoadedConfig } from './config/load-config.js';
+import { describeSettings, helpText } from './config/print-config.js';
+import { watchSecretFile } from './config/watch-secret-file.js';
+import { checkReady } from './check-ready.js';
+import { drainAndStop } from './shutdown.js';
+import { isHopeless, oneLine, startParts, startWithRetry } from './start-parts.js';
+import type { ServiceHost, ServicePart } from './service-part.js';
+
+/** Makes the parts of a service from its settings. Connections belong into `start` of a part, so that they can be retried. */
+export type BuildParts<T extends ConfigTable> = (
+  settings: SettingsOf<T>,
+  host: ServiceHost,
+) => Promise<readonly ServicePart[]> | readonly ServicePart[];
+
+/** Version of every package of the repository; they are released together. */
+export const VERSION = '0.1.0';
+
+/**
+ * The life of a service process: check the configuration (exit 78 on faults, `--help` prints the table), open the admin
+ * port, start the parts, wait for SIGTERM, SIGINT or the end of the parent, drain, end with code 0. A second signal ends
+ * the process at once. Never returns to the caller before the parts are started; never throws.
+ */
+export async function startService<T extends ConfigTable>(
+  config: ServiceConfig<T>,
+  build: BuildParts<T>,
+): Promise<void> {
+  const loaded = loadOrExit(config);
+  const shared = loaded.settings as unknown as SharedSettings;
+  const logger = createLogger({
+    service: config.service,
+    level: shared.LOG_LEVEL,
+    environment: shared.ENVIRONMENT,
+  });
+  const run = new ServiceRun(config.service, shared, logger, new SystemClock(), loaded.secretFiles);
+  run.watchProcess();
+  logger.info({ settings: describeSettings(config, loaded), version: VERSION }, 'starting');
+  try {
+    await run.start((host) => build(loaded.settings, host));
+  } catch (error) {
+    run.refuse(error);
+  }
+}
+
+function loadOrExit<T extends ConfigTable>(config: ServiceConfig<T>): LoadedConfig<T> {
+  if (process.argv.includes('--help') || process.argv.includes('-h')) {
+    process.stdout.write(helpText(config as unknown as ServiceConfig));
+    process.exit(0);
+  }
+  try {
+    return loadConfig(config);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const lines = error.faults.map((fault) => `  ${fault.key} ${fault.message}`);
+    process.stderr.write(
+      `${config.service}: the configuration is wrong (--help lists every key)\n${lines.join('\n')}\n`,
+    );
+    process.exit(EXIT_CONFIG);
+  }
+}
+
+/** State of one running service. */
+class ServiceRun {
+  readonly #draining = new AbortController();
+  readonly #startedParts: ServicePart[] = [];
+  readonly #metrics;
+  readonly #admin: AdminServer;
+  readonly #announcer: Announcer;
+  readonly #stopWatching: (() => void)[] = [];
+  #parts: readonly ServicePart[] = [];
+  #started = false;
+  #ending = false;
+
+  constructor(
+    private readonly service: string,
+    private readonly settings: SharedSettings,
+    private readonly logger: Logger,
+    private readonly clock: Clock,
+    private readonly secretFiles: Readonly<Record<string, string>>,
+  ) {
+    this.#metrics = createMetrics({ version: VERSION, revision: settings.TOOLFLEET_REVISION }, { defaults: true });
+    this.#announcer = new Announcer(service, settings.TOOLFLEET_PORT_FILE);
+    this.#admin = new AdminServer(
+      {
+        started: () => this.#started,
+        ready: () =>
+          checkReady(this.#parts, {
+            started: this.#started,
+            draining: this.#draining.signal.aborted,
+            clock: this.clock,
+          }),
+      },
+      this.#metrics,
+    );
+  }
+
+  async start(build: (host: ServiceHost) => Promise<readonly ServicePart[]> | readonly ServicePart[]): Promise<void> {
+    // From here on the listening socket keeps the process alive; timers of the clock never do.
+    const port = await this.#admin.listen(this.settings.ADMIN_HOST, this.settings.ADMIN_PORT);
+    this.#announcer.announce({ admin_port: port });
+    const tools = { clock: this.clock, logger: this.logger, stopped: this.#draining.signal };
+    await startWithRetry('the parts of the service', async () => void (this.#parts = await build(this.#host())), tools);
+    await startParts(this.#parts, tools, (part) => this.#startedParts.push(part));
+    this.#started = true;
+    this.#announcer.announce({ started: true });
+    this.logger.info({ admin_port: port, parts: this.#parts.map((part) => part.name) }, 'started');
+  }
+
+  /** Signals, the parent's end and faults nobody caught. */
+  watchProcess(): void {
+    for (const [signal, code] of [
+      ['SIGTERM', 143],
+      ['SIGINT', 130],
+    ] as const) {
+      process.on(signal, () => {
+        if (this.#ending) process.exit(code);
+        void this.end(signal, 0);
+      });
+    }
+    // Started by the local runner or a test: without its parent a service has no purpose and would be an orphan.
+    if (process.connected) process.on('disconnect', () => void this.end('end of the parent process', 0));
+    process.on('uncaughtException', (error) => this.#crash(error));
+    process.on('unhandledRejection', (error) => this.#crash(error));
+  }
+
+  /** A start that failed for good. */
+  refuse(error: unknown): void {
+    if (this.#ending) return;
+    const refused = isHopeless(error) && !(error instanceof TypeError || error instanceof ReferenceError);
+    if (refused) this.logger.fatal(`cannot start: ${oneLine(error)}`);
+    else this.logger.fatal({ error }, `cannot start: ${oneLine(error)}`);
+    const isRefusal = typeof error === 'object' && error !== null && 'startRefused' in error;
+    void this.end('failed start', isRefusal ? EXIT_CONFIG : 1);
+  }
+
+  async end(why: string, code: number): Promise<void> {
+    if (this.#ending) return;
+    this.#ending = true;
+    this.logger.info({ why }, 'draining');
+    this.#draining.abort(new Error(`draining: ${why}`));
+    const drainMs = this.settings.DRAIN_TIMEOUT_MS;
+    await drainAndStop(this.#startedParts, { clock: this.clock, logger: this.logger, drainMs });
+    for (const stop of this.#stopWatching) stop();
+    await this.#admin.close();
+    this.logger.info('ended');
+    process.exit(code);
+  }
+
+  #host(): ServiceHost {
+    return {
+      service: this.service,
+      logger: this.logger,
+      clock: this.clock,
+      metrics: this.#metrics,
+      draining: this.#draining.signal,
+      announce: (facts) => this.#announcer.announce(facts),
+      onSecretChange: (key, changed) => {
+        const file = this.secretFiles[key];
+        if (file) this.#stopWatching.push(watchSecretFile(file, changed, this.logger, this.clock));
+      },
+      fail: (error) => {
+        this.logger.fatal({ error }, `ending after a fault: ${oneLine(error)}`);
+        void this.end('a fault', 1);
+      },
+    };
+  }
+
+  #crash(error: unknown): void {
+    this.logger.fatal({ error }, `uncaught fault: ${oneLine(error)}`);
+    process.exit(1);
+  }
+}

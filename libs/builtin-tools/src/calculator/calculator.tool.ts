@@ -1,0 +1,75 @@
+import { ToolError } from '@toolfleet/contracts';
+import { defineTool } from '../builtin-tool.js';
+import { ok } from '../outcome.js';
+import { SHOWN_DIGITS, WORKING_DIGITS, type Big } from './big-number.js';
+import { evaluate } from './evaluate.js';
+import { describeFault, ExpressionError } from './expression-error.js';
+
+/** Longest expression in characters. */
+const MAX_EXPRESSION = 4_096;
+
+/** `calculator` (I04): arithmetic without code execution. */
+export const calculator = defineTool<{ expression: string }>({
+  name: 'calculator',
+  version: '1.0.0',
+  description:
+    'Evaluate an arithmetic expression exactly. Operators: + - * / // (floor) ^ or ** (power) ! (factorial), ' +
+    '% as percent ("200 + 10%" = 220, "20% of 50" = 10) or remainder ("7 % 3" = 1). Functions: sqrt, root(x, n), exp, ' +
+    'ln, log(x, base) (natural without base), log10, log2, sin, cos, tan, asin, acos, atan, atan2, degrees, radians, ' +
+    'floor, ceil, round(x, places), abs, min, max, sum, mean, median, stdev, gcd, lcm, comb, perm, percent_change. ' +
+    'Angles are in radians. Constants: pi, e, tau, phi. Integers are exact up to 10,000 digits. ' +
+    'Returns result (a number, or a string of digits when a number could not hold it) and value (34 digits, as text).',
+  category: 'data',
+  tags: ['math', 'compute'],
+  inputSchema: {
+    type: 'object',
+    properties: {
+      expression: {
+        type: 'string',
+        description: 'Expression, e.g. "(2 + 3) * 4", "sqrt(2) ^ 3", "15% of 240", "100!"',
+        minLength: 1,
+        maxLength: MAX_EXPRESSION,
+      },
+    },
+    required: ['expression'],
+    additionalProperties: false,
+  },
+  outputSchema: {
+    type: 'object',
+    properties: { result: { type: ['number', 'string'] }, value: { type: 'string' } },
+    required: ['result', 'value'],
+  },
+  inputExamples: [{ expression: '(2 + 3) * 4' }, { expression: '1200 + 19%' }, { expression: '2^128' }],
+  rateLimit: 2_000,
+  idempotent: true,
+  timeoutSeconds: 5,
+  handler({ expression }) {
+    if (expression.length > MAX_EXPRESSION) throw new ToolError('TOOL_ERROR', { message: `Expression is longer than ${MAX_EXPRESSION} characters` });
+    const value = show(valueOf(expression));
+    return ok({ result: asNumber(value) ?? value, value }, value);
+  },
+});
+
+function valueOf(expression: string): Big {
+  try {
+    return evaluate(expression);
+  } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error;
+    throw new ToolError('TOOL_ERROR', { message: describeFault(error, expression), details: { position: error.at + 1 } });
+  }
+}
+
+function show(value: Big): string {
+  // Beyond the working precision only exact integers carry more digits; of the rest, zeros would pretend to be known.
+  const rounded = !value.isInteger() || (value.e >= WORKING_DIGITS && value.precision() <= WORKING_DIGITS);
+  if (rounded && value.e >= WORKING_DIGITS) return value.toSignificantDigits(SHOWN_DIGITS).toExponential();
+  const shown = rounded ? value.toSignificantDigits(SHOWN_DIGITS) : value;
+  return (shown.isZero() ? shown.abs() : shown).toString();
+}
+
+/** The value as a JSON number when that loses nothing a person would miss: 15 digits, or a safe integer. */
+function asNumber(value: string): number | undefined {
+  const number = Number(value);
+  if (!Number.isFinite(number) || (number === 0 && !/^0(?:\.0*)?$/.test(value))) return undefined;
+  return Number.isInteger(number) && !Number.isSafeInteger(number) ? undefined : number;
+}

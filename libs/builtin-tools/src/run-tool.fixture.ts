@@ -1,0 +1,29 @@
+import type { CallProgress, ExecContext, JsonObject } from '@toolfleet/contracts';
+import { SystemClock } from '@toolfleet/resilience';
+import type { BuiltinTool } from './builtin-tool.js';
+import type { ToolOutcome } from './outcome.js';
+import type { ToolServices } from './tool-services.js';
+
+/** Options of a run in a spec. */
+export interface RunOptions {
+  context?: Partial<ExecContext>;
+  services?: Partial<ToolServices>;
+  signal?: AbortSignal;
+  timeoutMs?: number;
+  progress?: (progress: CallProgress) => void;
+}
+
+/** Runs a tool's handler as the executor would, with the services a spec gives it. */
+export async function runTool(tool: BuiltinTool, args: JsonObject, options: RunOptions = {}): Promise<ToolOutcome> {
+  const clock = new SystemClock();
+  const run = {
+    callId: 'call_spec',
+    tool: tool.metadata.name,
+    context: { tenant_id: 'acme', ...options.context },
+    signal: options.signal ?? AbortSignal.timeout(options.timeoutMs ?? 20_000),
+    clock,
+    deadlineAt: clock.now() + (options.timeoutMs ?? 20_000),
+    progress: options.progress ?? (() => {}),
+  };
+  return tool.handle(args, run, (options.services ?? {}) as ToolServices);
+}

@@ -1,1 +1,19 @@
 export { Clock, SystemClock, type CancelTimer } from './clock.js';
+export { Deadline } from './deadline.js';
+export { linkAbort, TimedOut, untilAborted, withTimeout, type LinkedAbort } from './timeout.js';
+export { backoffCeilingMs, backoffMs, MAX_BACKOFF_MS, type Backoff } from './backoff.js';
+export { retry, type RetryNotice, type RetryOptions, type RetryVerdict } from './retry.js';
+export { RetryBudget } from './retry-budget.js';
+export { peekTokens, takeToken, type BucketState, type Rate, type RateDecision } from './token-bucket.js';
+export { Semaphore } from './semaphore.js';
+export { Coalescer } from './coalesce.js';
+export {
+  Breaker,
+  CONSECUTIVE_RULE,
+  ERROR_RATE_RULE,
+  type BreakerJudgement,
+  type BreakerOutcome,
+  type BreakerRule,
+  type BreakerState,
+} from './breaker.js';
+export { BreakerMap, type BreakerTransition } from './breaker-map.js';

@@ -1,0 +1,52 @@
+import { LRUCache } from 'lru-cache';
+import type { EpochMs } from '@toolfleet/contracts';
+import type { Clock } from './clock.js';
+import { Breaker, type BreakerRule, type BreakerState } from './breaker.js';
+
+/** One change of state, for metrics and for `breaker.changed`. */
+export interface BreakerTransition {
+  key: string;
+  state: BreakerState;
+  /** 0 unless open. */
+  openUntilAt: EpochMs;
+}
+
+/** Breakers by key (a tool, a base URL), the least recently used ones dropped: keys may come from callers. */
+export class BreakerMap {
+  readonly #breakers: LRUCache<string, Breaker>;
+
+  constructor(
+    private readonly rule: BreakerRule,
+    private readonly clock: Clock,
+    private readonly onTransition?: (transition: BreakerTransition) => void,
+    maxBreakers = 5_000,
+  ) {
+    this.#breakers = new LRUCache({ max: maxBreakers, dispose: (breaker) => breaker.dispose() });
+  }
+
+  /** The breaker of `key`, made closed when there is none. */
+  get(key: string): Breaker {
+    const existing = this.#breakers.get(key);
+    if (existing) return existing;
+    const breaker = new Breaker(key, this.rule, this.clock, (state, name, openUntilAt) =>
+      this.onTransition?.({ key: name, state, openUntilAt }),
+    );
+    this.#breakers.set(key, breaker);
+    return breaker;
+  }
+
+  /** State of `key`; closed when nothing is known. */
+  stateOf(key: string): BreakerState {
+    return this.#breakers.peek(key)?.state ?? 'closed';
+  }
+
+  /** Opens early because a peer did. Peers never close each other's breakers. */
+  openUntil(key: string, untilAt: EpochMs): void {
+    this.get(key).openUntil(untilAt);
+  }
+
+  /** Ends every breaker. */
+  dispose(): void {
+    this.#breakers.clear();
+  }
+}

@@ -68,7 +68,7 @@ export async function startFleet({ root, stateDir, say, onLost }) {
       TOOLFLEET_DATA_DIR: stateDir,
       ADMIN_HOST: '127.0.0.1',
       ADMIN_PORT: '0',
-      SHUTDOWN_GRACE_MS: '3000',
+      DRAIN_TIMEOUT_MS: '3000',
       GATEWAY_TOKEN_SECRET: secrets.token_secret,
       API_KEY_PEPPER: secrets.key_pepper,
       REGISTRY_SECRET_KEY: secrets.registry_key,

@@ -1,0 +1,106 @@
+import { Clock, type CancelTimer } from '@toolfleet/resilience';
+import type { RegisteredTool } from '@toolfleet/contracts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { DefinitionCache } from './definition-cache.js';
+
+class HandClock extends Clock {
+  at = 0;
+  override now = () => this.at;
+  override monotonic = () => this.at;
+  override after(): CancelTimer {
+    return () => {};
+  }
+}
+
+const tool = (name: string, revision = '1') => ({ name, revision, available: true }) as RegisteredTool;
+
+describe('DefinitionCache', () => {
+  let clock: HandClock;
+  let asked: string[];
+  let down: boolean;
+  let revision: string;
+  let cache: DefinitionCache;
+
+  beforeEach(() => {
+    clock = new HandClock();
+    asked = [];
+    down = false;
+    revision = '1';
+    cache = new DefinitionCache(
+      {
+        async get(name, tenant) {
+          asked.push(`${tenant}/${name}`);
+          if (down) throw new Error('registry away');
+          return name === 'missing' ? null : tool(name === 'alias' ? 'a' : name, revision);
+        },
+        async list(tenant) {
+          asked.push(`list ${tenant}`);
+          if (down) throw new Error('registry away');
+          return { tools: [tool('a', revision)], version: Number(revision) };
+        },
+      },
+      clock,
+      300_000,
+    );
+  });
+
+  it('asks once for concurrent callers and again after five minutes', async () => {
+    await Promise.all([cache.get('a', 't'), cache.get('a', 't')]);
+    clock.at = 299_999;
+    await cache.get('a', 't');
+    expect(asked).toEqual(['t/a']);
+    clock.at = 300_000;
+    await cache.get('a', 't');
+    expect(asked).toEqual(['t/a', 't/a']);
+  });
+
+  it('never lets one tenant see an answer given to another', async () => {
+    await cache.get('a', 't1');
+    await cache.get('a', 't2');
+    expect(asked).toEqual(['t1/a', 't2/a']);
+  });
+
+  it('drops a changed tool under its name and its aliases', async () => {
+    await cache.get('alias', 't');
+    await cache.get('b', 't');
+    revision = '2';
+    cache.invalidate({ added: [], changed: ['a'], removed: [] });
+    expect((await cache.get('alias', 't'))?.revision).toBe('2');
+    expect((await cache.get('b', 't'))?.revision).toBe('1');
+  });
+
+  it('does not keep an answer that was asked for before a change', async () => {
+    const first = cache.get('a', 't');
+    cache.invalidate({ added: [], changed: ['a'], removed: [] });
+    await first;
+    await cache.get('a', 't');
+    expect(asked).toHaveLength(2);
+  });
+
+  it('uses old definitions while the registry is away, without asking on every call', async () => {
+    await cache.get('a', 't');
+    await cache.list('t');
+    down = true;
+    clock.at = 400_000;
+    expect((await cache.get('a', 't'))?.name).toBe('a');
+    expect((await cache.get('a', 't'))?.name).toBe('a');
+    expect(await cache.list('t')).toMatchObject({ stale: true, version: 1 });
+    expect(asked.filter((question) => question === 't/a')).toHaveLength(2);
+    await expect(cache.get('never seen', 't')).rejects.toThrow('registry away');
+  });
+
+  it('does not remember that a tool is missing', async () => {
+    expect(await cache.get('missing', 't')).toBeNull();
+    expect(await cache.get('missing', 't')).toBeNull();
+    expect(asked).toHaveLength(2);
+  });
+
+  it('returns the same array while the version stands', async () => {
+    const first = (await cache.list('t')).tools;
+    cache.invalidateAll();
+    expect((await cache.list('t')).tools).toBe(first);
+    revision = '2';
+    cache.invalidateAll();
+    expect((await cache.list('t')).tools).not.toBe(first);
+  });
+});

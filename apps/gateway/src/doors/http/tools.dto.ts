@@ -1,0 +1,92 @@
+import { IsBoolean, IsIn, IsInt, IsObject, IsOptional, IsString, Matches, Max, MaxLength, Min, MinLength } from 'class-validator';
+import type { JsonObject } from '@toolfleet/contracts';
+
+/** Longest caller-chosen id (session, request, agent, task). */
+const ID_LENGTH = 255;
+const TOOL_FORMATS = ['openai', 'anthropic', 'mcp'] as const;
+
+/** Fields of a call that every plain HTTP body may carry beside its arguments (house.md section 3). */
+export class CallFields {
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  session_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  request_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  agent_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  task_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  idempotency_key?: string;
+
+  /** Longest attempt in milliseconds. */
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(120_000)
+  timeout_ms?: number;
+
+  @IsOptional()
+  @IsIn(['sync', 'async'])
+  mode?: 'sync' | 'async';
+
+  @IsOptional()
+  @IsBoolean()
+  dry_run?: boolean;
+
+  @IsOptional()
+  @IsBoolean()
+  no_retry?: boolean;
+}
+
+/** Body of `POST /api/v1/tools/:name/execute` (A11). */
+export class ExecuteToolBody extends CallFields {
+  @IsObject({ message: 'arguments is required and must be an object' })
+  arguments!: JsonObject;
+}
+
+/** Query of `GET /api/v1/tools` (A02, A03, A10). */
+export class ListToolsQuery {
+  @IsOptional()
+  @IsString()
+  @MaxLength(64)
+  category?: string;
+
+  /** Page size; absent: everything. */
+  @IsOptional()
+  @Matches(/^[1-9]\d{0,3}$/, { message: 'limit must be a whole number from 1 to 9999' })
+  limit?: string;
+
+  /** Opaque: the value of the `Link: rel="next"` of the page before. */
+  @IsOptional()
+  @IsString()
+  @MaxLength(200)
+  cursor?: string;
+
+  @IsOptional()
+  @IsIn(TOOL_FORMATS)
+  format?: (typeof TOOL_FORMATS)[number];
+
+  /** Accepted and ignored: dangerous tools are always left out (A03). */
+  @IsOptional()
+  @IsString()
+  exclude_dangerous?: string;
+}

@@ -1,0 +1,346 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { connect, type AddressInfo, type Socket } from 'node:net';
+import { brotliCompressSync, createGzip, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { isToolError, type ToolError } from '@toolfleet/contracts';
+import { afterEach, describe, expect, it } from 'vitest';
+import { Dialer, type DialTarget } from './dialer.js';
+import { EgressClient, type EgressOptions } from './egress-client.js';
+import { egressFetch } from './egress-fetch.js';
+import { Resolver } from './resolver.js';
+
+const PUBLIC = '93.184.216.34';
+const closers: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+/** Answers every name with a public address unless told otherwise. */
+class FakeResolver extends Resolver {
+  readonly asked: string[] = [];
+  constructor(private readonly answers: Record<string, string[]> = {}) {
+    super();
+  }
+  override async resolve(host: string): Promise<string[]> {
+    this.asked.push(host);
+    return this.answers[host] ?? [PUBLIC];
+  }
+}
+
+/** Stands for the internet: every checked address leads to the loopback server; TLS is not the subject here. */
+class ToServer extends Dialer {
+  readonly dialled: DialTarget[] = [];
+  constructor(private readonly port: number) {
+    super();
+  }
+  override dial(target: DialTarget): Promise<Socket> {
+    this.dialled.push(target);
+    return new Promise((resolve, reject) => {
+      const socket = connect(this.port, '127.0.0.1', () => resolve(socket)).once('error', reject);
+    });
+  }
+}
+
+async function serve(listener: RequestListener): Promise<number> {
+  const server: Server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(() => {
+    server.closeAllConnections();
+    return new Promise<void>((resolve) => server.close(() => resolve()));
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+async function clientFor(listener: RequestListener, options: Partial<EgressOptions> = {}) {
+  const dialer = new ToServer(await serve(listener));
+  const resolver = new FakeResolver();
+  const blocked: string[] = [];
+  const client = new EgressClient({
+    allowlist: ['api.example.com', '*.partner.example', 'http://plain.example.org:8080'],
+    resolver,
+    dialer,
+    onBlocked: (layer, reason) => blocked.push(`${layer}:${reason}`),
+    ...options,
+  });
+  closers.push(() => client.close());
+  return { client, dialer, resolver, blocked };
+}
+
+async function failure(work: Promise<unknown>): Promise<ToolError> {
+  const error = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!isToolError(error)) throw new Error(`expected a ToolError, got ${String(error)}`, { cause: error });
+  return error;
+}
+
+const text = async (client: EgressClient, url: string, more: object = {}) =>
+  (await client.request({ url, ...more })).body.text();
+
+describe('EgressClient', () => {
+  it('answers from an allowed host with status, headers and body', async () => {
+    const { client, dialer } = await clientFor((request, response) => {
+      response.setHeader('x-seen', `${request.method} ${request.url} ${request.headers.host}`);
+      response.writeHead(201).end('hello');
+    });
+    const response = await client.request({ url: 'https://API.example.com./a?b=c' });
+    expect(response.status).toBe(201);
+    expect(response.headers['x-seen']).toBe('GET /a?b=c api.example.com');
+    expect(await response.body.text()).toBe('hello');
+    expect(dialer.dialled).toMatchObject([{ address: PUBLIC, port: 443, host: 'api.example.com' }]);
+  });
+
+  it('sends a raw request target byte for byte', async () => {
+    const { client } = await clientFor((request, response) => response.end(request.url));
+    const target = '/a/../b/%2e%2E/{c}?q=%zz&x=a|b"c';
+    const response = await client.request({ url: { origin: 'https://api.example.com', target } });
+    expect(await response.body.text()).toBe(target);
+  });
+
+  it.each(['a', '//evil', '/a b', '/a\r\nX: y', '/a#b', '/é', '/a\\b'])('refuses the raw target %j', async (target) => {
+    const { client } = await clientFor((_, response) => response.end());
+    const sent = client.request({ url: { origin: 'https://api.example.com', target } });
+    // "//evil" is a legal origin-form path: it names a path, never a host.
+    if (target === '//evil') return void expect((await sent).status).toBe(200);
+    expect((await failure(sent)).details).toMatchObject({ reason: 'request_target' });
+  });
+
+  it('reaches plain HTTP and other ports only where an entry says so', async () => {
+    const { client, blocked } = await clientFor((_, response) => response.end('ok'));
+    expect(await text(client, 'http://plain.example.org:8080/')).toBe('ok');
+    await failure(client.request({ url: 'http://api.example.com/' }));
+    await failure(client.request({ url: 'https://api.example.com:8080/' }));
+    expect(blocked).toEqual(['url:scheme', 'url:port']);
+  });
+
+  it('reuses connections and never opens more than allowed per host and in all', async () => {
+    const { client, dialer } = await clientFor((_, response) => setImmediate(() => response.end('x')), {
+      limits: { connectionsPerHost: 3, totalConnections: 4, keepAliveMs: 50 },
+    });
+    const hosts = ['api.example.com', 'a.partner.example', 'b.partner.example'];
+    const calls = Array.from({ length: 90 }, (_, index) => text(client, `https://${hosts[index % 3]}/`));
+    let most = 0;
+    const watch = setInterval(() => (most = Math.max(most, client.openConnections)), 0);
+    expect(new Set(await Promise.all(calls))).toEqual(new Set(['x']));
+    clearInterval(watch);
+    expect(most).toBeLessThanOrEqual(4);
+    expect(dialer.dialled.length).toBeLessThan(90);
+  });
+
+  it('drops credentials across origins and keeps them within one', async () => {
+    const seen: (string | undefined)[] = [];
+    const { client } = await clientFor((request, response) => {
+      seen.push(request.headers.authorization ?? request.headers['x-api-key']?.toString());
+      if (request.url === '/1') return response.writeHead(302, { location: '/2' }).end();
+      if (request.url === '/2') return response.writeHead(307, { location: 'https://a.partner.example/3' }).end();
+      return response.end('there');
+    });
+    const headers = { Authorization: 'Bearer s', 'X-API-Key': 'k', Cookie: 'c' };
+    const response = await client.request({ url: 'https://api.example.com/1', headers });
+    expect([await response.body.text(), response.redirects, response.url]).toEqual([
+      'there',
+      2,
+      'https://a.partner.example/3',
+    ]);
+    expect(seen).toEqual(['Bearer s', 'Bearer s', undefined]);
+  });
+
+  it('hands a redirect of another method to the caller', async () => {
+    const { client } = await clientFor((_, response) => response.writeHead(307, { location: '/x' }).end());
+    expect((await client.request({ url: 'https://api.example.com/', method: 'POST', body: '{}' })).status).toBe(307);
+  });
+
+  it('ends an endless redirect after three hops', async () => {
+    let hits = 0;
+    const { client } = await clientFor((_, response) => {
+      hits += 1;
+      response.writeHead(302, { location: '/loop' }).end();
+    });
+    const error = await failure(client.request({ url: 'https://api.example.com/loop' }));
+    expect([error.code, error.details?.['reason'], hits]).toEqual(['EGRESS_REFUSED', 'too_many_redirects', 4]);
+  });
+
+  it.each([
+    ['gzip', gzipSync],
+    ['deflate', deflateSync],
+    ['deflate', deflateRawSync],
+    ['br', brotliCompressSync],
+    ['zstd', zstdCompressSync],
+  ])('decodes %s', async (encoding, compress) => {
+    const { client } = await clientFor((_, response) =>
+      response.writeHead(200, { 'content-encoding': encoding }).end(compress(Buffer.from('héllo'.repeat(1000)))),
+    );
+    expect(await text(client, 'https://api.example.com/')).toBe('héllo'.repeat(1000));
+  });
+
+  it('reports damaged and unknown encodings as NETWORK_ERROR', async () => {
+    const { client } = await clientFor((request, response) => {
+      const encoding = request.url === '/unknown' ? 'rot13' : 'gzip';
+      response.writeHead(200, { 'content-encoding': encoding }).end('not compressed at all');
+    });
+    for (const path of ['/unknown', '/damaged']) {
+      const error = await failure(text(client, `https://api.example.com${path}`));
+      expect([error.code, error.details?.['reason']]).toEqual(['NETWORK_ERROR', 'content_encoding']);
+    }
+  });
+
+  it('truncates instead of failing when asked', async () => {
+    const { client } = await clientFor((_, response) => response.end('x'.repeat(100_000)));
+    const response = await client.request({ url: 'https://api.example.com/', maxBytes: 10, onOverflow: 'truncate' });
+    expect([await response.body.text(), response.body.truncated]).toEqual(['x'.repeat(10), true]);
+  });
+
+  it('ends a gzip bomb and a 1 GB body with RESULT_TOO_LARGE and flat memory', async () => {
+    const megabyte = Buffer.alloc(1024 * 1024);
+    let sent = 0;
+    const { client } = await clientFor((request, response) => {
+      const bomb = request.url === '/bomb';
+      response.writeHead(200, bomb ? { 'content-encoding': 'gzip' } : {});
+      const sink = bomb ? createGzip({ level: 1 }) : response;
+      if (bomb) (sink as ReturnType<typeof createGzip>).pipe(response);
+      const pump = (left: number): void => {
+        if (left === 0) return void sink.end();
+        if (response.destroyed) return void sink.destroy();
+        sent += 1;
+        if (sink.write(megabyte)) setImmediate(pump, left - 1);
+        else sink.once('drain', () => pump(left - 1));
+      };
+      pump(1024);
+    });
+    const before = process.memoryUsage().rss;
+    for (const path of ['/bomb', '/plain']) {
+      const error = await failure(text(client, `https://api.example.com${path}`));
+      expect(error.code).toBe('RESULT_TOO_LARGE');
+    }
+    const ratio = await failure(text(client, 'https://api.example.com/bomb', { maxBytes: 1024 ** 3 }));
+    expect([ratio.code, ratio.details?.['what']]).toEqual(['RESULT_TOO_LARGE', 'ratio']);
+    expect(process.memoryUsage().rss - before).toBeLessThan(100 * 1024 * 1024);
+    expect(sent).toBeLessThan(300); // the upstream was stopped, not drained
+  });
+
+  it('ends slow headers, a stalled body and a slow-loris body in time, each with its phase', async () => {
+    const { client } = await clientFor((request, response) => {
+      if (request.url === '/headers') return;
+      response.writeHead(200);
+      response.write('a');
+      if (request.url === '/drip') {
+        const drip = setInterval(() => response.write('a'), 10);
+        response.on('close', () => clearInterval(drip));
+      }
+    });
+    const timeouts = { headersMs: 100, bodyIdleMs: 100, totalMs: 400 };
+    const phase = async (path: string) => {
+      const error = await failure(text(client, `https://api.example.com${path}`, { timeouts }));
+      return [error.code, error.details?.['phase']];
+    };
+    expect(await phase('/headers')).toEqual(['ATTEMPT_TIMED_OUT', 'headers']);
+    expect(await phase('/stall')).toEqual(['ATTEMPT_TIMED_OUT', 'body']);
+    expect(await phase('/drip')).toEqual(['ATTEMPT_TIMED_OUT', 'total']);
+  });
+
+  it('refuses oversized response headers', async () => {
+    const { client } = await clientFor((_, response) => response.writeHead(200, { big: 'x'.repeat(60_000) }).end());
+    expect((await failure(client.request({ url: 'https://api.example.com/' }))).code).toBe('RESULT_TOO_LARGE');
+  });
+
+  it('stops the upstream when the caller cancels', async () => {
+    let closed: () => void;
+    const upstreamClosed = new Promise<void>((resolve) => (closed = resolve));
+    const { client } = await clientFor((_, response) => {
+      response.on('close', closed);
+      response.writeHead(200);
+      response.write('a');
+    });
+    const caller = new AbortController();
+    const response = await client.request({ url: 'https://api.example.com/', signal: caller.signal });
+    const reading = failure(response.body.text());
+    caller.abort();
+    expect((await reading).code).toBe('CANCELLED');
+    await upstreamClosed;
+  });
+
+  it('says whether the request may have been delivered', async () => {
+    const { client } = await clientFor((request) => request.socket.destroy());
+    const broken = await failure(client.request({ url: 'https://api.example.com/', method: 'POST', body: '{}' }));
+    expect([broken.code, broken.details?.['delivered']]).toEqual(['NETWORK_ERROR', true]);
+
+    const refused = new EgressClient({
+      allowlist: ['api.example.com'],
+      resolver: new FakeResolver(),
+      dialer: new ToServer(1),
+    });
+    closers.push(() => refused.close());
+    const never = await failure(refused.request({ url: 'https://api.example.com/', method: 'POST', body: '{}' }));
+    expect([never.code, never.details?.['delivered'], never.details?.['reason']]).toEqual([
+      'NETWORK_ERROR',
+      false,
+      'ECONNREFUSED',
+    ]);
+  });
+
+  it.each(['Host', 'Transfer-Encoding', 'Upgrade', 'X-A\r\nX-B'])('refuses the header %j', async (name) => {
+    const { client } = await clientFor((_, response) => response.end());
+    const error = await failure(client.request({ url: 'https://api.example.com/', headers: { [name]: 'x' } }));
+    expect(error.details).toMatchObject({ reason: 'header' });
+  });
+
+  it('reaches an allowed endpoint on loopback exactly, and nothing beside it', async () => {
+    const port = await serve((_, response) => response.end('sample'));
+    const other = await serve((_, response) => response.end('secret'));
+    const client = new EgressClient({ allowlist: [], allowedEndpoints: [`http://127.0.0.1:${port}`] });
+    closers.push(() => client.close());
+    expect(await text(client, `http://127.0.0.1:${port}/x`)).toBe('sample');
+    for (const url of [`http://127.0.0.1:${other}/`, `http://localhost:${port}/`, `https://127.0.0.1:${port}/`]) {
+      expect((await failure(client.request({ url }))).code).toBe('EGRESS_REFUSED');
+    }
+  });
+
+  it('needs a flag for the allowlist "*", which still guards names and addresses', async () => {
+    expect(() => new EgressClient({ allowlist: ['*'] })).toThrow(/development/);
+    const { client, blocked } = await clientFor((_, response) => response.end('ok'), {
+      allowlist: ['*'],
+      allowAnyHost: true,
+      resolver: new FakeResolver({ 'inside.example.net': ['10.0.0.1'] }),
+    });
+    expect(await text(client, 'https://anything.example.net/')).toBe('ok');
+    for (const url of [
+      'https://10.0.0.1/',
+      'https://localhost/',
+      'https://x.svc.cluster.local/',
+      'https://inside.example.net/',
+    ]) {
+      await failure(client.request({ url }));
+    }
+    expect(blocked).toEqual(['url:ip_literal', 'url:internal_name', 'url:internal_name', 'connect:address']);
+  });
+});
+
+describe('egressFetch', () => {
+  it('serves libraries: forms, streams, redirects off, abort', async () => {
+    const { client } = await clientFor(async (request, response) => {
+      if (request.url === '/moved') return response.writeHead(302, { location: '/' }).end();
+      if (request.url === '/hang') return;
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' });
+      return response.end(
+        gzipSync(JSON.stringify([request.method, request.headers['content-type'], Buffer.concat(chunks).toString()])),
+      );
+    });
+    const fetch = egressFetch(client);
+    const form = await fetch('https://api.example.com/#frag', {
+      method: 'POST',
+      body: new URLSearchParams({ a: 'b c' }),
+    });
+    expect(await form.json()).toEqual(['POST', 'application/x-www-form-urlencoded;charset=UTF-8', 'a=b+c']);
+    const manual = await fetch('https://api.example.com/moved', { redirect: 'manual' });
+    expect([manual.status, manual.headers.get('location')]).toEqual([302, '/']);
+    await manual.body?.cancel();
+
+    const abort = new AbortController();
+    const hanging = fetch('https://api.example.com/hang', { signal: abort.signal });
+    abort.abort();
+    await expect(hanging).rejects.toMatchObject({ name: 'AbortError' });
+    await expect(fetch('https://evil.test/')).rejects.toMatchObject({ code: 'EGRESS_REFUSED' });
+  });
+});

@@ -1,0 +1,35 @@
+import { isToolError, ToolError } from '@toolfleet/contracts';
+
+/**
+ * A failure of undici, the socket or TLS as a ToolError. `delivered: false` says that the request provably never left,
+ * so that even a call that is not idempotent may be tried again.
+ */
+export function networkError(error: unknown, host: string, delivered: boolean): ToolError {
+  if (isToolError(error)) return error;
+  const code = codeOf(error);
+  if (code === 'UND_ERR_HEADERS_OVERFLOW' || code === 'HPE_HEADER_OVERFLOW') {
+    return new ToolError('RESULT_TOO_LARGE', {
+      message: 'Response headers too large',
+      details: { what: 'headers' },
+      cause: error,
+    });
+  }
+  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
+    return new ToolError('ATTEMPT_TIMED_OUT', {
+      message: `No connection to ${host} in time`,
+      details: { phase: 'connect', delivered: false, host },
+      cause: error,
+    });
+  }
+  return new ToolError('NETWORK_ERROR', {
+    message: `The upstream ${host} could not be reached or broke off (${code})`,
+    details: { reason: code, delivered, host },
+    cause: error,
+  });
+}
+
+function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  if (typeof code === 'string') return code;
+  return error instanceof Error ? error.name : 'unknown';
+}

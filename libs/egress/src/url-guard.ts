@@ -1,0 +1,109 @@
+import { isIP } from 'node:net';
+import { ToolError } from '@toolfleet/contracts';
+import type { Allowlist } from './allowlist.js';
+import { refusal, type EgressLayer } from './refusal.js';
+
+/** What the guard needs to know to judge a URL. */
+export interface UrlPolicy {
+  allowlist: Allowlist;
+  /** Schemes allowed to every listed host, without colon; `http` may also be allowed by an entry of its own. */
+  schemes: readonly string[];
+  /** Ports allowed to every listed host. */
+  ports: readonly number[];
+  /** Exact `scheme://host:port` origins exempt from rules 4-6 and 8 (rule 15). */
+  allowedEndpoints: ReadonlySet<string>;
+}
+
+/** A URL that passed rules 1-6; only this is used afterwards. */
+export interface GuardedUrl {
+  /** `scheme://host[:port]`, one trailing dot of the host removed. */
+  origin: string;
+  /** Host without brackets. */
+  host: string;
+  port: number;
+  protocol: 'http:' | 'https:';
+  /** Path and query as sent. */
+  target: string;
+  /** Listed in `EGRESS_ALLOWED_ENDPOINTS`. */
+  exempt: boolean;
+  href: string;
+}
+
+// oxlint-disable-next-line no-control-regex -- rule 1 is about exactly these
+const FORBIDDEN_CHARACTERS = /[\u0000-\u0020\u007f\\]/;
+const ABSOLUTE_HTTP = /^https?:\/\/[^/]/i;
+const OTHER_SCHEME = /^(?!https?:)[a-z][a-z0-9+.-]*:/i;
+const AUTHORITY = /^[a-z]+:\/\/([^/?#]*)/i;
+/** Suffixes that never leave the machine or the cluster (RFC 6761, RFC 6762, ICANN `.internal`, Kubernetes). */
+const INTERNAL_SUFFIXES = ['.localhost', '.local', '.internal', '.svc', '.cluster.local'];
+
+/** Canonical `scheme://host:port` form of an allowed endpoint. @throws ToolError REQUEST_INVALID */
+export function endpointOrigin(raw: string): string {
+  let url: URL | undefined;
+  try {
+    url = new URL(raw.trim());
+  } catch {
+    // reported below together with the other faults
+  }
+  const plain = url && /^https?:$/.test(url.protocol) && !url.username && !url.password && url.pathname === '/';
+  if (!url || !plain || url.search || url.hash) {
+    throw new ToolError('REQUEST_INVALID', { message: `Not an origin (scheme://host:port): "${raw}"` });
+  }
+  return url.origin;
+}
+
+/**
+ * Rules 1-6 of security.md 3.2, in this order, on a URL as given by a caller or an upstream.
+ * @param layer where the URL came from; only named in the refusal
+ * @throws ToolError EGRESS_REFUSED
+ */
+export function guardUrl(raw: string, policy: UrlPolicy, layer: EgressLayer = 'url'): GuardedUrl {
+  if (FORBIDDEN_CHARACTERS.test(raw)) throw refusal(layer, 'characters');
+  if (!ABSOLUTE_HTTP.test(raw)) throw refusal(layer, OTHER_SCHEME.test(raw) ? 'scheme' : 'malformed');
+
+  let url: URL;
+  try {
+    url = new URL(raw);
+  } catch {
+    throw refusal(layer, 'malformed');
+  }
+  // The raw authority too: `https://@host/` parses to an empty user name and would look clean.
+  if (url.username || url.password || AUTHORITY.exec(raw)?.[1]?.includes('@')) throw refusal(layer, 'userinfo');
+
+  const host = bareHost(url.hostname);
+  if (host === '') throw refusal(layer, 'malformed');
+  const protocol = url.protocol === 'https:' ? 'https:' : 'http:';
+  const port = url.port === '' ? (protocol === 'https:' ? 443 : 80) : Number(url.port);
+  const bracketed = isIP(host) === 6 ? `[${host}]` : host;
+  const origin = `${protocol}//${bracketed}${url.port === '' ? '' : `:${url.port}`}`;
+  const guarded: GuardedUrl = {
+    origin,
+    host,
+    port,
+    protocol,
+    target: `${url.pathname}${url.search}`,
+    exempt: policy.allowedEndpoints.has(origin),
+    href: `${origin}${url.pathname}${url.search}`,
+  };
+  if (guarded.exempt) return guarded;
+
+  const verdict = policy.allowlist.find(host);
+  const scheme = protocol.slice(0, -1);
+  if (!policy.schemes.includes(scheme) && !(scheme === 'http' && verdict?.plainHttp)) {
+    throw refusal(layer, 'scheme', host);
+  }
+  if (!policy.ports.includes(port) && !verdict?.ports.has(port)) throw refusal(layer, 'port', host);
+  if (isIP(host) !== 0) throw refusal(layer, 'ip_literal', host);
+  if (!verdict) throw refusal(layer, 'not_allowlisted', host);
+  if (!host.includes('.') || INTERNAL_SUFFIXES.some((suffix) => host.endsWith(suffix))) {
+    throw refusal(layer, 'internal_name', host);
+  }
+  return guarded;
+}
+
+/** Host without brackets and without one trailing dot (`a.b.` and `a.b` are one host; `a.b..` is none). */
+function bareHost(hostname: string): string {
+  if (hostname.startsWith('[')) return hostname.slice(1, -1);
+  const host = hostname.endsWith('.') ? hostname.slice(0, -1) : hostname;
+  return host.endsWith('.') || host.startsWith('.') || host.includes('..') ? '' : host;
+}

@@ -17,6 +17,9 @@ export interface ReserveAsk {
   tokens: number;
   /** Lease length: time left of the call plus grace. */
   lease_ms: number;
+  /** Who and what, for the ledger row of a lease that expires unsettled. */
+  user_id?: string;
+  tool_name?: string;
 }
 
 /** `budget.reserve`: the asks of one event-loop turn travel in one message. */
@@ -29,6 +32,7 @@ export type ReserveAnswer =
       admitted: false;
       call_id: string;
       code: 'BUDGET_EXCEEDED' | 'TOKEN_LIMIT_EXCEEDED' | 'BUDGET_UNAVAILABLE';
+      /** `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`; `call:<id>` when that call was charged already. */
       scope: string;
       limit: number;
       used: number;
@@ -77,14 +81,23 @@ export interface BudgetRelease {
   releases: { call_id: string; scopes: BudgetScopes }[];
 }
 
+export interface BudgetReleaseReply {
+  released: number;
+}
+
 /** `budget.usage`: sums of the ledger for one tenant. */
 export interface BudgetUsage {
+  /** `*`: every tenant (the gateway asks so for administrators only). */
   tenant_id: string;
   from_at?: EpochMs;
   to_at?: EpochMs;
-  group_by: ('day' | 'tool' | 'user' | 'agent')[];
+  tool_name?: string;
+  user_id?: string;
+  group_by: ('day' | 'tool' | 'user' | 'agent' | 'tenant')[];
 }
 export interface UsageSum {
+  tenant_id?: string;
+  /** UTC day, `2026-11-21`. */
   day?: string;
   tool_name?: string;
   user_id?: string;
@@ -112,4 +125,14 @@ export interface LimitState {
 }
 export interface BudgetLimitsReply {
   limits: LimitState[];
+}
+
+/** `budget.threshold`: published once when spending of a scope reaches 80 % of a limit. */
+export interface BudgetThreshold {
+  tenant_id: string;
+  scope: string;
+  currency: 'micro_usd' | 'tokens';
+  limit: number;
+  spent: number;
+  at: EpochMs;
 }

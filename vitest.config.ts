@@ -7,6 +7,8 @@ import { defineConfig } from 'vitest/config';
 const shared = {
   resolve: { conditions: ['source'] },
   ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } },
+  // Specs lie outside the packages' tsconfig, from which the decorator mode would be read.
+  oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
 };
 
 export default defineConfig({

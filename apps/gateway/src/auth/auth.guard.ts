@@ -5,7 +5,6 @@ import {
   type ExecutionContext,
   SetMetadata,
 } from '@nestjs/common';
-import type { IncomingMessage } from 'node:http';
 import { isToolError, type Principal } from '@toolfleet/contracts';
 import type { Authenticate } from './authenticate.js';
 import { challenge } from './challenge.js';
@@ -21,7 +20,8 @@ export const AdminOnly = (): CustomDecorator<symbol> => SetMetadata(ACCESS, 'adm
 
 /** What the guard uses of a Fastify request and reply. */
 export interface GuardedRequest {
-  raw: IncomingMessage;
+  /** Node's request: `rawHeaders` shows duplicates, the parsed headers do not. */
+  raw: { rawHeaders: string[] };
   principal?: Principal;
 }
 interface ChallengedReply {

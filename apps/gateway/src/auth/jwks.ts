@@ -18,10 +18,10 @@ const FETCH_TIMEOUT_MS = 5_000;
 const MAX_JWKS_CHARS = 1_000_000;
 
 /** Reads a JWK set over HTTP. */
-export function remoteJwks(url: string, fetch: JwksFetch): JwksSource {
+export function remoteJwks(url: string, getKeys: JwksFetch): JwksSource {
   return async () => {
     const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS);
-    const response = await fetch(url, { headers: { accept: 'application/json' }, signal });
+    const response = await getKeys(url, { headers: { accept: 'application/json' }, signal });
     if (response.status !== 200) throw new Error(`the key set answered HTTP ${response.status}`);
     return response.text();
   };

@@ -27,6 +27,7 @@ export {
   type FieldKind,
 } from './config/field.js';
 export { ConfigError, EXIT_CONFIG, loadConfig, type Environment, type LoadedConfig } from './config/load-config.js';
+export { VariableExpander } from './config/expand-variables.js';
 export { describeSettings, documentConfig, helpText, type ConfigKeyDoc } from './config/print-config.js';
 export { readFleetFile } from './read-fleet-file.js';
 export { StartRefused, type ServiceHost, type ServicePart } from './service-part.js';

@@ -1,5 +1,13 @@
-/** What a process hands to the tools it serves; a tool names those it needs, and gets them typed. */
+import type { BoundedThreads } from './threads/bounded-threads.js';
+
+/**
+ * What a process hands to the tools it serves. A tool names what it needs and gets exactly that, typed; a process that
+ * serves a tool without having what it needs does not start.
+ */
 export interface ToolServices {
-  placeholder: never;
+  /** Worker threads with a time bound, for work whose cost cannot be known (patterns, queries). */
+  threads: BoundedThreads;
 }
+
+/** Name of a service. */
 export type ServiceName = keyof ToolServices;

@@ -44,7 +44,8 @@ export const calculator = defineTool<{ expression: string }>({
   idempotent: true,
   timeoutSeconds: 5,
   handler({ expression }) {
-    if (expression.length > MAX_EXPRESSION) throw new ToolError('TOOL_ERROR', { message: `Expression is longer than ${MAX_EXPRESSION} characters` });
+    if (expression.length > MAX_EXPRESSION)
+      throw new ToolError('TOOL_ERROR', { message: `Expression is longer than ${MAX_EXPRESSION} characters` });
     const value = show(valueOf(expression));
     return ok({ result: asNumber(value) ?? value, value }, value);
   },
@@ -55,15 +56,19 @@ function valueOf(expression: string): Big {
     return evaluate(expression);
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error;
-    throw new ToolError('TOOL_ERROR', { message: describeFault(error, expression), details: { position: error.at + 1 } });
+    throw new ToolError('TOOL_ERROR', {
+      message: describeFault(error, expression),
+      details: { position: error.at + 1 },
+    });
   }
 }
 
 function show(value: Big): string {
-  // Beyond the working precision only exact integers carry more digits; of the rest, zeros would pretend to be known.
-  const rounded = !value.isInteger() || (value.e >= WORKING_DIGITS && value.precision() <= WORKING_DIGITS);
-  if (rounded && value.e >= WORKING_DIGITS) return value.toSignificantDigits(SHOWN_DIGITS).toExponential();
+  // Beyond the working precision only exact integers carry more digits; of a rounded value, zeros would pretend to be known.
+  const digits = value.precision();
+  const rounded = !value.isInteger() || (digits <= WORKING_DIGITS && digits > WORKING_DIGITS - 3);
   const shown = rounded ? value.toSignificantDigits(SHOWN_DIGITS) : value;
+  if (value.e >= WORKING_DIGITS && digits <= WORKING_DIGITS) return shown.toExponential();
   return (shown.isZero() ? shown.abs() : shown).toString();
 }
 

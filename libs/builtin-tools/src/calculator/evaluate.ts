@@ -35,7 +35,8 @@ class Evaluation {
   private constant(node: Extract<Expression, { kind: 'constant' }>): Big {
     const value = CONSTANTS.get(node.name) ?? CONSTANTS.get(node.name.toLowerCase());
     if (value) return value;
-    if (FUNCTIONS.has(node.name)) throw new ExpressionError(`${node.name} is a function: write ${node.name}(…)`, node.at);
+    if (FUNCTIONS.has(node.name))
+      throw new ExpressionError(`${node.name} is a function: write ${node.name}(…)`, node.at);
     throw new ExpressionError(`Unknown name ${JSON.stringify(node.name)}`, node.at);
   }
 
@@ -63,7 +64,8 @@ class Evaluation {
   }
 
   private operate(node: Extract<Expression, { kind: 'binary' }>, left: Big, right: Big): Big {
-    if ((node.operator === '/' || node.operator === '//' || node.operator === 'mod') && right.isZero()) throw new ExpressionError('Division by zero', node.at);
+    if ((node.operator === '/' || node.operator === '//' || node.operator === 'mod') && right.isZero())
+      throw new ExpressionError('Division by zero', node.at);
     switch (node.operator) {
       case '+':
         return add(left, right);
@@ -107,7 +109,8 @@ class Evaluation {
 
   private checked(value: Big, at: number, whenUndefined: string): Big {
     if (value.isNaN()) throw new ExpressionError(whenUndefined, at);
-    if (!value.isFinite() || value.e > MAX_DIGITS) throw new ExpressionError(`Result has more than ${MAX_DIGITS} digits`, at);
+    if (!value.isFinite() || value.e > MAX_DIGITS)
+      throw new ExpressionError(`Result has more than ${MAX_DIGITS} digits`, at);
     return value;
   }
 }

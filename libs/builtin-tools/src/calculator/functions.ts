@@ -56,19 +56,23 @@ function choose(n: Big, k: Big, ordered: boolean): Big {
 
 function gcd(values: Big[]): Big {
   if (values.some((value) => !value.isInteger())) return NOT_A_NUMBER;
-  return values.reduce((a, b) => {
-    let [x, y] = [BigInt(a.abs().toFixed()), BigInt(b.abs().toFixed())];
-    while (y !== 0n) [x, y] = [y, x % y];
-    return new Big(x.toString());
-  }).abs();
+  return values
+    .reduce((a, b) => {
+      let [x, y] = [BigInt(a.abs().toFixed()), BigInt(b.abs().toFixed())];
+      while (y !== 0n) [x, y] = [y, x % y];
+      return new Big(x.toString());
+    })
+    .abs();
 }
 
 function lcm(values: Big[]): Big {
   if (values.some((value) => !value.isInteger())) return NOT_A_NUMBER;
-  return values.reduce((a, b) => {
-    if (a.isZero() || b.isZero()) return new Big(0);
-    return multiply(a.abs(), b.abs().dividedToIntegerBy(gcd([a, b])));
-  }).abs();
+  return values
+    .reduce((a, b) => {
+      if (a.isZero() || b.isZero()) return new Big(0);
+      return multiply(a.abs(), b.abs().dividedToIntegerBy(gcd([a, b])));
+    })
+    .abs();
 }
 
 function rounded(x: Big, places: Big | undefined, mode: 0 | 1 | 2 | 3 | 4): Big {
@@ -143,7 +147,12 @@ export const FUNCTIONS: ReadonlyMap<string, MathFunction> = new Map<string, Math
   ['atan2', two(TRANSCENDENTAL, (y, x) => Big.atan2(y, x))],
   ['sinh', one(TRANSCENDENTAL, (x) => hyperbolic(x, -1))],
   ['cosh', one(TRANSCENDENTAL, (x) => hyperbolic(x, 1))],
-  ['tanh', one(TRANSCENDENTAL, (x) => (x.abs().gt(60) ? new Big(x.isNegative() ? -1 : 1) : hyperbolic(x, -1).dividedBy(hyperbolic(x, 1))))],
+  [
+    'tanh',
+    one(TRANSCENDENTAL, (x) =>
+      x.abs().gt(60) ? new Big(x.isNegative() ? -1 : 1) : hyperbolic(x, -1).dividedBy(hyperbolic(x, 1)),
+    ),
+  ],
   ['asinh', one(TRANSCENDENTAL, (x) => x.asinh())],
   ['acosh', one(TRANSCENDENTAL, (x) => x.acosh())],
   ['atanh', one(TRANSCENDENTAL, (x) => x.atanh())],
@@ -168,8 +177,14 @@ export const FUNCTIONS: ReadonlyMap<string, MathFunction> = new Map<string, Math
   ['factorial', one(2_000, factorial)],
   ['comb', two(2_000, (n, k) => choose(n, k, false))],
   ['perm', two(2_000, (n, k) => choose(n, k, true))],
-  ['clamp', { min: 3, max: 3, price: 2, apply: ([x, low, high]) => Big.max(low as Big, Big.min(high as Big, x as Big)) }],
-  ['percent_change', two(2, (from, to) => (from.isZero() ? NOT_A_NUMBER : to.minus(from).dividedBy(from.abs()).times(100)))],
+  [
+    'clamp',
+    { min: 3, max: 3, price: 2, apply: ([x, low, high]) => Big.max(low as Big, Big.min(high as Big, x as Big)) },
+  ],
+  [
+    'percent_change',
+    two(2, (from, to) => (from.isZero() ? NOT_A_NUMBER : to.minus(from).dividedBy(from.abs()).times(100))),
+  ],
 ]);
 
 /** Constants by name. */

@@ -6,7 +6,13 @@ export type Expression =
   | { kind: 'number'; text: string; at: number }
   | { kind: 'constant'; name: string; at: number }
   | { kind: 'unary'; operator: '-' | '!' | '%'; operand: Expression; at: number }
-  | { kind: 'binary'; operator: '+' | '-' | '*' | '/' | '//' | 'mod' | '^'; left: Expression; right: Expression; at: number }
+  | {
+      kind: 'binary';
+      operator: '+' | '-' | '*' | '/' | '//' | 'mod' | '^';
+      left: Expression;
+      right: Expression;
+      at: number;
+    }
   | { kind: 'call'; name: string; args: Expression[]; at: number };
 
 /** Deepest nesting: far above what anyone writes, far below the stack's end. */
@@ -146,7 +152,11 @@ class Parser {
   /** A sign does not count: `50% - 3` is a percentage minus 3. */
   private startsOperand(index: number): boolean {
     const token = this.tokens[index] as Token;
-    return token.kind === 'number' || isOperator(token, '(') || (token.kind === 'name' && token.text !== 'of' && token.text !== 'mod');
+    return (
+      token.kind === 'number' ||
+      isOperator(token, '(') ||
+      (token.kind === 'name' && token.text !== 'of' && token.text !== 'mod')
+    );
   }
 
   private enter(): void {

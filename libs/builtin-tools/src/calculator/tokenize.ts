@@ -48,7 +48,8 @@ export function tokenize(expression: string): Token[] {
 
 function readToken(expression: string, at: number): { token: Token; length: number } {
   const number = matchAt(NUMBER, expression, at);
-  if (number !== undefined) return { token: { kind: 'number', text: checkNumber(number, at), at }, length: number.length };
+  if (number !== undefined)
+    return { token: { kind: 'number', text: checkNumber(number, at), at }, length: number.length };
   const name = matchAt(NAME, expression, at);
   if (name !== undefined) return { token: { kind: 'name', text: name, at }, length: name.length };
   const character = expression.charAt(at);

@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto';
+import { ToolError } from '@toolfleet/contracts';
+import { defineTool } from './builtin-tool.js';
+import { ok } from './outcome.js';
+
+const CONDITIONS = ['clear', 'partly cloudy', 'cloudy', 'rain', 'thunderstorm', 'fog', 'snow'] as const;
+
+/** `get_weather` (I16): invented data, the same for a city every time, and marked so in every answer. */
+export const getWeather = defineTool<{ city: string; unit?: 'celsius' | 'fahrenheit' }>({
+  name: 'get_weather',
+  version: '1.0.0',
+  description:
+    'SIMULATED weather of a city: invented but stable values for demos and tests, never real observations. ' +
+    'Do not present them as facts.',
+  category: 'data',
+  tags: ['weather', 'simulated', 'compute'],
+  inputSchema: {
+    type: 'object',
+    properties: {
+      city: { type: 'string', description: 'Name of the city, e.g. "Lisbon"', minLength: 1, maxLength: 100 },
+      unit: {
+        type: 'string',
+        enum: ['celsius', 'fahrenheit'],
+        default: 'celsius',
+        description: 'Unit of the temperature',
+      },
+    },
+    required: ['city'],
+    additionalProperties: false,
+  },
+  inputExamples: [{ city: 'Lisbon' }],
+  idempotent: true,
+  timeoutSeconds: 5,
+  handler({ city, unit = 'celsius' }) {
+    const name = city.normalize('NFC').trim();
+    if (!/\p{L}/u.test(name))
+      throw new ToolError('TOOL_ERROR', { message: `Not the name of a city: ${JSON.stringify(city)}` });
+    const seed = createHash('sha256').update(name.toLowerCase()).digest();
+    const celsius = (seed.readUInt16BE(0) % 41) - 8;
+    // Snow falls only when it is cold enough.
+    const condition =
+      CONDITIONS[seed.readUInt8(2) % (celsius <= 2 ? CONDITIONS.length : CONDITIONS.length - 1)] ?? 'clear';
+    const temperature = unit === 'celsius' ? celsius : Math.round(celsius * 1.8 + 32);
+    const output = {
+      city: name,
+      simulated: true,
+      temperature,
+      unit,
+      condition,
+      humidity_percent: 30 + (seed.readUInt8(3) % 66),
+      wind_kmh: seed.readUInt8(4) % 50,
+    };
+    const sign = unit === 'celsius' ? '°C' : '°F';
+    return ok(output, `${name} (simulated): ${temperature} ${sign}, ${condition}`, {
+      metadata: { source: 'simulated' },
+    });
+  },
+});

@@ -1,0 +1,211 @@
+import { ToolError, type Json } from '@toolfleet/contracts';
+import { defineTool } from './builtin-tool.js';
+import { ok, type ToolOutcome } from './outcome.js';
+import { changeCase, CASES, type Case } from './text/change-case.js';
+import { EXTRACTABLE, extract, type Extractable } from './text/extract.js';
+import { countText, summariseText } from './text/measure.js';
+import type { RegexMatch, ThreadJob } from './threads/bounded-thread.js';
+
+interface TextProcessArguments {
+  text: string;
+  operation: 'count' | 'case' | 'replace' | 'regex' | 'extract' | 'split' | 'similarity' | 'summary' | 'trim' | 'lines';
+  to?: Case;
+  find?: string;
+  replace_with?: string;
+  use_regex?: boolean;
+  flags?: string;
+  what?: Extractable;
+  separator?: string;
+  other?: string;
+  limit?: number;
+  unique?: boolean;
+  sort?: boolean;
+}
+
+const MAX_TEXT = 1_000_000;
+/** Edit distance costs the product of both lengths. */
+const MAX_COMPARED = 20_000;
+/** Longest run of a pattern of the model's own making. */
+const THREAD_MS = 1_000;
+
+/** `text_process` (I05). */
+export const textProcess = defineTool<TextProcessArguments, ['threads']>({
+  name: 'text_process',
+  version: '1.0.0',
+  description:
+    'Work on a text. Operations: count (characters, words, lines, sentences, bytes), case (to upper, lower, title, sentence, ' +
+    'camel, pascal, snake, kebab, constant), replace (find → replace_with; with use_regex the pattern is a JavaScript regular ' +
+    'expression and $1 refers to groups), regex (all matches of find with groups and positions), extract (emails, urls, ' +
+    'numbers, dates, hashtags, mentions, ip_addresses, phone_numbers), split (by separator), similarity (with other: edit ' +
+    'distance and ratio), summary (statistics, frequent words, reading time), trim, lines (optionally unique, sorted). ' +
+    'A pattern that needs longer than a second is stopped.',
+  category: 'data',
+  tags: ['text', 'compute'],
+  inputSchema: {
+    type: 'object',
+    properties: {
+      text: { type: 'string', description: 'The text', maxLength: MAX_TEXT },
+      operation: {
+        type: 'string',
+        enum: ['count', 'case', 'replace', 'regex', 'extract', 'split', 'similarity', 'summary', 'trim', 'lines'],
+        description: 'What to do',
+      },
+      to: { type: 'string', enum: [...CASES], description: 'For case: the form wanted' },
+      find: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 2_000,
+        description: 'For replace: text or pattern; for regex: pattern',
+      },
+      replace_with: { type: 'string', maxLength: 100_000, description: 'For replace: the new text (default empty)' },
+      use_regex: {
+        type: 'boolean',
+        default: false,
+        description: 'For replace and split: treat find or separator as a regular expression',
+      },
+      flags: { type: 'string', pattern: '^[dgimsuvy]{0,7}$', description: 'Flags of a regular expression, e.g. "i"' },
+      what: { type: 'string', enum: [...EXTRACTABLE], description: 'For extract: what to collect' },
+      separator: { type: 'string', maxLength: 2_000, description: 'For split: where to cut (default: line ends)' },
+      other: { type: 'string', maxLength: MAX_COMPARED, description: 'For similarity: the text to compare with' },
+      limit: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 10_000,
+        default: 1_000,
+        description: 'Most matches, parts or replacements',
+      },
+      unique: { type: 'boolean', default: false, description: 'For lines and extract: leave out repetitions' },
+      sort: { type: 'boolean', default: false, description: 'For lines: order by code point' },
+    },
+    required: ['text', 'operation'],
+    additionalProperties: false,
+  },
+  inputExamples: [
+    { text: 'Hello world', operation: 'case', to: 'snake' },
+    { text: 'a1 b22', operation: 'regex', find: '([a-z])(\\d+)' },
+  ],
+  rateLimit: 600,
+  idempotent: true,
+  timeoutSeconds: 10,
+  needs: ['threads'],
+  async handler(args, run): Promise<ToolOutcome> {
+    const onThread = (job: ThreadJob) => run.threads.run(job, { timeoutMs: THREAD_MS, signal: run.signal });
+    const { text } = args;
+    const limit = args.limit ?? 1_000;
+    switch (args.operation) {
+      case 'count':
+        return facts(countText(text));
+      case 'case':
+        return changed(changeCase(text, required(args.to, 'to', 'case')));
+      case 'trim':
+        return changed(
+          text
+            .replaceAll(/[^\S\n]+/g, ' ')
+            .replaceAll(/ ?\n ?/g, '\n')
+            .trim(),
+        );
+      case 'lines':
+        return listed(arranged(text.split(/\r?\n/), args), limit);
+      case 'summary':
+        return facts(summariseText(text));
+      case 'extract':
+        return listed(
+          args.unique
+            ? [...new Set(extract(text, required(args.what, 'what', 'extract')))]
+            : extract(text, required(args.what, 'what', 'extract')),
+          limit,
+        );
+      case 'split': {
+        const separator = args.separator ?? '\n';
+        if (!args.use_regex) return listed(text.split(separator), limit);
+        return listed(
+          (await onThread({ kind: 'regex_split', text, ...pattern(separator, args.flags), limit })) as string[],
+          limit,
+        );
+      }
+      case 'replace': {
+        const find = required(args.find, 'find', 'replace');
+        const replacement = args.replace_with ?? '';
+        if (!args.use_regex) return replacedPlainly(text, find, replacement, limit);
+        const { text: result, replaced } = (await onThread({
+          kind: 'regex_replace',
+          text,
+          ...pattern(find, args.flags),
+          replacement,
+          limit,
+        })) as { text: string; replaced: number };
+        return ok({ result, replaced }, result);
+      }
+      case 'regex': {
+        const found = await onThread({
+          kind: 'regex_find',
+          text,
+          ...pattern(required(args.find, 'find', 'regex'), args.flags),
+          limit,
+        });
+        const { matches, more } = found as unknown as { matches: RegexMatch[]; more: boolean };
+        return ok(
+          { matches: matches as unknown as Json, count: matches.length, more },
+          `${matches.length}${more ? '+' : ''} match(es)${matches.length > 0 ? `: ${matches.map((one) => one.match).join(' | ')}` : ''}`,
+        );
+      }
+      case 'similarity': {
+        const other = required(args.other, 'other', 'similarity');
+        if (text.length > MAX_COMPARED)
+          throw new ToolError('TOOL_ERROR', { message: `similarity compares at most ${MAX_COMPARED} characters` });
+        return facts((await onThread({ kind: 'similarity', text, other })) as Record<string, Json>);
+      }
+    }
+  },
+});
+
+function required<T>(value: T | undefined, name: string, operation: string): T {
+  if (value === undefined)
+    throw new ToolError('TOOL_ERROR', {
+      message: `Operation ${operation} needs the argument ${name}`,
+      details: { missing: name },
+    });
+  return value;
+}
+
+/** A pattern checked here, so that its fault is told without a thread. */
+function pattern(source: string, flags = ''): { pattern: string; flags: string } {
+  try {
+    new RegExp(source, flags);
+  } catch (error) {
+    throw new ToolError('TOOL_ERROR', { message: error instanceof Error ? error.message : String(error) });
+  }
+  return { pattern: source, flags };
+}
+
+function replacedPlainly(text: string, find: string, replacement: string, limit: number): ToolOutcome {
+  const parts = text.split(find);
+  const replaced = Math.min(limit, parts.length - 1);
+  if (text.length + replaced * replacement.length > 4 * MAX_TEXT)
+    throw new ToolError('TOOL_ERROR', { message: 'The result would be too large' });
+  const result = [parts.slice(0, replaced + 1).join(replacement), ...parts.slice(replaced + 1)].join(find);
+  return ok({ result, replaced }, result);
+}
+
+function arranged(lines: string[], args: TextProcessArguments): string[] {
+  const kept = args.unique ? [...new Set(lines)] : lines;
+  return args.sort ? [...kept].sort() : kept;
+}
+
+function changed(text: string): ToolOutcome {
+  return ok({ result: text }, text);
+}
+
+function listed(items: string[], limit: number): ToolOutcome {
+  const shown = items.slice(0, limit);
+  return ok({ items: shown, count: items.length }, shown.join('\n'));
+}
+
+function facts(values: Record<string, Json>): ToolOutcome {
+  return ok(
+    values,
+    Object.entries(values)
+      .map(([key, value]) => `${key}: ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+      .join('\n'),
+  );
+}

@@ -1,0 +1,179 @@
+/**
+ * The worker thread behind BoundedThreads: work on hostile input whose cost cannot be known beforehand (regular
+ * expressions, queries, diffs). The pool kills this thread when the time is over, so nothing here needs a limit of its own.
+ * Imports packages only, so that the file runs built or straight from source.
+ */
+import { parentPort } from 'node:worker_threads';
+import { search as searchJmespath } from '@jmespath-community/jmespath';
+import { query as queryJsonpath } from 'jsonpath-rfc9535';
+import { applyPatch, createPatch } from 'rfc6902';
+
+/** Work a thread does; `text` documents are JSON. */
+export type ThreadJob =
+  | { kind: 'jsonpath' | 'jmespath'; document: string; query: string }
+  | { kind: 'patch'; document: string; patch: string }
+  | { kind: 'merge'; document: string; patch: string }
+  | { kind: 'diff'; document: string; other: string }
+  | { kind: 'regex_find'; text: string; pattern: string; flags: string; limit: number }
+  | { kind: 'regex_replace'; text: string; pattern: string; flags: string; replacement: string; limit: number }
+  | { kind: 'regex_split'; text: string; pattern: string; flags: string; limit: number }
+  | { kind: 'similarity'; text: string; other: string };
+
+/** A match of `regex_find`; offsets in UTF-16 units. */
+export interface RegexMatch {
+  match: string;
+  index: number;
+  groups: (string | null)[];
+  named?: Record<string, string | null>;
+}
+
+/** Largest answer of a thread, in UTF-16 units of its JSON. */
+const MAX_ANSWER = 4 * 1024 * 1024;
+
+type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
+
+parentPort?.on('message', ({ id, job }: { id: number; job: ThreadJob }) => {
+  try {
+    const value = JSON.stringify(run(job) ?? null);
+    if (value.length > MAX_ANSWER)
+      throw new Error(`Result is larger than ${MAX_ANSWER} characters: narrow the request`);
+    parentPort?.postMessage({ id, value });
+  } catch (error) {
+    parentPort?.postMessage({ id, fault: error instanceof Error ? error.message : String(error) });
+  }
+});
+
+function run(job: ThreadJob): unknown {
+  switch (job.kind) {
+    case 'jsonpath':
+      return queryJsonpath(JSON.parse(job.document) as JsonValue, job.query);
+    case 'jmespath':
+      return searchJmespath(JSON.parse(job.document) as JsonValue, job.query);
+    case 'patch':
+      return patched(job.document, job.patch);
+    case 'merge':
+      return merged(JSON.parse(job.document) as JsonValue, JSON.parse(job.patch) as JsonValue);
+    case 'diff':
+      return createPatch(JSON.parse(job.document), JSON.parse(job.other));
+    case 'regex_find':
+      return findAll(job);
+    case 'regex_replace':
+      return replaceAll(job);
+    case 'regex_split':
+      return splitBy(job);
+    case 'similarity':
+      return similarity(job.text, job.other);
+  }
+}
+
+/** RFC 6902: all operations or none. */
+function patched(document: string, patch: string): unknown {
+  const holder = { root: JSON.parse(document) as unknown };
+  const operations = (JSON.parse(patch) as { path: string; from?: string }[]).map((operation) => ({
+    ...operation,
+    path: `/root${operation.path}`,
+    ...(operation.from === undefined ? {} : { from: `/root${operation.from}` }),
+  }));
+  const faults = applyPatch(holder, operations as Parameters<typeof applyPatch>[1]);
+  const failed = faults.findIndex((fault) => fault !== null);
+  if (failed >= 0) throw new Error(`Operation ${failed + 1}: ${faults[failed]?.message.replaceAll('/root', '')}`);
+  return holder.root;
+}
+
+/** RFC 7386. Built on a null prototype: a key `__proto__` is a key like any other. */
+function merged(target: JsonValue, patch: JsonValue): JsonValue {
+  if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch;
+  const base = typeof target === 'object' && target !== null && !Array.isArray(target) ? target : {};
+  const result = Object.assign(Object.create(null) as { [key: string]: JsonValue }, base);
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete result[key];
+    else result[key] = merged(Object.hasOwn(base, key) ? (base[key] as JsonValue) : null, value);
+  }
+  return result;
+}
+
+function findAll(job: Extract<ThreadJob, { kind: 'regex_find' }>): { matches: RegexMatch[]; more: boolean } {
+  const matches: RegexMatch[] = [];
+  for (const found of job.text.matchAll(new RegExp(job.pattern, withGlobal(job.flags)))) {
+    if (matches.length >= job.limit) return { matches, more: true };
+    matches.push({
+      match: found[0],
+      index: found.index,
+      groups: found.slice(1).map((group) => group ?? null),
+      ...(found.groups
+        ? { named: Object.fromEntries(Object.entries(found.groups).map(([key, value]) => [key, value ?? null])) }
+        : {}),
+    });
+  }
+  return { matches, more: false };
+}
+
+function replaceAll(job: Extract<ThreadJob, { kind: 'regex_replace' }>): { text: string; replaced: number } {
+  let replaced = 0;
+  const expression = new RegExp(job.pattern, withGlobal(job.flags));
+  let grown = 0;
+  const text = job.text.replace(expression, (match: string, ...rest: unknown[]) => {
+    if (replaced >= job.limit) return match;
+    replaced += 1;
+    const named = typeof rest.at(-1) === 'object' ? (rest.pop() as Record<string, string | undefined>) : undefined;
+    const groups = rest.slice(0, -2) as (string | undefined)[];
+    const expanded = expand(job.replacement, match, groups, named);
+    grown += expanded.length;
+    if (grown > MAX_ANSWER) throw new Error(`Result is larger than ${MAX_ANSWER} characters: narrow the request`);
+    return expanded;
+  });
+  return { text, replaced };
+}
+
+/** `$$`, `$&`, `$1`…`$99`, `$<name>` as in String.prototype.replace. */
+function expand(
+  template: string,
+  match: string,
+  groups: readonly (string | undefined)[],
+  named: Record<string, string | undefined> | undefined,
+): string {
+  return template.replace(
+    /\$(?:(\$|&)|(\d{1,2})|<([^>]*)>)/g,
+    (whole: string, sign?: string, digits?: string, name?: string) => {
+      if (sign === '$') return '$';
+      if (sign === '&') return match;
+      if (digits !== undefined)
+        return Number(digits) >= 1 && Number(digits) <= groups.length ? (groups[Number(digits) - 1] ?? '') : whole;
+      return named && name !== undefined ? (named[name] ?? '') : whole;
+    },
+  );
+}
+
+function splitBy(job: Extract<ThreadJob, { kind: 'regex_split' }>): string[] {
+  return job.text.split(new RegExp(job.pattern, job.flags.replaceAll('g', '')), job.limit);
+}
+
+function withGlobal(flags: string): string {
+  return flags.includes('g') ? flags : `${flags}g`;
+}
+
+/** Edit distance (Levenshtein, by code point, two rows), and overlap of word sets. */
+function similarity(text: string, other: string): { distance: number; ratio: number; word_overlap: number } {
+  const a = [...text];
+  const b = [...other];
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next[j] = Math.min(change, (row[j] as number) + 1, (next[j - 1] as number) + 1);
+    }
+    row = next;
+  }
+  const distance = row[b.length] as number;
+  const longest = Math.max(a.length, b.length);
+  const words = (value: string) => new Set(value.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
+  const [left, right] = [words(text), words(other)];
+  const shared = [...left].filter((word) => right.has(word)).length;
+  const all = left.size + right.size - shared;
+  return {
+    distance,
+    ratio: longest === 0 ? 1 : Math.round((1 - distance / longest) * 10_000) / 10_000,
+    word_overlap: all === 0 ? 1 : Math.round((shared / all) * 10_000) / 10_000,
+  };
+}

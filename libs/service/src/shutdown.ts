@@ -14,7 +14,7 @@ export async function drainAndStop(
   parts: readonly ServicePart[],
   { clock, logger, drainMs }: { clock: Clock; logger: Logger; drainMs: number },
 ): Promise<void> {
-  const reversed = [...parts].reverse();
+  const reversed = parts.toReversed();
   const until = clock.monotonic() + drainMs;
   for (const part of reversed) {
     if (!part.drain) continue;

@@ -45,6 +45,6 @@ export function holdsSecret(text: string): boolean {
 
 /** Longest first, so that a secret that contains another one is replaced as a whole. */
 function compile(): RegExp {
-  const ordered = [...forms].sort((a, b) => b.length - a.length);
+  const ordered = [...forms].toSorted((a, b) => b.length - a.length);
   return new RegExp(ordered.map((form) => form.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')).join('|'), 'g');
 }

@@ -1,1 +1,16 @@
-export {};
+export type { AckedMessage, AckedOptions } from './acked-call.js';
+export { EndpointContext } from './endpoint-context.js';
+export { Endpoint, type EndpointOptions } from './endpoint.js';
+export type { IncomingHeaders, OutgoingHeaders } from './headers.js';
+export { NatsClient, type NatsClientOptions, type ReceivedMessage, type RequestOptions } from './nats-client.js';
+export {
+  NatsLink,
+  publicUrl,
+  type ConnectionState,
+  type IncomingMessage,
+  type NatsOptions,
+  type NatsSubscription,
+} from './nats-connection.js';
+export { NatsStrategy, type BodyCheck, type NatsStrategyOptions } from './nats-strategy.js';
+export { subjectClass } from './no-responders.js';
+export { errorOfReply, errorReply } from './wire-error.js';

@@ -72,6 +72,8 @@ export type JobReply =
 /** Cancels a call everywhere. */
 export interface CancelMessage {
   call_id: string;
+  /** Only this attempt; absent: every attempt of the call. */
+  attempt?: number;
 }
 
 /** Body of `exec.mcp.discover`. */

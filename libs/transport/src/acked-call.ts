@@ -1,0 +1,173 @@
+/**
+ * The exec hop, caller's side (reliability.md 1.5). A queue group keeps choosing a member that hangs, so silence must be
+ * noticed long before the deadline: every send waits 250 ms for an acknowledgement (a result is one), then the message
+ * goes to the group again with a raised fence. Raising may be refused, when a member has claimed a non-idempotent call;
+ * then only waiting is left. Each send has its own reply token, so a late answer is known by its fence: with a journal an
+ * older fence can no longer finish, its answers are dropped; without one the call is idempotent and any result is good.
+ */
+import { HEADERS, SUBJECTS, ToolError, type Milliseconds } from '@toolfleet/contracts';
+import type { OutgoingHeaders } from './headers.js';
+import type { IncomingMessage } from './nats-connection.js';
+import { decodeReply, encode } from './codec.js';
+import type { ClientInternals, PendingCall } from './pending-call.js';
+import { noResponders, subjectClass } from './no-responders.js';
+
+/** Longest silence before the message is sent again (measured: a healthy executor acknowledges in about 1 ms). */
+export const ACK_TIMEOUT_MS = 250;
+
+/** The fields of an exec message this protocol reads; the rest travels untouched. */
+export interface AckedMessage {
+  call_id: string;
+  attempt: number;
+  fence: number;
+  journalled: boolean;
+}
+
+/** What the protocol asks of its caller. */
+export interface AckedOptions {
+  /** Raises the fence of the call and returns it, or undefined when that is refused (claimed, not idempotent). */
+  bumpFence: (fence: number) => Promise<number | undefined>;
+  /** Hears once that an executor has taken the call. */
+  onAck?: () => void;
+  signal?: AbortSignal;
+  headers?: OutgoingHeaders;
+}
+
+/** One exec call with as many sends as it takes. */
+export class AckedCall implements PendingCall {
+  dueAt: number;
+  readonly #deadlineAt: number;
+  readonly #fences = new Map<string, number>();
+  #fence: number;
+  #acked = false;
+  #ended = false;
+  #onAbort: (() => void) | undefined;
+
+  constructor(
+    private readonly client: ClientInternals,
+    private readonly subject: string,
+    private readonly message: AckedMessage,
+    remainingMs: Milliseconds,
+    private readonly options: AckedOptions,
+    private readonly resolve: (value: unknown) => void,
+    private readonly reject: (error: ToolError) => void,
+  ) {
+    this.#fence = message.fence;
+    this.#deadlineAt = client.clock.monotonic() + remainingMs;
+    this.dueAt = Math.min(this.#deadlineAt, client.clock.monotonic() + ACK_TIMEOUT_MS);
+    const { signal } = options;
+    if (signal) {
+      this.#onAbort = () => this.#cancel(new ToolError('CANCELLED', { cause: signal.reason }));
+      signal.addEventListener('abort', this.#onAbort, { once: true });
+    }
+  }
+
+  /** Sends with the current fence. */
+  send(): void {
+    const remainingMs = this.#deadlineAt - this.client.clock.monotonic();
+    const message = this.#fence === this.message.fence ? this.message : { ...this.message, fence: this.#fence };
+    const token = this.client.waiting.add(this);
+    this.#fences.set(token, this.#fence);
+    try {
+      this.client.link.publish(this.subject, encode(message), {
+        reply: this.client.replySubject(token),
+        headers: this.client.headers(remainingMs, {
+          [HEADERS.callId]: message.call_id,
+          [HEADERS.attempt]: String(message.attempt),
+          [HEADERS.fence]: String(message.fence),
+          ...this.options.headers,
+        }),
+      });
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
+  }
+
+  replied(token: string, message: IncomingMessage): void {
+    const isCurrent = this.#fences.get(token) === this.#fence;
+    if (message.isNoResponders) {
+      if (isCurrent && !this.#acked) this.fail(noResponders(this.subject, this.client.metrics));
+      return;
+    }
+    if (message.data.length === 0 && message.headers?.get(HEADERS.ack) !== undefined) {
+      if (isCurrent) this.#acknowledged();
+      return;
+    }
+    if (!isCurrent && this.message.journalled) return;
+    try {
+      const value = decodeReply(message);
+      this.#end();
+      this.resolve(value);
+    } catch (error) {
+      // A refusal of an older send says nothing about the newer one.
+      if (isCurrent) this.fail(error as ToolError);
+    }
+  }
+
+  due(): void {
+    const now = this.client.clock.monotonic();
+    if (now >= this.#deadlineAt) {
+      return this.#cancel(new ToolError('DEADLINE_EXCEEDED', { message: `No result on ${this.subject} in time` }));
+    }
+    this.dueAt = this.#deadlineAt;
+    if (this.#acked) return;
+    this.client.metrics?.natsAckMissed.inc({ subject_class: subjectClass(this.subject) });
+    void this.#resend();
+  }
+
+  fail(error: ToolError): void {
+    if (this.#ended) return;
+    this.#end();
+    this.reject(error);
+  }
+
+  async #resend(): Promise<void> {
+    let raised: number | undefined;
+    try {
+      raised = await this.options.bumpFence(this.#fence);
+    } catch {
+      // The journal is away: without a new fence a second send could run the effect twice, so keep waiting and ask again.
+      this.dueAt = Math.min(this.#deadlineAt, this.client.clock.monotonic() + ACK_TIMEOUT_MS);
+      return;
+    }
+    if (this.#ended || raised === undefined) return;
+    // An acknowledgement that came while the fence was being raised is worth nothing with a journal: that member's claim
+    // will be refused now. Without one it will do the work.
+    if (this.#acked && !this.message.journalled) return;
+    this.#acked = false;
+    this.#fence = raised;
+    this.dueAt = Math.min(this.#deadlineAt, this.client.clock.monotonic() + ACK_TIMEOUT_MS);
+    // While NATS is away there is nobody to send to; the next round tries again.
+    if (!this.client.link.connected) return;
+    try {
+      this.send();
+    } catch (error) {
+      this.fail(error as ToolError);
+    }
+  }
+
+  #acknowledged(): void {
+    if (this.#acked) return;
+    this.#acked = true;
+    this.dueAt = this.#deadlineAt;
+    this.options.onAck?.();
+  }
+
+  /** Gives up and tells executors to stop the work, not only the waiting. */
+  #cancel(error: ToolError): void {
+    if (this.#ended) return;
+    this.fail(error);
+    if (!this.client.link.connected) return;
+    this.client.link.publish(
+      SUBJECTS.execCancel,
+      encode({ call_id: this.message.call_id, attempt: this.message.attempt }),
+    );
+  }
+
+  #end(): void {
+    this.#ended = true;
+    for (const token of this.#fences.keys()) this.client.waiting.remove(token);
+    if (this.#onAbort) this.options.signal?.removeEventListener('abort', this.#onAbort);
+  }
+}

@@ -1,0 +1,79 @@
+import { HEADERS, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import { NO_HEADERS, type IncomingHeaders } from './headers.js';
+import type { IncomingMessage } from './nats-connection.js';
+
+/** Work that names no deadline gets this long (`Tf-Remaining-Ms` missing: a caller outside the fleet). */
+const DEFAULT_REMAINING_MS = 60_000;
+/** Longest deadline that is believed. */
+const MAX_REMAINING_MS = 24 * 3_600_000;
+
+/** What a handler knows of the message it serves beside its body. */
+export class EndpointContext {
+  /** The concrete subject, also when subscribed with a wildcard. */
+  readonly subject: string;
+  readonly headers: IncomingHeaders;
+  /** Milliseconds the caller gave when the message arrived. */
+  readonly remainingMs: Milliseconds;
+  /** `Tf-Call-Id`, when the caller is part of the fleet. */
+  readonly callId: string | undefined;
+  /** False when nobody waits for an answer. */
+  readonly expectsReply: boolean;
+  /** Arrival on the monotonic clock. */
+  readonly startedAt: number;
+  #controller: AbortController | undefined;
+  #reason: ToolError | undefined;
+
+  constructor(
+    message: IncomingMessage,
+    private readonly clock: Clock,
+    private readonly acknowledge: () => void,
+  ) {
+    this.subject = message.subject;
+    this.headers = message.headers ?? NO_HEADERS;
+    this.expectsReply = message.reply !== '';
+    this.startedAt = clock.monotonic();
+    this.callId = this.headers.get(HEADERS.callId);
+    const asked = Number(this.headers.get(HEADERS.remainingMs) ?? DEFAULT_REMAINING_MS);
+    this.remainingMs = Number.isFinite(asked) ? Math.min(Math.max(0, asked), MAX_REMAINING_MS) : DEFAULT_REMAINING_MS;
+  }
+
+  /** Instant by which the answer is wanted, on this process's wall clock. */
+  get deadlineAt(): EpochMs {
+    return this.clock.now() + this.timeLeftMs;
+  }
+
+  /** Milliseconds left until the deadline, measured on the monotonic clock. */
+  get timeLeftMs(): Milliseconds {
+    return Math.max(0, this.remainingMs - (this.clock.monotonic() - this.startedAt));
+  }
+
+  /** Aborted at the deadline and when the call is cancelled, with a ToolError as reason. Made when first asked for. */
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#reason) this.#controller.abort(this.#reason);
+    }
+    return this.#controller.signal;
+  }
+
+  /**
+   * Tells the caller of an exec hop that this process has the call. Call it before work that blocks the event loop;
+   * otherwise the strategy does it after 150 ms. A no-op on other hops and when done before.
+   */
+  ack(): void {
+    this.acknowledge();
+  }
+
+  /** Stops the work; used by the strategy. */
+  abort(reason: ToolError): void {
+    if (this.#reason) return;
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+  }
+
+  /** True once aborted. */
+  get aborted(): boolean {
+    return this.#reason !== undefined;
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * The server side of NATS as a Nest transport. Nest's own would wrap bodies in an envelope, give plain clients no answer
+ * to half of what they send and lose replies on shutdown. Here the wire is plain JSON, every request with a reply subject
+ * gets an answer, and draining waits for the handlers: `connection.drain()` alone does not.
+ */
+import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
+import { isObservable, lastValueFrom } from 'rxjs';
+import { HEADERS, isJsonObject, SUBJECTS, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { encode, parseLenient, text } from './codec.js';
+import { EndpointContext } from './endpoint-context.js';
+import type { EndpointOptions } from './endpoint.js';
+import type { IncomingMessage, NatsLink, NatsSubscription } from './nats-connection.js';
+import { RunningCalls } from './running-calls.js';
+import { errorReply } from './wire-error.js';
+
+/** Checks a body against a schema; throws a ToolError (REQUEST_INVALID) that names the faults. */
+export type BodyCheck = (body: unknown) => void;
+
+/** What the strategy needs. It shares the connection of the process's client and never closes it. */
+export interface NatsStrategyOptions {
+  connection: { readonly link: NatsLink };
+  /** Queue group of endpoints that name none; the service's name. */
+  queue: string;
+  /** Makes the check of an endpoint's `schema` (libs/schema). */
+  compile?: (schema: JsonObject) => BodyCheck;
+  /** Most messages in work at once in the whole process; more are refused as QUEUE_FULL. Default 1,000. */
+  concurrency?: number;
+  clock?: Clock;
+  /** Runs a handler inside the caller's trace (`withTrace` of libs/telemetry). */
+  inTrace?: <T>(name: string, headers: { get(name: string): string | undefined }, work: () => T) => T;
+  /** Hears of handlers that failed with something that is not a ToolError. */
+  onFault?: (error: unknown, subject: string) => void;
+}
+
+type Handler = (body: unknown, context: EndpointContext) => unknown;
+
+/** One subscribed subject. */
+interface Served {
+  readonly subject: string;
+  readonly handler: Handler;
+  readonly check: BodyCheck | undefined;
+  readonly exec: boolean;
+  readonly concurrency: number;
+  inFlight: number;
+}
+
+const DEFAULT_CONCURRENCY = 1_000;
+/** `Retry-After` of a refusal because of load. */
+const BUSY_RETRY_MS = 250;
+const ACK = { [HEADERS.ack]: 'accepted' };
+const EMPTY = new Uint8Array(0);
+
+/** Give it to Nest: `NestFactory.createMicroservice(Module, { strategy })` or `app.connectMicroservice({ strategy })`. */
+export class NatsStrategy extends Server implements CustomTransportStrategy {
+  override readonly transportId = Symbol('toolfleet-nats');
+  readonly #clock: Clock;
+  readonly #running: RunningCalls;
+  readonly #link: NatsLink;
+  #subscriptions: NatsSubscription[] = [];
+  #draining = false;
+
+  constructor(private readonly options: NatsStrategyOptions) {
+    super();
+    this.#clock = options.clock ?? new SystemClock();
+    this.#link = options.connection.link;
+    this.#running = new RunningCalls(this.#clock);
+  }
+
+  /** Messages in work. */
+  get inFlight(): number {
+    return this.#running.size;
+  }
+
+  /** Most messages in work at once. */
+  get capacity(): number {
+    return this.options.concurrency ?? DEFAULT_CONCURRENCY;
+  }
+
+  /** Subscribes every endpoint; called by Nest. Resolves when the server knows all subscriptions. */
+  async listen(done: (error?: unknown) => void): Promise<void> {
+    try {
+      let hasExec = false;
+      for (const [subject, handler] of this.getHandlers()) {
+        const options = (handler.extras ?? {}) as EndpointOptions;
+        hasExec ||= options.exec === true;
+        const served: Served = {
+          subject,
+          handler: handler as unknown as Handler,
+          check: options.schema && this.options.compile?.(options.schema),
+          exec: options.exec ?? false,
+          concurrency: options.concurrency ?? Number.POSITIVE_INFINITY,
+          inFlight: 0,
+        };
+        const queue = options.queue === false ? undefined : (options.queue ?? this.options.queue);
+        this.#subscriptions.push(this.#link.subscribe(subject, (message) => void this.#serve(served, message), queue));
+      }
+      // A cancel goes to every executor: nobody but its runner knows where a call runs.
+      if (hasExec)
+        this.#subscriptions.push(this.#link.subscribe(SUBJECTS.execCancel, (message) => this.#cancel(message)));
+      await this.#link.flush();
+      done();
+    } catch (error) {
+      done(error);
+    }
+  }
+
+  /** Stops taking messages, then waits until those in work are answered, at most `maxMs`. The connection stays open. */
+  async drain(maxMs: Milliseconds = 60_000): Promise<void> {
+    if (this.#draining) return;
+    this.#draining = true;
+    await Promise.allSettled(this.#subscriptions.map((subscription) => subscription.drain()));
+    this.#subscriptions = [];
+    const until = this.#clock.monotonic() + maxMs;
+    while (this.#running.size > 0 && this.#clock.monotonic() < until) await this.#clock.sleep(10);
+    if (this.#link.connected) await this.#link.flush();
+  }
+
+  /** Ends the subscriptions at once; called by Nest. Use `drain` first. */
+  close(): void {
+    for (const subscription of this.#subscriptions) subscription.unsubscribe();
+    this.#subscriptions = [];
+  }
+
+  override on(): void {
+    // Connection events are heard at the connection itself.
+  }
+
+  override unwrap<T>(): T {
+    return this.#link as T;
+  }
+
+  async #serve(served: Served, message: IncomingMessage): Promise<void> {
+    const reply = message.reply;
+    let acknowledged = false;
+    const acknowledge = (): void => {
+      // Only callers that send a fence know the two-step answer; to others an acknowledgement would look like the result.
+      if (acknowledged || !served.exec || reply === '' || context.headers.get(HEADERS.fence) === undefined) return;
+      acknowledged = true;
+      if (this.#link.connected) this.#link.publish(reply, EMPTY, { headers: ACK });
+    };
+    const context = new EndpointContext(message, this.#clock, acknowledge);
+    if (this.#running.size >= this.capacity || served.inFlight >= served.concurrency) {
+      return this.#answerError(reply, new ToolError('QUEUE_FULL', { retryAfterMs: BUSY_RETRY_MS }), context);
+    }
+    served.inFlight++;
+    const end = this.#running.begin(context, served.exec);
+    try {
+      const body = parseBody(message.data);
+      served.check?.(body);
+      if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
+      const work = () => served.handler(body, context);
+      let result = await (this.options.inTrace ? this.options.inTrace(served.subject, context.headers, work) : work());
+      if (isObservable(result)) result = await lastValueFrom(result, { defaultValue: undefined });
+      this.#answer(reply, result, context);
+    } catch (error) {
+      if (!(error instanceof ToolError)) this.options.onFault?.(error, message.subject);
+      this.#answerError(reply, error, context);
+    } finally {
+      served.inFlight--;
+      end();
+    }
+  }
+
+  #answer(reply: string, result: unknown, context: EndpointContext): void {
+    if (reply === '' || !this.#link.connected) return;
+    const bytes = encode(result ?? null);
+    if (bytes.length > this.#link.maxPayload) {
+      const limit = this.#link.maxPayload;
+      throw new ToolError('RESULT_TOO_LARGE', {
+        message: `Result of ${bytes.length} bytes; NATS takes ${limit}`,
+        details: { bytes: bytes.length, limit },
+      });
+    }
+    this.#link.publish(reply, bytes, { failed: (error) => this.options.onFault?.(error, context.subject) });
+  }
+
+  #answerError(reply: string, error: unknown, context: EndpointContext): void {
+    if (reply === '' || !this.#link.connected) return;
+    const { headers, body } = errorReply(error, context.callId);
+    this.#link.publish(reply, body, { headers });
+  }
+
+  #cancel(message: IncomingMessage): void {
+    const body = parseLenient(message.data);
+    if (!isJsonObject(body) || typeof body['call_id'] !== 'string') return;
+    const attempt = typeof body['attempt'] === 'number' ? body['attempt'] : undefined;
+    this.#running.cancel(body['call_id'], attempt);
+  }
+}
+
+function parseBody(data: Uint8Array): unknown {
+  if (data.length === 0) return undefined;
+  try {
+    return JSON.parse(text(data));
+  } catch (error) {
+    throw new ToolError('REQUEST_INVALID', { message: `The body is not JSON: ${(error as Error).message}` });
+  }
+}

@@ -1,0 +1,23 @@
+import type { Milliseconds, ToolError } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import type { Metrics } from '@toolfleet/telemetry';
+import type { OutgoingHeaders } from './headers.js';
+import type { IncomingMessage, NatsLink } from './nats-connection.js';
+import type { WaitingCall, WaitingCalls } from './waiting-calls.js';
+
+/** What waits in the client's table. */
+export interface PendingCall extends WaitingCall {
+  /** Called with every message on this token's reply subject. */
+  replied(token: string, message: IncomingMessage): void;
+  fail(error: ToolError): void;
+}
+
+/** What the kinds of calls use of the client. */
+export interface ClientInternals {
+  readonly link: NatsLink;
+  readonly clock: Clock;
+  readonly waiting: WaitingCalls<PendingCall>;
+  readonly metrics: Metrics | undefined;
+  replySubject(token: string): string;
+  headers(remainingMs: Milliseconds, own: OutgoingHeaders | undefined): OutgoingHeaders;
+}

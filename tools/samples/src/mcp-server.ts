@@ -1,0 +1,116 @@
+/**
+ * Sample MCP server of the tour: official SDK, Streamable HTTP, both protocol eras on `/mcp`, and one plain
+ * `{"function","args"}` endpoint on `/functions`. `PORT` and `HOST` by environment, or the port as first argument.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { toNodeHandler } from '@modelcontextprotocol/node';
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+
+/** A red dot, 1x1 pixel PNG. */
+const RED_DOT = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg==';
+const MAX_BODY_BYTES = 1024 * 1024;
+const notes: string[] = [];
+
+function sampleServer(): McpServer {
+  const server = new McpServer({ name: 'toolfleet-sample', version: '1.0.0' });
+
+  server.registerTool(
+    'add',
+    {
+      description: 'Adds two numbers.',
+      inputSchema: z.object({ a: z.number(), b: z.number() }),
+      outputSchema: z.object({ sum: z.number() }),
+      annotations: { readOnlyHint: true, idempotentHint: true },
+    },
+    ({ a, b }) => ({ content: [{ type: 'text', text: String(a + b) }], structuredContent: { sum: a + b } }),
+  );
+
+  server.registerTool(
+    'save_note',
+    {
+      description: 'Stores a note and answers how many there are. Every call adds one.',
+      inputSchema: z.object({ text: z.string().max(1_000) }),
+      annotations: { readOnlyHint: false, idempotentHint: false, destructiveHint: false },
+    },
+    ({ text }) => {
+      notes.push(text);
+      return { content: [{ type: 'text', text: `${notes.length} notes` }], structuredContent: { count: notes.length } };
+    },
+  );
+
+  server.registerTool(
+    'red_dot',
+    { description: 'Answers a small picture, a link and an embedded document.', inputSchema: z.object({}) },
+    () => ({
+      content: [
+        { type: 'image', data: RED_DOT, mimeType: 'image/png' },
+        { type: 'resource_link', uri: 'sample://dot', name: 'dot', mimeType: 'image/png' },
+        { type: 'resource', resource: { uri: 'sample://dot.txt', mimeType: 'text/plain', text: 'a red dot' } },
+      ],
+    }),
+  );
+
+  server.registerTool(
+    'count_slowly',
+    {
+      description: 'Counts to `steps`, one step per 100 ms, with progress. Stops when cancelled.',
+      inputSchema: z.object({ steps: z.number().int().min(1).max(600) }),
+      annotations: { readOnlyHint: true },
+    },
+    async ({ steps }, context) => {
+      const progressToken = context.mcpReq._meta?.progressToken;
+      for (let step = 1; step <= steps; step += 1) {
+        await sleep(100, undefined, { signal: context.mcpReq.signal });
+        if (progressToken === undefined) continue;
+        await context.mcpReq.notify({
+          method: 'notifications/progress',
+          params: { progressToken, progress: step, total: steps, message: `step ${step}` },
+        });
+      }
+      return { content: [{ type: 'text', text: `counted to ${steps}` }] };
+    },
+  );
+  return server;
+}
+
+/** The plain endpoint of one-function services: `{"function": "echo", "args": {...}}`. */
+async function answerFunction(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.byteLength;
+    if (bytes > MAX_BODY_BYTES) return answer(response, 413, { error: 'too large' });
+    chunks.push(chunk);
+  }
+  let body: { function?: unknown; args?: Record<string, unknown> };
+  try {
+    body = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  } catch {
+    return answer(response, 400, { error: 'not JSON' });
+  }
+  if (body.function === 'echo') return answer(response, 200, { ok: true, function: 'echo', echo: body.args ?? {} });
+  if (body.function === 'geocode') {
+    return answer(response, 200, { address: body.args?.['address'] ?? null, latitude: 52.52, longitude: 13.405 });
+  }
+  return answer(response, 400, { error: `unknown function ${String(body.function)}` });
+}
+
+function answer(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+const mcp = toNodeHandler(createMcpHandler(sampleServer));
+const server = createServer((request, response) => {
+  const { pathname } = new URL(request.url ?? '/', 'http://sample');
+  if (pathname === '/mcp') return void mcp(request, response);
+  if (pathname === '/functions' && request.method === 'POST') return void answerFunction(request, response);
+  if (pathname === '/health') return answer(response, 200, { status: 'ok' });
+  return answer(response, 404, { error: 'not found' });
+});
+server.listen(Number(process.argv[2] ?? process.env['PORT'] ?? 0), process.env['HOST'] ?? '127.0.0.1', () => {
+  console.log(`sample MCP server on port ${(server.address() as AddressInfo).port}`);
+});
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => process.exit(0));

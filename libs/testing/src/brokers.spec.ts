@@ -1,0 +1,50 @@
+import { existsSync } from 'node:fs';
+import { connect } from 'nats';
+import { describe, expect, it } from 'vitest';
+import { startNats } from './nats-server.js';
+import { startRedis } from './redis-server.js';
+
+const alive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+describe('brokers for tests', () => {
+  it('run side by side on ports of their own and leave nothing behind', async () => {
+    const brokers = await Promise.all([startRedis(), startRedis(), startNats(), startNats()]);
+    expect(new Set(brokers.map((broker) => broker.port)).size).toBe(4);
+    await Promise.all(brokers.map((broker) => broker.stop()));
+    for (const broker of brokers) {
+      expect(alive(broker.pid)).toBe(false);
+      expect(existsSync(broker.folder)).toBe(false);
+    }
+  });
+
+  it('Redis keeps its data over a crash when asked to', async () => {
+    const redis = await startRedis({ appendOnly: true });
+    const client = redis.client();
+    await client.set('a', '1');
+    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    await redis.kill();
+    await redis.restart();
+    expect(await client.get('a')).toBe('1');
+    await redis.stop();
+  });
+
+  it('NATS lets a tenant publish on its own door only', async () => {
+    const nats = await startNats({ tenants: ['acme'] });
+    const tenant = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'acme', pass: 'acme-password' });
+    const fleet = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'fleet', pass: 'fleet-password' });
+    fleet.subscribe('tool.>', { callback: (_error, message) => void message.respond(message.data) });
+    await fleet.flush();
+    expect((await tenant.request('tool.call.acme', 'x', { timeout: 2_000 })).string()).toBe('x');
+    await expect(tenant.request('tool.call.other', 'x', { timeout: 300 })).rejects.toThrow();
+    await tenant.close();
+    await fleet.close();
+    await nats.stop();
+  });
+});

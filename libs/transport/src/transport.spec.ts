@@ -1,0 +1,209 @@
+import 'reflect-metadata';
+import { Controller, Injectable, Module, type INestMicroservice } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ToolError } from '@toolfleet/contracts';
+import { startNats, type NatsServer } from '@toolfleet/testing';
+import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { EndpointContext } from './endpoint-context.js';
+import { Endpoint } from './endpoint.js';
+import { NatsClient } from './nats-client.js';
+import { NatsStrategy } from './nats-strategy.js';
+
+@Injectable()
+class Doubler {
+  double(value: number): number {
+    return value * 2;
+  }
+}
+
+@Controller()
+class EchoEndpoint {
+  static aborted: unknown[] = [];
+  constructor(private readonly doubler: Doubler) {}
+
+  @Endpoint('t.double')
+  async double(body: { value: number }): Promise<unknown> {
+    return { value: this.doubler.double(body.value) };
+  }
+
+  @Endpoint('t.context')
+  context(body: unknown, context: EndpointContext): unknown {
+    return {
+      body,
+      subject: context.subject,
+      call_id: context.callId ?? null,
+      remaining: context.remainingMs,
+      in_time: context.timeLeftMs > 0 && context.deadlineAt > Date.now(),
+    };
+  }
+
+  @Endpoint('t.wild.*')
+  wild(_body: unknown, context: EndpointContext): string {
+    return context.subject;
+  }
+
+  @Endpoint('t.refuse')
+  refuse(): never {
+    throw new ToolError('RATE_LIMITED', { message: 'Zu viel – warte', details: { tool: 'x' }, retryAfterMs: 1500 });
+  }
+
+  @Endpoint('t.break')
+  break(): never {
+    throw new Error('a fault of ours');
+  }
+
+  @Endpoint('t.big')
+  big(): string {
+    return 'x'.repeat(2 * 1024 * 1024);
+  }
+
+  @Endpoint('t.until-aborted')
+  untilAborted(_body: unknown, context: EndpointContext): Promise<unknown> {
+    return new Promise((_, reject) => {
+      context.signal.addEventListener('abort', () => {
+        EchoEndpoint.aborted.push((context.signal.reason as ToolError).code);
+        reject(context.signal.reason);
+      });
+    });
+  }
+}
+
+@Module({ controllers: [EchoEndpoint], providers: [Doubler] })
+class EchoModule {}
+
+let nats: NatsServer;
+let client: NatsClient;
+let plain: NatsConnection;
+let app: INestMicroservice;
+let strategy: NatsStrategy;
+const faults: unknown[] = [];
+
+beforeAll(async () => {
+  nats = await startNats({ maxPayload: 1024 * 1024 });
+  client = await NatsClient.connect({ url: nats.url, name: 'spec' });
+  plain = await connect({ servers: nats.url });
+  strategy = new NatsStrategy({ connection: client, queue: 'echo', onFault: (error) => faults.push(error) });
+  app = await NestFactory.createMicroservice(EchoModule, { strategy, logger: false });
+  await app.listen();
+});
+
+afterAll(async () => {
+  await app?.close();
+  await client?.close();
+  await plain?.close();
+  await nats?.stop();
+});
+
+describe('request and reply', () => {
+  it('carries plain JSON both ways, through Nest injection', async () => {
+    expect(await client.request('t.double', { value: 21 })).toEqual({ value: 42 });
+  });
+
+  it('answers any NATS client: object, number, text, a data key, an empty body', async () => {
+    for (const body of ['{"a":1}', '{"data":{"b":2},"id":"x","pattern":"y"}', '7', '"text"', 'null']) {
+      const reply = await plain.request('t.context', body, { timeout: 2_000 });
+      expect(reply.json<{ body: unknown }>().body).toEqual(JSON.parse(body));
+    }
+    const empty = await plain.request('t.context', '', { timeout: 2_000 });
+    expect(empty.json<{ subject: string }>().subject).toBe('t.context');
+  });
+
+  it('answers invalid JSON with 400 headers and a body', async () => {
+    const reply = await plain.request('t.context', '{"a":', { timeout: 2_000 });
+    expect(reply.headers?.get('Nats-Service-Error-Code')).toBe('400');
+    expect(reply.json()).toMatchObject({ code: 'REQUEST_INVALID' });
+  });
+
+  it('gives the handler the concrete subject of a wildcard', async () => {
+    expect(await client.request('t.wild.acme', {})).toBe('t.wild.acme');
+  });
+
+  it('passes the call id and the remaining time, never a wall clock', async () => {
+    const reply = await client.request<Record<string, unknown>>(
+      't.context',
+      {},
+      { timeoutMs: 700, headers: { 'Tf-Call-Id': 'c1' } },
+    );
+    expect(reply).toMatchObject({ call_id: 'c1', remaining: 700, in_time: true });
+  });
+
+  it('groups many requests and keeps replies apart', async () => {
+    const replies = await Promise.all(
+      Array.from({ length: 500 }, (_, value) => client.request<{ value: number }>('t.double', { value })),
+    );
+    expect(replies.map((reply) => reply.value)).toEqual(Array.from({ length: 500 }, (_, value) => value * 2));
+    expect(client.inFlight).toBe(0);
+  });
+});
+
+describe('errors', () => {
+  it('rebuild with code, details, message and retry time', async () => {
+    const error = await client.request('t.refuse', {}).catch((thrown: unknown) => thrown as ToolError);
+    expect(error).toBeInstanceOf(ToolError);
+    expect(error).toMatchObject({
+      code: 'RATE_LIMITED',
+      message: 'Zu viel – warte',
+      details: { tool: 'x' },
+      retryAfterMs: 1500,
+    });
+  });
+
+  it('of ours become INTERNAL and are reported', async () => {
+    await expect(client.request('t.break', {})).rejects.toMatchObject({ code: 'INTERNAL' });
+    expect(faults.at(-1)).toMatchObject({ message: 'a fault of ours' });
+  });
+
+  it('EXECUTOR_UNAVAILABLE when nobody listens', async () => {
+    await expect(client.request('t.nobody', {}, { timeoutMs: 5_000 })).rejects.toMatchObject({
+      code: 'EXECUTOR_UNAVAILABLE',
+      details: { reason: 'no_responders' },
+    });
+  });
+
+  it('of foreign responders keep their status', async () => {
+    const hdrs = natsHeaders();
+    hdrs.set('Nats-Service-Error', 'no such thing');
+    hdrs.set('Nats-Service-Error-Code', '404');
+    plain.subscribe('t.foreign', { callback: (_error, message) => void message.respond('', { headers: hdrs }) });
+    await plain.flush();
+    await expect(client.request('t.foreign', {})).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: 'no such thing',
+    });
+  });
+
+  it('PAYLOAD_TOO_LARGE before sending, RESULT_TOO_LARGE instead of silence', async () => {
+    await expect(client.request('t.context', 'x'.repeat(1_100_000))).rejects.toMatchObject({
+      code: 'PAYLOAD_TOO_LARGE',
+    });
+    await expect(client.request('t.big', {})).rejects.toMatchObject({ code: 'RESULT_TOO_LARGE' });
+  });
+});
+
+describe('deadlines and cancellation', () => {
+  it('ends the waiting and, by the remaining time, the work', async () => {
+    EchoEndpoint.aborted = [];
+    await expect(client.request('t.until-aborted', {}, { timeoutMs: 100 })).rejects.toMatchObject({
+      code: 'DEADLINE_EXCEEDED',
+    });
+    await expect.poll(() => EchoEndpoint.aborted).toEqual(['DEADLINE_EXCEEDED']);
+    expect(strategy.inFlight).toBe(0);
+  });
+
+  it('an aborted signal rejects at once; a signal already aborted sends nothing', async () => {
+    const controller = new AbortController();
+    const waiting = client.request('t.until-aborted', {}, { signal: controller.signal, timeoutMs: 60_000 });
+    setTimeout(() => controller.abort(), 30);
+    await expect(waiting).rejects.toMatchObject({ code: 'CANCELLED' });
+    await expect(client.request('t.double', { value: 1 }, { signal: controller.signal })).rejects.toMatchObject({
+      code: 'CANCELLED',
+    });
+  });
+
+  it('a deadline in the past is refused without sending', async () => {
+    await expect(client.request('t.double', { value: 1 }, { deadlineAt: Date.now() - 1 })).rejects.toMatchObject({
+      code: 'DEADLINE_EXCEEDED',
+    });
+  });
+});

@@ -5,14 +5,14 @@ import { getWeather } from './get-weather.tool.js';
 import { jsonProcess } from './json-process.tool.js';
 import { runTool } from './run-tool.fixture.js';
 import { textProcess } from './text-process.tool.js';
-import { BoundedThreads } from './threads/bounded-threads.js';
+import { BoundedWork } from './bounded/bounded-work.js';
 
-const threads = new BoundedThreads(new SystemClock());
-afterAll(() => threads.close());
+const bounded = new BoundedWork(new SystemClock());
+afterAll(() => bounded.close());
 const json = async (args: JsonObject) =>
-  (await runTool(jsonProcess, args, { services: { threads } })).output as JsonObject;
+  (await runTool(jsonProcess, args, { services: { bounded } })).output as JsonObject;
 const text = async (args: JsonObject) =>
-  (await runTool(textProcess, args, { services: { threads } })).output as JsonObject;
+  (await runTool(textProcess, args, { services: { bounded } })).output as JsonObject;
 
 const STORE = JSON.stringify({
   book: [
@@ -56,6 +56,22 @@ describe('json_process', () => {
     ],
   ])('%s', async (_name, args, expected) => {
     expect((await json(args)).result).toEqual(expected);
+  });
+
+  it('validates against a schema, naming each fault', async () => {
+    const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['b'] };
+    const { valid, faults } = await json({ json_string: '{"a":"x"}', operation: 'validate', schema });
+    expect(valid).toBe(false);
+    expect(JSON.stringify(faults)).toMatch(/"a".*"b"|"b".*"a"/);
+    expect((await json({ json_string: '{"a":1,"b":2}', operation: 'validate', schema })).valid).toBe(true);
+  });
+
+  it('stops a schema that explodes', async () => {
+    const $defs: JsonObject = { d40: { type: 'string' } };
+    for (let i = 0; i < 40; i++)
+      $defs[`d${i}`] = { anyOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] };
+    const bomb = { $ref: '#/$defs/d0', $defs };
+    await expect(json({ json_string: '1', operation: 'validate', schema: bomb })).rejects.toThrow(/longer than|MB/);
   });
 
   it('finds differences as a patch that turns one into the other', async () => {
@@ -244,12 +260,12 @@ describe('text_process', () => {
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
-  it('stops a thread when the caller goes away', async () => {
+  it('stops the work when the caller goes away', async () => {
     const caller = new AbortController();
     const pending = runTool(
       textProcess,
       { operation: 'regex', text: `${'a'.repeat(50)}!`, find: '^(a+)+$' },
-      { services: { threads }, signal: caller.signal },
+      { services: { bounded }, signal: caller.signal },
     );
     queueMicrotask(() => caller.abort(new Error('gone')));
     await expect(pending).rejects.toThrow('gone');

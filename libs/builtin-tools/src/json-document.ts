@@ -45,6 +45,6 @@ export function sortKeys(value: Json): Json {
   if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== 'object' || value === null) return value;
   const sorted = Object.create(null) as { [key: string]: Json };
-  for (const key of Object.keys(value).sort()) sorted[key] = sortKeys(value[key] as Json);
+  for (const key of Object.keys(value).toSorted()) sorted[key] = sortKeys(value[key] as Json);
   return sorted;
 }

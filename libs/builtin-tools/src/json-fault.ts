@@ -8,7 +8,7 @@ export interface JsonFault {
 const SPACE = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const LITERAL = /true|false|null/y;
-const PLAIN = /[^"\\\u0000-\u001f]*/y;
+const PLAIN = /(?:[^"\\\p{Cc}]|[\u007f-\u009f])*/uy; // control characters above U+007E are legal in JSON
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 
 /**

@@ -2,15 +2,16 @@ import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { defineTool } from './builtin-tool.js';
 import { parseJson, sortKeys } from './json-document.js';
 import { ok, type ToolOutcome } from './outcome.js';
-import type { ThreadJob } from './threads/bounded-thread.js';
+import type { BoundedJob } from './bounded/bounded-child.js';
 
 interface JsonProcessArguments {
   json_string: string;
-  operation: 'parse' | 'format' | 'minify' | 'query' | 'patch' | 'merge' | 'diff' | 'describe';
+  operation: 'parse' | 'format' | 'minify' | 'query' | 'patch' | 'merge' | 'diff' | 'validate' | 'describe';
   query?: string;
   language?: 'jsonpath' | 'jmespath';
   patch?: Json[] | JsonObject;
   other?: string;
+  schema?: JsonObject;
   indent?: number;
   sort_keys?: boolean;
 }
@@ -18,17 +19,17 @@ interface JsonProcessArguments {
 /** Longest document in UTF-16 units. */
 const MAX_DOCUMENT = 2_000_000;
 /** Longest query, patch or diff in ms. */
-const THREAD_MS = 2_000;
+const JOB_MS = 2_000;
 
 /** `json_process` (I06): what one does with a JSON text. */
-export const jsonProcess = defineTool<JsonProcessArguments, ['threads']>({
+export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
   name: 'json_process',
   version: '1.0.0',
   description:
     'Work on a JSON text. Operations: parse (check and return the value), format (pretty-print), minify, ' +
     'query (JSONPath such as "$.items[?@.price < 10].name", or JMESPath such as "items[?price < `10`].name"), ' +
     'patch (apply a JSON Patch array), merge (apply a merge patch object), diff (JSON Patch that turns json_string into other), ' +
-    'describe (types, keys and sizes). Faults name line and column.',
+    'validate (against a JSON Schema), describe (types, keys and sizes). Faults name line and column.',
   category: 'data',
   tags: ['json', 'compute'],
   inputSchema: {
@@ -37,7 +38,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['threads']>({
       json_string: { type: 'string', description: 'The JSON text', maxLength: MAX_DOCUMENT },
       operation: {
         type: 'string',
-        enum: ['parse', 'format', 'minify', 'query', 'patch', 'merge', 'diff', 'describe'],
+        enum: ['parse', 'format', 'minify', 'query', 'patch', 'merge', 'diff', 'validate', 'describe'],
         description: 'What to do',
       },
       query: { type: 'string', description: 'For query: the JSONPath or JMESPath expression', maxLength: 2_000 },
@@ -52,6 +53,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['threads']>({
         items: { type: 'object' },
       },
       other: { type: 'string', description: 'For diff: the JSON text to compare with', maxLength: MAX_DOCUMENT },
+      schema: { type: 'object', description: 'For validate: the JSON Schema (2020-12)' },
       indent: { type: 'integer', minimum: 0, maximum: 8, default: 2, description: 'For format: spaces per level' },
       sort_keys: { type: 'boolean', default: false, description: 'For format and minify: order keys by name' },
     },
@@ -65,10 +67,10 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['threads']>({
   rateLimit: 600,
   idempotent: true,
   timeoutSeconds: 10,
-  needs: ['threads'],
+  needs: ['bounded'],
   async handler(args, run): Promise<ToolOutcome> {
     const value = parseJson(args.json_string, 'json_string');
-    const onThread = (job: ThreadJob) => run.threads.run(job, { timeoutMs: THREAD_MS, signal: run.signal });
+    const withBounds = (job: BoundedJob) => run.bounded.run(job, { timeoutMs: JOB_MS, signal: run.signal });
     const document = args.json_string;
     switch (args.operation) {
       case 'parse':
@@ -80,26 +82,32 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['threads']>({
       case 'query': {
         const query = required(args.query, 'query', 'query');
         const language = args.language ?? (query.trimStart().startsWith('$') ? 'jsonpath' : 'jmespath');
-        return show(await onThread({ kind: language, document, query }), { language });
+        return show(await withBounds({ kind: language, document, query }), { language });
       }
       case 'patch': {
         const patch = required(args.patch, 'patch', 'patch');
         if (!Array.isArray(patch))
           throw new ToolError('TOOL_ERROR', { message: 'patch needs an array of operations; use merge for an object' });
-        return show(await onThread({ kind: 'patch', document, patch: JSON.stringify(checkedOperations(patch)) }));
+        return show(await withBounds({ kind: 'patch', document, patch: JSON.stringify(checkedOperations(patch)) }));
       }
       case 'merge':
         return show(
-          await onThread({ kind: 'merge', document, patch: JSON.stringify(required(args.patch, 'patch', 'merge')) }),
+          await withBounds({ kind: 'merge', document, patch: JSON.stringify(required(args.patch, 'patch', 'merge')) }),
         );
       case 'diff': {
         const other = required(args.other, 'other', 'diff');
         parseJson(other, 'other');
-        const operations = (await onThread({ kind: 'diff', document, other })) as Json[];
+        const operations = (await withBounds({ kind: 'diff', document, other })) as Json[];
         return ok(
           { equal: operations.length === 0, patch: operations },
           operations.length === 0 ? 'Equal' : `${operations.length} difference(s): ${JSON.stringify(operations)}`,
         );
+      }
+      case 'validate': {
+        const schema = JSON.stringify(required(args.schema, 'schema', 'validate'));
+        const faults = (await withBounds({ kind: 'validate', document, schema })) as JsonObject[];
+        const text = faults.length === 0 ? 'Valid' : faults.map((fault) => String(fault.message)).join('\n');
+        return ok({ valid: faults.length === 0, faults }, text);
       }
       case 'describe':
         return show(describe(value, 0));

@@ -4,7 +4,7 @@ import { ok, type ToolOutcome } from './outcome.js';
 import { changeCase, CASES, type Case } from './text/change-case.js';
 import { EXTRACTABLE, extract, type Extractable } from './text/extract.js';
 import { countText, summariseText } from './text/measure.js';
-import type { RegexMatch, ThreadJob } from './threads/bounded-thread.js';
+import type { RegexMatch, BoundedJob } from './bounded/bounded-child.js';
 
 interface TextProcessArguments {
   text: string;
@@ -26,10 +26,10 @@ const MAX_TEXT = 1_000_000;
 /** Edit distance costs the product of both lengths. */
 const MAX_COMPARED = 20_000;
 /** Longest run of a pattern of the model's own making. */
-const THREAD_MS = 1_000;
+const JOB_MS = 1_000;
 
 /** `text_process` (I05). */
-export const textProcess = defineTool<TextProcessArguments, ['threads']>({
+export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
   name: 'text_process',
   version: '1.0.0',
   description:
@@ -87,9 +87,9 @@ export const textProcess = defineTool<TextProcessArguments, ['threads']>({
   rateLimit: 600,
   idempotent: true,
   timeoutSeconds: 10,
-  needs: ['threads'],
+  needs: ['bounded'],
   async handler(args, run): Promise<ToolOutcome> {
-    const onThread = (job: ThreadJob) => run.threads.run(job, { timeoutMs: THREAD_MS, signal: run.signal });
+    const withBounds = (job: BoundedJob) => run.bounded.run(job, { timeoutMs: JOB_MS, signal: run.signal });
     const { text } = args;
     const limit = args.limit ?? 1_000;
     switch (args.operation) {
@@ -119,7 +119,7 @@ export const textProcess = defineTool<TextProcessArguments, ['threads']>({
         const separator = args.separator ?? '\n';
         if (!args.use_regex) return listed(text.split(separator), limit);
         return listed(
-          (await onThread({ kind: 'regex_split', text, ...pattern(separator, args.flags), limit })) as string[],
+          (await withBounds({ kind: 'regex_split', text, ...pattern(separator, args.flags), limit })) as string[],
           limit,
         );
       }
@@ -127,7 +127,7 @@ export const textProcess = defineTool<TextProcessArguments, ['threads']>({
         const find = required(args.find, 'find', 'replace');
         const replacement = args.replace_with ?? '';
         if (!args.use_regex) return replacedPlainly(text, find, replacement, limit);
-        const { text: result, replaced } = (await onThread({
+        const { text: result, replaced } = (await withBounds({
           kind: 'regex_replace',
           text,
           ...pattern(find, args.flags),
@@ -137,7 +137,7 @@ export const textProcess = defineTool<TextProcessArguments, ['threads']>({
         return ok({ result, replaced }, result);
       }
       case 'regex': {
-        const found = await onThread({
+        const found = await withBounds({
           kind: 'regex_find',
           text,
           ...pattern(required(args.find, 'find', 'regex'), args.flags),
@@ -153,7 +153,7 @@ export const textProcess = defineTool<TextProcessArguments, ['threads']>({
         const other = required(args.other, 'other', 'similarity');
         if (text.length > MAX_COMPARED)
           throw new ToolError('TOOL_ERROR', { message: `similarity compares at most ${MAX_COMPARED} characters` });
-        return facts((await onThread({ kind: 'similarity', text, other })) as Record<string, Json>);
+        return facts((await withBounds({ kind: 'similarity', text, other })) as Record<string, Json>);
       }
     }
   },
@@ -168,7 +168,7 @@ function required<T>(value: T | undefined, name: string, operation: string): T {
   return value;
 }
 
-/** A pattern checked here, so that its fault is told without a thread. */
+/** A pattern checked here, so that its fault is told without a child. */
 function pattern(source: string, flags = ''): { pattern: string; flags: string } {
   try {
     new RegExp(source, flags);
@@ -189,7 +189,7 @@ function replacedPlainly(text: string, find: string, replacement: string, limit:
 
 function arranged(lines: string[], args: TextProcessArguments): string[] {
   const kept = args.unique ? [...new Set(lines)] : lines;
-  return args.sort ? [...kept].sort() : kept;
+  return args.sort ? kept.toSorted() : kept;
 }
 
 function changed(text: string): ToolOutcome {

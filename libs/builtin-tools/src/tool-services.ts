@@ -1,12 +1,12 @@
-import type { BoundedThreads } from './threads/bounded-threads.js';
+import type { BoundedWork } from './bounded/bounded-work.js';
 
 /**
  * What a process hands to the tools it serves. A tool names what it needs and gets exactly that, typed; a process that
  * serves a tool without having what it needs does not start.
  */
 export interface ToolServices {
-  /** Worker threads with a time bound, for work whose cost cannot be known (patterns, queries). */
-  threads: BoundedThreads;
+  /** Child processes with bounds on time and memory, for work whose cost cannot be known (patterns, queries). */
+  bounded: BoundedWork;
 }
 
 /** Name of a service. */

@@ -94,7 +94,7 @@ const sum = (values: Big[]): Big => values.reduce(add);
 const mean = (values: Big[]): Big => sum(values).dividedBy(values.length);
 
 function median(values: Big[]): Big {
-  const sorted = [...values].sort((a, b) => a.comparedTo(b));
+  const sorted = values.toSorted((a, b) => a.comparedTo(b));
   const middle = Math.floor(sorted.length / 2);
   const upper = sorted[middle] as Big;
   return sorted.length % 2 === 1 ? upper : upper.plus(sorted[middle - 1] as Big).dividedBy(2);

@@ -33,7 +33,7 @@ export function summariseText(text: string): Record<string, Json> {
   const words = (text.match(WORD) ?? []).map((word) => word.toLowerCase());
   const counts = new Map<string, number>();
   for (const word of words) if (!COMMON.has(word) && word.length > 1) counts.set(word, (counts.get(word) ?? 0) + 1);
-  const frequent = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, 10);
+  const frequent = [...counts].toSorted((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, 10);
   const sentenceCount = sentences(text);
   return {
     ...countText(text),

@@ -1,19 +1,21 @@
 /**
- * The worker thread behind BoundedThreads: work on hostile input whose cost cannot be known beforehand (regular
- * expressions, queries, diffs). The pool kills this thread when the time is over, so nothing here needs a limit of its own.
- * Imports packages only, so that the file runs built or straight from source.
+ * The child process behind BoundedWork: work on hostile input whose cost cannot be known beforehand (regular expressions,
+ * queries, diffs, schemas). The parent kills it when the time is over, so nothing here needs a limit of its own.
  */
-import { parentPort } from 'node:worker_threads';
+import { Worker } from 'node:worker_threads';
 import { search as searchJmespath } from '@jmespath-community/jmespath';
 import { query as queryJsonpath } from 'jsonpath-rfc9535';
 import { applyPatch, createPatch } from 'rfc6902';
+import { compileSchema, explainErrors } from '@toolfleet/schema';
+import type { JsonObject } from '@toolfleet/contracts';
 
-/** Work a thread does; `text` documents are JSON. */
-export type ThreadJob =
+/** Work a child does; `text` documents are JSON. */
+export type BoundedJob =
   | { kind: 'jsonpath' | 'jmespath'; document: string; query: string }
   | { kind: 'patch'; document: string; patch: string }
   | { kind: 'merge'; document: string; patch: string }
   | { kind: 'diff'; document: string; other: string }
+  | { kind: 'validate'; document: string; schema: string }
   | { kind: 'regex_find'; text: string; pattern: string; flags: string; limit: number }
   | { kind: 'regex_replace'; text: string; pattern: string; flags: string; replacement: string; limit: number }
   | { kind: 'regex_split'; text: string; pattern: string; flags: string; limit: number }
@@ -27,23 +29,39 @@ export interface RegexMatch {
   named?: Record<string, string | null>;
 }
 
-/** Largest answer of a thread, in UTF-16 units of its JSON. */
+/** Largest answer, in UTF-16 units of its JSON. */
 const MAX_ANSWER = 4 * 1024 * 1024;
+
+/** Faults told of one document. */
+const MAX_FAULTS = 50;
 
 type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
 
-parentPort?.on('message', ({ id, job }: { id: number; job: ThreadJob }) => {
+/**
+ * A parent that was killed cannot kill its child, and a child inside a runaway pattern hears nothing: a thread of its own
+ * notices the new parent.
+ */
+const WATCHDOG = `const parent = process.ppid;
+setInterval(() => process.ppid === parent || process.kill(process.pid, 'SIGKILL'), 500);`;
+
+if (process.send) {
+  new Worker(WATCHDOG, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 8 }, execArgv: [] }).unref();
+  process.on('message', ({ id, job }: { id: number; job: BoundedJob }) => process.send?.({ id, ...answer(job) }));
+  process.on('disconnect', () => process.exit(0));
+  process.send({ ready: true });
+}
+
+function answer(job: BoundedJob): { value: string } | { fault: string } {
   try {
     const value = JSON.stringify(run(job) ?? null);
-    if (value.length > MAX_ANSWER)
-      throw new Error(`Result is larger than ${MAX_ANSWER} characters: narrow the request`);
-    parentPort?.postMessage({ id, value });
+    if (value.length <= MAX_ANSWER) return { value };
+    return { fault: `Result is larger than ${MAX_ANSWER} characters: narrow the request` };
   } catch (error) {
-    parentPort?.postMessage({ id, fault: error instanceof Error ? error.message : String(error) });
+    return { fault: error instanceof Error ? error.message : String(error) };
   }
-});
+}
 
-function run(job: ThreadJob): unknown {
+function run(job: BoundedJob): unknown {
   switch (job.kind) {
     case 'jsonpath':
       return queryJsonpath(JSON.parse(job.document) as JsonValue, job.query);
@@ -55,6 +73,8 @@ function run(job: ThreadJob): unknown {
       return merged(JSON.parse(job.document) as JsonValue, JSON.parse(job.patch) as JsonValue);
     case 'diff':
       return createPatch(JSON.parse(job.document), JSON.parse(job.other));
+    case 'validate':
+      return validated(job.document, job.schema);
     case 'regex_find':
       return findAll(job);
     case 'regex_replace':
@@ -80,6 +100,13 @@ function patched(document: string, patch: string): unknown {
   return holder.root;
 }
 
+/** Faults against a schema of the caller's own: `oneOf` over `$ref` chains may cost exponential time, hence here. */
+function validated(document: string, schema: string): unknown {
+  const compiled = compileSchema(JSON.parse(schema) as JsonObject);
+  const value = JSON.parse(document) as JsonValue;
+  return explainErrors(compiled.errors(value)).slice(0, MAX_FAULTS);
+}
+
 /** RFC 7386. Built on a null prototype: a key `__proto__` is a key like any other. */
 function merged(target: JsonValue, patch: JsonValue): JsonValue {
   if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch;
@@ -92,7 +119,7 @@ function merged(target: JsonValue, patch: JsonValue): JsonValue {
   return result;
 }
 
-function findAll(job: Extract<ThreadJob, { kind: 'regex_find' }>): { matches: RegexMatch[]; more: boolean } {
+function findAll(job: Extract<BoundedJob, { kind: 'regex_find' }>): { matches: RegexMatch[]; more: boolean } {
   const matches: RegexMatch[] = [];
   for (const found of job.text.matchAll(new RegExp(job.pattern, withGlobal(job.flags)))) {
     if (matches.length >= job.limit) return { matches, more: true };
@@ -108,7 +135,7 @@ function findAll(job: Extract<ThreadJob, { kind: 'regex_find' }>): { matches: Re
   return { matches, more: false };
 }
 
-function replaceAll(job: Extract<ThreadJob, { kind: 'regex_replace' }>): { text: string; replaced: number } {
+function replaceAll(job: Extract<BoundedJob, { kind: 'regex_replace' }>): { text: string; replaced: number } {
   let replaced = 0;
   const expression = new RegExp(job.pattern, withGlobal(job.flags));
   let grown = 0;
@@ -144,7 +171,7 @@ function expand(
   );
 }
 
-function splitBy(job: Extract<ThreadJob, { kind: 'regex_split' }>): string[] {
+function splitBy(job: Extract<BoundedJob, { kind: 'regex_split' }>): string[] {
   return job.text.split(new RegExp(job.pattern, job.flags.replaceAll('g', '')), job.limit);
 }
 

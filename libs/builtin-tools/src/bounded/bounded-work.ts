@@ -1,0 +1,167 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { ToolError, type Json } from '@toolfleet/contracts';
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import type { BoundedJob } from './bounded-child.js';
+import { childFlags, childEntry } from './child-flags.js';
+
+/** Bounds of one job. */
+export interface JobBounds {
+  /** Longest run in ms, start of the child not counted. */
+  timeoutMs: number;
+  signal: AbortSignal;
+}
+
+interface Waiting {
+  job: BoundedJob;
+  bounds: JobBounds;
+  resolve: (value: Json) => void;
+  reject: (error: unknown) => void;
+}
+
+interface Child {
+  process: ChildProcess;
+  ready: boolean;
+  /** Set while a job runs or waits for the child's start. */
+  busy?: { waiting: Waiting; id: number; stopTimer: CancelTimer };
+  stopIdleTimer?: CancelTimer;
+}
+
+interface Answer {
+  ready?: true;
+  id?: number;
+  value?: string;
+  fault?: string;
+}
+
+/** Heap of one child. An answer is at most 4 MiB; the rest is room for intermediate values. */
+const HEAP_MB = 192;
+/** An unused child costs some 50 MB: it ends after this long. */
+const IDLE_MS = 60_000;
+
+/**
+ * Runs jobs of unknowable cost (patterns, queries, diffs, schemas of the caller's own) in child processes and kills one that
+ * exceeds its time or memory. Nothing less holds: a backtracking pattern blocks the event loop, and a worker thread
+ * that runs out of memory may abort the whole process with it. Children start when first needed, without
+ * environment, and stay for a while; jobs wait in order of arrival when all are busy.
+ */
+export class BoundedWork {
+  private readonly children = new Set<Child>();
+  private readonly queue: Waiting[] = [];
+  private nextId = 1;
+  private closed = false;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly size = 2,
+  ) {}
+
+  /**
+   * Result of a job as JSON.
+   * @throws ToolError TOOL_ERROR when the job failed or took too long, MEMORY_EXCEEDED; the signal's reason when aborted
+   */
+  run(job: BoundedJob, bounds: JobBounds): Promise<Json> {
+    const { signal } = bounds;
+    if (signal.aborted) return Promise.reject(signal.reason);
+    const outcome = Promise.withResolvers<Json>();
+    const waiting: Waiting = { job, bounds, resolve: outcome.resolve, reject: outcome.reject };
+    const leave = () => this.abandon(waiting);
+    signal.addEventListener('abort', leave, { once: true });
+    this.queue.push(waiting);
+    this.dispatch();
+    return outcome.promise.finally(() => signal.removeEventListener('abort', leave));
+  }
+
+  /** Ends all children; jobs in flight fail. */
+  close(): void {
+    this.closed = true;
+    const reason = new ToolError('CANCELLED', { message: 'The service is stopping' });
+    for (const waiting of this.queue.splice(0)) waiting.reject(reason);
+    for (const child of this.children) this.kill(child, reason);
+  }
+
+  private dispatch(): void {
+    while (this.queue.length > 0 && !this.closed) {
+      const free = [...this.children].find((child) => !child.busy);
+      const child = free ?? (this.children.size < this.size ? this.start() : undefined);
+      if (!child) return;
+      const waiting = this.queue.shift() as Waiting;
+      child.stopIdleTimer?.();
+      child.busy = { waiting, id: this.nextId++, stopTimer: () => {} };
+      if (child.ready) this.send(child);
+    }
+  }
+
+  private send(child: Child): void {
+    const { busy } = child;
+    if (!busy) return;
+    const { timeoutMs } = busy.waiting.bounds;
+    busy.stopTimer = this.clock.after(timeoutMs, () => {
+      const message = `Took longer than ${timeoutMs} ms: simplify the pattern or query`;
+      this.kill(child, new ToolError('TOOL_ERROR', { message, details: { limit_ms: timeoutMs } }));
+    });
+    child.process.send({ id: busy.id, job: busy.waiting.job });
+  }
+
+  private start(): Child {
+    const process = fork(fileURLToPath(childEntry()), [], {
+      execArgv: [`--max-old-space-size=${HEAP_MB}`, ...childFlags()],
+      env: {},
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    });
+    process.unref();
+    process.channel?.unref();
+    const child: Child = { process, ready: false };
+    this.children.add(child);
+    process.on('message', (answer: Answer) => this.receive(child, answer));
+    process.on('error', (error) => this.kill(child, endedAbnormally(error)));
+    process.on('exit', (_code, signal) =>
+      this.kill(child, signal === 'SIGABRT' ? outOfMemory() : endedAbnormally(signal)),
+    );
+    return child;
+  }
+
+  private receive(child: Child, answer: Answer): void {
+    if (answer.ready) {
+      child.ready = true;
+      return this.send(child);
+    }
+    const { busy } = child;
+    if (!busy || busy.id !== answer.id) return;
+    busy.stopTimer();
+    delete child.busy;
+    if (answer.value === undefined)
+      busy.waiting.reject(new ToolError('TOOL_ERROR', { message: answer.fault ?? 'Failed' }));
+    else busy.waiting.resolve(JSON.parse(answer.value) as Json);
+    child.stopIdleTimer = this.clock.after(IDLE_MS, () => this.kill(child, undefined));
+    this.dispatch();
+  }
+
+  private abandon(waiting: Waiting): void {
+    const reason: unknown = waiting.bounds.signal.reason;
+    const position = this.queue.indexOf(waiting);
+    if (position >= 0) {
+      this.queue.splice(position, 1);
+      return waiting.reject(reason);
+    }
+    for (const child of this.children) if (child.busy?.waiting === waiting) this.kill(child, reason);
+  }
+
+  private kill(child: Child, reason: unknown): void {
+    if (!this.children.delete(child)) return;
+    child.stopIdleTimer?.();
+    child.busy?.stopTimer();
+    child.busy?.waiting.reject(reason);
+    delete child.busy;
+    child.process.kill('SIGKILL');
+    this.dispatch();
+  }
+}
+
+function outOfMemory(): ToolError {
+  return new ToolError('MEMORY_EXCEEDED', { message: `Needs more than ${HEAP_MB} MB: use smaller input` });
+}
+
+function endedAbnormally(cause: unknown): ToolError {
+  return new ToolError('TOOL_ERROR', { message: 'The computation ended abnormally', cause });
+}

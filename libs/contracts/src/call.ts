@@ -71,6 +71,8 @@ export interface ExecutionFailure {
   message: string;
   retryable: boolean;
   details?: JsonObject;
+  /** Asked for by the upstream (`Retry-After`) or by a breaker. */
+  retryAfterMs?: Milliseconds;
 }
 
 /** Content blocks of MCP that are not text, kept as received (image, audio, resource, resource_link). */

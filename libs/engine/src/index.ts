@@ -1,1 +1,41 @@
-export {};
+export { makeExecuteCall, type ExecuteCall } from './execute-call.js';
+export type { Call, Interceptor, Next, Observer, SeenCall } from './call.js';
+export {
+  Audit,
+  BudgetPort,
+  CallJournal,
+  Executor,
+  HistoryStore,
+  Meter,
+  PolicyPort,
+  RateLimiter,
+  ResultCache,
+  ToolCatalog,
+  Tracer,
+  type Answer,
+  type AuditRecord,
+  type CachedResult,
+  type CallSpan,
+  type EnginePorts,
+  type JournalEntryAsk,
+  type KeyedCall,
+  type PolicyQuestion,
+  type PolicyVerdict,
+} from './ports.js';
+export { DEFAULT_SETTINGS, type EngineSettings } from './settings.js';
+export { callBody } from './call-body.js';
+export { execMessageOf } from './exec-message.js';
+export { mayUse } from './authorize.js';
+export { MemoryHistoryStore } from './memory/memory-history-store.js';
+export { MemoryRateLimiter } from './memory/memory-rate-limiter.js';
+export { MemoryResultCache } from './memory/memory-result-cache.js';
+export {
+  AllowAll,
+  MapJournal,
+  memoryPorts,
+  MemoryAudit,
+  MemoryBudget,
+  MemoryCatalog,
+  NoMeter,
+  NoTracer,
+} from './memory/memory-ports.js';

@@ -69,7 +69,8 @@ export class Breaker {
     });
     this.#circuit.on('open', () => {
       this.#failuresInARow = 0;
-      this.#openUntilAt = clock.now() + (this.#circuit as unknown as { options: { resetTimeout: number } }).options.resetTimeout;
+      this.#openUntilAt =
+        clock.now() + (this.#circuit as unknown as { options: { resetTimeout: number } }).options.resetTimeout;
       onTransition?.('open', name, this.#openUntilAt);
     });
     this.#circuit.on('halfOpen', () => onTransition?.('half_open', name, 0));

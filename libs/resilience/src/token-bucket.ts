@@ -27,7 +27,11 @@ export interface RateDecision {
 export type BucketState = number | undefined;
 
 /** Asks for one token at `nowMs`. Pure: returns the decision and the next state (unchanged when refused). */
-export function takeToken(state: BucketState, rate: Rate, nowMs: Milliseconds): { decision: RateDecision; state: number } {
+export function takeToken(
+  state: BucketState,
+  rate: Rate,
+  nowMs: Milliseconds,
+): { decision: RateDecision; state: number } {
   const now = Math.round(nowMs * 1_000);
   const interval = Math.max(1, Math.floor((rate.periodMs * 1_000) / rate.perPeriod)); // µs per token
   const tolerance = interval * rate.perPeriod; // burst: a full bucket holds `perPeriod` tokens

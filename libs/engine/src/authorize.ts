@@ -1,0 +1,62 @@
+import { ToolError, type JsonObject, type Origin, type Principal, type RegisteredTool } from '@toolfleet/contracts';
+import { LRUCache } from 'lru-cache';
+
+/** Message of A19: clients match it. */
+export const DANGEROUS_MESSAGE = 'Tool not available via direct execution';
+
+/**
+ * What a caller may do at all, from declared flags only; rules about arguments are the policy's.
+ * @throws ToolError TOOL_QUARANTINED, TOOL_DANGEROUS, PERMISSION_DENIED
+ */
+export function authorize(principal: Principal, origin: Origin, tool: RegisteredTool): void {
+  if (tool.quarantine) {
+    throw new ToolError('TOOL_QUARANTINED', {
+      message: `Tool '${tool.name}' awaits approval: ${tool.quarantine.reason}`,
+    });
+  }
+  if (tool.dangerous && origin === 'public') throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE });
+  if (!mayUse(principal.tools, tool)) deny(`This credential may not call '${tool.name}'`);
+  if (tool.required_roles?.length && !tool.required_roles.some((role) => principal.roles.includes(role))) {
+    deny(`Tool '${tool.name}' requires role ${tool.required_roles.join(' or ')}`);
+  }
+  if (tool.requires_auth && principal.userId === '') deny(`Tool '${tool.name}' requires an authenticated user`);
+}
+
+/**
+ * Argument values that make one call dangerous although the tool is not (K!21); decided after coercion.
+ * @throws ToolError TOOL_DANGEROUS
+ */
+export function authorizeArguments(origin: Origin, tool: RegisteredTool, args: JsonObject): void {
+  if (origin !== 'public' || !tool.dangerous_when) return;
+  for (const { argument, values } of tool.dangerous_when) {
+    const value = args[argument];
+    if (value !== undefined && values.includes(value)) {
+      throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE, details: { argument } });
+    }
+  }
+}
+
+/** True when a glob of the credential names the tool or one of its aliases. */
+export function mayUse(globs: readonly string[], tool: Pick<RegisteredTool, 'name' | 'aliases'>): boolean {
+  return globs.some(
+    (glob) => glob === '*' || matches(glob, tool.name) || tool.aliases?.some((alias) => matches(glob, alias)),
+  );
+}
+
+const patterns = new LRUCache<string, RegExp>({ max: 1_000 });
+
+function matches(glob: string, name: string): boolean {
+  if (!glob.includes('*')) return glob === name;
+  let pattern = patterns.get(glob);
+  if (!pattern) {
+    // runs of * are one *, so that a glob cannot be made to backtrack
+    const parts = glob.split(/\*+/).map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
+    pattern = new RegExp(`^${parts.join('.*')}$`);
+    patterns.set(glob, pattern);
+  }
+  return pattern.test(name);
+}
+
+function deny(message: string): never {
+  throw new ToolError('PERMISSION_DENIED', { message });
+}

@@ -1,0 +1,20 @@
+import type { CallResult } from '@toolfleet/contracts';
+import type { Interceptor, Next, Observer, SeenCall } from './call.js';
+
+/**
+ * Joins interceptors, outermost first, in front of `execute`; done once at boot. Each gets its own closure as `next`, so
+ * that calling it again runs everything inside once more. An index kept in the chain would skip on the second call what
+ * was passed on the first.
+ */
+export const compose = (interceptors: readonly Interceptor[], execute: Next): Next =>
+  interceptors.reduceRight<Next>((next, intercept) => (call) => intercept(call, next), execute);
+
+/** The same for observers, which wrap the whole call. */
+export const observe = (
+  observers: readonly Observer[],
+  run: (seen: SeenCall) => Promise<CallResult>,
+): ((seen: SeenCall) => Promise<CallResult>) =>
+  observers.reduceRight<(seen: SeenCall) => Promise<CallResult>>(
+    (next, watch) => (seen: SeenCall) => watch(seen, next),
+    run,
+  );

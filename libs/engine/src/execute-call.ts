@@ -1,0 +1,98 @@
+import { ToolError, type CallRequest, type CallResult } from '@toolfleet/contracts';
+import { Deadline } from '@toolfleet/resilience';
+import { authorize, authorizeArguments } from './authorize.js';
+import type { Interceptor, Observer, SeenCall } from './call.js';
+import { compose, observe } from './chain.js';
+import { decidePolicy } from './decide-policy.js';
+import { answerDryRun } from './dry-run.js';
+import { contextFor } from './inject-context.js';
+import { attemptTimeout } from './interceptors/attempt-timeout.js';
+import { audit } from './interceptors/audit.js';
+import { breaker } from './interceptors/breaker.js';
+import { budget } from './interceptors/budget.js';
+import { cache } from './interceptors/cache.js';
+import { coalesce } from './interceptors/coalesce.js';
+import { fallback } from './interceptors/fallback.js';
+import { idempotency } from './interceptors/idempotency.js';
+import { journal } from './interceptors/journal.js';
+import { meter } from './interceptors/meter.js';
+import { rateLimit } from './interceptors/rate-limit.js';
+import { retry } from './interceptors/retry.js';
+import { trace } from './interceptors/trace.js';
+import { errorOf, isRefusal } from './outcome.js';
+import { parseArguments } from './parse-arguments.js';
+import type { EnginePorts } from './ports.js';
+import { runAttempt } from './run-attempt.js';
+import { attemptTimeoutMs } from './time-limits.js';
+import { ToolPlans } from './tool-plan.js';
+
+/** Runs one call. Ends with a result, in-band failures included, or with the ToolError that refused it. */
+export type ExecuteCall = (request: CallRequest) => Promise<CallResult>;
+
+/** Outermost first; no call can skip them. */
+const observers = (p: EnginePorts): readonly Observer[] => [audit(p), trace(p), meter(p)];
+
+/** Outermost first. The order is the contract: docs/call-lifecycle.md. */
+const chain = (p: EnginePorts): readonly Interceptor[] => [
+  idempotency(p), // replays the first outcome of a key, before anything is counted
+  cache(p),
+  coalesce(p),
+  rateLimit(p), // may answer or refuse without reaching the executor
+  budget(p), // reserve → next → settle; release if nothing was consumed
+  fallback(p),
+  retry(p),
+  breaker(p),
+  attemptTimeout(p), // retry sees the breaker's refusal and does not repeat it
+  journal(p), // last before the hop: the fence of this attempt, for calls that need one
+];
+
+/** What happens on every call, from top to bottom. */
+export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
+  const { clock, settings } = ports;
+  const plans = new ToolPlans(settings);
+  const run = compose(chain(ports), runAttempt(ports));
+
+  const observed = observe(observers(ports), async (seen) => {
+    const { request } = seen;
+    const { principal, origin, signal } = request;
+    const tool = await ports.catalog.resolve(request.toolName, principal.tenantId, signal);
+    if (!tool) throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.toolName}' not found` });
+    seen.tool = tool;
+    authorize(principal, origin, tool);
+    const plan = plans.of(tool);
+    const args = parseArguments(plan, tool, seen);
+    authorizeArguments(origin, tool, args);
+    const decision = decidePolicy(ports.policy, seen, tool, args);
+    if (decision) await decision;
+
+    const call = {
+      callId: request.callId,
+      request,
+      seen,
+      tool,
+      plan,
+      arguments: args,
+      signal,
+      context: contextFor(tool, request),
+      deadline: Deadline.at(clock, request.deadlineAt),
+      attempt: 1,
+      fence: 0,
+      journalled: false,
+      timeoutMs: attemptTimeoutMs(plan, request, args, settings),
+    };
+    if (request.dryRun) return answerDryRun(ports, call);
+    const result = await run(call);
+    if (result.failure && !result.ok && isRefusal(result.failure)) throw errorOf(result.failure);
+    return seen.waitedMs === 0
+      ? result
+      : { ...result, timing: { ...result.timing, wait_ms: result.timing.wait_ms + seen.waitedMs } };
+  });
+
+  return (request) => observed(seeing(request, clock.monotonic()));
+}
+
+const NOTHING: readonly never[] = [];
+
+function seeing(request: CallRequest, startedAt: number): SeenCall {
+  return { request, startedAt, coercions: NOTHING, dropped: NOTHING, attempts: 0, waitedMs: 0 };
+}

@@ -1,0 +1,54 @@
+import { ToolError, type CallResult } from '@toolfleet/contracts';
+import type { BreakerJudgement } from '@toolfleet/resilience';
+import type { Interceptor } from '../call.js';
+import { failed } from '../outcome.js';
+import type { EnginePorts } from '../ports.js';
+
+/**
+ * Fails fast while a tool is down (H04–H07). One breaker per tenantless tool name: a tool that is down is down for all.
+ * The refusal is a value with BREAKER_OPEN: fallback may answer it, retry never repeats it.
+ */
+export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
+  return async (call, next) => {
+    const outcome = await ports.breakers.get(call.tool.name).run(() => next(call), judge);
+    if (!outcome.refused) return outcome.value;
+    return failed(
+      new ToolError('BREAKER_OPEN', {
+        message: `Circuit breaker open for ${call.tool.name} (too many failures)`,
+        details: { tool: call.tool.name },
+        retryAfterMs: outcome.retryAfterMs,
+      }),
+    );
+  };
+}
+
+/**
+ * What counts against a tool (K!29): it could not be reached, did not answer in time, or answered 5xx, 408 or 429.
+ * What a tool says about its input (4xx, an error in the code it ran) shows that it works.
+ */
+export function judge(result: CallResult): BreakerJudgement {
+  const { failure } = result;
+  if (!failure) return 'success';
+  switch (failure.code) {
+    case 'ATTEMPT_TIMED_OUT':
+    case 'NETWORK_ERROR':
+    case 'EXECUTOR_UNAVAILABLE':
+    case 'WORKER_LOST':
+    case 'INTERNAL':
+      return 'failure';
+    case 'UPSTREAM_ERROR': {
+      const status = failure.details?.status;
+      if (typeof status !== 'number') return failure.retryable ? 'failure' : 'success';
+      return status >= 500 || status === 408 || status === 429 ? 'failure' : 'success';
+    }
+    case 'CANCELLED':
+    case 'OUTCOME_UNKNOWN':
+    case 'QUEUE_FULL':
+    case 'BREAKER_OPEN': // of the target, in the executor
+    case 'CALL_IN_PROGRESS':
+    case 'DEADLINE_EXCEEDED':
+      return 'ignored';
+    default:
+      return 'success';
+  }
+}

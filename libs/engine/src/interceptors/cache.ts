@@ -1,0 +1,41 @@
+import type { CallResult } from '@toolfleet/contracts';
+import { callKey } from '../call-key.js';
+import type { Interceptor } from '../call.js';
+import type { EnginePorts } from '../ports.js';
+
+/**
+ * Answers an idempotent call from the cache, free of quota and budget (G20), and stores successful live results (G22).
+ * Calls with an idempotency key pass by: their first outcome is in the journal, and that is the one to replay.
+ */
+export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {
+  const { staleTtlMs } = ports.settings;
+  return async (call, next) => {
+    const freshMs = call.plan.cacheTtlMs;
+    if (!call.plan.idempotent || call.request.idempotencyKey !== undefined) return next(call);
+    const key = callKey(call);
+    if (freshMs > 0) {
+      const lookup = ports.cache.get(key);
+      const cached = lookup instanceof Promise ? await lookup : lookup;
+      if (cached) {
+        call.seen.answeredBy = 'cache';
+        ports.meter.cacheLookup(call.tool.name, 'hit');
+        return fromCache(cached.result, ports.clock.now() - cached.storedAt);
+      }
+      ports.meter.cacheLookup(call.tool.name, 'miss');
+    }
+    const result = await next(call);
+    if (result.ok && result.provenance === 'live') ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs });
+    return result;
+  };
+}
+
+function fromCache(result: CallResult, ageMs: number): CallResult {
+  return {
+    ...result,
+    provenance: 'cache',
+    usage: { tokens: 0, microUsd: 0 },
+    metadata: { ...result.metadata, from_cache: 'true', cache_age_ms: Math.max(0, Math.round(ageMs)) },
+    timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 },
+    attempts: 0,
+  };
+}

@@ -1,0 +1,101 @@
+import { CATALOGUE, type CallResult, type ErrorCode, type ExecutionFailure } from '@toolfleet/contracts';
+import { callKey } from '../call-key.js';
+import type { Call, Interceptor } from '../call.js';
+import { gracefulText } from '../graceful-error.js';
+import { isRefusal } from '../outcome.js';
+import type { EnginePorts } from '../ports.js';
+
+/**
+ * Failures that say "the tool could not be reached or did not answer". Only these may be answered with something else:
+ * what a tool itself answered is the truth, and refusals never come here (K!24).
+ */
+const REPLACEABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'ATTEMPT_TIMED_OUT',
+  'NETWORK_ERROR',
+  'UPSTREAM_ERROR',
+  'EXECUTOR_UNAVAILABLE',
+  'BREAKER_OPEN',
+  'QUEUE_FULL',
+  'SERVICE_UNAVAILABLE',
+  'WORKER_LOST',
+  'INTERNAL',
+]);
+
+const DISCLAIMER = 'Substitute data, not a live result: the tool could not be reached.';
+
+/** Stale cache, then stub, then an explanation; each marked, because an unmarked substitute lies to the model (G44–G51). */
+export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {
+  return async (call, next) => {
+    const result = await next(call);
+    if (!result.failure) return result;
+    if (isReplaceable(result.failure)) {
+      const substitute = (await staleResult(ports, call, result)) ?? stubResult(call, result);
+      if (substitute) {
+        ports.meter.fellBack(call.tool.name, substitute.provenance === 'stub' ? 'stub_data' : 'stale_cache');
+        return substitute;
+      }
+    }
+    if (isRefusal(result.failure) && !ports.settings.gracefulErrorAsSuccess) return result;
+    ports.meter.fellBack(call.tool.name, 'graceful_error');
+    return explained(call, result, result.failure, ports.settings.gracefulErrorAsSuccess);
+  };
+}
+
+function isReplaceable(failure: ExecutionFailure): boolean {
+  if (!REPLACEABLE.has(failure.code)) return false;
+  return failure.code !== 'UPSTREAM_ERROR' || failure.retryable; // a 404 is an answer, a 503 is none
+}
+
+async function staleResult(
+  ports: Pick<EnginePorts, 'cache' | 'clock'>,
+  call: Call,
+  failedResult: CallResult,
+): Promise<CallResult | undefined> {
+  if (!call.plan.idempotent) return undefined;
+  const stale = await ports.cache.getStale(callKey(call));
+  if (!stale) return undefined;
+  return substitute(failedResult, {
+    ...stale.result,
+    provenance: 'stale_cache',
+    metadata: {
+      ...stale.result.metadata,
+      fallback: 'stale_cache',
+      cache_age_ms: Math.max(0, Math.round(ports.clock.now() - stale.storedAt)),
+    },
+  });
+}
+
+function stubResult(call: Call, failedResult: CallResult): CallResult | undefined {
+  const stub = call.tool.stub_data;
+  if (stub === undefined) return undefined;
+  return substitute(failedResult, {
+    ...failedResult,
+    ok: true,
+    output: stub,
+    text: `${DISCLAIMER} ${typeof stub === 'string' ? stub : JSON.stringify(stub)}`,
+    provenance: 'stub',
+    metadata: { fallback: 'stub_data', disclaimer: DISCLAIMER },
+  });
+}
+
+/** A substitute tells which failure it stands in for, and costs nothing. */
+function substitute(failedResult: CallResult, result: CallResult): CallResult {
+  const { failure: _failure, ...rest } = result;
+  const failure = failedResult.failure as ExecutionFailure;
+  return {
+    ...rest,
+    usage: { tokens: 0, microUsd: 0 },
+    metadata: { ...result.metadata, replaced_code: failure.code, replaced_error: failure.message },
+    timing: failedResult.timing,
+    attempts: failedResult.attempts,
+  };
+}
+
+function explained(call: Call, result: CallResult, failure: ExecutionFailure, asSuccess: boolean): CallResult {
+  const text =
+    result.text === '' || CATALOGUE[failure.code].class !== 'internal_error'
+      ? gracefulText(call.tool.name, failure)
+      : result.text;
+  const marked: CallResult = { ...result, text, metadata: { ...result.metadata, fallback: 'graceful_error' } };
+  return asSuccess ? { ...marked, ok: true } : marked;
+}

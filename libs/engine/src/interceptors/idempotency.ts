@@ -1,0 +1,65 @@
+import { ToolError, type CallResult } from '@toolfleet/contracts';
+import { idempotencyFingerprint } from '../call-key.js';
+import type { Call, Interceptor } from '../call.js';
+import type { EnginePorts, KeyedCall } from '../ports.js';
+
+/** How often a waiting duplicate looks again. */
+const POLL_MS = 50;
+
+/**
+ * Replays the first outcome of an idempotency key before anything is counted or charged (reliability.md 1.3). A key
+ * nobody has used goes on; the journal enters it right before the first attempt, so refused calls store nothing.
+ */
+export function idempotency(ports: Pick<EnginePorts, 'journal' | 'clock'>): Interceptor {
+  return async (call, next) => {
+    const { idempotencyKey, principal } = call.request;
+    if (idempotencyKey === undefined) return next(call);
+    const print = idempotencyFingerprint(call.tool, call.arguments);
+    const known = await ports.journal.find(principal.tenantId, idempotencyKey, print);
+    return known.kind === 'unknown' ? next(call) : answerDuplicate(ports, call, known);
+  };
+}
+
+/**
+ * Answers a call whose key is taken: the stored outcome, at once or after `Prefer: wait`.
+ * @throws ToolError IDEMPOTENCY_MISMATCH (422), CALL_IN_PROGRESS (409 + Retry-After)
+ */
+export async function answerDuplicate(
+  ports: Pick<EnginePorts, 'journal' | 'clock'>,
+  call: Call,
+  first: Exclude<KeyedCall, { kind: 'unknown' }>,
+): Promise<CallResult> {
+  const { idempotencyKey = '', principal } = call.request;
+  const waitUntil =
+    ports.clock.monotonic() + Math.min(call.request.idempotencyWaitMs ?? 0, call.deadline.remainingMs());
+  let known: KeyedCall = first;
+  while (known.kind === 'running' && ports.clock.monotonic() + POLL_MS <= waitUntil) {
+    await ports.clock.sleep(POLL_MS, call.signal);
+    known = await ports.journal.find(
+      principal.tenantId,
+      idempotencyKey,
+      idempotencyFingerprint(call.tool, call.arguments),
+    );
+  }
+  switch (known.kind) {
+    case 'finished':
+      call.seen.answeredBy = 'replay';
+      return {
+        ...known.outcome,
+        metadata: { ...known.outcome.metadata, idempotent_replay: true, replayed_call_id: known.callId },
+      };
+    case 'mismatch':
+      throw new ToolError('IDEMPOTENCY_MISMATCH', {
+        message: 'This idempotency key was used with another tool or other arguments',
+        details: { first_call_id: known.callId },
+      });
+    case 'running':
+      throw new ToolError('CALL_IN_PROGRESS', {
+        details: { first_call_id: known.callId },
+        retryAfterMs: known.retryAfterMs,
+      });
+    case 'unknown':
+      // the first call was taken back before its effect, while this one waited: the key is free again
+      throw new ToolError('CALL_IN_PROGRESS', { retryAfterMs: POLL_MS });
+  }
+}

@@ -1,0 +1,38 @@
+import { ToolError } from '@toolfleet/contracts';
+import type { Call, Interceptor } from '../call.js';
+import type { EnginePorts } from '../ports.js';
+
+/** Bucket of one tool and tenant; aliases share it, because the name is the definition's. */
+export function rateKey(call: Pick<Call, 'request' | 'tool'>): string {
+  return `${call.request.principal.tenantId}:${call.tool.name}`;
+}
+
+/**
+ * One token per call (H01). Refuses at once, or waits inside the deadline where the tool says so (K!28).
+ * @throws ToolError RATE_LIMITED with the time until the next token
+ */
+export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'clock'>): Interceptor {
+  return async (call, next) => {
+    const { rate, waitsForRate } = call.plan;
+    if (!rate) return next(call);
+    const key = rateKey(call);
+    for (;;) {
+      const answer = ports.rateLimiter.take(key, rate);
+      const decision = answer instanceof Promise ? await answer : answer;
+      ports.meter.tokensAvailable(call.tool.name, decision.remaining);
+      if (decision.allowed) return next(call);
+      if (waitsForRate && decision.retryAfterMs < call.deadline.remainingMs()) {
+        const from = ports.clock.monotonic();
+        await ports.clock.sleep(decision.retryAfterMs, call.signal);
+        call.seen.waitedMs += ports.clock.monotonic() - from;
+        continue;
+      }
+      ports.meter.rateLimited(call.tool.name);
+      throw new ToolError('RATE_LIMITED', {
+        message: `Rate limit exceeded: ${rate.perPeriod}/min`,
+        details: { tool: call.tool.name, limit: rate.perPeriod, window_ms: rate.periodMs },
+        retryAfterMs: decision.retryAfterMs,
+      });
+    }
+  };
+}

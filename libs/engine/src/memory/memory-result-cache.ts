@@ -1,0 +1,51 @@
+import { LRUCache } from 'lru-cache';
+import type { CallResult, Milliseconds } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import { ResultCache, type CachedResult } from '../ports.js';
+
+/** Fresh results of one process (G22). */
+const MAX_FRESH = 1_000;
+/** Results that may stand in for a failure (G45). */
+const MAX_STALE = 5_000;
+
+interface Entry extends CachedResult {
+  readonly endsAt: Milliseconds;
+}
+
+/** Result cache of one process, in memory; also the near layer in front of a shared one. */
+export class MemoryResultCache extends ResultCache {
+  readonly #fresh: LRUCache<string, Entry>;
+  readonly #stale: LRUCache<string, Entry>;
+
+  constructor(
+    private readonly clock: Clock,
+    limits: { maxFresh?: number; maxStale?: number } = {},
+  ) {
+    super();
+    this.#fresh = new LRUCache({ max: limits.maxFresh ?? MAX_FRESH });
+    this.#stale = new LRUCache({ max: limits.maxStale ?? MAX_STALE });
+  }
+
+  override get(key: string): CachedResult | undefined {
+    return this.#living(this.#fresh, key);
+  }
+
+  override getStale(key: string): CachedResult | undefined {
+    return this.#living(this.#stale, key);
+  }
+
+  override set(key: string, result: CallResult, ages: { freshMs: Milliseconds; staleMs: Milliseconds }): void {
+    const storedAt = this.clock.now();
+    const now = this.clock.monotonic();
+    if (ages.freshMs > 0) this.#fresh.set(key, { result, storedAt, endsAt: now + ages.freshMs });
+    if (ages.staleMs > 0) this.#stale.set(key, { result, storedAt, endsAt: now + ages.staleMs });
+  }
+
+  #living(store: LRUCache<string, Entry>, key: string): CachedResult | undefined {
+    const entry = store.get(key);
+    if (!entry) return undefined;
+    if (entry.endsAt > this.clock.monotonic()) return entry;
+    store.delete(key);
+    return undefined;
+  }
+}

@@ -1,0 +1,206 @@
+import type {
+  Binding,
+  BudgetLimitsReply,
+  BudgetScopes,
+  CallResult,
+  CallState,
+  EpochMs,
+  ErrorClass,
+  ErrorCode,
+  ExecReply,
+  JsonObject,
+  MicroUsd,
+  Milliseconds,
+  RegisteredTool,
+  ReserveAnswer,
+  ReserveAsk,
+  SettleAsk,
+} from '@toolfleet/contracts';
+import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
+import type { Call, SeenCall } from './call.js';
+import type { EngineSettings } from './settings.js';
+
+/** What may be answered at once or later; the engine awaits only what is a promise. */
+export type Answer<T> = T | Promise<T>;
+
+/** The read view of definitions. */
+export abstract class ToolCatalog {
+  /** The tool of that name or alias as this tenant sees it; undefined when there is none. */
+  abstract resolve(name: string, tenantId: string, signal: AbortSignal): Answer<RegisteredTool | undefined>;
+}
+
+/** What a policy decides on: the call with its coerced arguments. */
+export interface PolicyQuestion {
+  call: SeenCall;
+  tool: RegisteredTool;
+  arguments: JsonObject;
+}
+
+/** `allowed: false` carries the messages of every rule that denies. */
+export type PolicyVerdict = { allowed: true } | { allowed: false; reasons: string[] };
+
+/** Rules written as data. An evaluation error is the adapter's to turn into a denial. */
+export abstract class PolicyPort {
+  abstract decide(question: PolicyQuestion): Answer<PolicyVerdict>;
+}
+
+/** Token buckets by key, shared by all replicas. */
+export abstract class RateLimiter {
+  /** Takes one token. Never throws: when the store is away a local share of the rate decides. */
+  abstract take(key: string, rate: Rate): Answer<RateDecision>;
+  /** Tokens left, none taken. */
+  abstract peek(key: string, rate: Rate): Answer<number>;
+}
+
+/** Money and tokens, held before a call and settled after it. */
+export abstract class BudgetPort {
+  /** @throws ToolError BUDGET_UNAVAILABLE: the engine fails closed */
+  abstract reserve(ask: ReserveAsk, signal: AbortSignal): Answer<ReserveAnswer>;
+  /** Sent before the reply leaves, confirmed and repeated in the background: never throws, never waits. */
+  abstract settle(ask: SettleAsk): void;
+  /** Gives a reservation back whole; as `settle`, never throws. */
+  abstract release(callId: string, scopes: BudgetScopes): void;
+  /** What is left, for a dry run. */
+  abstract limits(scopes: BudgetScopes, signal: AbortSignal): Answer<BudgetLimitsReply>;
+}
+
+/** A stored result and its age. */
+export interface CachedResult {
+  result: CallResult;
+  storedAt: EpochMs;
+}
+
+/** Successful results of idempotent calls. Failures of the store are misses: never throws. */
+export abstract class ResultCache {
+  /** A result that is still fresh. */
+  abstract get(key: string): Answer<CachedResult | undefined>;
+  /** A result that may be stale but not older than `staleMs` of its `set` (G45). */
+  abstract getStale(key: string): Answer<CachedResult | undefined>;
+  abstract set(key: string, result: CallResult, ages: { freshMs: Milliseconds; staleMs: Milliseconds }): void;
+}
+
+/** What the journal knows about an idempotency key. */
+export type KeyedCall =
+  | { kind: 'unknown' }
+  /** The first call with this key has ended; its outcome is replayed. */
+  | { kind: 'finished'; callId: string; outcome: CallResult }
+  | { kind: 'running'; callId: string; retryAfterMs: Milliseconds }
+  /** Same key, other tool or arguments. */
+  | { kind: 'mismatch'; callId: string };
+
+/** One call as it enters the journal. */
+export interface JournalEntryAsk {
+  callId: string;
+  tenantId: string;
+  tool: string;
+  deadlineAt: EpochMs;
+  /** True: another attempt may begin after a claim (idempotent tools). */
+  repeatable: boolean;
+  idempotencyKey?: string;
+  /** SHA-256 of canonical `{tool, arguments}`; present with a key. */
+  fingerprint?: string;
+}
+
+/** Record of calls whose effect must not begin twice (reliability.md 1.2). */
+export abstract class CallJournal {
+  /** Looks an idempotency key up, storing nothing. */
+  abstract find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall>;
+  /** Enters a call before its first attempt. Of two calls with one key, one is accepted. */
+  abstract accept(
+    ask: JournalEntryAsk,
+  ): Promise<{ kind: 'accepted'; fence: number } | Exclude<KeyedCall, { kind: 'unknown' }>>;
+  /** Raises the fence before another attempt or another executor; refused once the effect may have begun. */
+  abstract bump(callId: string): Promise<{ fence: number } | { refused: CallState }>;
+  /** Stores the outcome of the call. Only the current fence may finish. */
+  abstract finish(callId: string, fence: number, outcome: CallResult): Promise<boolean>;
+  /** Takes a call back that no executor has claimed; answers the state it is in afterwards. */
+  abstract withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState>;
+}
+
+/** Runs one attempt for one kind of binding. */
+export abstract class Executor {
+  /**
+   * Must stop its work when `call.signal` is aborted.
+   * @throws ToolError for what kept the attempt from running (EXECUTOR_UNAVAILABLE, QUEUE_FULL, …); with
+   * `details.started === false` when it provably never began
+   */
+  abstract execute(call: Call): Promise<ExecReply>;
+}
+
+/** One line per call, whatever became of it (H19). */
+export interface AuditRecord {
+  call: SeenCall;
+  ok: boolean;
+  durationMs: Milliseconds;
+  microUsd: MicroUsd;
+  provenance?: string;
+  attempts: number;
+  code?: ErrorCode;
+  errorType?: ErrorClass;
+  error?: string;
+}
+
+/** Structured log of calls. */
+export abstract class Audit {
+  abstract finished(record: AuditRecord): void;
+  /** A retry is about to be waited for (G40). */
+  retrying(_event: {
+    tool: string;
+    callId: string;
+    attempt: number;
+    maxAttempts: number;
+    delayMs: Milliseconds;
+    error: string;
+  }): void {}
+}
+
+/** A running span. */
+export interface CallSpan {
+  set(attributes: Record<string, string | number | boolean>): void;
+}
+
+/** Spans. */
+export abstract class Tracer {
+  /** Runs `work` inside a span that ends with it; `work` sets the final attributes before it settles. */
+  abstract span<T>(
+    name: string,
+    attributes: Record<string, string | number | boolean>,
+    work: (span: CallSpan) => Promise<T>,
+  ): Promise<T>;
+}
+
+/** Figures of calls; every method may be left as it is. */
+export abstract class Meter {
+  finished(_record: AuditRecord): void {}
+  rateLimited(_tool: string): void {}
+  tokensAvailable(_tool: string, _tokens: number): void {}
+  cacheLookup(_tool: string, _outcome: 'hit' | 'miss' | 'coalesced'): void {}
+  retried(_tool: string): void {}
+  fellBack(_tool: string, _kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {}
+}
+
+/** Results of a session's calls, for history dedupe (G27). */
+export abstract class HistoryStore {
+  abstract get(sessionKey: string, callKey: string): Answer<CallResult | undefined>;
+  abstract put(sessionKey: string, callKey: string, result: CallResult, ttlMs: Milliseconds): void;
+}
+
+/** Everything the engine needs from outside. */
+export interface EnginePorts {
+  catalog: ToolCatalog;
+  policy: PolicyPort;
+  cache: ResultCache;
+  rateLimiter: RateLimiter;
+  budget: BudgetPort;
+  journal: CallJournal;
+  /** @throws ToolError EXECUTOR_UNAVAILABLE when no executor serves the binding */
+  executorFor(binding: Binding): Executor;
+  /** Breakers per tool (`new BreakerMap(ERROR_RATE_RULE, clock, onTransition)`). */
+  breakers: BreakerMap;
+  audit: Audit;
+  tracer: Tracer;
+  meter: Meter;
+  history: HistoryStore;
+  clock: Clock;
+  settings: EngineSettings;
+}

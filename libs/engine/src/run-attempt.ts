@@ -1,0 +1,46 @@
+import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
+import { TimedOut, untilAborted } from '@toolfleet/resilience';
+import type { Call, Next } from './call.js';
+import { failed, resultOf } from './outcome.js';
+import type { EnginePorts } from './ports.js';
+
+/**
+ * The end of the chain: hands the attempt to its executor and turns whatever happens into a value. An executor that
+ * ignores its signal does not hold the caller; its late answer is dropped.
+ */
+export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock'>): Next {
+  return async (call) => {
+    const from = ports.clock.monotonic();
+    try {
+      const executor = ports.executorFor(call.tool.binding);
+      call.seen.attempts += 1;
+      const reply = await untilAborted(executor.execute(call), call.signal);
+      return resultOf(reply, ports.clock.monotonic() - from);
+    } catch (thrown) {
+      return { ...failed(outcomeOf(thrown, call), timing(ports.clock.monotonic() - from)), attempts: 1 };
+    }
+  };
+}
+
+function outcomeOf(thrown: unknown, call: Call): ToolError {
+  if (call.signal.aborted) return stopped(call);
+  return isToolError(thrown)
+    ? thrown
+    : new ToolError('INTERNAL', { message: `Internal error while running '${call.tool.name}'`, cause: thrown });
+}
+
+/** Why an aborted attempt ended: its time was up, or its caller left. */
+export function stopped(call: Pick<Call, 'signal' | 'tool'>): ToolError {
+  const reason: unknown = call.signal.reason;
+  if (reason instanceof TimedOut) {
+    return new ToolError('ATTEMPT_TIMED_OUT', {
+      message: `Tool '${call.tool.name}' timed out after ${Math.round(reason.timeoutMs)}ms`,
+      details: { timeout_ms: Math.round(reason.timeoutMs) },
+    });
+  }
+  return isToolError(reason) ? reason : new ToolError('CANCELLED', { message: 'The call was cancelled by its caller' });
+}
+
+function timing(executeMs: number): CallResult['timing'] {
+  return { queue_ms: 0, wait_ms: 0, execute_ms: executeMs };
+}

@@ -1,0 +1,50 @@
+import type { Milliseconds } from '@toolfleet/contracts';
+
+/** Figures of the engine; every one has a default, most come from the gateway's configuration. */
+export interface EngineSettings {
+  /** Attempt timeout of a tool without one, by name prefix (K!5). */
+  prefixTimeoutsMs: Readonly<Record<string, Milliseconds>>;
+  /** MCP_TIMEOUT_SECONDS. */
+  mcpTimeoutMs: Milliseconds;
+  openapiTimeoutMs: Milliseconds;
+  /** Run limit of a sandbox call by strictness (E15–E17). */
+  pythonTimeoutsMs: Readonly<Record<'lenient' | 'standard' | 'strict', Milliseconds>>;
+  /** Level used when a call names none. */
+  pythonStrictness: 'lenient' | 'standard' | 'strict';
+  /** WASI_TIMEOUT_SECONDS: hard maximum of a sandbox run. */
+  pythonMaxTimeoutMs: Milliseconds;
+  /** Attempt timeout of everything else. */
+  defaultTimeoutMs: Milliseconds;
+  /** TTL of a cached result of a tool that declares none (G25). */
+  cacheTtlMs: Milliseconds;
+  /** Age up to which a result may stand in for a failed call (G45). */
+  staleTtlMs: Milliseconds;
+  /** TTL of session history (K!3). */
+  historyTtlMs: Milliseconds;
+  /** GRACEFUL_ERROR_AS_SUCCESS: in-band failures with `success: true`, for callers of seed 001 (K!2). */
+  gracefulErrorAsSuccess: boolean;
+  /** Rate per minute by tool name, over what the definition says (WEB_SEARCH_RATE_LIMIT, …). */
+  rateLimits: Readonly<Record<string, number>>;
+  /** TOOL_PARALLELISM: calls of one batch that run at once. */
+  parallelism: number;
+  /** A lease outlives the call's deadline by this: settle may arrive late (NATS retry 2 s + clock skew 3 s). */
+  leaseGraceMs: Milliseconds;
+}
+
+/** The published defaults. */
+export const DEFAULT_SETTINGS: EngineSettings = {
+  prefixTimeoutsMs: { search_: 10_000, create_: 30_000 },
+  mcpTimeoutMs: 30_000,
+  openapiTimeoutMs: 30_000,
+  pythonTimeoutsMs: { lenient: 30_000, standard: 10_000, strict: 5_000 },
+  pythonStrictness: 'standard',
+  pythonMaxTimeoutMs: 60_000,
+  defaultTimeoutMs: 15_000,
+  cacheTtlMs: 300_000,
+  staleTtlMs: 1_800_000,
+  historyTtlMs: 300_000,
+  gracefulErrorAsSuccess: false,
+  rateLimits: {},
+  parallelism: 5,
+  leaseGraceMs: 5_000,
+};

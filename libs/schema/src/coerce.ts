@@ -1,0 +1,195 @@
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { canonicalJson } from './canonical.js';
+import { coerceScalar, fits, parseStructure, typeOf, type TypeName } from './coerce-scalar.js';
+import type { CompiledSchema } from './compile.js';
+
+/** One conversion that was made. Values are left out: they may be secret. */
+export interface Coercion {
+  /** JSON pointer into the arguments; empty for the arguments as a whole. */
+  path: string;
+  from: string;
+  to: string;
+}
+
+/** `all`: every lossless conversion. `json_text`: only arrays and objects sent as JSON text (inside an OpenAPI body). */
+export type CoercionMode = 'all' | 'json_text';
+
+/** Converts a value on its way to a schema; returns the same reference when there is nothing to convert. */
+export type Coercer = (value: Json, path: string, made: Coercion[]) => Json;
+
+/** Undefined: this part of the schema converts nothing. */
+type MaybeCoercer = Coercer | undefined;
+
+/**
+ * Builds the conversion for a schema, once per revision: per call only closures run. Knows `$ref`, `allOf`, `anyOf` and
+ * `oneOf`; a union converts only when exactly one conversion makes the value valid.
+ */
+export function buildCoercer(compiled: CompiledSchema, pointer: string, mode: CoercionMode): MaybeCoercer {
+  return new Builder(compiled, mode).at(pointer);
+}
+
+class Builder {
+  readonly #built = new Map<string, { coercer: MaybeCoercer; done: boolean }>();
+
+  constructor(
+    private readonly compiled: CompiledSchema,
+    private readonly mode: CoercionMode,
+  ) {}
+
+  at(pointer: string): MaybeCoercer {
+    const known = this.#built.get(pointer);
+    if (known?.done) return known.coercer;
+    if (known) return (value, path, made) => known.coercer?.(value, path, made) ?? value; // recursive schema
+    const slot: { coercer: MaybeCoercer; done: boolean } = { coercer: undefined, done: false };
+    this.#built.set(pointer, slot);
+    const schema = schemaAt(this.compiled.schema, pointer);
+    if (isJsonObject(schema)) slot.coercer = sequence(this.#steps(schema, pointer));
+    slot.done = true;
+    return slot.coercer;
+  }
+
+  #steps(schema: JsonObject, pointer: string): MaybeCoercer[] {
+    const steps: MaybeCoercer[] = [];
+    if (typeof schema.$ref === 'string' && schema.$ref.startsWith('#'))
+      steps.push(this.at(decodeFragment(schema.$ref)));
+    if (Array.isArray(schema.allOf))
+      schema.allOf.forEach((_, index) => steps.push(this.at(`${pointer}/allOf/${index}`)));
+    steps.push(this.#scalar(schema), this.#object(schema, pointer), this.#array(schema, pointer));
+    for (const union of ['anyOf', 'oneOf'] as const) {
+      if (Array.isArray(schema[union])) steps.push(this.#union(pointer, union, schema[union].length));
+    }
+    return steps;
+  }
+
+  #scalar(schema: JsonObject): MaybeCoercer {
+    const wanted = typesOf(schema);
+    if (wanted.length === 0) return undefined;
+    const structures = wanted.filter((type) => type === 'array' || type === 'object');
+    const mode = this.mode;
+    if (mode === 'json_text' && structures.length === 0) return undefined;
+    return (value, path, made) => {
+      const from = typeOf(value);
+      if (fits(from, wanted)) return value;
+      const converted =
+        mode === 'all'
+          ? coerceScalar(value, wanted)
+          : structures.map((type) => parseStructure(value, type)).find(Boolean);
+      if (converted === undefined) return value;
+      made.push({ path, from, to: typeOf(converted) });
+      return converted;
+    };
+  }
+
+  #object(schema: JsonObject, pointer: string): MaybeCoercer {
+    const members = new Map<string, Coercer>();
+    for (const name of Object.keys(isJsonObject(schema.properties) ? schema.properties : {})) {
+      const member = this.at(`${pointer}/properties/${escapePointer(name)}`);
+      if (member) members.set(name, member);
+    }
+    const others = isJsonObject(schema.additionalProperties) ? this.at(`${pointer}/additionalProperties`) : undefined;
+    if (members.size === 0 && !others) return undefined;
+    const declared = isJsonObject(schema.properties) ? schema.properties : {};
+    return (value, path, made) => {
+      if (!isJsonObject(value)) return value;
+      let copy = value;
+      for (const name of Object.keys(value)) {
+        const member = members.get(name) ?? (Object.hasOwn(declared, name) ? undefined : others);
+        const before = value[name];
+        if (!member || before === undefined) continue;
+        const after = member(before, `${path}/${escapePointer(name)}`, made);
+        if (after === before) continue;
+        if (copy === value) copy = { ...value };
+        setOwn(copy, name, after);
+      }
+      return copy;
+    };
+  }
+
+  #array(schema: JsonObject, pointer: string): MaybeCoercer {
+    const prefix = Array.isArray(schema.prefixItems)
+      ? schema.prefixItems.map((_, index) => this.at(`${pointer}/prefixItems/${index}`))
+      : [];
+    const rest = isJsonObject(schema.items) ? this.at(`${pointer}/items`) : undefined;
+    if (!rest && prefix.every((item) => item === undefined)) return undefined;
+    return (value, path, made) => {
+      if (!Array.isArray(value)) return value;
+      let copy = value;
+      for (let index = 0; index < value.length; index += 1) {
+        const item = index < prefix.length ? prefix[index] : rest;
+        const before = value[index];
+        if (!item || before === undefined) continue;
+        const after = item(before, `${path}/${index}`, made);
+        if (after === before) continue;
+        if (copy === value) copy = value.slice();
+        copy[index] = after;
+      }
+      return copy;
+    };
+  }
+
+  #union(pointer: string, keyword: 'anyOf' | 'oneOf', length: number): MaybeCoercer {
+    const branches = Array.from({ length }, (_, index) => ({
+      pointer: `${pointer}/${keyword}/${index}`,
+      coerce: this.at(`${pointer}/${keyword}/${index}`),
+    }));
+    return (value, path, made) => {
+      if (branches.some((branch) => this.compiled.checkAt(branch.pointer, value))) return value;
+      let found: { value: Json; made: Coercion[] } | undefined;
+      for (const branch of branches) {
+        const trial: Coercion[] = [];
+        const candidate = branch.coerce?.(value, path, trial) ?? value;
+        if (candidate === value || !this.compiled.checkAt(branch.pointer, candidate)) continue;
+        if (found && canonicalJson(found.value) !== canonicalJson(candidate)) return value; // ambiguous: never guess
+        found ??= { value: candidate, made: trial };
+      }
+      if (!found) return value;
+      made.push(...found.made);
+      return found.value;
+    };
+  }
+}
+
+function sequence(steps: readonly MaybeCoercer[]): MaybeCoercer {
+  const active = steps.filter((step): step is Coercer => step !== undefined);
+  if (active.length < 2) return active[0];
+  return (value, path, made) => active.reduce((current, step) => step(current, path, made), value);
+}
+
+/** Types a schema asks for: `type`, else those of its `const` and `enum`. */
+function typesOf(schema: JsonObject): TypeName[] {
+  if (typeof schema.type === 'string') return [schema.type as TypeName];
+  if (Array.isArray(schema.type)) return schema.type as TypeName[];
+  const values = schema.const === undefined ? schema.enum : [schema.const];
+  return Array.isArray(values) ? [...new Set(values.map(typeOf))] : [];
+}
+
+/** Part of a document at a JSON pointer (RFC 6901). */
+export function schemaAt(root: Json, pointer: string): Json | undefined {
+  let node: Json | undefined = root;
+  for (const token of pointer.split('/').slice(1)) {
+    const key = token.replaceAll('~1', '/').replaceAll('~0', '~');
+    if (typeof node !== 'object' || node === null || !Object.hasOwn(node, key)) return undefined;
+    node = (node as JsonObject)[key];
+  }
+  return node;
+}
+
+/** `a/b` as one token of a JSON pointer. */
+export function escapePointer(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+/** Sets an own property, `__proto__` included, which assignment would not. */
+export function setOwn(target: JsonObject, name: string, value: Json): void {
+  if (name === '__proto__')
+    Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
+  else target[name] = value;
+}
+
+function decodeFragment(ref: string): string {
+  try {
+    return decodeURIComponent(ref.slice(1));
+  } catch {
+    return ref.slice(1);
+  }
+}

@@ -1,0 +1,121 @@
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { LRUCache } from 'lru-cache';
+import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { checkSchemaSize, countNodes } from './limits.js';
+import { boundedMatcher } from './pattern.js';
+
+/** Compiled schemas kept; a fleet of 5,000 tools fits. */
+const MAX_COMPILED = 5_000;
+/** Values with more nodes get their first fault only: a million faults would be a million objects. */
+const MAX_EXPLAINED_NODES = 10_000;
+
+/** A schema that is ready to run. */
+export interface CompiledSchema {
+  readonly schema: JsonObject;
+  /** True when `value` is valid. */
+  check(value: Json): boolean;
+  /** All faults of `value` as ajv reports them; empty when valid. */
+  errors(value: Json): ErrorObject[];
+  /** True when `value` is valid against the part of the schema at `pointer` (`/properties/x/anyOf/0`). */
+  checkAt(pointer: string, value: Json): boolean;
+}
+
+const regExp = Object.assign(boundedMatcher, { code: 'boundedMatcher' });
+const options: Options = {
+  strict: false,
+  logger: false, // unknown formats and keywords are legal in JSON Schema
+  verbose: true, // explain needs the failing value
+  ownProperties: true, // "toString" is not there only because every object inherits one
+  discriminator: false,
+  code: { regExp: regExp as unknown as NonNullable<Options['code']>['regExp'] & object },
+};
+
+/** One ajv per dialect and mode: `quick` stops at the first fault, `full` goes on. */
+const dialects = {
+  '2020': { quick: dialect(Ajv2020, false), full: dialect(Ajv2020, true) },
+  '07': { quick: dialect(Ajv, false), full: dialect(Ajv, true) },
+};
+
+function dialect(Class: typeof Ajv | typeof Ajv2020, allErrors: boolean): Ajv {
+  const ajv = new Class({ ...options, allErrors }) as Ajv;
+  formats.default(ajv);
+  return ajv;
+}
+
+const compiled = new LRUCache<string, CompiledSchema & { forget(): void }>({
+  max: MAX_COMPILED,
+  dispose: (entry) => entry.forget(),
+});
+const byIdentity = new WeakMap<JsonObject, CompiledSchema>();
+let serial = 0;
+
+/**
+ * Compiles a schema, JSON Schema 2020-12 unless it says draft-07 or older. Compiled once per `revision`; without one, once
+ * per schema object.
+ * @throws ToolError SPEC_INVALID for schemas that are invalid, too large, or hold a pattern of exponential cost
+ */
+export function compileSchema(schema: JsonObject, revision?: string): CompiledSchema {
+  if (revision === undefined) {
+    const known = byIdentity.get(schema);
+    if (known) return known;
+    const entry = build(schema);
+    byIdentity.set(schema, entry);
+    return entry;
+  }
+  const known = compiled.get(revision);
+  if (known) return known;
+  const entry = build(schema);
+  compiled.set(revision, entry);
+  return entry;
+}
+
+function build(original: JsonObject): CompiledSchema & { forget(): void } {
+  checkSchemaSize(original);
+  const { $schema: dialectUri, $id: _id, id: _oldId, ...schema } = original;
+  const { quick, full } = dialects[/draft-0[4-7]/.test(String(dialectUri ?? '')) ? '07' : '2020'];
+  serial += 1;
+  const key = `schema:${serial}`;
+  const check = compileIn(quick, schema, key);
+  let explain: ValidateFunction | undefined;
+  const parts = new Map<string, ValidateFunction>();
+  return {
+    schema: original,
+    check: (value) => check(value) as boolean,
+    errors(value) {
+      if (check(value)) return [];
+      const first = check.errors ?? [];
+      if (countNodes(value, MAX_EXPLAINED_NODES) > MAX_EXPLAINED_NODES) return first;
+      explain ??= compileIn(full, schema, key);
+      explain(value);
+      return explain.errors ?? first;
+    },
+    checkAt(pointer, value) {
+      let part = parts.get(pointer);
+      if (!part) {
+        part = quick.getSchema(`${key}#${pointer.split('/').map(encodeURIComponent).join('/')}`);
+        if (!part) throw new ToolError('INTERNAL', { message: `No schema at ${pointer}` });
+        parts.set(pointer, part);
+      }
+      return part(value) as boolean;
+    },
+    forget() {
+      quick.removeSchema(key);
+      full.removeSchema(key);
+    },
+  };
+}
+
+function compileIn(ajv: Ajv, schema: JsonObject, key: string): ValidateFunction {
+  try {
+    ajv.addSchema(schema, key);
+    const validate = ajv.getSchema(key);
+    if (!validate) throw new Error('not compiled');
+    return validate;
+  } catch (error) {
+    ajv.removeSchema(key);
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ToolError('SPEC_INVALID', { message: `Schema refused: ${reason.slice(0, 500)}`, cause: error });
+  }
+}

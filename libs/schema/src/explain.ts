@@ -1,0 +1,165 @@
+import type { ErrorObject } from 'ajv';
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import { typeOf } from './coerce-scalar.js';
+
+/** What is wrong with an argument (G04, G05, G09, G16). */
+export type FaultKind =
+  | 'missing'
+  | 'null_or_empty'
+  | 'type_mismatch'
+  | 'out_of_range'
+  | 'length'
+  | 'enum'
+  | 'pattern'
+  | 'format'
+  | 'unknown'
+  | 'duplicate'
+  | 'no_match'
+  | 'invalid';
+
+/** One fault of the arguments. All faults of a call are reported together. */
+export interface Fault {
+  /** Name of the top-level argument; empty for the arguments as a whole. */
+  param: string;
+  /** JSON pointer. */
+  path: string;
+  kind: FaultKind;
+  message: string;
+}
+
+/** Longest piece of a value that is repeated in a message. */
+const SHOWN_CHARS = 60;
+/** More faults than that help nobody. */
+const MAX_FAULTS = 50;
+
+/** ajv's errors as faults, one per place and cause. */
+export function explainErrors(errors: readonly ErrorObject[]): Fault[] {
+  const faults: Fault[] = [];
+  const seen = new Set<string>();
+  for (const error of withoutBranches(errors)) {
+    const fault = explain(error);
+    if (!fault) continue;
+    const id = `${fault.path} ${fault.kind}`;
+    if (seen.has(id)) continue;
+    seen.add(id);
+    faults.push(fault);
+    if (faults.length >= MAX_FAULTS) break;
+  }
+  return faults;
+}
+
+/** Makes a fault; `param` follows from the path. */
+export function faultAt(path: string, kind: FaultKind, message: string): Fault {
+  const first = path.split('/')[1] ?? '';
+  return { param: first.replaceAll('~1', '/').replaceAll('~0', '~'), path, kind, message };
+}
+
+/** Errors inside the branches of a failed union are noise beside the error of the union itself. */
+function withoutBranches(errors: readonly ErrorObject[]): ErrorObject[] {
+  const unions = errors.filter((error) => error.keyword === 'anyOf' || error.keyword === 'oneOf');
+  if (unions.length === 0) return [...errors];
+  return errors.filter(
+    (error) =>
+      !unions.some(
+        (union) =>
+          error !== union &&
+          error.schemaPath.startsWith(`${union.schemaPath}/`) &&
+          error.instancePath.startsWith(union.instancePath),
+      ) && !insideRef(error, unions),
+  );
+}
+
+/** A branch that is a `$ref` reports its errors under the path of its definition; the failing place still tells. */
+function insideRef(error: ErrorObject, unions: readonly ErrorObject[]): boolean {
+  if (unions.includes(error) || !error.schemaPath.startsWith('#/$defs/')) return false;
+  return unions.some((union) => error.instancePath.startsWith(union.instancePath));
+}
+
+function explain(error: ErrorObject): Fault | undefined {
+  const params = error.params as Record<string, Json>;
+  const path = error.instancePath;
+  const name = nameOf(path);
+  const data = error.data as Json;
+  const fault = (kind: FaultKind, message: string, at = path) => faultAt(at, kind, message);
+  switch (error.keyword) {
+    case 'required':
+    case 'dependentRequired': {
+      const at = `${path}/${String(params.missingProperty).replaceAll('~', '~0').replaceAll('/', '~1')}`;
+      return fault('missing', `Required parameter '${nameOf(at)}' is missing`, at);
+    }
+    case 'additionalProperties':
+    case 'unevaluatedProperties': {
+      const extra = String(params.additionalProperty ?? params.unevaluatedProperty);
+      const at = `${path}/${extra.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+      return fault('unknown', `Unknown parameter '${nameOf(at)}'`, at);
+    }
+    case 'type':
+      return fault('type_mismatch', `Cannot coerce ${describe(data)} to ${[params.type].flat().join(' or ')}`);
+    case 'enum':
+    case 'const': {
+      const allowed = error.keyword === 'enum' ? (params.allowedValues as Json[]) : [params.allowedValue ?? null];
+      return fault('enum', `Parameter '${name}' must be one of ${shorten(JSON.stringify(allowed), 400)}`);
+    }
+    case 'minimum':
+    case 'maximum':
+    case 'exclusiveMinimum':
+    case 'exclusiveMaximum':
+      return fault('out_of_range', `Parameter '${name}' must be ${String(params.comparison)} ${String(params.limit)}`);
+    case 'multipleOf':
+      return fault('out_of_range', `Parameter '${name}' must be a multiple of ${String(params.multipleOf)}`);
+    case 'minLength':
+    case 'maxLength':
+    case 'minItems':
+    case 'maxItems':
+    case 'minProperties':
+    case 'maxProperties':
+      return fault('length', `Parameter '${name}' ${error.message ?? 'has a wrong length'}`);
+    case 'pattern':
+      return fault('pattern', `Parameter '${name}' must match pattern ${shorten(String(params.pattern))}`);
+    case 'format':
+      return params.format === 'int32' || params.format === 'int64'
+        ? fault('out_of_range', `Long value ${String(data)} out of int range`)
+        : fault('format', `Parameter '${name}' must be a valid ${String(params.format)}`);
+    case 'uniqueItems':
+      return fault('duplicate', `Parameter '${name}' must not contain duplicates`);
+    case 'anyOf':
+    case 'oneOf':
+      return fault('no_match', unionMessage(error, name));
+    case 'if':
+      return undefined; // the errors of then/else say what is wrong
+    default:
+      return fault('invalid', `Parameter '${name}' ${error.message ?? 'is invalid'}`);
+  }
+}
+
+function unionMessage(error: ErrorObject, name: string): string {
+  if (error.keyword === 'oneOf' && (error.params as JsonObject).passingSchemas) {
+    return `Parameter '${name}' matches more than one of the allowed forms`;
+  }
+  const branches = (error.schema as JsonObject[])
+    .map((branch) => branch.type)
+    .filter((type) => typeof type === 'string');
+  const expected = branches.length > 0 ? ` (${[...new Set(branches)].join(', ')})` : '';
+  return `Parameter '${name}' matches none of the allowed forms${expected}`;
+}
+
+/** A value as messages of seed 001 call it: "string 'abc'", "float 3.5". */
+function describe(value: Json): string {
+  const type = typeOf(value);
+  if (type === 'string') return `string '${shorten(value as string)}'`;
+  if (type === 'number') return `float ${String(value)}`;
+  return type === 'integer' ? `integer ${String(value)}` : type;
+}
+
+function shorten(text: string, chars = SHOWN_CHARS): string {
+  return text.length > chars ? `${text.slice(0, chars)}…` : text;
+}
+
+/** `/filter/0/name` as `filter.0.name`. */
+export function nameOf(path: string): string {
+  return path
+    .slice(1)
+    .split('/')
+    .map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .join('.');
+}

@@ -1,0 +1,57 @@
+import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+
+/** Longest schema in characters of JSON. The largest of 3,965 real tool schemas is well below 256 KiB. */
+export const MAX_SCHEMA_CHARS = 512 * 1024;
+/** Deepest nesting of a schema document. */
+export const MAX_SCHEMA_DEPTH = 64;
+/** Deepest nesting of arguments; also what keeps recursion over them off the stack limit. */
+export const MAX_ARGUMENT_DEPTH = 128;
+
+/**
+ * Refuses schemas whose compilation would cost too much: they come from remote servers and documents.
+ * @throws ToolError SPEC_INVALID
+ */
+export function checkSchemaSize(schema: JsonObject): void {
+  const depth = depthOf(schema, MAX_SCHEMA_DEPTH);
+  if (depth > MAX_SCHEMA_DEPTH) refuse(`the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels`);
+  const size = JSON.stringify(schema).length;
+  if (size > MAX_SCHEMA_CHARS) refuse(`the schema has ${size} characters, at most ${MAX_SCHEMA_CHARS} are allowed`);
+}
+
+/** Nesting of a JSON value, counted without recursion and only up to just above `limit`. */
+export function depthOf(value: Json, limit: number): number {
+  let level: Json[] = [value];
+  let depth = 0;
+  while (level.length > 0 && depth <= limit) {
+    const deeper: Json[] = [];
+    for (const item of level) {
+      if (Array.isArray(item))
+        for (const member of item) if (typeof member === 'object' && member !== null) deeper.push(member);
+      if (isJsonObject(item))
+        for (const key in item) if (typeof item[key] === 'object' && item[key] !== null) deeper.push(item[key]);
+    }
+    level = deeper;
+    depth += 1;
+  }
+  return depth;
+}
+
+/** Number of values in a JSON value, counted up to just above `limit`. */
+export function countNodes(value: Json, limit: number): number {
+  const open: Json[] = [value];
+  let count = 0;
+  while (open.length > 0 && count <= limit) {
+    const item = open.pop();
+    count += 1;
+    if (typeof item !== 'object' || item === null) continue;
+    for (const member of Object.values(item)) {
+      open.push(member);
+      if (open.length > limit) return limit + 1;
+    }
+  }
+  return count;
+}
+
+function refuse(message: string): never {
+  throw new ToolError('SPEC_INVALID', { message: `Schema refused: ${message}` });
+}

@@ -1,0 +1,210 @@
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { compileSchema, type CompiledSchema } from './compile.js';
+import { buildCoercer, escapePointer, schemaAt, setOwn, type Coercer, type Coercion } from './coerce.js';
+import { explainErrors, faultAt, type Fault } from './explain.js';
+import { depthOf, MAX_ARGUMENT_DEPTH } from './limits.js';
+
+/** How the arguments of one tool are read. */
+export interface ArgumentRules {
+  toolName: string;
+  /** Unknown arguments are faults even where the schema is silent (non-idempotent tools, K!15). */
+  refuseUnknown?: boolean;
+  /** Binding kind openapi: inside this property only JSON text is converted (openapi.md 8). */
+  bodyProperty?: string;
+}
+
+/** Arguments that are ready for the tool, or everything that is wrong with them. */
+export type ReadArguments =
+  | { ok: true; arguments: JsonObject; coercions: readonly Coercion[]; dropped: readonly string[] }
+  | { ok: false; faults: Fault[] };
+
+/** What is known about one top-level argument. */
+interface Parameter {
+  /** Where it is declared; undefined when it is only listed as required. */
+  pointer: string | undefined;
+  required: boolean;
+  coerce: Coercer | undefined;
+  default: Json | undefined;
+  /** The schema says in so many words that an empty text is fine. */
+  blankAllowed: boolean;
+  /** Looked up when a null arrives first. */
+  nullAllowed: boolean | undefined;
+}
+
+const NONE: readonly never[] = [];
+
+/**
+ * Reads the arguments of one tool: unwrap, null and blank rules, unknown ones, coercion, defaults, validation. Built once
+ * per revision; the arguments of a call are copied only where they change.
+ */
+export class ArgumentReader {
+  readonly #compiled: CompiledSchema;
+  readonly #parameters = new Map<string, Parameter>();
+  readonly #required: string[] = [];
+  readonly #defaults: [string, Json][] = [];
+  /** What happens to arguments that are not declared. */
+  readonly #unknown: 'keep' | 'drop' | 'refuse';
+
+  /** @throws ToolError SPEC_INVALID when the schema does not compile */
+  constructor(
+    schema: JsonObject,
+    private readonly rules: ArgumentRules,
+    revision?: string,
+  ) {
+    this.#compiled = compileSchema(schema, revision);
+    const required = new Set(Array.isArray(schema.required) ? schema.required : []);
+    const declared = declaredProperties(schema, schema, new Set());
+    for (const [name, pointer] of declared.pointers) this.#declare(name, pointer, required.has(name));
+    for (const name of required)
+      if (typeof name === 'string' && !this.#parameters.has(name)) this.#declare(name, undefined, true);
+    this.#unknown = declared.open ? 'keep' : declared.closed || rules.refuseUnknown ? 'refuse' : 'drop';
+  }
+
+  /** The arguments as the tool gets them, or all faults together. Never throws. */
+  read(raw: JsonObject): ReadArguments {
+    if (depthOf(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH) {
+      return {
+        ok: false,
+        faults: [faultAt('', 'invalid', `Arguments are nested deeper than ${MAX_ARGUMENT_DEPTH} levels`)],
+      };
+    }
+    const made: Coercion[] = [];
+    const faults: Fault[] = [];
+    const dropped: string[] = [];
+    const source = this.#unwrap(raw, made);
+    let args = source;
+    const own = () => (args === source ? (args = { ...source }) : args);
+
+    for (const name of Object.keys(source)) {
+      const value = source[name] as Json;
+      const parameter = this.#parameters.get(name);
+      if (!parameter) {
+        if (this.#unknown === 'keep') continue;
+        if (this.#unknown === 'refuse')
+          faults.push(faultAt(`/${escapePointer(name)}`, 'unknown', `Unknown parameter '${name}'`));
+        else dropped.push(name);
+        delete own()[name];
+      } else if (value === null && !this.#allowsNull(parameter)) {
+        delete own()[name]; // as if absent: default, or reported below
+        if (parameter.required) faults.push(emptyFault(name));
+      } else if (parameter.required && !parameter.blankAllowed && typeof value === 'string' && value.trim() === '') {
+        faults.push(emptyFault(name));
+      } else if (parameter.coerce) {
+        const after = parameter.coerce(value, `/${escapePointer(name)}`, made);
+        if (after !== value) setOwn(own(), name, after);
+      }
+    }
+    for (const name of this.#required) {
+      if (!Object.hasOwn(source, name))
+        faults.push(faultAt(`/${escapePointer(name)}`, 'missing', `Required parameter '${name}' is missing`));
+    }
+    for (const [name, value] of this.#defaults)
+      if (!Object.hasOwn(args, name)) setOwn(own(), name, structuredClone(value));
+
+    if (!this.#compiled.check(args)) {
+      const reported = new Set(faults.map((fault) => fault.param));
+      for (const fault of explainErrors(this.#compiled.errors(args)))
+        if (!reported.has(fault.param)) faults.push(fault);
+    }
+    if (faults.length > 0) return { ok: false, faults };
+    return {
+      ok: true,
+      arguments: args,
+      coercions: made.length > 0 ? made : NONE,
+      dropped: dropped.length > 0 ? dropped : NONE,
+    };
+  }
+
+  #declare(name: string, pointer: string | undefined, required: boolean): void {
+    const root = this.#compiled.schema;
+    const schema = pointer === undefined ? undefined : resolveRef(root, schemaAt(root, pointer));
+    const mode = name === this.rules.bodyProperty ? 'json_text' : 'all';
+    this.#parameters.set(name, {
+      required,
+      coerce: pointer === undefined ? undefined : buildCoercer(this.#compiled, pointer, mode),
+      pointer,
+      default: schema?.default,
+      blankAllowed: schema?.minLength === 0 || [schema?.enum, schema?.const].flat().includes(''),
+      nullAllowed: undefined,
+    });
+    if (required) this.#required.push(name);
+    if (schema?.default !== undefined && schema.default !== null) this.#defaults.push([name, schema.default]);
+  }
+
+  #allowsNull(parameter: Parameter): boolean {
+    parameter.nullAllowed ??= parameter.pointer === undefined || this.#compiled.checkAt(parameter.pointer, null);
+    return parameter.nullAllowed;
+  }
+
+  /** Models sometimes nest the arguments once more under the tool's own name. */
+  #unwrap(raw: JsonObject, made: Coercion[]): JsonObject {
+    const name = this.rules.toolName;
+    if (!Object.hasOwn(raw, name) || this.#parameters.has(name) || Object.keys(raw).length !== 1) return raw;
+    let inner = raw[name];
+    if (typeof inner === 'string') {
+      try {
+        inner = JSON.parse(inner) as Json;
+      } catch {
+        return raw;
+      }
+    }
+    if (!isJsonObject(inner)) return raw;
+    made.push({ path: '', from: 'nested', to: 'object' });
+    return inner;
+  }
+}
+
+function emptyFault(name: string): Fault {
+  return faultAt(`/${escapePointer(name)}`, 'null_or_empty', `Required parameter '${name}' is null or empty`);
+}
+
+/** Top-level properties of a schema with their pointers, those of `$ref`, `allOf`, `anyOf`, `oneOf`, `then`, `else` included. */
+function declaredProperties(
+  root: JsonObject,
+  schema: JsonObject,
+  visited: Set<JsonObject>,
+  pointer = '',
+): { pointers: Map<string, string>; open: boolean; closed: boolean } {
+  const pointers = new Map<string, string>();
+  visited.add(schema);
+  const extra = schema.additionalProperties ?? schema.unevaluatedProperties;
+  let open = (extra !== undefined && extra !== false) || isJsonObject(schema.patternProperties);
+  let closed = extra === false;
+  if (isJsonObject(schema.properties)) {
+    for (const name of Object.keys(schema.properties))
+      pointers.set(name, `${pointer}/properties/${escapePointer(name)}`);
+  }
+  for (const part of partsOf(schema)) {
+    const at = part.startsWith('#') ? part.slice(1) : `${pointer}${part}`;
+    const node = schemaAt(root, at);
+    if (!isJsonObject(node) || visited.has(node)) continue;
+    const inner = declaredProperties(root, node, visited, at);
+    for (const [name, where] of inner.pointers) if (!pointers.has(name)) pointers.set(name, where);
+    open ||= inner.open;
+    closed ||= inner.closed;
+  }
+  if (pointers.size === 0 && pointer === '' && !closed && schema.properties === undefined) open = true; // a free-form object
+  return { pointers, open: open && !closed, closed };
+}
+
+function partsOf(schema: JsonObject): string[] {
+  const parts: string[] = [];
+  if (typeof schema.$ref === 'string' && schema.$ref.startsWith('#/')) parts.push(schema.$ref);
+  for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
+    const branches = schema[keyword];
+    if (Array.isArray(branches)) branches.forEach((_, index) => parts.push(`/${keyword}/${index}`));
+  }
+  for (const keyword of ['if', 'then', 'else']) if (isJsonObject(schema[keyword])) parts.push(`/${keyword}`);
+  return parts;
+}
+
+function resolveRef(root: JsonObject, node: Json | undefined): JsonObject | undefined {
+  let current = node;
+  for (let hops = 0; hops < 16 && isJsonObject(current) && typeof current.$ref === 'string'; hops += 1) {
+    const target = schemaAt(root, current.$ref.slice(1));
+    if (!isJsonObject(target)) break;
+    current = { ...target, ...current, $ref: target.$ref as Json };
+    if (current.$ref === undefined) delete current.$ref;
+  }
+  return isJsonObject(current) ? current : undefined;
+}

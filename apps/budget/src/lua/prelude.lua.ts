@@ -1,0 +1,155 @@
+/**
+ * Shared start of every budget script. Scripts are text in a module, so that `tsc -b` alone builds the service.
+ *
+ * KEYS (all under one hash tag `{b:<tenant>}`, so that they run on Redis Cluster)
+ *   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens"; `~outbox` -> rows waiting
+ *   2 seen    zset   scope name -> last use, ms
+ *   3 leases  hash   call id -> microUsd 1F tokens 1F expiresAt 1F scope names joined by 1E 1F row (JSON)
+ *   4 expiry  zset   call id -> expiresAt, ms
+ *   5 done0, 6 done1  sets of charged call ids: even and odd periods of ARGV[1]; each expires when its turn comes again
+ *   7 outbox  stream of [ "kind microUsd tokens at", row (JSON) ]*
+ * ARGV 1 id memory ms, 2 scope TTL ms, 3.. by script
+ *
+ * Rules (reliability.md 1.7): server time only; everything is read and checked before the first write, because Redis does
+ * not roll back; integers are written with %d, because tostring(-0) is "-0".
+ */
+export const PRELUDE = String.raw`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local memory = tonumber(ARGV[1])
+local period = math.floor(now / memory)
+local today = string.format('day:%d', math.floor(now / 86400000))
+
+local state, dirty = {}, {}
+local lease_add, expiry_add, gone, done, out = {}, {}, {}, {}, {}
+local expired = {}
+
+local function parse(value)
+  if not value then return { 0, 0, 0, 0, 0, 0 } end
+  local s, h, ts, th = string.match(value, '^(%d+) (%d+) (%d+) (%d+)$')
+  if not s then error('BUDGET_STATE counters are not integers') end
+  s, ts = tonumber(s), tonumber(ts)
+  return { s, tonumber(h), ts, tonumber(th), s, ts }
+end
+
+local function integer(text)
+  local n = tonumber(text)
+  if not n or n < 0 or n ~= math.floor(n) or n > 9007199254740991 then
+    error('BUDGET_ARGUMENT not a whole number: ' .. tostring(text))
+  end
+  return n
+end
+
+local function scope(name)
+  local c = state[name]
+  if not c then
+    c = parse(redis.call('HGET', KEYS[1], name))
+    state[name] = c
+  end
+  return c
+end
+
+local function touch(name, c)
+  if not c.dirty then
+    c.dirty = true
+    dirty[#dirty + 1] = name
+  end
+end
+
+local function preload(names)
+  local values = redis.call('HMGET', KEYS[1], unpack(names))
+  for i, name in ipairs(names) do state[name] = parse(values[i]) end
+end
+
+local function lease_of(value)
+  local m, t, e, names, row = string.match(value, '^(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31(.*)$')
+  if not m then error('BUDGET_STATE unreadable lease') end
+  local list = {}
+  for name in string.gmatch(names, '[^\30]+') do list[#list + 1] = name end
+  return { tonumber(m), tonumber(t), tonumber(e), list, row }
+end
+
+local function drop(id, lease)
+  for _, name in ipairs(lease[4]) do
+    local c = scope(name)
+    c[2] = math.max(0, c[2] - lease[1])
+    c[4] = math.max(0, c[4] - lease[2])
+    touch(name, c)
+  end
+  gone[#gone + 1] = id
+end
+
+local function charge(id, names, micro, tokens, kind, row)
+  for _, name in ipairs(names) do
+    local c = scope(name)
+    c[1] = c[1] + micro
+    c[3] = c[3] + tokens
+    touch(name, c)
+  end
+  done[#done + 1] = id
+  out[#out + 1] = string.format('%s %d %d %d', kind, micro, tokens, now)
+  out[#out + 1] = row
+end
+
+local function expire(id, lease)
+  drop(id, lease)
+  charge(id, lease[4], lease[1], lease[2], 'expired', lease[5])
+  expired[id] = true
+end
+
+local function sweep(most)
+  local overdue = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now, 'LIMIT', 0, most)
+  if #overdue == 0 then return 0 end
+  local values = redis.call('HMGET', KEYS[3], unpack(overdue))
+  for i, id in ipairs(overdue) do
+    if values[i] then expire(id, lease_of(values[i])) else gone[#gone + 1] = id end
+  end
+  return #overdue
+end
+
+local function flush()
+  if #dirty > 0 then
+    local fields, seen = {}, {}
+    for i, name in ipairs(dirty) do
+      local c = state[name]
+      fields[2 * i - 1] = name
+      fields[2 * i] = string.format('%d %d %d %d', c[1], c[2], c[3], c[4])
+      if name ~= 'tenant' then
+        seen[#seen + 1] = now
+        seen[#seen + 1] = name
+      end
+    end
+    redis.call('HSET', KEYS[1], unpack(fields))
+    if #seen > 0 then redis.call('ZADD', KEYS[2], unpack(seen)) end
+  end
+  if #gone > 0 then
+    redis.call('HDEL', KEYS[3], unpack(gone))
+    redis.call('ZREM', KEYS[4], unpack(gone))
+  end
+  if #lease_add > 0 then
+    redis.call('HSET', KEYS[3], unpack(lease_add))
+    redis.call('ZADD', KEYS[4], unpack(expiry_add))
+  end
+  if #done > 0 then
+    local key = KEYS[5 + period % 2]
+    redis.call('SADD', key, unpack(done))
+    redis.call('PEXPIREAT', key, string.format('%d', (period + 2) * memory))
+  end
+  if #out > 0 then
+    redis.call('XADD', KEYS[7], '*', unpack(out))
+    redis.call('HINCRBY', KEYS[1], '~outbox', #out / 2)
+  end
+end
+
+local function spending()
+  local reply = {}
+  for _, name in ipairs(dirty) do
+    local c = state[name]
+    if c[1] ~= c[5] or c[3] ~= c[6] then
+      reply[#reply + 1] = name
+      reply[#reply + 1] = string.format('%d %d %d %d', c[5], c[1], c[6], c[3])
+    end
+  end
+  return reply
+end
+`;

@@ -1,0 +1,27 @@
+import { PRELUDE } from './prelude.lua.js';
+
+/**
+ * Gives leases back whole. A lease past its end is charged instead: who comes too late cannot be told from who crashed.
+ *
+ * KEYS as in the prelude. ARGV 3.. call ids. Returns how many leases were given back.
+ */
+export const RELEASE = String.raw`${PRELUDE}
+local ids = {}
+for at = 3, #ARGV do ids[#ids + 1] = ARGV[at] end
+local leased = redis.call('HMGET', KEYS[3], unpack(ids))
+local mine, released = {}, 0
+for n, id in ipairs(ids) do
+  if leased[n] and not mine[id] then
+    mine[id] = true
+    local lease = lease_of(leased[n])
+    if lease[3] <= now then
+      expire(id, lease)
+    else
+      drop(id, lease)
+      released = released + 1
+    end
+  end
+end
+flush()
+return released
+`;

@@ -1,0 +1,31 @@
+import { PRELUDE } from './prelude.lua.js';
+
+/**
+ * Charges leases that ended unsettled and forgets scopes nobody used for the scope TTL. Runs at rest; the other scripts sweep
+ * a little themselves.
+ *
+ * KEYS as in the prelude. ARGV 3 most leases and scopes per run.
+ * Returns {1 when more is left, leases charged, leases open, rows in the outbox, [scope, "before after" of money and tokens]*}.
+ */
+export const SWEEP = String.raw`${PRELUDE}
+local most = integer(ARGV[3])
+local swept = sweep(most)
+local idle = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[2]), 'LIMIT', 0, most)
+local old = {}
+if #idle > 0 then
+  local values = redis.call('HMGET', KEYS[1], unpack(idle))
+  for i, name in ipairs(idle) do
+    local c = parse(values[i])
+    if not (state[name] and state[name].dirty) and c[2] == 0 and c[4] == 0 then old[#old + 1] = name end
+  end
+end
+flush()
+if #old > 0 then
+  redis.call('HDEL', KEYS[1], unpack(old))
+  redis.call('ZREM', KEYS[2], unpack(old))
+end
+local more = 0
+if swept == most or #old == most then more = 1 end
+local charged = #out / 2
+return { more, charged, redis.call('HLEN', KEYS[3]), tonumber(redis.call('HGET', KEYS[1], '~outbox') or '0'), spending() }
+`;

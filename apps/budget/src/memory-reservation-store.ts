@@ -1,0 +1,275 @@
+import type { EpochMs } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import { admit, charge, hold, noCounters, settledAmount, unhold, type Amount, type Counters } from './ledger.js';
+import { countedScopes, epochDay, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from './limits.js';
+import { ReservationStore, UsageOutbox } from './reservation-store.js';
+import type {
+  Admission,
+  Ask,
+  ChargedRow,
+  LedgerSums,
+  OutboxEntry,
+  ReservationRules,
+  ScopeCounters,
+  Settlement,
+  SettleOutcome,
+  Spending,
+  SweepOutcome,
+} from './reservation-store.js';
+
+interface Lease extends Amount {
+  expiresAt: EpochMs;
+  scopes: string[];
+  row: string;
+}
+interface Scope extends Counters {
+  seenAt: EpochMs;
+}
+interface Tenant {
+  scopes: Map<string, Scope>;
+  leases: Map<string, Lease>;
+  done: Map<string, EpochMs>;
+  outbox: OutboxEntry[];
+  nextEntry: number;
+}
+
+/** The readable twin of the Lua scripts, for one process and for tests; the conformance suite holds both to the same rules. */
+export class MemoryReservationStore extends ReservationStore {
+  private readonly state = new Map<string, Tenant>();
+  /** The same tenants, seen from the drain's side. */
+  readonly outbox: UsageOutbox = new MemoryUsageOutbox(this.state);
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly rules: ReservationRules,
+    private readonly ledgerSums: LedgerSums,
+  ) {
+    super();
+  }
+
+  override async reserve(tenantId: string, limits: TenantLimits, asks: readonly Ask[]): Promise<Admission[]> {
+    const tenant = await this.tenant(tenantId);
+    return this.step(tenant, 100, () => asks.map((ask) => this.reserveOne(tenant, tenantId, limits, ask))).result;
+  }
+
+  private reserveOne(tenant: Tenant, tenantId: string, limits: TenantLimits, ask: Ask): Admission {
+    const now = this.clock.now();
+    const lease = tenant.leases.get(ask.callId);
+    if (this.isDone(tenant, ask.callId) || (lease && lease.expiresAt <= now)) {
+      return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${ask.callId}`, limit: 0, used: 0 };
+    }
+    if (lease) return { admitted: true };
+    const waiting = rowsWaiting(tenant);
+    if (waiting >= this.rules.outboxCap) {
+      return {
+        admitted: false,
+        code: 'BUDGET_UNAVAILABLE',
+        scope: 'outbox',
+        limit: this.rules.outboxCap,
+        used: waiting,
+      };
+    }
+    const scopes = this.scopesOf(ask);
+    for (const scope of scopes) {
+      const refusal = admit(limits[scope.kind], this.scope(tenant, scope.name), ask);
+      if (refusal) return { admitted: false, scope: scope.kind === 'day' ? 'day' : scope.name, ...refusal };
+    }
+    if (ask.microUsd === 0 && ask.tokens === 0) return { admitted: true };
+    for (const scope of scopes) hold(this.touched(tenant, scope.name), ask);
+    const { callId: call_id, userId: user_id, toolName: tool_name } = ask;
+    const { request_id, agent_id, task_id } = ask.scopes;
+    tenant.leases.set(ask.callId, {
+      microUsd: ask.microUsd,
+      tokens: ask.tokens,
+      expiresAt: now + ask.leaseMs,
+      scopes: scopes.map((scope) => scope.name),
+      row: JSON.stringify({ call_id, tenant_id: tenantId, user_id, tool_name, request_id, agent_id, task_id }),
+    });
+    return { admitted: true };
+  }
+
+  override async settle(tenantId: string, settlements: readonly Settlement[]): Promise<SettleOutcome> {
+    const tenant = await this.tenant(tenantId);
+    const { result, spending } = this.step(tenant, 100, (charged) => {
+      let settled = 0;
+      for (const one of settlements) if (this.settleOne(tenant, one, charged)) settled += 1;
+      return settled;
+    });
+    return { settled: result, spending };
+  }
+
+  private settleOne(tenant: Tenant, one: Settlement, charged: ChargedRow[]): boolean {
+    if (this.isDone(tenant, one.callId)) return false;
+    const lease = tenant.leases.get(one.callId);
+    if (lease && lease.expiresAt <= this.clock.now()) {
+      this.expire(tenant, one.callId, lease, charged);
+      return false;
+    }
+    const amount = lease ? settledAmount(lease, one) : { microUsd: one.microUsd, tokens: one.tokens };
+    const scopes = lease?.scopes ?? this.scopesOf(one).map((scope) => scope.name);
+    if (lease) this.drop(tenant, one.callId, lease);
+    this.charge(tenant, one.callId, scopes, amount, 'settled', one.row, charged);
+    return true;
+  }
+
+  override async release(tenantId: string, callIds: readonly string[]): Promise<number> {
+    const tenant = await this.tenant(tenantId);
+    return this.step(tenant, 0, (charged) => {
+      let released = 0;
+      for (const callId of callIds) {
+        const lease = tenant.leases.get(callId);
+        if (!lease) continue;
+        if (lease.expiresAt <= this.clock.now()) this.expire(tenant, callId, lease, charged);
+        else {
+          this.drop(tenant, callId, lease);
+          released += 1;
+        }
+      }
+      return released;
+    }).result;
+  }
+
+  override async sweep(tenantId: string): Promise<SweepOutcome> {
+    const tenant = await this.tenant(tenantId);
+    const { spending, result: expired } = this.step(tenant, Number.POSITIVE_INFINITY, (charged) => charged.length);
+    const idleSince = this.clock.now() - this.rules.scopeTtlMs;
+    for (const [name, scope] of tenant.scopes) {
+      const idle = name !== 'tenant' && scope.seenAt <= idleSince && scope.heldMicroUsd === 0 && scope.heldTokens === 0;
+      if (idle) tenant.scopes.delete(name);
+    }
+    return { spending, expired, openLeases: tenant.leases.size, outboxRows: rowsWaiting(tenant), more: false };
+  }
+
+  override async counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]> {
+    const tenant = await this.tenant(tenantId);
+    return ['tenant', this.today(), ...scopes.map((scope) => scope.name)].map((scope) => {
+      const { spentMicroUsd, heldMicroUsd, spentTokens, heldTokens } = tenant.scopes.get(scope) ?? noCounters();
+      return { scope, spentMicroUsd, heldMicroUsd, spentTokens, heldTokens };
+    });
+  }
+
+  /** One atomic step: expires overdue leases, runs `work`, and puts what was charged into the outbox as one entry. */
+  private step<T>(
+    tenant: Tenant,
+    most: number,
+    work: (charged: ChargedRow[]) => T,
+  ): { result: T; spending: Spending[] } {
+    const charged: ChargedRow[] = [];
+    const before = new Map([...tenant.scopes].map(([name, scope]) => [name, { ...scope }]));
+    const now = this.clock.now();
+    const overdue = [...tenant.leases].filter(([, lease]) => lease.expiresAt <= now).slice(0, most);
+    for (const [callId, lease] of overdue) this.expire(tenant, callId, lease, charged);
+    const result = work(charged);
+    if (charged.length > 0) tenant.outbox.push({ id: String((tenant.nextEntry += 1)), rows: charged });
+    const spending: Spending[] = [];
+    for (const [scope, after] of tenant.scopes) {
+      const was = before.get(scope) ?? noCounters();
+      if (was.spentMicroUsd === after.spentMicroUsd && was.spentTokens === after.spentTokens) continue;
+      spending.push({
+        scope,
+        microUsdBefore: was.spentMicroUsd,
+        microUsdAfter: after.spentMicroUsd,
+        tokensBefore: was.spentTokens,
+        tokensAfter: after.spentTokens,
+      });
+    }
+    return { result, spending };
+  }
+
+  private expire(tenant: Tenant, callId: string, lease: Lease, charged: ChargedRow[]): void {
+    this.drop(tenant, callId, lease);
+    this.charge(tenant, callId, lease.scopes, lease, 'expired', lease.row, charged);
+  }
+
+  private drop(tenant: Tenant, callId: string, lease: Lease): void {
+    for (const name of lease.scopes) unhold(this.touched(tenant, name), lease);
+    tenant.leases.delete(callId);
+  }
+
+  private charge(
+    tenant: Tenant,
+    callId: string,
+    scopes: string[],
+    { microUsd, tokens }: Amount,
+    kind: ChargedRow['kind'],
+    row: string,
+    charged: ChargedRow[],
+  ): void {
+    for (const name of scopes) charge(this.touched(tenant, name), { microUsd, tokens });
+    tenant.done.set(callId, this.clock.now());
+    charged.push({ kind, microUsd, tokens, row, at: this.clock.now() });
+  }
+
+  private isDone(tenant: Tenant, callId: string): boolean {
+    const since = tenant.done.get(callId);
+    if (since === undefined) return false;
+    if (since + 2 * this.rules.idMemoryMs > this.clock.now()) return true;
+    tenant.done.delete(callId);
+    return false;
+  }
+
+  private scopesOf(call: { callId: string; scopes: Ask['scopes'] }): { kind: ScopeKind; name: string }[] {
+    const named = [
+      ...countedScopes(call.scopes, call.callId),
+      { kind: 'day', name: this.today() } as const,
+      { kind: 'tenant', name: 'tenant' } as const,
+    ];
+    return named.toSorted((a, b) => SCOPE_KINDS.indexOf(a.kind) - SCOPE_KINDS.indexOf(b.kind));
+  }
+
+  private today(): string {
+    return `day:${epochDay(this.clock.now())}`;
+  }
+
+  private scope(tenant: Tenant, name: string): Scope {
+    return tenant.scopes.get(name) ?? { ...noCounters(), seenAt: this.clock.now() };
+  }
+
+  private touched(tenant: Tenant, name: string): Scope {
+    const scope = this.scope(tenant, name);
+    scope.seenAt = this.clock.now();
+    tenant.scopes.set(name, scope);
+    return scope;
+  }
+
+  private async tenant(tenantId: string): Promise<Tenant> {
+    const known = this.state.get(tenantId);
+    if (known) return known;
+    const sums = await this.ledgerSums(tenantId);
+    const raced = this.state.get(tenantId);
+    if (raced) return raced;
+    const tenant: Tenant = { scopes: new Map(), leases: new Map(), done: new Map(), outbox: [], nextEntry: 0 };
+    for (const { scope, microUsd, tokens } of sums) {
+      charge(this.touched(tenant, scope === 'today' ? this.today() : scope), { microUsd, tokens });
+    }
+    this.touched(tenant, 'tenant');
+    this.state.set(tenantId, tenant);
+    return tenant;
+  }
+}
+
+function rowsWaiting(tenant: Tenant): number {
+  return tenant.outbox.reduce((rows, entry) => rows + entry.rows.length, 0);
+}
+
+/** The outbox of the memory store. */
+class MemoryUsageOutbox extends UsageOutbox {
+  constructor(private readonly state: ReadonlyMap<string, Tenant>) {
+    super();
+  }
+
+  override tenants(): Promise<string[]> {
+    return Promise.resolve([...this.state.keys()]);
+  }
+
+  override read(tenantId: string, maxEntries: number): Promise<OutboxEntry[]> {
+    return Promise.resolve((this.state.get(tenantId)?.outbox ?? []).slice(0, maxEntries));
+  }
+
+  override acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void> {
+    const tenant = this.state.get(tenantId);
+    const ids = new Set(entries.map((entry) => entry.id));
+    if (tenant) tenant.outbox = tenant.outbox.filter((entry) => !ids.has(entry.id));
+    return Promise.resolve();
+  }
+}

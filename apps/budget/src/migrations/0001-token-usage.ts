@@ -1,0 +1,44 @@
+import type { Kysely } from 'kysely';
+import type { Migration } from 'kysely/migration';
+
+/**
+ * The ledger. The first block of columns is the row existing reports know (shannon-compat section 4), the second is ours.
+ * One row per call: the primary key is what makes a repeated delivery harmless.
+ */
+export const tokenUsage: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .createTable('token_usage')
+      .addColumn('user_id', 'text', (column) => column.notNull())
+      .addColumn('task_id', 'text')
+      .addColumn('agent_id', 'text', (column) => column.notNull())
+      .addColumn('provider', 'text', (column) => column.notNull())
+      .addColumn('model', 'text', (column) => column.notNull())
+      .addColumn('prompt_tokens', 'bigint', (column) => column.notNull())
+      .addColumn('completion_tokens', 'bigint', (column) => column.notNull())
+      .addColumn('total_tokens', 'bigint', (column) => column.notNull())
+      .addColumn('cache_aware_total_tokens', 'bigint', (column) => column.notNull())
+      .addColumn('cost_usd', 'double precision', (column) => column.notNull())
+      .addColumn('cache_read_tokens', 'bigint', (column) => column.notNull())
+      .addColumn('cache_creation_tokens', 'bigint', (column) => column.notNull())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('call_id', 'text', (column) => column.notNull())
+      .addColumn('kind', 'text', (column) => column.notNull())
+      .addColumn('tool_name', 'text', (column) => column.notNull())
+      .addColumn('caller_agent_id', 'text')
+      .addColumn('request_id', 'text')
+      .addColumn('real_tokens', 'bigint', (column) => column.notNull())
+      .addColumn('micro_usd', 'bigint', (column) => column.notNull())
+      .addColumn('success', 'integer', (column) => column.notNull())
+      .addColumn('provenance', 'text', (column) => column.notNull())
+      .addColumn('ended_at', 'bigint', (column) => column.notNull())
+      .addColumn('charged_at', 'bigint', (column) => column.notNull())
+      .addColumn('day', 'text', (column) => column.notNull())
+      .addPrimaryKeyConstraint('token_usage_call', ['tenant_id', 'call_id'])
+      .execute();
+    await db.schema.createIndex('token_usage_time').on('token_usage').columns(['tenant_id', 'charged_at']).execute();
+  },
+  async down(db: Kysely<unknown>): Promise<void> {
+    await db.schema.dropTable('token_usage').execute();
+  },
+};

@@ -1,0 +1,109 @@
+import { SUBJECTS } from '@toolfleet/contracts';
+import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { NatsClient, NatsStrategy } from '@toolfleet/transport';
+import { NestFactory } from '@nestjs/core';
+import type { INestMicroservice } from '@nestjs/common';
+import { Budget } from './budget.js';
+import type { BudgetConfig } from './budget.config.js';
+import { BudgetModule } from './budget.module.js';
+import { postgresDialect, sqliteDialect } from './ledger-database.js';
+import { limitTable } from './limit-file.js';
+import { unlimited, withFigures, type LimitTable } from './limits.js';
+import { createRedis } from './redis-client.js';
+import { RedisReservationStore } from './redis-reservation-store.js';
+import { RedisUsageOutbox } from './redis-usage-outbox.js';
+import { DEFAULT_RULES } from './reservation-store.js';
+import { SqlUsageStore } from './sql-usage-store.js';
+import { Upkeep } from './upkeep.js';
+
+/** Pause between two rounds over all tenants. */
+const FULL_ROUND_MS = 30_000;
+
+/** The parts of the service in the order in which they start: brokers, ledger, upkeep, and last the door. */
+export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServicePart[] {
+  const { clock, logger, metrics } = host;
+  const nats = NatsClient.create({
+    url: settings.NATS_URL,
+    name: 'budget',
+    clock,
+    metrics,
+    ...(settings.NATS_USER === undefined ? {} : { user: settings.NATS_USER }),
+    ...(settings.NATS_PASSWORD === undefined ? {} : { password: settings.NATS_PASSWORD }),
+    ...(settings.NATS_TLS_CA === undefined ? {} : { tlsCa: settings.NATS_TLS_CA }),
+  });
+  const { redis, part: redisPart } = createRedis(settings.REDIS_URL, settings.REDIS_PASSWORD);
+  const ledger = new SqlUsageStore(
+    settings.DATABASE_URL ? postgresDialect(settings.DATABASE_URL) : sqliteDialect(settings.BUDGET_DATABASE_PATH),
+  );
+  const rules = {
+    ...DEFAULT_RULES,
+    idMemoryMs: settings.BUDGET_ID_MEMORY_MS,
+    outboxCap: settings.BUDGET_OUTBOX_CAP,
+  };
+  const store = new RedisReservationStore(redis, rules, (tenantId) => {
+    const now = clock.now();
+    return ledger.spentSince(tenantId, now, now - rules.scopeTtlMs);
+  });
+  const outbox = new RedisUsageOutbox(redis);
+  const limits = limitsFrom(settings);
+  const budget: Budget = new Budget(store, ledger, limits, clock, {
+    active: (tenantId) => upkeep.notice(tenantId),
+    threshold: (event) => {
+      logger.warn({ ...event }, 'a budget passed 80 %');
+      if (nats.connected) nats.publish(SUBJECTS.budgetThreshold, event);
+    },
+  });
+  const upkeep = new Upkeep(
+    budget,
+    outbox,
+    ledger,
+    { roundMs: settings.BUDGET_UPKEEP_MS, fullRoundMs: FULL_ROUND_MS },
+    { clock, logger, metrics },
+  );
+  return [
+    nats.asPart(),
+    redisPart,
+    { name: 'ledger', start: () => ledger.open(), stop: () => ledger.close() },
+    upkeep,
+    natsDoor(budget, settings, nats, host),
+  ];
+}
+
+function limitsFrom(settings: BudgetConfig): LimitTable {
+  const environment = withFigures(unlimited(), {
+    max_cost_per_request: settings.MAX_COST_PER_REQUEST,
+    max_tokens_per_request: settings.MAX_TOKENS_PER_REQUEST,
+    token_budget_per_agent: settings.TOKEN_BUDGET_PER_AGENT,
+    token_budget_per_task: settings.TOKEN_BUDGET_PER_TASK,
+    cost_budget_per_agent: settings.COST_BUDGET_PER_AGENT ?? null,
+    cost_budget_per_task: settings.COST_BUDGET_PER_TASK ?? null,
+    max_cost_per_day: settings.MAX_COST_PER_DAY ?? null,
+    max_tokens_per_day: settings.MAX_TOKENS_PER_DAY ?? null,
+    max_cost_per_tenant: settings.MAX_COST_PER_TENANT ?? null,
+    max_tokens_per_tenant: settings.MAX_TOKENS_PER_TENANT ?? null,
+  });
+  return limitTable(environment, fleetFileOf(settings));
+}
+
+/** Nest over NATS. It starts last and drains first, so that every answer is still sent. */
+function natsDoor(budget: Budget, settings: BudgetConfig, nats: NatsClient, host: ServiceHost): ServicePart {
+  const strategy = new NatsStrategy({
+    connection: nats,
+    queue: 'budget',
+    clock: host.clock,
+    onFault: (error, subject) => host.logger.error({ error, subject }, 'a handler failed'),
+  });
+  let app: INestMicroservice | undefined;
+  return {
+    name: 'door',
+    start: async () => {
+      app ??= await NestFactory.createMicroservice(BudgetModule.with(budget, settings.BUDGET_STORE_TIMEOUT_MS), {
+        strategy,
+        logger: false,
+      });
+      await app.listen();
+    },
+    drain: () => strategy.drain(),
+    stop: async () => app?.close(),
+  };
+}

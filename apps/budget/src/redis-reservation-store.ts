@@ -1,0 +1,249 @@
+import { ToolError } from '@toolfleet/contracts';
+import type { RedisClient } from './redis-client.js';
+import { budgetKeys, TENANTS_KEY } from './redis-keys.js';
+import { countedScopes, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from './limits.js';
+import { REBUILD } from './lua/rebuild-7.lua.js';
+import { RELEASE } from './lua/release-7.lua.js';
+import { RESERVE } from './lua/reserve-7.lua.js';
+import { SETTLE } from './lua/settle-7.lua.js';
+import { SWEEP } from './lua/sweep-7.lua.js';
+import { ReservationStore } from './reservation-store.js';
+import type {
+  Admission,
+  Ask,
+  LedgerSums,
+  ReservationRules,
+  ScopeCounters,
+  Settlement,
+  SettleOutcome,
+  Spending,
+  SweepOutcome,
+} from './reservation-store.js';
+
+/** Calls per script run: Lua's argument stack holds 8,000 values, and a long script stalls every other client. */
+const CALLS_PER_RUN = 250;
+const SWEEP_PER_RUN = 500;
+/** Answer of a script that found no state of the tenant. */
+const UNKNOWN_TENANT = -1;
+
+type Arguments = (string | number)[];
+type Script = (...values: Arguments) => Promise<unknown>;
+type RefusalReply = [code: number, scopeIndex: number, used: number];
+
+/** Scopes of one message, each named once; calls refer to them by position, counted from 1. */
+class ScopeTable {
+  readonly names: string[] = ['tenant', 'day'];
+  readonly kinds: ScopeKind[] = ['tenant', 'day'];
+  private readonly positions = new Map<string, number>();
+
+  /** Positions of the request, agent and task scope of a call; 0 where it has none. */
+  indexesOf(scopes: readonly NamedScope[]): [number, number, number] {
+    const indexes: [number, number, number] = [0, 0, 0];
+    for (const scope of scopes) indexes[SCOPE_KINDS.indexOf(scope.kind)] = this.indexOf(scope);
+    return indexes;
+  }
+
+  private indexOf(scope: NamedScope): number {
+    const known = this.positions.get(scope.name);
+    if (known !== undefined) return known;
+    this.names.push(scope.name);
+    this.kinds.push(scope.kind);
+    this.positions.set(scope.name, this.names.length);
+    return this.names.length;
+  }
+}
+
+/** Reservations in Redis: one script run per tenant and message, whatever the number of calls and scopes in it. */
+export class RedisReservationStore extends ReservationStore {
+  private readonly scripts: Record<'reserve' | 'settle' | 'release' | 'sweep' | 'rebuild', Script>;
+  private readonly head: Arguments;
+  private readonly known = new Set<string>();
+
+  constructor(
+    private readonly redis: RedisClient,
+    private readonly rules: ReservationRules,
+    private readonly ledgerSums: LedgerSums,
+  ) {
+    super();
+    this.head = [rules.idMemoryMs, rules.scopeTtlMs];
+    this.scripts = {
+      reserve: script(redis, 'budgetReserve', RESERVE),
+      settle: script(redis, 'budgetSettle', SETTLE),
+      release: script(redis, 'budgetRelease', RELEASE),
+      sweep: script(redis, 'budgetSweep', SWEEP),
+      rebuild: script(redis, 'budgetRebuild', REBUILD),
+    };
+  }
+
+  override async reserve(tenantId: string, limits: TenantLimits, asks: readonly Ask[]): Promise<Admission[]> {
+    const answers: Admission[] = [];
+    for (let start = 0; start < asks.length; start += CALLS_PER_RUN) {
+      answers.push(...(await this.reserveRun(tenantId, limits, asks.slice(start, start + CALLS_PER_RUN))));
+    }
+    return answers;
+  }
+
+  private async reserveRun(tenantId: string, limits: TenantLimits, asks: readonly Ask[]): Promise<Admission[]> {
+    const table = new ScopeTable();
+    const calls: Arguments = [];
+    for (const ask of asks) {
+      const indexes = table.indexesOf(countedScopes(ask.scopes, ask.callId));
+      calls.push(ask.callId, ask.microUsd, ask.tokens, ask.leaseMs, rowOfAsk(tenantId, ask), ...indexes);
+    }
+    const scopes: Arguments = [];
+    for (const [position, name] of table.names.entries()) {
+      const limit = limits[table.kinds[position] ?? 'tenant'];
+      scopes.push(name, limit.microUsd ?? -1, limit.tokens ?? -1);
+    }
+    const reply = await this.run(tenantId, 'reserve', [
+      ...this.head,
+      this.rules.outboxCap,
+      table.names.length,
+      ...scopes,
+      ...calls,
+    ]);
+    if (!Array.isArray(reply) || reply.length !== asks.length) throw unreadable('reserve');
+    return reply.map((answer: 1 | RefusalReply, position) =>
+      answer === 1 ? { admitted: true } : this.refusal(answer, table, limits, asks[position]?.callId ?? ''),
+    );
+  }
+
+  private refusal(
+    [code, index, used]: RefusalReply,
+    table: ScopeTable,
+    limits: TenantLimits,
+    callId: string,
+  ): Admission {
+    if (code === 4) {
+      return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'outbox', limit: this.rules.outboxCap, used };
+    }
+    if (code === 5) return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${callId}`, limit: 0, used: 0 };
+    const limit = limits[table.kinds[index - 1] ?? 'tenant'];
+    const scope = table.names[index - 1] ?? 'tenant';
+    return code === 2
+      ? { admitted: false, code: 'BUDGET_EXCEEDED', scope, limit: limit.microUsd ?? 0, used }
+      : { admitted: false, code: 'TOKEN_LIMIT_EXCEEDED', scope, limit: limit.tokens ?? 0, used };
+  }
+
+  override async settle(tenantId: string, settlements: readonly Settlement[]): Promise<SettleOutcome> {
+    const outcome: SettleOutcome = { settled: 0, spending: [] };
+    for (let start = 0; start < settlements.length; start += CALLS_PER_RUN) {
+      const table = new ScopeTable();
+      const calls: Arguments = [];
+      for (const one of settlements.slice(start, start + CALLS_PER_RUN)) {
+        const indexes = table.indexesOf(countedScopes(one.scopes, one.callId));
+        calls.push(one.callId, one.microUsd, one.tokens, one.row, ...indexes);
+      }
+      const reply = await this.run(tenantId, 'settle', [...this.head, table.names.length, ...table.names, ...calls]);
+      if (!Array.isArray(reply)) throw unreadable('settle');
+      outcome.settled += Number(reply[0]);
+      outcome.spending.push(...spendingOf(reply[1]));
+    }
+    return outcome;
+  }
+
+  override async release(tenantId: string, callIds: readonly string[]): Promise<number> {
+    let released = 0;
+    for (let start = 0; start < callIds.length; start += CALLS_PER_RUN) {
+      const ids = callIds.slice(start, start + CALLS_PER_RUN);
+      released += Number(await this.scripts.release(...budgetKeys(tenantId), ...this.head, ...ids));
+    }
+    return released;
+  }
+
+  override async sweep(tenantId: string): Promise<SweepOutcome> {
+    const reply = await this.scripts.sweep(...budgetKeys(tenantId), ...this.head, SWEEP_PER_RUN);
+    if (!Array.isArray(reply)) throw unreadable('sweep');
+    const [more, expired, openLeases, outboxRows] = reply.map(Number);
+    return {
+      more: more === 1,
+      expired: expired ?? 0,
+      openLeases: openLeases ?? 0,
+      outboxRows: outboxRows ?? 0,
+      spending: spendingOf(reply[4]),
+    };
+  }
+
+  override async counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]> {
+    const [seconds] = await this.redis.time();
+    const names = ['tenant', `day:${Math.floor(Number(seconds) / 86_400)}`, ...scopes.map((scope) => scope.name)];
+    let values = await this.redis.hmget(budgetKeys(tenantId)[0], ...names);
+    if (values[0] === null) {
+      await this.rebuild(tenantId);
+      values = await this.redis.hmget(budgetKeys(tenantId)[0], ...names);
+    }
+    return names.map((scope, position) => {
+      const [spent, held, spentTokens, heldTokens] = (values[position] ?? '0 0 0 0').split(' ').map(Number);
+      return {
+        scope,
+        spentMicroUsd: spent ?? 0,
+        heldMicroUsd: held ?? 0,
+        spentTokens: spentTokens ?? 0,
+        heldTokens: heldTokens ?? 0,
+      };
+    });
+  }
+
+  /** Runs a script; on an unknown tenant fills the gate from the ledger and runs it once more. */
+  private async run(tenantId: string, name: 'reserve' | 'settle', values: Arguments): Promise<unknown> {
+    const keys = budgetKeys(tenantId);
+    if (!this.known.has(tenantId)) {
+      await this.redis.sadd(TENANTS_KEY, tenantId);
+      this.known.add(tenantId);
+    }
+    const reply = await this.scripts[name](...keys, ...values);
+    if (reply !== UNKNOWN_TENANT) return reply;
+    await this.rebuild(tenantId);
+    return await this.scripts[name](...keys, ...values);
+  }
+
+  private async rebuild(tenantId: string): Promise<void> {
+    await this.redis.sadd(TENANTS_KEY, tenantId);
+    const sums = await this.ledgerSums(tenantId);
+    const values = sums.flatMap((sum) => [sum.scope, sum.microUsd, sum.tokens]);
+    await this.scripts.rebuild(...budgetKeys(tenantId), ...values);
+  }
+}
+
+/** Registers a script, so that it runs by EVALSHA and is loaded again where a server does not know it. */
+function script(redis: RedisClient, name: string, lua: string): Script {
+  redis.defineCommand(name, { numberOfKeys: 7, lua });
+  const command = (redis as unknown as Record<string, Script>)[name];
+  if (!command) throw new ToolError('INTERNAL', { message: `script ${name} is not defined` });
+  return command.bind(redis);
+}
+
+/** What the ledger gets to know of a lease that expires; free asks hold no lease and need none. */
+function rowOfAsk(tenantId: string, ask: Ask): string {
+  if (ask.microUsd === 0 && ask.tokens === 0) return '';
+  const { request_id, agent_id, task_id } = ask.scopes;
+  return JSON.stringify({
+    call_id: ask.callId,
+    tenant_id: tenantId,
+    user_id: ask.userId,
+    tool_name: ask.toolName,
+    request_id,
+    agent_id,
+    task_id,
+  });
+}
+
+function spendingOf(reply: unknown): Spending[] {
+  const flat = Array.isArray(reply) ? reply.map(String) : [];
+  const spending: Spending[] = [];
+  for (let at = 0; at + 1 < flat.length; at += 2) {
+    const [before, after, tokensBefore, tokensAfter] = (flat[at + 1] ?? '').split(' ').map(Number);
+    spending.push({
+      scope: flat[at] ?? '',
+      microUsdBefore: before ?? 0,
+      microUsdAfter: after ?? 0,
+      tokensBefore: tokensBefore ?? 0,
+      tokensAfter: tokensAfter ?? 0,
+    });
+  }
+  return spending;
+}
+
+function unreadable(name: string): ToolError {
+  return new ToolError('INTERNAL', { message: `The ${name} script gave an unreadable answer.` });
+}

@@ -1,0 +1,279 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { unlimited, withFigures, type TenantLimits } from './limits.js';
+import { MemoryReservationStore } from './memory-reservation-store.js';
+import { RedisReservationStore } from './redis-reservation-store.js';
+import { RedisUsageOutbox } from './redis-usage-outbox.js';
+import { DEFAULT_RULES, type Ask, type LedgerSum, type ReservationRules } from './reservation-store.js';
+import type { ReservationStore, Settlement, UsageOutbox } from './reservation-store.js';
+import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
+import type { Redis } from 'ioredis';
+
+interface Subject {
+  store: ReservationStore;
+  outbox: UsageOutbox;
+  /** Lets at least so many milliseconds of store time pass. */
+  advance(ms: number): Promise<void>;
+}
+type MakeSubject = (rules?: Partial<ReservationRules>, ledger?: LedgerSum[]) => Promise<Subject>;
+
+const LONG = 60_000;
+const money = (usd: number, figure = 'max_cost_per_tenant'): TenantLimits =>
+  withFigures(unlimited(), { [figure]: usd / 1_000_000 });
+const ask = (callId: string, microUsd: number, more: Partial<Ask> = {}): Ask => ({
+  callId,
+  microUsd,
+  tokens: 0,
+  leaseMs: LONG,
+  scopes: { tenant_id: 't', request_id: callId },
+  ...more,
+});
+const settlement = (callId: string, microUsd: number, more: Partial<Settlement> = {}): Settlement => ({
+  callId,
+  microUsd,
+  tokens: 0,
+  scopes: { tenant_id: 't', request_id: callId },
+  row: JSON.stringify({ call_id: callId }),
+  ...more,
+});
+
+function conformance(name: string, make: MakeSubject): void {
+  describe(`reservation store: ${name}`, () => {
+    const rowsOf = async (outbox: UsageOutbox) => (await outbox.read('t', 1000)).flatMap((entry) => entry.rows);
+    const tenantOf = async (store: ReservationStore) => (await store.counters('t', []))[0];
+
+    it('admits exactly 10 of 100 parallel asks of 1 against 10', async () => {
+      const { store } = await make();
+      const answers = await Promise.all(
+        Array.from({ length: 100 }, (_, i) => store.reserve('t', money(10), [ask(`c${i}`, 1)])),
+      );
+      expect(answers.flat().filter((answer) => answer.admitted)).toHaveLength(10);
+      expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 10, spentMicroUsd: 0 });
+    });
+
+    it('judges the asks of one message in order, each seeing those before it', async () => {
+      const { store } = await make();
+      const answers = await store.reserve('t', money(10), [ask('a', 6), ask('b', 6), ask('c', 4), ask('free', 0)]);
+      expect(answers.map((answer) => answer.admitted)).toEqual([true, false, true, false]);
+      expect(answers[1]).toEqual({ admitted: false, code: 'BUDGET_EXCEEDED', scope: 'tenant', limit: 10, used: 6 });
+      expect(answers[3]).toMatchObject({ code: 'BUDGET_EXCEEDED', used: 10 });
+    });
+
+    it('charges actual usage on settlement, never more than was leased, and frees the rest', async () => {
+      const { store, outbox } = await make();
+      await store.reserve('t', money(100), [ask('a', 50), ask('b', 50)]);
+      const outcome = await store.settle('t', [settlement('a', 20), settlement('b', 80)]);
+      expect(outcome.settled).toBe(2);
+      expect(outcome.spending.find((one) => one.scope === 'tenant')).toMatchObject({
+        microUsdBefore: 0,
+        microUsdAfter: 70,
+      });
+      expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, spentMicroUsd: 70 });
+      expect((await rowsOf(outbox)).map((row) => [row.kind, row.microUsd, JSON.parse(row.row)])).toEqual([
+        ['settled', 20, { call_id: 'a' }],
+        ['settled', 50, { call_id: 'b' }],
+      ]);
+    });
+
+    it('settles an id once, in one message and over many', async () => {
+      const { store, outbox } = await make();
+      await store.reserve('t', money(100), [ask('a', 50)]);
+      expect((await store.settle('t', [settlement('a', 20), settlement('a', 20)])).settled).toBe(1);
+      expect((await store.settle('t', [settlement('a', 20)])).settled).toBe(0);
+      expect(await store.release('t', ['a'])).toBe(0);
+      expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, spentMicroUsd: 20 });
+      expect(await rowsOf(outbox)).toHaveLength(1);
+    });
+
+    it('does not hold twice for one id, and refuses an id that was charged', async () => {
+      const { store } = await make();
+      await store.reserve('t', money(100), [ask('a', 30), ask('a', 30)]);
+      await store.reserve('t', money(100), [ask('a', 30)]);
+      expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 30 });
+      await store.settle('t', [settlement('a', 30)]);
+      expect(await store.reserve('t', money(100), [ask('a', 30)])).toEqual([
+        { admitted: false, code: 'BUDGET_EXCEEDED', scope: 'call:a', limit: 0, used: 0 },
+      ]);
+    });
+
+    it('gives a released lease back whole, and lets the id be used again', async () => {
+      const { store, outbox } = await make();
+      await store.reserve('t', money(100), [ask('a', 30), ask('b', 30)]);
+      expect(await store.release('t', ['a', 'unknown', 'a'])).toBe(1);
+      expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 30, spentMicroUsd: 0 });
+      expect(await store.reserve('t', money(100), [ask('a', 30)])).toEqual([{ admitted: true }]);
+      expect(await rowsOf(outbox)).toHaveLength(0);
+    });
+
+    it('charges an expired lease in full, once, whatever comes later', async () => {
+      const { store, outbox, advance } = await make();
+      await store.reserve('t', money(100), [
+        ask('a', 30, { leaseMs: 1, userId: 'u', toolName: 'x' }),
+        ask('b', 30, { leaseMs: 1 }),
+        ask('c', 5),
+      ]);
+      await advance(20);
+      expect((await store.settle('t', [settlement('a', 1)])).settled).toBe(0);
+      expect(await store.release('t', ['b'])).toBe(0);
+      await store.sweep('t');
+      expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 5, spentMicroUsd: 60 });
+      const rows = await rowsOf(outbox);
+      expect(rows.map((row) => [row.kind, row.microUsd])).toEqual([
+        ['expired', 30],
+        ['expired', 30],
+      ]);
+      const named = rows.map((row) => JSON.parse(row.row)).find((row) => row.call_id === 'a');
+      expect(named).toMatchObject({ tenant_id: 't', user_id: 'u', tool_name: 'x', request_id: 'a' });
+      expect((await store.reserve('t', money(100), [ask('a', 1)]))[0]).toMatchObject({ scope: 'call:a' });
+    });
+
+    it('holds the capacity of an unswept lease, so that expiry never frees anything', async () => {
+      const { store, advance } = await make();
+      await store.reserve('t', money(10), [ask('a', 10, { leaseMs: 1 })]);
+      await advance(20);
+      expect((await store.reserve('t', money(10), [ask('b', 1)]))[0]).toMatchObject({ admitted: false, used: 10 });
+    });
+
+    it('keeps counters for each named scope and refuses at the narrowest', async () => {
+      const { store } = await make();
+      const limits = withFigures(money(1000), {
+        max_cost_per_request: 10 / 1e6,
+        cost_budget_per_agent: 15 / 1e6,
+        cost_budget_per_task: 100 / 1e6,
+        max_cost_per_day: 500 / 1e6,
+      });
+      const scoped = (callId: string, microUsd: number, request: string, agent: string) =>
+        ask(callId, microUsd, {
+          scopes: { tenant_id: 't', request_id: request, agent_id: agent, task_id: 'k' },
+        });
+      const answers = await store.reserve('t', limits, [
+        scoped('a', 10, 'r1', 'g'),
+        scoped('b', 1, 'r1', 'h'),
+        scoped('c', 6, 'r2', 'g'),
+        scoped('d', 5, 'r2', 'g'),
+      ]);
+      expect(answers.map((answer) => (answer.admitted ? true : answer.scope))).toEqual([
+        true,
+        'request:r1',
+        'agent:g',
+        true,
+      ]);
+      const counters = await store.counters('t', [
+        { kind: 'agent', name: 'agent:g' },
+        { kind: 'agent', name: 'agent:h' },
+        { kind: 'task', name: 'task:k' },
+      ]);
+      expect(counters.map((counter) => counter.heldMicroUsd)).toEqual([15, 15, 15, 0, 15]);
+      expect(counters[1]?.scope).toMatch(/^day:\d+$/);
+    });
+
+    it('counts tokens after the fact where none were leased, and caps them where some were', async () => {
+      const { store } = await make();
+      const limits = withFigures(unlimited(), { token_budget_per_agent: 100 });
+      const scopes = { tenant_id: 't', request_id: 'r', agent_id: 'g' };
+      await store.reserve('t', limits, [ask('a', 0, { scopes }), ask('b', 0, { scopes, tokens: 40 })]);
+      await store.settle('t', [settlement('a', 0, { scopes, tokens: 60 }), settlement('b', 0, { scopes, tokens: 70 })]);
+      expect((await store.counters('t', [{ kind: 'agent', name: 'agent:g' }]))[2]).toMatchObject({
+        spentTokens: 100,
+        heldTokens: 0,
+      });
+      expect(await store.reserve('t', limits, [ask('c', 0, { scopes })])).toEqual([
+        { admitted: false, code: 'TOKEN_LIMIT_EXCEEDED', scope: 'agent:g', limit: 100, used: 100 },
+      ]);
+    });
+
+    it('keeps tenants apart', async () => {
+      const { store } = await make();
+      await store.reserve('t', money(10), [ask('a', 10)]);
+      expect(await store.reserve('u', money(10), [ask('a', 10)])).toEqual([{ admitted: true }]);
+    });
+
+    it('refuses when the outbox is full, and goes on when it was drained', async () => {
+      const { store, outbox } = await make({ outboxCap: 2 });
+      await store.reserve('t', money(100), [ask('a', 1), ask('b', 1)]);
+      await store.settle('t', [settlement('a', 1), settlement('b', 1)]);
+      expect((await store.reserve('t', money(100), [ask('c', 1)]))[0]).toMatchObject({
+        admitted: false,
+        code: 'BUDGET_UNAVAILABLE',
+        scope: 'outbox',
+        limit: 2,
+        used: 2,
+      });
+      const entries = await outbox.read('t', 10);
+      await outbox.acknowledge('t', entries);
+      await outbox.acknowledge('t', entries);
+      expect(await outbox.read('t', 10)).toEqual([]);
+      expect((await store.reserve('t', money(100), [ask('c', 1)]))[0]).toEqual({ admitted: true });
+      expect(await outbox.tenants()).toEqual(['t']);
+    });
+
+    it('forgets a scope that nobody used for its time, but never one that holds money', async () => {
+      const { store, advance } = await make({ scopeTtlMs: 10 });
+      const limits = money(10, 'cost_budget_per_agent');
+      const scoped = (id: string, agent: string) => ({ tenant_id: 't', request_id: id, agent_id: agent });
+      await store.reserve('t', limits, [
+        ask('a', 10, { scopes: scoped('a', 'idle') }),
+        ask('b', 10, { scopes: scoped('b', 'busy') }),
+      ]);
+      await store.settle('t', [settlement('a', 10, { scopes: scoped('a', 'idle') })]);
+      await advance(40);
+      await store.sweep('t');
+      const answers = await store.reserve('t', limits, [
+        ask('c', 10, { scopes: scoped('c', 'idle') }),
+        ask('d', 10, { scopes: scoped('d', 'busy') }),
+      ]);
+      expect(answers.map((answer) => answer.admitted)).toEqual([true, false]);
+      expect(await tenantOf(store)).toMatchObject({ spentMicroUsd: 10, heldMicroUsd: 20 });
+    });
+
+    it('starts an unknown tenant from what the ledger says it spent', async () => {
+      const { store } = await make({}, [
+        { scope: 'tenant', microUsd: 8, tokens: 3 },
+        { scope: 'today', microUsd: 2, tokens: 1 },
+        { scope: 'agent:g', microUsd: 2, tokens: 1 },
+      ]);
+      expect((await store.reserve('t', money(10), [ask('a', 3)]))[0]).toMatchObject({ admitted: false, used: 8 });
+      const counters = await store.counters('t', [{ kind: 'agent', name: 'agent:g' }]);
+      expect(counters.map((counter) => [counter.spentMicroUsd, counter.spentTokens])).toEqual([
+        [8, 3],
+        [2, 1],
+        [2, 1],
+      ]);
+    });
+
+    it('takes hundreds of calls in one message', async () => {
+      const { store } = await make();
+      const asks = Array.from({ length: 600 }, (_, i) =>
+        ask(`c${i}`, 1, { scopes: { tenant_id: 't', request_id: `r${i}`, agent_id: `g${i % 7}` } }),
+      );
+      const answers = await store.reserve('t', money(500), asks);
+      expect(answers.filter((answer) => answer.admitted)).toHaveLength(500);
+      await store.settle(
+        't',
+        asks.map((one) => settlement(one.callId, 1, { scopes: one.scopes })),
+      );
+      expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, spentMicroUsd: 600 });
+    });
+  });
+}
+
+conformance('memory', async (rules, ledger = []) => {
+  const clock = new FakeClock();
+  const store = new MemoryReservationStore(clock, { ...DEFAULT_RULES, ...rules }, async () => ledger);
+  return { store, outbox: store.outbox, advance: async (ms) => void clock.advance(ms) };
+});
+
+describe('on Redis', () => {
+  let server: RedisServer;
+  let redis: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = server.client();
+  });
+  beforeEach(async () => void (await server.flush()));
+  afterAll(() => server.stop());
+  conformance('redis', async (rules, ledger = []) => ({
+    store: new RedisReservationStore(redis, { ...DEFAULT_RULES, ...rules }, async () => ledger),
+    outbox: new RedisUsageOutbox(redis),
+    advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  }));
+});

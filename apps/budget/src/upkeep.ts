@@ -1,0 +1,120 @@
+import type { Milliseconds } from '@toolfleet/contracts';
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import type { Logger, Metrics } from '@toolfleet/telemetry';
+import type { Budget } from './budget.js';
+import { drainOutbox } from './drain-outbox.js';
+import type { UsageOutbox } from './reservation-store.js';
+import type { UsageStore } from './usage-store.js';
+
+/** How often the background work of the budget runs. */
+export interface UpkeepTimes {
+  /** Between two rounds over tenants with recent traffic. */
+  roundMs: Milliseconds;
+  /** Between two rounds over all tenants, for what another replica left behind. */
+  fullRoundMs: Milliseconds;
+}
+
+/** Longest pause after a failed round; the outbox keeps everything meanwhile. */
+const MAX_PAUSE_MS = 10_000;
+
+/**
+ * Background work, never in the way of a call: charges leases that expired, and moves charged usage to the ledger. Works on
+ * tenants this process served recently, and now and then on all. Two replicas may do the same work; the results agree.
+ */
+export class Upkeep {
+  readonly name = 'upkeep';
+  private readonly active = new Set<string>();
+  private readonly held = new Map<string, { openLeases: number; outboxRows: number }>();
+  private cancelTimer: CancelTimer | undefined;
+  private running: Promise<void> = Promise.resolve();
+  private fullRoundDue = 0;
+  private failures = 0;
+  private stopped = false;
+
+  constructor(
+    private readonly budget: Budget,
+    private readonly outbox: UsageOutbox,
+    private readonly ledger: UsageStore,
+    private readonly times: UpkeepTimes,
+    private readonly host: { clock: Clock; logger: Logger; metrics: Metrics },
+  ) {}
+
+  /** A tenant has traffic: look after it in the next round. */
+  notice(tenantId: string): void {
+    this.active.add(tenantId);
+  }
+
+  async start(): Promise<void> {
+    this.schedule(0);
+  }
+
+  /** Finishes the round in work and moves what is left, so that a planned stop leaves no row waiting. */
+  async drain(): Promise<void> {
+    this.stopped = true;
+    this.cancelTimer?.();
+    await this.running;
+    await this.round();
+  }
+
+  private schedule(delayMs: Milliseconds): void {
+    if (this.stopped) return;
+    this.cancelTimer = this.host.clock.after(delayMs, () => {
+      this.running = this.round().then(() => {
+        this.schedule(Math.min(this.times.roundMs * 2 ** Math.min(this.failures, 10), MAX_PAUSE_MS));
+      });
+    });
+  }
+
+  /** One round over the tenants. Never rejects; a tenant that failed is tried again in the next round. */
+  async round(): Promise<void> {
+    const tenants = new Set(this.active);
+    try {
+      if (this.host.clock.monotonic() >= this.fullRoundDue) {
+        for (const tenantId of await this.outbox.tenants()) tenants.add(tenantId);
+        this.fullRoundDue = this.host.clock.monotonic() + this.times.fullRoundMs;
+      }
+      for (const tenantId of tenants) await this.lookAfter(tenantId);
+      if (this.failures > 0) this.host.logger.info('usage reaches the ledger again');
+      this.failures = 0;
+    } catch (error) {
+      this.failures += 1;
+      if (this.failures === 1)
+        this.host.logger.warn({ error }, 'usage cannot reach the ledger; it waits in the outbox');
+    }
+    this.report();
+  }
+
+  private async lookAfter(tenantId: string): Promise<void> {
+    this.active.delete(tenantId);
+    try {
+      let outcome = await this.budget.sweep(tenantId);
+      let expired = outcome.expired;
+      while (outcome.more) {
+        outcome = await this.budget.sweep(tenantId);
+        expired += outcome.expired;
+      }
+      if (expired > 0) {
+        this.host.metrics.budgetLeaseExpired.inc(expired);
+        this.host.logger.warn(
+          { tenant_id: tenantId, leases: expired },
+          'leases expired unsettled and were charged in full',
+        );
+      }
+      const moved = await drainOutbox(tenantId, this.outbox, this.ledger, this.host.logger);
+      const outboxRows = Math.max(0, outcome.outboxRows - moved);
+      if (outcome.openLeases > 0) this.active.add(tenantId);
+      if (outcome.openLeases > 0 || outboxRows > 0)
+        this.held.set(tenantId, { openLeases: outcome.openLeases, outboxRows });
+      else this.held.delete(tenantId);
+    } catch (error) {
+      this.active.add(tenantId);
+      throw error;
+    }
+  }
+
+  private report(): void {
+    let rows = 0;
+    for (const one of this.held.values()) rows += one.outboxRows;
+    this.host.metrics.ledgerOutbox.set(rows);
+  }
+}

@@ -1,0 +1,178 @@
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { chownSync, existsSync, globSync, mkdtempSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { postgresDialect, sqliteDialect } from './ledger-database.js';
+import { SqlUsageStore } from './sql-usage-store.js';
+import type { LedgerRow, UsageStore } from './usage-store.js';
+
+const NOON = Date.UTC(2026, 10, 21, 12);
+const HOUR = 3_600_000;
+
+const row = (callId: string, more: Partial<LedgerRow> = {}): LedgerRow => ({
+  call_id: callId,
+  tenant_id: 'acme',
+  user_id: 'ann',
+  tool_name: 'calculator',
+  tokens: 100,
+  real_tokens: 0,
+  micro_usd: 10,
+  success: true,
+  provenance: 'live',
+  at: NOON,
+  kind: 'settled',
+  charged_at: NOON,
+  ...more,
+});
+
+function conformance(name: string, make: () => Promise<{ store: UsageStore; reopen(): Promise<UsageStore> }>): void {
+  describe(`usage store: ${name}`, () => {
+    it('writes a call once, however often it is delivered', async () => {
+      const { store } = await make();
+      await Promise.all([store.append([row('a'), row('b')]), store.append([row('a')])]);
+      await store.append([row('a', { micro_usd: 999 }), row('a', { tenant_id: 'other' })]);
+      expect(await store.sums({ tenantId: 'acme', groupBy: [] })).toEqual([{ calls: 2, tokens: 200, micro_usd: 20 }]);
+      await store.close();
+    });
+
+    it('sums by day, tool, user, agent and tenant, in the order of the groups', async () => {
+      const { store } = await make();
+      await store.append([
+        row('a'),
+        row('b', { tool_name: 'web_search', micro_usd: 4_000, tokens: 2_000 }),
+        row('c', { user_id: 'bob', agent_id: 'planner', charged_at: NOON + 13 * HOUR }),
+        row('d', { tenant_id: 'zeta' }),
+      ]);
+      expect(await store.sums({ tenantId: 'acme', groupBy: ['day', 'tool'] })).toEqual([
+        { day: '2026-11-21', tool_name: 'calculator', calls: 1, tokens: 100, micro_usd: 10 },
+        { day: '2026-11-21', tool_name: 'web_search', calls: 1, tokens: 2_000, micro_usd: 4_000 },
+        { day: '2026-11-22', tool_name: 'calculator', calls: 1, tokens: 100, micro_usd: 10 },
+      ]);
+      expect(await store.sums({ tenantId: 'acme', groupBy: ['user'], toolName: 'calculator' })).toEqual([
+        { user_id: 'ann', calls: 1, tokens: 100, micro_usd: 10 },
+        { user_id: 'bob', calls: 1, tokens: 100, micro_usd: 10 },
+      ]);
+      expect((await store.sums({ tenantId: 'acme', groupBy: ['agent'], userId: 'bob' }))[0]?.agent_id).toBe('planner');
+      expect(await store.sums({ groupBy: ['tenant'], toAt: NOON + 1 })).toEqual([
+        { tenant_id: 'acme', calls: 2, tokens: 2_100, micro_usd: 4_010 },
+        { tenant_id: 'zeta', calls: 1, tokens: 100, micro_usd: 10 },
+      ]);
+      expect(await store.sums({ tenantId: 'acme', groupBy: [], fromAt: NOON + HOUR })).toEqual([
+        { calls: 1, tokens: 100, micro_usd: 10 },
+      ]);
+      expect(await store.sums({ tenantId: 'nobody', groupBy: ['day'] })).toEqual([]);
+      await store.close();
+    });
+
+    it('tells what a tenant has spent, so that a lost gate can be rebuilt', async () => {
+      const { store } = await make();
+      await store.append([
+        row('old', { micro_usd: 5, real_tokens: 5, agent_id: 'g', charged_at: NOON - 30 * HOUR }),
+        row('a', { micro_usd: 7, real_tokens: 70, agent_id: 'g', task_id: 'k', request_id: 'r' }),
+        row('b', { micro_usd: 3, request_id: 'b' }),
+      ]);
+      const sums = await store.spentSince('acme', NOON, NOON - 24 * HOUR);
+      expect(Object.fromEntries(sums.map((sum) => [sum.scope, [sum.microUsd, sum.tokens]]))).toEqual({
+        tenant: [15, 75],
+        today: [10, 70],
+        'request:r': [7, 70],
+        'agent:g': [7, 70],
+        'task:k': [7, 70],
+      });
+      await store.close();
+    });
+
+    it('holds sums beyond 32 bits and long batches', async () => {
+      const { store } = await make();
+      await store.append(Array.from({ length: 1_200 }, (_, i) => row(`c${i}`, { micro_usd: 5_000_000_000 })));
+      expect((await store.sums({ tenantId: 'acme', groupBy: [] }))[0]).toEqual({
+        calls: 1_200,
+        tokens: 120_000,
+        micro_usd: 6_000_000_000_000,
+      });
+      await store.close();
+    });
+
+    it('opens again where it left off', async () => {
+      const { store, reopen } = await make();
+      await store.append([row('a')]);
+      await store.close();
+      const again = await reopen();
+      await again.append([row('a'), row('b')]);
+      expect((await again.sums({ tenantId: 'acme', groupBy: [] }))[0]?.calls).toBe(2);
+      await again.close();
+    });
+  });
+}
+
+const opened = async (store: UsageStore): Promise<UsageStore> => {
+  await store.open();
+  return store;
+};
+
+const folders: string[] = [];
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+conformance('SQLite', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'toolfleet-ledger-'));
+  folders.push(folder);
+  const reopen = () => opened(new SqlUsageStore(sqliteDialect(join(folder, 'deep', 'ledger.db'))));
+  return { store: await reopen(), reopen };
+});
+
+/** Folder of the PostgreSQL programs: on PATH, or where Debian keeps them. */
+const postgresBin = [...(process.env['PATH'] ?? '').split(':'), ...globSync('/usr/lib/postgresql/*/bin')].find(
+  (folder) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')),
+);
+/** PostgreSQL refuses to run as root; as root the tests run it as `nobody`. */
+const asUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+
+// A machine without PostgreSQL shows this suite as skipped.
+describe.skipIf(!postgresBin)('on PostgreSQL', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'toolfleet-pg-'));
+  const url = (database: string) => `postgres://toolfleet@localhost/${database}?host=${encodeURIComponent(folder)}`;
+  let server: ChildProcess;
+  let databases = 0;
+
+  beforeAll(async () => {
+    const bin = postgresBin ?? '';
+    if (asUser.uid) chownSync(folder, asUser.uid, asUser.gid);
+    const data = join(folder, 'data');
+    const options = ['-D', data, '-U', 'toolfleet', '-A', 'trust', '--no-sync', '-E', 'UTF8'];
+    execFileSync(join(bin, 'initdb'), options, { ...asUser, stdio: 'ignore', cwd: folder });
+    // No TCP port: the socket in our own folder cannot collide with anything.
+    const settings = ['-D', data, '-k', folder, '-c', 'listen_addresses=', '-c', 'fsync=off'];
+    server = spawn(join(bin, 'postgres'), settings, { ...asUser, stdio: 'ignore', cwd: folder });
+    for (let attempt = 0; ; attempt += 1) {
+      const client = new pg.Client({ connectionString: url('postgres') });
+      const up = await client.connect().then(
+        () => true,
+        () => false,
+      );
+      await client.end().catch(() => undefined);
+      if (up) break;
+      if (attempt > 200) throw new Error('PostgreSQL did not start');
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  });
+  afterAll(async () => {
+    const ended = once(server, 'exit');
+    server.kill('SIGINT');
+    await ended;
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  conformance('PostgreSQL', async () => {
+    const database = `ledger_${(databases += 1)}`;
+    const client = new pg.Client({ connectionString: url('postgres') });
+    await client.connect();
+    await client.query(`CREATE DATABASE ${database}`);
+    await client.end();
+    const reopen = () => opened(new SqlUsageStore(postgresDialect(url(database))));
+    return { store: await reopen(), reopen };
+  });
+});

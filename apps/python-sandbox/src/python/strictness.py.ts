@@ -1,0 +1,64 @@
+/**
+ * The guest's side of strictness: policy, not a boundary (see strictness.ts). Kept as a template, so that the type
+ * checker's build alone ships it; `String.raw` leaves the Python source as it reads here.
+ *
+ * A pass over the syntax tree refuses with a line number before anything runs; what only shows at run time meets
+ * builtins without the banned names and a guarded import. Library code keeps the real builtins, so that dataclasses,
+ * namedtuple, Enum, logging and ElementTree work.
+ */
+export const STRICTNESS_PY = String.raw`
+class PolicyError(Exception):
+    lineno = None
+
+def _allowed(name, modules):
+    return any(name == m or name.startswith(m + ".") for m in modules)
+
+def _refuse(message, lineno=None):
+    error = PolicyError(message)
+    error.lineno = lineno
+    raise error
+
+def _module_refused(name, level, lineno=None):
+    _refuse(f"module '{name}' is not allowed at strictness '{level}'", lineno)
+
+def _builtin_refused(name, level, lineno=None):
+    _refuse(f"builtin '{name}' is not allowed at strictness '{level}'", lineno)
+
+def _imports(node):
+    """(module, as shown) of every module an import statement asks for."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [node.module or ""]
+    return []
+
+def _check_tree(tree, level, modules, banned):
+    bound = set()                      # a program may use a banned name for a variable of its own
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load): bound.add(node.id)
+        elif isinstance(node, ast.arg): bound.add(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)): bound.add(node.name)
+        elif isinstance(node, ast.alias): bound.add(node.asname or node.name.split(".")[0])
+    refused = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in banned and node.id not in bound:
+            refused.append((node.lineno, _builtin_refused, node.id))
+        for name in _imports(node):
+            submodules = [f"{name}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+            if not _allowed(name, modules) and not (submodules and all(_allowed(s, modules) for s in submodules)):
+                refused.append((node.lineno, _module_refused, name))
+    for lineno, refuse, name in sorted(refused, key=lambda r: r[0])[:1]:
+        refuse(name, level, lineno)
+
+def _guarded_builtins(level, modules, banned):
+    real_import = builtins.__import__
+    def guarded_import(name, globals=None, locals=None, fromlist=(), depth=0):
+        if depth == 0 and not _allowed(name, modules):
+            submodules = [f"{name}.{item}" for item in fromlist or ()]
+            if not submodules or not all(_allowed(s, modules) for s in submodules):
+                _module_refused(name, level)
+        return real_import(name, globals, locals, fromlist, depth)
+    names = {name: value for name, value in vars(builtins).items() if name not in banned}
+    names["__import__"] = guarded_import
+    return names
+`;

@@ -1,0 +1,48 @@
+import type { Strictness } from '@toolfleet/contracts';
+
+/**
+ * What each level of `strictness` lets a program import and name (E14–E21).
+ *
+ * These lists guide code written by models and give clear errors. They are NOT the boundary: attribute chains such as
+ * `json.decoder.scanner.re.enum.sys.modules["os"]` pass them. The boundary is the WASI host, where `os` has nothing to
+ * reach; `strictness.spec.ts` shows such a bypass and that it gains nothing.
+ */
+export interface Level {
+  /** Longest run unless the caller sets `timeout_seconds`. */
+  timeoutSeconds: number;
+  /** Importable modules with all below them; null means all. */
+  modules: readonly string[] | null;
+  /** Builtins a program may not name. */
+  bannedBuiltins: readonly string[];
+}
+
+const words = (text: string): string[] => text.trim().split(/\s+/);
+
+const STANDARD_MODULES = words(`
+  json csv re typing collections itertools functools operator heapq bisect array copy pprint enum math cmath statistics
+  random fractions decimal numbers datetime time calendar string textwrap unicodedata difflib base64 binascii quopri uu
+  html xml.etree.ElementTree dataclasses hashlib hmac abc contextlib warnings logging`);
+
+const STRICT_MODULES = words(`
+  collections itertools functools operator array copy enum math cmath numbers fractions decimal random statistics string
+  textwrap unicodedata typing dataclasses abc contextlib`);
+
+const STANDARD_BANNED = words(`
+  eval exec compile __import__ open input globals locals vars breakpoint exit quit memoryview bytearray`);
+
+const STRICT_BANNED = [...STANDARD_BANNED, ...words('dir hasattr getattr setattr delattr type isinstance issubclass')];
+
+/** The three levels. */
+export const LEVELS: Readonly<Record<Strictness, Level>> = {
+  lenient: { timeoutSeconds: 30, modules: null, bannedBuiltins: [] },
+  standard: { timeoutSeconds: 10, modules: STANDARD_MODULES, bannedBuiltins: STANDARD_BANNED },
+  strict: { timeoutSeconds: 5, modules: STRICT_MODULES, bannedBuiltins: STRICT_BANNED },
+};
+
+/** Imported into the snapshot, so that a run pays nothing for them. */
+export const PRELOADED_MODULES: readonly string[] = STANDARD_MODULES;
+
+/** True for the name of a level. */
+export function isStrictness(value: unknown): value is Strictness {
+  return typeof value === 'string' && Object.hasOwn(LEVELS, value);
+}

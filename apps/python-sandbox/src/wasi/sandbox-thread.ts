@@ -1,0 +1,109 @@
+/**
+ * A worker thread: one interpreter at a time, the next one restored while idle. The pool keeps the deadline and ends
+ * this thread from outside; nothing here has to cooperate.
+ */
+import { parentPort, workerData } from 'node:worker_threads';
+import { SystemClock } from '@toolfleet/resilience/clock';
+import { encodeRequest, failed, type RunReply, type RunRequest, verdictOf } from '../python/result-frame.js';
+import { PAGES_PER_MB } from './abi.js';
+import { CapturedOutput } from './captured-output.js';
+import { LineReporter } from './line-reporter.js';
+import { type Directory, treeOf } from './memory-tree.js';
+import { type GuestMemory, type ReadyGuest, restore } from './restore.js';
+import type { Snapshot } from './snapshot.js';
+
+/** What the pool hands to each thread. */
+export interface ThreadData {
+  code: WebAssembly.Module;
+  snapshot: Snapshot;
+  preopens: Record<string, Directory>;
+  /** Memory of `CapturedOutput`, read by the pool when it had to end the thread. */
+  output: SharedArrayBuffer;
+  outputCap: number;
+  /** The usual maximum of a guest's memory; interpreters for it are made in advance. */
+  defaultPages: number;
+}
+
+/** From a thread to the pool. */
+export type ThreadMessage =
+  | { type: 'ready' }
+  | { type: 'progress'; lines: string }
+  | { type: 'reply'; reply: RunReply };
+
+const data = workerData as ThreadData;
+const port = parentPort!;
+const clock = new SystemClock();
+const output = new CapturedOutput(data.outputCap, data.output);
+let memory: GuestMemory | null = null;
+let ready: ReadyGuest | null = null;
+
+function make(maxPages: number): ReadyGuest {
+  const { code, snapshot, preopens } = data;
+  const guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: memory });
+  memory = guest.memory;
+  return guest;
+}
+
+function run(request: RunRequest): RunReply {
+  const maxPages = request.memoryLimitMb * PAGES_PER_MB;
+  const guest = ready && maxPages === data.defaultPages ? ready : make(maxPages);
+  ready = null;
+  output.reset();
+  if (request.reportsProgress) {
+    const reporter = new LineReporter(clock, (lines) => send({ type: 'progress', lines }));
+    output.observer = (stream, bytes) => {
+      if (stream === 1) reporter.write(bytes);
+    };
+  }
+  const cpuBefore = process.threadCpuUsage();
+  const began = clock.monotonic();
+  const { end, frame } = guest.run(encodeRequest(request), treeOf(request.files));
+  const verdict = verdictOf(end, frame);
+  const cpu = process.threadCpuUsage(cpuBefore);
+  return {
+    ...verdict,
+    stdout: output.text(1),
+    stderr: output.text(2),
+    truncated: { stdout: output.isCut(1), stderr: output.isCut(2) },
+    usage: {
+      cpuMs: (cpu.user + cpu.system) / 1_000,
+      wallMs: clock.monotonic() - began,
+      peakMemoryMb: output.pages / PAGES_PER_MB,
+    },
+  };
+}
+
+function send(message: ThreadMessage): void {
+  port.postMessage(message);
+}
+
+function broken(error: unknown): RunReply {
+  const message = error instanceof Error ? error.message : String(error);
+  return {
+    ...failed('crashed', 'SandboxFault', message.slice(0, 200)),
+    stdout: '',
+    stderr: '',
+    truncated: { stdout: false, stderr: false },
+    usage: { cpuMs: 0, wallMs: 0, peakMemoryMb: 0 },
+  };
+}
+
+port.on('message', (request: RunRequest) => {
+  let reply: RunReply;
+  try {
+    reply = run(request);
+  } catch (error) {
+    reply = broken(error);
+  }
+  send({ type: 'reply', reply });
+  // A memory that grew is given back at once; the next run must not inherit its high-water mark.
+  if (memory && memory.memory.buffer.byteLength !== data.snapshot.pages * 65_536) {
+    memory = null;
+    ready = null;
+    globalThis.gc?.();
+  }
+  ready = make(data.defaultPages);
+});
+
+ready = make(data.defaultPages);
+send({ type: 'ready' });

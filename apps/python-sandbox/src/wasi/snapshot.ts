@@ -1,0 +1,133 @@
+/**
+ * Runs CPython up to a quiet point, throws the wasm frames away and keeps linear memory and the stack pointer. Later, in
+ * a copy, a Python function is called directly through the function table (restore.ts). No live C frame is ever
+ * returned into, so no asyncify, no stack switching and no extra tool is needed.
+ *
+ * Taken anew at every start of the service: the seed of `hash()` is part of the image. Never taken from a memory that
+ * has run user code, never written to disk.
+ */
+import type { Clock } from '@toolfleet/resilience/clock';
+import { bootScript, type BootOptions } from '../python/boot.py.js';
+import { PAGE_BYTES } from './abi.js';
+import { CapturedOutput } from './captured-output.js';
+import type { Directory } from './memory-tree.js';
+import { GuestExit, WasiHost } from './wasi-host.js';
+
+/** A stretch of the image: where it lies in the guest's memory, how long, and where in the image. */
+export type Stretch = readonly [address: number, length: number, offset: number];
+
+/** Everything a thread needs to make a ready interpreter. The image is shared by all threads and never written again. */
+export interface Snapshot {
+  image: SharedArrayBuffer;
+  stretches: readonly Stretch[];
+  pages: number;
+  /** The shadow-stack pointer as it stood: the abandoned frames' area below it stays reserved. */
+  stackPointer: number;
+  /** Address of the function object `_run`. */
+  entry: number;
+  /** Address of the empty tuple, its arguments. */
+  noArguments: number;
+  /** Index of `tp_call` of its type in the function table. */
+  callSlot: number;
+}
+
+/** Exports of an edited module. */
+export interface GuestExports {
+  _start: () => void;
+  __table: WebAssembly.Table;
+  __sp: WebAssembly.Global;
+}
+
+/** Thrown by the host at the quiet point. JS exceptions pass through wasm frames; the module has no handlers. */
+class QuietPoint extends Error {}
+
+/** Offsets in 32-bit CPython, the same in 3.11 and 3.12. */
+const OB_TYPE = 4;
+const TP_CALL = 64;
+const CHUNK_BYTES = 4_096;
+const MARK = '\0SNAP ';
+const OUTPUT_CAP = 64 * 1024;
+
+export interface SnapshotOptions extends BootOptions {
+  clock: Clock;
+  preopens: Readonly<Record<string, Directory>>;
+  maxPages: number;
+}
+
+/** Boots the interpreter once. Throws an Error with the guest's stderr when the boot script fails. */
+export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options: SnapshotOptions): Snapshot {
+  const memory = new WebAssembly.Memory({ initial: minPages, maximum: options.maxPages });
+  const output = new CapturedOutput(OUTPUT_CAP);
+  let addresses: [entry: number, noArguments: number] | undefined;
+  const host = new WasiHost({
+    clock: options.clock,
+    output,
+    preopens: options.preopens,
+    args: ['python', '-I', '-c', bootScript(options)],
+    onWrite: (stream, bytes) => {
+      const text = stream === 1 && bytes[0] === 0 ? new TextDecoder().decode(bytes) : '';
+      if (!text.startsWith(MARK)) return false;
+      const [entry, noArguments] = text.slice(MARK.length).split(' ').map(Number);
+      addresses = [entry!, noArguments!];
+      return true;
+    },
+  });
+  host.bind(memory);
+  const imports = host.imports();
+  const tell = imports.clock_time_get;
+  // `time.time()` keeps the GIL and has no state to finish; a read would release the GIL around the call.
+  imports.clock_time_get = (id, precision, at) => {
+    if (addresses) throw new QuietPoint();
+    return tell(id, precision, at);
+  };
+  const instance = new WebAssembly.Instance(boot, { wasi_snapshot_preview1: imports, env: { memory } });
+  const guest = instance.exports as unknown as GuestExports;
+  try {
+    guest._start();
+    throw new Error(`the boot script ended without a snapshot: ${output.text(2)}`);
+  } catch (error) {
+    if (error instanceof GuestExit) throw new Error(`the boot script exited with ${error.code}: ${output.text(2)}`);
+    if (!(error instanceof QuietPoint)) throw error;
+  }
+  const [entry, noArguments] = addresses!;
+  const view = new DataView(memory.buffer);
+  const callSlot = view.getUint32(view.getUint32(entry + OB_TYPE, true) + TP_CALL, true);
+  if (typeof guest.__table.get(callSlot) !== 'function') {
+    throw new Error('tp_call does not resolve in the function table: this interpreter cannot be snapshot-started');
+  }
+  return {
+    ...imageOf(new Uint8Array(memory.buffer)),
+    pages: memory.buffer.byteLength / PAGE_BYTES,
+    stackPointer: guest.__sp.value as number,
+    entry,
+    noArguments,
+    callSlot,
+  };
+}
+
+/** The memory without its zero chunks, neighbours joined. */
+function imageOf(memory: Uint8Array<ArrayBuffer>): Pick<Snapshot, 'image' | 'stretches'> {
+  const words = new BigUint64Array(memory.buffer);
+  const wordsPerChunk = CHUNK_BYTES / 8;
+  const isZero = (chunk: number) => {
+    const end = (chunk + 1) * wordsPerChunk;
+    for (let i = chunk * wordsPerChunk; i < end; i++) if (words[i] !== 0n) return false;
+    return true;
+  };
+  const stretches: Stretch[] = [];
+  let size = 0;
+  const chunks = memory.length / CHUNK_BYTES;
+  for (let chunk = 0; chunk < chunks; chunk++) {
+    if (isZero(chunk)) continue;
+    let end = chunk + 1;
+    while (end < chunks && !isZero(end)) end += 1;
+    const length = (end - chunk) * CHUNK_BYTES;
+    stretches.push([chunk * CHUNK_BYTES, length, size]);
+    size += length;
+    chunk = end;
+  }
+  const image = new SharedArrayBuffer(size);
+  const bytes = new Uint8Array(image);
+  for (const [address, length, offset] of stretches) bytes.set(memory.subarray(address, address + length), offset);
+  return { image, stretches };
+}

@@ -1,0 +1,227 @@
+/**
+ * The threads of one sandbox host: at most `threads` runs at once and one spare, which takes over while a replacement
+ * starts. The deadline is kept here, outside the guest, and counted from the start of the run. A thread that is late is
+ * ended with `terminate()`, which stops any guest: loops in C, sleeps, an interpreter shutting down.
+ */
+import { Worker } from 'node:worker_threads';
+import type { Milliseconds } from '@toolfleet/contracts';
+import type { CancelTimer, Clock } from '@toolfleet/resilience/clock';
+import { failed, type RunReply, type RunRequest, type RunStatus } from '../python/result-frame.js';
+import { PAGES_PER_MB } from './abi.js';
+import { CapturedOutput } from './captured-output.js';
+import type { Directory } from './memory-tree.js';
+import type { ThreadData, ThreadMessage } from './sandbox-thread.js';
+import type { Snapshot } from './snapshot.js';
+
+export interface PoolOptions {
+  clock: Clock;
+  /** Path or URL of the compiled sandbox-thread. */
+  threadScript: string;
+  code: WebAssembly.Module;
+  snapshot: Snapshot;
+  preopens: Record<string, Directory>;
+  threads: number;
+  /** Bytes kept of stdout and of stderr. */
+  outputCap: number;
+  defaultMemoryMb: number;
+  /** Most that the limits of all running guests may add up to. */
+  memoryBudgetMb: number;
+  /** Told of every thread that had to be ended. */
+  onKilled?: (reason: RunStatus, killMs: Milliseconds) => void;
+}
+
+/** What a caller of `run` hears before the answer. */
+export interface RunListener {
+  onStart?: () => void;
+  onProgress?: (lines: string) => void;
+}
+
+interface Running {
+  request: RunRequest;
+  listener: RunListener;
+  startedAt: Milliseconds;
+  cancelTimer: CancelTimer;
+  settle: (reply: RunReply) => void;
+}
+
+interface SandboxThread {
+  worker: Worker;
+  output: CapturedOutput;
+  running?: Running;
+}
+
+interface Waiting {
+  request: RunRequest;
+  listener: RunListener;
+  settle: (reply: RunReply) => void;
+}
+
+/** JS heap of a thread. It does not bound the guest's memory, which lies outside of it. */
+const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, stackSizeMb: 4 };
+
+export class ThreadPool {
+  private readonly idle: SandboxThread[] = [];
+  private readonly busy = new Map<string, SandboxThread>();
+  private readonly waiting = new Map<string, Waiting>();
+  private usedMb = 0;
+  private starting = 0;
+  private closed = false;
+
+  constructor(private readonly options: PoolOptions) {}
+
+  /** Starts all threads and the spare. Rejects when one does not come up. */
+  async start(): Promise<void> {
+    await Promise.all(Array.from({ length: this.options.threads + 1 }, () => this.addThread()));
+    if (this.idle.length <= this.options.threads) throw new Error('the sandbox threads did not start');
+  }
+
+  /** Runs one program. Never rejects: every end is a status. `id` must be free. */
+  run(id: string, request: RunRequest, listener: RunListener = {}): Promise<RunReply> {
+    return new Promise((settle) => {
+      this.waiting.set(id, { request, listener, settle });
+      this.startNext();
+    });
+  }
+
+  /** Stops a run, or forgets it when it still waits. */
+  async cancel(id: string): Promise<void> {
+    const waiting = this.waiting.get(id);
+    if (waiting) {
+      this.waiting.delete(id);
+      waiting.settle(withoutOutput(failed('cancelled', 'Cancelled', 'the run was cancelled before it started')));
+    } else if (this.busy.has(id)) {
+      await this.end(id, 'cancelled', failed('cancelled', 'Cancelled', 'the run was cancelled'));
+    }
+  }
+
+  /** Ends every thread; runs that still go on end as cancelled. */
+  async close(): Promise<void> {
+    this.closed = true;
+    await Promise.all([...this.busy.keys(), ...this.waiting.keys()].map((id) => this.cancel(id)));
+    await Promise.all(this.idle.splice(0).map((thread) => thread.worker.terminate()));
+  }
+
+  private startNext(): void {
+    for (const [id, { request, listener, settle }] of this.waiting) {
+      const fits = this.usedMb === 0 || this.usedMb + request.memoryLimitMb <= this.options.memoryBudgetMb;
+      if (this.busy.size >= this.options.threads || !fits) return;
+      const thread = this.idle.shift(); // the longest idle one has its interpreter restored already
+      if (!thread) return;
+      this.waiting.delete(id);
+      this.usedMb += request.memoryLimitMb;
+      this.busy.set(id, thread);
+      const { clock } = this.options;
+      const cancelTimer = clock.after(request.timeoutMs, () => void this.endLate(id, request.timeoutMs));
+      thread.running = { request, listener, startedAt: clock.monotonic(), cancelTimer, settle };
+      thread.worker.postMessage(request);
+      listener.onStart?.();
+    }
+  }
+
+  private endLate(id: string, timeoutMs: Milliseconds): Promise<void> {
+    const message = `the run took longer than ${timeoutMs / 1_000} s`;
+    return this.end(id, 'timeout', failed('timeout', 'Timeout', message));
+  }
+
+  /** Takes the thread out of use, answers with what the guest had printed, and starts a replacement. */
+  private async end(id: string, reason: RunStatus, verdict: Verdictless): Promise<void> {
+    const thread = this.busy.get(id);
+    const running = thread?.running;
+    if (!thread || !running) return;
+    thread.running = undefined;
+    running.cancelTimer();
+    const { clock } = this.options;
+    const began = clock.monotonic();
+    await thread.worker.terminate();
+    this.options.onKilled?.(reason, clock.monotonic() - began);
+    const wallMs = clock.monotonic() - running.startedAt;
+    running.settle({
+      ...verdict,
+      stdout: thread.output.text(1),
+      stderr: thread.output.text(2),
+      truncated: { stdout: thread.output.isCut(1), stderr: thread.output.isCut(2) },
+      // An ended thread tells no CPU time; its wall time is the upper bound.
+      usage: { cpuMs: wallMs, wallMs, peakMemoryMb: thread.output.pages / PAGES_PER_MB },
+    });
+    this.release(id, running);
+    void this.addThread();
+  }
+
+  private release(id: string, running: Running): void {
+    this.busy.delete(id);
+    this.usedMb -= running.request.memoryLimitMb;
+    this.startNext();
+  }
+
+  private onReply(thread: SandboxThread, reply: RunReply): void {
+    const running = thread.running;
+    if (!running) return;
+    const id = this.idOf(thread)!;
+    thread.running = undefined;
+    running.cancelTimer();
+    this.idle.push(thread);
+    running.settle(reply);
+    this.release(id, running);
+  }
+
+  private onDeath(thread: SandboxThread, message: string): void {
+    const id = this.idOf(thread);
+    if (id) void this.end(id, 'crashed', failed('crashed', 'ThreadDied', message.slice(0, 200)));
+    const at = this.idle.indexOf(thread);
+    if (at >= 0) {
+      this.idle.splice(at, 1);
+      void this.addThread();
+    }
+  }
+
+  private idOf(thread: SandboxThread): string | undefined {
+    for (const [id, candidate] of this.busy) if (candidate === thread) return id;
+    return undefined;
+  }
+
+  private async addThread(): Promise<void> {
+    if (this.closed || this.idle.length + this.busy.size + this.starting > this.options.threads) return;
+    this.starting += 1;
+    const { threadScript, code, snapshot, preopens, outputCap, defaultMemoryMb } = this.options;
+    const output = new CapturedOutput(outputCap);
+    const workerData: ThreadData = {
+      code,
+      snapshot,
+      preopens,
+      output: output.shared,
+      outputCap,
+      defaultPages: defaultMemoryMb * PAGES_PER_MB,
+    };
+    const worker = new Worker(threadScript, { workerData, resourceLimits: RESOURCE_LIMITS, env: {}, execArgv: [] });
+    const thread: SandboxThread = { worker, output };
+    await new Promise<void>((resolve) => {
+      worker.on('message', (message: ThreadMessage) => {
+        if (message.type === 'ready') {
+          this.idle.push(thread);
+          resolve();
+        } else if (message.type === 'progress') thread.running?.listener.onProgress?.(message.lines);
+        else this.onReply(thread, message.reply);
+      });
+      worker.on('error', (error) => this.onDeath(thread, String(error)));
+      worker.on('exit', () => {
+        this.onDeath(thread, 'the thread ended');
+        resolve();
+      });
+    });
+    this.starting -= 1;
+    if (this.closed) await worker.terminate();
+    else this.startNext();
+  }
+}
+
+type Verdictless = ReturnType<typeof failed>;
+
+function withoutOutput(verdict: Verdictless): RunReply {
+  return {
+    ...verdict,
+    stdout: '',
+    stderr: '',
+    truncated: { stdout: false, stderr: false },
+    usage: { cpuMs: 0, wallMs: 0, peakMemoryMb: 0 },
+  };
+}

@@ -1,0 +1,28 @@
+/**
+ * The part of the WebAssembly API that is used here. TypeScript ships these types only in its DOM library, which would
+ * also declare `document` and `fetch` in code that must never name them.
+ */
+declare namespace WebAssembly {
+  /** A compiled module; structured clone shares its code between threads. */
+  class Module {
+    private readonly brand;
+    constructor(bytes: ArrayBuffer | Uint8Array<ArrayBuffer>);
+  }
+  class Instance {
+    constructor(module: Module, imports: Record<string, object>);
+    readonly exports: Record<string, unknown>;
+  }
+  class Memory {
+    constructor(pages: { initial: number; maximum: number });
+    /** Another object after each growth, and the old one detached. */
+    readonly buffer: ArrayBuffer;
+  }
+  class Table {
+    private readonly brand;
+    get(index: number): unknown;
+  }
+  class Global {
+    value: unknown;
+    private readonly brand;
+  }
+}

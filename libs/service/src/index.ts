@@ -29,6 +29,7 @@ export {
 export { ConfigError, EXIT_CONFIG, loadConfig, type Environment, type LoadedConfig } from './config/load-config.js';
 export { VariableExpander } from './config/expand-variables.js';
 export { describeSettings, documentConfig, helpText, type ConfigKeyDoc } from './config/print-config.js';
+export { FLEET_FILE_KEYS, fleetFileOf, fleetFilePath } from './fleet-file.js';
 export { readFleetFile } from './read-fleet-file.js';
 export { StartRefused, type ServiceHost, type ServicePart } from './service-part.js';
 export { startService, VERSION, type BuildParts } from './start-service.js';

@@ -1,0 +1,104 @@
+import {
+  SUBJECTS,
+  type DefinitionRegister,
+  type DefinitionRegisterReply,
+  type Milliseconds,
+  type ToolDefinition,
+  type ToolSource,
+} from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import type { Logger } from '@toolfleet/telemetry';
+import type { NatsClient } from '@toolfleet/transport';
+
+/** A source and the tools it has right now. */
+export interface AnnouncedSource {
+  source: ToolSource;
+  definitions: () => ToolDefinition[];
+}
+
+/** First wait after an announcement nobody took; doubles up to a third of the time to live. */
+const RETRY_MS = 250;
+/** A registry that starts asks everyone at once: replicas answer spread over this time. */
+const SPREAD_MS = 200;
+
+/**
+ * Keeps the registry informed of the tools served here (B01): at start, a third of the time to live after each
+ * announcement, when the registry starts anew, and when the tools change. Announcing is idempotent; replicas announce the
+ * same source.
+ */
+export class ToolAnnouncer {
+  readonly name = 'tool announcements';
+  private readonly stopped = new AbortController();
+  private wake = new AbortController();
+  private loop: Promise<void> = Promise.resolve();
+  private announced = false;
+
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly clock: Clock,
+    private readonly logger: Logger,
+    private readonly sources: readonly AnnouncedSource[],
+    private readonly ttlMs: Milliseconds,
+  ) {}
+
+  async start(): Promise<void> {
+    // The subscription ends with the connection, which outlives this part.
+    this.nats.subscribe(SUBJECTS.definitionAnnounce, () => this.announceSoon());
+    this.loop = this.run();
+  }
+
+  async stop(): Promise<void> {
+    this.stopped.abort();
+    this.wake.abort();
+    await this.loop;
+  }
+
+  /** True once the registry took every source. */
+  get isAnnounced(): boolean {
+    return this.announced;
+  }
+
+  /** Announces again without waiting for the next turn. */
+  announceSoon(): void {
+    this.wake.abort();
+  }
+
+  private async run(): Promise<void> {
+    let retryMs = RETRY_MS;
+    while (!this.stopped.signal.aborted) {
+      this.wake = new AbortController();
+      const done = await this.announce();
+      this.announced ||= done;
+      retryMs = done ? RETRY_MS : Math.min(retryMs * 2, this.ttlMs / 3);
+      await this.clock
+        .sleep(done ? this.ttlMs / 3 : retryMs, this.wake.signal)
+        .catch(() => this.clock.sleep(Math.random() * SPREAD_MS));
+    }
+  }
+
+  private async announce(): Promise<boolean> {
+    const outcomes = await Promise.all(this.sources.map((one) => this.announceOne(one)));
+    return outcomes.every(Boolean);
+  }
+
+  private async announceOne({ source, definitions }: AnnouncedSource): Promise<boolean> {
+    const message: DefinitionRegister = { source, definitions: definitions(), replace: true, ttl_ms: this.ttlMs };
+    try {
+      const reply = await this.nats.request<DefinitionRegisterReply>(SUBJECTS.definitionRegister, message, {
+        timeoutMs: 3_000,
+        signal: this.stopped.signal,
+      });
+      for (const refused of reply.refused)
+        this.logger.warn({ source: source.name, refused }, 'the registry refused a tool');
+      if (reply.added.length + reply.changed.length + reply.removed.length > 0) {
+        const { added, changed, removed } = reply;
+        this.logger.info({ source: source.name, added, changed, removed }, 'tools announced');
+      }
+      return true;
+    } catch (error) {
+      if (!this.stopped.signal.aborted && !this.announced)
+        this.logger.info({ source: source.name, reason: String(error) }, 'no registry yet');
+      return false;
+    }
+  }
+}

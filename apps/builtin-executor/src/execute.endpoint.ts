@@ -1,0 +1,26 @@
+import { Controller, type Type } from '@nestjs/common';
+import { Toolbox } from '@toolfleet/builtin-tools';
+import { builtinSubject, type ExecMessage, type ExecReply, type Toolset } from '@toolfleet/contracts';
+import { Endpoint, type EndpointContext } from '@toolfleet/transport';
+import { EffectGate } from './effect-gate.js';
+
+/**
+ * The door of one toolset: `exec.builtin.<toolset>`. A class per toolset, because a process subscribes to the toolsets it
+ * serves and to no others.
+ */
+export function executeEndpoint(toolset: Toolset): Type {
+  @Controller()
+  class ExecuteEndpoint {
+    constructor(
+      private readonly toolbox: Toolbox,
+      private readonly gate: EffectGate,
+    ) {}
+
+    @Endpoint(builtinSubject(toolset), { exec: true })
+    async execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
+      if (message.journalled) await this.gate.claim(message);
+      return this.toolbox.run(message, { signal: context.signal, deadlineAt: context.deadlineAt });
+    }
+  }
+  return ExecuteEndpoint;
+}

@@ -6,29 +6,23 @@ import {
   type CallResult,
   type JsonObject,
 } from '@toolfleet/contracts';
-import type { SeenCall } from './call.js';
 import { suggestionFor } from './graceful-error.js';
 
 /** Longest `text` (shannon-compat section 5). */
 const MAX_TEXT_CHARS = 6_000;
 
 /**
- * A finished call as every plain door shows it (A13). The metadata says how the arguments were changed, where the answer
+ * A finished call as every plain door shows it (A13). The metadata says where the answer
  * comes from, how often was tried, where the time went, and for a failure what it is and what to do (issue: failure as
  * information).
  */
-export function callBody(
-  callId: string,
-  result: CallResult,
-  durationMs: number,
-  seen?: Pick<SeenCall, 'coercions' | 'dropped'>,
-): CallBody {
+export function callBody(callId: string, result: CallResult, durationMs: number): CallBody {
   return {
     success: result.ok,
     output: result.output,
     text: result.text.length > MAX_TEXT_CHARS ? `${result.text.slice(0, MAX_TEXT_CHARS - 1)}…` : result.text,
     error: result.ok ? null : (result.failure?.message ?? 'The tool failed'),
-    metadata: metadataOf(result, seen),
+    metadata: metadataOf(result),
     execution_time_ms: Math.round(durationMs),
     usage: usageOf(result),
     call_id: callId,
@@ -42,7 +36,7 @@ function usageOf(result: CallResult): CallBody['usage'] {
   return { tokens: tokens > 0 ? tokens : charged ? syntheticTokens(microUsd) : 0, cost_usd: usdOf(microUsd) };
 }
 
-function metadataOf(result: CallResult, seen?: Pick<SeenCall, 'coercions' | 'dropped'>): JsonObject {
+function metadataOf(result: CallResult): JsonObject {
   const { failure, timing } = result;
   const metadata: JsonObject = {
     ...result.metadata,
@@ -54,8 +48,6 @@ function metadataOf(result: CallResult, seen?: Pick<SeenCall, 'coercions' | 'dro
       execute_ms: Math.round(timing.execute_ms),
     },
   };
-  if (seen?.coercions.length) metadata.coercions = seen.coercions.map((coercion) => ({ ...coercion }));
-  if (seen?.dropped.length) metadata.dropped_arguments = [...seen.dropped];
   if (!failure) return metadata;
   metadata.code = failure.code;
   metadata.error_type = failure.errorType;

@@ -13,13 +13,14 @@ import { budget } from './interceptors/budget.js';
 import { cache } from './interceptors/cache.js';
 import { coalesce } from './interceptors/coalesce.js';
 import { fallback } from './interceptors/fallback.js';
+import { history } from './interceptors/history.js';
 import { idempotency } from './interceptors/idempotency.js';
 import { journal } from './interceptors/journal.js';
 import { meter } from './interceptors/meter.js';
 import { rateLimit } from './interceptors/rate-limit.js';
 import { retry } from './interceptors/retry.js';
 import { trace } from './interceptors/trace.js';
-import { errorOf, isRefusal } from './outcome.js';
+import { finished } from './finished.js';
 import { parseArguments } from './parse-arguments.js';
 import type { EnginePorts } from './ports.js';
 import { runAttempt } from './run-attempt.js';
@@ -36,6 +37,7 @@ const observers = (p: EnginePorts): readonly Observer[] => [audit(p), trace(p), 
 const chain = (p: EnginePorts): readonly Interceptor[] => [
   idempotency(p), // replays the first outcome of a key, before anything is counted
   cache(p),
+  history(p),
   coalesce(p),
   rateLimit(p), // may answer or refuse without reaching the executor
   budget(p), // reserve → next → settle; release if nothing was consumed
@@ -81,11 +83,7 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
       timeoutMs: attemptTimeoutMs(plan, request, args, settings),
     };
     if (request.dryRun) return answerDryRun(ports, call);
-    const result = await run(call);
-    if (result.failure && !result.ok && isRefusal(result.failure)) throw errorOf(result.failure);
-    return seen.waitedMs === 0
-      ? result
-      : { ...result, timing: { ...result.timing, wait_ms: result.timing.wait_ms + seen.waitedMs } };
+    return finished(seen, await run(call));
   });
 
   return (request) => observed(seeing(request, clock.monotonic()));

@@ -39,3 +39,8 @@ export {
   NoMeter,
   NoTracer,
 } from './memory/memory-ports.js';
+export { answerBody, callRecord, MAX_BATCH, readBatch, runBatch, type BatchAnswer, type BatchItem } from './batch.js';
+export { formatTool, TOOL_FORMATS, toolFormatOf, toolMetadata, type ToolFormat } from './format-tool.js';
+export { ToolRanker, type RankedTool } from './rank-tools.js';
+export { failed, failureOf } from './outcome.js';
+export { suggestionFor } from './graceful-error.js';

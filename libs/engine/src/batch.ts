@@ -1,0 +1,132 @@
+import {
+  isJsonObject,
+  isToolError,
+  ToolError,
+  toToolError,
+  type CallRecord,
+  type CallRequest,
+  type CallResult,
+  type Json,
+  type JsonObject,
+} from '@toolfleet/contracts';
+import { Semaphore, type Clock } from '@toolfleet/resilience';
+import { canonicalJson } from '@toolfleet/schema';
+import { callBody } from './call-body.js';
+import type { ExecuteCall } from './execute-call.js';
+import { failed } from './outcome.js';
+
+/** One call of a batch, whichever format it came in. */
+export interface BatchItem {
+  /** The caller's own id (`call_abc` of a model), or one of ours; not the engine's call id. */
+  id: string;
+  name: string;
+  /** The error instead of arguments that cannot be read: the other items still run. */
+  arguments: JsonObject | ToolError;
+  /** The item as it came, for fields beside name and arguments. */
+  source: JsonObject;
+}
+
+/** What became of one item. */
+export interface BatchAnswer {
+  item: BatchItem;
+  callId: string;
+  outcome: CallResult | ToolError;
+  /** Id of the earlier item with the same tool and arguments whose outcome this is (G26). */
+  duplicateOf?: string;
+  durationMs: number;
+}
+
+/** Most calls of one batch. */
+export const MAX_BATCH = 100;
+
+/**
+ * Reads a batch: OpenAI tool calls, `{tool_name, parameters}` of Shannon, or `{name, arguments}` of ours, mixed as they come.
+ * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name
+ */
+export function readBatch(body: unknown): BatchItem[] {
+  if (!Array.isArray(body)) throw new ToolError('REQUEST_INVALID', { message: 'A batch is an array of calls' });
+  if (body.length > MAX_BATCH)
+    throw new ToolError('REQUEST_INVALID', { message: `At most ${MAX_BATCH} calls in one batch` });
+  return body.map(readItem);
+}
+
+function readItem(item: unknown, index: number): BatchItem {
+  if (!isJsonObject(item)) throw new ToolError('REQUEST_INVALID', { message: `Item ${index} is not an object` });
+  const called = isJsonObject(item.function) ? item.function : item;
+  const name = called.name ?? called.tool_name;
+  if (typeof name !== 'string' || name === '')
+    throw new ToolError('REQUEST_INVALID', { message: `Item ${index} has no tool name` });
+  const id = typeof item.id === 'string' && item.id !== '' ? item.id : `call_${index}`;
+  return { id, name, arguments: readArguments(called.arguments ?? called.parameters), source: item };
+}
+
+/** Arguments as an object or as the JSON text models send; nothing at all is an empty object (A33). */
+function readArguments(value: Json | undefined): JsonObject | ToolError {
+  if (value === undefined || value === null || value === '') return {};
+  if (isJsonObject(value)) return value;
+  try {
+    const parsed = typeof value === 'string' ? (JSON.parse(value) as Json) : value;
+    if (isJsonObject(parsed)) return parsed;
+  } catch {
+    // reported below
+  }
+  return new ToolError('ARGUMENTS_INVALID', { message: 'arguments must be a JSON object, or JSON text of one' });
+}
+
+/**
+ * Runs a batch: at most `parallelism` at once, answers in the order asked, one failure fails nobody else (G55). The same
+ * tool with the same arguments runs once; later ones are answered with the first one's outcome and marked (G26, K!3).
+ */
+export async function runBatch(
+  execute: ExecuteCall,
+  items: readonly BatchItem[],
+  requestFor: (item: BatchItem, args: JsonObject) => CallRequest,
+  limits: { parallelism: number; clock: Clock },
+): Promise<BatchAnswer[]> {
+  const slots = new Semaphore(limits.parallelism);
+  const firsts = new Map<string, { id: string; answer: Promise<BatchAnswer> }>();
+  return Promise.all(
+    items.map(async (item) => {
+      if (item.arguments instanceof ToolError) return { item, callId: '', outcome: item.arguments, durationMs: 0 };
+      const key = canonicalJson([item.name, item.arguments]);
+      const first = firsts.get(key);
+      if (first) return { ...(await first.answer), item, duplicateOf: first.id, durationMs: 0 };
+      const request = requestFor(item, item.arguments);
+      const answer = slots.run(() => runOne(execute, item, request, limits.clock)) as Promise<BatchAnswer>; // unbounded queue: never refused
+      firsts.set(key, { id: item.id, answer });
+      return answer;
+    }),
+  );
+}
+
+async function runOne(execute: ExecuteCall, item: BatchItem, request: CallRequest, clock: Clock): Promise<BatchAnswer> {
+  const from = clock.monotonic();
+  const outcome = await execute(request).catch(toToolError);
+  return { item, callId: request.callId, outcome, durationMs: clock.monotonic() - from };
+}
+
+/** The unified record for storage and streaming (G54); `result` is the JSON text of the body a single call would get. */
+export function callRecord(answer: BatchAnswer): CallRecord {
+  const { item, outcome, duplicateOf } = answer;
+  const args = item.arguments instanceof ToolError ? (item.source.arguments ?? null) : item.arguments;
+  return {
+    id: item.id,
+    type: 'function',
+    function: { name: item.name, arguments: typeof args === 'string' ? args : JSON.stringify(args) },
+    result: JSON.stringify(answerBody(answer)),
+    success: !isToolError(outcome) && outcome.ok,
+    skipped: duplicateOf !== undefined,
+    execution_time: Math.round(answer.durationMs),
+  };
+}
+
+/** One answer as the body of a single call: in a batch a refusal is in-band too, its siblings succeeded. */
+export function answerBody(answer: BatchAnswer): ReturnType<typeof callBody> {
+  const { outcome, duplicateOf } = answer;
+  const result = isToolError(outcome) ? failed(outcome) : outcome;
+  const marked =
+    duplicateOf === undefined
+      ? result
+      : { ...result, metadata: { ...result.metadata, skipped: true, duplicate_of: duplicateOf } };
+  return callBody(answer.callId, marked, answer.durationMs);
+}

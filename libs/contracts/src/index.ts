@@ -63,6 +63,7 @@ export type {
   Strictness,
 } from './messages/execution.js';
 export type {
+  DefinitionAnnounce,
   DefinitionChanged,
   DefinitionGet,
   DefinitionGetReply,
@@ -71,6 +72,18 @@ export type {
   DefinitionRegister,
   DefinitionRegisterReply,
   DefinitionRetire,
+  DefinitionRetireReply,
+  McpRegister,
+  McpRegisterReply,
+  OpenApiRegister,
+  OpenApiRegisterReply,
+  OpenApiValidate,
+  OpenApiValidateReply,
+  QuarantineApprove,
+  QuarantineApproveReply,
+  QuarantinedTool,
+  QuarantineList,
+  QuarantineListReply,
 } from './messages/registry.js';
 export type {
   BudgetLimits,

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json.js';
+import type { Json, JsonObject } from '../json.js';
 import type { RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
 
 /** `registry.definition.get`: by name or alias, as seen by a tenant. */
@@ -7,11 +7,15 @@ export interface DefinitionGet {
   tenant_id?: string;
 }
 export interface DefinitionGetReply {
+  /** Null when there is none, or it is another tenant's. A quarantined tool is answered with `quarantine` set. */
   tool: RegisteredTool | null;
+  /** Catalog version at the time of the answer. */
+  version: number;
 }
 
 /** `registry.definition.list`: by name, byte order. Pages by `cursor` = last name of the page before. */
 export interface DefinitionList {
+  /** Absent: only tools that belong to no tenant. */
   tenant_id?: string;
   /** Matches category or tag (K!25). */
   category?: string;
@@ -46,10 +50,20 @@ export interface DefinitionRegisterReply {
   quarantined: string[];
 }
 
+/** Body of `registry.definition.announce` (no reply): executors announce what they serve again. */
+export interface DefinitionAnnounce {
+  /** Catalog version when the registry started. */
+  version: number;
+}
+
 /** `registry.definition.retire`: removes tools of one source. Without names, all of them. */
 export interface DefinitionRetire {
   source: ToolSource;
   names?: string[];
+}
+
+export interface DefinitionRetireReply {
+  removed: string[];
 }
 
 /** `registry.definition.changed`: published after every change. */
@@ -59,4 +73,124 @@ export interface DefinitionChanged {
   added: string[];
   changed: string[];
   removed: string[];
+}
+
+/** `registry.quarantine.list`: remote tools that changed after their approval, or were held at their first sight. */
+export interface QuarantineList {
+  source?: ToolSource;
+}
+export interface QuarantinedTool {
+  name: string;
+  source: ToolSource;
+  reason: string;
+  since_at: number;
+  /** Revision of the definition that waits; approve exactly this one. */
+  pending_revision: string;
+  /** Null when the tool was never approved. */
+  approved_revision: string | null;
+  /** What would change: pinned fields, before and after. */
+  diff: { field: string; before: Json; after: Json }[];
+}
+export interface QuarantineListReply {
+  tools: QuarantinedTool[];
+}
+
+/** `registry.quarantine.approve`: pins the pending definition of a tool. Refused when it changed since it was shown. */
+export interface QuarantineApprove {
+  name: string;
+  pending_revision: string;
+  /** Who approves, for the audit log. */
+  approved_by: string;
+}
+export interface QuarantineApproveReply {
+  name: string;
+  revision: string;
+}
+
+/** `registry.openapi.register` and one entry of `openapi_tools` (shannon-compat sections 1 and 3). */
+export interface OpenApiRegister {
+  /** Collection name. */
+  name: string;
+  enabled?: boolean;
+  spec_url?: string;
+  spec_inline?: string;
+  /** Local file, configuration only. */
+  spec_path?: string;
+  auth_type?: 'none' | 'api_key' | 'bearer' | 'basic' | 'oauth2';
+  auth_config?: JsonObject;
+  category?: string;
+  base_cost_per_use?: number;
+  operations?: string[];
+  tags?: string[];
+  base_url?: string;
+  rate_limit?: number;
+  timeout_seconds?: number;
+  max_response_bytes?: number;
+  name_prefix?: string;
+  vendor_adapter?: string;
+  extra_headers?: JsonObject;
+  /** Seconds between two looks at the document; 0 = never. */
+  refresh_seconds?: number;
+  /** Tenant that alone sees the tools. Set by the gateway, never by the caller. */
+  tenant?: string;
+}
+/** Problems of the document are a value (`success: false`), as existing callers expect; refusals are errors. */
+export interface OpenApiRegisterReply {
+  success: boolean;
+  collection_name: string;
+  operations_registered: string[];
+  message: string;
+  rate_limit: number;
+  timeout_seconds: number;
+  max_response_bytes: number;
+  /** Operations and names that could not be registered, with reasons. */
+  refused: { name: string; code: string; message: string }[];
+  warnings: string[];
+}
+
+/** `registry.openapi.validate`: reads a document and registers nothing. */
+export interface OpenApiValidate {
+  spec_url?: string;
+  spec_inline?: string;
+  base_url?: string;
+  operations?: string[];
+  tags?: string[];
+}
+export interface OpenApiValidateReply {
+  valid: boolean;
+  operations_count: number;
+  operations: { operation_id: string; method: string; path: string; description: string }[];
+  base_url: string;
+  errors: string[];
+  warnings?: string[];
+}
+
+/** `registry.mcp.register`: a plain `{"function","args"}` endpoint as one tool, or with `transport` a whole MCP server. */
+export interface McpRegister {
+  name: string;
+  url: string;
+  func_name?: string;
+  transport?: 'auto' | 'streamable-http' | 'function-args';
+  description?: string;
+  category?: string;
+  headers?: JsonObject;
+  /** Parameter list of the configuration file, for `func_name` entries. */
+  parameters?: JsonObject[];
+  cost_per_use?: number;
+  rate_limit?: number;
+  timeout_seconds?: number;
+  trusted?: boolean;
+  pin?: 'refuse' | 'warn' | 'off';
+  prefix?: string;
+  tools?: string[];
+  oauth?: JsonObject;
+  /** Tenant that alone sees the tools. Set by the gateway, never by the caller. */
+  tenant?: string;
+}
+export interface McpRegisterReply {
+  success: boolean;
+  tool_name: string;
+  message: string;
+  /** Every name registered; one for `func_name` entries. */
+  registered: string[];
 }

@@ -1,0 +1,112 @@
+import { specError, type Findings, type SpecRefusal } from '../findings.js';
+import { arrayAt } from '../json-pointer.js';
+import { ExternalRefs } from '../load/external-refs.js';
+import type { SpecDocument } from '../load/parse-spec.js';
+import { RefResolver } from '../load/resolve-refs.js';
+import type { ParameterPlace } from '../plan.js';
+import { RingBreaker } from './break-rings.js';
+import { SchemaConverter } from './convert-schema.js';
+import { DefinitionNames } from './definition-names.js';
+import { expandOperations, type RawOperation } from './expand-operations.js';
+import { OpenApiTool } from './openapi-tool.js';
+import { SecurityReader } from './read-security.js';
+import type { ServerOptions } from './select-server.js';
+import { toolNames } from './tool-names.js';
+
+/** Choices of whoever registers a document. */
+export interface ConvertOptions extends ServerOptions {
+  /** Original operationIds; others are left out. A generated tool name is accepted too. */
+  operations?: readonly string[];
+  /** Operations that have one of these tags. */
+  tags?: readonly string[];
+  /** Put before every name. */
+  namePrefix?: string;
+  /** `defs` (default) keeps `$defs`; `inline` expands references `inlineDepth` (4) levels. */
+  schemaStyle?: 'defs' | 'inline';
+  inlineDepth?: number;
+  /** Parameters that credentials or static configuration supply: the model never sees them. */
+  isSupplied?: (place: ParameterPlace, name: string) => boolean;
+  /** Refuses patterns the validator of arguments would refuse: they are dropped with a warning. */
+  acceptsPattern?: (pattern: string) => boolean;
+}
+
+/** What a document gives. */
+export interface Conversion {
+  document: SpecDocument;
+  /** In document order. Schemas are built when asked for. */
+  tools: OpenApiTool[];
+  /** Operations and paths that cannot become tools. */
+  refused: SpecRefusal[];
+  findings: Findings;
+}
+
+/** Parts shared by the tools of one document. */
+export interface ToolContext {
+  document: SpecDocument;
+  refs: RefResolver;
+  request: SchemaConverter;
+  response: SchemaConverter;
+  requestRings: RingBreaker;
+  responseRings: RingBreaker;
+  security: SecurityReader;
+  findings: Findings;
+  options: ConvertOptions;
+}
+
+/**
+ * Turns the operations of a document into tools: one each, named over the whole document, so that filters never rename.
+ * Nothing is dereferenced; an operation that needs another document is refused alone.
+ */
+export function convertDocument(document: SpecDocument, options: ConvertOptions = {}): Conversion {
+  const context = contextOf(document, options);
+  const expanded = expandOperations(document, context.refs, new ExternalRefs(context.refs));
+  const all = [...expanded.operations, ...expanded.refused.flatMap((refusal) => refusal.operation ?? [])];
+  const names = toolNames(all, options.namePrefix);
+  const nameOf = new Map(all.map((operation, index) => [operation, names[index] as string]));
+  const selected = (operation: RawOperation) => isSelected(operation, nameOf.get(operation) as string, options);
+  const tools = expanded.operations
+    .filter(selected)
+    .map((operation) => new OpenApiTool(nameOf.get(operation) as string, operation, context));
+  const refused = expanded.refused
+    .filter(({ operation }) => operation === undefined || selected(operation))
+    .map(({ pointer, message, code }) => ({ pointer, message, code }));
+  return { document, tools, refused, findings: document.findings };
+}
+
+/** The document as a whole is refused when every selected operation was: 422 with the first reason. */
+export function assertAnyTool({ tools, refused }: Conversion): void {
+  const first = refused[0];
+  if (tools.length > 0 || first === undefined) return;
+  throw specError(first.code, `no operation is left: ${first.message.replace(/^[A-Z_]+: /, '')}`, {
+    pointer: first.pointer,
+    refused: refused.length,
+  });
+}
+
+function contextOf(document: SpecDocument, options: ConvertOptions): ToolContext {
+  const refs = new RefResolver(document.root);
+  const findings = document.findings;
+  const names = new DefinitionNames(document.root);
+  const complain = (pointer: string, message: string) => findings.warn(pointer, message);
+  const request = new SchemaConverter(document, refs, names, 'request', options.acceptsPattern);
+  const response = new SchemaConverter(document, refs, names, 'response', options.acceptsPattern);
+  return {
+    document,
+    refs,
+    request,
+    response,
+    requestRings: new RingBreaker(request, complain),
+    responseRings: new RingBreaker(response, complain),
+    security: new SecurityReader(document.root, refs, findings),
+    findings,
+    options,
+  };
+}
+
+function isSelected(operation: RawOperation, name: string, { operations, tags }: ConvertOptions): boolean {
+  if (operations && operations.length > 0) {
+    if (!operations.includes(operation.operationId ?? name) && !operations.includes(name)) return false;
+  }
+  if (tags && tags.length > 0) return arrayAt(operation.node, 'tags').some((tag) => tags.includes(tag as string));
+  return true;
+}

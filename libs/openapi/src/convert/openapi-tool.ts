@@ -1,0 +1,153 @@
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
+import type { OperationPlan } from '../plan.js';
+import { closeDefinitions } from './close-definitions.js';
+import { convertBody, type ConvertedBody } from './convert-body.js';
+import type { ToolContext } from './convert-document.js';
+import { convertParameters, type ConvertedParameters } from './convert-parameters.js';
+import type { RawOperation } from './expand-operations.js';
+import { inlineDefinitions } from './inline-definitions.js';
+import { isJsonType } from './media-types.js';
+import { stringsOf } from './read-security.js';
+import { selectServer } from './select-server.js';
+
+/** Longest description shown to a model, in characters. */
+const MAX_DESCRIPTION = 1_000;
+/** Largest response schema kept as `output_schema`, in characters of JSON. */
+const MAX_OUTPUT_SCHEMA = 4_096;
+/** Methods that RFC 9110 section 9.2.2 calls idempotent (K!3). */
+const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'QUERY']);
+
+/**
+ * One operation as a tool. Name and description are there at once; the schemas and the plan are built on demand, because
+ * the largest documents have 22,000 operations and most of them are only listed.
+ */
+export class OpenApiTool {
+  constructor(
+    readonly name: string,
+    private readonly operation: RawOperation,
+    private readonly context: ToolContext,
+  ) {}
+
+  get method(): string {
+    return this.operation.method;
+  }
+
+  get path(): string {
+    return this.operation.path;
+  }
+
+  /** As written in the document; a generated `method_path` name when there is none. */
+  get operationId(): string {
+    return this.operation.operationId ?? this.name;
+  }
+
+  /** Pointer of the operation in the document. */
+  get pointer(): string {
+    return this.operation.pointer;
+  }
+
+  get tags(): string[] {
+    return stringsOf(this.operation.node.tags);
+  }
+
+  get idempotent(): boolean {
+    return IDEMPOTENT.has(this.method);
+  }
+
+  /** Summary, then as much of the description as fits. */
+  get description(): string {
+    const { node, pathItem } = this.operation;
+    const summary = (stringAt(node, 'summary') ?? stringAt(pathItem, 'summary') ?? '').trim();
+    const long = (stringAt(node, 'description') ?? stringAt(pathItem, 'description') ?? '').trim();
+    const parts = long === '' || long === summary ? [summary] : [summary, long];
+    const text = parts.filter((part) => part !== '').join('\n\n') || `${this.method} ${this.path}`;
+    return text.length <= MAX_DESCRIPTION ? text : `${text.slice(0, MAX_DESCRIPTION - 1).trimEnd()}…`;
+  }
+
+  /** JSON Schema 2020-12 of the arguments; no reference outside `#/$defs/`. */
+  inputSchema(): JsonObject {
+    const { parameters, body } = this.convert();
+    const properties = parameters.properties;
+    const required = [...parameters.required];
+    const targets = new Set(parameters.targets);
+    if (body) {
+      setOwn(properties, 'body', body.schema);
+      if (body.plan.required) required.push('body');
+      for (const target of body.targets) targets.add(target);
+    }
+    const schema: JsonObject = { type: 'object', properties };
+    if (required.length > 0) schema.required = required;
+    schema.additionalProperties = false;
+    const definitions = closeDefinitions(targets, this.context.request, this.context.requestRings);
+    if (definitions) schema.$defs = definitions;
+    const { schemaStyle, inlineDepth = 4 } = this.context.options;
+    return schemaStyle === 'inline' ? inlineDefinitions(schema, inlineDepth) : schema;
+  }
+
+  /** Schema of the JSON answer to a success, when there is one and it is small. */
+  outputSchema(): JsonObject | undefined {
+    const found = this.successMedia().find(({ type, media }) => isJsonType(type) && isJsonObject(media.schema));
+    if (!found) return undefined;
+    const converted = this.context.response.convert(found.media.schema, `${found.pointer}/schema`);
+    if (!isJsonObject(converted.schema)) return undefined;
+    if (converted.targets.size > 12) return undefined;
+    const definitions = closeDefinitions(converted.targets, this.context.response, this.context.responseRings);
+    const schema = definitions ? { ...converted.schema, $defs: definitions } : converted.schema;
+    return JSON.stringify(schema).length <= MAX_OUTPUT_SCHEMA ? schema : undefined;
+  }
+
+  /** All that is needed to send a call. */
+  plan(): OperationPlan {
+    const { parameters, body } = this.convert();
+    const plan: OperationPlan = { method: this.method, path: this.path, parameters: parameters.plans };
+    if (body) plan.body = body.plan;
+    const types = this.successMedia().map(({ type }) => type);
+    if (types.length > 0) plan.accept = acceptOf(types);
+    const security = this.context.security.requirementsOf(this.operation);
+    if (security) plan.security = security;
+    return plan;
+  }
+
+  /** Base URL without trailing slash; undefined when the document names none and `base_url` is not set. */
+  baseUrl(): string | undefined {
+    const { document, options, findings } = this.context;
+    return selectServer(document.root, this.operation, options, findings);
+  }
+
+  /** Warns that calls need `base_url`. */
+  missingServer(): void {
+    this.context.findings.warn('/servers', 'no absolute server URL is declared: set base_url when you register');
+  }
+
+  private convert(): { parameters: ConvertedParameters; body: ConvertedBody | undefined } {
+    const { refs, request: converter, findings, options } = this.context;
+    const context = { refs, converter, findings, isSupplied: options.isSupplied };
+    return { parameters: convertParameters(this.operation, context), body: convertBody(this.operation, context) };
+  }
+
+  /** Media types of 2xx answers (else `default`), in document order. */
+  private successMedia(): { type: string; media: JsonObject; pointer: string }[] {
+    const responses = objectAt(this.operation.node, 'responses');
+    if (!responses) return [];
+    const codes = Object.keys(responses).filter((code) => /^2(?:\d\d|XX)$/i.test(code));
+    const found: { type: string; media: JsonObject; pointer: string }[] = [];
+    for (const code of codes.length > 0 ? codes : Object.keys(responses).filter((key) => key === 'default')) {
+      const followed = this.context.refs.follow(responses[code], `${this.operation.pointer}/responses/${code}`);
+      if ('failed' in followed) continue;
+      for (const [type, media] of Object.entries(objectAt(followed.node, 'content') ?? {})) {
+        const pointer = `${followed.pointer}/content/${escapeToken(type)}`;
+        if (isJsonObject(media as Json)) found.push({ type, media: media as JsonObject, pointer });
+      }
+    }
+    return found;
+  }
+}
+
+/** `Accept`: JSON first, at most five types, then anything. */
+function acceptOf(types: string[]): string[] {
+  // oxlint-disable-next-line no-control-regex -- what may stand in a header value
+  const legal = [...new Set(types)].filter((type) => /^[^\s/]+\/[^\s/]/.test(type) && !/[^\u0020-\u007E]|,/.test(type));
+  const sorted = legal.toSorted((a, b) => Number(isJsonType(b)) - Number(isJsonType(a))).slice(0, 5);
+  return sorted.includes('*/*') ? sorted : [...sorted, '*/*;q=0.1'];
+}

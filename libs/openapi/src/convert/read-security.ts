@@ -1,0 +1,68 @@
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { Findings } from '../findings.js';
+import { arrayAt, objectAt, stringAt } from '../json-pointer.js';
+import type { RefResolver } from '../load/resolve-refs.js';
+import type { SecurityScheme } from '../plan.js';
+import type { RawOperation } from './expand-operations.js';
+
+const TYPES: ReadonlySet<string> = new Set(['apiKey', 'http', 'oauth2', 'openIdConnect', 'mutualTLS']);
+
+/** Reads security requirements; the schemes of a document are resolved once. */
+export class SecurityReader {
+  private readonly schemes = new Map<string, SecurityScheme | undefined>();
+
+  constructor(
+    private readonly root: JsonObject,
+    private readonly refs: RefResolver,
+    private readonly findings: Findings,
+  ) {}
+
+  /** OR of AND sets of an operation, else of the document; undefined when neither says anything. */
+  requirementsOf(operation: RawOperation): SecurityScheme[][] | undefined {
+    const source = operation.node.security ?? this.root.security;
+    if (!Array.isArray(source)) return undefined;
+    return source.filter(isJsonObject).map((set) => this.readSet(set));
+  }
+
+  private readSet(set: JsonObject): SecurityScheme[] {
+    return Object.keys(set).flatMap((id) => {
+      if (!this.schemes.has(id)) this.schemes.set(id, this.readScheme(id));
+      const scheme = this.schemes.get(id);
+      const scopes = arrayAt(set, id).filter((scope): scope is string => typeof scope === 'string');
+      if (!scheme) return [{ id, type: 'mutualTLS' as const }]; // unknown: a set that nobody can satisfy
+      return [scopes.length > 0 ? { ...scheme, scopes } : scheme];
+    });
+  }
+
+  private readScheme(id: string): SecurityScheme | undefined {
+    const schemes = objectAt(objectAt(this.root, 'components'), 'securitySchemes');
+    const pointer = `/components/securitySchemes/${id}`;
+    const followed = this.refs.follow(schemes && Object.hasOwn(schemes, id) ? schemes[id] : undefined, pointer);
+    const type = 'failed' in followed ? undefined : stringAt(followed.node, 'type');
+    if ('failed' in followed || type === undefined || !TYPES.has(type)) {
+      this.findings.warn(pointer, 'the security scheme is not defined or of an unknown type');
+      return undefined;
+    }
+    const { node } = followed;
+    const scheme: SecurityScheme = { id, type: type as SecurityScheme['type'] };
+    if (type === 'apiKey') {
+      scheme.in = (stringAt(node, 'in')?.toLowerCase() as SecurityScheme['in']) ?? 'header';
+      scheme.name = stringAt(node, 'name') ?? id;
+    }
+    if (type === 'http') scheme.scheme = (stringAt(node, 'scheme') ?? 'bearer').toLowerCase();
+    if (type === 'oauth2') readFlows(objectAt(node, 'flows'), scheme);
+    return scheme;
+  }
+}
+
+/** Client credentials, else another flow that ends at a token URL, else a person is needed. */
+function readFlows(flows: JsonObject | undefined, scheme: SecurityScheme): void {
+  const tokenUrl = stringAt(objectAt(flows, 'clientCredentials'), 'tokenUrl');
+  if (tokenUrl !== undefined) scheme.token_url = tokenUrl;
+  else scheme.interactive_only = true;
+}
+
+/** The strings of a list; nothing for anything else. */
+export function stringsOf(value: Json | undefined): string[] {
+  return Array.isArray(value) ? value.filter((item): item is string => typeof item === 'string') : [];
+}

@@ -1,0 +1,134 @@
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import { ecmaPattern } from './pattern.js';
+
+/** Tells a repair: the keyword and what was wrong with it. */
+export type Complain = (keyword: string, message: string) => void;
+
+const TYPES: ReadonlySet<string> = new Set(['string', 'number', 'integer', 'boolean', 'array', 'object', 'null']);
+const NUMBERS: ReadonlySet<string> = new Set([
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
+]);
+const COUNTS: ReadonlySet<string> = new Set([
+  'minLength',
+  'maxLength',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+  'minContains',
+  'maxContains',
+]);
+const STRINGS: ReadonlySet<string> = new Set(['title', 'description', 'format', 'contentEncoding', 'contentMediaType']);
+const FLAGS: ReadonlySet<string> = new Set(['uniqueItems', 'deprecated', 'readOnly', 'writeOnly']);
+
+/**
+ * Converts one keyword that holds no schema (table of openapi.md section 5). Returns undefined for what does not reach
+ * the tool schema: vendor extensions, `xml`, `discriminator`, and values that no validator accepts.
+ */
+export function plainKeyword(keyword: string, value: Json, complain: Complain): Json | undefined {
+  if (STRINGS.has(keyword)) return typeof value === 'string' ? value : undefined;
+  if (FLAGS.has(keyword)) return typeof value === 'boolean' ? value : undefined;
+  if (NUMBERS.has(keyword)) return numberOf(keyword, value, complain);
+  if (COUNTS.has(keyword)) return countOf(keyword, value, complain);
+  switch (keyword) {
+    case 'type':
+      return typeOf(value, complain);
+    case 'pattern':
+      return patternOf(value, complain);
+    case 'required':
+      return requiredOf(value, complain);
+    case 'enum':
+      return enumOf(value, complain);
+    case 'default':
+    case 'const':
+      return value;
+    case 'examples':
+      return Array.isArray(value) ? value : undefined;
+    case 'dependentRequired':
+      return dependentRequiredOf(value);
+    default:
+      return undefined;
+  }
+}
+
+function typeOf(value: Json, complain: Complain): Json | undefined {
+  if (Array.isArray(value)) {
+    const types = [...new Set(value.map((entry) => typeOf(entry, complain)).filter((entry) => entry !== undefined))];
+    return types.length > 1 ? types : types[0];
+  }
+  if (typeof value === 'string') {
+    if (TYPES.has(value)) return value;
+    const lower = value.toLowerCase();
+    const type = lower === 'file' ? 'string' : TYPES.has(lower) ? lower : undefined;
+    complain('type', type ? `type "${value}" is read as "${type}"` : `unknown type "${value.slice(0, 80)}" is dropped`);
+    return type;
+  }
+  if (value !== null) complain('type', 'a type that is no string is dropped');
+  return undefined;
+}
+
+/** Numbers are sometimes written as strings. `exclusiveMinimum: true` of 3.0 is the caller's to handle. */
+function numberOf(keyword: string, value: Json, complain: Complain): number | undefined {
+  if (typeof value === 'boolean') return undefined;
+  const number = numeric(value);
+  if (number !== undefined && !(keyword === 'multipleOf' && number <= 0)) {
+    if (typeof value === 'string') complain(keyword, 'a number written as a string is read as a number');
+    return number;
+  }
+  complain(keyword, `${keyword} is not a usable number and is dropped`);
+  return undefined;
+}
+
+function countOf(keyword: string, value: Json, complain: Complain): number | undefined {
+  const number = numeric(value);
+  if (number !== undefined && Number.isInteger(number) && number >= 0) return number;
+  complain(keyword, `${keyword} is not a length and is dropped`);
+  return undefined;
+}
+
+function numeric(value: Json): number | undefined {
+  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
+  return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
+}
+
+function patternOf(value: Json, complain: Complain): string | undefined {
+  if (typeof value !== 'string') return undefined;
+  const pattern = ecmaPattern(value);
+  if (pattern !== null) return pattern;
+  complain('pattern', `the pattern ${JSON.stringify(value.slice(0, 120))} is no ECMA-262 expression and is dropped`);
+  return undefined;
+}
+
+function requiredOf(value: Json, complain: Complain): string[] | undefined {
+  if (!Array.isArray(value)) {
+    complain('required', 'required has to be a list of names here and is dropped');
+    return undefined;
+  }
+  const names = [...new Set(value.filter((name): name is string => typeof name === 'string'))];
+  return names.length > 0 ? names : undefined;
+}
+
+function enumOf(value: Json, complain: Complain): Json[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) {
+    complain('enum', 'an enum without values is dropped');
+    return undefined;
+  }
+  return uniqueValues(value);
+}
+
+/** Values without repetition, compared as JSON. */
+export function uniqueValues(values: Json[]): Json[] {
+  return [...new Map(values.map((value) => [JSON.stringify(value), value])).values()];
+}
+
+function dependentRequiredOf(value: Json): JsonObject | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  const entries = Object.entries(value).filter((entry): entry is [string, Json[]] => Array.isArray(entry[1]));
+  return Object.fromEntries(
+    entries.map(([name, names]) => [name, [...new Set(names.filter((item) => typeof item === 'string'))]]),
+  );
+}

@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto';
+
+/** An operation to be named. */
+export interface Nameable {
+  operationId?: string;
+  method: string;
+  path: string;
+}
+
+const MAX_LENGTH = 64;
+const LEGAL = /^[A-Za-z0-9_-]{1,64}$/;
+
+/**
+ * Names of all operations of a document, in the same order (openapi.md section 7): the operationId, else
+ * `<method>_<path>`, sanitised. A legal operationId keeps its name whatever its neighbours are called; equal operationIds
+ * get `_2`, `_3` in document order; a name that had to be changed and then meets another gets 6 hex digits of
+ * SHA-256(`METHOD path`), so that it does not depend on the order of the document.
+ */
+export function toolNames(operations: readonly Nameable[], prefix = ''): string[] {
+  const names: (string | undefined)[] = operations.map(() => undefined);
+  const used = new Set<string>();
+  const groups = new Map<string, number[]>();
+  operations.forEach((operation, index) => {
+    const raw = prefix + rawName(operation);
+    const group = groups.get(raw);
+    if (group) group.push(index);
+    else groups.set(raw, [index]);
+  });
+
+  const changed: { base: string; members: number[] }[] = [];
+  for (const [raw, members] of groups) {
+    if (LEGAL.test(raw) && operations[members[0] as number]?.operationId !== undefined) {
+      names[members[0] as number] = raw;
+      used.add(raw);
+    } else changed.push({ base: sanitise(raw), members });
+  }
+  for (const [raw, members] of groups) {
+    if (names[members[0] as number] === raw) number(raw, members.slice(1), names, used);
+  }
+  const wanted = new Map<string, number>();
+  for (const { base } of changed) wanted.set(base, (wanted.get(base) ?? 0) + 1);
+  for (const { base, members } of changed) {
+    if (base.length <= MAX_LENGTH && wanted.get(base) === 1 && !used.has(base)) {
+      names[members[0] as number] = base;
+      used.add(base);
+      number(base, members.slice(1), names, used);
+    } else {
+      for (const index of members) names[index] = hashed(base, operations[index] as Nameable, used);
+    }
+  }
+  return names as string[];
+}
+
+function rawName({ operationId, method, path }: Nameable): string {
+  return operationId !== undefined && operationId !== '' ? operationId : `${method.toLowerCase()}_${path}`;
+}
+
+/** Runs of characters outside the alphabet become one `_`; outer ones go. */
+function sanitise(raw: string): string {
+  return raw.replace(/[^A-Za-z0-9-]+/g, (run) => (/^_+$/.test(run) ? run : '_')).replace(/^_+|_+$/g, '') || 'operation';
+}
+
+function number(base: string, members: readonly number[], names: (string | undefined)[], used: Set<string>): void {
+  let suffix = 2;
+  for (const index of members) {
+    let name = fit(base, `_${suffix}`);
+    for (; used.has(name); name = fit(base, `_${suffix}`)) suffix += 1;
+    suffix += 1;
+    names[index] = name;
+    used.add(name);
+  }
+}
+
+function hashed(base: string, { method, path }: Nameable, used: Set<string>): string {
+  const key = `${method.toUpperCase()} ${path}`;
+  for (let round = 0; ; round += 1) {
+    const digest = createHash('sha256')
+      .update(round === 0 ? key : `${key} ${round}`)
+      .digest('hex')
+      .slice(0, 6);
+    const name = fit(base, `_${digest}`);
+    if (used.has(name)) continue;
+    used.add(name);
+    return name;
+  }
+}
+
+/** The suffix stays inside 64 characters. */
+function fit(base: string, suffix: string): string {
+  return base.slice(0, MAX_LENGTH - suffix.length) + suffix;
+}

@@ -1,0 +1,112 @@
+import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import { Findings, specError } from '../findings.js';
+import { MAX_DEPTH, parseYaml } from './parse-yaml.js';
+
+/** Largest document read by default: the public descriptions of GitHub (13 MB) and Microsoft Graph (20 MB) fit. */
+export const DEFAULT_MAX_SPEC_BYTES = 32 * 1024 * 1024;
+
+/** Limits of a document. */
+export interface SpecLimits {
+  /** Bytes of the text (UTF-8). Default 32 MiB. */
+  maxBytes?: number;
+  /** Values after expansion of YAML aliases. Default: the length of the text, at least 2,000,000. */
+  maxNodes?: number;
+}
+
+/** A readable OpenAPI document. */
+export interface SpecDocument {
+  root: JsonObject;
+  /** The `openapi` field. */
+  version: string;
+  /** Rules its schemas follow: 3.0 has its own dialect, 3.1 and later are JSON Schema 2020-12. */
+  dialect: '3.0' | '3.1';
+  findings: Findings;
+}
+
+/**
+ * Reads JSON or YAML as an OpenAPI 3.x document. There is no schema validation: strict validators refuse documents that
+ * are usable (openapi.md section 3). Throws SPEC_INVALID: not a document, not 3.x, over a cap, unreadable (with line
+ * and column).
+ */
+export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
+  const maxBytes = limits.maxBytes ?? DEFAULT_MAX_SPEC_BYTES;
+  if (text.length > maxBytes || Buffer.byteLength(text) > maxBytes) {
+    throw specError('SPEC_TOO_LARGE', `the document has more than ${maxBytes} bytes; raise OPENAPI_MAX_SPEC_SIZE`);
+  }
+  const findings = new Findings();
+  const root = parseText(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, findings);
+  assertBounded(root, limits.maxNodes ?? Math.max(2_000_000, text.length));
+  if (!isJsonObject(root)) {
+    throw specError('SPEC_PARSE_ERROR', 'not an OpenAPI document: the top level has to be an object');
+  }
+  return { root, ...versionOf(root, findings), findings };
+}
+
+function parseText(text: string, findings: Findings): unknown {
+  if (!/^\s*[{[]/.test(text)) return parseYaml(text, findings);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    return parseBrokenJson(text, error, findings);
+  }
+}
+
+/** Text that looks like JSON may still be YAML in flow style; when it is neither, the place in the JSON is told. */
+function parseBrokenJson(text: string, jsonError: unknown, findings: Findings): unknown {
+  try {
+    return parseYaml(text, findings);
+  } catch (error) {
+    const message = jsonError instanceof Error ? jsonError.message : '';
+    const at = /position (\d+)/.exec(message)?.[1];
+    if (at === undefined) throw error;
+    const before = text.slice(0, Number(at)).split('\n');
+    const place = { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 };
+    const what = message.replace(/ in JSON at position.*$/s, '').slice(0, 200);
+    throw specError('SPEC_PARSE_ERROR', `invalid JSON at line ${place.line}, column ${place.column}: ${what}`, place);
+  }
+}
+
+/** Counts values as a walk would meet them: an alias bomb is small in memory and endless to walk. */
+function assertBounded(root: unknown, maxNodes: number): void {
+  let nodes = 0;
+  const visit = (value: unknown, depth: number): void => {
+    nodes += 1;
+    if (nodes > maxNodes) {
+      throw specError('SPEC_TOO_COMPLEX', `more than ${maxNodes} values after expansion of YAML aliases`);
+    }
+    if (typeof value !== 'object' || value === null) return;
+    if (depth > MAX_DEPTH) {
+      throw specError('SPEC_TOO_COMPLEX', `nested deeper than ${MAX_DEPTH} levels, or an alias that contains itself`);
+    }
+    if (Array.isArray(value)) for (const item of value) visit(item, depth + 1);
+    else for (const key in value) visit((value as Record<string, unknown>)[key], depth + 1);
+  };
+  visit(root, 0);
+}
+
+function versionOf(root: JsonObject, findings: Findings): Pick<SpecDocument, 'version' | 'dialect'> {
+  const version = Object.hasOwn(root, 'openapi') ? root.openapi : undefined;
+  if (version === undefined && Object.hasOwn(root, 'swagger')) {
+    throw specError(
+      'SPEC_VERSION_UNSUPPORTED',
+      `Swagger ${JSON.stringify(root.swagger)} is not supported; convert the document to OpenAPI 3 first, for example with swagger2openapi or editor.swagger.io`,
+      { pointer: '/swagger' },
+    );
+  }
+  if (version === undefined) {
+    throw specError('SPEC_VERSION_UNSUPPORTED', 'not an OpenAPI document: the field "openapi" is missing', {
+      pointer: '',
+    });
+  }
+  const minor = typeof version === 'string' ? /^3\.(\d+)/.exec(version)?.[1] : undefined;
+  if (typeof version !== 'string' || minor === undefined) {
+    const advice = typeof version === 'number' ? '; quote it, as in openapi: "3.1.0"' : '';
+    throw specError(
+      'SPEC_VERSION_UNSUPPORTED',
+      `"openapi" has to be a string that starts with "3.", found ${JSON.stringify(version)?.slice(0, 40)}${advice}`,
+      { pointer: '/openapi' },
+    );
+  }
+  if (Number(minor) > 1) findings.warn('/openapi', `OpenAPI ${version.slice(0, 40)} is read as 3.1`);
+  return { version, dialect: minor === '0' ? '3.0' : '3.1' };
+}

@@ -1,0 +1,126 @@
+import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { BodyPlan, PropertyEncoding } from '../plan.js';
+import { encodeMultipart, type Part } from './multipart.js';
+import { queryPairs, textOf } from './serialise-parameter.js';
+import { xmlOf } from './write-xml.js';
+
+/** A body ready to be sent. */
+export interface BuiltBody {
+  contentType: string;
+  bytes: Uint8Array | string;
+}
+
+/** Writes the `body` argument as the planned media type (openapi.md section 10). */
+export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
+  switch (plan.kind) {
+    case 'json':
+      return { contentType: plan.content_type, bytes: JSON.stringify(value) };
+    case 'form':
+      return { contentType: plan.content_type, bytes: formText(plan, objectBody(value)) };
+    case 'multipart':
+      return encodeMultipart(multipartParts(plan, objectBody(value)), plan.content_type);
+    case 'xml':
+      return {
+        contentType: plan.content_type,
+        bytes: typeof value === 'string' ? value : xmlOf(plan.root ?? 'root', value),
+      };
+    case 'text':
+      return { contentType: plan.content_type, bytes: textOf(value) };
+    case 'binary':
+      return binaryBody(plan, value);
+  }
+}
+
+function objectBody(value: Json): JsonObject {
+  if (isJsonObject(value)) return value;
+  throw new ToolError('ARGUMENTS_INVALID', {
+    message: 'body has to be an object for this operation',
+    details: { argument: 'body', reason: 'BODY_NOT_AN_OBJECT' },
+  });
+}
+
+/** application/x-www-form-urlencoded: `form`, exploded; an object is JSON unless an encoding styles it. */
+export function formText(plan: BodyPlan, body: JsonObject): string {
+  const pairs: [string, string][] = [];
+  for (const [name, value] of Object.entries(body)) {
+    const encoding = encodingOf(plan, name);
+    const styled =
+      encoding.style !== undefined || encoding.explode !== undefined || encoding.allow_reserved !== undefined;
+    const style = encoding.style ?? 'form';
+    const json = !styled && (isJsonObject(value) || (value !== null && isJson(encoding.content_type)));
+    pairs.push(
+      ...queryPairs(name, json ? JSON.stringify(value) : value, {
+        style,
+        explode: encoding.explode ?? style === 'form',
+        allow_reserved: encoding.allow_reserved,
+      }),
+    );
+  }
+  return pairs.map(([name, value]) => `${name}=${value}`).join('&');
+}
+
+function multipartParts(plan: BodyPlan, body: JsonObject): Part[] {
+  return Object.entries(body).flatMap(([name, value]) => {
+    const encoding = encodingOf(plan, name);
+    const items = Array.isArray(value) && !isJson(encoding.content_type) ? value : [value];
+    return items.map((item) => partOf(plan, name, item, encoding));
+  });
+}
+
+function partOf(plan: BodyPlan, name: string, value: Json, encoding: PropertyEncoding): Part {
+  const declared = firstConcrete(encoding.content_type);
+  if (isJsonObject(value) && typeof value.content_base64 === 'string' && (plan.files?.includes(name) ?? false)) {
+    return {
+      name,
+      content: base64Bytes(value.content_base64, `body.${name}.content_base64`),
+      filename: typeof value.filename === 'string' ? value.filename : name,
+      contentType:
+        typeof value.content_type === 'string' ? value.content_type : (declared ?? 'application/octet-stream'),
+    };
+  }
+  if (plan.files?.includes(name) && typeof value === 'string') {
+    const contentType = declared ?? 'application/octet-stream';
+    return { name, content: base64Bytes(value, `body.${name}`), filename: name, contentType };
+  }
+  if (typeof value === 'object' && value !== null) {
+    return { name, content: JSON.stringify(value), contentType: declared ?? 'application/json' };
+  }
+  return { name, content: isJson(declared) ? JSON.stringify(value) : textOf(value), contentType: declared };
+}
+
+function binaryBody(plan: BodyPlan, value: Json): BuiltBody {
+  if (isJsonObject(value) && typeof value.content_base64 === 'string') {
+    const contentType = typeof value.content_type === 'string' ? value.content_type : plan.content_type;
+    return { contentType, bytes: base64Bytes(value.content_base64, 'body.content_base64') };
+  }
+  if (typeof value !== 'string') return { contentType: plan.content_type, bytes: JSON.stringify(value) };
+  return { contentType: plan.content_type, bytes: base64Bytes(value, 'body') };
+}
+
+function encodingOf(plan: BodyPlan, name: string): PropertyEncoding {
+  return plan.encoding && Object.hasOwn(plan.encoding, name) ? (plan.encoding[name] as PropertyEncoding) : {};
+}
+
+/** An encoding may list several types or wildcards: the first one that can be sent. */
+function firstConcrete(contentType: string | undefined): string | undefined {
+  return contentType
+    ?.split(',')
+    .map((type) => type.trim())
+    .find((type) => type !== '' && !type.includes('*'));
+}
+
+function isJson(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^[^;,]*[/+]json\b/i.test(contentType.trim());
+}
+
+/** Base64 or base64url, padded or not; anything else is refused rather than silently shortened. */
+function base64Bytes(text: string, argument: string): Uint8Array {
+  const compact = text.replace(/^data:[^,]*;base64,/, '').replace(/\s+/g, '');
+  if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(compact)) {
+    throw new ToolError('ARGUMENTS_INVALID', {
+      message: `${argument} has to be base64`,
+      details: { argument, reason: 'BASE64_INVALID' },
+    });
+  }
+  return Buffer.from(compact, 'base64');
+}

@@ -31,5 +31,6 @@ export { VariableExpander } from './config/expand-variables.js';
 export { describeSettings, documentConfig, helpText, type ConfigKeyDoc } from './config/print-config.js';
 export { FLEET_FILE_KEYS, fleetFileOf, fleetFilePath } from './fleet-file.js';
 export { readFleetFile } from './read-fleet-file.js';
+export { isSealed, MIN_SECRET_KEY_LENGTH, secretContext, SecretBox } from './secrets/secret-box.js';
 export { StartRefused, type ServiceHost, type ServicePart } from './service-part.js';
 export { startService, VERSION, type BuildParts } from './start-service.js';

@@ -1,0 +1,60 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+
+/** Start of every sealed value; the number is the format. */
+const MARK = 'sealed:v1:';
+const IV_BYTES = 12;
+const TAG_BYTES = 16;
+/** Shortest `REGISTRY_SECRET_KEY` that is accepted, in characters. */
+export const MIN_SECRET_KEY_LENGTH = 32;
+
+/** True for values made by `SecretBox.seal`. */
+export function isSealed(value: unknown): value is string {
+  return typeof value === 'string' && value.startsWith(MARK);
+}
+
+/**
+ * Keeps literal secrets of registrations unreadable in the registry, in Redis and on NATS: AES-256-GCM with a key derived
+ * from `REGISTRY_SECRET_KEY`. The registry seals; the executor that dials opens, right before it dials. The context (owner
+ * and place, such as `openapi/github`) is authenticated: a sealed value that is copied into another registration does not
+ * open there.
+ */
+export class SecretBox {
+  private readonly key: Buffer;
+
+  constructor(secretKey: string) {
+    if (secretKey.length < MIN_SECRET_KEY_LENGTH) {
+      throw new RangeError(`the secret key needs ${MIN_SECRET_KEY_LENGTH} characters or more`);
+    }
+    this.key = Buffer.from(hkdfSync('sha256', secretKey, '', 'toolfleet registry secrets', 32));
+  }
+
+  /** Seals a text; each time with another result. */
+  seal(text: string, context: string): string {
+    const iv = randomBytes(IV_BYTES);
+    const cipher = createCipheriv('aes-256-gcm', this.key, iv);
+    cipher.setAAD(Buffer.from(context));
+    const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
+    return MARK + Buffer.concat([iv, cipher.getAuthTag(), body]).toString('base64url');
+  }
+
+  /** Opens a sealed text. @throws Error when it was changed, belongs to another context, or was sealed with another key. */
+  open(sealed: string, context: string): string {
+    const bytes = Buffer.from(sealed.slice(MARK.length), 'base64url');
+    if (!isSealed(sealed) || bytes.length < IV_BYTES + TAG_BYTES) throw new Error('not a sealed secret');
+    const decipher = createDecipheriv('aes-256-gcm', this.key, bytes.subarray(0, IV_BYTES), {
+      authTagLength: TAG_BYTES,
+    });
+    decipher.setAAD(Buffer.from(context));
+    decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
+    try {
+      return Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8');
+    } catch {
+      throw new Error('a sealed secret cannot be opened: another key, or it was changed');
+    }
+  }
+}
+
+/** Context under which the secrets of one registration are sealed; the binding carries kind and name to the executor. */
+export function secretContext(kind: 'openapi' | 'mcp', name: string): string {
+  return `${kind}/${name}`;
+}

@@ -1,0 +1,61 @@
+import { readFile, stat } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { ToolError } from '@toolfleet/contracts';
+import { DEFAULT_MAX_SPEC_BYTES } from '@toolfleet/openapi';
+import type { CommandIo } from './command-io.js';
+
+const FETCH_TIMEOUT_MS = 30_000;
+
+/** Largest document of a command: its option, else the variable the services read too. */
+export function maxBytesOf(option: string | undefined, io: CommandIo): number {
+  const given = Number(option ?? io.env.OPENAPI_MAX_SPEC_SIZE);
+  return Number.isInteger(given) && given > 0 ? given : DEFAULT_MAX_SPEC_BYTES;
+}
+
+/**
+ * Text of an OpenAPI document from a file, a `file:` URL or an http(s) URL. It runs at the caller's side with the caller's
+ * rights, so the egress rules of the fleet do not apply here.
+ * @throws ToolError SPEC_INVALID when it cannot be read or has more than `maxBytes` bytes
+ */
+export async function readSpec(source: string, maxBytes: number): Promise<string> {
+  if (/^https?:\/\//i.test(source)) return fetchSpec(source, maxBytes);
+  const file = /^file:\/\//i.test(source) ? fileURLToPath(source) : source;
+  try {
+    const { size } = await stat(file);
+    if (size > maxBytes) throw tooLarge(maxBytes);
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if (error instanceof ToolError) throw error;
+    const why = (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file' : (error as Error).message;
+    throw new ToolError('SPEC_INVALID', { message: `SPEC_PARSE_ERROR: cannot read ${source}: ${why}` });
+  }
+}
+
+async function fetchSpec(url: string, maxBytes: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    const response = await fetch(url, {
+      signal: AbortSignal.timeout(FETCH_TIMEOUT_MS),
+      headers: { accept: 'application/json, application/yaml, */*;q=0.5' },
+    });
+    if (!response.ok) throw new Error(`HTTP ${response.status}`);
+    for await (const chunk of response.body ?? []) {
+      size += chunk.byteLength;
+      if (size > maxBytes) throw tooLarge(maxBytes);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    if (error instanceof ToolError) throw error;
+    const cause = (error as Error).cause;
+    const why = cause instanceof Error ? cause.message : (error as Error).message;
+    throw new ToolError('SPEC_INVALID', { message: `SPEC_FETCH_REFUSED: cannot fetch ${url}: ${why}` });
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function tooLarge(maxBytes: number): ToolError {
+  return new ToolError('SPEC_INVALID', {
+    message: `SPEC_TOO_LARGE: the document has more than ${maxBytes} bytes; raise --max-bytes`,
+  });
+}

@@ -1,0 +1,112 @@
+import type { AcceptedBody, CallBody, JsonObject } from '@toolfleet/contracts';
+import { CliError, EXIT } from '../cli-error.js';
+import type { Command, CommandContext } from '../command.js';
+import { Refused } from '../gateway.js';
+import { hasSwitch, optionValue, type CommandLine } from '../parse-argv.js';
+import { ProgressLine } from '../progress-line.js';
+import { paint, plain, type Terminal } from '../terminal.js';
+import { toolArguments } from '../tool-arguments.js';
+import { waitForCall } from '../wait-for-call.js';
+import type { ListedTool } from './tools.js';
+
+/** `fleetctl call`. */
+export const call: Command = {
+  usage: 'call <tool> [--<argument> <value>…] [name=value…] [--arguments JSON|@file|-]',
+  summary: 'Call a tool and show its result',
+  options: [
+    ['-a, --arguments JSON', 'All arguments as JSON; @file reads a file, - standard input'],
+    ['--async', 'Let the fleet run it in the background and follow it'],
+    ['--no-wait', 'With --async: print the call id and return'],
+    ['--session-id <id>', 'Session the call belongs to'],
+    ['--timeout-ms <n>', 'Longest attempt in milliseconds'],
+    ['--idempotency-key <key>', 'Repeat safely: the same key runs once'],
+    ['--dry-run', 'Check arguments, permission and price, run nothing'],
+    ['--no-retry', 'One attempt only'],
+  ],
+  async run(context) {
+    const { line, words, terminal, gateway, json, signal } = context;
+    const [name, ...rest] = words;
+    if (name === undefined) throw new CliError(`usage: fleetctl ${call.usage}`, EXIT.usage);
+    const path = `/api/v1/tools/${encodeURIComponent(name)}`;
+    const args = await toolArguments(
+      line,
+      rest,
+      needsSchema(line, rest) ? await schemaOf(context, path) : {},
+      terminal.readInput,
+    );
+    const progress = new ProgressLine(terminal, name);
+    try {
+      const { body, status } = await gateway().ask<CallBody | AcceptedBody>(
+        'POST',
+        `${path}/execute`,
+        { arguments: args, ...callFields(line) },
+        signal,
+      );
+      if (status !== 202) return showResult(terminal, body as CallBody, json);
+      const { call_id: callId } = body as AcceptedBody;
+      if (hasSwitch(line, 'no-wait')) {
+        terminal.out(json ? `${JSON.stringify(body)}\n` : `${callId}\n`);
+        return 0;
+      }
+      const result = await waitForCall(gateway(), callId, signal, (update) => progress.update(update));
+      progress.stop();
+      return showResult(terminal, result, json);
+    } catch (error) {
+      progress.stop();
+      if (json && error instanceof Refused) {
+        terminal.out(`${JSON.stringify(error.body, null, 2)}\n`);
+        return error.exitCode;
+      }
+      throw error;
+    } finally {
+      progress.stop();
+    }
+  },
+};
+
+/** Flags and words need the tool's types; JSON does not. */
+function needsSchema(line: CommandLine, words: readonly string[]): boolean {
+  return (
+    words.length > 0 ||
+    line.rest.length > 0 ||
+    [...line.options.keys()].some((option) => !['arguments', 'json', 'url', 'key'].includes(option))
+  );
+}
+
+async function schemaOf({ gateway, signal }: CommandContext, path: string): Promise<JsonObject> {
+  const { body } = await gateway().ask<ListedTool>('GET', path, undefined, signal);
+  return body.parameters;
+}
+
+function callFields(line: CommandLine): JsonObject {
+  const fields: JsonObject = {};
+  for (const option of ['session-id', 'idempotency-key', 'request-id', 'agent-id', 'task-id']) {
+    const value = optionValue(line, option);
+    if (value !== undefined) fields[option.replaceAll('-', '_')] = value;
+  }
+  const timeout = optionValue(line, 'timeout-ms');
+  if (timeout !== undefined) {
+    if (!/^\d+$/.test(timeout)) throw new CliError('--timeout-ms must be a whole number', EXIT.usage);
+    fields['timeout_ms'] = Number(timeout);
+  }
+  if (hasSwitch(line, 'async')) fields['mode'] = 'async';
+  if (hasSwitch(line, 'dry-run')) fields['dry_run'] = true;
+  if (hasSwitch(line, 'no-retry')) fields['no_retry'] = true;
+  return fields;
+}
+
+/** Shows a finished call. The result goes to standard output alone, so that it can be piped. */
+export function showResult(terminal: Terminal, body: CallBody, json: boolean): number {
+  if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
+  else if (body.success) {
+    terminal.out(`${plain(body.text === '' ? JSON.stringify(body.output, null, 2) : body.text)}\n`);
+    const provenance = String(body.metadata?.['provenance'] ?? 'live');
+    const note = `${Math.round(body.execution_time_ms)} ms, $${body.usage.cost_usd}${provenance === 'live' ? '' : `, ${provenance}`}, ${body.call_id}`;
+    if (terminal.interactive) terminal.error(`${paint(terminal, 'dim', note)}\n`);
+  } else {
+    terminal.error(
+      `${paint(terminal, 'red', 'failed')}: ${plain(body.error ?? 'unknown error')}\n  call_id: ${body.call_id}\n`,
+    );
+  }
+  return body.success ? EXIT.ok : EXIT.failed;
+}

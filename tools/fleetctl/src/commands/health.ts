@@ -1,0 +1,34 @@
+import type { JsonObject } from '@toolfleet/contracts';
+import { EXIT } from '../cli-error.js';
+import type { Command } from '../command.js';
+import { paint, plain } from '../terminal.js';
+
+/** `fleetctl health`. */
+export const health: Command = {
+  usage: 'health',
+  summary: 'Tell whether the fleet answers and can take calls',
+  known: [],
+  async run({ json, terminal, gateway, signal }) {
+    const fleet = gateway();
+    const alive = await fleet.raw<JsonObject>('GET', '/health', undefined, signal);
+    const ready = await fleet.raw<JsonObject>('GET', '/readiness', undefined, signal);
+    const healthy = alive.status === 200 && ready.status === 200;
+    if (json) {
+      terminal.out(
+        `${JSON.stringify({ url: fleet.connection.url, healthy, health: alive.body, readiness: ready.body }, null, 2)}\n`,
+      );
+    } else {
+      terminal.out(
+        `${fleet.connection.url}  ${healthy ? paint(terminal, 'green', 'ready') : paint(terminal, 'red', alive.status === 200 ? 'alive, but not ready' : `HTTP ${alive.status}`)}\n`,
+      );
+      for (const [part, state] of Object.entries(partsOf(ready.body)))
+        terminal.out(`  ${plain(part)}: ${plain(typeof state === 'string' ? state : JSON.stringify(state))}\n`);
+    }
+    return healthy ? EXIT.ok : EXIT.failed;
+  },
+};
+
+function partsOf(body: JsonObject | null): JsonObject {
+  const parts = body?.['parts'] ?? body?.['checks'] ?? body;
+  return typeof parts === 'object' && parts !== null && !Array.isArray(parts) ? parts : {};
+}

@@ -1,0 +1,93 @@
+import type { JsonObject } from '@toolfleet/contracts';
+import { CliError, EXIT } from '../cli-error.js';
+import type { Command, CommandContext } from '../command.js';
+import { hasSwitch, optionValue } from '../parse-argv.js';
+import { table } from '../table.js';
+
+/** A key as the gateway shows it; `token` only once, when it is made. */
+interface Key {
+  id: string;
+  tenant_id: string;
+  client: string;
+  tools: string[];
+  roles: string[];
+  expires_at: string | null;
+  revoked_at: string | null;
+  last_used_at: string | null;
+  token?: string;
+}
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
+
+/** `fleetctl keys`. */
+export const keys: Command = {
+  usage: 'keys [list] | keys create <client> | keys revoke <id>',
+  summary: 'Manage API keys (administrators)',
+  options: [
+    ['--tenant <id>', 'create: tenant; default: your own'],
+    ['--tools <globs>', 'create: tools it may call, separated by commas'],
+    ['--tier <name>', 'create: rate class'],
+    ['--expires <30d|12h>', 'create: how long it lives; default: until revoked'],
+    ['--admin', 'create: may manage keys and tools'],
+  ],
+  known: ['tenant', 'tools', 'tier', 'expires', 'admin'],
+  async run(context) {
+    const [verb = 'list', subject] = context.words;
+    if (verb === 'list') return list(context);
+    if (subject === undefined) throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
+    if (verb === 'create') return create(context, subject);
+    if (verb !== 'revoke') throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
+    await context.gateway().ask('DELETE', `/api/v1/keys/${encodeURIComponent(subject)}`);
+    context.terminal.out(context.json ? `${JSON.stringify({ id: subject, revoked: true })}\n` : `Revoked ${subject}\n`);
+    return EXIT.ok;
+  },
+};
+
+async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
+  const { body } = await gateway().ask<Key[]>('GET', '/api/v1/keys');
+  if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
+  else {
+    const rows = body.map((key) => [
+      key.id,
+      key.client,
+      key.tenant_id,
+      key.tools.join(','),
+      key.roles.join(','),
+      stateOf(key),
+      key.last_used_at ?? 'never',
+    ]);
+    terminal.out(table(['ID', 'CLIENT', 'TENANT', 'TOOLS', 'ROLES', 'STATE', 'LAST USED'], rows, terminal.width));
+  }
+  return EXIT.ok;
+}
+
+async function create({ gateway, json, terminal, line }: CommandContext, client: string): Promise<number> {
+  const request: JsonObject = { client };
+  const [tenant, tools, tier, expires] = ['tenant', 'tools', 'tier', 'expires'].map((option) =>
+    optionValue(line, option),
+  );
+  if (tenant) request['tenant_id'] = tenant;
+  if (tools) request['tools'] = tools.split(',').map((glob) => glob.trim());
+  if (tier) request['tier'] = tier;
+  if (expires) request['expires_in_seconds'] = secondsOf(expires);
+  if (hasSwitch(line, 'admin')) request['roles'] = ['admin'];
+  const { body } = await gateway().ask<Key>('POST', '/api/v1/keys', request);
+  if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
+  else terminal.out(`${body.token ?? ''}\n`);
+  if (!json && terminal.interactive)
+    terminal.error(`Key ${body.id} for ${body.client}: shown this once, keep it now\n`);
+  return EXIT.ok;
+}
+
+function stateOf(key: Key): string {
+  if (key.revoked_at) return 'revoked';
+  if (!key.expires_at) return 'valid';
+  return Date.parse(key.expires_at) < Date.now() ? 'expired' : `until ${key.expires_at.slice(0, 10)}`;
+}
+
+function secondsOf(text: string): number {
+  const [, amount, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
+  if (amount === undefined || unit === undefined)
+    throw new CliError('--expires takes a time such as 12h or 30d', EXIT.usage);
+  return Number(amount) * (UNIT_SECONDS[unit] ?? 1);
+}

@@ -1,0 +1,83 @@
+import { CliError, EXIT } from '../cli-error.js';
+import type { Command } from '../command.js';
+import { optionValue } from '../parse-argv.js';
+import { table } from '../table.js';
+
+interface UsageReport {
+  tenant_id: string;
+  rows: {
+    day?: string;
+    tool_name?: string;
+    user_id?: string;
+    agent_id?: string;
+    calls: number;
+    tokens: number;
+    cost_usd: number;
+  }[];
+}
+interface BudgetReport {
+  budgets: {
+    scope: string;
+    limit_usd: number | null;
+    spent_usd: number;
+    held_usd: number;
+    limit_tokens: number | null;
+    spent_tokens: number;
+  }[];
+}
+
+const GROUPS = { day: 'day', tool: 'tool_name', user: 'user_id', agent: 'agent_id' } as const;
+
+/** `fleetctl usage`. */
+export const usage: Command = {
+  usage: 'usage [--by day,tool] [--from 2026-01-01] [--to 2026-01-31]',
+  summary: 'What your tenant used, and what its budgets still hold',
+  options: [
+    ['--by <groups>', 'day, tool, user, agent, separated by commas; default day,tool'],
+    ['--from, --to <day>', 'First and last day'],
+  ],
+  known: ['by', 'from', 'to'],
+  async run({ line, json, terminal, gateway }) {
+    const by = optionValue(line, 'by') ?? 'day,tool';
+    const groups = by.split(',').map((group) => {
+      if (!Object.hasOwn(GROUPS, group)) throw new CliError('--by takes day, tool, user, agent', EXIT.usage);
+      return group as keyof typeof GROUPS;
+    });
+    const query = new URLSearchParams({ group_by: by });
+    for (const option of ['from', 'to']) {
+      const value = optionValue(line, option);
+      if (value !== undefined) query.set(option, value);
+    }
+    const fleet = gateway();
+    const [used, budgets] = await Promise.all([
+      fleet.ask<UsageReport>('GET', `/api/v1/usage?${query}`),
+      fleet.ask<BudgetReport>('GET', '/api/v1/budgets'),
+    ]);
+    if (json) {
+      terminal.out(`${JSON.stringify({ ...used.body, ...budgets.body }, null, 2)}\n`);
+      return EXIT.ok;
+    }
+    const rows = used.body.rows.map((row) => [
+      ...groups.map((group) => row[GROUPS[group]] ?? '-'),
+      row.calls,
+      row.tokens,
+      row.cost_usd,
+    ]);
+    terminal.out(
+      table([...groups.map((group) => group.toUpperCase()), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width),
+    );
+    const limits = budgets.body.budgets.map((one) => [
+      one.scope,
+      one.limit_usd ?? 'none',
+      one.spent_usd,
+      one.held_usd,
+      one.limit_tokens ?? 'none',
+      one.spent_tokens,
+    ]);
+    if (limits.length > 0)
+      terminal.out(
+        `\n${table(['BUDGET', 'LIMIT USD', 'SPENT', 'HELD', 'TOKEN LIMIT', 'TOKENS'], limits, terminal.width)}`,
+      );
+    return EXIT.ok;
+  },
+};

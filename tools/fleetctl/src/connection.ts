@@ -1,0 +1,90 @@
+import { readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { CliError, EXIT } from './cli-error.js';
+import { optionValue, type CommandLine } from './parse-argv.js';
+
+/** Where the fleet is and how to prove who asks. */
+export interface Connection {
+  url: string;
+  key: string | undefined;
+  /** Where url and key come from, for messages. */
+  from: string;
+}
+
+/** What `npm start` writes into `.toolfleet/local.json`, and what the user's own file may hold. */
+interface ConnectionFile {
+  url?: string;
+  api_key?: string;
+}
+
+/** Surroundings of the process, handed in so that specs can give their own. */
+export interface Surroundings {
+  env: Readonly<Record<string, string | undefined>>;
+  cwd: string;
+}
+
+/**
+ * URL and key: flags, then TOOLFLEET_URL and TOOLFLEET_API_KEY (or TOOLFLEET_API_KEY_FILE), then `.toolfleet/local.json` in
+ * this folder or one above it, then `fleetctl/config.json` in the user's configuration folder (XDG). A key found in a file
+ * is only sent to the URL of that file, never to one named elsewhere.
+ */
+export function findConnection(line: CommandLine, { env, cwd }: Surroundings): Connection {
+  const file = localFile(cwd) ?? userFile(env);
+  const url = optionValue(line, 'url') ?? env['TOOLFLEET_URL'] ?? file?.content.url;
+  const ownKey = optionValue(line, 'key') ?? env['TOOLFLEET_API_KEY'] ?? keyFromFile(env);
+  if (url === undefined) {
+    throw new CliError('No fleet found: start one with "npm start", or give --url or TOOLFLEET_URL', EXIT.connection);
+  }
+  if (!/^https?:\/\/[^/]/i.test(url)) throw new CliError(`Not a URL of a fleet: ${url}`, EXIT.usage);
+  const sameFleet = file !== undefined && sameOrigin(url, file.content.url);
+  return {
+    url: url.replace(/\/+$/, ''),
+    key: ownKey ?? (sameFleet ? file.content.api_key : undefined),
+    from: sameFleet ? file.path : 'flags and environment',
+  };
+}
+
+function localFile(cwd: string): { path: string; content: ConnectionFile } | undefined {
+  for (let folder = cwd; ; folder = dirname(folder)) {
+    const path = join(folder, '.toolfleet', 'local.json');
+    const content = readConnection(path);
+    if (content) return { path, content };
+    if (dirname(folder) === folder) return undefined;
+  }
+}
+
+/** The user's own file, after the XDG base directory specification. */
+export function userFilePath(env: Surroundings['env']): string {
+  const base = env['XDG_CONFIG_HOME'];
+  return join(base?.startsWith('/') ? base : join(env['HOME'] ?? homedir(), '.config'), 'fleetctl', 'config.json');
+}
+
+function userFile(env: Surroundings['env']): { path: string; content: ConnectionFile } | undefined {
+  const path = userFilePath(env);
+  const content = readConnection(path);
+  return content && { path, content };
+}
+
+function readConnection(path: string): ConnectionFile | undefined {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+  try {
+    return JSON.parse(text) as ConnectionFile;
+  } catch {
+    throw new CliError(`${path} is not valid JSON`, EXIT.usage);
+  }
+}
+
+function keyFromFile(env: Surroundings['env']): string | undefined {
+  const path = env['TOOLFLEET_API_KEY_FILE'];
+  return path ? readFileSync(path, 'utf8').trim() : undefined;
+}
+
+function sameOrigin(one: string, other: string | undefined): boolean {
+  return other !== undefined && new URL(one).origin === new URL(other).origin;
+}

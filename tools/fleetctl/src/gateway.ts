@@ -1,0 +1,85 @@
+import type { ErrorBody, JsonObject } from '@toolfleet/contracts';
+import { CliError, EXIT } from './cli-error.js';
+import type { Connection } from './connection.js';
+
+/** An answer of the gateway: any status, parsed. */
+export interface Answer<T> {
+  status: number;
+  body: T;
+  headers: Headers;
+}
+
+/** The error body of a refused request, as thrown by `ask`. */
+export class Refused extends CliError {
+  constructor(
+    readonly status: number,
+    readonly body: ErrorBody,
+  ) {
+    const hint = body.hint && !body.error.includes(body.hint) ? `\n  ${body.hint}` : '';
+    const id = body.call_id ? `\n  call_id: ${body.call_id}` : '';
+    super(
+      `${body.error}${body.code ? ` (${body.code})` : ''}${hint}${id}`,
+      status === 401 || status === 403 ? EXIT.refused : EXIT.failed,
+    );
+  }
+}
+
+/** HTTP requests to one fleet. */
+export class Gateway {
+  constructor(
+    readonly connection: Connection,
+    private readonly send: typeof fetch = fetch,
+  ) {}
+
+  /** Sends a request and returns its answer when the status is 2xx. @throws Refused, CliError when nothing answers */
+  async ask<T>(
+    method: 'GET' | 'POST' | 'DELETE',
+    path: string,
+    body?: unknown,
+    signal?: AbortSignal,
+  ): Promise<Answer<T>> {
+    const answer = await this.raw<T>(method, path, body, signal);
+    if (answer.status >= 200 && answer.status < 300) return answer;
+    const error = (answer.body ?? {}) as Partial<ErrorBody>;
+    throw new Refused(answer.status, {
+      ...error,
+      error: error.error ?? `HTTP ${answer.status}`,
+      code: error.code ?? '',
+    });
+  }
+
+  /** As `ask`, but any status is an answer. */
+  async raw<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer<T>> {
+    const { url, key } = this.connection;
+    let response: Response;
+    try {
+      response = await this.send(url + path, {
+        method,
+        redirect: 'error', // a key is not carried elsewhere
+        headers: {
+          accept: 'application/json',
+          'user-agent': 'fleetctl',
+          ...(key ? { authorization: `Bearer ${key}` } : {}),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(signal ? { signal } : {}),
+      });
+    } catch (error) {
+      if (signal?.aborted) throw new CliError('Interrupted', 130);
+      const reason = (error as { cause?: { code?: string } }).cause?.code ?? (error as Error).message;
+      throw new CliError(`No fleet answers at ${url} (${reason})`, EXIT.connection);
+    }
+    const text = await response.text();
+    return { status: response.status, body: parsed(text) as T, headers: response.headers };
+  }
+}
+
+function parsed(text: string): unknown {
+  if (text === '') return null;
+  try {
+    return JSON.parse(text) as JsonObject;
+  } catch {
+    return { error: text.slice(0, 300) };
+  }
+}

@@ -1,0 +1,114 @@
+import { readFileSync } from 'node:fs';
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import { CliError, EXIT } from './cli-error.js';
+import type { CommandLine } from './parse-argv.js';
+import { optionValue } from './parse-argv.js';
+
+/** Options of `call` itself; a tool's argument of such a name goes behind `--arguments` or as `name=value`. */
+export const CALL_OPTIONS = [
+  'arguments',
+  'url',
+  'key',
+  'json',
+  'help',
+  'async',
+  'dry-run',
+  'no-retry',
+  'session-id',
+  'timeout-ms',
+  'idempotency-key',
+  'request-id',
+  'agent-id',
+  'task-id',
+  'no-wait',
+] as const;
+
+/**
+ * Arguments of a tool from a command line, later ones win: `--arguments JSON` (`@file`, `-` for standard input),
+ * `--name value` options, and `name=value` words. Values take the type of the schema: `--max_results 5` is a number,
+ * an option given twice an array, a bare option true. `name:=JSON` takes any JSON. Dashes stand for underscores.
+ */
+export async function toolArguments(
+  line: CommandLine,
+  words: readonly string[],
+  schema: JsonObject,
+  readInput: () => Promise<string>,
+): Promise<JsonObject> {
+  const properties = (schema['properties'] ?? {}) as Record<string, JsonObject>;
+  const given: JsonObject = { ...(await fromJson(optionValue(line, 'arguments'), readInput)) };
+  for (const [option, values] of line.options) {
+    if ((CALL_OPTIONS as readonly string[]).includes(option)) continue;
+    const negated = option.startsWith('no-') && !hasName(properties, option);
+    const name = nameOf(properties, negated ? option.slice(3) : option);
+    given[name] = negated ? false : valueOf(properties[name], values, name);
+  }
+  for (const word of [...words, ...line.rest]) {
+    const [, name, colon, value] = /^([A-Za-z_][\w.-]*)(:?)=(.*)$/s.exec(word) ?? [];
+    if (name === undefined || value === undefined) {
+      throw new CliError(
+        `Not an argument: ${JSON.stringify(word)} (write name=value, --name value or --arguments JSON)`,
+        EXIT.usage,
+      );
+    }
+    const known = nameOf(properties, name);
+    given[known] = colon ? parseJson(value, name) : valueOf(properties[known], [value], name);
+  }
+  return given;
+}
+
+async function fromJson(source: string | undefined, readInput: () => Promise<string>): Promise<JsonObject> {
+  if (source === undefined) return {};
+  const text =
+    source === '-' ? await readInput() : source.startsWith('@') ? readFileSync(source.slice(1), 'utf8') : source;
+  const value = parseJson(text, 'arguments');
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new CliError('--arguments must be a JSON object', EXIT.usage);
+  return value;
+}
+
+function parseJson(text: string, name: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (error) {
+    throw new CliError(`${name} is not valid JSON: ${(error as Error).message}`, EXIT.usage);
+  }
+}
+
+function hasName(properties: Record<string, JsonObject>, name: string): boolean {
+  return Object.hasOwn(properties, name) || Object.hasOwn(properties, name.replaceAll('-', '_'));
+}
+
+function nameOf(properties: Record<string, JsonObject>, name: string): string {
+  if (Object.hasOwn(properties, name)) return name;
+  const underscored = name.replaceAll('-', '_');
+  return Object.hasOwn(properties, underscored) ? underscored : name;
+}
+
+function valueOf(property: JsonObject | undefined, values: readonly (string | true)[], name: string): Json {
+  const types = typesOf(property);
+  if (types.includes('array')) {
+    const items = property?.['items'] as JsonObject | undefined;
+    const only = values[0];
+    if (values.length === 1 && typeof only === 'string' && only.trimStart().startsWith('['))
+      return parseJson(only, name);
+    return values.map((value) => scalar(typesOf(items), value, name));
+  }
+  if (values.length > 1) throw new CliError(`${name} is given ${values.length} times but takes one value`, EXIT.usage);
+  return scalar(types, values[0] ?? true, name);
+}
+
+/** Text by the schema's type; what does not fit stays text, and the gateway says what is wrong with it. */
+function scalar(types: readonly string[], value: string | true, name: string): Json {
+  if (value === true) return true;
+  if (types.includes('string')) return value;
+  if (types.includes('integer') || types.includes('number'))
+    return value.trim() !== '' && Number.isFinite(Number(value)) ? Number(value) : value;
+  if (types.includes('boolean')) return value === 'true' ? true : value === 'false' ? false : value;
+  if (types.includes('object') || types.length === 0) return /^\s*[[{]/.test(value) ? parseJson(value, name) : value;
+  return value;
+}
+
+function typesOf(property: JsonObject | undefined): string[] {
+  const type = property?.['type'];
+  return typeof type === 'string' ? [type] : Array.isArray(type) ? type.map(String) : [];
+}

@@ -1,0 +1,54 @@
+import type { CallBody, CallState } from '@toolfleet/contracts';
+import { CliError } from './cli-error.js';
+import type { Gateway } from './gateway.js';
+import type { Progress } from './progress-line.js';
+
+/** State of an asynchronous call, as `GET /api/v1/calls/:id` tells it. */
+export interface CallStatus {
+  call_id: string;
+  state?: CallState;
+  status?: string;
+  progress?: Progress;
+  result?: CallBody;
+}
+
+const UNFINISHED = new Set(['accepted', 'claimed', 'running', 'waiting', 'queued']);
+const FIRST_WAIT_MS = 150;
+const LONGEST_WAIT_MS = 2_000;
+
+/** Follows a call until it has ended; asks less and less often. @throws CliError when it ended without a result */
+export async function waitForCall(
+  gateway: Gateway,
+  callId: string,
+  signal: AbortSignal,
+  onProgress: (progress: Progress) => void,
+): Promise<CallBody> {
+  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 1.5, LONGEST_WAIT_MS)) {
+    const { body } = await gateway.ask<CallStatus & Partial<CallBody>>(
+      'GET',
+      `/api/v1/calls/${encodeURIComponent(callId)}`,
+      undefined,
+      signal,
+    );
+    if (body.result) return body.result;
+    if (typeof body.success === 'boolean') return body as CallBody;
+    const state = body.state ?? body.status ?? 'unknown';
+    if (!UNFINISHED.has(state)) throw new CliError(`The call ended: ${state} (call_id ${callId})`);
+    onProgress(body.progress ?? { message: state });
+    await pause(waitMs, signal);
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(new CliError('Interrupted', 130));
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    signal.addEventListener('abort', stop, { once: true });
+  });
+}

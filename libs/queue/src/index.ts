@@ -1,1 +1,24 @@
-export {};
+export { JobQueue, type JobQueueOptions, type QueueCounts } from './job-queue.js';
+export {
+  JobWorker,
+  type JobHandler,
+  type JobProgress,
+  type JobRun,
+  type JobWorkerOptions,
+  type ReplyMessage,
+} from './job-worker.js';
+export { QueueMetrics } from './queue-metrics.js';
+export { jobIdOf, type JobData, type JobRecord, type JobState } from './queues.js';
+export {
+  closeRedis,
+  connectRedis,
+  openRedis,
+  publicAddress,
+  redisPart,
+  requireNoEviction,
+  type RedisConnectOptions,
+  type RedisLog,
+  type RedisRole,
+} from './redis-connection.js';
+export { RedisTime } from './redis-time.js';
+export { ReplyChannel, type ReplyChannelOptions, type SubmitOptions } from './reply-channel.js';

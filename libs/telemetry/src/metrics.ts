@@ -70,7 +70,7 @@ export const METRICS = {
     name: 'toolfleet_queue_jobs',
     type: 'gauge',
     labels: ['queue', 'state'],
-    help: 'Jobs of a queue: waiting, prioritized, active, delayed, completed, failed',
+    help: 'Jobs of a queue: wait, prioritized, active, delayed, completed, failed',
   }),
   queueOldestAge: entry({
     name: 'toolfleet_queue_oldest_job_age_seconds',

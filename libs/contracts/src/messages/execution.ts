@@ -1,4 +1,5 @@
 import type { CallContext, CallResult } from '../call.js';
+import type { ErrorBody } from '../errors/wire.js';
 import type { Json, JsonObject } from '../json.js';
 import type { Binding } from '../tool-definition.js';
 import type { EpochMs, Milliseconds } from '../units.js';
@@ -67,6 +68,7 @@ export type Strictness = 'lenient' | 'standard' | 'strict';
 /** Message on a reply channel of a job. */
 export type JobReply =
   | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: ExecReply }
+  | { type: 'error'; job_id: string; call_id: string; attempt: number; error: ErrorBody }
   | { type: 'progress'; job_id: string; call_id: string; message?: string; progress?: number; total?: number };
 
 /** Cancels a call everywhere. */
@@ -76,8 +78,33 @@ export interface CancelMessage {
   attempt?: number;
 }
 
-/** Body of `exec.mcp.discover`. */
+/**
+ * Body of `exec.mcp.discover`: `server`, `transport` (default `streamable-http`), `url`, and the connection options of the
+ * registration (`headers`, `oauth`, `command`, `prior`, …) with variables unexpanded.
+ */
 export interface DiscoverMessage {
   server: string;
   [option: string]: Json;
+}
+
+/** A tool as a remote MCP server lists it; schemas unchanged. */
+export interface RemoteTool {
+  name: string;
+  title?: string;
+  description: string;
+  input_schema: JsonObject;
+  output_schema?: JsonObject;
+  annotations?: JsonObject;
+}
+
+/** Answer of `exec.mcp.discover`. */
+export interface DiscoverReply {
+  server: string;
+  /** Revision spoken with the server. */
+  protocol_version: string;
+  /** Era verdict; stored as `options.prior` of the bindings, it saves the probe of every later connection. */
+  prior: JsonObject;
+  /** Time the server promises not to change its list; 0 when it promises nothing. */
+  ttl_ms: Milliseconds;
+  tools: RemoteTool[];
 }

@@ -1,0 +1,250 @@
+/**
+ * The working side of a queue. BullMQ delivers at least once: a worker that is stopped longer than its lock (5 s) loses
+ * the job to another one, so handlers of tools with an effect claim in the journal first. The outcome is written to the job
+ * record first and then sent to the waiting process's channel: whoever misses the message reads the record.
+ */
+import { Worker, type Job } from 'bullmq';
+import type { Redis } from 'ioredis';
+import {
+  errorBody,
+  isJsonObject,
+  QUEUE_PREFIX,
+  ToolError,
+  type EpochMs,
+  type ErrorBody,
+  type Milliseconds,
+} from '@toolfleet/contracts';
+import { SystemClock, type Clock } from '@toolfleet/resilience';
+import type { Metrics } from '@toolfleet/telemetry';
+import { cancelChannel, failureOf, failureText, type JobData } from './queues.js';
+import type { RedisTime } from './redis-time.js';
+
+/** One job in work. */
+export interface JobRun<D extends JobData> {
+  readonly jobId: string;
+  readonly data: D;
+  /** Aborted at the deadline, on cancellation and when the lock is lost, with a ToolError as reason. */
+  readonly signal: AbortSignal;
+  /** Instant of the deadline on this process's wall clock; undefined when the job has none. */
+  readonly deadlineAt: EpochMs | undefined;
+  /** Milliseconds the job waited in the queue. */
+  readonly queuedMs: Milliseconds;
+  /** True when an earlier worker began this job and was lost. */
+  readonly isRepeated: boolean;
+  /** Tells the waiting process how far the work is; at most once. */
+  progress(progress: JobProgress): void;
+}
+
+/** How far a job is. */
+export interface JobProgress {
+  message?: string;
+  progress?: number;
+  total?: number;
+}
+
+/** Does the work of one job. What it returns is the reply; a thrown ToolError is kept with its code. */
+export type JobHandler<D extends JobData, R> = (run: JobRun<D>) => Promise<R>;
+
+/** What a worker needs. */
+export interface JobWorkerOptions<D extends JobData, R> {
+  queue: string;
+  /** Connection with role `blocking`; the worker makes another one from it to wait on. */
+  redis: Redis;
+  /** Connection with role `commands`, for replies. */
+  publisher: Redis;
+  time: RedisTime;
+  /** Jobs at once. */
+  concurrency: number;
+  handler: JobHandler<D, R>;
+  clock?: Clock;
+  metrics?: Metrics;
+  /** Time a job of this queue needs at least; a job with less left is dropped when taken (reliability.md 6). */
+  leastMs?: (data: D) => Milliseconds;
+  /** Longest wait of `drain` for jobs in work. Default 60,000. */
+  drainMs?: Milliseconds;
+  /** Runs a job inside the trace of its caller. */
+  inTrace?: <T>(name: string, headers: { get(name: string): string | undefined }, work: () => T) => T;
+  /** Hears of handlers that failed with something that is not a ToolError, and of trouble with Redis. */
+  onFault?: (error: unknown, jobId?: string) => void;
+}
+
+/** reliability.md 1.6: a job of a killed worker runs again after about 6.5 s; BullMQ's own 30 s took 61 s. */
+const LOCK_MS = 5_000;
+const STALLED_CHECK_MS = 2_500;
+/** Handlers that do not listen to their signal are left behind after this. */
+const STOP_MS = 1_000;
+/** A job that kills its worker a second time fails as WORKER_LOST instead of circling. */
+const MAX_STALLED = 1;
+
+/** Takes jobs of one queue and answers them. A part of a service: `start`, `ready`, `drain`, `stop`. */
+export class JobWorker<D extends JobData = JobData, R = unknown> {
+  readonly name: string;
+  readonly #clock: Clock;
+  readonly #worker: Worker<D, R>;
+  readonly #running = new Map<string, { callId: string; abort: AbortController }>();
+  readonly #subscriber: Redis;
+  #started = false;
+  #closing: Promise<void> | undefined;
+
+  constructor(private readonly options: JobWorkerOptions<D, R>) {
+    this.name = `worker of ${options.queue}`;
+    this.#clock = options.clock ?? new SystemClock();
+    this.#subscriber = options.redis.duplicate();
+    this.#subscriber.on('error', () => undefined); // the shared connection logs the outage
+    this.#worker = new Worker<D, R>(options.queue, (job, _token, signal) => this.#process(job, signal), {
+      connection: options.redis,
+      prefix: QUEUE_PREFIX,
+      autorun: false,
+      concurrency: options.concurrency,
+      lockDuration: LOCK_MS,
+      stalledInterval: STALLED_CHECK_MS,
+      maxStalledCount: MAX_STALLED,
+      skipWaitingForReady: true,
+    });
+    this.#worker.on('completed', (job, result) => this.#replyResult(job, result));
+    this.#worker.on('failed', (job, error) => job && this.#replyFailure(job, error));
+    this.#worker.on('error', (error) => options.onFault?.(error));
+    this.#subscriber.on('message', (_channel: string, text: string) => this.#cancelled(text));
+  }
+
+  /** Jobs in work. */
+  get inFlight(): number {
+    return this.#running.size;
+  }
+
+  async start(): Promise<void> {
+    if (this.#subscriber.status === 'wait') await this.#subscriber.connect();
+    await this.#subscriber.subscribe(cancelChannel(this.options.queue));
+    await this.#worker.waitUntilReady();
+    this.#worker.run().catch((error: unknown) => this.options.onFault?.(error));
+    this.#started = true;
+    this.#measureSlots();
+  }
+
+  ready(): boolean {
+    return this.#started && this.options.redis.status === 'ready' && !this.#worker.closing;
+  }
+
+  /** Takes no more jobs and waits for those in work, at most `drainMs`. */
+  async drain(): Promise<void> {
+    // Closing, not pausing: a paused worker still takes the job its blocking read was waiting for.
+    this.#closing = this.#worker.close().catch(() => undefined);
+    await Promise.race([this.#closing, this.#clock.sleep(this.options.drainMs ?? 60_000)]);
+  }
+
+  /** Ends at once; a job still in work runs again elsewhere after its lock has ended. */
+  async stop(): Promise<void> {
+    for (const { abort } of this.#running.values()) {
+      abort.abort(new ToolError('SERVICE_UNAVAILABLE', { message: 'The worker is stopping' }));
+    }
+    this.#subscriber.disconnect();
+    this.#closing ??= this.#worker.close(this.#running.size > 0).catch(() => undefined);
+    await Promise.race([this.#closing, this.#clock.sleep(STOP_MS)]);
+  }
+
+  async #process(job: Job<D, R>, lockLost: AbortSignal | undefined): Promise<R> {
+    const { data } = job;
+    const jobId = job.id as string;
+    const { time, metrics, queue } = this.options;
+    const queuedMs = data.queued_at === undefined ? 0 : Math.max(0, time.now() - data.queued_at);
+    metrics?.queueWait.observe({ queue }, queuedMs / 1_000);
+    const leftMs = data.deadline_at === undefined ? undefined : time.msUntil(data.deadline_at);
+    if (leftMs !== undefined && leftMs <= (this.options.leastMs?.(data) ?? 0)) {
+      metrics?.shed.inc({ executor: queue, reason: 'deadline' });
+      throw this.#kept(
+        new ToolError('DEADLINE_EXCEEDED', { message: `The call waited ${queuedMs} ms for a worker` }),
+        data,
+      );
+    }
+    const abort = new AbortController();
+    const cancelTimer =
+      leftMs === undefined
+        ? () => undefined
+        : this.#clock.after(leftMs, () => abort.abort(new ToolError('DEADLINE_EXCEEDED')));
+    lockLost?.addEventListener('abort', () => abort.abort(new ToolError('CANCELLED', { cause: lockLost.reason })), {
+      once: true,
+    });
+    this.#running.set(jobId, { callId: data.call_id, abort });
+    this.#measureSlots();
+    try {
+      const run: JobRun<D> = {
+        jobId,
+        data,
+        signal: abort.signal,
+        deadlineAt: leftMs === undefined ? undefined : this.#clock.now() + leftMs,
+        queuedMs,
+        isRepeated: job.stalledCounter > 0,
+        progress: (progress) =>
+          this.#publish(data, { type: 'progress', job_id: jobId, call_id: data.call_id, ...progress }),
+      };
+      const work = () => this.options.handler(run);
+      const headers = { get: (name: string) => (name === 'traceparent' ? data.traceparent : undefined) };
+      return await (this.options.inTrace ? this.options.inTrace(`job ${queue}`, headers, work) : work());
+    } catch (error) {
+      if (!(error instanceof ToolError)) this.options.onFault?.(error, jobId);
+      throw this.#kept(error, data);
+    } finally {
+      cancelTimer();
+      this.#running.delete(jobId);
+      this.#measureSlots();
+    }
+  }
+
+  /** The error in the form the job record keeps. */
+  #kept(error: unknown, data: D): Error {
+    const kept = new Error(failureText(error, data.call_id));
+    kept.stack = '';
+    return kept;
+  }
+
+  #replyResult(job: Job<D, R>, result: R): void {
+    const { call_id, attempt } = job.data;
+    this.#publish(job.data, {
+      type: 'result',
+      job_id: job.id as string,
+      call_id,
+      attempt: attempt ?? 1,
+      reply: result,
+    });
+  }
+
+  #replyFailure(job: Job<D, R>, failure: Error): void {
+    const { call_id, attempt } = job.data;
+    const error = errorBody(failureOf(failure.message), call_id);
+    this.#publish(job.data, { type: 'error', job_id: job.id as string, call_id, attempt: attempt ?? 1, error });
+  }
+
+  #publish(data: D, message: ReplyMessage<R>): void {
+    if (data.reply_channel === undefined) return;
+    // At most once: the record is there for whoever misses it.
+    this.options.publisher.publish(data.reply_channel, JSON.stringify(message)).catch(() => undefined);
+  }
+
+  #cancelled(text: string): void {
+    const message = parse(text);
+    for (const [jobId, { callId, abort }] of this.#running) {
+      if (message['job_id'] === jobId || message['call_id'] === callId) abort.abort(new ToolError('CANCELLED'));
+    }
+  }
+
+  #measureSlots(): void {
+    const { metrics, queue, concurrency } = this.options;
+    metrics?.workerSlots.set({ executor: queue, state: 'busy' }, this.#running.size);
+    metrics?.workerSlots.set({ executor: queue, state: 'total' }, concurrency);
+  }
+}
+
+/** Messages on a reply channel. */
+export type ReplyMessage<R> =
+  | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: R }
+  | { type: 'error'; job_id: string; call_id: string; attempt: number; error: ErrorBody }
+  | ({ type: 'progress'; job_id: string; call_id: string } & JobProgress);
+
+function parse(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isJsonObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,233 @@
+import { ToolError } from '@toolfleet/contracts';
+import { SystemClock } from '@toolfleet/resilience';
+import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
+import { createMetrics } from '@toolfleet/telemetry';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { JobQueue } from './job-queue.js';
+import { JobWorker, type JobRun } from './job-worker.js';
+import { QueueMetrics } from './queue-metrics.js';
+import { jobIdOf, type JobData } from './queues.js';
+import { closeRedis, connectRedis, openRedis, requireNoEviction } from './redis-connection.js';
+import { RedisTime } from './redis-time.js';
+import { ReplyChannel } from './reply-channel.js';
+
+interface SpecJob extends JobData {
+  work: string;
+}
+
+const clock = new SystemClock();
+let server: RedisServer;
+let redis: ReturnType<typeof connectRedis>;
+let blocking: ReturnType<typeof connectRedis>;
+let time: RedisTime;
+let queue: JobQueue<SpecJob, unknown>;
+let replies: ReplyChannel;
+let workers: JobWorker<SpecJob, unknown>[] = [];
+let name = '';
+let count = 0;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = connectRedis(server.url, { name: 'spec', role: 'commands' });
+  blocking = connectRedis(server.url, { name: 'spec-blocking', role: 'blocking' });
+  await openRedis(redis, server.url);
+  await openRedis(blocking, server.url);
+  time = new RedisTime(redis, clock);
+  await time.start();
+  replies = new ReplyChannel({ redis: blocking });
+  await replies.start();
+});
+
+afterAll(async () => {
+  time?.stop();
+  await replies?.stop();
+  await Promise.all([redis, blocking].map((client) => client && closeRedis(client)));
+  await server?.stop();
+});
+
+beforeEach(() => {
+  name = `spec-${++count}`;
+  queue = new JobQueue({ name, redis, time, maxLength: 5 });
+});
+
+afterEach(async () => {
+  await Promise.all(workers.map((worker) => worker.stop()));
+  workers = [];
+  await queue.close();
+});
+
+async function work(
+  handler: (run: JobRun<SpecJob>) => Promise<unknown>,
+  options: { concurrency?: number; leastMs?: number } = {},
+) {
+  const worker = new JobWorker<SpecJob, unknown>({
+    queue: name,
+    redis: blocking,
+    publisher: redis,
+    time,
+    concurrency: options.concurrency ?? 4,
+    handler,
+    ...(options.leastMs === undefined ? {} : { leastMs: () => options.leastMs as number }),
+  });
+  workers.push(worker);
+  await worker.start();
+  return worker;
+}
+
+const job = (callId: string, extra: Partial<SpecJob> = {}): SpecJob => ({
+  call_id: callId,
+  attempt: 1,
+  work: 'x',
+  ...extra,
+});
+const soon = (ms = 5_000): { deadlineAt: number } => ({ deadlineAt: clock.now() + ms });
+
+describe('a queued call', () => {
+  it('is answered through the reply channel and stays in the record', async () => {
+    await work(async ({ data }) => ({ echo: data.work }));
+    expect(await replies.submit(queue, job('c1', { work: 'hello' }), soon())).toEqual({ echo: 'hello' });
+    expect(await queue.record(jobIdOf('c1', 1))).toMatchObject({ state: 'completed', result: { echo: 'hello' } });
+    expect(replies.inFlight).toBe(0);
+  });
+
+  it('keeps many calls apart', async () => {
+    await work(async ({ data }) => data.work);
+    const answers = await Promise.all(
+      [0, 1, 2, 3, 4].map((index) => replies.submit(queue, job(`m${index}`, { work: String(index) }), soon())),
+    );
+    expect(answers).toEqual(['0', '1', '2', '3', '4']);
+  });
+
+  it('fails with the code, details and message of the worker', async () => {
+    await work(async () => {
+      throw new ToolError('MEMORY_EXCEEDED', { message: 'too much', details: { limit_mb: 64 } });
+    });
+    await expect(replies.submit(queue, job('e1'), soon())).rejects.toMatchObject({
+      code: 'MEMORY_EXCEEDED',
+      message: 'too much',
+      details: { limit_mb: 64 },
+    });
+    expect((await queue.record('e1-1')).error).toMatchObject({ code: 'MEMORY_EXCEEDED' });
+  });
+
+  it('passes progress on', async () => {
+    const seen: unknown[] = [];
+    await work(async (run) => {
+      run.progress({ message: 'half', progress: 1, total: 2 });
+      await clock.sleep(50);
+      return 'done';
+    });
+    await replies.submit(queue, job('p1'), { ...soon(), onProgress: (progress) => seen.push(progress) });
+    expect(seen).toEqual([{ message: 'half', progress: 1, total: 2 }]);
+  });
+
+  it('is found in the record when its reply was missed', async () => {
+    await work(async ({ data }) => {
+      // Its reply goes to nobody, as after a reconnect.
+      (data as { reply_channel?: string }).reply_channel = undefined as never;
+      return 'from the record';
+    });
+    expect(await replies.submit(queue, job('r1'), soon(10_000))).toBe('from the record');
+  });
+});
+
+describe('stopping', () => {
+  it('the deadline stops the work, waiting or running', async () => {
+    const reasons: string[] = [];
+    await work(
+      ({ signal }) =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => {
+            reasons.push((signal.reason as ToolError).code);
+            reject(signal.reason);
+          });
+        }),
+      { concurrency: 1 },
+    );
+    const running = replies.submit(queue, job('d1'), soon(300));
+    const waiting = replies.submit(queue, job('d2'), soon(150));
+    await expect(waiting).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    await expect(running).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    await eventually('the handler heard', () => reasons.length === 1);
+    expect((await queue.record('d2-1')).state).toBe('unknown');
+  });
+
+  it('aborting cancels the running job at its worker', async () => {
+    const abort = new AbortController();
+    let reason: unknown;
+    await work(
+      ({ signal }) =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => {
+            reason = signal.reason;
+            reject(signal.reason);
+          });
+          abort.abort();
+        }),
+    );
+    await expect(replies.submit(queue, job('a1'), { ...soon(), signal: abort.signal })).rejects.toMatchObject({
+      code: 'CANCELLED',
+    });
+    await eventually('the worker heard', () => reason !== undefined);
+    expect(reason).toMatchObject({ code: 'CANCELLED' });
+  });
+
+  it('a job that cannot finish in time is dropped when taken', async () => {
+    let runs = 0;
+    await work(async () => void runs++, { leastMs: 10_000 });
+    await expect(replies.submit(queue, job('s1'), soon(3_000))).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    expect(runs).toBe(0);
+  });
+
+  it('drain finishes what is in work and takes nothing more', async () => {
+    let finished = 0;
+    const worker = await work(async () => {
+      await clock.sleep(200);
+      finished++;
+      return finished;
+    });
+    const first = replies.submit(queue, job('w1'), soon());
+    await eventually('the job is in work', () => worker.inFlight === 1);
+    const drained = worker.drain();
+    await queue.add('w2-1', job('w2'));
+    await drained;
+    expect(await first).toBe(1);
+    await clock.sleep(100);
+    expect(finished).toBe(1);
+    expect((await queue.record('w2-1')).state).toBe('waiting');
+  });
+});
+
+describe('bounds', () => {
+  it('refuses more jobs than may wait', async () => {
+    for (let index = 0; index < 5; index++) await queue.add(`q${index}-1`, job(`q${index}`));
+    await expect(queue.add('q5-1', job('q5'))).rejects.toMatchObject({ code: 'QUEUE_FULL', retryAfterMs: 1_000 });
+    expect((await queue.counts()).wait).toBe(5);
+  });
+
+  it('the same id twice is one job', async () => {
+    await queue.add('same-1', job('same'));
+    await queue.add('same-1', job('same'));
+    expect((await queue.counts()).wait).toBe(1);
+  });
+
+  it('shows length and oldest age as metrics', async () => {
+    const metrics = createMetrics({ version: '1', revision: 'r' });
+    await queue.add('g1-1', { ...job('g1'), queued_at: time.now() - 5_000 });
+    await new QueueMetrics([queue as never], metrics, clock).refresh();
+    const text = await metrics.registry.metrics();
+    expect(text).toContain(`toolfleet_queue_jobs{queue="${name}",state="wait"} 1`);
+    expect(Number(/toolfleet_queue_oldest_job_age_seconds\{[^}]*\} ([\d.]+)/.exec(text)?.[1])).toBeGreaterThanOrEqual(
+      5,
+    );
+  });
+
+  it('refuses a Redis that may evict keys', async () => {
+    const evicting = await startRedis({ maxmemoryPolicy: 'allkeys-lru' });
+    const client = connectRedis(evicting.url, { name: 'spec' });
+    await openRedis(client, evicting.url);
+    await expect(requireNoEviction(client, evicting.url)).rejects.toMatchObject({ startRefused: true });
+    await closeRedis(client);
+    await evicting.stop();
+  });
+});

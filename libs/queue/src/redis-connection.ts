@@ -1,0 +1,226 @@
+/**
+ * The one place that makes Redis connections. Addresses: `redis://` and `rediss://` for one server,
+ * `redis+cluster://a:6379,b:6379` for Redis Cluster, `redis+sentinel://a:26379,b:26379/master-name` for Sentinel
+ * (`rediss+…` with TLS). Connections are made lazily, so that a service can be wired before its broker is there, and come
+ * back by themselves for ever. One line is logged when Redis goes away and one when it is back.
+ */
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
+
+/** Lines this module logs; a pino logger fits. */
+export interface RedisLog {
+  warn(message: string): void;
+  info(message: string): void;
+}
+
+/**
+ * What the connection is for. `commands`: fails at once while Redis is away and after `commandTimeoutMs` when it hangs.
+ * `blocking`: for workers and subscribers, waits until Redis is back.
+ */
+export type RedisRole = 'commands' | 'blocking';
+
+/** How to connect. */
+export interface RedisConnectOptions {
+  /** Shown by `CLIENT LIST`. */
+  name: string;
+  /** Overrides one in the URL. */
+  password?: string | undefined;
+  role?: RedisRole;
+  /** Longest wait for the answer of one command; `commands` only. Default 2,000. */
+  commandTimeoutMs?: number;
+  log?: RedisLog;
+}
+
+const COMMAND_TIMEOUT_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 5_000;
+const RECONNECT_MIN_MS = 50;
+const RECONNECT_MAX_MS = 1_000;
+
+/**
+ * A connection that is not open yet; `openRedis` or the first command opens it. For a cluster address the object is a
+ * `Cluster`, which takes the same commands; keys of one script must share a hash tag there.
+ */
+export function connectRedis(url: string, options: RedisConnectOptions): Redis {
+  const address = parseAddress(url);
+  const base = connectionOptions(address, options);
+  const client =
+    address.kind === 'cluster'
+      ? (new Cluster(address.nodes, {
+          redisOptions: base,
+          lazyConnect: true,
+          enableOfflineQueue: base.enableOfflineQueue ?? true,
+          clusterRetryStrategy: reconnectDelay,
+        }) as unknown as Redis)
+      : new Redis(
+          address.kind === 'sentinel'
+            ? { ...base, sentinels: address.nodes, name: address.master ?? 'mymaster' }
+            : { ...base, ...address.nodes[0] },
+        );
+  followState(client, publicAddress(url), options.log);
+  return client;
+}
+
+/** Opens a connection and waits until it is usable. Rejects in one clear line; may be repeated after a failure. */
+export async function openRedis(client: Redis, url: string): Promise<void> {
+  if (client.status === 'ready') return;
+  try {
+    if (client.status === 'wait' || client.status === 'end') await client.connect();
+    else await becomesReady(client);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message || (error as NodeJS.ErrnoException).code : String(error);
+    throw Object.assign(new Error(`no Redis at ${publicAddress(url)}: ${reason}`), { code: codeOf(error) });
+  }
+}
+
+/**
+ * Refuses a Redis that may drop keys when memory is full: jobs, leases and the journal live there (reliability.md 1.6).
+ * The thrown error carries `startRefused`, which ends the service instead of a retry.
+ */
+export async function requireNoEviction(client: Redis, url: string): Promise<void> {
+  const memory = await client.info('memory');
+  const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1];
+  if (policy === undefined || policy === 'noeviction') return;
+  throw Object.assign(
+    new Error(`Redis at ${publicAddress(url)} has maxmemory-policy ${policy}; toolfleet needs noeviction`),
+    { startRefused: true },
+  );
+}
+
+/** A connection as a part of a service (`ServicePart` of libs/service): opened, checked, closed. */
+export function redisPart(
+  client: Redis,
+  url: string,
+  name = 'redis',
+): { name: string; start(): Promise<void>; ready(): boolean; stop(): Promise<void> } {
+  return {
+    name,
+    async start() {
+      await openRedis(client, url);
+      await requireNoEviction(client, url);
+    },
+    ready: () => client.status === 'ready',
+    stop: () => closeRedis(client),
+  };
+}
+
+/** Closes a connection after its pending commands; never fails and never waits for a Redis that is away. */
+export async function closeRedis(client: Redis): Promise<void> {
+  try {
+    if (client.status === 'ready') await client.quit();
+  } catch {
+    // It broke while closing, which is closed as well.
+  }
+  client.disconnect();
+}
+
+/** The address without credentials, for messages. */
+export function publicAddress(url: string): string {
+  return url.replace(/\/\/[^/@]*@/, '//');
+}
+
+interface Address {
+  kind: 'single' | 'cluster' | 'sentinel';
+  tls: boolean;
+  nodes: { host: string; port: number }[];
+  username?: string;
+  password?: string;
+  db?: number;
+  master?: string;
+}
+
+const DEFAULT_PORTS = { single: 6379, cluster: 6379, sentinel: 26_379 };
+
+/** Reads the address forms named at the top. Throws a plain Error on others. */
+export function parseAddress(url: string): Address {
+  const match = /^(rediss?)(?:\+(cluster|sentinel))?:\/\/(?:([^@]*)@)?([^/?]+)(?:\/([^?]*))?/.exec(url.trim());
+  if (!match) throw new Error(`not a Redis address: ${publicAddress(url)}`);
+  const [, scheme, form, login, hosts = '', path] = match;
+  const kind = (form ?? 'single') as Address['kind'];
+  const colon = login?.indexOf(':') ?? -1;
+  const username = login === undefined ? '' : colon < 0 ? login : login.slice(0, colon);
+  const password = login === undefined || colon < 0 ? '' : login.slice(colon + 1);
+  const segments = (path ?? '').split('/').filter((segment) => segment !== '');
+  const db = kind === 'sentinel' ? segments[1] : segments[0];
+  return {
+    kind,
+    tls: scheme === 'rediss',
+    nodes: hosts.split(',').map((host) => parseHost(host.trim(), DEFAULT_PORTS[kind])),
+    ...(username ? { username: decodeURIComponent(username) } : {}),
+    ...(password ? { password: decodeURIComponent(password) } : {}),
+    ...(db !== undefined && /^\d+$/.test(db) ? { db: Number(db) } : {}),
+    ...(kind === 'sentinel' && segments[0] ? { master: decodeURIComponent(segments[0]) } : {}),
+  };
+}
+
+function parseHost(text: string, defaultPort: number): { host: string; port: number } {
+  const match = /^(\[[^\]]+\]|[^:]+)(?::(\d+))?$/.exec(text);
+  if (!match) throw new Error(`not a Redis host: ${text}`);
+  return { host: (match[1] as string).replace(/^\[|\]$/g, ''), port: match[2] ? Number(match[2]) : defaultPort };
+}
+
+function connectionOptions(address: Address, options: RedisConnectOptions): RedisOptions {
+  const password = options.password ?? address.password;
+  const isCommands = (options.role ?? 'commands') === 'commands';
+  return {
+    connectionName: options.name,
+    lazyConnect: true,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    // A dead peer is noticed by TCP, a hanging one by the command timeout.
+    keepAlive: 5_000,
+    retryStrategy: reconnectDelay,
+    maxRetriesPerRequest: isCommands ? 1 : null,
+    enableOfflineQueue: !isCommands,
+    ...(isCommands ? { commandTimeout: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS } : {}),
+    ...(address.username ? { username: address.username } : {}),
+    ...(password ? { password } : {}),
+    ...(address.db === undefined ? {} : { db: address.db }),
+    ...(address.tls ? { tls: {} } : {}),
+  };
+}
+
+const reconnectDelay = (attempt: number): number =>
+  Math.min(RECONNECT_MAX_MS, RECONNECT_MIN_MS * 2 ** Math.min(attempt, 10));
+
+/** One line per outage; ioredis reports every attempt. */
+function followState(client: Redis, address: string, log: RedisLog | undefined): void {
+  let wasReady = false;
+  let isAway = false;
+  client.on('error', (error: Error) => {
+    if (!wasReady || isAway) return;
+    isAway = true;
+    log?.warn(`Redis at ${address} is away: ${error.message || codeOf(error)}`);
+  });
+  client.on('close', () => {
+    if (!wasReady || isAway || client.status === 'end') return;
+    isAway = true;
+    log?.warn(`Redis at ${address} closed the connection`);
+  });
+  client.on('ready', () => {
+    if (isAway) log?.info(`Redis at ${address} is back`);
+    wasReady = true;
+    isAway = false;
+  });
+}
+
+function becomesReady(client: Redis): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (error?: unknown): void => {
+      client.off('ready', onReady);
+      client.off('error', onError);
+      if (error === undefined) resolve();
+      else reject(error);
+    };
+    const onReady = (): void => end();
+    const onError = (error: unknown): void => end(error);
+    client.on('ready', onReady);
+    client.on('error', onError);
+  });
+}
+
+const codeOf = (error: unknown): string => {
+  if (typeof error === 'object' && error !== null) {
+    if ('code' in error && typeof error.code === 'string') return error.code;
+    // WRONGPASS and NOAUTH come as the first word of the message.
+    if ('message' in error) return /^(WRONGPASS|NOAUTH)\b/.exec(String(error.message))?.[1] ?? 'REDIS_AWAY';
+  }
+  return 'REDIS_AWAY';
+};

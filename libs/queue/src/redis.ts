@@ -1,0 +1,13 @@
+/** `@toolfleet/queue/redis`: connections without BullMQ, for services that have no queue. */
+export {
+  closeRedis,
+  connectRedis,
+  openRedis,
+  publicAddress,
+  redisPart,
+  requireNoEviction,
+  type RedisConnectOptions,
+  type RedisLog,
+  type RedisRole,
+} from './redis-connection.js';
+export { RedisTime } from './redis-time.js';

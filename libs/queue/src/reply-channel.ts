@@ -1,0 +1,191 @@
+/**
+ * The waiting side of queued calls: one Redis channel per process and one table of waiting jobs. The channel delivers at
+ * most once, so the job record is the truth: it is read after every (re)subscribe for all waiting jobs, and every two
+ * seconds for those that wait longer. Giving up (deadline, abort) cancels the job, not only the waiting.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import { errorFromBody, QUEUE_PREFIX, ToolError, type EpochMs } from '@toolfleet/contracts';
+import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import type { JobQueue } from './job-queue.js';
+import type { JobProgress, ReplyMessage } from './job-worker.js';
+import { jobIdOf, type JobData } from './queues.js';
+
+/** What a channel needs. */
+export interface ReplyChannelOptions {
+  /** Connection with role `blocking`; the channel subscribes on a connection made from it. */
+  redis: Redis;
+  clock?: Clock;
+}
+
+/** One queued call. */
+export interface SubmitOptions {
+  /** The call ends by then, on this process's wall clock. */
+  deadlineAt: EpochMs;
+  signal?: AbortSignal;
+  priority?: number;
+  onProgress?: (progress: JobProgress) => void;
+  /** Default `<call_id>-<attempt>`. */
+  jobId?: string;
+}
+
+interface Waiting {
+  readonly queue: JobQueue;
+  readonly jobId: string;
+  readonly since: number;
+  readonly onProgress: ((progress: JobProgress) => void) | undefined;
+  missing: number;
+  resolve(value: unknown): void;
+  reject(error: ToolError): void;
+}
+
+const CHECK_MS = 2_000;
+/** A record missing this often in a row is gone: Redis lost it, nobody will ever answer. */
+const MISSING_LIMIT = 2;
+
+/** Receives the replies of the jobs this process waits for. A part of a service. */
+export class ReplyChannel {
+  readonly name = 'reply channel';
+  /** Name to put into `reply_channel` of a job; `submit` does it. */
+  readonly channel = `${QUEUE_PREFIX}:reply:${randomUUID()}`;
+  readonly #clock: Clock;
+  readonly #subscriber: Redis;
+  readonly #waiting = new Map<string, Waiting>();
+  #cancelCheck: CancelTimer | undefined;
+
+  constructor(options: ReplyChannelOptions) {
+    this.#clock = options.clock ?? new SystemClock();
+    this.#subscriber = options.redis.duplicate();
+    this.#subscriber.on('error', () => undefined); // the shared connection logs the outage
+    this.#subscriber.on('message', (_channel: string, text: string) => this.#received(text));
+    // After a reconnect ioredis subscribes again by itself; replies of the gap are only in the records.
+    this.#subscriber.on('ready', () => void this.#readRecords(0));
+  }
+
+  async start(): Promise<void> {
+    if (this.#subscriber.status === 'wait') await this.#subscriber.connect();
+    await this.#subscriber.subscribe(this.channel);
+    if (!this.#cancelCheck) this.#schedule();
+  }
+
+  ready(): boolean {
+    return this.#subscriber.status === 'ready';
+  }
+
+  /** Calls that wait. */
+  get inFlight(): number {
+    return this.#waiting.size;
+  }
+
+  /** Waits until no call waits any more. */
+  async drain(): Promise<void> {
+    while (this.#waiting.size > 0) await this.#clock.sleep(20);
+  }
+
+  async stop(): Promise<void> {
+    this.#cancelCheck?.();
+    for (const waiting of this.#waiting.values()) {
+      waiting.reject(new ToolError('SERVICE_UNAVAILABLE', { message: 'This service is stopping' }));
+    }
+    this.#subscriber.disconnect();
+  }
+
+  /**
+   * Adds a job and waits for its reply. Rejects with what the worker threw, QUEUE_FULL, SERVICE_UNAVAILABLE while Redis is
+   * away, DEADLINE_EXCEEDED, CANCELLED when the signal fires, WORKER_LOST when the job's workers died.
+   */
+  async submit<D extends JobData, R>(queue: JobQueue<D, R>, data: D, options: SubmitOptions): Promise<R> {
+    const jobId = options.jobId ?? jobIdOf(data.call_id, data.attempt ?? 1);
+    const key = `${queue.name}/${jobId}`;
+    if (options.signal?.aborted) throw new ToolError('CANCELLED');
+    const remainingMs = options.deadlineAt - this.#clock.now();
+    if (remainingMs <= 0) throw new ToolError('DEADLINE_EXCEEDED');
+    if (this.#waiting.has(key)) throw new ToolError('INTERNAL', { message: `Job ${jobId} is already waited for` });
+
+    const reply = new Promise<R>((resolve, reject) => {
+      this.#waiting.set(key, {
+        queue: queue as unknown as JobQueue,
+        jobId,
+        since: this.#clock.monotonic(),
+        onProgress: options.onProgress,
+        missing: 0,
+        resolve: resolve as (value: unknown) => void,
+        reject,
+      });
+    });
+    const giveUp = (error: ToolError): void => {
+      this.#waiting.get(key)?.reject(error);
+      // The worker notices its own deadline; this spares it the work when the job still waits.
+      queue.cancel(jobId).catch(() => undefined);
+    };
+    const cancelTimer = this.#clock.after(remainingMs, () =>
+      giveUp(new ToolError('DEADLINE_EXCEEDED', { message: 'No result in time' })),
+    );
+    const onAbort = (): void => giveUp(new ToolError('CANCELLED', { cause: options.signal?.reason }));
+    options.signal?.addEventListener('abort', onAbort, { once: true });
+    try {
+      const job = { ...data, reply_channel: this.channel, deadline_at: queue.time.fromLocal(options.deadlineAt) };
+      const added = queue.add(jobId, job, options.priority === undefined ? {} : { priority: options.priority });
+      // A reply or the deadline may come while adding still waits for Redis.
+      await Promise.race([
+        added,
+        reply.then(
+          () => undefined,
+          () => undefined,
+        ),
+      ]);
+      added.catch(() => undefined);
+      return await reply;
+    } finally {
+      cancelTimer();
+      options.signal?.removeEventListener('abort', onAbort);
+      this.#waiting.delete(key);
+      reply.catch(() => undefined);
+    }
+  }
+
+  #received(text: string): void {
+    const message = JSON.parse(text) as ReplyMessage<unknown>;
+    for (const waiting of this.#waiting.values()) {
+      if (waiting.jobId !== message.job_id) continue;
+      if (message.type === 'result') waiting.resolve(message.reply);
+      else if (message.type === 'error') waiting.reject(errorFromBody(message.error));
+      else {
+        const { message: note, progress, total } = message;
+        waiting.onProgress?.({
+          ...(note === undefined ? {} : { message: note }),
+          ...(progress === undefined ? {} : { progress }),
+          ...(total === undefined ? {} : { total }),
+        });
+      }
+    }
+  }
+
+  #schedule(): void {
+    this.#cancelCheck = this.#clock.after(CHECK_MS, () => {
+      void this.#readRecords(CHECK_MS).finally(() => this.#schedule());
+    });
+  }
+
+  /** Reads the records of the jobs that wait at least `leastMs`. */
+  async #readRecords(leastMs: number): Promise<void> {
+    const before = this.#clock.monotonic() - leastMs;
+    const due = [...this.#waiting.values()].filter((waiting) => waiting.since <= before);
+    await Promise.all(due.map((waiting) => this.#readRecord(waiting)));
+  }
+
+  async #readRecord(waiting: Waiting): Promise<void> {
+    try {
+      const record = await waiting.queue.record(waiting.jobId);
+      if (record.state === 'completed') return waiting.resolve(record.result);
+      if (record.state === 'failed') return waiting.reject(record.error ?? new ToolError('INTERNAL'));
+      waiting.missing = record.state === 'unknown' ? waiting.missing + 1 : 0;
+      if (waiting.missing < MISSING_LIMIT) return;
+      waiting.reject(
+        new ToolError('WORKER_LOST', { message: 'The queue lost this call', details: { reason: 'no_record' } }),
+      );
+    } catch {
+      // Redis is away: the next check reads it, and the deadline bounds the waiting.
+    }
+  }
+}

@@ -1,5 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
+/** Third-party packages that publish a `source` condition of their own; node cannot run TypeScript below node_modules. */
+const SOURCE_CONDITION_CLASH = [/\/@modelcontextprotocol\//, /\/eventsource(-parser)?\//];
+
 /**
  * Specs import our own packages from source (the `source` export condition), so that no build is needed to run them.
  * `unit` lies beside the code and needs no broker of its own unless a spec starts one; `integration` starts real processes.
@@ -18,6 +21,7 @@ export default defineConfig({
         ...shared,
         test: {
           name: 'unit',
+          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['apps/*/src/**/*.spec.ts', 'libs/*/src/**/*.spec.ts', 'tools/*/src/**/*.spec.ts', 'test/*.spec.ts'],
           testTimeout: 30_000,
           hookTimeout: 60_000,
@@ -27,6 +31,7 @@ export default defineConfig({
         ...shared,
         test: {
           name: 'integration',
+          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['test/e2e/**/*.spec.ts', 'test/failure/**/*.spec.ts'],
           fileParallelism: false,
           testTimeout: 120_000,

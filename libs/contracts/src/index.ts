@@ -54,12 +54,14 @@ export {
 export type {
   CancelMessage,
   DiscoverMessage,
+  DiscoverReply,
   ExecContext,
   ExecJob,
   ExecMessage,
   ExecReply,
   JobReply,
   PythonJobPolicy,
+  RemoteTool,
   Strictness,
 } from './messages/execution.js';
 export type {

@@ -9,6 +9,8 @@ export const SUBJECTS = {
   toolResult: 'tool.result',
   execMcp: 'exec.mcp',
   execMcpDiscover: 'exec.mcp.discover',
+  /** Published by mcp-executor (`{server}`) when a server says that its list changed; the registry discovers again. */
+  execMcpChanged: 'exec.mcp.changed',
   execOpenapi: 'exec.openapi',
   execBuiltin: 'exec.builtin',
   execCancel: 'exec.cancel',

@@ -2,7 +2,10 @@ import { Readable } from 'node:stream';
 import type { EgressClient, EgressRequest } from './egress-client.js';
 
 /** Limits of every request a library sends through `egressFetch`. */
-export type FetchLimits = Pick<EgressRequest, 'timeouts' | 'maxBytes'>;
+export type FetchLimits = Pick<EgressRequest, 'timeouts' | 'maxBytes'> & {
+  /** Told what broke a body that was already streaming; libraries tend to hide it. */
+  onBodyError?: (error: unknown) => void;
+};
 
 /** Statuses whose responses have no body (Fetch standard, "null body status"). */
 const NULL_BODY = new Set([101, 103, 204, 205, 304]);
@@ -22,6 +25,7 @@ export function egressFetch(
     const url = request ? request.url : String(input);
     const signal = init.signal ?? request?.signal ?? undefined;
     const headers = new Headers(init.headers ?? request?.headers);
+    const { onBodyError, ...caps } = typeof limits === 'function' ? limits(url, init) : limits;
     const body = await bodyOf(init.body ?? (request && request.body ? await request.arrayBuffer() : null), headers);
     try {
       const response = await client.request({
@@ -30,14 +34,17 @@ export function egressFetch(
         headers: Object.fromEntries(headers),
         body,
         followRedirects: (init.redirect ?? request?.redirect ?? 'follow') === 'follow',
-        ...(typeof limits === 'function' ? limits(url, init) : limits),
+        ...caps,
         ...(signal ? { signal } : {}),
       });
-      const answer = new Response(NULL_BODY.has(response.status) ? discard(response.body) : streamOf(response.body), {
-        status: response.status,
-        statusText: response.statusText,
-        headers: headerPairs(response.headers),
-      });
+      const answer = new Response(
+        NULL_BODY.has(response.status) ? discard(response.body) : streamOf(response.body, onBodyError),
+        {
+          status: response.status,
+          statusText: response.statusText,
+          headers: headerPairs(response.headers),
+        },
+      );
       Object.defineProperty(answer, 'url', { value: response.url });
       Object.defineProperty(answer, 'redirected', { value: response.redirects > 0 });
       return answer;
@@ -66,14 +73,22 @@ function discard(body: { cancel(): void }): null {
   return null;
 }
 
-function streamOf(body: AsyncIterable<Uint8Array> & { cancel(): void }): ReadableStream<Uint8Array> {
+function streamOf(
+  body: AsyncIterable<Uint8Array> & { cancel(): void },
+  onError: (error: unknown) => void = () => undefined,
+): ReadableStream<Uint8Array> {
   const chunks = body[Symbol.asyncIterator]();
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const next = await chunks.next();
-        if (next.done) controller.close();
-        else controller.enqueue(next.value);
+        try {
+          const next = await chunks.next();
+          if (next.done) controller.close();
+          else controller.enqueue(next.value);
+        } catch (error) {
+          onError(error);
+          throw error;
+        }
       },
       cancel() {
         body.cancel();

@@ -1,0 +1,109 @@
+import type { INestMicroservice } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { SUBJECTS } from '@toolfleet/contracts';
+import { EgressClient } from '@toolfleet/egress';
+import { BreakerMap } from '@toolfleet/resilience';
+import { VariableExpander, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { NatsClient, NatsStrategy } from '@toolfleet/transport';
+import { ClosedGate, type EffectGate } from './effect-gate.js';
+import { McpExecutor } from './mcp-executor.js';
+import { mcpExecutorConfig, type McpExecutorConfig } from './mcp-executor.config.js';
+import { McpExecutorModule } from './mcp-executor.module.js';
+import { POOL_LIMITS, SessionPool } from './session-pool.js';
+
+const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
+
+/** The parts of mcp-executor, in the order they start. */
+export function buildParts(settings: McpExecutorConfig, host: ServiceHost): ServicePart[] {
+  const { clock, logger, metrics } = host;
+  const nats = NatsClient.create({
+    url: settings.NATS_URL,
+    name: 'mcp-executor',
+    clock,
+    metrics,
+    ...(settings.NATS_USER ? { user: settings.NATS_USER } : {}),
+    ...(settings.NATS_PASSWORD ? { password: settings.NATS_PASSWORD } : {}),
+    ...(settings.NATS_TLS_CA ? { tlsCa: settings.NATS_TLS_CA } : {}),
+  });
+  const egress = egressOf(settings, host);
+  const expander = new VariableExpander(mcpExecutorConfig.ownKeys);
+  const expand = (value: string): string => expander.expand(value);
+  const maxResponseBytes = settings.MCP_MAX_RESPONSE_BYTES;
+  const pool = new SessionPool(
+    { egress, clock, expand, maxResponseBytes, allowStdio: settings.TOOLFLEET_LOCAL, version: VERSION },
+    (server) => {
+      if (nats.connected) nats.publish(SUBJECTS.execMcpChanged, { server });
+    },
+    { ...POOL_LIMITS, idleCloseMs: settings.MCP_SESSION_IDLE_SECONDS * 1_000 },
+  );
+  const breakers = new BreakerMap(
+    { consecutiveFailures: settings.MCP_CB_FAILURES, recoveryMs: settings.MCP_CB_RECOVERY_SECONDS * 1_000 },
+    clock,
+    ({ key, state, openUntilAt }) => {
+      metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[state]);
+      logger.warn({ base_url: key, state }, 'a breaker changed its state');
+      if (state === 'open' && nats.connected)
+        nats.publish(SUBJECTS.breakerChanged, { key, state, open_until_at: openUntilAt });
+    },
+  );
+  const executor = new McpExecutor(pool, breakers, { egress, expand, maxResponseBytes }, clock, {
+    defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
+    maxResponseBytes,
+  });
+  const sessions: ServicePart = {
+    name: 'sessions',
+    stop: async () => {
+      await pool.close();
+      breakers.dispose();
+      await egress.close();
+    },
+  };
+  return [nats.asPart(), sessions, natsDoor(executor, new ClosedGate(), nats, settings, host)];
+}
+
+function egressOf(settings: McpExecutorConfig, host: ServiceHost): EgressClient {
+  if (settings.MCP_ALLOWED_DOMAINS.includes('*'))
+    host.logger.warn('MCP_ALLOWED_DOMAINS=* lets tools reach every public host');
+  return new EgressClient({
+    allowlist: settings.MCP_ALLOWED_DOMAINS,
+    allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
+    allowedEndpoints: settings.EGRESS_ALLOWED_ENDPOINTS,
+    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
+    clock: host.clock,
+    limits: { maxBytes: settings.MCP_MAX_RESPONSE_BYTES },
+    onBlocked: (layer, reason) => host.metrics.egressBlocked.inc({ layer, reason }),
+    userAgent: `toolfleet/${VERSION}`,
+  });
+}
+
+/** Nest over NATS. It starts last and drains first, so that every answer is still sent. */
+function natsDoor(
+  executor: McpExecutor,
+  gate: EffectGate,
+  nats: NatsClient,
+  settings: McpExecutorConfig,
+  host: ServiceHost,
+): ServicePart {
+  const strategy = new NatsStrategy({
+    connection: nats,
+    queue: 'mcp-executor',
+    concurrency: settings.MCP_CONCURRENCY,
+    clock: host.clock,
+    onFault: (error, subject) => host.logger.error({ error, subject }, 'an endpoint failed'),
+  });
+  let app: INestMicroservice | undefined;
+  return {
+    name: 'nats doors',
+    start: async () => {
+      app ??= await NestFactory.createMicroservice(McpExecutorModule.of(executor, gate), {
+        strategy,
+        logger: false,
+        abortOnError: false,
+      });
+      await app.listen();
+    },
+    ready: () => app !== undefined,
+    drain: () => strategy.drain(),
+    stop: async () => app?.close(),
+  };
+}

@@ -1,0 +1,25 @@
+import { Controller } from '@nestjs/common';
+import { HEADERS, SUBJECTS, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { Endpoint, type EndpointContext } from '@toolfleet/transport';
+import { EffectGate } from './effect-gate.js';
+import { McpExecutor } from './mcp-executor.js';
+
+/** `exec.mcp`: one attempt at a remote tool. */
+@Controller()
+export class ExecuteEndpoint {
+  constructor(
+    private readonly executor: McpExecutor,
+    private readonly gate: EffectGate,
+  ) {}
+
+  @Endpoint(SUBJECTS.execMcp, { exec: true })
+  async execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
+    const traceparent = context.headers.get(HEADERS.traceparent);
+    if (message.journalled) await this.gate.claim(message);
+    return this.executor.execute(message, {
+      remainingMs: context.timeLeftMs,
+      signal: context.signal,
+      ...(traceparent ? { traceparent } : {}),
+    });
+  }
+}

@@ -1,0 +1,58 @@
+import { boolean, defineConfig, integer, list, NATS_KEYS, REDIS_KEYS, type SettingsOf } from '@toolfleet/service';
+
+/** Everything mcp-executor can be told. */
+export const mcpExecutorConfig = defineConfig(
+  'mcp-executor',
+  {
+    ...NATS_KEYS,
+    ...REDIS_KEYS,
+    MCP_ALLOWED_DOMAINS: list({
+      default: [],
+      help: 'Hosts of MCP servers and their token endpoints: host, *.host, host:port, http://host; * for development only',
+    }),
+    EGRESS_ALLOW_ANY_HOST: boolean({ default: false, help: 'Permits * in an allowlist; refused outside development' }),
+    EGRESS_ALLOWED_ENDPOINTS: list({
+      default: [],
+      help: 'Exact origins (scheme://host:port) that may be local addresses, e.g. an MCP server on this machine',
+    }),
+    EGRESS_DENIED_CIDRS: list({ default: [], help: 'Pod, service and node ranges no tool may reach' }),
+    MCP_TIMEOUT_SECONDS: integer({
+      default: 30,
+      min: 1,
+      max: 3_600,
+      help: 'Longest silence of a call; progress notifications restart it',
+    }),
+    MCP_MAX_RESPONSE_BYTES: integer({
+      default: 3 * 1024 * 1024,
+      min: 1_024,
+      max: 64 * 1024 * 1024,
+      help: 'Longest answer of a server in bytes, after decompression',
+    }),
+    MCP_CB_FAILURES: integer({
+      default: 5,
+      min: 1,
+      max: 1_000,
+      help: 'Consecutive failures that open the breaker of a base URL',
+    }),
+    MCP_CB_RECOVERY_SECONDS: integer({ default: 60, min: 1, max: 3_600, help: 'Seconds an open breaker stays open' }),
+    MCP_CONCURRENCY: integer({
+      default: 512,
+      min: 1,
+      max: 10_000,
+      help: 'Calls in work at once; more are refused as QUEUE_FULL',
+    }),
+    MCP_SESSION_IDLE_SECONDS: integer({
+      default: 60,
+      min: 1,
+      max: 3_600,
+      help: 'An unused session is closed after this time',
+    }),
+  },
+  {
+    check: (settings) =>
+      settings.EGRESS_ALLOW_ANY_HOST && !['development', 'dev', 'test'].includes(settings.ENVIRONMENT)
+        ? [{ key: 'EGRESS_ALLOW_ANY_HOST', message: 'is for ENVIRONMENT=development, dev or test only' }]
+        : [],
+  },
+);
+export type McpExecutorConfig = SettingsOf<(typeof mcpExecutorConfig)['table']>;

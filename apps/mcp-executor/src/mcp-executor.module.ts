@@ -1,0 +1,20 @@
+import { Module, type DynamicModule } from '@nestjs/common';
+import { DiscoverEndpoint } from './discover.endpoint.js';
+import { EffectGate } from './effect-gate.js';
+import { ExecuteEndpoint } from './execute.endpoint.js';
+import { McpExecutor } from './mcp-executor.js';
+
+/** The two NATS endpoints of the service. */
+@Module({})
+export class McpExecutorModule {
+  static of(executor: McpExecutor, gate: EffectGate): DynamicModule {
+    return {
+      module: McpExecutorModule,
+      controllers: [ExecuteEndpoint, DiscoverEndpoint],
+      providers: [
+        { provide: McpExecutor, useValue: executor },
+        { provide: EffectGate, useValue: gate },
+      ],
+    };
+  }
+}

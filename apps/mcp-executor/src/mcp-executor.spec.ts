@@ -1,0 +1,547 @@
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import type { ExecMessage, JsonObject, McpBinding } from '@toolfleet/contracts';
+import { EgressClient } from '@toolfleet/egress';
+import { BreakerMap, SystemClock } from '@toolfleet/resilience';
+import { VariableExpander } from '@toolfleet/service';
+import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { McpExecutor } from './mcp-executor.js';
+import { POOL_LIMITS, SessionPool } from './session-pool.js';
+
+const closers: (() => Promise<unknown> | unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+async function serve(
+  listener: RequestListener,
+  port = 0,
+): Promise<{ url: string; port: number; stop: () => Promise<void> }> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  const stop = () =>
+    new Promise<void>((resolve) => {
+      server.closeAllConnections();
+      server.close(() => resolve());
+    });
+  closers.push(stop);
+  const used = (server.address() as AddressInfo).port;
+  return { url: `http://127.0.0.1:${used}/mcp`, port: used, stop };
+}
+
+const PIXEL = 'iVBORw0KGgo=';
+
+function toolServer(seen: string[] = []): McpServer {
+  const server = new McpServer({ name: 'test', version: '1.0.0' });
+  server.registerTool(
+    'add',
+    {
+      description: 'Adds.',
+      inputSchema: z.object({ a: z.number(), b: z.number() }),
+      outputSchema: z.object({ sum: z.number() }),
+    },
+    ({ a, b }) => {
+      seen.push('add');
+      return { content: [{ type: 'text', text: `${a + b}` }], structuredContent: { sum: a + b } };
+    },
+  );
+  server.registerTool('rich', { description: 'All blocks.', inputSchema: z.object({}) }, () => ({
+    content: [
+      { type: 'text', text: 'one' },
+      { type: 'image', data: PIXEL, mimeType: 'image/png' },
+      { type: 'audio', data: PIXEL, mimeType: 'audio/wav' },
+      { type: 'resource_link', uri: 'x://l', name: 'l' },
+      { type: 'resource', resource: { uri: 'x://r', text: 'r' } },
+    ],
+  }));
+  server.registerTool('fails', { description: 'Fails.', inputSchema: z.object({}) }, () => ({
+    isError: true,
+    content: [{ type: 'text', text: 'no such order' }],
+  }));
+  server.registerTool(
+    'slow',
+    { description: 'Slow.', inputSchema: z.object({ ms: z.number() }) },
+    async ({ ms }, context) => {
+      seen.push('slow began');
+      context.mcpReq.signal.addEventListener('abort', () => seen.push('slow aborted'), { once: true });
+      const token = context.mcpReq._meta?.progressToken;
+      for (let waited = 0; waited < ms; waited += 50) {
+        await sleep(50, undefined, { signal: context.mcpReq.signal });
+        if (token !== undefined) {
+          await context.mcpReq.notify({
+            method: 'notifications/progress',
+            params: { progressToken: token, progress: waited },
+          });
+        }
+      }
+      return { content: [{ type: 'text', text: 'done' }] };
+    },
+  );
+  return server;
+}
+
+/** Both eras, stateless. */
+const bothEras = (seen?: string[]): RequestListener => {
+  const handle = toNodeHandler(createMcpHandler(() => toolServer(seen)));
+  return (request, response) => void handle(request, response);
+};
+
+/** 2025-11-25 with sessions kept in memory; `forget` is what a restart does to them. */
+function sessionful() {
+  const transports = new Map<string, NodeStreamableHTTPServerTransport>();
+  const listener: RequestListener = (request, response) => {
+    void (async () => {
+      const id = request.headers['mcp-session-id'];
+      let transport = typeof id === 'string' ? transports.get(id) : undefined;
+      if (!transport && id !== undefined) return response.writeHead(404).end();
+      const body = request.method === 'POST' ? JSON.parse(await bodyOf(request)) : undefined;
+      if (!transport) {
+        if (body?.method !== 'initialize') return response.writeHead(400).end('{}');
+        const made = new NodeStreamableHTTPServerTransport({
+          sessionIdGenerator: randomUUID,
+          onsessioninitialized: (session) => void transports.set(session, made),
+        });
+        transport = made;
+        await toolServer().connect(made);
+      }
+      return transport.handleRequest(request, response, body);
+    })();
+  };
+  return { listener, forget: () => transports.clear(), sessions: () => transports.size };
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString();
+}
+
+function executor(
+  options: {
+    port?: number;
+    ports?: number[];
+    env?: Record<string, string>;
+    recoveryMs?: number;
+    maxBytes?: number;
+    allowStdio?: boolean;
+  } = {},
+) {
+  const clock = new SystemClock();
+  const ports = [options.port ?? 0, ...(options.ports ?? [])].filter((port) => port > 0);
+  const egress = new EgressClient({ allowlist: [], allowedEndpoints: ports.map((port) => `http://127.0.0.1:${port}`) });
+  const expander = new VariableExpander([], options.env ?? {});
+  const parts = {
+    egress,
+    clock,
+    expand: (value: string) => expander.expand(value),
+    maxResponseBytes: options.maxBytes ?? 3_000_000,
+  };
+  const changed: string[] = [];
+  const pool = new SessionPool(
+    { ...parts, allowStdio: options.allowStdio ?? false, version: '0' },
+    (server) => changed.push(server),
+    POOL_LIMITS,
+  );
+  const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: options.recoveryMs ?? 60_000 }, clock);
+  closers.push(async () => {
+    await pool.close();
+    breakers.dispose();
+    await egress.close();
+  });
+  const made = new McpExecutor(pool, breakers, parts, clock, {
+    defaultIdleMs: 5_000,
+    maxResponseBytes: parts.maxResponseBytes,
+  });
+  const call = (
+    binding: Partial<McpBinding> & { url: string },
+    name: string,
+    args: JsonObject = {},
+    limits: { remainingMs?: number; signal?: AbortSignal; onProgress?: (p: unknown) => void } = {},
+  ) =>
+    made.execute(messageOf(binding, name, args), {
+      remainingMs: 10_000,
+      signal: new AbortController().signal,
+      ...limits,
+    });
+  return {
+    call,
+    pool,
+    egress,
+    discover: (message: JsonObject) =>
+      made.discover(message as never, { timeoutMs: 5_000, signal: new AbortController().signal }),
+  };
+}
+
+let revision = 0;
+function messageOf(binding: Partial<McpBinding> & { url: string }, remoteName: string, args: JsonObject): ExecMessage {
+  return {
+    call_id: randomUUID(),
+    attempt: 1,
+    fence: 1,
+    journalled: false,
+    tool: `t_${remoteName}`,
+    revision: String((revision += 1)),
+    binding: { kind: 'mcp', server: 'test', transport: 'streamable-http', remoteName, ...binding },
+    arguments: args,
+    context: { tenant_id: 't' },
+  };
+}
+
+describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
+  const start = () => serve(kind === 'both eras' ? bothEras() : sessionful().listener);
+
+  it('is discovered and called over one session', async () => {
+    const { url, port } = await start();
+    const { call, discover, pool } = executor({ port });
+    const found = await discover({ server: 'test', url });
+    expect(found.tools.map((tool) => tool.name)).toEqual(['add', 'rich', 'fails', 'slow']);
+    expect(found.tools[0]).toMatchObject({
+      description: 'Adds.',
+      input_schema: { type: 'object', required: ['a', 'b'] },
+    });
+    expect(found.prior['kind']).toBe(kind === 'both eras' ? 'modern' : 'legacy');
+    const replies = await Promise.all(Array.from({ length: 20 }, (_, a) => call({ url }, 'add', { a, b: 1 })));
+    expect(replies.map((reply) => reply.output)).toEqual(Array.from({ length: 20 }, (_, a) => ({ sum: a + 1 })));
+    expect(replies[0]).toMatchObject({ ok: true, text: '1', metadata: {} });
+    expect(pool.size).toBe(1);
+  });
+
+  it('keeps every content block', async () => {
+    const { url, port } = await start();
+    const reply = await executor({ port }).call({ url }, 'rich');
+    expect(reply.content?.map((block) => block['type'])).toEqual([
+      'text',
+      'image',
+      'audio',
+      'resource_link',
+      'resource',
+    ]);
+    expect(reply.content?.[1]).toEqual({ type: 'image', data: PIXEL, mimeType: 'image/png' });
+  });
+
+  it('reports tool errors, unknown tools and wrong arguments in-band', async () => {
+    const { url, port } = await start();
+    const { call } = executor({ port });
+    expect(await call({ url }, 'fails')).toMatchObject({
+      ok: false,
+      text: 'no such order',
+      failure: { code: 'TOOL_ERROR', message: 'no such order' },
+    });
+    expect(await call({ url }, 'add', { a: 'x' })).toMatchObject({ ok: false, failure: { code: 'TOOL_ERROR' } });
+    expect(await call({ url }, 'missing')).toMatchObject({
+      ok: false,
+      failure: { code: 'UPSTREAM_ERROR', details: { rpc_code: -32602 } },
+    });
+  });
+
+  it('passes progress on, and progress keeps a call alive beyond its idle limit', async () => {
+    const { url, port } = await start();
+    const seen: unknown[] = [];
+    const { call } = executor({ port });
+    const reply = await call(
+      { url, options: { timeout_seconds: 0.3 } },
+      'slow',
+      { ms: 600 },
+      { onProgress: (p) => seen.push(p) },
+    );
+    expect(reply).toMatchObject({ ok: true, text: 'done' });
+    expect(seen.length).toBeGreaterThan(5);
+  });
+
+  it('ends a silent call at its idle limit and at the deadline, and the next call is fine', async () => {
+    const { url, port } = await start();
+    const { call } = executor({ port });
+    expect(await call({ url, options: { timeout_seconds: 0.2 } }, 'slow', { ms: 5_000 })).toMatchObject({
+      failure: { code: 'ATTEMPT_TIMED_OUT', details: { phase: 'idle' } },
+    });
+    expect(await call({ url }, 'slow', { ms: 5_000 }, { remainingMs: 200 })).toMatchObject({
+      failure: { code: 'ATTEMPT_TIMED_OUT', details: { phase: 'total' } },
+    });
+    expect(await call({ url }, 'add', { a: 1, b: 1 })).toMatchObject({ ok: true });
+  });
+});
+
+describe('McpExecutor', () => {
+  it('stops the remote work when the call is cancelled', async () => {
+    const seen: string[] = [];
+    const { url, port } = await serve(bothEras(seen));
+    const { call } = executor({ port });
+    const stop = new AbortController();
+    const running = call({ url }, 'slow', { ms: 5_000 }, { signal: stop.signal });
+    await expect.poll(() => seen).toContain('slow began');
+    stop.abort();
+    expect(await running).toMatchObject({ failure: { code: 'CANCELLED' } });
+    await expect.poll(() => seen).toContain('slow aborted');
+  });
+
+  it('renews a lost 2025 session once and repeats the refused call', async () => {
+    const server = sessionful();
+    const { url, port } = await serve(server.listener);
+    const { call } = executor({ port });
+    await call({ url }, 'add', { a: 1, b: 1 });
+    server.forget();
+    expect(await call({ url }, 'add', { a: 2, b: 2 })).toMatchObject({ ok: true, output: { sum: 4 } });
+  });
+
+  it('survives a restart of the server on the same port', async () => {
+    const first = await serve(bothEras());
+    const { call } = executor({ port: first.port });
+    await call({ url: first.url }, 'add', { a: 1, b: 1 });
+    await first.stop();
+    expect(await call({ url: first.url }, 'add', { a: 1, b: 1 })).toMatchObject({ failure: { code: 'NETWORK_ERROR' } });
+    await serve(sessionful().listener, first.port); // now of the other era, too
+    expect(await call({ url: first.url }, 'add', { a: 3, b: 1 })).toMatchObject({ ok: true, output: { sum: 4 } });
+  });
+
+  it('connects with an earlier verdict without a probe', async () => {
+    const requests: string[] = [];
+    const listener = bothEras();
+    const { url, port } = await serve((request, response) => {
+      requests.push(String(request.headers['mcp-method']));
+      listener(request, response);
+    });
+    const { prior } = await executor({ port }).discover({ server: 'test', url });
+    requests.length = 0;
+    await executor({ port }).call({ url, options: { prior } }, 'add', { a: 1, b: 1 });
+    expect(requests.filter((method) => method !== 'subscriptions/listen')).toEqual(['tools/call']);
+  });
+
+  const initialized = (body: { id?: number; method?: string }, response: ServerResponse): boolean => {
+    if (body.method === 'server/discover') response.writeHead(404).end();
+    else if (body.method === 'initialize') {
+      const result = {
+        protocolVersion: '2025-11-25',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'x', version: '1' },
+      };
+      response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ jsonrpc: '2.0', id: body.id, result }));
+    } else if (body.method === 'tools/call') return false;
+    else response.writeHead(body.id === undefined ? 202 : 405).end();
+    return true;
+  };
+  const misbehaving =
+    (onCall: (id: number, response: ServerResponse) => void): RequestListener =>
+    (request, response) => {
+      void bodyOf(request).then((text) => {
+        if (request.method !== 'POST') return response.writeHead(405).end();
+        const body = JSON.parse(text);
+        return initialized(body, response) || onCall(body.id, response);
+      });
+    };
+
+  it.each<[string, string, (id: number, response: ServerResponse) => void]>([
+    ['drops the connection before an answer', 'NETWORK_ERROR', (_, response) => response.destroy()],
+    [
+      'drops an event stream in the middle',
+      'NETWORK_ERROR',
+      (_, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        response.write(
+          'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}\n\n',
+        );
+        setImmediate(() => response.destroy());
+      },
+    ],
+    [
+      'ends an event stream without an answer',
+      'NETWORK_ERROR',
+      (_, response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(),
+    ],
+    [
+      'answers garbage',
+      'UPSTREAM_ERROR',
+      (_, response) => void response.writeHead(200, { 'content-type': 'application/json' }).end('{"jsonrpc":"2.0"'),
+    ],
+    [
+      'answers HTML',
+      'UPSTREAM_ERROR',
+      (_, response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<p>login</p>'),
+    ],
+    ['answers 500', 'NETWORK_ERROR', (_, response) => void response.writeHead(500).end('boom')],
+    ['answers 429', 'UPSTREAM_ERROR', (_, response) => void response.writeHead(429).end('slow down')],
+    [
+      'answers 100 MB of JSON',
+      'RESULT_TOO_LARGE',
+      (id, response) => {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.write(`{"jsonrpc":"2.0","id":${id},"result":{"content":[{"type":"text","text":"`);
+        const chunk = 'x'.repeat(1024 * 1024);
+        const pump = (left: number): void => {
+          if (left === 0 || response.destroyed) return void response.end();
+          if (response.write(chunk)) setImmediate(pump, left - 1);
+          else response.once('drain', () => pump(left - 1));
+        };
+        pump(100);
+      },
+    ],
+    [
+      'answers 100 MB of events',
+      'RESULT_TOO_LARGE',
+      (_, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        const chunk = `data: ${'x'.repeat(1024 * 1024)}`;
+        const pump = (left: number): void => {
+          if (left === 0 || response.destroyed) return void response.end();
+          if (response.write(chunk)) setImmediate(pump, left - 1);
+          else response.once('drain', () => pump(left - 1));
+        };
+        pump(100);
+      },
+    ],
+  ])('a server that %s gives %s at once', async (_name, code, onCall) => {
+    const { url, port } = await serve(misbehaving(onCall));
+    const { call } = executor({ port });
+    const startedAt = performance.now();
+    expect(await call({ url }, 'x')).toMatchObject({ ok: false, failure: { code } });
+    expect(performance.now() - startedAt).toBeLessThan(5_000); // far below the 10 s deadline: nobody waited for it
+  });
+
+  it('opens the breaker after five failures in a row, not after refusals by the server', async () => {
+    let status = 400;
+    const { url, port } = await serve(misbehaving((_, response) => void response.writeHead(status).end('no')));
+    const { call } = executor({ port });
+    for (let i = 0; i < 6; i += 1)
+      expect(await call({ url }, 'x')).toMatchObject({ failure: { code: 'UPSTREAM_ERROR' } });
+    status = 503;
+    for (let i = 0; i < 5; i += 1)
+      expect(await call({ url }, 'x')).toMatchObject({ failure: { code: 'NETWORK_ERROR' } });
+    await expect(call({ url }, 'x')).rejects.toMatchObject({
+      code: 'BREAKER_OPEN',
+      message: `Circuit breaker open for http://127.0.0.1:${port} (too many failures)`,
+    });
+  });
+
+  it('never lets a call past the guard', async () => {
+    let hits = 0;
+    const { port } = await serve((_, response) => {
+      hits += 1;
+      response.end('{}');
+    });
+    const { call, discover } = executor();
+    for (const url of [
+      `http://127.0.0.1:${port}/mcp`,
+      `http://localhost:${port}/`,
+      'https://example.com/mcp',
+      'file:///etc/passwd',
+    ]) {
+      expect(await call({ url }, 'x')).toMatchObject({ failure: { code: 'EGRESS_REFUSED' } });
+      expect(await call({ url, transport: 'function-args' }, 'x')).toMatchObject({
+        failure: { code: 'EGRESS_REFUSED' },
+      });
+      await expect(discover({ server: 's', url })).rejects.toMatchObject({ code: 'EGRESS_REFUSED' });
+    }
+    expect(hits).toBe(0);
+  });
+
+  it('sends headers with expanded variables, and says which one is missing', async () => {
+    const keys: unknown[] = [];
+    const listener = bothEras();
+    const { url, port } = await serve((request, response) => {
+      keys.push(request.headers['x-key']);
+      listener(request, response);
+    });
+    const { call } = executor({ port, env: { KEY: 's3cr3t-1' } });
+    expect(await call({ url, options: { headers: { 'X-Key': 'v ${KEY}' } } }, 'add', { a: 1, b: 1 })).toMatchObject({
+      ok: true,
+    });
+    expect(new Set(keys)).toEqual(new Set(['v s3cr3t-1']));
+    expect(await call({ url, options: { headers: { 'X-Key': '${NONE}' } } }, 'add', { a: 1, b: 1 })).toMatchObject({
+      failure: { code: 'AUTH_NOT_CONFIGURED', details: { variable: 'NONE' } },
+    });
+  });
+});
+
+describe('function endpoints', () => {
+  it('send function and args and take any JSON', async () => {
+    const { url, port } = await serve((request, response) => {
+      void bodyOf(request).then((text) => {
+        const body = JSON.parse(text);
+        if (body.function === 'bad') return response.writeHead(422).end('no such city');
+        return response.end(JSON.stringify({ got: body, key: request.headers['x-api-key'] }));
+      });
+    });
+    const { call } = executor({ port, env: { K: 'kkkkkk' } });
+    const binding = { url, transport: 'function-args' as const, options: { headers: { 'X-API-Key': '$K' } } };
+    expect(await call(binding, 'geocode', { city: 'Rom' })).toMatchObject({
+      ok: true,
+      output: { got: { function: 'geocode', args: { city: 'Rom' } }, key: 'kkkkkk' },
+    });
+    expect(await call(binding, 'bad')).toMatchObject({
+      ok: false,
+      failure: { code: 'UPSTREAM_ERROR', message: 'HTTP 422: no such city' },
+    });
+    const whole = { ...binding, options: { ...binding.options, whole_args: true } };
+    expect(await call(whole, 'f', { args: { a: 1 } })).toMatchObject({
+      output: { got: { function: 'f', args: { a: 1 } } },
+    });
+  });
+});
+
+describe('OAuth client credentials', () => {
+  async function protectedServer() {
+    const valid = new Set<string>();
+    const grants: string[] = [];
+    const listener = bothEras();
+    const { url, port } = await serve((request, response) => {
+      if (request.url === '/token') {
+        return void bodyOf(request).then((text) => {
+          grants.push(`${request.headers.authorization} ${text}`);
+          const token = `token-${grants.length}`;
+          valid.add(token);
+          response.writeHead(200, { 'content-type': 'application/json' });
+          response.end(JSON.stringify({ access_token: token, token_type: 'Bearer', expires_in: 3_600 }));
+        });
+      }
+      if (!valid.has(String(request.headers.authorization).replace('Bearer ', ''))) {
+        return void response.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
+      }
+      return listener(request, response);
+    });
+    const oauth = {
+      client_id: 'id',
+      client_secret: '${SECRET}',
+      token_url: url.replace('/mcp', '/token'),
+      scope: 'tools',
+    };
+    return { url, port, valid, grants, options: { oauth } };
+  }
+
+  it('fetches one token for concurrent calls and another when it is revoked', async () => {
+    const { url, port, valid, grants, options } = await protectedServer();
+    const { call } = executor({ port, env: { SECRET: 'hush-hush' } });
+    const replies = await Promise.all(Array.from({ length: 5 }, () => call({ url, options }, 'add', { a: 1, b: 1 })));
+    expect(replies.every((reply) => reply.ok)).toBe(true);
+    expect(grants).toEqual([
+      `Basic ${Buffer.from('id:hush-hush').toString('base64')} grant_type=client_credentials&scope=tools`,
+    ]);
+    valid.clear();
+    expect(await call({ url, options }, 'add', { a: 1, b: 1 })).toMatchObject({ ok: true });
+    expect(grants).toHaveLength(2);
+  });
+
+  it('marks a refused credential as auth_failed', async () => {
+    const { url, port } = await serve((request, response) => {
+      if (request.url === '/token') return void response.writeHead(400).end('{"error":"invalid_client"}');
+      return void response.writeHead(401).end();
+    });
+    const { call, discover } = executor({ port, env: { SECRET: 'wrong-one' } });
+    const options = { oauth: { client_id: 'id', client_secret: '$SECRET', token_url: url.replace('/mcp', '/token') } };
+    expect(await call({ url, options }, 'add')).toMatchObject({
+      failure: {
+        code: 'AUTH_NOT_CONFIGURED',
+        details: { state: 'auth_failed' },
+        message: expect.stringContaining('invalid_client'),
+      },
+    });
+    await expect(discover({ server: 's', url, ...options })).rejects.toMatchObject({
+      details: { state: 'auth_failed' },
+    });
+  });
+});

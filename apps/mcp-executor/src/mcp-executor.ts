@@ -1,0 +1,94 @@
+import {
+  ToolError,
+  type DiscoverMessage,
+  type DiscoverReply,
+  type ExecMessage,
+  type ExecReply,
+  type McpBinding,
+  type Milliseconds,
+} from '@toolfleet/contracts';
+import type { BreakerMap, Clock } from '@toolfleet/resilience';
+import { callFunction, type FunctionParts } from './call-function.js';
+import { callMcpTool, type Attempt, type AttemptLimits } from './call-mcp-tool.js';
+import { discoverServer, discoveryTarget } from './discover-server.js';
+import { baseUrlOf, readTarget, type McpTarget } from './mcp-target.js';
+import type { SessionPool } from './session-pool.js';
+
+/** Figures of the service (C02-C09). */
+export interface ExecutorFigures extends Omit<FunctionParts, 'egress' | 'expand'> {
+  /** Longest silence of a call whose server names none (!5: 30 s). */
+  defaultIdleMs: Milliseconds;
+}
+
+/** Calls tools of remote MCP servers and plain function endpoints, behind one breaker per base URL. */
+export class McpExecutor {
+  /** Read targets by revision: options are parsed once per definition, not per call. */
+  private readonly targets = new Map<string, McpTarget>();
+
+  constructor(
+    private readonly pool: SessionPool,
+    private readonly breakers: BreakerMap,
+    private readonly functions: FunctionParts,
+    private readonly clock: Clock,
+    private readonly figures: ExecutorFigures,
+  ) {}
+
+  /**
+   * One attempt. What happened after it began is in the reply.
+   * @throws ToolError BREAKER_OPEN, AUTH_NOT_CONFIGURED, QUEUE_FULL: the attempt never began
+   */
+  async execute(message: ExecMessage, limits: Omit<AttemptLimits, 'defaultIdleMs'>): Promise<ExecReply> {
+    if (!isMcp(message)) {
+      throw new ToolError('INTERNAL', { message: `mcp-executor got a binding of kind ${message.binding.kind}` });
+    }
+    const startedAt = this.clock.monotonic();
+    const target = this.targetOf(message);
+    const baseUrl = baseUrlOf(target);
+    const all: AttemptLimits = { ...limits, defaultIdleMs: this.figures.defaultIdleMs };
+    const outcome = await this.breakers.get(baseUrl).run<Attempt>(
+      () =>
+        target.transport === 'function-args'
+          ? callFunction(message, target, this.functions, all)
+          : callMcpTool(message, target, this.pool, this.clock, all),
+      ({ reply, targetFault }) => {
+        if (targetFault) return 'failure';
+        // A caller that went away, or our own guard, says nothing about the target.
+        const code = reply.failure?.code;
+        return code === 'CANCELLED' || code === 'EGRESS_REFUSED' || code === 'DEADLINE_EXCEEDED'
+          ? 'ignored'
+          : 'success';
+      },
+    );
+    if (outcome.refused) {
+      throw new ToolError('BREAKER_OPEN', {
+        message: `Circuit breaker open for ${baseUrl} (too many failures)`,
+        details: { base_url: baseUrl },
+        retryAfterMs: outcome.retryAfterMs,
+      });
+    }
+    return { ...outcome.value.reply, execute_ms: Math.round(this.clock.monotonic() - startedAt) };
+  }
+
+  /** The tools of a server. Outside the breaker: discovery is how an operator finds out that a server is back. */
+  discover(message: DiscoverMessage, limits: { timeoutMs: Milliseconds; signal: AbortSignal }): Promise<DiscoverReply> {
+    return discoverServer(discoveryTarget(message), this.pool, this.clock, limits);
+  }
+
+  private targetOf(message: ExecMessage & { binding: McpBinding }): McpTarget {
+    const { server, transport, url, options } = message.binding;
+    const id = `${message.tool}@${message.revision}`;
+    let target = this.targets.get(id);
+    if (!target) {
+      target = readTarget(server, transport, url, options ?? {});
+      if (this.targets.size >= MAX_TARGETS) this.targets.delete(this.targets.keys().next().value as string);
+      this.targets.set(id, target);
+    }
+    return target;
+  }
+}
+
+const MAX_TARGETS = 5_000;
+
+function isMcp(message: ExecMessage): message is ExecMessage & { binding: McpBinding } {
+  return message.binding.kind === 'mcp';
+}

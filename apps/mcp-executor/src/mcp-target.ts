@@ -1,0 +1,157 @@
+import { createHash } from 'node:crypto';
+import {
+  isJsonObject,
+  ToolError,
+  type Json,
+  type JsonObject,
+  type McpBinding,
+  type Milliseconds,
+} from '@toolfleet/contracts';
+
+/** OAuth of a server: client credentials, or a refresh token obtained elsewhere. Values may hold `${VAR}`. */
+export interface OAuthOptions {
+  clientId: string;
+  clientSecret: string;
+  /** Token endpoint; without it, it is discovered from the server's protected-resource metadata. */
+  tokenUrl?: string;
+  /** Authorization server the credentials belong to; they are sent to no other. */
+  issuer?: string;
+  scope?: string;
+  /** Use the refresh-token grant instead of client credentials. */
+  refreshToken?: string;
+}
+
+/** A local server process (local mode only). */
+export interface StdioOptions {
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  cwd?: string;
+  memoryLimitMb: number;
+}
+
+/** One remote server as its registration describes it; variables are not expanded yet. */
+export interface McpTarget {
+  server: string;
+  transport: McpBinding['transport'];
+  url: string;
+  headers: Record<string, string>;
+  oauth?: OAuthOptions;
+  stdio?: StdioOptions;
+  /** Longest silence of one call; undefined means MCP_TIMEOUT_SECONDS. */
+  timeoutMs?: Milliseconds;
+  /** undefined means MCP_MAX_RESPONSE_BYTES. */
+  maxResponseBytes?: number;
+  /** Era verdict of an earlier discovery: zero round trips before the first call. */
+  prior?: JsonObject;
+  /** Same for every tool of one server and credential; secrets are in it only as `${VAR}`. */
+  key: string;
+}
+
+/** What breakers and metrics call the target: the origin only, never path or query (they may hold secrets). */
+export function baseUrlOf(target: Pick<McpTarget, 'transport' | 'url' | 'server'>): string {
+  if (target.transport === 'stdio') return `stdio:${target.server}`;
+  try {
+    return new URL(target.url).origin;
+  } catch {
+    return `invalid:${target.server}`;
+  }
+}
+
+/**
+ * Reads the connection options of a binding or of a discovery. Unknown keys are ignored: options also carry what only the
+ * registry reads.
+ * @throws ToolError AUTH_NOT_CONFIGURED for options of the wrong shape: only the operator can repair them
+ */
+export function readTarget(
+  server: string,
+  transport: McpTarget['transport'],
+  url: string,
+  options: JsonObject,
+): McpTarget {
+  const oauth =
+    options['oauth'] === undefined || options['oauth'] === null ? undefined : readOAuth(server, options['oauth']);
+  const stdio = transport === 'stdio' ? readStdio(server, options) : undefined;
+  const headers = readStrings(server, 'headers', options['headers']);
+  const timeoutSeconds = readNumber(server, 'timeout_seconds', options['timeout_seconds']);
+  const maxResponseBytes = readNumber(server, 'max_response_bytes', options['max_response_bytes']);
+  const identity = [server, transport, url, headers, (options['oauth'] as Json | undefined) ?? null, stdio ?? null];
+  return {
+    server,
+    transport,
+    url,
+    headers,
+    ...(oauth ? { oauth } : {}),
+    ...(stdio ? { stdio } : {}),
+    ...(timeoutSeconds === undefined ? {} : { timeoutMs: timeoutSeconds * 1_000 }),
+    ...(maxResponseBytes === undefined ? {} : { maxResponseBytes }),
+    ...(isJsonObject(options['prior']) ? { prior: options['prior'] } : {}),
+    key: createHash('sha256').update(JSON.stringify(identity)).digest('base64url'),
+  };
+}
+
+function readOAuth(server: string, value: Json): OAuthOptions {
+  if (!isJsonObject(value)) throw wrong(server, 'oauth');
+  const field = (name: string): string | undefined => {
+    const found = value[name];
+    if (found !== undefined && found !== null && typeof found !== 'string') throw wrong(server, `oauth.${name}`);
+    return found ?? undefined;
+  };
+  const clientId = field('client_id');
+  if (!clientId) throw wrong(server, 'oauth.client_id');
+  const [tokenUrl, issuer, scope, refreshToken] = [
+    field('token_url'),
+    field('issuer'),
+    field('scope'),
+    field('refresh_token'),
+  ];
+  return {
+    clientId,
+    clientSecret: field('client_secret') ?? '',
+    ...(tokenUrl ? { tokenUrl } : {}),
+    ...(issuer ? { issuer } : {}),
+    ...(scope ? { scope } : {}),
+    ...(refreshToken ? { refreshToken } : {}),
+  };
+}
+
+const DEFAULT_STDIO_MEMORY_MB = 512;
+
+function readStdio(server: string, options: JsonObject): StdioOptions {
+  const { command, args = [], cwd } = options;
+  if (typeof command !== 'string' || command === '') throw wrong(server, 'command');
+  if (!Array.isArray(args) || !args.every((item) => typeof item === 'string')) throw wrong(server, 'args');
+  if (cwd !== undefined && typeof cwd !== 'string') throw wrong(server, 'cwd');
+  return {
+    command,
+    args: args as string[],
+    env: readStrings(server, 'env', options['env']),
+    ...(cwd ? { cwd } : {}),
+    memoryLimitMb: readNumber(server, 'memory_limit_mb', options['memory_limit_mb']) ?? DEFAULT_STDIO_MEMORY_MB,
+  };
+}
+
+function readStrings(server: string, name: string, value: Json | undefined): Record<string, string> {
+  if (value === undefined || value === null) return {};
+  if (!isJsonObject(value)) throw wrong(server, name);
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => {
+      if (typeof item !== 'string' && typeof item !== 'number' && typeof item !== 'boolean')
+        throw wrong(server, `${name}.${key}`);
+      return [key, String(item)];
+    }),
+  );
+}
+
+function readNumber(server: string, name: string, value: Json | undefined): number | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) throw wrong(server, name);
+  return value;
+}
+
+function wrong(server: string, option: string): ToolError {
+  return new ToolError('AUTH_NOT_CONFIGURED', {
+    message: `The configuration of the MCP server ${server} is wrong: ${option}`,
+    details: { server, option },
+  });
+}

@@ -1,11 +1,9 @@
 import { ToolError, type CallRequest, type CallResult } from '@toolfleet/contracts';
-import { Deadline } from '@toolfleet/resilience';
 import { authorize, authorizeArguments } from './authorize.js';
 import type { Interceptor, Observer, SeenCall } from './call.js';
 import { compose, observe } from './chain.js';
 import { decidePolicy } from './decide-policy.js';
 import { answerDryRun } from './dry-run.js';
-import { contextFor } from './inject-context.js';
 import { attemptTimeout } from './interceptors/attempt-timeout.js';
 import { audit } from './interceptors/audit.js';
 import { breaker } from './interceptors/breaker.js';
@@ -23,9 +21,10 @@ import { trace } from './interceptors/trace.js';
 import { finished } from './finished.js';
 import { parseArguments } from './parse-arguments.js';
 import type { EnginePorts } from './ports.js';
+import { openCall, seeing } from './open-call.js';
 import { runAttempt } from './run-attempt.js';
-import { attemptTimeoutMs } from './time-limits.js';
 import { ToolPlans } from './tool-plan.js';
+import { withinDeadline } from './within-deadline.js';
 
 /** Runs one call. Ends with a result, in-band failures included, or with the ToolError that refused it. */
 export type ExecuteCall = (request: CallRequest) => Promise<CallResult>;
@@ -54,43 +53,23 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
   const plans = new ToolPlans(settings);
   const run = compose(chain(ports), runAttempt(ports));
 
-  const observed = observe(observers(ports), async (seen) => {
-    const { request } = seen;
-    const { principal, origin, signal } = request;
-    const tool = await ports.catalog.resolve(request.toolName, principal.tenantId, signal);
-    if (!tool) throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.toolName}' not found` });
-    seen.tool = tool;
-    authorize(principal, origin, tool);
-    const plan = plans.of(tool);
-    const args = parseArguments(plan, tool, seen);
-    authorizeArguments(origin, tool, args);
-    const decision = decidePolicy(ports.policy, seen, tool, args);
-    if (decision) await decision;
+  const observed = observe(observers(ports), (seen) =>
+    withinDeadline(clock, seen, async (signal, deadline) => {
+      const { request } = seen;
+      const { principal, origin } = request;
+      const tool = await ports.catalog.resolve(request.toolName, principal.tenantId, signal);
+      if (!tool) throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.toolName}' not found` });
+      seen.tool = tool;
+      authorize(principal, origin, tool);
+      const plan = plans.of(tool);
+      const args = parseArguments(plan, tool, seen);
+      authorizeArguments(origin, tool, args);
+      await decidePolicy(ports.policy, seen, tool, args);
 
-    const call = {
-      callId: request.callId,
-      request,
-      seen,
-      tool,
-      plan,
-      arguments: args,
-      signal,
-      context: contextFor(tool, request),
-      deadline: Deadline.at(clock, request.deadlineAt),
-      attempt: 1,
-      fence: 0,
-      journalled: false,
-      timeoutMs: attemptTimeoutMs(plan, request, args, settings),
-    };
-    if (request.dryRun) return answerDryRun(ports, call);
-    return finished(seen, await run(call));
-  });
+      const call = openCall({ seen, tool, plan, args, signal, deadline, settings });
+      return request.dryRun ? answerDryRun(ports, call) : finished(seen, await run(call));
+    }),
+  );
 
   return (request) => observed(seeing(request, clock.monotonic()));
-}
-
-const NOTHING: readonly never[] = [];
-
-function seeing(request: CallRequest, startedAt: number): SeenCall {
-  return { request, startedAt, coercions: NOTHING, dropped: NOTHING, attempts: 0, waitedMs: 0 };
 }

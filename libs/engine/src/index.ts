@@ -12,6 +12,7 @@ export {
   ResultCache,
   ToolCatalog,
   Tracer,
+  type Acceptance,
   type Answer,
   type AuditRecord,
   type CachedResult,

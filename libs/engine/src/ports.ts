@@ -101,20 +101,25 @@ export interface JournalEntryAsk {
   fingerprint?: string;
 }
 
-/** Record of calls whose effect must not begin twice (reliability.md 1.2). */
+/** Answer to a call that enters the journal. */
+export type Acceptance =
+  | { kind: 'accepted'; fence: number }
+  /** This very call was claimed before and must not begin again. */
+  | { kind: 'claimed'; state: CallState }
+  | Exclude<KeyedCall, { kind: 'unknown' }>;
+
+/** Record of calls whose effect must not begin twice (reliability.md 1.2); libs/journal has the adapters. */
 export abstract class CallJournal {
   /** Looks an idempotency key up, storing nothing. */
   abstract find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall>;
-  /** Enters a call before its first attempt. Of two calls with one key, one is accepted. */
-  abstract accept(
-    ask: JournalEntryAsk,
-  ): Promise<{ kind: 'accepted'; fence: number } | Exclude<KeyedCall, { kind: 'unknown' }>>;
-  /** Raises the fence before another attempt or another executor; refused once the effect may have begun. */
+  /** Enters a call before each attempt; the same call may enter again. Of two calls with one key, one is accepted. */
+  abstract accept(ask: JournalEntryAsk): Promise<Acceptance>;
+  /** For the hop: raises the fence, so that another executor may get the call; refused once the effect may have begun. */
   abstract bump(callId: string): Promise<{ fence: number } | { refused: CallState }>;
-  /** Stores the outcome of the call. Only the current fence may finish. */
-  abstract finish(callId: string, fence: number, outcome: CallResult): Promise<boolean>;
-  /** Takes a call back that no executor has claimed; answers the state it is in afterwards. */
-  abstract withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState>;
+  /** Stores the outcome of the call. `current`: this gateway owns the call and has dropped answers of older fences. */
+  abstract finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean>;
+  /** Takes a call back that no executor has claimed, and frees its key; answers the state it is in afterwards. */
+  abstract withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined>;
 }
 
 /** Runs one attempt for one kind of binding. */

@@ -1,1 +1,13 @@
-export {};
+export {
+  DEFAULT_RETENTION,
+  Journal,
+  MAX_IDEMPOTENCY_KEY_CHARS,
+  type Acceptance,
+  type JournalAsk,
+  type JournalRetention,
+  type KeyedCall,
+} from './journal.js';
+export { MemoryJournal } from './memory-journal.js';
+export { RedisJournal, type JournalRedis } from './redis-journal.js';
+export { GRACE_MS, isFinal, type JournalRecord } from './states.js';
+export { unknownOutcome } from './unknown-outcome.js';

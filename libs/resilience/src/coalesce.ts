@@ -19,6 +19,11 @@ export class Coalescer<T> {
     return this.#flights.size;
   }
 
+  /** True when `join` would share a flight that is in the air. */
+  has(key: string): boolean {
+    return this.#flights.has(key);
+  }
+
   /**
    * Joins the flight of `key` or starts it.
    * @returns the outcome, and whether this caller joined another one's work

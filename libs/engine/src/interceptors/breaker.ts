@@ -46,6 +46,9 @@ export function judge(result: CallResult): BreakerJudgement {
     case 'QUEUE_FULL':
     case 'BREAKER_OPEN': // of the target, in the executor
     case 'CALL_IN_PROGRESS':
+    case 'IDEMPOTENCY_MISMATCH':
+    case 'SERVICE_UNAVAILABLE':
+    case 'BUDGET_UNAVAILABLE':
     case 'DEADLINE_EXCEEDED':
       return 'ignored';
     default:

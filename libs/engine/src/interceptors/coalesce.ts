@@ -1,4 +1,4 @@
-import type { CallResult } from '@toolfleet/contracts';
+import { isToolError, type CallResult } from '@toolfleet/contracts';
 import { Coalescer } from '@toolfleet/resilience';
 import { callKey } from '../call-key.js';
 import type { Interceptor } from '../call.js';
@@ -6,21 +6,40 @@ import type { EnginePorts } from '../ports.js';
 
 /**
  * Runs identical concurrent idempotent calls once. The first caller pays; the others get the same result marked
- * `metadata.coalesced`. The work ends when the last of them has gone, not when the first has.
+ * `metadata.coalesced`. The work ends when the last of them has gone, not when the first has; what stopped only the first
+ * one (its budget, its deadline) does not stop the others: they run on their own.
  */
 export function coalesce(ports: Pick<EnginePorts, 'meter'>): Interceptor {
   const flights = new Coalescer<CallResult>();
   return async (call, next) => {
-    if (!call.plan.idempotent || call.request.idempotencyKey !== undefined || call.request.noRetry) return next(call);
-    const { value, joined } = await flights.join(callKey(call), call.signal, (signal) => next({ ...call, signal }));
-    if (!joined) return value;
-    call.seen.answeredBy = 'coalesced';
-    ports.meter.cacheLookup(call.tool.name, 'coalesced');
-    return {
-      ...value,
-      usage: { tokens: 0, microUsd: 0 },
-      metadata: { ...value.metadata, coalesced: true },
-      attempts: 0,
-    };
+    if (!call.plan.idempotent || call.request.idempotencyKey !== undefined) return next(call);
+    const key = callKey(call);
+    const joins = flights.has(key);
+    try {
+      const { value } = await flights.join(key, call.signal, (signal) => next({ ...call, signal }));
+      if (!joins) return value;
+      if (!isOfFirstOnly(value)) {
+        call.seen.answeredBy = 'coalesced';
+        ports.meter.cacheLookup(call.tool.name, 'coalesced');
+        return shared(value);
+      }
+    } catch (thrown) {
+      if (!joins || !isToolError(thrown)) throw thrown;
+    }
+    return next(call);
+  };
+}
+
+function isOfFirstOnly(result: CallResult): boolean {
+  const code = result.failure?.code;
+  return code === 'ATTEMPT_TIMED_OUT' || code === 'DEADLINE_EXCEEDED' || code === 'CANCELLED';
+}
+
+function shared(result: CallResult): CallResult {
+  return {
+    ...result,
+    usage: { tokens: 0, microUsd: 0 },
+    metadata: { ...result.metadata, coalesced: true },
+    attempts: 0,
   };
 }

@@ -15,7 +15,9 @@ export function idempotency(ports: Pick<EnginePorts, 'journal' | 'clock'>): Inte
     const { idempotencyKey, principal } = call.request;
     if (idempotencyKey === undefined) return next(call);
     const print = idempotencyFingerprint(call.tool, call.arguments);
-    const known = await ports.journal.find(principal.tenantId, idempotencyKey, print);
+    const known = await ports.journal.find(principal.tenantId, idempotencyKey, print).catch((cause: unknown) => {
+      throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The call journal is away; nothing was run', cause });
+    });
     return known.kind === 'unknown' ? next(call) : answerDuplicate(ports, call, known);
   };
 }

@@ -1,81 +1,91 @@
-import { ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
+import { ToolError, type CallResult, type CallState, type ErrorCode } from '@toolfleet/contracts';
 import { idempotencyFingerprint } from '../call-key.js';
-import type { Call, Interceptor } from '../call.js';
+import type { Call, Interceptor, Next } from '../call.js';
 import { failed } from '../outcome.js';
-import type { EnginePorts } from '../ports.js';
+import type { Acceptance, EnginePorts } from '../ports.js';
+import { repeats } from '../retry-rule.js';
 import { answerDuplicate } from './idempotency.js';
 
-/**
- * Failures after which the gateway does not know whether the effect began: it asks the journal. All others are answers
- * of the executor, so the outcome is known.
- */
-const UNCERTAIN = new Set([
+type Ports = Pick<EnginePorts, 'journal' | 'clock'>;
+
+/** After these the gateway does not know whether the effect began; all others are answers, so the outcome is known. */
+const UNCERTAIN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'ATTEMPT_TIMED_OUT',
   'CANCELLED',
+  'DEADLINE_EXCEEDED',
   'EXECUTOR_UNAVAILABLE',
   'WORKER_LOST',
   'INTERNAL',
   'SERVICE_UNAVAILABLE',
 ]);
-/** A journal that does not answer must not hold the caller back: D of reliability.md allows 250 ms past the deadline. */
-const JOURNAL_PATIENCE_MS = 200;
+/** A journal that does not answer must not hold the caller back: promise D allows 250 ms past the deadline. */
+const JOURNAL_PATIENCE_MS = 150;
 
 /**
- * Enters calls whose effect must not begin twice, right before the hop (reliability.md 1.2): tools that are not idempotent
+ * Enters calls whose effect must not begin twice, right before the hop (reliability.md 1.2): tools that are not idempotent,
  * and calls with an idempotency key. The executor claims with the fence; a claim without an outcome ends as
  * OUTCOME_UNKNOWN and is never run again. Other calls never touch the journal.
  */
-export function journal(ports: Pick<EnginePorts, 'journal' | 'clock'>): Interceptor {
-  return async (call, next) => {
+export function journal(ports: Ports): Interceptor {
+  return (call, next) => {
     if (call.plan.idempotent && call.request.idempotencyKey === undefined) return next(call);
-    const entered = call.attempt === 1 ? await enter(ports, call) : await ports.journal.bump(call.callId);
-    if ('refused' in entered) return failed(unknownOutcome(call, entered.refused));
-    if (!('fence' in entered)) return answerDuplicate(ports, call, entered);
-    const result = await next({ ...call, fence: entered.fence, journalled: true });
-    const { failure } = result;
-    if (failure && UNCERTAIN.has(failure.code) && !call.plan.idempotent)
-      return settleUncertain(ports, call, entered.fence, result);
-    if (failure && call.plan.idempotent && call.request.idempotencyKey !== undefined && willRepeat(call, result))
-      return result;
-    await finish(ports, call, entered.fence, result);
-    return result;
+    return journalled(ports, call, next).catch((thrown: unknown) => failed(thrown));
   };
 }
 
-function enter(ports: Pick<EnginePorts, 'journal'>, call: Call) {
+async function journalled(ports: Ports, call: Call, next: Next): Promise<CallResult> {
+  const entered = await enter(ports, call);
+  if (entered.kind === 'claimed') return unknown(call, entered.state);
+  if (entered.kind !== 'accepted') return answerDuplicate(ports, call, entered);
+  const result = await next({ ...call, fence: entered.fence, journalled: true });
+  const { failure } = result;
+  if (failure && UNCERTAIN.has(failure.code)) return settleUncertain(ports, call, result);
+  if (failure && !isLast(call, result)) return result; // the outcome of the call is the one of its last attempt
+  await patiently(ports, ports.journal.finish(call.callId, 'current', result));
+  return result;
+}
+
+/** @throws ToolError SERVICE_UNAVAILABLE: without a record nothing may run */
+async function enter(ports: Ports, call: Call): Promise<Acceptance> {
   const { idempotencyKey, principal, deadlineAt } = call.request;
-  return ports.journal.accept({
+  const ask = {
     callId: call.callId,
     tenantId: principal.tenantId,
     tool: call.tool.name,
     deadlineAt,
     repeatable: call.plan.idempotent,
-    ...(idempotencyKey === undefined
+  };
+  const keyed =
+    idempotencyKey === undefined
       ? {}
-      : { idempotencyKey, fingerprint: idempotencyFingerprint(call.tool, call.arguments) }),
-  });
+      : { idempotencyKey, fingerprint: idempotencyFingerprint(call.tool, call.arguments) };
+  try {
+    return await ports.journal.accept({ ...ask, ...keyed });
+  } catch (cause) {
+    throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The call journal is away; nothing was run', cause });
+  }
 }
 
-/** A failed attempt of a repeatable call is not its outcome while another attempt may follow. */
-function willRepeat(call: Call, result: CallResult): boolean {
-  return call.attempt < call.plan.retry.maxAttempts && result.failure?.retryable === true;
-}
-
-/** Takes the call back if nobody has claimed it; else its outcome is unknown. */
-async function settleUncertain(
-  ports: Pick<EnginePorts, 'journal' | 'clock'>,
-  call: Call,
-  fence: number,
-  result: CallResult,
-): Promise<CallResult> {
-  const state = await patiently(
-    ports,
-    ports.journal.withdraw(call.callId, call.signal.aborted ? 'cancelled' : 'expired'),
-  );
+/**
+ * Takes the call back if nobody has claimed it: then nothing began and nothing can. Else a repeatable call has simply
+ * failed this time, and of any other the outcome is unknown.
+ */
+async function settleUncertain(ports: Ports, call: Call, result: CallResult): Promise<CallResult> {
+  const as = result.failure?.code === 'CANCELLED' ? 'cancelled' : 'expired';
+  const state = await patiently(ports, ports.journal.withdraw(call.callId, as));
   if (state === 'cancelled' || state === 'expired') return notStarted(result);
-  const unknown = failed(unknownOutcome(call, state), result.timing, result.metadata);
-  await finish(ports, call, fence, unknown);
-  return unknown;
+  if (call.plan.idempotent) {
+    if (isLast(call, result)) await patiently(ports, ports.journal.finish(call.callId, 'current', result));
+    return result;
+  }
+  const outcome = unknown(call, state, result);
+  await patiently(ports, ports.journal.finish(call.callId, 'current', outcome));
+  return outcome;
+}
+
+function isLast(call: Call, { failure }: CallResult): boolean {
+  if (!failure || call.request.noRetry || call.signal.aborted) return true;
+  return repeats(call.plan.retry, call.plan.idempotent, failure, call.attempt) === undefined;
 }
 
 /** Proof for the retry: no executor has claimed the call, none can any more. */
@@ -84,13 +94,12 @@ function notStarted(result: CallResult): CallResult {
   return { ...result, failure: { ...result.failure, details: { ...result.failure.details, started: false } } };
 }
 
-async function finish(
-  ports: Pick<EnginePorts, 'journal' | 'clock'>,
-  call: Call,
-  fence: number,
-  result: CallResult,
-): Promise<void> {
-  await patiently(ports, ports.journal.finish(call.callId, fence, result));
+function unknown(call: Call, state: CallState | undefined, result?: CallResult): CallResult {
+  const error = new ToolError('OUTCOME_UNKNOWN', {
+    message: `It is not known whether '${call.tool.name}' took effect`,
+    details: { call_id: call.callId, ...(state ? { state } : {}) },
+  });
+  return { ...failed(error, result?.timing, result?.metadata), attempts: 1 };
 }
 
 /** The answer of the journal, or undefined when it fails or takes too long. */
@@ -106,11 +115,4 @@ async function patiently<T>(ports: Pick<EnginePorts, 'clock'>, asked: Promise<T>
   } finally {
     cancel();
   }
-}
-
-function unknownOutcome(call: Call, state: CallState | undefined): ToolError {
-  return new ToolError('OUTCOME_UNKNOWN', {
-    message: `It is not known whether '${call.tool.name}' took effect`,
-    details: { call_id: call.callId, ...(state ? { state } : {}) },
-  });
 }

@@ -17,6 +17,7 @@ import {
   PolicyPort,
   ToolCatalog,
   Tracer,
+  type Acceptance,
   type AuditRecord,
   type CallSpan,
   type EnginePorts,
@@ -101,7 +102,13 @@ export class MapJournal extends CallJournal {
 
   override find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall> {
     for (const { ask, outcome, state } of this.entries.values()) {
-      if (ask.tenantId !== tenantId || ask.idempotencyKey !== idempotencyKey || state === 'cancelled') continue;
+      if (
+        ask.tenantId !== tenantId ||
+        ask.idempotencyKey !== idempotencyKey ||
+        state === 'cancelled' ||
+        state === 'expired'
+      )
+        continue;
       if (ask.fingerprint !== fingerprint) return Promise.resolve({ kind: 'mismatch', callId: ask.callId });
       return Promise.resolve(
         outcome
@@ -112,28 +119,31 @@ export class MapJournal extends CallJournal {
     return Promise.resolve({ kind: 'unknown' });
   }
 
-  override async accept(ask: JournalEntryAsk): ReturnType<CallJournal['accept']> {
+  override async accept(ask: JournalEntryAsk): Promise<Acceptance> {
     if (ask.idempotencyKey !== undefined) {
       const known = await this.find(ask.tenantId, ask.idempotencyKey, ask.fingerprint ?? '');
-      if (known.kind !== 'unknown') return known;
+      if (known.kind !== 'unknown' && known.callId !== ask.callId) return known;
     }
-    this.entries.set(ask.callId, { ask, state: 'accepted', fence: 1 });
-    return { kind: 'accepted', fence: 1 };
+    const entry = this.entries.get(ask.callId);
+    if (entry?.outcome) return { kind: 'finished', callId: ask.callId, outcome: entry.outcome };
+    if (entry?.state === 'claimed' && !ask.repeatable) return { kind: 'claimed', state: entry.state };
+    const fence = (entry?.fence ?? 0) + 1;
+    this.entries.set(ask.callId, { ask, state: 'accepted', fence });
+    return { kind: 'accepted', fence };
   }
 
   override bump(callId: string): ReturnType<CallJournal['bump']> {
     const entry = this.entry(callId);
-    const open =
-      entry.state === 'accepted' || (entry.ask.repeatable && entry.state === 'claimed') || entry.state === 'expired';
+    const open = entry.state === 'accepted' || (entry.ask.repeatable && entry.state === 'claimed');
     if (!open) return Promise.resolve({ refused: entry.state });
     entry.fence += 1;
     entry.state = 'accepted';
     return Promise.resolve({ fence: entry.fence });
   }
 
-  override finish(callId: string, fence: number, outcome: CallResult): Promise<boolean> {
+  override finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
     const entry = this.entry(callId);
-    if (entry.fence !== fence || entry.outcome) return Promise.resolve(false);
+    if ((fence !== 'current' && entry.fence !== fence) || entry.outcome) return Promise.resolve(false);
     entry.state = outcome.ok ? 'succeeded' : 'failed';
     entry.outcome = outcome;
     return Promise.resolve(true);

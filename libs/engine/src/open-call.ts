@@ -1,0 +1,43 @@
+import type { CallRequest, JsonObject, RegisteredTool } from '@toolfleet/contracts';
+import type { Deadline } from '@toolfleet/resilience';
+import type { Call, SeenCall } from './call.js';
+import { contextFor } from './inject-context.js';
+import type { EngineSettings } from './settings.js';
+import { attemptTimeoutMs } from './time-limits.js';
+import type { ToolPlan } from './tool-plan.js';
+
+const NOTHING: readonly never[] = [];
+
+/** What observers see from the first moment on. */
+export function seeing(request: CallRequest, startedAt: number): SeenCall {
+  return { request, startedAt, coercions: NOTHING, dropped: NOTHING, attempts: 0, waitedMs: 0 };
+}
+
+/** A call that was found, allowed and is valid: what goes into the chain. */
+export function openCall(parts: {
+  seen: SeenCall;
+  tool: RegisteredTool;
+  plan: ToolPlan;
+  args: JsonObject;
+  signal: AbortSignal;
+  deadline: Deadline;
+  settings: EngineSettings;
+}): Call {
+  const { seen, tool, plan, args, signal, deadline, settings } = parts;
+  const { request } = seen;
+  return {
+    callId: request.callId,
+    request,
+    seen,
+    tool,
+    plan,
+    arguments: args,
+    context: contextFor(tool, request),
+    signal,
+    deadline,
+    attempt: 1,
+    fence: 0,
+    journalled: false,
+    timeoutMs: attemptTimeoutMs(plan, request, args, settings),
+  };
+}

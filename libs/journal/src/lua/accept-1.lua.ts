@@ -1,0 +1,24 @@
+import { PRELUDE } from './prelude.lua.js';
+
+/**
+ * Enters a call, or reopens it for its next attempt.
+ * KEYS[1] call. ARGV: 1 remaining ms, 2 repeatable (1/0), 3 tenant, 4 tool, 5 id of its idempotency key or '', 6 retention ms.
+ * @returns {'accepted', fence} or {state}
+ */
+export const ACCEPT = `${PRELUDE}
+local record = load()
+if not record then
+  redis.call('HSET', KEYS[1], 'state', 'accepted', 'fence', 1, 'attempt', 0, 'repeatable', ARGV[2], 'tenant', ARGV[3],
+    'tool', ARGV[4], 'key', ARGV[5], 'accepted_at', string.format('%d', now), 'deadline_at', string.format('%d', now + ARGV[1]))
+  redis.call('PEXPIRE', KEYS[1], string.format('%d', math.max(0, tonumber(ARGV[1])) + ARGV[6]))
+  return {'accepted', 1}
+end
+local state = seen(record)
+local taken_back = (record.state == 'expired' or record.state == 'cancelled') and now <= record.deadline + GRACE
+if state == 'accepted' or (state == 'claimed' and record.repeatable) or taken_back then
+  redis.call('HDEL', KEYS[1], 'ended_at')
+  redis.call('HSET', KEYS[1], 'state', 'accepted', 'fence', record.fence + 1)
+  return {'accepted', record.fence + 1}
+end
+return {state}
+`;

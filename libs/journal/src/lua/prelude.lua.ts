@@ -1,0 +1,23 @@
+/**
+ * Shared head of the journal scripts. KEYS[1] is the hash of one call, `{c:<call_id>}`: state, fence, attempt, repeatable,
+ * tenant, tool, key, accepted_at, claimed_at, ended_at, deadline_at, outcome. All instants are Redis TIME in ms.
+ */
+export const PRELUDE = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local GRACE = 5000
+
+local function load()
+  local fields = redis.call('HMGET', KEYS[1], 'state', 'fence', 'repeatable', 'deadline_at')
+  if not fields[1] then return nil end
+  return { state = fields[1], fence = tonumber(fields[2]), repeatable = fields[3] == '1', deadline = tonumber(fields[4]) }
+end
+
+-- The state at this instant: overdue records end without anybody writing.
+local function seen(record)
+  if now <= record.deadline + GRACE then return record.state end
+  if record.state == 'accepted' then return 'expired' end
+  if record.state == 'claimed' then return 'outcome_unknown' end
+  return record.state
+end
+`;

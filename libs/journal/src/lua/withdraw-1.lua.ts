@@ -1,0 +1,16 @@
+import { PRELUDE } from './prelude.lua.js';
+
+/**
+ * Takes back a call nobody has claimed.
+ * KEYS[1] call. ARGV: 1 cancelled | expired.
+ * @returns {state afterwards, id of its idempotency key or '', 1 when this run took it back}, or nil without a record
+ */
+export const WITHDRAW = `${PRELUDE}
+local record = load()
+if not record then return nil end
+local state = seen(record)
+local key = redis.call('HGET', KEYS[1], 'key') or ''
+if state ~= 'accepted' then return {state, key, 0} end
+redis.call('HSET', KEYS[1], 'state', ARGV[1], 'ended_at', string.format('%d', now))
+return {ARGV[1], key, 1}
+`;

@@ -1,6 +1,7 @@
 export { JobQueue, type JobQueueOptions, type QueueCounts } from './job-queue.js';
 export {
   JobWorker,
+  Postponed,
   type JobHandler,
   type JobProgress,
   type JobRun,

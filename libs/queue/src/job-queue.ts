@@ -1,6 +1,7 @@
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { QUEUE_PREFIX, ToolError } from '@toolfleet/contracts';
+import { takePlace } from './fair-share.js';
 import {
   cancelChannel,
   DEFAULT_MAX_LENGTH,
@@ -14,7 +15,7 @@ import {
 import type { RedisTime } from './redis-time.js';
 
 /** What a queue needs. */
-export interface JobQueueOptions {
+export interface JobQueueOptions<D extends JobData = JobData> {
   name: string;
   /** Connection with role `commands`: adding fails at once while Redis is away. */
   redis: Redis;
@@ -24,6 +25,8 @@ export interface JobQueueOptions {
   /** How long finished records stay readable. Default 86,400 s. */
   retentionSeconds?: number;
   retentionCount?: number;
+  /** Whose share a job counts against: jobs without a priority of their own are taken in fair order between shares. */
+  shareOf?: (data: D) => string;
 }
 
 /** Jobs by state, in BullMQ's words. */
@@ -44,7 +47,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   #adding = 0;
   #counting: Promise<number> | undefined;
 
-  constructor(private readonly options: JobQueueOptions) {
+  constructor(private readonly options: JobQueueOptions<D>) {
     this.name = options.name;
     this.time = options.time;
     this.#redis = options.redis;
@@ -77,11 +80,14 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
           retryAfterMs: RETRY_AFTER_MS,
         });
       }
+      const { shareOf } = this.options;
+      const share = options.priority === undefined ? shareOf?.(data) : undefined;
+      const priority = share === undefined ? options.priority : await takePlace(this.#redis, this.name, share);
       const queued = { ...data, queued_at: data.queued_at ?? this.time.now() };
       await this.#queue.add(this.name, queued, {
         jobId,
         timestamp: queued.queued_at,
-        ...(options.priority === undefined ? {} : { priority: options.priority }),
+        ...(priority === undefined ? {} : { priority }),
       });
     } catch (error) {
       throw error instanceof ToolError ? error : redisAway(this.name, error);
@@ -161,7 +167,10 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   }
 }
 
-function retention(options: JobQueueOptions): { age: number; count: number } {
+function retention(options: Pick<JobQueueOptions, 'retentionSeconds' | 'retentionCount'>): {
+  age: number;
+  count: number;
+} {
   return {
     age: options.retentionSeconds ?? DEFAULT_RETENTION_SECONDS,
     count: options.retentionCount ?? DEFAULT_RETENTION_COUNT,

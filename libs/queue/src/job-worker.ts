@@ -3,7 +3,7 @@
  * the job to another one, so handlers of tools with an effect claim in the journal first. The outcome is written to the job
  * record first and then sent to the waiting process's channel: whoever misses the message reads the record.
  */
-import { Worker, type Job } from 'bullmq';
+import { DelayedError, Worker, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
 import {
   errorBody,
@@ -15,7 +15,7 @@ import {
   type Milliseconds,
 } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
-import type { Metrics } from '@toolfleet/telemetry';
+import { inTrace, type Metrics } from '@toolfleet/telemetry';
 import { cancelChannel, failureOf, failureText, type JobData } from './queues.js';
 import type { RedisTime } from './redis-time.js';
 
@@ -42,6 +42,13 @@ export interface JobProgress {
   total?: number;
 }
 
+/** Thrown by a handler that cannot begin yet: the job goes back and is taken again after the delay, its deadline kept. */
+export class Postponed extends Error {
+  constructor(readonly delayMs: Milliseconds) {
+    super(`postponed by ${delayMs} ms`);
+  }
+}
+
 /** Does the work of one job. What it returns is the reply; a thrown ToolError is kept with its code. */
 export type JobHandler<D extends JobData, R> = (run: JobRun<D>) => Promise<R>;
 
@@ -62,8 +69,6 @@ export interface JobWorkerOptions<D extends JobData, R> {
   leastMs?: (data: D) => Milliseconds;
   /** Longest wait of `drain` for jobs in work. Default 60,000. */
   drainMs?: Milliseconds;
-  /** Runs a job inside the trace of its caller. */
-  inTrace?: <T>(name: string, headers: { get(name: string): string | undefined }, work: () => T) => T;
   /** Hears of handlers that failed with something that is not a ToolError, and of trouble with Redis. */
   onFault?: (error: unknown, jobId?: string) => void;
 }
@@ -91,7 +96,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     this.#clock = options.clock ?? new SystemClock();
     this.#subscriber = options.redis.duplicate();
     this.#subscriber.on('error', () => undefined); // the shared connection logs the outage
-    this.#worker = new Worker<D, R>(options.queue, (job, _token, signal) => this.#process(job, signal), {
+    this.#worker = new Worker<D, R>(options.queue, (job, token, signal) => this.#process(job, token, signal), {
       connection: options.redis,
       prefix: QUEUE_PREFIX,
       autorun: false,
@@ -142,7 +147,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     await Promise.race([this.#closing, this.#clock.sleep(STOP_MS)]);
   }
 
-  async #process(job: Job<D, R>, lockLost: AbortSignal | undefined): Promise<R> {
+  async #process(job: Job<D, R>, token: string | undefined, lockLost: AbortSignal | undefined): Promise<R> {
     const { data } = job;
     const jobId = job.id as string;
     const { time, metrics, queue } = this.options;
@@ -179,8 +184,12 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       };
       const work = () => this.options.handler(run);
       const headers = { get: (name: string) => (name === 'traceparent' ? data.traceparent : undefined) };
-      return await (this.options.inTrace ? this.options.inTrace(`job ${queue}`, headers, work) : work());
+      return await inTrace(`job ${queue}`, headers, work);
     } catch (error) {
+      if (error instanceof Postponed) {
+        await job.moveToDelayed(this.#clock.now() + error.delayMs, token);
+        throw new DelayedError();
+      }
       if (!(error instanceof ToolError)) this.options.onFault?.(error, jobId);
       throw this.#kept(error, data);
     } finally {

@@ -4,7 +4,7 @@ import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { createMetrics } from '@toolfleet/telemetry';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
-import { JobWorker, type JobRun } from './job-worker.js';
+import { JobWorker, Postponed, type JobRun } from './job-worker.js';
 import { QueueMetrics } from './queue-metrics.js';
 import { jobIdOf, type JobData } from './queues.js';
 import { closeRedis, connectRedis, openRedis, requireNoEviction } from './redis-connection.js';
@@ -88,6 +88,21 @@ describe('a queued call', () => {
     expect(await replies.submit(queue, job('c1', { work: 'hello' }), soon())).toEqual({ echo: 'hello' });
     expect(await queue.record(jobIdOf('c1', 1))).toMatchObject({ state: 'completed', result: { echo: 'hello' } });
     expect(replies.inFlight).toBe(0);
+  });
+
+  it('is taken again after its worker postponed it', async () => {
+    const taken: number[] = [];
+    await work(
+      async ({ isRepeated }) => {
+        taken.push(clock.monotonic());
+        if (taken.length < 3) throw new Postponed(20);
+        return isRepeated;
+      },
+      { concurrency: 1 },
+    );
+    expect(await replies.submit(queue, job('p1'), soon())).toBe(false);
+    expect(taken).toHaveLength(3);
+    expect(await queue.record(jobIdOf('p1', 1))).toMatchObject({ state: 'completed' });
   });
 
   it('keeps many calls apart', async () => {

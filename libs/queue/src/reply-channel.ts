@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { errorFromBody, QUEUE_PREFIX, ToolError, type EpochMs } from '@toolfleet/contracts';
 import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
 import type { JobProgress, ReplyMessage } from './job-worker.js';
 import { jobIdOf, type JobData } from './queues.js';
@@ -124,7 +125,8 @@ export class ReplyChannel {
     const onAbort = (): void => giveUp(new ToolError('CANCELLED', { cause: options.signal?.reason }));
     options.signal?.addEventListener('abort', onAbort, { once: true });
     try {
-      const job = { ...data, reply_channel: this.channel, deadline_at: queue.time.fromLocal(options.deadlineAt) };
+      const parent = data.traceparent ?? traceparent();
+      const job = { ...data, ...(parent ? { traceparent: parent } : {}), reply_channel: this.channel, deadline_at: queue.time.fromLocal(options.deadlineAt) };
       const added = queue.add(jobId, job, options.priority === undefined ? {} : { priority: options.priority });
       // A reply or the deadline may come while adding still waits for Redis.
       await Promise.race([

@@ -1,0 +1,103 @@
+import { QUEUE_PREFIX } from '@toolfleet/contracts';
+import { SystemClock } from '@toolfleet/resilience';
+import { startRedis, type RedisServer } from '@toolfleet/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { JobQueue } from './job-queue.js';
+import { JobWorker } from './job-worker.js';
+import type { JobData } from './queues.js';
+import { RedisTime } from './redis-time.js';
+
+interface TenantJob extends JobData {
+  tenant_id: string;
+}
+
+const clock = new SystemClock();
+let server: RedisServer;
+let redis: ReturnType<RedisServer['client']>;
+let queue: JobQueue<TenantJob, null>;
+let count = 0;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = server.client();
+});
+afterAll(() => server?.stop());
+beforeEach(() => {
+  const shareOf = (job: TenantJob) => job.tenant_id;
+  queue = new JobQueue({ name: `fair-${++count}`, redis, time: new RedisTime(redis, clock), shareOf });
+});
+
+const add = (tenant: string, id: string) => queue.add(id, { call_id: id, tenant_id: tenant });
+
+/** Ids in the order in which one worker takes them. */
+async function orderOf(jobs: number): Promise<string[]> {
+  const order: string[] = [];
+  const worker = new JobWorker<TenantJob, null>({
+    queue: queue.name,
+    redis,
+    publisher: redis,
+    time: queue.time,
+    concurrency: 1,
+    handler: async (run) => {
+      order.push(run.jobId);
+      return null;
+    },
+  });
+  await worker.start();
+  while (order.length < jobs) await clock.sleep(10);
+  await worker.drain();
+  await worker.stop();
+  await queue.close();
+  return order;
+}
+
+describe('fair share', () => {
+  it('lets the next job of another tenant pass a flood', async () => {
+    for (let i = 0; i < 50; i++) await add('flood', `f${i}`);
+    await add('small', 's0');
+    await add('small', 's1');
+    const order = await orderOf(52);
+    expect(order.indexOf('s0')).toBeLessThanOrEqual(1);
+    expect(order.indexOf('s1')).toBeLessThanOrEqual(3);
+    expect(order.filter((id) => id.startsWith('f'))).toEqual(Array.from({ length: 50 }, (_, i) => `f${i}`));
+  });
+
+  it('shares out evenly between tenants that all flood', async () => {
+    for (const tenant of ['a', 'b', 'c']) for (let i = 0; i < 20; i++) await add(tenant, `${tenant}${i}`);
+    const order = await orderOf(60);
+    const first = order.slice(0, 30).map((id) => id[0]);
+    for (const tenant of ['a', 'b', 'c']) expect(first.filter((each) => each === tenant)).toHaveLength(10);
+  });
+
+  it('does not make up for the time before a tenant came', async () => {
+    for (let i = 0; i < 30; i++) await add('old', `o${i}`);
+    await orderOf(30);
+    queue = new JobQueue({
+      name: `fair-${count}`,
+      redis,
+      time: queue.time,
+      shareOf: (job: TenantJob) => job.tenant_id,
+    });
+    for (let i = 0; i < 10; i++) await add('new', `n${i}`);
+    for (let i = 0; i < 10; i++) await add('old', `p${i}`);
+    const first = (await orderOf(20)).slice(0, 10);
+    expect(first.filter((id) => id.startsWith('p')).length).toBeGreaterThanOrEqual(4);
+  });
+
+  it('starts to count again after an idle second', async () => {
+    const places = `${QUEUE_PREFIX}:${queue.name}:places`;
+    for (let i = 0; i < 5; i++) await add('a', `a${i}`);
+    expect(await redis.hget(places, 's:a')).toBe('5');
+    for (let i = 0; i < 5; i++) await queue.cancel(`a${i}`);
+    await redis.hset(places, 'at', '0');
+    await add('a', 'again');
+    expect(await redis.hget(places, 's:a')).toBe('1');
+    await queue.close();
+  });
+
+  it('gives other places to processes that add at once', async () => {
+    await Promise.all(Array.from({ length: 20 }, (_, i) => add('a', `a${i}`)));
+    expect(await redis.hget(`${QUEUE_PREFIX}:${queue.name}:places`, 's:a')).toBe('20');
+    await queue.close();
+  });
+});

@@ -126,7 +126,12 @@ export class ReplyChannel {
     options.signal?.addEventListener('abort', onAbort, { once: true });
     try {
       const parent = data.traceparent ?? traceparent();
-      const job = { ...data, ...(parent ? { traceparent: parent } : {}), reply_channel: this.channel, deadline_at: queue.time.fromLocal(options.deadlineAt) };
+      const job = {
+        ...data,
+        ...(parent ? { traceparent: parent } : {}),
+        reply_channel: this.channel,
+        deadline_at: queue.time.fromLocal(options.deadlineAt),
+      };
       const added = queue.add(jobId, job, options.priority === undefined ? {} : { priority: options.priority });
       // A reply or the deadline may come while adding still waits for Redis.
       await Promise.race([

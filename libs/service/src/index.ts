@@ -30,6 +30,7 @@ export { ConfigError, EXIT_CONFIG, loadConfig, type Environment, type LoadedConf
 export { VariableExpander } from './config/expand-variables.js';
 export { describeSettings, documentConfig, helpText, type ConfigKeyDoc } from './config/print-config.js';
 export { FLEET_FILE_KEYS, fleetFileOf, fleetFilePath } from './fleet-file.js';
+export { nestLogger, nestPart } from './nest-part.js';
 export { readFleetFile } from './read-fleet-file.js';
 export { isSealed, MIN_SECRET_KEY_LENGTH, secretContext, SecretBox } from './secrets/secret-box.js';
 export { StartRefused, type ServiceHost, type ServicePart } from './service-part.js';

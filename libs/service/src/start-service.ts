@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
-import { createLogger, createMetrics, type Logger } from '@toolfleet/telemetry';
+import { createLogger, createMetrics, startTracing, type Logger } from '@toolfleet/telemetry';
 import { AdminServer } from './admin-server.js';
 import { Announcer } from './announce.js';
 import type { ConfigTable, ServiceConfig, SettingsOf, SharedSettings } from './config/define-config.js';
@@ -72,6 +72,7 @@ class ServiceRun {
   readonly #admin: AdminServer;
   readonly #announcer: Announcer;
   readonly #stopWatching: (() => void)[] = [];
+  #stopTracing: (() => Promise<void>) | undefined;
   #parts: readonly ServicePart[] = [];
   #started = false;
   #ending = false;
@@ -103,6 +104,7 @@ class ServiceRun {
     // From here on the listening socket keeps the process alive; timers of the clock never do.
     const port = await this.#admin.listen(this.settings.ADMIN_HOST, this.settings.ADMIN_PORT);
     this.#announcer.announce({ admin_port: port });
+    await this.#trace();
     const tools = { clock: this.clock, logger: this.logger, stopped: this.#draining.signal };
     await startWithRetry('the parts of the service', async () => void (this.#parts = await build(this.#host())), tools);
     await startParts(this.#parts, tools, (part) => this.#startedParts.push(part));
@@ -146,9 +148,22 @@ class ServiceRun {
     const drainMs = this.settings.DRAIN_TIMEOUT_MS;
     await drainAndStop(this.#startedParts, { clock: this.clock, logger: this.logger, drainMs });
     for (const stop of this.#stopWatching) stop();
+    await this.#stopTracing?.().catch((error: unknown) => this.logger.warn(`spans were lost: ${oneLine(error)}`));
     await this.#admin.close();
     this.logger.info('ended');
     process.exit(code);
+  }
+
+  async #trace(): Promise<void> {
+    const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_TRACES_SAMPLE_RATIO: sampleRatio, ENVIRONMENT } = this.settings;
+    if (endpoint === undefined) return;
+    this.#stopTracing = await startTracing({
+      service: this.service,
+      version: VERSION,
+      environment: ENVIRONMENT,
+      endpoint,
+      sampleRatio,
+    });
   }
 
   #host(): ServiceHost {

@@ -1,6 +1,6 @@
 import { HEADERS, isToolError, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
-import type { Metrics } from '@toolfleet/telemetry';
+import { traceHeaders, type Metrics } from '@toolfleet/telemetry';
 import { AckedCall, type AckedMessage, type AckedOptions } from './acked-call.js';
 import { NO_HEADERS, type IncomingHeaders, type OutgoingHeaders } from './headers.js';
 import { NatsLink, type NatsOptions, type NatsSubscription } from './nats-connection.js';
@@ -13,8 +13,6 @@ import type { ClientInternals, PendingCall } from './pending-call.js';
 export interface NatsClientOptions extends NatsOptions {
   clock?: Clock;
   metrics?: Metrics;
-  /** Headers of the active trace, added to every request (`traceHeaders` of libs/telemetry). */
-  traceHeaders?: () => OutgoingHeaders | undefined;
   /** Deadline of requests that name none. Default 5,000 ms: no request waits forever. */
   defaultTimeoutMs?: Milliseconds;
 }
@@ -198,7 +196,7 @@ export class NatsClient {
   }
 
   #headers(remainingMs: Milliseconds, own: OutgoingHeaders | undefined): OutgoingHeaders {
-    return { [HEADERS.remainingMs]: Math.ceil(remainingMs).toString(), ...this.options.traceHeaders?.(), ...own };
+    return { [HEADERS.remainingMs]: Math.ceil(remainingMs).toString(), ...traceHeaders(), ...own };
   }
 
   #internals(): ClientInternals {

@@ -7,6 +7,7 @@ import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { HEADERS, isJsonObject, SUBJECTS, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { inTrace } from '@toolfleet/telemetry';
 import { encode, parseLenient, text } from './codec.js';
 import { EndpointContext } from './endpoint-context.js';
 import type { EndpointOptions } from './endpoint.js';
@@ -27,8 +28,6 @@ export interface NatsStrategyOptions {
   /** Most messages in work at once in the whole process; more are refused as QUEUE_FULL. Default 1,000. */
   concurrency?: number;
   clock?: Clock;
-  /** Runs a handler inside the caller's trace (`withTrace` of libs/telemetry). */
-  inTrace?: <T>(name: string, headers: { get(name: string): string | undefined }, work: () => T) => T;
   /** Hears of handlers that failed with something that is not a ToolError. */
   onFault?: (error: unknown, subject: string) => void;
 }
@@ -150,7 +149,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       served.check?.(body);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
       const work = () => served.handler(body, context);
-      let result = await (this.options.inTrace ? this.options.inTrace(served.subject, context.headers, work) : work());
+      let result = await inTrace(served.subject, context.headers, work);
       if (isObservable(result)) result = await lastValueFrom(result, { defaultValue: undefined });
       this.#answer(reply, result, context);
     } catch (error) {

@@ -1,4 +1,4 @@
-import { boolean, durationMs, integer, oneOf, text, url, path, secret, type Field } from './field.js';
+import { boolean, durationMs, integer, number, oneOf, text, url, path, secret, type Field } from './field.js';
 
 /** A configuration table: environment key to field. */
 export type ConfigTable = Readonly<Record<string, Field<unknown>>>;
@@ -62,8 +62,10 @@ export const SHARED_KEYS = {
     schemes: ['http', 'https'],
     help: 'OTLP collector; unset means no tracing',
   }),
-  OTEL_TRACES_SAMPLE_RATIO: text({
-    default: '1',
+  OTEL_TRACES_SAMPLE_RATIO: number({
+    default: 1,
+    min: 0,
+    max: 1,
     help: 'Share of new traces that are recorded, 0 to 1; a sampled caller is always followed',
   }),
 } satisfies ConfigTable;

@@ -1,0 +1,80 @@
+/**
+ * W3C Trace Context (https://www.w3.org/TR/trace-context/) over HTTP headers, NATS headers and job data: all three carry
+ * `traceparent` and `tracestate` as text. It works without a tracing backend: a caller's trace is passed on and its id
+ * stands in the log. Messages without a trace cost one lookup.
+ */
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
+import {
+  context,
+  createTraceState,
+  isSpanContextValid,
+  ROOT_CONTEXT,
+  trace,
+  TraceFlags,
+  type Context,
+  type SpanContext,
+} from '@opentelemetry/api';
+
+/** Headers that can be read by name; `Headers`, NATS headers and `{ get }` over job data fit. */
+export interface TraceCarrier {
+  get(name: string): string | null | undefined;
+}
+
+/** What travels. */
+export interface TraceHeaders extends Record<string, string> {
+  traceparent: string;
+}
+
+const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
+/** Longer lists may be dropped (section 3.3.1.5). */
+const MAX_TRACESTATE = 512;
+
+let hasManager = false;
+
+/** Makes contexts follow asynchronous code; done when the first trace is seen. */
+export function followContexts(): void {
+  if (hasManager) return;
+  hasManager = true;
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+}
+
+/** The caller's span, or undefined when the headers carry none or a malformed one. */
+export function spanContextOf(carrier: TraceCarrier): SpanContext | undefined {
+  const header = carrier.get('traceparent');
+  if (!header) return undefined;
+  const match = TRACEPARENT.exec(header.trim());
+  // Version ff is invalid; a longer form is only allowed to versions after 00.
+  if (!match || match[1] === 'ff' || (match[1] === '00' && header.trim().length !== 55)) return undefined;
+  const state = carrier.get('tracestate');
+  const found: SpanContext = {
+    traceId: match[2] as string,
+    spanId: match[3] as string,
+    traceFlags: Number.parseInt(match[4] as string, 16) & TraceFlags.SAMPLED,
+    isRemote: true,
+    ...(state && state.length <= MAX_TRACESTATE ? { traceState: createTraceState(state) } : {}),
+  };
+  return isSpanContextValid(found) ? found : undefined;
+}
+
+/** A context whose parent is the caller's span. */
+export function remoteContext(caller: SpanContext): Context {
+  return trace.setSpanContext(ROOT_CONTEXT, caller);
+}
+
+/** The active trace as headers for the next hop; undefined when there is none. */
+export function traceHeaders(): TraceHeaders | undefined {
+  if (!hasManager) return undefined;
+  const active = trace.getSpanContext(context.active());
+  if (!active || !isSpanContextValid(active)) return undefined;
+  const flags = (active.traceFlags & 0xff).toString(16).padStart(2, '0');
+  const state = active.traceState?.serialize();
+  return {
+    traceparent: `00-${active.traceId}-${active.spanId}-${flags}`,
+    ...(state ? { tracestate: state } : {}),
+  };
+}
+
+/** The active trace as the `traceparent` of a job. */
+export function traceparent(): string | undefined {
+  return traceHeaders()?.traceparent;
+}

@@ -1,0 +1,46 @@
+import type { Attributes, AttributeValue } from '@opentelemetry/api';
+import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace';
+import { redact } from './redact.js';
+
+/** Removes secrets from everything textual in a span before it leaves the process. */
+export class RedactingExporter implements SpanExporter {
+  constructor(private readonly inner: SpanExporter) {}
+
+  export(spans: ReadableSpan[], done: Parameters<SpanExporter['export']>[1]): void {
+    this.inner.export(spans.map(redactedSpan), done);
+  }
+
+  shutdown(): Promise<void> {
+    return this.inner.shutdown();
+  }
+
+  async forceFlush(): Promise<void> {
+    await this.inner.forceFlush?.();
+  }
+}
+
+/** The span with other texts; everything else is read through to the original. */
+function redactedSpan(span: ReadableSpan): ReadableSpan {
+  return Object.create(span, {
+    name: { value: redact(span.name) },
+    attributes: { value: redactedAttributes(span.attributes) },
+    status: { value: { ...span.status, ...(span.status.message ? { message: redact(span.status.message) } : {}) } },
+    events: {
+      value: span.events.map((event) => ({
+        ...event,
+        name: redact(event.name),
+        ...(event.attributes ? { attributes: redactedAttributes(event.attributes) } : {}),
+      })),
+    },
+  }) as ReadableSpan;
+}
+
+function redactedAttributes(attributes: Attributes): Attributes {
+  return Object.fromEntries(Object.entries(attributes).map(([key, value]) => [key, redactedValue(value)]));
+}
+
+function redactedValue(value: AttributeValue | undefined): AttributeValue | undefined {
+  if (typeof value === 'string') return redact(value);
+  if (Array.isArray(value)) return value.map((item) => (typeof item === 'string' ? redact(item) : item)) as string[];
+  return value;
+}

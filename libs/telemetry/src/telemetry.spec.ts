@@ -1,0 +1,179 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { BoundedLabel } from './bounded-label.js';
+import { createLogger } from './logger.js';
+import { createMetrics, METRICS } from './metrics.js';
+import { spanContextOf, traceHeaders, traceparent } from './propagation.js';
+import { holdsSecret, redact, registerSecret } from './redact.js';
+import { inSpan, inTrace, isTracing, startTracing } from './tracing.js';
+
+const carrier = (headers: Record<string, string>) => ({ get: (name: string) => headers[name] });
+const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+
+describe('redaction by value', () => {
+  const secret = 'pa$$w0rd/+?=&"ü-canary';
+  registerSecret(secret);
+  const forms = {
+    plain: secret,
+    base64: Buffer.from(secret).toString('base64'),
+    base64url: Buffer.from(secret).toString('base64url'),
+    'URL-encoded': encodeURIComponent(secret),
+    'form-encoded': new URLSearchParams({ key: secret }).toString(),
+    JSON: JSON.stringify({ key: secret }),
+    hex: Buffer.from(secret).toString('hex'),
+  };
+  for (const [form, text] of Object.entries(forms)) {
+    it(`removes the ${form} form`, () => {
+      const out = redact(`before ${text} after`);
+      expect(out).toMatch(/^before .*\[redacted\].* after$/);
+      expect(holdsSecret(out)).toBe(false);
+    });
+  }
+  it('leaves other text alone', () => expect(redact('nothing to see')).toBe('nothing to see'));
+  it('does not take short words for secrets', () => {
+    registerSecret('on');
+    expect(redact('on and on')).toBe('on and on');
+  });
+});
+
+describe('the log', () => {
+  const lines: string[] = [];
+  const logger = createLogger({
+    service: 'spec',
+    level: 'info',
+    destination: { write: (line) => void lines.push(line) },
+  });
+
+  it('removes secrets by path and by value, errors and their stacks included', () => {
+    registerSecret('top-secret-value');
+    logger.info({ headers: { authorization: 'Bearer abc', 'x-api-key': 'k' }, args: { password: 'p' } }, 'a');
+    logger.error({ error: new Error('refused: top-secret-value') }, 'b top-secret-value');
+    const text = lines.join('');
+    expect(text).not.toMatch(/Bearer abc|"k"|"p"|top-secret-value/);
+    expect(JSON.parse(lines[1] as string)).toMatchObject({ level: 'error', service: 'spec', message: 'b [redacted]' });
+  });
+});
+
+describe('metrics', () => {
+  it('have the established names', () => {
+    // Literals on purpose: a rename must fail here (H11 to H18, operations.md 5).
+    expect(
+      Object.values(METRICS)
+        .map((metric) => metric.name)
+        .toSorted(),
+    ).toEqual(
+      [
+        'shannon_tool_executions_total',
+        'shannon_tool_execution_duration_seconds',
+        'shannon_tool_errors_total',
+        'shannon_tool_cost_usd',
+        'shannon_circuit_breaker_state',
+        'shannon_circuit_breaker_failures_total',
+        'shannon_rate_limit_exceeded_total',
+        'shannon_rate_limit_tokens_available',
+        'toolfleet_queue_jobs',
+        'toolfleet_queue_oldest_job_age_seconds',
+        'toolfleet_queue_wait_seconds',
+        'toolfleet_worker_slots',
+        'toolfleet_gateway_overhead_seconds',
+        'toolfleet_sandbox_boot_seconds',
+        'toolfleet_sandbox_killed_total',
+        'toolfleet_budget_reserved_micro_usd',
+        'toolfleet_budget_spent_micro_usd_total',
+        'toolfleet_budget_lease_expired_total',
+        'toolfleet_outcome_unknown_total',
+        'toolfleet_ledger_outbox_entries',
+        'toolfleet_limiter_fallback',
+        'toolfleet_nats_no_responders_total',
+        'toolfleet_nats_ack_missed_total',
+        'toolfleet_policy_denied_total',
+        'toolfleet_tool_quarantined',
+        'toolfleet_egress_blocked_total',
+        'toolfleet_retries_total',
+        'toolfleet_shed_total',
+        'toolfleet_build_info',
+      ].toSorted(),
+    );
+  });
+
+  it('appear once touched, in the process that measures them', async () => {
+    const metrics = createMetrics({ version: '1.2.3', revision: 'abc' });
+    metrics.toolExecutions.inc({ tool_name: 'calculator', status: 'success' });
+    const text = await metrics.registry.metrics();
+    expect(text).toContain('shannon_tool_executions_total{tool_name="calculator",status="success"} 1');
+    expect(text).toContain('toolfleet_build_info{version="1.2.3",revision="abc"} 1');
+    expect(text).not.toContain('toolfleet_sandbox_boot_seconds');
+  });
+
+  it('bound the values of a label', () => {
+    const label = new BoundedLabel(2);
+    expect(['a', 'b', 'c', 'a'].map((value) => label.of(value))).toEqual(['a', 'b', 'other', 'a']);
+  });
+});
+
+describe('trace context', () => {
+  it.each([
+    ['', undefined],
+    [PARENT, '0af7651916cd43dd8448eb211c80319c'],
+    [`${PARENT}-more`, undefined],
+    [`01${PARENT.slice(2)}-more`, '0af7651916cd43dd8448eb211c80319c'],
+    [`ff${PARENT.slice(2)}`, undefined],
+    ['00-00000000000000000000000000000000-b7ad6b7169203331-01', undefined],
+    ['00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01', undefined],
+    [PARENT.toUpperCase(), undefined],
+  ])('reads %j as %j', (header, traceId) => {
+    expect(spanContextOf(carrier({ traceparent: header }))?.traceId).toBe(traceId);
+  });
+
+  it('is passed on without a collector, over awaits, with its state', async () => {
+    expect(traceHeaders()).toBeUndefined();
+    const inside = await inTrace('spec', carrier({ traceparent: PARENT, tracestate: 'a=1,b=2' }), async () => {
+      await new Promise((resolve) => setImmediate(resolve));
+      return traceHeaders();
+    });
+    expect(inside).toEqual({ traceparent: PARENT, tracestate: 'a=1,b=2' });
+    expect(traceparent()).toBeUndefined();
+  });
+
+  it('is recorded and exported as OTLP, without secrets', async () => {
+    const bodies: string[] = [];
+    const collector = createServer((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on('data', (chunk: Buffer) => chunks.push(chunk));
+      request.on('end', () => {
+        bodies.push(`${request.url} ${Buffer.concat(chunks).toString('utf8')}`);
+        response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+      });
+    });
+    await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve));
+    registerSecret('span-secret-value');
+    const stop = await startTracing({
+      service: 'spec',
+      version: '1',
+      environment: 'test',
+      endpoint: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`,
+    });
+    expect(isTracing()).toBe(true);
+    const headers = await inTrace('serve', carrier({ traceparent: PARENT }), () =>
+      inSpan('step', { note: 'x span-secret-value' }, async (span) => {
+        span?.addEvent('span-secret-value');
+        return traceHeaders();
+      }),
+    );
+    await expect(
+      inTrace('broken', carrier({}), async () => {
+        throw new Error('because span-secret-value');
+      }),
+    ).rejects.toThrow();
+    await stop();
+    collector.close();
+    const sent = bodies.join('\n');
+    expect(headers?.traceparent).toMatch(/^00-0af7651916cd43dd8448eb211c80319c-(?!b7ad6b7169203331)[0-9a-f]{16}-01$/);
+    expect(sent).toContain('/v1/traces');
+    expect(sent).toContain('0af7651916cd43dd8448eb211c80319c');
+    expect(sent).toContain('toolfleet-spec');
+    expect(sent).toContain('because [redacted]');
+    expect(sent).not.toContain('span-secret-value');
+  });
+});

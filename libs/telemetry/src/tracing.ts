@@ -1,0 +1,113 @@
+import { context, SpanKind, SpanStatusCode, trace, type Attributes, type Span, type Tracer } from '@opentelemetry/api';
+import { redact } from './redact.js';
+import { followContexts, remoteContext, spanContextOf, type TraceCarrier } from './propagation.js';
+
+/** Where spans go. */
+export interface TracingOptions {
+  service: string;
+  version: string;
+  environment: string;
+  /** Base URL of an OTLP/HTTP collector, e.g. `http://otel:4318`. */
+  endpoint: string;
+  /** Share of new traces that are recorded, 0 to 1. A sampled caller is always followed. */
+  sampleRatio?: number;
+}
+
+let tracer: Tracer | undefined;
+
+/**
+ * Begins to record and export spans; until then `inTrace` and `inSpan` only pass contexts on. The SDK is loaded here, so
+ * that a process without a collector never loads it. Returns the way to flush and end.
+ */
+export async function startTracing(options: TracingOptions): Promise<() => Promise<void>> {
+  const [
+    { BatchSpanProcessor, ParentBasedSampler, TraceIdRatioBasedSampler, TracerProvider },
+    { OTLPTraceExporter },
+    { resourceFromAttributes },
+    { RedactingExporter },
+  ] = await Promise.all([
+    import('@opentelemetry/sdk-trace'),
+    import('@opentelemetry/exporter-trace-otlp-http'),
+    import('@opentelemetry/resources'),
+    import('./redacting-exporter.js'),
+  ]);
+  const exporter = new OTLPTraceExporter({ url: `${options.endpoint.replace(/\/+$/, '')}/v1/traces` });
+  const provider = new TracerProvider({
+    sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(options.sampleRatio ?? 1) }),
+    resource: resourceFromAttributes({
+      'service.name': `toolfleet-${options.service}`,
+      'service.version': options.version,
+      'deployment.environment.name': options.environment,
+    }),
+    spanLimits: { attributeValueLengthLimit: 2_048, attributeCountLimit: 64 },
+    spanProcessors: [new BatchSpanProcessor({ exporter: new RedactingExporter(exporter), maxQueueSize: 4_096 })],
+  });
+  followContexts();
+  tracer = provider.getTracer('toolfleet', options.version);
+  return async () => {
+    tracer = undefined;
+    await provider.shutdown();
+  };
+}
+
+/** True while spans are recorded. */
+export function isTracing(): boolean {
+  return tracer !== undefined;
+}
+
+/**
+ * Serves one message (HTTP request, NATS message, job) inside the caller's trace. Without a collector the trace is only
+ * passed on; without one in the message either, `work` is simply called.
+ */
+export function inTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
+  const caller = spanContextOf(carrier);
+  if (!tracer) {
+    if (!caller) return work();
+    followContexts();
+    return context.with(remoteContext(caller), work);
+  }
+  const parent = caller ? remoteContext(caller) : context.active();
+  const span = tracer.startSpan(name, { kind: SpanKind.SERVER }, parent);
+  return endWith(span, () => context.with(trace.setSpan(parent, span), work));
+}
+
+/** A step inside the active trace. `work` gets the span to add facts to; undefined when nothing is recorded. */
+export function inSpan<T>(name: string, attributes: Attributes, work: (span: Span | undefined) => T): T {
+  if (!tracer) return work(undefined);
+  const span = tracer.startSpan(name, { attributes });
+  return endWith(span, () => context.with(trace.setSpan(context.active(), span), () => work(span)));
+}
+
+/** Ends the span when `work` has settled, with its error as status. */
+function endWith<T>(span: Span, work: () => T): T {
+  let result: T;
+  try {
+    result = work();
+  } catch (error) {
+    fail(span, error);
+    span.end();
+    throw error;
+  }
+  if (!(result instanceof Promise)) {
+    span.end();
+    return result;
+  }
+  return result.then(
+    (value: unknown) => {
+      span.end();
+      return value;
+    },
+    (error: unknown) => {
+      fail(span, error);
+      span.end();
+      throw error;
+    },
+  ) as T;
+}
+
+function fail(span: Span, error: unknown): void {
+  const message = redact(error instanceof Error ? error.message : String(error));
+  span.setStatus({ code: SpanStatusCode.ERROR, message });
+  if (typeof error === 'object' && error !== null && 'code' in error)
+    span.setAttribute('error.type', String(error.code));
+}

@@ -65,7 +65,8 @@ export async function startFleet({ root, stateDir, say, onLost }) {
       TOOLFLEET_LOCAL: 'true',
       TOOLFLEET_CONFIG: config,
       TOOLFLEET_DEV_API_KEY: apiKey,
-      TOOLFLEET_DATA_DIR: stateDir,
+      BUDGET_DATABASE_PATH: join(stateDir, 'data/budget.db'),
+      WORKSPACES_DIR: join(stateDir, 'workspaces'),
       ADMIN_HOST: '127.0.0.1',
       ADMIN_PORT: '0',
       DRAIN_TIMEOUT_MS: '3000',
@@ -85,6 +86,7 @@ export async function startFleet({ root, stateDir, say, onLost }) {
       nats_url: natsUrl,
       redis_url: redisUrl,
       samples,
+      broker_pids: Object.fromEntries(processes.map((child) => [child.name, child.pid])),
       services: services.map(({ name, adminPort, child }) => ({
         name,
         pid: child.pid,

@@ -13,6 +13,8 @@ export interface Principal {
   tier?: string;
   /** Set for calls made by a tool on behalf of a caller: the call that spawned this one. */
   parentCallId?: string;
+  /** Origin of that call when it was internal: what a tool does on behalf of a public caller stays public. */
+  parentOrigin?: Origin;
 }
 
 /** `public` callers never reach dangerous tools; `internal` ones may when policy allows (A25). */

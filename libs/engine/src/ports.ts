@@ -138,6 +138,8 @@ export interface AuditRecord {
   ok: boolean;
   durationMs: Milliseconds;
   microUsd: MicroUsd;
+  /** Time in queues and executors; what is left of `durationMs` is the engine's own. */
+  executeMs?: Milliseconds;
   provenance?: string;
   attempts: number;
   code?: ErrorCode;

@@ -1,4 +1,4 @@
-import type { EpochMs, Principal } from '@toolfleet/contracts';
+import type { EpochMs, Origin, Principal } from '@toolfleet/contracts';
 import { narrowGlobs } from './tool-globs.js';
 import type { SignedTokens } from './signed-token.js';
 
@@ -8,6 +8,8 @@ export const DELEGATION_PREFIX = 'tfd_';
 /** What the gateway hands a tool that calls tools. */
 export interface DelegationGrant {
   principal: Principal;
+  /** Origin of the call: calls made for it never reach more than it could. Default public. */
+  origin?: Origin;
   /** The call on whose behalf further calls are made. */
   callId: string;
   /** Tools those calls may use; never more than the principal may. */
@@ -25,6 +27,7 @@ export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): s
     r: [...principal.roles],
     g: narrowGlobs(principal.tools, grant.scopes),
     c: grant.callId,
+    ...(grant.origin === 'internal' ? { o: grant.origin } : {}),
     ...(principal.tier === undefined ? {} : { l: principal.tier }),
     ...(principal.keyId === undefined ? {} : { k: principal.keyId }),
   };
@@ -44,6 +47,7 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
     tools: payload['g'] as string[],
     via: 'delegation',
     parentCallId: payload['c'] as string,
+    ...(payload['o'] === undefined ? {} : { parentOrigin: payload['o'] as Origin }),
     ...(payload['l'] === undefined ? {} : { tier: payload['l'] as string }),
     ...(payload['k'] === undefined ? {} : { keyId: payload['k'] as string }),
   };

@@ -96,7 +96,12 @@ function allowanceOf([granted, minute, hour, day, now]: TakeReply, index: number
   if (index < granted) {
     // Later ones of the same turn used the rest: each sees what was left after itself.
     const after = granted - 1 - index;
-    return { allowed: true, remainingMinute: minute + after, remainingHour: hour + after, resetAtSeconds: nextStart(60) };
+    return {
+      allowed: true,
+      remainingMinute: minute + after,
+      remainingHour: hour + after,
+      resetAtSeconds: nextStart(60),
+    };
   }
   const left = [minute, hour, day];
   const [window, size] = WINDOWS[Math.max(0, left.lastIndexOf(0))]!;

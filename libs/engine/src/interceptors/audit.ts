@@ -38,6 +38,7 @@ export function recordOf(seen: SeenCall, outcome: CallResult | Error, nowMs: num
     ok: outcome.ok,
     durationMs,
     microUsd: outcome.usage.microUsd,
+    executeMs: outcome.timing.queue_ms + outcome.timing.execute_ms,
     provenance: outcome.provenance,
     attempts: outcome.attempts,
     ...(outcome.failure

@@ -31,7 +31,10 @@ export function readerFor<T extends object>(Dto: new () => T): (body: unknown) =
 function invalid(faults: ValidationError[]): ToolError {
   const fields = faults.map((fault) => fault.property);
   const reasons = faults.flatMap((fault) => Object.values(fault.constraints ?? {}));
-  return new ToolError('REQUEST_INVALID', { message: `Invalid request: ${reasons.join('; ')}`, details: { fields, reasons } });
+  return new ToolError('REQUEST_INVALID', {
+    message: `Invalid request: ${reasons.join('; ')}`,
+    details: { fields, reasons },
+  });
 }
 
 function quoted(names: string[]): string {

@@ -1,5 +1,5 @@
 import { Catch, HttpException, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import { errorBody, isToolError, ToolError, toToolError, type ErrorBody } from '@toolfleet/contracts';
+import { errorBody, isToolError, ToolError, toToolError } from '@toolfleet/contracts';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /** Text and whole body of a refused dangerous tool (A19). */
@@ -25,7 +25,8 @@ export class ErrorFilter implements ExceptionFilter {
 /** Any error of Nest, Fastify or ours as a ToolError. */
 export function errorOf(thrown: unknown): ToolError {
   if (isToolError(thrown)) return thrown;
-  const status = thrown instanceof HttpException ? thrown.getStatus() : Number((thrown as { statusCode?: number }).statusCode);
+  const status =
+    thrown instanceof HttpException ? thrown.getStatus() : Number((thrown as { statusCode?: number }).statusCode);
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   if (status === 404) return new ToolError('NOT_FOUND', { message: 'No such path' });
   if (status === 413) return new ToolError('PAYLOAD_TOO_LARGE', { message: 'The request body is too large' });
@@ -36,15 +37,16 @@ export function errorOf(thrown: unknown): ToolError {
 /** Sends one error; the Shannon-compatible paths (`/tools/…`) carry its text as `detail`, too. */
 export function sendError(reply: FastifyReply, url: string, error: ToolError, callId?: string): void {
   if (error.code === 'UNAUTHENTICATED') void reply.header('WWW-Authenticate', 'Bearer realm="toolfleet"');
-  if (error.retryAfterMs !== undefined) void reply.header('Retry-After', String(Math.max(1, Math.ceil(error.retryAfterMs / 1000))));
+  if (error.retryAfterMs !== undefined)
+    void reply.header('Retry-After', String(Math.max(1, Math.ceil(error.retryAfterMs / 1000))));
   void reply.status(error.entry.http).send(bodyOf(url, error, callId));
 }
 
-function bodyOf(url: string, error: ToolError, callId?: string): ErrorBody | { error: string } {
-  const body = error.code === 'TOOL_DANGEROUS' ? DANGEROUS_BODY : errorBody(error, callId);
+function bodyOf(url: string, error: ToolError, callId?: string): object {
+  const body: { error: string } = error.code === 'TOOL_DANGEROUS' ? DANGEROUS_BODY : errorBody(error, callId);
   if (error.code === 'RATE_LIMITED' && typeof error.details?.window === 'string') {
     // Shannon's users read these two (shannon-compat section 4).
-    return { ...body, message: error.message, window: error.details.window } as ErrorBody;
+    return { ...body, message: error.message, window: error.details.window };
   }
   return url.startsWith('/tools/') ? { ...body, detail: body.error } : body;
 }

@@ -1,9 +1,21 @@
-import { IsBoolean, IsIn, IsInt, IsObject, IsOptional, IsString, Matches, Max, MaxLength, Min, MinLength } from 'class-validator';
+import {
+  IsBoolean,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsOptional,
+  IsString,
+  Matches,
+  Max,
+  MaxLength,
+  Min,
+  MinLength,
+} from 'class-validator';
 import type { JsonObject } from '@toolfleet/contracts';
+import { TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
 
 /** Longest caller-chosen id (session, request, agent, task). */
 const ID_LENGTH = 255;
-const TOOL_FORMATS = ['openai', 'anthropic', 'mcp'] as const;
 
 /** Fields of a call that every plain HTTP body may carry beside its arguments (house.md section 3). */
 export class CallFields {
@@ -83,10 +95,51 @@ export class ListToolsQuery {
 
   @IsOptional()
   @IsIn(TOOL_FORMATS)
-  format?: (typeof TOOL_FORMATS)[number];
+  format?: ToolFormat;
 
   /** Accepted and ignored: dangerous tools are always left out (A03). */
   @IsOptional()
   @IsString()
   exclude_dangerous?: string;
+}
+
+/** Query of `GET /api/v1/tools/:name`. */
+export class FormatQuery {
+  @IsOptional()
+  @IsIn(TOOL_FORMATS)
+  format?: ToolFormat;
+}
+
+/** Body of `POST /api/v1/tools/batch-execute` when it is not a bare array. The items are read by the engine. */
+export class BatchBody {
+  @IsOptional()
+  calls?: unknown;
+
+  /** OpenAI's name for the same. */
+  @IsOptional()
+  tool_calls?: unknown;
+
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  session_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  request_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  agent_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  task_id?: string;
 }

@@ -1,0 +1,157 @@
+import {
+  SUBJECTS,
+  ToolError,
+  type BudgetLimits,
+  type BudgetLimitsReply,
+  type BudgetRelease,
+  type BudgetReserve,
+  type BudgetReserveReply,
+  type BudgetScopes,
+  type BudgetSettle,
+  type BudgetSettleReply,
+  type ReserveAnswer,
+  type ReserveAsk,
+  type SettleAsk,
+} from '@toolfleet/contracts';
+import { BudgetPort } from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
+import type { NatsClient } from '@toolfleet/transport';
+
+/** A budget service that does not answer in this time counts as away: calls fail closed (reliability.md 1.7). */
+const RESERVE_TIMEOUT_MS = 2_000;
+const SETTLE_TIMEOUT_MS = 2_000;
+/** Waits between repeats of a settlement; the lease is charged in full when all are used up. */
+const SETTLE_RETRY_MS = [250, 500, 1_000, 2_000, 4_000];
+/** Asks in one message: a bound on its size and on the time one script runs. */
+const MAX_BATCH = 500;
+
+interface WaitingAsk {
+  ask: ReserveAsk;
+  resolve: (answer: ReserveAnswer) => void;
+  reject: (error: ToolError) => void;
+}
+
+/**
+ * Budget over NATS. Reserves, settlements and releases of one event-loop turn travel in one message each, so that a busy
+ * gateway pays one hop and one script for many calls. Settling is confirmed in the background and never changes an answer.
+ */
+export class BudgetClient extends BudgetPort {
+  private asks: WaitingAsk[] = [];
+  private settlements: SettleAsk[] = [];
+  private releases: BudgetRelease['releases'] = [];
+  private readonly open = new Set<Promise<void>>();
+
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly clock: Clock,
+    private readonly warn: (message: string) => void,
+  ) {
+    super();
+  }
+
+  override reserve(ask: ReserveAsk): Promise<ReserveAnswer> {
+    return new Promise((resolve, reject) => {
+      this.asks.push({ ask, resolve, reject });
+      if (this.asks.length === 1) setImmediate(() => this.flushAsks());
+    });
+  }
+
+  override settle(ask: SettleAsk): void {
+    this.settlements.push(ask);
+    if (this.settlements.length === 1) setImmediate(() => this.flushSettlements());
+  }
+
+  override release(callId: string, scopes: BudgetScopes): void {
+    this.releases.push({ call_id: callId, scopes });
+    if (this.releases.length === 1) setImmediate(() => this.flushReleases());
+  }
+
+  override async limits(scopes: BudgetScopes): Promise<BudgetLimitsReply> {
+    const body: BudgetLimits = { scopes };
+    return this.nats.request<BudgetLimitsReply>(SUBJECTS.budgetLimits, body, { timeoutMs: RESERVE_TIMEOUT_MS });
+  }
+
+  /** Waits for settlements still on their way, at most `graceMs`. */
+  async drain(graceMs: number): Promise<void> {
+    this.flushSettlements();
+    this.flushReleases();
+    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const cancel = this.clock.after(graceMs, resolve);
+    await Promise.race([Promise.allSettled(this.open), late]);
+    cancel();
+  }
+
+  private flushAsks(): void {
+    const waiting = this.asks;
+    this.asks = [];
+    for (let from = 0; from < waiting.length; from += MAX_BATCH) void this.ask(waiting.slice(from, from + MAX_BATCH));
+  }
+
+  private async ask(batch: WaitingAsk[]): Promise<void> {
+    try {
+      const body: BudgetReserve = { asks: batch.map(({ ask }) => ask) };
+      const { answers } = await this.nats.request<BudgetReserveReply>(SUBJECTS.budgetReserve, body, {
+        timeoutMs: RESERVE_TIMEOUT_MS,
+      });
+      batch.forEach(({ resolve, reject }, index) => {
+        const answer = answers[index];
+        if (answer) resolve(answer);
+        else reject(unavailable());
+      });
+    } catch (cause) {
+      for (const { reject } of batch) reject(unavailable(cause));
+    }
+  }
+
+  private flushSettlements(): void {
+    const settlements = this.settlements;
+    this.settlements = [];
+    for (let from = 0; from < settlements.length; from += MAX_BATCH) {
+      const body: BudgetSettle = { settlements: settlements.slice(from, from + MAX_BATCH) };
+      this.track(
+        this.repeat(
+          () => this.nats.request<BudgetSettleReply>(SUBJECTS.budgetSettle, body, { timeoutMs: SETTLE_TIMEOUT_MS }),
+          'settlement',
+        ),
+      );
+    }
+  }
+
+  private flushReleases(): void {
+    const releases = this.releases;
+    this.releases = [];
+    if (releases.length === 0) return;
+    const body: BudgetRelease = { releases };
+    this.track(
+      this.repeat(() => this.nats.request(SUBJECTS.budgetRelease, body, { timeoutMs: SETTLE_TIMEOUT_MS }), 'release'),
+    );
+  }
+
+  private async repeat(send: () => Promise<unknown>, what: string): Promise<void> {
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        await send();
+        return;
+      } catch (error) {
+        const waitMs = SETTLE_RETRY_MS[attempt];
+        if (waitMs === undefined) {
+          this.warn(`budget ${what} given up, its leases are charged when they expire: ${String(error)}`);
+          return;
+        }
+        await this.clock.sleep(waitMs);
+      }
+    }
+  }
+
+  private track(work: Promise<void>): void {
+    const tracked = work.finally(() => this.open.delete(tracked));
+    this.open.add(tracked);
+  }
+}
+
+function unavailable(cause?: unknown): ToolError {
+  return new ToolError('BUDGET_UNAVAILABLE', {
+    message: 'The budget service does not answer; the call was not run',
+    cause,
+  });
+}

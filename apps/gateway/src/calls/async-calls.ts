@@ -1,0 +1,101 @@
+import { ToolError, type CallRequest, type CallState, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { JobQueue } from '@toolfleet/queue';
+import type { Clock } from '@toolfleet/resilience';
+import type { CallEvent, CallStore, StoredCall } from './call-store.js';
+
+/** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
+export interface AsyncCallJob {
+  call_id: string;
+  deadline_at: number;
+  request: JsonObject;
+}
+
+const FINAL: ReadonlySet<CallState> = new Set<CallState>([
+  'succeeded',
+  'failed',
+  'cancelled',
+  'expired',
+  'outcome_unknown',
+]);
+
+/** Calls that run while nobody waits: durable when accepted, readable until their retention ends, visible to their tenant only. */
+export class AsyncCalls {
+  constructor(
+    private readonly queue: JobQueue<AsyncCallJob, unknown>,
+    private readonly store: CallStore,
+    private readonly clock: Clock,
+    /** Longest call in ms, queueing included. */
+    private readonly maxCallMs: number,
+  ) {}
+
+  /** Stores the call; when this resolves it is durable. The deadline starts anew: nobody holds a connection for it. */
+  async accept(request: CallRequest): Promise<void> {
+    const { callId, principal, toolName } = request;
+    const allowedMs = Math.min(request.timeoutMs ?? this.maxCallMs, this.maxCallMs);
+    await this.store.create({
+      callId,
+      tenantId: principal.tenantId,
+      tool: toolName,
+      state: 'accepted',
+      acceptedAt: this.clock.now(),
+    });
+    await this.queue.add(callId, {
+      call_id: callId,
+      deadline_at: this.queue.time.now() + allowedMs,
+      request: serialised(request),
+    });
+  }
+
+  /** @throws ToolError NOT_FOUND, also for calls of other tenants */
+  async get(caller: Principal, callId: string): Promise<StoredCall> {
+    const call = await this.store.get(callId);
+    if (!call || call.tenantId !== caller.tenantId)
+      throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
+    if (!isFinal(call.state)) await this.settleLost(call);
+    return (await this.store.get(callId)) ?? call;
+  }
+
+  /** Stops a call wherever it is; a finished one stays as it is. Returns its state afterwards. */
+  async cancel(caller: Principal, callId: string): Promise<CallState> {
+    const call = await this.get(caller, callId);
+    if (isFinal(call.state)) return call.state;
+    const outcome = await this.queue.cancel(callId);
+    // A running call ends by itself with its own outcome; one that waited has none.
+    if (outcome === 'removed') await this.store.finish(callId, 'cancelled');
+    return (await this.store.get(callId))?.state ?? 'cancelled';
+  }
+
+  /** Events after `afterId`; the last one of a finished call is `done`. */
+  events(callId: string, afterId?: string): Promise<CallEvent[]> {
+    return this.store.events(callId, afterId);
+  }
+
+  /** A job that ended without its worker telling (killed twice, dropped at its deadline) ends its call here. */
+  private async settleLost(call: StoredCall): Promise<void> {
+    const record = await this.queue.record(call.callId);
+    if (record.state !== 'failed') return;
+    await this.store.finish(call.callId, record.error?.code === 'DEADLINE_EXCEEDED' ? 'expired' : 'failed', {
+      success: false,
+      output: null,
+      text: '',
+      error: record.error?.message ?? 'The call was lost',
+      metadata: { code: record.error?.code ?? 'WORKER_LOST' },
+      execution_time_ms: 0,
+      usage: { tokens: 0, cost_usd: 0 },
+      call_id: call.callId,
+    });
+  }
+}
+
+/** True for states a call never leaves. */
+export const isFinal = (state: CallState): boolean => FINAL.has(state);
+
+/** What of a request survives the queue: everything but the signal, the deadline and callbacks. */
+function serialised({
+  signal: _signal,
+  onProgress: _progress,
+  deadlineAt: _deadline,
+  ...rest
+}: CallRequest): JsonObject {
+  return { ...rest } as unknown as JsonObject;
+}

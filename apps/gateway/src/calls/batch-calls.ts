@@ -1,0 +1,26 @@
+import type { CallRecord, CallRequest, JsonObject } from '@toolfleet/contracts';
+import { callRecord, readBatch, runBatch, type BatchAnswer, type ExecuteCall } from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
+
+/** Makes the request of one item. */
+export type RequestMaker = (name: string, args: JsonObject) => CallRequest;
+
+/** Batches of every plain door: at most `parallelism` calls at once, answers in order, one failure fails nobody else. */
+export class BatchCalls {
+  constructor(
+    private readonly executeCall: ExecuteCall,
+    private readonly parallelism: number,
+    private readonly clock: Clock,
+  ) {}
+
+  /** @throws ToolError REQUEST_INVALID when the batch itself cannot be read */
+  answers(items: unknown, requestFor: RequestMaker): Promise<BatchAnswer[]> {
+    const limits = { parallelism: this.parallelism, clock: this.clock };
+    return runBatch(this.executeCall, readBatch(items), (item, args) => requestFor(item.name, args), limits);
+  }
+
+  /** The unified call records (G54), in the order asked. */
+  async run(items: unknown, requestFor: RequestMaker): Promise<CallRecord[]> {
+    return (await this.answers(items, requestFor)).map(callRecord);
+  }
+}

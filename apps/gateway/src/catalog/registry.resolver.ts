@@ -1,0 +1,53 @@
+import {
+  SUBJECTS,
+  type DefinitionGet,
+  type DefinitionGetReply,
+  type DefinitionList,
+  type DefinitionListReply,
+  type RegisteredTool,
+} from '@toolfleet/contracts';
+import { ToolCatalog } from '@toolfleet/engine';
+import type { NatsClient } from '@toolfleet/transport';
+import type { DefinitionCache, DefinitionSource } from './definition-cache.js';
+
+const ASK_TIMEOUT_MS = 5_000;
+/** Definitions per page; the registry also bounds a page by bytes. */
+const PAGE = 500;
+
+/** Definitions asked from the registry over NATS. */
+export class RegistrySource implements DefinitionSource {
+  constructor(private readonly nats: NatsClient) {}
+
+  async get(name: string, tenantId: string): Promise<RegisteredTool | null> {
+    const body: DefinitionGet = { name, tenant_id: tenantId };
+    const { tool } = await this.nats.request<DefinitionGetReply>(SUBJECTS.definitionGet, body, {
+      timeoutMs: ASK_TIMEOUT_MS,
+    });
+    return tool;
+  }
+
+  async list(tenantId: string): Promise<{ tools: RegisteredTool[]; version: number }> {
+    const tools: RegisteredTool[] = [];
+    let cursor: string | undefined;
+    for (;;) {
+      const body: DefinitionList = { tenant_id: tenantId, limit: PAGE, ...(cursor === undefined ? {} : { cursor }) };
+      const page = await this.nats.request<DefinitionListReply>(SUBJECTS.definitionList, body, {
+        timeoutMs: ASK_TIMEOUT_MS,
+      });
+      tools.push(...page.tools);
+      if (page.next_cursor === undefined) return { tools, version: page.version };
+      cursor = page.next_cursor;
+    }
+  }
+}
+
+/** The engine's catalog: the cache in front of the registry. */
+export class RegistryResolver extends ToolCatalog {
+  constructor(private readonly cache: DefinitionCache) {
+    super();
+  }
+
+  override async resolve(name: string, tenantId: string): Promise<RegisteredTool | undefined> {
+    return (await this.cache.get(name, tenantId)) ?? undefined;
+  }
+}

@@ -1,0 +1,76 @@
+import { type Principal, type RegisteredTool, ToolError } from '@toolfleet/contracts';
+import { toolAllowed } from '../auth/tool-globs.js';
+import type { DefinitionCache } from './definition-cache.js';
+
+/** One page of tools, or all of them. */
+export interface ToolPage {
+  tools: RegisteredTool[];
+  /** Cursor of the next page; absent on the last one. */
+  next?: string;
+  /** The registry could not be asked; the list is from before. */
+  stale: boolean;
+}
+
+/** What a caller wants to see. */
+export interface ToolFilter {
+  /** Category or tag (K!25). */
+  category?: string;
+  limit?: number;
+  cursor?: string;
+}
+
+/** The catalog as one caller may see it: no dangerous, quarantined or foreign tool, on no door (A01, A25). */
+export class ToolList {
+  /** Visible tools per list object and globs; lists are replaced, never changed, so entries die with them. */
+  private readonly visible = new WeakMap<readonly RegisteredTool[], Map<string, RegisteredTool[]>>();
+
+  constructor(private readonly cache: DefinitionCache) {}
+
+  /** Visible tools by name in byte order. The same array as long as nothing changed. */
+  async all(principal: Principal): Promise<{ tools: RegisteredTool[]; version: number; stale: boolean }> {
+    const { tools, version, stale } = await this.cache.list(principal.tenantId);
+    let byGlobs = this.visible.get(tools);
+    if (!byGlobs) this.visible.set(tools, (byGlobs = new Map()));
+    const scope = principal.tools.join(' ');
+    let shown = byGlobs.get(scope);
+    if (!shown)
+      byGlobs.set(scope, (shown = tools.filter((tool) => isListed(tool) && toolAllowed(principal.tools, tool.name))));
+    return { tools: shown, version, stale };
+  }
+
+  /** A page, or everything when no limit is given. A cursor is the last name of the page before. */
+  async page(principal: Principal, { category, limit, cursor }: ToolFilter): Promise<ToolPage> {
+    const { tools, stale } = await this.all(principal);
+    let shown =
+      category === undefined
+        ? tools
+        : tools.filter((tool) => tool.category === category || tool.tags?.includes(category));
+    if (cursor !== undefined) {
+      const after = Buffer.from(cursor, 'base64url').toString();
+      shown = shown.filter((tool) => tool.name > after);
+    }
+    const last = limit !== undefined && shown.length > limit ? shown[limit - 1] : undefined;
+    if (!last) return { tools: shown, stale };
+    return { tools: shown.slice(0, limit), next: Buffer.from(last.name).toString('base64url'), stale };
+  }
+
+  /**
+   * One tool by name or alias.
+   * @throws ToolError TOOL_NOT_FOUND, also for tools of others; TOOL_DANGEROUS (A19); TOOL_QUARANTINED
+   */
+  async one(principal: Principal, name: string): Promise<RegisteredTool> {
+    const tool = await this.cache.get(name, principal.tenantId);
+    if (!tool || !toolAllowed(principal.tools, tool.name)) {
+      throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
+    }
+    if (tool.dangerous) throw new ToolError('TOOL_DANGEROUS');
+    if (tool.quarantine)
+      throw new ToolError('TOOL_QUARANTINED', {
+        message: `Tool '${tool.name}' awaits approval`,
+        details: { tool: tool.name },
+      });
+    return tool;
+  }
+}
+
+const isListed = (tool: RegisteredTool): boolean => !tool.dangerous && !tool.quarantine;

@@ -1,0 +1,66 @@
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import type { DynamicModule } from '@nestjs/common';
+import { StartRefused, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import type { NatsStrategy } from '@toolfleet/transport';
+
+/** Where the public door listens. */
+export interface DoorAddress {
+  host: string;
+  port: number;
+  maxBodyBytes: number;
+}
+
+/** Mounts something beside Nest's controllers on the same Fastify instance, before it listens. */
+export type Mount = (app: NestFastifyApplication) => Promise<void> | void;
+
+/** The HTTP and NATS doors. They open last and drain first, so that every answer is still sent. */
+export class DoorServer implements ServicePart {
+  readonly name = 'doors';
+  private app: NestFastifyApplication | undefined;
+
+  constructor(
+    private readonly module: DynamicModule,
+    private readonly strategy: NatsStrategy,
+    private readonly address: DoorAddress,
+    private readonly host: ServiceHost,
+    private readonly mounts: readonly Mount[] = [],
+  ) {}
+
+  async start(): Promise<void> {
+    const { host, port, maxBodyBytes } = this.address;
+    const app = await NestFactory.create<NestFastifyApplication>(
+      this.module,
+      // While draining, a request on an open connection is still served; the answer closes the connection.
+      new FastifyAdapter({ bodyLimit: maxBodyBytes, return503OnClosing: false, forceCloseConnections: 'idle' }),
+      { logger: false, abortOnError: false },
+    );
+    for (const mount of this.mounts) await mount(app);
+    app.connectMicroservice({ strategy: this.strategy });
+    await app.startAllMicroservices();
+    try {
+      await app.listen(port, host);
+    } catch (error) {
+      await app.close();
+      if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') {
+        throw new StartRefused(`port ${port} is busy; choose another with GATEWAY_PORT`);
+      }
+      throw error;
+    }
+    this.app = app;
+    const bound = app.getHttpServer().address() as { port: number };
+    this.host.announce({ port: bound.port });
+  }
+
+  ready(): boolean {
+    return this.app !== undefined;
+  }
+
+  async drain(): Promise<void> {
+    await Promise.all([this.strategy.drain(), this.app?.close()]);
+  }
+
+  async stop(): Promise<void> {
+    await this.app?.close();
+  }
+}

@@ -1,0 +1,92 @@
+import { randomUUID } from 'node:crypto';
+import { ToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { GuardedRequest } from '../../auth/auth.guard.js';
+import type { CallIdCarrier } from './error.filter.js';
+import type { CallFields } from './tools.dto.js';
+
+/** A request behind the guard. */
+export type HttpRequest = FastifyRequest & GuardedRequest & CallIdCarrier;
+
+/** Longest wait that `Prefer: wait=<s>` may ask for. */
+const MAX_WAIT_SECONDS = 120;
+const MAX_IDEMPOTENCY_KEY = 255;
+
+/** Makes call requests of HTTP requests: ids, deadline, and a signal that is aborted when the client goes away. */
+export class HttpCalls {
+  constructor(
+    private readonly clock: Clock,
+    /** Longest call in ms (A24). */
+    private readonly maxCallMs: number,
+  ) {}
+
+  /** One call of a plain door. Only `session_id` and `user_id` of a public caller reach a tool (A12, K!9). */
+  requestOf(
+    http: HttpRequest,
+    reply: FastifyReply,
+    toolName: string,
+    args: JsonObject,
+    fields: CallFields,
+  ): CallRequest {
+    const principal = principalOf(http);
+    const callId = randomUUID();
+    http.callId = callId;
+    const idempotencyKey = fields.idempotency_key ?? headerOf(http, 'idempotency-key');
+    if (idempotencyKey !== undefined && (idempotencyKey.length === 0 || idempotencyKey.length > MAX_IDEMPOTENCY_KEY)) {
+      throw new ToolError('REQUEST_INVALID', {
+        message: `Idempotency-Key must have 1 to ${MAX_IDEMPOTENCY_KEY} characters`,
+      });
+    }
+    const waitMs = preferredWaitMs(headerOf(http, 'prefer'));
+    return {
+      callId,
+      toolName,
+      rawArguments: args,
+      principal,
+      origin: 'public',
+      door: 'http',
+      context: {
+        user_id: principal.userId,
+        ...(fields.session_id === undefined ? {} : { session_id: fields.session_id }),
+      },
+      deadlineAt: this.clock.now() + Math.min(fields.timeout_ms ?? this.maxCallMs, this.maxCallMs),
+      signal: signalOf(reply),
+      ...(fields.request_id === undefined ? {} : { requestId: fields.request_id }),
+      ...(fields.agent_id === undefined ? {} : { agentId: fields.agent_id }),
+      ...(fields.task_id === undefined ? {} : { taskId: fields.task_id }),
+      ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+      ...(waitMs === undefined ? {} : { idempotencyWaitMs: waitMs }),
+      ...(fields.timeout_ms === undefined ? {} : { timeoutMs: fields.timeout_ms }),
+      ...(fields.no_retry ? { noRetry: true } : {}),
+      ...(fields.dry_run ? { dryRun: true } : {}),
+    };
+  }
+}
+
+/** The authenticated caller of a guarded route. */
+export function principalOf(http: HttpRequest): Principal {
+  if (!http.principal) throw new Error('no principal: the route is public or the guard is not installed');
+  return http.principal;
+}
+
+/** Aborted when the connection closes before the answer is written: a client that disconnects cancels the work. */
+export function signalOf(reply: FastifyReply): AbortSignal {
+  const controller = new AbortController();
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished)
+      controller.abort(new ToolError('CANCELLED', { message: 'The client closed the connection' }));
+  });
+  return controller.signal;
+}
+
+function headerOf(http: HttpRequest, name: string): string | undefined {
+  const value = http.headers[name];
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** `Prefer: wait=<seconds>` (RFC 7240 section 4.3). */
+function preferredWaitMs(prefer: string | undefined): number | undefined {
+  const seconds = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/.exec(prefer ?? '')?.[1];
+  return seconds === undefined ? undefined : Math.min(Number(seconds), MAX_WAIT_SECONDS) * 1_000;
+}

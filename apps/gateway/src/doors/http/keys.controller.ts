@@ -1,0 +1,65 @@
+import { Body, Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
+import { ToolError, type Principal } from '@toolfleet/contracts';
+import { Clock } from '@toolfleet/resilience';
+import { ApiKeys, type KeyView } from '../../auth/api-keys.js';
+import { AdminOnly, Caller } from '../../auth/auth.guard.js';
+import { readerFor } from './dto.pipe.js';
+import { CreateKeyBody } from './keys.dto.js';
+
+const readBody = readerFor(CreateKeyBody);
+
+/** API keys of all tenants, for administrators. A key's token is shown once, when it is made. */
+@AdminOnly()
+@Controller('api/v1/keys')
+export class KeysController {
+  constructor(
+    private readonly keys: ApiKeys,
+    private readonly clock: Clock,
+  ) {}
+
+  @Get()
+  async list() {
+    return (await this.keys.list()).map(shownKey);
+  }
+
+  @Post()
+  async create(@Caller() caller: Principal, @Body() raw: unknown) {
+    const body = readBody(raw);
+    const { token, key } = await this.keys.issue(
+      {
+        tenantId: body.tenant_id ?? caller.tenantId,
+        client: body.client,
+        userId: body.user_id,
+        roles: body.roles,
+        tools: body.tools,
+        tier: body.tier,
+        expiresAt:
+          body.expires_in_seconds === undefined ? undefined : this.clock.now() + body.expires_in_seconds * 1_000,
+      },
+      caller.userId,
+    );
+    return { ...shownKey(key), token };
+  }
+
+  @Delete(':id')
+  @HttpCode(204)
+  async revoke(@Param('id') id: string): Promise<void> {
+    if (!(await this.keys.revoke(id))) throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
+  }
+}
+
+function shownKey(key: KeyView) {
+  return {
+    id: key.id,
+    tenant_id: key.tenantId,
+    client: key.client,
+    user_id: key.userId,
+    roles: key.roles,
+    tools: key.tools,
+    tier: key.tier ?? null,
+    created_at: new Date(key.createdAt).toISOString(),
+    expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
+    revoked_at: key.revokedAt === undefined ? null : new Date(key.revokedAt).toISOString(),
+    last_used_at: key.lastUsedAt === undefined ? null : new Date(key.lastUsedAt).toISOString(),
+  };
+}

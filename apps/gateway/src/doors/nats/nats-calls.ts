@@ -1,0 +1,68 @@
+import { randomUUID } from 'node:crypto';
+import {
+  HEADERS,
+  type CallContext,
+  type CallMessage,
+  type CallRequest,
+  type Origin,
+  type Principal,
+} from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import type { EndpointContext } from '@toolfleet/transport';
+import { natsPrincipal, type NatsTrust } from '../../auth/nats-principal.js';
+
+/** Makes call requests of NATS messages: who calls, with which rights, until when. */
+export class NatsCalls {
+  constructor(
+    private readonly trust: NatsTrust,
+    private readonly clock: Clock,
+    /** Longest call in ms. */
+    private readonly maxCallMs: number,
+  ) {}
+
+  /** @throws ToolError UNAUTHENTICATED */
+  callerOf(context: EndpointContext): Promise<Principal> {
+    const authorization = context.headers.get(HEADERS.authorization);
+    return natsPrincipal(
+      { subject: context.subject, authorization: authorization === undefined ? [] : [authorization] },
+      this.trust,
+    );
+  }
+
+  /** One call. Publishers are internal callers and may send context (K!9); a tool acts with the origin of its own call. */
+  requestOf(principal: Principal, message: CallMessage, context: EndpointContext): CallRequest {
+    const origin: Origin = principal.via === 'delegation' ? (principal.parentOrigin ?? 'public') : 'internal';
+    const askedMs = Math.min(message.timeout_ms ?? this.maxCallMs, this.maxCallMs, context.timeLeftMs);
+    return {
+      callId: randomUUID(),
+      toolName: message.name,
+      rawArguments: message.arguments,
+      principal,
+      origin,
+      door: 'nats',
+      context: contextOf(principal, message, origin),
+      deadlineAt: this.clock.now() + askedMs,
+      signal: context.signal,
+      ...(message.request_id === undefined ? {} : { requestId: message.request_id }),
+      ...(message.agent_id === undefined ? {} : { agentId: message.agent_id }),
+      ...(message.task_id === undefined ? {} : { taskId: message.task_id }),
+      ...(message.idempotency_key === undefined ? {} : { idempotencyKey: message.idempotency_key }),
+      ...(message.timeout_ms === undefined ? {} : { timeoutMs: message.timeout_ms }),
+      ...(message.no_retry ? { noRetry: true } : {}),
+      ...(message.dry_run ? { dryRun: true } : {}),
+    };
+  }
+}
+
+function contextOf(principal: Principal, message: CallMessage, origin: Origin): CallContext {
+  const session = message.session_id === undefined ? {} : { session_id: message.session_id };
+  if (origin === 'public') return { user_id: principal.userId, ...session };
+  return {
+    // A service calls for its users: it may say for whom. The tenant always comes from the credential.
+    user_id: message.user_id ?? principal.userId,
+    ...session,
+    ...(message.project_id === undefined ? {} : { project_id: message.project_id }),
+    ...(message.model === undefined ? {} : { model: message.model }),
+    ...(message.prompt_params === undefined ? {} : { prompt_params: message.prompt_params }),
+  };
+}

@@ -1,0 +1,22 @@
+import type { Call } from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
+import { issueDelegation } from '../auth/delegation.js';
+import type { SignedTokens } from '../auth/signed-token.js';
+
+/** Makes the token a tool that calls tools acts with; undefined for every other tool. */
+export type Delegate = (call: Call) => string | undefined;
+
+/** Tools of toolset `agent` call tools: they act for the caller, never with more rights, until the call's deadline. */
+export function delegateFor(tokens: SignedTokens, clock: Clock): Delegate {
+  return (call) => {
+    const { binding } = call.tool;
+    if (binding.kind !== 'builtin' || binding.toolset !== 'agent') return undefined;
+    return issueDelegation(tokens, {
+      principal: call.request.principal,
+      origin: call.request.origin,
+      callId: call.callId,
+      scopes: ['*'],
+      expiresAt: clock.now() + call.deadline.remainingMs(),
+    });
+  };
+}

@@ -1,0 +1,158 @@
+import {
+  boolean,
+  defineConfig,
+  durationMs,
+  FLEET_FILE_KEYS,
+  integer,
+  list,
+  NATS_KEYS,
+  number,
+  path,
+  REDIS_KEYS,
+  secret,
+  text,
+  url,
+  type SettingsOf,
+} from '@toolfleet/service';
+
+/** Every environment key of the gateway. */
+export const gatewayConfig = defineConfig(
+  'gateway',
+  {
+    ...NATS_KEYS,
+    ...REDIS_KEYS,
+    ...FLEET_FILE_KEYS,
+    GATEWAY_HOST: text({ default: '127.0.0.1', help: 'Address of the public door; 0.0.0.0 in images' }),
+    GATEWAY_PORT: integer({ default: 8080, min: 0, max: 65_535, help: 'Port of the public door' }),
+    GATEWAY_MAX_BODY_BYTES: integer({
+      default: 8 * 1024 * 1024,
+      min: 1024,
+      max: 64 * 1024 * 1024,
+      help: 'Largest HTTP request body',
+    }),
+    GATEWAY_CALL_TIMEOUT_MS: durationMs({
+      default: 120_000,
+      min: 1_000,
+      max: 600_000,
+      help: 'Longest synchronous call, queueing included (A24)',
+    }),
+    GATEWAY_ASYNC_TIMEOUT_MS: durationMs({
+      default: 900_000,
+      min: 1_000,
+      max: 86_400_000,
+      help: 'Longest asynchronous call, queueing included',
+    }),
+    GATEWAY_ASYNC_CONCURRENCY: integer({
+      default: 16,
+      min: 1,
+      max: 1_000,
+      help: 'Asynchronous calls one gateway runs at once',
+    }),
+    GATEWAY_CATALOG_TTL_MS: durationMs({
+      default: 300_000,
+      min: 0,
+      max: 300_000,
+      help: 'Age at which a cached definition is asked for again (A23)',
+    }),
+    GATEWAY_REPLICAS: integer({
+      default: 2,
+      min: 1,
+      max: 1_000,
+      help: 'Gateways that share the rate limits; each takes this share while Redis is away',
+    }),
+    GATEWAY_TOKEN_SECRET: secret({ minLength: 32, help: 'Signs delegation tokens and MCP requestState' }),
+    API_KEY_PEPPER: secret({ minLength: 16, help: 'HMAC key of API keys; changing it makes every key invalid' }),
+    TOOLFLEET_DEV_API_KEY: secret({
+      optional: true,
+      minLength: 16,
+      help: 'Developer key of a local fleet; local mode only',
+    }),
+    GATEWAY_SKIP_AUTH: boolean({
+      default: false,
+      help: 'Callers without a credential are the local developer; only when ENVIRONMENT is development, dev or test',
+    }),
+    GATEWAY_TRUST_TENANT_SUBJECTS: boolean({
+      default: false,
+      help: 'tool.call.<tenant> without a key counts as that tenant; only with a server that runs deploy/nats.conf',
+    }),
+    POLICY_DIR: path({ optional: true, help: 'Folder of *.rego files; unset: the policies shipped with the gateway' }),
+    OPA_URL: url({
+      optional: true,
+      schemes: ['http', 'https'],
+      help: 'OPA sidecar that decides instead of the own evaluator',
+    }),
+    OPA_TIMEOUT_MS: durationMs({ default: 500, min: 10, max: 10_000, help: 'Longest wait for OPA; late means denied' }),
+    JWT_ISSUER: text({ optional: true, help: 'Issuer of accepted JWTs; unset: no JWTs' }),
+    JWT_AUDIENCE: text({ optional: true, help: 'Audience of accepted JWTs' }),
+    JWT_JWKS_FILE: path({ optional: true, help: 'Key set of the issuer as a file' }),
+    JWT_JWKS_URL: url({
+      optional: true,
+      schemes: ['https', 'http'],
+      help: 'Key set of the issuer, fetched through the guarded client',
+    }),
+    JWT_ALGORITHMS: list({ default: ['RS256', 'ES256'], help: 'Accepted signature algorithms' }),
+    JWT_TENANT_CLAIM: text({ default: 'tenant', help: 'Claim with the tenant' }),
+    JWT_ROLES_CLAIM: text({ default: 'roles', help: 'Claim with the roles' }),
+    EGRESS_ALLOWED_ENDPOINTS: list({
+      default: [],
+      help: 'Exact origins exempt from the address guard (local samples)',
+    }),
+    TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Calls of one batch that run at once' }),
+    WASI_TIMEOUT_SECONDS: integer({ default: 60, min: 1, max: 600, help: 'Hard maximum of a sandbox run' }),
+    MCP_TIMEOUT_SECONDS: integer({
+      default: 30,
+      min: 1,
+      max: 600,
+      help: 'Attempt timeout of MCP tools that declare none',
+    }),
+    ENFORCE_CB_ERROR_THRESHOLD: number({
+      default: 0.5,
+      min: 0.01,
+      max: 1,
+      help: 'Error rate that opens the breaker of a tool',
+    }),
+    ENFORCE_CB_WINDOW_SECONDS: integer({ default: 30, min: 1, max: 3_600, help: 'Sliding window of that rate' }),
+    ENFORCE_CB_MIN_REQUESTS: integer({
+      default: 20,
+      min: 1,
+      max: 100_000,
+      help: 'Calls in the window before the rate counts',
+    }),
+    WEB_SEARCH_RATE_LIMIT: integer({ default: 120, min: 1, help: 'Calls of web_search per minute and tenant' }),
+    CALCULATOR_RATE_LIMIT: integer({ default: 2_000, min: 1, help: 'Calls of calculator per minute and tenant' }),
+    PYTHON_EXECUTOR_RATE_LIMIT: integer({ default: 60, min: 1, help: 'Calls of execute_python per minute and tenant' }),
+    GRACEFUL_ERROR_AS_SUCCESS: boolean({
+      default: false,
+      help: 'Failures of tools as success:true with metadata.fallback, for older callers (K!2)',
+    }),
+    CALL_RESULT_TTL_SECONDS: integer({
+      default: 86_400,
+      min: 60,
+      max: 2_592_000,
+      help: 'How long results of asynchronous and keyed calls are kept',
+    }),
+    QUEUE_MAX_WAITING: integer({
+      default: 10_000,
+      min: 1,
+      help: 'Jobs of a queue beyond which calls are refused with QUEUE_FULL',
+    }),
+  },
+  {
+    check: (settings) => [
+      ...(settings.TOOLFLEET_DEV_API_KEY && !settings.TOOLFLEET_LOCAL
+        ? [{ key: 'TOOLFLEET_DEV_API_KEY', message: 'is for local mode only' }]
+        : []),
+      ...(settings.GATEWAY_SKIP_AUTH && !['development', 'dev', 'test'].includes(settings.ENVIRONMENT)
+        ? [{ key: 'GATEWAY_SKIP_AUTH', message: 'needs ENVIRONMENT development, dev or test' }]
+        : []),
+      ...(settings.JWT_ISSUER && !settings.JWT_AUDIENCE
+        ? [{ key: 'JWT_AUDIENCE', message: 'is required with JWT_ISSUER' }]
+        : []),
+      ...(settings.JWT_ISSUER && !settings.JWT_JWKS_FILE && !settings.JWT_JWKS_URL
+        ? [{ key: 'JWT_JWKS_FILE', message: 'or JWT_JWKS_URL is required with JWT_ISSUER' }]
+        : []),
+    ],
+  },
+);
+
+export type GatewayConfig = SettingsOf<(typeof gatewayConfig)['table']>;

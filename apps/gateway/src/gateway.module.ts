@@ -1,0 +1,82 @@
+import { Module, type DynamicModule, type Provider } from '@nestjs/common';
+import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core';
+import { Clock } from '@toolfleet/resilience';
+import { NatsClient } from '@toolfleet/transport';
+import { ApiKeys } from './auth/api-keys.js';
+import { AuthGuard } from './auth/auth.guard.js';
+import type { Authenticate } from './auth/authenticate.js';
+import { AsyncCalls } from './calls/async-calls.js';
+import { BatchCalls } from './calls/batch-calls.js';
+import { CallsController } from './calls/calls.controller.js';
+import { ToolCalls } from './calls/tool-calls.js';
+import { ToolList } from './catalog/tool-list.js';
+import { ToolSearch } from './catalog/tool-search.js';
+import { ErrorFilter } from './doors/http/error.filter.js';
+import { HealthController, Readiness } from './doors/http/health.controller.js';
+import { HttpCalls } from './doors/http/http-call.js';
+import { KeysController } from './doors/http/keys.controller.js';
+import { ShannonController } from './doors/http/shannon.controller.js';
+import { ToolsController } from './doors/http/tools.controller.js';
+import { UsageController } from './doors/http/usage.controller.js';
+import { CallEndpoint } from './doors/nats/call.endpoint.js';
+import { NatsCalls } from './doors/nats/nats-calls.js';
+import { KeyLimitInterceptor } from './limits/key-limit.interceptor.js';
+import type { KeyLimits } from './limits/key-limits.js';
+import type { Tier } from './limits/tiers.js';
+
+/** What `parts.ts` wires and the Nest shells need. */
+export interface GatewayWiring {
+  clock: Clock;
+  nats: NatsClient;
+  authenticate: Authenticate;
+  keys: ApiKeys;
+  keyLimits: KeyLimits;
+  tiers: Readonly<Record<string, Tier>>;
+  list: ToolList;
+  search: ToolSearch;
+  calls: ToolCalls;
+  batches: BatchCalls;
+  asyncCalls: AsyncCalls;
+  httpCalls: HttpCalls;
+  natsCalls: NatsCalls;
+  readiness: Readiness;
+}
+
+/** The Nest side of the gateway: the HTTP and NATS doors. */
+@Module({})
+export class GatewayModule {
+  static with(wiring: GatewayWiring): DynamicModule {
+    const provided: [new (...args: never[]) => object, object][] = [
+      [NatsClient as never, wiring.nats],
+      [ApiKeys, wiring.keys],
+      [ToolList, wiring.list],
+      [ToolSearch, wiring.search],
+      [ToolCalls, wiring.calls],
+      [BatchCalls, wiring.batches],
+      [AsyncCalls, wiring.asyncCalls],
+      [HttpCalls, wiring.httpCalls],
+      [NatsCalls, wiring.natsCalls],
+    ];
+    const providers: Provider[] = [
+      ...provided.map(([provide, useValue]) => ({ provide, useValue })),
+      { provide: Clock, useValue: wiring.clock },
+      { provide: Readiness, useValue: wiring.readiness },
+      { provide: APP_FILTER, useClass: ErrorFilter },
+      { provide: APP_GUARD, useValue: new AuthGuard(wiring.authenticate) },
+      { provide: APP_INTERCEPTOR, useValue: new KeyLimitInterceptor(wiring.keyLimits, wiring.tiers) },
+    ];
+    return {
+      module: GatewayModule,
+      controllers: [
+        ToolsController,
+        ShannonController,
+        CallsController,
+        UsageController,
+        KeysController,
+        HealthController,
+        CallEndpoint,
+      ],
+      providers,
+    };
+  }
+}

@@ -1,0 +1,46 @@
+import { usdOf } from '@toolfleet/contracts';
+import { Audit, type AuditRecord } from '@toolfleet/engine';
+import type { Logger } from '@toolfleet/telemetry';
+
+/** One log line per call, whatever became of it (H19), and one per retry (G40). */
+export class CallLog extends Audit {
+  constructor(private readonly logger: Logger) {
+    super();
+  }
+
+  override finished(record: AuditRecord): void {
+    const { request, tool } = record.call;
+    this.logger.info(
+      {
+        tool_name: tool?.name ?? request.toolName,
+        duration_ms: Math.round(record.durationMs * 1_000) / 1_000,
+        cost_usd: usdOf(record.microUsd),
+        success: record.ok,
+        error: record.error ?? null,
+        ...(record.code === undefined ? {} : { code: record.code }),
+        call_id: request.callId,
+        tenant_id: request.principal.tenantId,
+        user_id: request.principal.userId,
+        door: request.door,
+        attempts: record.attempts,
+        ...(record.provenance === undefined ? {} : { provenance: record.provenance }),
+      },
+      'call finished',
+    );
+  }
+
+  override retrying(event: {
+    tool: string;
+    callId: string;
+    attempt: number;
+    maxAttempts: number;
+    delayMs: number;
+    error: string;
+  }): void {
+    const { tool, callId, attempt, maxAttempts, delayMs, error } = event;
+    this.logger.warn(
+      { tool_name: tool, call_id: callId, attempt, max_attempts: maxAttempts, delay_ms: delayMs, error },
+      'call is tried again',
+    );
+  }
+}

@@ -1,0 +1,60 @@
+import { CATALOGUE, usdOf, type RegisteredTool } from '@toolfleet/contracts';
+import { Meter, type AuditRecord } from '@toolfleet/engine';
+import { BoundedLabel, OTHER_LABEL, type Metrics } from '@toolfleet/telemetry';
+
+/** Codes that are the fleet's own fault: they use up the error budget (operations.md 6). */
+const SYSTEM_CODES = new Set([
+  'INTERNAL',
+  'EXECUTOR_UNAVAILABLE',
+  'QUEUE_FULL',
+  'BUDGET_UNAVAILABLE',
+  'SERVICE_UNAVAILABLE',
+  'DEADLINE_EXCEEDED',
+  'WORKER_LOST',
+  'OUTCOME_UNKNOWN',
+]);
+
+/** The fleet's figures of calls. Tool names come from the registry only; unknown ones count as `other`. */
+export class CallMetrics extends Meter {
+  private readonly names = new BoundedLabel();
+
+  constructor(private readonly metrics: Metrics) {
+    super();
+  }
+
+  override finished(record: AuditRecord): void {
+    const { tool, request } = record.call;
+    const toolName = tool ? this.names.of(tool.name) : OTHER_LABEL;
+    this.metrics.toolExecutions.inc({ tool_name: toolName, status: statusOf(record) });
+    this.metrics.toolDuration.observe({ tool_name: toolName }, record.durationMs / 1_000);
+    if (record.errorType) this.metrics.toolErrors.inc({ tool_name: toolName, error_type: record.errorType });
+    if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name: toolName }, usdOf(record.microUsd));
+    if (record.code === 'OUTCOME_UNKNOWN') this.metrics.outcomeUnknown.inc({ executor: executorOf(tool) });
+    if (record.executeMs !== undefined) {
+      this.metrics.gatewayOverhead.observe(
+        { door: request.door },
+        Math.max(0, record.durationMs - record.executeMs) / 1_000,
+      );
+    }
+  }
+
+  override rateLimited(tool: string): void {
+    this.metrics.rateLimitExceeded.inc({ tool_name: this.names.of(tool) });
+  }
+
+  override tokensAvailable(tool: string, tokens: number): void {
+    this.metrics.rateLimitTokens.set({ tool_name: this.names.of(tool) }, tokens);
+  }
+
+  override retried(tool: string): void {
+    this.metrics.retries.inc({ executor: this.names.of(tool), reason: 'attempt_failed' });
+  }
+}
+
+function statusOf({ ok, code }: AuditRecord): 'success' | 'tool_error' | 'refused' | 'system_error' {
+  if (ok || code === undefined) return ok ? 'success' : 'tool_error';
+  if (SYSTEM_CODES.has(code)) return 'system_error';
+  return CATALOGUE[code].origin === 'request' ? 'refused' : 'tool_error';
+}
+
+const executorOf = (tool: RegisteredTool | undefined): string => tool?.binding.kind ?? OTHER_LABEL;

@@ -1,0 +1,252 @@
+import {
+  isJsonObject,
+  QUEUES,
+  SUBJECTS,
+  type DefinitionChanged,
+  type ExecReply,
+  type JsonObject,
+} from '@toolfleet/contracts';
+import {
+  AllowAll,
+  DEFAULT_SETTINGS,
+  makeExecuteCall,
+  MemoryHistoryStore,
+  MemoryRateLimiter,
+  MemoryResultCache,
+  NoTracer,
+  type EngineSettings,
+} from '@toolfleet/engine';
+import { RedisJournal } from '@toolfleet/journal';
+import { connectRedis, JobQueue, JobWorker, QueueMetrics, RedisTime, redisPart, ReplyChannel } from '@toolfleet/queue';
+import { BreakerMap, ERROR_RATE_RULE } from '@toolfleet/resilience';
+import { validateMessage } from '@toolfleet/schema';
+import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { NatsClient, NatsStrategy } from '@toolfleet/transport';
+import { ApiKeys } from './auth/api-keys.js';
+import { makeAuthenticate, LOCAL_ADMIN } from './auth/authenticate.js';
+import { RedisKeyStore } from './auth/redis-key-store.js';
+import { SignedTokens } from './auth/signed-token.js';
+import { VerifiedCache } from './auth/verified-cache.js';
+import { BudgetClient } from './budget.client.js';
+import { AsyncCalls, type AsyncCallJob } from './calls/async-calls.js';
+import { BatchCalls } from './calls/batch-calls.js';
+import { callWorker } from './calls/call.worker.js';
+import { RedisCallStore } from './calls/redis-call-store.js';
+import { ToolCalls } from './calls/tool-calls.js';
+import { DefinitionCache } from './catalog/definition-cache.js';
+import { RegistryResolver, RegistrySource } from './catalog/registry.resolver.js';
+import { ToolList } from './catalog/tool-list.js';
+import { ToolSearch } from './catalog/tool-search.js';
+import { DoorServer } from './door-server.js';
+import { HttpCalls } from './doors/http/http-call.js';
+import { NatsCalls } from './doors/nats/nats-calls.js';
+import { executorTable } from './executors.js';
+import { delegateFor } from './executors/delegate.js';
+import { readPythonPolicy } from './executors/python-policy.js';
+import { QueueExecutor, type NewExecJob } from './executors/queue.executor.js';
+import { RemoteExecutor } from './executors/remote.executor.js';
+import type { GatewayConfig } from './gateway.config.js';
+import { GatewayModule } from './gateway.module.js';
+import { RedisKeyLimits } from './limits/redis-key-limits.js';
+import { readTiers } from './limits/tiers.js';
+import { CallLog } from './observe/call-log.js';
+import { CallMetrics } from './observe/call-metrics.js';
+
+/** Redis connections of a gateway: one for commands, one that may block. */
+function redisConnections(settings: GatewayConfig, host: ServiceHost) {
+  const connect = (role: 'commands' | 'blocking') =>
+    connectRedis(settings.REDIS_URL, { name: 'gateway', role, password: settings.REDIS_PASSWORD, log: host.logger });
+  return { commands: connect('commands'), blocking: connect('blocking') };
+}
+
+/** The wiring of the gateway, in call order: the only place where ports meet their adapters. */
+export function gatewayParts(settings: GatewayConfig, host: ServiceHost): ServicePart[] {
+  const { clock, logger, metrics } = host;
+  const file = fleetFileOf(settings);
+  const { commands: redis, blocking } = redisConnections(settings, host);
+  const nats = NatsClient.create({
+    url: settings.NATS_URL,
+    name: 'gateway',
+    clock,
+    metrics,
+    ...(settings.NATS_USER === undefined ? {} : { user: settings.NATS_USER }),
+    ...(settings.NATS_PASSWORD === undefined ? {} : { password: settings.NATS_PASSWORD }),
+    ...(settings.NATS_TLS_CA === undefined ? {} : { tlsCa: settings.NATS_TLS_CA }),
+  });
+  const time = new RedisTime(redis, clock);
+  const queueOptions = {
+    redis,
+    time,
+    maxLength: settings.QUEUE_MAX_WAITING,
+    retentionSeconds: settings.CALL_RESULT_TTL_SECONDS,
+  };
+
+  // Who calls.
+  const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock);
+  const keys = new ApiKeys(
+    new RedisKeyStore(redis),
+    { pepper: settings.API_KEY_PEPPER, environment: environmentOf(settings) },
+    clock,
+  );
+  const authenticate = makeAuthenticate({
+    keys,
+    tokens,
+    cache: new VerifiedCache(clock),
+    local: settings.TOOLFLEET_LOCAL,
+    ...(settings.TOOLFLEET_DEV_API_KEY === undefined ? {} : { devKey: settings.TOOLFLEET_DEV_API_KEY }),
+    ...(settings.GATEWAY_SKIP_AUTH ? { anonymous: LOCAL_ADMIN } : {}),
+  });
+
+  // Which tool, and where it runs.
+  const cache = new DefinitionCache(new RegistrySource(nats), clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const list = new ToolList(cache);
+  const journal = new RedisJournal(redis, clock);
+  const replies = new ReplyChannel({ redis: blocking, clock });
+  const delegate = delegateFor(tokens, clock);
+  const execQueue = (name: string) => new JobQueue<NewExecJob, ExecReply>({ name, ...queueOptions });
+  const execQueues: Record<string, JobQueue<NewExecJob, ExecReply>> = {
+    [QUEUES.pythonRuns]: execQueue(QUEUES.pythonRuns),
+    [QUEUES.agentRuns]: execQueue(QUEUES.agentRuns),
+  };
+  const raiseFence = async (callId: string) => {
+    const bumped = await journal.bump(callId);
+    return 'fence' in bumped ? bumped.fence : undefined;
+  };
+  const executorFor = executorTable({
+    remote: (subject) => new RemoteExecutor(nats, subject, raiseFence, delegate),
+    queue: (name) =>
+      new QueueExecutor(execQueues[name]!, replies, {
+        clock,
+        delegate,
+        traceHeaders: () => undefined,
+        python: readPythonPolicy(file.code_execution),
+      }),
+  });
+
+  // What happens on every call.
+  const budget = new BudgetClient(nats, clock, (message) => logger.warn(message));
+  const executeCall = makeExecuteCall({
+    catalog: new RegistryResolver(cache),
+    policy: new AllowAll(),
+    cache: new MemoryResultCache(clock),
+    rateLimiter: new MemoryRateLimiter(clock),
+    budget,
+    journal,
+    executorFor,
+    breakers: new BreakerMap(ERROR_RATE_RULE, clock),
+    audit: new CallLog(logger),
+    tracer: new NoTracer(),
+    meter: new CallMetrics(metrics),
+    history: new MemoryHistoryStore(clock),
+    clock,
+    settings: engineSettings(settings),
+  });
+
+  // The doors.
+  const callQueue = new JobQueue<AsyncCallJob, unknown>({ name: QUEUES.toolCalls, ...queueOptions });
+  const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, () => clock.now());
+  const asyncCalls = new AsyncCalls(callQueue, store, clock, settings.GATEWAY_ASYNC_TIMEOUT_MS);
+  const worker = new JobWorker<AsyncCallJob, unknown>({
+    queue: QUEUES.toolCalls,
+    redis: blocking,
+    publisher: redis,
+    time,
+    clock,
+    metrics,
+    concurrency: settings.GATEWAY_ASYNC_CONCURRENCY,
+    handler: callWorker({
+      executeCall,
+      store,
+      clock,
+      publish: (subject, body) =>
+        nats.connected ? nats.publish(subject, body) : logger.warn({ subject }, 'result not published: NATS is away'),
+    }),
+    onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'an asynchronous call failed unexpectedly'),
+  });
+  const tiers = readTiers(sectionOf(file.rate_limits).tiers);
+  const brokers: ServicePart[] = [
+    nats.asPart(),
+    redisPart(redis, settings.REDIS_URL),
+    redisPart(blocking, settings.REDIS_URL, 'redis for waiting'),
+  ];
+  const module = GatewayModule.with({
+    clock,
+    nats,
+    authenticate,
+    keys,
+    keyLimits: new RedisKeyLimits(redis),
+    tiers,
+    list,
+    search: new ToolSearch(list),
+    calls: new ToolCalls(executeCall, asyncCalls, clock),
+    batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock),
+    asyncCalls,
+    httpCalls: new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS),
+    natsCalls: new NatsCalls(
+      {
+        authenticate,
+        local: settings.TOOLFLEET_LOCAL,
+        trustTenantSubjects: settings.GATEWAY_TRUST_TENANT_SUBJECTS || settings.TOOLFLEET_LOCAL,
+      },
+      clock,
+      settings.GATEWAY_CALL_TIMEOUT_MS,
+    ),
+    readiness: {
+      ready: async () =>
+        (await Promise.all(brokers.map((part) => part.ready?.() ?? true))).every(Boolean) && !host.draining.aborted,
+    },
+  });
+  const strategy = new NatsStrategy({
+    connection: nats,
+    queue: 'gateway',
+    clock,
+    compile: validateMessage,
+    onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),
+  });
+  const address = {
+    host: settings.GATEWAY_HOST,
+    port: settings.GATEWAY_PORT,
+    maxBodyBytes: settings.GATEWAY_MAX_BODY_BYTES,
+  };
+  return [
+    ...brokers,
+    { name: 'time of redis', start: () => time.start(), stop: async () => time.stop() },
+    { name: 'catalog changes', start: async () => followChanges(nats, cache) },
+    replies,
+    new QueueMetrics([...Object.values(execQueues), callQueue] as unknown as JobQueue[], metrics, clock),
+    { name: 'settlements', drain: () => budget.drain(settings.DRAIN_TIMEOUT_MS) },
+    worker,
+    new DoorServer(module, strategy, address, host),
+  ];
+}
+
+/** The registry announces every change; what it names is forgotten at once. */
+function followChanges(nats: NatsClient, cache: DefinitionCache): void {
+  nats.subscribe(SUBJECTS.definitionChanged, ({ body }) => {
+    if (isJsonObject(body)) cache.invalidate(body as unknown as DefinitionChanged);
+    else cache.invalidateAll();
+  });
+}
+
+function engineSettings(settings: GatewayConfig): EngineSettings {
+  return {
+    ...DEFAULT_SETTINGS,
+    mcpTimeoutMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
+    pythonMaxTimeoutMs: settings.WASI_TIMEOUT_SECONDS * 1_000,
+    gracefulErrorAsSuccess: settings.GRACEFUL_ERROR_AS_SUCCESS,
+    parallelism: settings.TOOL_PARALLELISM,
+    rateLimits: {
+      web_search: settings.WEB_SEARCH_RATE_LIMIT,
+      calculator: settings.CALCULATOR_RATE_LIMIT,
+      execute_python: settings.PYTHON_EXECUTOR_RATE_LIMIT,
+    },
+  };
+}
+
+/** The part of an API key that names its environment. */
+const environmentOf = (settings: GatewayConfig): string =>
+  settings.ENVIRONMENT.replace(/[^A-Za-z0-9]/g, '')
+    .slice(0, 8)
+    .toLowerCase() || 'prod';
+
+const sectionOf = (value: unknown): JsonObject => (isJsonObject(value) ? value : {});

@@ -1,0 +1,156 @@
+/**
+ * Reference pages are made from the code: this spec renders them and compares with the files, in both directions.
+ * After a change: `npm run docs`.
+ */
+import { globSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { CATALOGUE, HEADERS, QUEUES, SIZES, SUBJECTS, TOOLSETS, type ErrorEntry } from '@toolfleet/contracts';
+import { documentConfig, type ConfigKeyDoc, type ServiceConfig } from '@toolfleet/service';
+import { METRICS, type MetricEntry } from '@toolfleet/telemetry';
+import { describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const GENERATED = '<!-- Made from the code by `npm run docs`; edit there. -->';
+
+const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+const table = (head: string[], rows: string[][]) =>
+  [head, head.map(() => '---'), ...rows].map((row) => `| ${row.map(cell).join(' | ')} |`).join('\n');
+const page = (title: string, ...parts: string[]) => `# ${title}\n\n${GENERATED}\n\n${parts.join('\n\n')}\n`;
+
+const same = (text: string, file: string) => expect(text).toMatchFileSnapshot(`${ROOT}docs/${file}`);
+
+describe('reference pages', () => {
+  it('errors', async () => {
+    const rows = (origin: ErrorEntry['origin']) =>
+      Object.entries(CATALOGUE as Record<string, ErrorEntry>)
+        .filter(([, entry]) => entry.origin === origin)
+        .map(([code, entry]) => [
+          `\`${code}\``,
+          String(entry.http),
+          entry.class,
+          entry.retryable ? 'yes' : 'no',
+          entry.chargeable ? 'yes' : 'no',
+          entry.hint,
+        ]);
+    const head = ['Code', 'HTTP', 'Class', 'Retryable', 'Charged', 'Hint'];
+    await same(
+      page(
+        'Errors',
+        'Every refusal and failure has one code. A call refused before its tool ran becomes an HTTP status with the body\n`{"error", "code", "hint", "details"?, "call_id"?, "retry_after_ms"?}`. A tool that ran and failed answers 200 with\n`"success": false`, the message in `error`, and `code`, `error_type` (the class), `suggestion` and `retryable` in `metadata`.\nOver MCP both are results with `isError: true`; over NATS refusals carry `Nats-Service-Error(-Code)` headers.',
+        '## Refused before the tool ran\n\n' + table(head, rows('request')),
+        '## The tool ran and failed\n\n' + table(head, rows('execution')),
+      ),
+      'errors.md',
+    );
+  });
+
+  it('subjects', async () => {
+    const known: Record<string, string> = {
+      toolCall: 'runs a tool; also `tool.call.<tenant>`',
+      toolBatch: 'runs several, answers in order',
+      toolList: 'the tools the caller may use',
+      toolCancel: 'cancels a call by `call_id`',
+      toolResult: 'prefix: `tool.result.<tenant>.<call_id>` carries the end of an asynchronous call',
+      execMcp: 'one attempt of an MCP tool',
+      execMcpDiscover: 'the tools of an MCP server',
+      execOpenapi: 'one attempt of an OpenAPI operation',
+      execBuiltin: `prefix: \`exec.builtin.<toolset>\`, toolset one of ${TOOLSETS.join(', ')}`,
+      execCancel: 'stops a call in every executor',
+      definitionGet: 'one definition by name or alias',
+      definitionList: 'a page of definitions',
+      definitionRegister: 'announces the definitions of a source',
+      definitionRetire: 'removes definitions of a source',
+      definitionChanged: 'published after every change',
+      definitionAnnounce: 'published when the registry starts: sources announce again',
+      quarantineList: 'changed tools that await approval',
+      quarantineApprove: 'approves one',
+      openapiRegister: 'registers an OpenAPI document',
+      openapiValidate: 'shows what a document would give',
+      mcpRegister: 'registers an MCP server or endpoint',
+      budgetReserve: 'leases of many calls at once',
+      budgetSettle: 'actual usage of many calls',
+      budgetRelease: 'gives leases back',
+      budgetUsage: 'sums of the ledger',
+      budgetLimits: 'limits with what is spent and held',
+      budgetThreshold: 'published when a limit passes 80 %',
+      breakerChanged: 'published when a breaker of a tool opens',
+    };
+    const rows = Object.entries(SUBJECTS).map(([key, subject]) => [`\`${subject}\``, known[key] ?? '']);
+    expect(rows.filter(([, text]) => text === '')).toEqual([]);
+    await same(
+      page(
+        'Subjects, queues, headers',
+        'Bodies are plain JSON in UTF-8, defined in `libs/contracts/src/messages`. A caller in any language needs `tool.*` only.',
+        '## NATS subjects\n\n' + table(['Subject', 'What'], rows),
+        '## Queues (BullMQ, prefix `{fleet}`)\n\n' +
+          table(
+            ['Queue', 'Job id'],
+            [
+              [`\`${QUEUES.pythonRuns}\``, '`<call_id>-<attempt>`'],
+              [`\`${QUEUES.agentRuns}\``, '`<call_id>-<attempt>`'],
+              [`\`${QUEUES.toolCalls}\``, '`<call_id>`'],
+            ],
+          ),
+        '## Headers\n\n' +
+          table(
+            ['Header', 'Key'],
+            Object.entries(HEADERS).map(([key, header]) => [`\`${header}\``, key]),
+          ),
+        '## Sizes in bytes\n\n' +
+          table(
+            ['What', 'At most'],
+            Object.entries(SIZES).map(([key, size]) => [key, String(size)]),
+          ),
+      ),
+      'subjects.md',
+    );
+  });
+
+  it('metrics', async () => {
+    const rows = Object.values(METRICS as Record<string, MetricEntry>).map((metric) => [
+      `\`${metric.name}\``,
+      metric.type,
+      metric.labels.join(', ') || '–',
+      metric.help,
+    ]);
+    await same(
+      page(
+        'Metrics',
+        'Every service serves the metrics it touches at `/metrics` of its admin port, beside those of Node.\nLabel values come from closed lists or from the registry; unknown ones count as `other`.',
+        table(['Name', 'Type', 'Labels', 'Meaning'], rows),
+      ),
+      'metrics.md',
+    );
+  });
+
+  it('configuration', async () => {
+    const files = globSync('apps/*/src/*.config.ts', { cwd: ROOT }).sort();
+    expect(files).toHaveLength(7);
+    const head = ['Key', 'Kind', 'Default', 'Meaning'];
+    const rowOf = (key: ConfigKeyDoc) => [
+      `\`${key.key}\``,
+      key.kind,
+      key.default ?? (key.required ? 'required' : 'unset'),
+      [key.help, key.rule].filter(Boolean).join('; '),
+    ];
+    const sections: string[] = [];
+    let shared: ConfigKeyDoc[] = [];
+    for (const file of files) {
+      const module = (await import(`${ROOT}${file}`)) as Record<string, ServiceConfig>;
+      const config = Object.values(module).find((value) => typeof value === 'object' && 'table' in value);
+      if (!config) throw new Error(`${file} exports no configuration`);
+      const keys = documentConfig(config);
+      shared = keys.filter((key) => key.shared);
+      sections.push(`## ${config.service}\n\n${table(head, keys.filter((key) => !key.shared).map(rowOf))}`);
+    }
+    sections.push(`## Every service\n\n${table(head, shared.map(rowOf))}`);
+    await same(
+      page(
+        'Configuration',
+        'One table per service, checked at start: every fault is reported at once and the process exits with 78.\n`node apps/<service>/dist/main.js --help` prints the same. Secrets are read from `KEY` or from the file named by `KEY_FILE`.',
+        ...sections,
+      ),
+      'configuration.md',
+    );
+  });
+});

@@ -1,0 +1,69 @@
+/** Measuring for the load scripts: bounded HTTP load from this process's children, CPU and memory of given pids. */
+import autocannon from 'autocannon';
+import { readFileSync } from 'node:fs';
+
+/** Clock ticks per second of /proc; 100 on every Linux that Node runs on. */
+const TICKS = 100;
+
+/** CPU time of a process so far, user and system, in microseconds. */
+export function cpuMicros(pid) {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return ((Number(fields[11]) + Number(fields[12])) / TICKS) * 1e6;
+}
+
+/** Resident memory of a process in MiB. */
+export function rssMiB(pid) {
+  const kib = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Math.round(Number(kib ?? 0) / 1024);
+}
+
+/** Pids of a process and its descendants. */
+export function processTree(pid) {
+  let children = [];
+  try {
+    children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
+  } catch {
+    // Ended meanwhile.
+  }
+  return [pid, ...children.flatMap(processTree)];
+}
+
+/**
+ * Closed-loop load. `bodyOf(n)` makes the n-th body, so that no two calls are alike.
+ * @returns calls/s, p50/p99 in ms, and CPU µs per call of each named process
+ */
+export async function load({ url, headers = {}, bodyOf, connections, seconds, processes }) {
+  let n = 0;
+  const before = Object.fromEntries(Object.entries(processes).map(([name, pid]) => [name, cpuMicros(pid)]));
+  const failures = [];
+  const instance = autocannon({
+    url,
+    method: 'POST',
+    connections,
+    duration: seconds,
+    headers: { 'content-type': 'application/json', ...headers },
+    requests: [{ setupRequest: (request) => ({ ...request, body: bodyOf(n++) }) }],
+    verifyBody: (body) => {
+      const good = body.includes('"success":true');
+      if (!good && failures.length < 3) failures.push(String(body).slice(0, 300));
+      return good;
+    },
+  });
+  const result = await instance;
+  if (result.non2xx || result.mismatches || result.errors) {
+    throw new Error(
+      `bad answers: ${result.non2xx} non-2xx, ${result.mismatches} failed, ${result.errors} errors; ${failures.join(' | ')}`,
+    );
+  }
+  const calls = result.requests.total;
+  const cpu = Object.fromEntries(
+    Object.entries(processes).map(([name, pid]) => [name, Math.round((cpuMicros(pid) - before[name]) / calls)]),
+  );
+  return {
+    calls_per_second: Math.round(calls / result.duration),
+    p50_ms: result.latency.p50,
+    p99_ms: result.latency.p99,
+    cpu_us_per_call: cpu,
+  };
+}

@@ -1,0 +1,139 @@
+import { SystemClock } from '@toolfleet/resilience';
+import { outcome } from '@toolfleet/testing/conformance/journal';
+import { startRedis, type RedisServer } from '@toolfleet/testing';
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Journal } from './journal.js';
+import { MemoryJournal } from './memory-journal.js';
+import { RedisJournal } from './redis-journal.js';
+import {
+  claimed,
+  finishedWith,
+  GRACE_MS,
+  isFinal,
+  opened,
+  raised,
+  reopened,
+  seenAt,
+  withdrawn,
+  type JournalRecord,
+  type Move,
+} from './states.js';
+
+type Step =
+  | { kind: 'claim'; fence: number }
+  | { kind: 'raise' }
+  | { kind: 'reopen' }
+  | { kind: 'finish'; fence: number | 'current'; how: 'ok' | 'failed' | 'unknown' }
+  | { kind: 'withdraw'; as: 'cancelled' | 'expired' }
+  | { kind: 'wait'; ms: number };
+
+const fence = fc.integer({ min: 1, max: 4 });
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ kind: fc.constant('claim' as const), fence }),
+  fc.record({ kind: fc.constant('raise' as const) }),
+  fc.record({ kind: fc.constant('reopen' as const) }),
+  fc.record({
+    kind: fc.constant('finish' as const),
+    fence: fc.oneof(fence, fc.constant('current' as const)),
+    how: fc.constantFrom('ok' as const, 'failed' as const, 'unknown' as const),
+  }),
+  fc.record({ kind: fc.constant('withdraw' as const), as: fc.constantFrom('cancelled' as const, 'expired' as const) }),
+  fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(1, 900, 1_100, GRACE_MS, 20_000) }),
+);
+
+const results = {
+  ok: outcome(),
+  failed: outcome({ ok: false }),
+  unknown: outcome({
+    ok: false,
+    failure: { code: 'OUTCOME_UNKNOWN', errorType: 'internal_error', message: 'u', retryable: false },
+  }),
+};
+
+function apply(record: JournalRecord, doing: Step, now: number): Move {
+  switch (doing.kind) {
+    case 'claim':
+      return claimed(record, doing.fence, 1, now);
+    case 'raise':
+      return raised(record, now);
+    case 'reopen':
+      return reopened(record, now);
+    case 'finish':
+      return finishedWith(record, doing.fence, results[doing.how], now);
+    case 'withdraw':
+      return withdrawn(record, doing.as, now);
+    case 'wait':
+      return { ok: true, record };
+  }
+}
+
+test('whatever happens in whatever order: one claim of a call that may run once, final states final, fences only rise', () => {
+  fc.assert(
+    fc.property(fc.boolean(), fc.array(step, { maxLength: 30 }), (repeatable, steps) => {
+      let now = 1_000;
+      let record = opened({ callId: 'c', tenantId: 't', tool: 'x', repeatable, deadlineAt: 2_000 }, now);
+      let claims = 0;
+      for (const doing of steps) {
+        if (doing.kind === 'wait') now += doing.ms;
+        const before = record;
+        const shown = seenAt(before, now).state;
+        const move = apply(before, doing, now);
+        if (move.ok) record = move.record;
+        if (move.ok && doing.kind === 'claim') claims += 1;
+        expect(record.fence).toBeGreaterThanOrEqual(before.fence);
+        if (before.state === 'succeeded' || before.state === 'failed') expect(record).toEqual(before);
+        if (shown === 'outcome_unknown' && move.ok && doing.kind !== 'wait') expect(doing.kind).toBe('finish');
+        if (doing.kind === 'finish' && move.ok && doing.fence !== 'current') expect(doing.fence).toBe(before.fence);
+        if (doing.kind === 'withdraw' && move.ok) expect(shown).toBe('accepted');
+      }
+      if (!repeatable) expect(claims).toBeLessThanOrEqual(1);
+      expect(isFinal(seenAt(record, 2_001 + GRACE_MS).state)).toBe(true);
+    }),
+    { numRuns: 5_000 },
+  );
+});
+
+let server: RedisServer;
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.stop());
+
+test('the Lua scripts make the same moves as the pure machine', async () => {
+  const clock = new SystemClock();
+  const redis = new RedisJournal(server.client(), clock);
+  let serial = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.boolean(), fc.array(step, { maxLength: 15 }), async (repeatable, steps) => {
+      const memory = new MemoryJournal(clock);
+      serial += 1;
+      const ask = { callId: `p${serial}`, tenantId: 't', tool: 'x', repeatable, deadlineAt: clock.now() + 60_000 };
+      const run = async (journal: Journal) => {
+        const seen: unknown[] = [await journal.accept(ask)];
+        for (const doing of steps) seen.push(await act(journal, ask.callId, doing, () => journal.accept(ask)));
+        const record = await journal.read(ask.callId);
+        return [...seen, record?.state, record?.fence, record?.attempt, record?.outcome];
+      };
+      expect(await run(redis)).toEqual(await run(memory));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+function act(journal: Journal, callId: string, doing: Step, reopen: () => Promise<unknown>): Promise<unknown> {
+  switch (doing.kind) {
+    case 'claim':
+      return journal.claim(callId, doing.fence);
+    case 'raise':
+      return journal.bump(callId);
+    case 'reopen':
+      return reopen();
+    case 'finish':
+      return journal.finish(callId, doing.fence, results[doing.how]);
+    case 'withdraw':
+      return journal.withdraw(callId, doing.as);
+    case 'wait':
+      return Promise.resolve();
+  }
+}

@@ -1,0 +1,199 @@
+import { randomUUID } from 'node:crypto';
+import type { CallResult } from '@toolfleet/contracts';
+import type { Journal, JournalAsk } from '@toolfleet/journal';
+import { describe, expect, test } from 'vitest';
+
+/** What every journal must do, whatever it is kept in. */
+export interface JournalUnderTest {
+  journal: Journal;
+  /** Wall time of the gateway, for deadlines. */
+  now(): number;
+}
+
+/** A result to store. */
+export function outcome(parts: Partial<CallResult> = {}): CallResult {
+  return {
+    ok: true,
+    output: { done: true },
+    text: 'done',
+    provenance: 'live',
+    usage: { tokens: 0, microUsd: 0 },
+    metadata: {},
+    timing: { queue_ms: 0, wait_ms: 0, execute_ms: 1 },
+    attempts: 1,
+    ...parts,
+  };
+}
+
+const UNKNOWN = outcome({
+  ok: false,
+  failure: { code: 'OUTCOME_UNKNOWN', errorType: 'internal_error', message: 'unknown', retryable: false },
+});
+
+/** The behaviour of reliability.md 1.2 and 1.3, run against every adapter. */
+export function journalConformance(name: string, make: () => Promise<JournalUnderTest>): void {
+  const ask = (subject: JournalUnderTest, parts: Partial<JournalAsk> = {}): JournalAsk => ({
+    callId: randomUUID(),
+    tenantId: 'acme',
+    tool: 'send_email',
+    deadlineAt: subject.now() + 60_000,
+    repeatable: false,
+    ...parts,
+  });
+  const keyed = { idempotencyKey: 'k', fingerprint: 'f1' };
+
+  describe(`journal: ${name}`, () => {
+    test('a claim is granted once, to the holder of the current fence', async () => {
+      const subject = await make();
+      const entry = ask(subject);
+      expect(await subject.journal.accept(entry)).toEqual({ kind: 'accepted', fence: 1 });
+      expect(await subject.journal.claim(entry.callId, 2)).toBe(false);
+      const claims = await Promise.all(Array.from({ length: 50 }, () => subject.journal.claim(entry.callId, 1)));
+      expect(claims.filter(Boolean)).toHaveLength(1);
+      expect(await subject.journal.read(entry.callId)).toMatchObject({
+        state: 'claimed',
+        fence: 1,
+        attempt: 1,
+        tool: 'send_email',
+      });
+    });
+
+    test('nobody may claim what was never accepted', async () => {
+      const { journal } = await make();
+      expect(await journal.claim(randomUUID(), 1)).toBe(false);
+      expect(await journal.finish(randomUUID(), 'current', outcome())).toBe(false);
+      expect(await journal.read(randomUUID())).toBeUndefined();
+    });
+
+    test('raising the fence shuts out the older one, and is refused after a claim', async () => {
+      const subject = await make();
+      const entry = ask(subject);
+      await subject.journal.accept(entry);
+      expect(await subject.journal.bump(entry.callId)).toEqual({ fence: 2 });
+      expect(await subject.journal.claim(entry.callId, 1)).toBe(false);
+      expect(await subject.journal.claim(entry.callId, 2)).toBe(true);
+      expect(await subject.journal.bump(entry.callId)).toEqual({ refused: 'claimed' });
+      expect(await subject.journal.accept(entry)).toEqual({ kind: 'claimed', state: 'claimed' });
+    });
+
+    test('a repeatable call may be raised after a claim; its older fence cannot finish', async () => {
+      const subject = await make();
+      const entry = ask(subject, { repeatable: true });
+      await subject.journal.accept(entry);
+      await subject.journal.claim(entry.callId, 1, 1);
+      expect(await subject.journal.bump(entry.callId)).toEqual({ fence: 2 });
+      expect(await subject.journal.finish(entry.callId, 1, outcome())).toBe(false);
+      expect(await subject.journal.claim(entry.callId, 2, 2)).toBe(true);
+      expect(await subject.journal.finish(entry.callId, 2, outcome())).toBe(true);
+      expect(await subject.journal.read(entry.callId)).toMatchObject({
+        state: 'succeeded',
+        attempt: 2,
+        outcome: outcome(),
+      });
+    });
+
+    test('the first outcome stays; only an unknown one may be replaced by what really happened', async () => {
+      const subject = await make();
+      const [first, second] = [ask(subject), ask(subject)];
+      for (const entry of [first, second]) {
+        await subject.journal.accept(entry);
+        await subject.journal.claim(entry.callId, 1);
+      }
+      expect(await subject.journal.finish(first.callId, 'current', outcome())).toBe(true);
+      expect(await subject.journal.finish(first.callId, 1, outcome({ ok: false }))).toBe(false);
+      expect(await subject.journal.finish(second.callId, 'current', UNKNOWN)).toBe(true);
+      expect(await subject.journal.finish(second.callId, 'current', UNKNOWN)).toBe(false);
+      expect((await subject.journal.read(second.callId))?.state).toBe('outcome_unknown');
+      expect(await subject.journal.accept(second)).toMatchObject({ kind: 'finished', outcome: UNKNOWN });
+      expect(await subject.journal.finish(second.callId, 1, outcome())).toBe(true);
+      expect((await subject.journal.read(second.callId))?.state).toBe('succeeded');
+    });
+
+    test('an unclaimed call can be taken back, and may enter again with a higher fence', async () => {
+      const subject = await make();
+      const entry = ask(subject);
+      await subject.journal.accept(entry);
+      expect(await subject.journal.withdraw(entry.callId, 'expired')).toBe('expired');
+      expect(await subject.journal.claim(entry.callId, 1)).toBe(false);
+      expect(await subject.journal.accept(entry)).toEqual({ kind: 'accepted', fence: 2 });
+      await subject.journal.claim(entry.callId, 2);
+      expect(await subject.journal.withdraw(entry.callId, 'cancelled')).toBe('claimed');
+      expect(await subject.journal.withdraw(randomUUID(), 'cancelled')).toBeUndefined();
+    });
+
+    test('overdue records end without anybody writing: unclaimed expired, claimed unknown', async () => {
+      const subject = await make();
+      const overdue = subject.now() - 6_000;
+      const [unclaimed, late] = [
+        ask(subject, { deadlineAt: overdue }),
+        ask(subject, { deadlineAt: subject.now() - 4_500 }),
+      ];
+      await subject.journal.accept(unclaimed);
+      expect((await subject.journal.read(unclaimed.callId))?.state).toBe('expired');
+      expect(await subject.journal.claim(unclaimed.callId, 1)).toBe(false);
+      await subject.journal.accept(late);
+      expect(await subject.journal.claim(late.callId, 1)).toBe(true);
+      await expect
+        .poll(async () => (await subject.journal.read(late.callId))?.state, { timeout: 5_000 })
+        .toBe('outcome_unknown');
+      expect(await subject.journal.finish(late.callId, 1, outcome())).toBe(true);
+    });
+
+    test('one key, many callers: one is accepted, the others are told which', async () => {
+      const subject = await make();
+      const key = { idempotencyKey: randomUUID(), fingerprint: 'f1' };
+      const answers = await Promise.all(Array.from({ length: 20 }, () => subject.journal.accept(ask(subject, key))));
+      expect(answers.filter((answer) => answer.kind === 'accepted')).toHaveLength(1);
+      expect(answers.filter((answer) => answer.kind === 'running')).toHaveLength(19);
+    });
+
+    test('a key replays the outcome, refuses other arguments, and belongs to its tenant', async () => {
+      const subject = await make();
+      const key = { ...keyed, idempotencyKey: randomUUID() };
+      const entry = ask(subject, key);
+      expect(await subject.journal.find('acme', key.idempotencyKey, 'f1')).toEqual({ kind: 'unknown' });
+      await subject.journal.accept(entry);
+      expect(await subject.journal.find('acme', key.idempotencyKey, 'f1')).toMatchObject({
+        kind: 'running',
+        callId: entry.callId,
+      });
+      expect(await subject.journal.find('acme', key.idempotencyKey, 'f2')).toEqual({
+        kind: 'mismatch',
+        callId: entry.callId,
+      });
+      expect(await subject.journal.find('other', key.idempotencyKey, 'f1')).toEqual({ kind: 'unknown' });
+      await subject.journal.claim(entry.callId, 1);
+      await subject.journal.finish(entry.callId, 'current', outcome());
+      expect(await subject.journal.find('acme', key.idempotencyKey, 'f1')).toEqual({
+        kind: 'finished',
+        callId: entry.callId,
+        outcome: outcome(),
+      });
+      expect(await subject.journal.accept(ask(subject, key))).toMatchObject({ kind: 'finished', callId: entry.callId });
+    });
+
+    test('a call that was taken back leaves its key free', async () => {
+      const subject = await make();
+      const key = { ...keyed, idempotencyKey: randomUUID() };
+      const entry = ask(subject, key);
+      await subject.journal.accept(entry);
+      await subject.journal.withdraw(entry.callId, 'expired');
+      expect(await subject.journal.find('acme', key.idempotencyKey, 'other')).toEqual({ kind: 'unknown' });
+      expect(await subject.journal.accept(ask(subject, { ...key, fingerprint: 'other' }))).toEqual({
+        kind: 'accepted',
+        fence: 1,
+      });
+    });
+
+    test('the key of a call that died after its claim replays "unknown", never a second run', async () => {
+      const subject = await make();
+      const key = { ...keyed, idempotencyKey: randomUUID() };
+      const entry = ask(subject, { ...key, deadlineAt: subject.now() - 4_500 });
+      await subject.journal.accept(entry);
+      await subject.journal.claim(entry.callId, 1);
+      await expect
+        .poll(() => subject.journal.accept(ask(subject, key)), { timeout: 5_000 })
+        .toMatchObject({ kind: 'finished', outcome: { failure: { code: 'OUTCOME_UNKNOWN' } } });
+    });
+  });
+}

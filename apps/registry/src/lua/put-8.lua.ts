@@ -1,0 +1,50 @@
+/**
+ * Writes definitions of one owner. Whether a name is free is decided in the step that takes it: two replicas may register at
+ * once, and a read followed by a write would let both own it.
+ *
+ * KEYS 1 owners hash (key -> owner)  2 stamps hash (key -> stamp)  3 tools hash (key -> JSON)  4 changes zset (key -> version)
+ *      5 version  6 names set of this owner  7 leases zset (owner -> end, ms)  8 away set of owners
+ * ARGV 1 owner  2 lease in ms, or -1 for none  3.. key, stamp, JSON of each tool
+ * Returns {version, added keys, changed keys, [key, owner]* of conflicts}. Server time only.
+ */
+export const PUT = String.raw`
+local owner, ttl = ARGV[1], tonumber(ARGV[2])
+local added, changed, conflicts, touched, seen = {}, {}, {}, {}, {}
+for at = 3, #ARGV, 3 do
+  local key, stamp = ARGV[at], ARGV[at + 1]
+  local holder = redis.call('HGET', KEYS[1], key)
+  if holder and holder ~= owner then
+    conflicts[#conflicts + 1] = key
+    conflicts[#conflicts + 1] = holder
+  elseif not holder or redis.call('HGET', KEYS[2], key) ~= stamp then
+    if holder then changed[#changed + 1] = key else added[#added + 1] = key end
+    touched[#touched + 1] = key
+    seen[key] = true
+    redis.call('HSET', KEYS[1], key, owner)
+    redis.call('HSET', KEYS[2], key, stamp)
+    redis.call('HSET', KEYS[3], key, ARGV[at + 2])
+    redis.call('SADD', KEYS[6], key)
+  end
+end
+if redis.call('SREM', KEYS[8], owner) == 1 then
+  for _, key in ipairs(redis.call('SMEMBERS', KEYS[6])) do
+    if not seen[key] then
+      changed[#changed + 1] = key
+      touched[#touched + 1] = key
+    end
+  end
+end
+if ttl >= 0 then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  redis.call('ZADD', KEYS[7], string.format('%d', now + ttl), owner)
+else
+  redis.call('ZREM', KEYS[7], owner)
+end
+local version = tonumber(redis.call('GET', KEYS[5]) or '0')
+if #touched > 0 then
+  version = redis.call('INCR', KEYS[5])
+  for _, key in ipairs(touched) do redis.call('ZADD', KEYS[4], version, key) end
+end
+return { version, added, changed, conflicts }
+`;

@@ -1,0 +1,16 @@
+/**
+ * Writes one definition of an owner that has it; a key that is gone or somebody else's is left alone.
+ *
+ * KEYS as in put-8. ARGV 1 owner  2 key  3 stamp  4 JSON. Returns {version, changed keys}.
+ */
+export const REPLACE = String.raw`
+local key = ARGV[2]
+if redis.call('HGET', KEYS[1], key) ~= ARGV[1] then
+  return { tonumber(redis.call('GET', KEYS[5]) or '0'), {} }
+end
+redis.call('HSET', KEYS[2], key, ARGV[3])
+redis.call('HSET', KEYS[3], key, ARGV[4])
+local version = redis.call('INCR', KEYS[5])
+redis.call('ZADD', KEYS[4], version, key)
+return { version, { key } }
+`;

@@ -1,0 +1,62 @@
+import type {
+  DefinitionGet,
+  DefinitionList,
+  DefinitionRegister,
+  DefinitionRetire,
+  JsonObject,
+  QuarantineApprove,
+  QuarantineList,
+} from '@toolfleet/contracts';
+import { validateMessage } from '@toolfleet/schema';
+
+/** Shapes of the messages of this service. Definitions are looked at one by one, so that one bad one refuses only itself. */
+const source: JsonObject = {
+  type: 'object',
+  properties: {
+    kind: { enum: ['builtin', 'openapi', 'mcp', 'plugin'] },
+    name: { type: 'string', pattern: '^[A-Za-z0-9_.:-]{1,128}(@[A-Za-z0-9_.:-]{1,128})?$' },
+  },
+  required: ['kind', 'name'],
+};
+const text: JsonObject = { type: 'string', minLength: 1, maxLength: 200 };
+
+export const readGet = validateMessage<DefinitionGet>({
+  type: 'object',
+  properties: { name: text, tenant_id: text },
+  required: ['name'],
+});
+
+const list = validateMessage<DefinitionList>({
+  type: 'object',
+  properties: { tenant_id: text, category: text, cursor: text, limit: { type: 'integer', minimum: 1 } },
+});
+/** An empty body lists everything a caller without tenant may see. */
+export const readList = (body: unknown): DefinitionList => list(body ?? {});
+
+export const readRegister = validateMessage<DefinitionRegister>({
+  type: 'object',
+  properties: {
+    source,
+    definitions: { type: 'array', maxItems: 50_000 },
+    replace: { type: 'boolean' },
+    ttl_ms: { type: 'integer', minimum: 500, maximum: 86_400_000 },
+    options: { type: 'object' },
+  },
+  required: ['source', 'definitions', 'replace'],
+});
+
+export const readRetire = validateMessage<DefinitionRetire>({
+  type: 'object',
+  properties: { source, names: { type: 'array', items: text, maxItems: 50_000 } },
+  required: ['source'],
+});
+
+const quarantineList = validateMessage<QuarantineList>({ type: 'object', properties: { source } });
+/** An empty body lists everything. */
+export const readQuarantineList = (body: unknown): QuarantineList => quarantineList(body ?? {});
+
+export const readApprove = validateMessage<QuarantineApprove>({
+  type: 'object',
+  properties: { name: text, pending_revision: text, approved_by: text },
+  required: ['name', 'pending_revision', 'approved_by'],
+});

@@ -1,0 +1,57 @@
+import { Controller } from '@nestjs/common';
+import { SUBJECTS, type QuarantineApproveReply, type QuarantineListReply } from '@toolfleet/contracts';
+import type { Logger } from '@toolfleet/telemetry';
+import { Endpoint } from '@toolfleet/transport';
+import { Catalog } from './catalog.js';
+import { readApprove, readQuarantineList } from './messages.js';
+import { PinPolicy } from './pin-policy.js';
+import { ownerOf, Registrar } from './registrar.js';
+
+/** The log, by injection. */
+export class AuditLog {
+  constructor(readonly logger: Logger) {}
+}
+
+/** Remote tools that changed after their approval, and the approving of them. Who may call this is the gateway's to check. */
+@Controller()
+export class QuarantineEndpoint {
+  constructor(
+    private readonly catalog: Catalog,
+    private readonly registrar: Registrar,
+    private readonly pins: PinPolicy,
+    private readonly audit: AuditLog,
+  ) {}
+
+  @Endpoint(SUBJECTS.quarantineList)
+  async list(body: unknown): Promise<QuarantineListReply> {
+    const { source } = readQuarantineList(body);
+    await this.catalog.refresh();
+    const owner = source && ownerOf(source);
+    const tools = this.catalog.quarantined().filter((tool) => owner === undefined || tool.owner === owner);
+    return {
+      tools: tools.flatMap(({ key, definition, revision, quarantine }) => {
+        if (!quarantine) return [];
+        const approved = quarantine.wasApproved ? definition : undefined;
+        return [
+          {
+            name: key,
+            source: definition.source,
+            reason: quarantine.reason,
+            since_at: quarantine.sinceAt,
+            pending_revision: quarantine.pendingRevision,
+            approved_revision: approved ? revision : null,
+            diff: this.pins.diff(approved, quarantine.pending),
+          },
+        ];
+      }),
+    };
+  }
+
+  @Endpoint(SUBJECTS.quarantineApprove)
+  async approve(body: unknown): Promise<QuarantineApproveReply> {
+    const { name, pending_revision, approved_by } = readApprove(body);
+    const approved = await this.registrar.approve(name, pending_revision);
+    this.audit.logger.warn({ tool: name, revision: approved.revision, approved_by }, 'a quarantined tool was approved');
+    return { name, revision: approved.revision };
+  }
+}

@@ -1,0 +1,151 @@
+import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import {
+  DefinitionStore,
+  stampOf,
+  type CatalogDelta,
+  type PutChange,
+  type StoreChange,
+  type StoredRegistration,
+  type StoredTool,
+} from './definition-store.js';
+import { EXPIRE } from './lua/expire-8.lua.js';
+import { PUT } from './lua/put-8.lua.js';
+import { REMOVE } from './lua/remove-8.lua.js';
+import { REPLACE } from './lua/replace-8.lua.js';
+import type { RedisClient } from './redis-client.js';
+
+/** One hash tag for everything, so that scripts run on Redis Cluster. */
+const TAG = '{registry}';
+const KEYS = {
+  owners: `${TAG}:owners`,
+  stamps: `${TAG}:stamps`,
+  tools: `${TAG}:tools`,
+  changes: `${TAG}:changes`,
+  version: `${TAG}:version`,
+  leases: `${TAG}:leases`,
+  away: `${TAG}:away`,
+  registrations: `${TAG}:registrations`,
+} as const;
+
+/** Tools per script run and per read, so that a document of 20,000 operations stalls nobody. */
+const BATCH = 250;
+
+type Script = (...values: (string | number)[]) => Promise<unknown>;
+
+/** Definitions in Redis. */
+export class RedisDefinitionStore extends DefinitionStore {
+  private readonly scripts: Record<'put' | 'replace' | 'remove' | 'expire', Script>;
+
+  constructor(private readonly redis: RedisClient) {
+    super();
+    this.scripts = {
+      put: script(redis, 'registryPut', PUT),
+      replace: script(redis, 'registryReplace', REPLACE),
+      remove: script(redis, 'registryRemove', REMOVE),
+      expire: script(redis, 'registryExpire', EXPIRE),
+    };
+  }
+
+  override async version(): Promise<number> {
+    return Number((await this.redis.get(KEYS.version)) ?? 0);
+  }
+
+  override async changesSince(since: number): Promise<CatalogDelta> {
+    // The version is read first: what is read after it may be newer, and is then read again, never missed.
+    const version = await this.version();
+    const away = await this.redis.smembers(KEYS.away);
+    const keys = await this.redis.zrangebyscore(KEYS.changes, `(${since}`, '+inf');
+    const tools: StoredTool[] = [];
+    const removed: string[] = [];
+    for (let start = 0; start < keys.length; start += BATCH) {
+      const batch = keys.slice(start, start + BATCH);
+      const values = await this.redis.hmget(KEYS.tools, ...batch);
+      for (const [index, key] of batch.entries()) {
+        const value = values[index];
+        if (value) tools.push(JSON.parse(value) as StoredTool);
+        else removed.push(key);
+      }
+    }
+    return { version, tools, removed, away };
+  }
+
+  override async put(owner: string, tools: readonly StoredTool[], ttlMs?: Milliseconds): Promise<PutChange> {
+    const all: PutChange = { version: 0, added: [], changed: [], removed: [], conflicts: [] };
+    for (let start = 0; start === 0 || start < tools.length; start += BATCH) {
+      const batch = tools.slice(start, start + BATCH);
+      const values = batch.flatMap((tool) => [tool.key, stampOf(tool), JSON.stringify(tool)]);
+      const reply = await this.scripts.put(...keysOf(owner), owner, ttlMs ?? -1, ...values);
+      const [version, added, changed, conflicts] = reply as [number, string[], string[], string[]];
+      all.version = version;
+      all.added.push(...added);
+      all.changed.push(...changed);
+      for (let at = 0; at + 1 < conflicts.length; at += 2) {
+        all.conflicts.push({ key: conflicts[at] ?? '', owner: conflicts[at + 1] ?? '' });
+      }
+    }
+    return all;
+  }
+
+  override async replace(tool: StoredTool): Promise<StoreChange> {
+    const values = [tool.owner, tool.key, stampOf(tool), JSON.stringify(tool)];
+    const reply = await this.scripts.replace(...keysOf(tool.owner), ...values);
+    const [version, changed] = reply as [number, string[]];
+    return { version, added: [], changed, removed: [] };
+  }
+
+  override retain(owner: string, keys: readonly string[]): Promise<StoreChange> {
+    return this.drop(owner, 'keep', keys);
+  }
+
+  override remove(owner: string, keys?: readonly string[]): Promise<StoreChange> {
+    return keys ? this.drop(owner, 'only', keys) : this.drop(owner, 'all', []);
+  }
+
+  private async drop(owner: string, mode: 'keep' | 'only' | 'all', keys: readonly string[]): Promise<StoreChange> {
+    const reply = await this.scripts.remove(...keysOf(owner), owner, mode, ...keys);
+    const [version, removed] = reply as [number, string[]];
+    return { version, added: [], changed: [], removed };
+  }
+
+  override async expire(): Promise<{ owner: string; change: StoreChange }[]> {
+    const [seconds, micros] = await this.redis.time();
+    const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+    const overdue = await this.redis.zrangebyscore(KEYS.leases, '-inf', now);
+    const expired: { owner: string; change: StoreChange }[] = [];
+    for (const owner of overdue) {
+      const reply = (await this.scripts.expire(...keysOf(owner), owner)) as [number, string[]] | [];
+      const [version, changed] = reply;
+      if (version === undefined || changed === undefined) continue;
+      expired.push({ owner, change: { version, added: [], changed, removed: [] } });
+    }
+    return expired;
+  }
+
+  override async registrations(): Promise<StoredRegistration[]> {
+    const values = await this.redis.hvals(KEYS.registrations);
+    return values.map((value) => JSON.parse(value) as StoredRegistration);
+  }
+
+  override async saveRegistration(registration: StoredRegistration): Promise<void> {
+    const field = `${registration.kind}/${registration.name}`;
+    await this.redis.hset(KEYS.registrations, field, JSON.stringify(registration));
+  }
+
+  override async removeRegistration(kind: StoredRegistration['kind'], name: string): Promise<boolean> {
+    return (await this.redis.hdel(KEYS.registrations, `${kind}/${name}`)) > 0;
+  }
+}
+
+/** KEYS of the scripts, in their order. */
+function keysOf(owner: string): string[] {
+  const { owners, stamps, tools, changes, version, leases, away } = KEYS;
+  return [owners, stamps, tools, changes, version, `${TAG}:names:${owner}`, leases, away];
+}
+
+/** Registers a script, so that it runs by EVALSHA and is loaded again where a server does not know it. */
+function script(redis: RedisClient, name: string, lua: string): Script {
+  redis.defineCommand(name, { numberOfKeys: 8, lua });
+  const command = (redis as unknown as Record<string, Script>)[name];
+  if (!command) throw new ToolError('INTERNAL', { message: `script ${name} is not defined` });
+  return command.bind(redis);
+}

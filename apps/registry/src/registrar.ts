@@ -1,0 +1,187 @@
+import {
+  isToolError,
+  ToolError,
+  type DefinitionChanged,
+  type DefinitionRegister,
+  type DefinitionRegisterReply,
+  type DefinitionRetire,
+  type JsonObject,
+  type ToolDefinition,
+  type ToolSource,
+} from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import type { Catalog } from './catalog.js';
+import type { DefinitionStore, StoreChange, StoredTool } from './definition-store.js';
+import { checkDefinition, revisionOf } from './register-definition.js';
+import type { Figures } from './figures.js';
+import type { PinPolicy } from './pin-policy.js';
+
+/** Largest announcement whose schemas are compiled one by one; larger documents are compiled when first used. */
+const MOST_COMPILED = 300;
+
+/** Key of a tool: names are unique per tenant, and fleet-wide for tools of no tenant. */
+export function toolKey(name: string, tenant: string | undefined): string {
+  return tenant === undefined ? name : `${tenant}/${name}`;
+}
+
+/** Owner of a source's tools. */
+export function ownerOf(source: ToolSource): string {
+  return `${source.kind}/${source.name}`;
+}
+
+/** Takes announcements: checks each definition, settles who owns a name, pins remote tools, tells others what changed. */
+export class Registrar {
+  constructor(
+    private readonly store: DefinitionStore,
+    private readonly catalog: Catalog,
+    private readonly policies: { figures: Figures; pins: PinPolicy },
+    private readonly clock: Clock,
+    private readonly changed: (change: DefinitionChanged) => void,
+  ) {}
+
+  /** Registers what is right and names what is not; one bad definition never costs the others. */
+  async register(message: DefinitionRegister): Promise<DefinitionRegisterReply> {
+    const { source } = message;
+    const owner = ownerOf(source);
+    await this.catalog.refresh();
+    const refused: DefinitionRegisterReply['refused'] = [];
+    const accepted = new Map<string, StoredTool>();
+    const named = new Set<string>();
+    const compile = message.definitions.length <= MOST_COMPILED;
+    for (const announced of message.definitions) {
+      try {
+        const definition = this.policies.figures.apply(checkDefinition(announced, source, { compile }));
+        const key = toolKey(definition.name, definition.tenant);
+        if (named.has(key))
+          throw new ToolError('TOOL_NAME_CONFLICT', { message: 'The source announces this name twice' });
+        named.add(key);
+        this.refuseForeign(definition, owner);
+        accepted.set(key, this.pinned(key, owner, definition, message.options));
+      } catch (error) {
+        refused.push(refusal(announced, error));
+      }
+    }
+    const put = await this.store.put(owner, [...accepted.values()], message.ttl_ms);
+    for (const conflict of put.conflicts) {
+      const tool = accepted.get(conflict.key);
+      accepted.delete(conflict.key);
+      refused.push(refusal(tool?.definition, foreignOwner(tool?.definition.name ?? conflict.key)));
+    }
+    // A definition that is named but wrong keeps its last good version; only what is not named any more goes.
+    const retained = message.replace ? await this.store.retain(owner, [...named]) : undefined;
+    this.announce(source, [put, ...(retained ? [retained] : [])]);
+    const tools = [...accepted.values()];
+    return {
+      registered: tools.map((tool) => tool.definition.name),
+      added: put.added.map(nameOf),
+      changed: put.changed.map(nameOf),
+      removed: (retained?.removed ?? []).map(nameOf),
+      refused,
+      quarantined: tools.filter((tool) => tool.quarantine).map((tool) => tool.definition.name),
+    };
+  }
+
+  /** Removes tools of one source. */
+  async retire({ source, names }: DefinitionRetire, tenant?: string): Promise<string[]> {
+    const keys = names?.map((name) => toolKey(name, tenant));
+    const change = await this.store.remove(ownerOf(source), keys);
+    this.announce(source, [change]);
+    return change.removed.map(nameOf);
+  }
+
+  /** Marks sources whose announcements stopped; their tools stay listed, unavailable. */
+  async expire(): Promise<string[]> {
+    const expired = await this.store.expire();
+    for (const { owner, change } of expired) this.announce(sourceOf(owner), [change]);
+    return expired.map(({ owner }) => owner);
+  }
+
+  /** Puts the pending definition of a quarantined tool into force. Refused when it is not the one that was shown. */
+  async approve(key: string, pendingRevision: string): Promise<StoredTool> {
+    await this.catalog.refresh();
+    const stored = this.catalog.stored(key);
+    if (!stored?.quarantine) throw new ToolError('NOT_FOUND', { message: 'No tool of this name awaits approval' });
+    if (stored.quarantine.pendingRevision !== pendingRevision) {
+      throw new ToolError('REQUEST_INVALID', {
+        message: 'The tool changed again since it was shown; look at it once more',
+        details: { field: 'pending_revision', pending_revision: stored.quarantine.pendingRevision },
+      });
+    }
+    const approved: StoredTool = {
+      key,
+      owner: stored.owner,
+      definition: stored.quarantine.pending,
+      revision: pendingRevision,
+    };
+    const change = await this.store.replace(approved);
+    this.announce(stored.definition.source, [change]);
+    return approved;
+  }
+
+  /** The early answer to a foreign name; the store decides again in the step that writes. */
+  private refuseForeign(definition: ToolDefinition, owner: string): void {
+    const holder = this.catalog.stored(toolKey(definition.name, definition.tenant));
+    const fleet = definition.tenant === undefined ? undefined : this.catalog.stored(definition.name);
+    if ((holder && holder.owner !== owner) || fleet) throw foreignOwner(definition.name);
+  }
+
+  private pinned(key: string, owner: string, definition: ToolDefinition, options: JsonObject = {}): StoredTool {
+    const revision = revisionOf(definition);
+    const fresh: StoredTool = { key, owner, definition, revision };
+    if (definition.binding.kind !== 'mcp') return fresh;
+    const known = this.catalog.stored(key);
+    const approved = known && (!known.quarantine || known.quarantine.wasApproved) ? known : undefined;
+    const reason = this.policies.pins.holds(definition, approved?.definition, options);
+    if (reason === null) return fresh;
+    // The same change announced again keeps the instant at which it was first seen.
+    const isSame = known?.quarantine?.pendingRevision === revision;
+    const sinceAt = isSame && known.quarantine ? known.quarantine.sinceAt : this.clock.now();
+    return {
+      key,
+      owner,
+      definition: approved?.definition ?? definition,
+      revision: approved?.revision ?? revision,
+      quarantine: {
+        reason,
+        sinceAt,
+        pending: definition,
+        pendingRevision: revision,
+        wasApproved: approved !== undefined,
+      },
+    };
+  }
+
+  private announce(source: ToolSource, changes: readonly StoreChange[]): void {
+    const all = (list: 'added' | 'changed' | 'removed') => changes.flatMap((change) => change[list]).map(nameOf);
+    const message: DefinitionChanged = {
+      version: Math.max(...changes.map((change) => change.version)),
+      source,
+      added: all('added'),
+      changed: all('changed'),
+      removed: all('removed'),
+    };
+    if (message.added.length + message.changed.length + message.removed.length > 0) this.changed(message);
+  }
+}
+
+/** Name in a key: what follows the tenant. */
+function nameOf(key: string): string {
+  return key.slice(key.indexOf('/') + 1);
+}
+
+function sourceOf(owner: string): ToolSource {
+  const slash = owner.indexOf('/');
+  return { kind: owner.slice(0, slash) as ToolSource['kind'], name: owner.slice(slash + 1) };
+}
+
+function foreignOwner(name: string): ToolError {
+  return new ToolError('TOOL_NAME_CONFLICT', {
+    message: `The name ${name} belongs to another source; choose another name or set name_prefix`,
+  });
+}
+
+function refusal(announced: unknown, error: unknown): DefinitionRegisterReply['refused'][number] {
+  const name = (announced as { name?: unknown } | undefined)?.name;
+  const known = isToolError(error) ? error : new ToolError('INTERNAL', { cause: error, message: String(error) });
+  return { name: typeof name === 'string' ? name.slice(0, 128) : '', code: known.code, message: known.message };
+}

@@ -41,7 +41,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   readonly name: string;
   readonly time: RedisTime;
   readonly #redis: Redis;
-  readonly #queue: Queue;
+  #made: Queue | undefined;
   readonly #maxLength: number;
   /** Adds of this process that the last count has not seen. */
   #adding = 0;
@@ -52,18 +52,30 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     this.time = options.time;
     this.#redis = options.redis;
     this.#maxLength = options.maxLength ?? DEFAULT_MAX_LENGTH;
-    this.#queue = new Queue(options.name, {
-      connection: options.redis,
+  }
+
+  /**
+   * BullMQ's queue, made when it is first used: it asks the server for its version at once, and a refusal (Redis is not
+   * there yet) would stay for ever.
+   */
+  get #queue(): Queue {
+    if (this.#made) return this.#made;
+    const { status, options } = this.#redis;
+    if (status !== 'ready' && !options.enableOfflineQueue)
+      throw redisAway(this.name, new Error(`connection: ${status}`));
+    this.#made = new Queue(this.name, {
+      connection: this.#redis,
       prefix: QUEUE_PREFIX,
       skipWaitingForReady: true,
       defaultJobOptions: {
         attempts: 1,
         stackTraceLimit: 0,
-        removeOnComplete: retention(options),
-        removeOnFail: retention(options),
+        removeOnComplete: retention(this.options),
+        removeOnFail: retention(this.options),
       },
     });
-    this.#queue.on('error', () => undefined); // every failing command rejects to its caller
+    this.#made.on('error', () => undefined); // every failing command rejects to its caller
+    return this.#made;
   }
 
   /**
@@ -157,12 +169,14 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
 
   /** Closes the queue; the connection stays its owner's. */
   async close(): Promise<void> {
-    await this.#queue.close().catch(() => undefined);
+    await this.#made?.close().catch(() => undefined);
   }
 
   /** Counts once for all adds of this moment. */
   #waiting(): Promise<number> {
-    this.#counting ??= this.#queue.getJobCountByTypes(...WAITING_STATES).finally(() => (this.#counting = undefined));
+    this.#counting ??= Promise.resolve(this.#queue.getJobCountByTypes(...WAITING_STATES)).finally(
+      () => (this.#counting = undefined),
+    );
     return this.#counting;
   }
 }

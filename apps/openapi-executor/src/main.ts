@@ -1,1 +1,5 @@
-export {};
+import { startService } from '@toolfleet/service';
+import { buildParts } from './build-parts.js';
+import { openapiExecutorConfig } from './openapi-executor.config.js';
+
+await startService(openapiExecutorConfig, buildParts);

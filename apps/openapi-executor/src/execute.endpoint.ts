@@ -1,0 +1,15 @@
+import { Controller } from '@nestjs/common';
+import { SUBJECTS, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { Endpoint, type EndpointContext } from '@toolfleet/transport';
+import { OpenApiExecutor } from './openapi-executor.js';
+
+/** `exec.openapi`: one attempt at an operation. */
+@Controller()
+export class ExecuteEndpoint {
+  constructor(private readonly executor: OpenApiExecutor) {}
+
+  @Endpoint(SUBJECTS.execOpenapi, { exec: true })
+  execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
+    return this.executor.execute(message, { remainingMs: context.timeLeftMs, signal: context.signal });
+  }
+}

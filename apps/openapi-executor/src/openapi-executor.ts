@@ -1,0 +1,91 @@
+import { ToolError, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import type { BreakerJudgement, BreakerMap } from '@toolfleet/resilience';
+import { LRUCache } from 'lru-cache';
+import {
+  callOperation,
+  prepareCall,
+  type AttemptLimits,
+  type OperationMessage,
+  type OperationParts,
+} from './call-operation.js';
+import { failureReply } from './failure-reply.js';
+import { readOptions, type OperationOptions } from './operation-options.js';
+import { isTransient } from './read-response.js';
+import type { VendorAdapters } from './vendor-adapters/find-adapter.js';
+
+/** Runs attempts at operations of OpenAPI documents, behind one breaker per origin. */
+export class OpenApiExecutor {
+  private readonly options = new LRUCache<string, OperationOptions>({ max: 10_000 });
+
+  constructor(
+    private readonly parts: OperationParts,
+    private readonly breakers: BreakerMap,
+    private readonly adapters: VendorAdapters,
+    private readonly onFailure: (baseUrl: string) => void = () => undefined,
+  ) {}
+
+  /**
+   * One attempt. What happened after it began is in the reply.
+   * @throws ToolError ARGUMENTS_INVALID, BREAKER_OPEN, EXECUTOR_UNAVAILABLE: the attempt never began
+   */
+  async execute(message: ExecMessage, limits: AttemptLimits): Promise<ExecReply> {
+    if (!isOperation(message)) {
+      throw new ToolError('INTERNAL', { message: `openapi-executor got a binding of kind ${message.binding.kind}` });
+    }
+    const startedAt = this.parts.clock.monotonic();
+    const options = this.optionsOf(message);
+    const adapter = await this.adapters.find(options.vendorAdapter);
+    let prepared;
+    try {
+      prepared = prepareCall(message, options, adapter);
+    } catch (error) {
+      if (error instanceof ToolError && error.entry.origin === 'execution') return failureReply(error);
+      throw error;
+    }
+    const { origin } = prepared.request;
+    // A claim that is refused says nothing about the upstream, so it must not count: it is carried around the breaker.
+    let refusal: ToolError | undefined;
+    const outcome = await this.breakers.get(origin).run<ExecReply>(
+      () =>
+        callOperation(prepared, this.parts, limits).catch((error: unknown) => {
+          if (!(error instanceof ToolError)) throw error;
+          refusal = error;
+          return failureReply(error);
+        }),
+      (reply) => (refusal ? 'ignored' : judge(reply)),
+    );
+    if (outcome.refused) {
+      throw new ToolError('BREAKER_OPEN', {
+        message: `Circuit breaker open for ${origin} (too many failures)`,
+        details: { base_url: origin },
+        retryAfterMs: outcome.retryAfterMs,
+      });
+    }
+    if (refusal) throw refusal;
+    if (judge(outcome.value) === 'failure') this.onFailure(origin);
+    return { ...outcome.value, execute_ms: Math.round(this.parts.clock.monotonic() - startedAt) };
+  }
+
+  /** Options are read once per revision. */
+  private optionsOf(message: OperationMessage): OperationOptions {
+    const key = `${message.tool}@${message.revision}`;
+    let options = this.options.get(key);
+    if (!options) {
+      options = readOptions(message.binding.options);
+      this.options.set(key, options);
+    }
+    return options;
+  }
+}
+
+/** Only the upstream's own trouble counts: no 4xx but 408 and 429 (K!29), no refusal of ours, no caller that went away. */
+function judge(reply: ExecReply): BreakerJudgement {
+  if (reply.ok) return 'success';
+  const code = reply.failure?.code;
+  if (code === 'UPSTREAM_ERROR') return isTransient(Number(reply.metadata.http_status)) ? 'failure' : 'success';
+  return code === 'NETWORK_ERROR' || code === 'ATTEMPT_TIMED_OUT' ? 'failure' : 'ignored';
+}
+
+function isOperation(message: ExecMessage): message is OperationMessage {
+  return message.binding.kind === 'openapi';
+}

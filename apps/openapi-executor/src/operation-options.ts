@@ -1,0 +1,39 @@
+import { isJsonObject, SIZES, type JsonObject } from '@toolfleet/contracts';
+
+/** Auth types of a collection (shannon-compat section 1, plus oauth2). */
+export type AuthType = 'none' | 'api_key' | 'bearer' | 'basic' | 'oauth2';
+
+/** Options of a binding as the registry stored them; secrets still `${VAR}` or sealed. */
+export interface OperationOptions {
+  authType: AuthType;
+  authConfig: JsonObject;
+  /** Added last, after authentication. */
+  extraHeaders: { [name: string]: string };
+  vendorAdapter?: string;
+  /** Decompressed bytes of a response that are read. */
+  maxResponseBytes: number;
+}
+
+const AUTH_TYPES: ReadonlySet<string> = new Set(['none', 'api_key', 'bearer', 'basic', 'oauth2']);
+
+/** Reads the options of a binding. Unknown fields are ignored; `vendor_adapter` wins over `auth_config.vendor` (K!31). */
+export function readOptions(options: JsonObject | undefined): OperationOptions {
+  const source = options ?? {};
+  const authConfig = isJsonObject(source.auth_config) ? source.auth_config : {};
+  const headers = { ...stringMap(authConfig.extra_headers), ...stringMap(source.extra_headers) };
+  const vendor = [source.vendor_adapter, authConfig.vendor].find((name) => typeof name === 'string' && name !== '');
+  const asked = Number(source.max_response_bytes ?? SIZES.upstreamResponse);
+  return {
+    authType: AUTH_TYPES.has(String(source.auth_type)) ? (source.auth_type as AuthType) : 'none',
+    authConfig,
+    extraHeaders: headers,
+    ...(typeof vendor === 'string' ? { vendorAdapter: vendor } : {}),
+    maxResponseBytes: asked > 0 ? Math.min(asked, SIZES.upstreamResponse) : SIZES.upstreamResponse,
+  };
+}
+
+function stringMap(value: unknown): { [name: string]: string } {
+  if (!isJsonObject(value)) return {};
+  const entries = Object.entries(value).filter(([, item]) => ['string', 'number', 'boolean'].includes(typeof item));
+  return Object.fromEntries(entries.map(([name, item]) => [name, String(item)]));
+}

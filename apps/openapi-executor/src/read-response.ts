@@ -1,0 +1,163 @@
+import type { ExecReply, Json, JsonObject } from '@toolfleet/contracts';
+import type { EgressResponse } from '@toolfleet/egress';
+import { redact } from '@toolfleet/telemetry';
+import { cutText, summarise } from './summarise.js';
+
+/** Characters of an upstream's error body in `error` (Shannon's users match the text). */
+const ERROR_CHARS = 200;
+
+/** Response headers worth telling; never cookies or anything that authenticates. */
+const SHOWN_HEADERS = [
+  'content-range',
+  'content-language',
+  'etag',
+  'last-modified',
+  'link',
+  'location',
+  'retry-after',
+  'x-request-id',
+  'x-total-count',
+  'x-ratelimit-limit',
+  'x-ratelimit-remaining',
+  'x-ratelimit-reset',
+] as const;
+
+/** Statuses that are worth another attempt (K!1, K!29). */
+export function isTransient(status: number): boolean {
+  return status >= 500 || status === 429 || status === 408;
+}
+
+/**
+ * Reads an answer within its cap and turns it into the outcome of the attempt (openapi.md section 14): JSON parsed, text
+ * as text, the rest base64; statuses from 300 on are failures that keep the upstream's message.
+ * @throws ToolError when the body breaks off
+ */
+export async function readResponse(
+  response: EgressResponse,
+  method: string,
+  maxBytes: number,
+  now: number,
+): Promise<ExecReply> {
+  const bytes = await response.body.bytes();
+  const contentType = single(response.headers['content-type']) ?? '';
+  const truncated = response.body.truncated;
+  const metadata: JsonObject = { http_status: response.status, content_type: contentType, bytes: bytes.byteLength };
+  const headers = shownHeaders(response);
+  if (Object.keys(headers).length > 0) metadata.headers = headers;
+  if (truncated) {
+    metadata.truncated = true;
+    const total = Number(single(response.headers['content-length']));
+    if (total > 0 && response.headers['content-encoding'] === undefined) metadata.total_bytes = total;
+    metadata.hint = `The response was cut at ${maxBytes} bytes: narrow the call (filters, fields, a smaller page).`;
+  }
+  const output = method === 'HEAD' || bytes.byteLength === 0 ? null : outputOf(bytes, contentType, truncated);
+  if (response.status >= 300) return failed(response, output, metadata, now);
+  return { ok: true, output, text: textOf(output, response.status, metadata), metadata };
+}
+
+function outputOf(bytes: Buffer, contentType: string, truncated: boolean): Json {
+  const type = (contentType.split(';')[0] ?? '').trim().toLowerCase();
+  const json = /^[^/]+\/(?:json|[^/]*\+json)$/.test(type);
+  if (json || type === '' || isText(type)) {
+    const text = decoded(bytes, contentType, type === '');
+    if (text !== undefined) {
+      // What we sent as a credential may come back in an answer: it stays out of the model's sight.
+      const clean = redact(text);
+      return (json || type === '') && !truncated ? (parsed(clean) ?? clean) : clean;
+    }
+  }
+  return {
+    content_base64: bytes.toString('base64'),
+    content_type: type || 'application/octet-stream',
+    bytes: bytes.byteLength,
+  };
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+function isText(type: string): boolean {
+  return (
+    type.startsWith('text/') ||
+    /^application\/(?:xml|[^/]*\+xml|yaml|x-yaml|javascript|ecmascript|graphql|x-ndjson|ndjson|jsonl|x-www-form-urlencoded|sql|toml|jwt)$/.test(
+      type,
+    )
+  );
+}
+
+/** Text in the declared charset, UTF-8 otherwise. Without a type only valid UTF-8 counts as text. */
+function decoded(bytes: Buffer, contentType: string, strict: boolean): string | undefined {
+  const charset = /charset\s*=\s*"?([^\s";]+)/i.exec(contentType)?.[1] ?? 'utf-8';
+  try {
+    return new TextDecoder(charset, { fatal: strict, ignoreBOM: false }).decode(bytes);
+  } catch {
+    return strict ? undefined : bytes.toString('utf8');
+  }
+}
+
+function textOf(output: Json, status: number, metadata: JsonObject): string {
+  if (output === null) return `HTTP ${status}, no content`;
+  if (typeof output === 'object' && 'content_base64' in output && 'bytes' in output) {
+    return `Binary content: ${String((output as JsonObject).content_type)}, ${String((output as JsonObject).bytes)} bytes`;
+  }
+  return metadata.truncated === true
+    ? `${cutText(summarise(output), 5_800)}\n${String(metadata.hint)}`
+    : summarise(output);
+}
+
+function failed(response: EgressResponse, output: Json, metadata: JsonObject, now: number): ExecReply {
+  const { status } = response;
+  const body = typeof output === 'string' ? output : output === null ? '' : JSON.stringify(output);
+  const location = single(response.headers.location);
+  const said = status < 400 && location !== undefined ? `redirect to ${originOf(location)} was not followed` : body;
+  const message = `HTTP ${status}: ${(said || response.statusText).slice(0, ERROR_CHARS)}`.trimEnd();
+  const retryAfterMs = retryAfter(single(response.headers['retry-after']), now);
+  return {
+    ok: false,
+    output,
+    text: cutText(`HTTP ${status}: ${said || response.statusText}`, 2_000),
+    metadata,
+    failure: {
+      code: 'UPSTREAM_ERROR',
+      errorType: 'network_error',
+      message,
+      retryable: isTransient(status),
+      details: { http_status: status },
+    },
+    ...(retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }),
+  };
+}
+
+/** Seconds or an HTTP date (RFC 9110 section 10.2.3). */
+function retryAfter(value: string | undefined, now: number): number | undefined {
+  if (value === undefined) return undefined;
+  const ms = /^\d+$/.test(value.trim()) ? Number(value) * 1_000 : Date.parse(value) - now;
+  return Number.isFinite(ms) && ms > 0 ? Math.min(ms, 3_600_000) : undefined;
+}
+
+/** Only the origin: a query of a redirect may carry what must not be shown. */
+function originOf(location: string): string {
+  try {
+    return new URL(location).origin;
+  } catch {
+    return 'another path';
+  }
+}
+
+function shownHeaders(response: EgressResponse): JsonObject {
+  const shown: JsonObject = {};
+  for (const name of SHOWN_HEADERS) {
+    const value = single(response.headers[name]);
+    if (value !== undefined) shown[name] = redact(value).slice(0, 500);
+  }
+  return shown;
+}
+
+function single(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value.join(', ') : value;
+}

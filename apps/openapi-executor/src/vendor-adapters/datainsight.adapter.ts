@@ -1,0 +1,36 @@
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { VendorAdapter } from './vendor-adapter.js';
+
+/** Names users say, and the vendor's own (D18). */
+const METRIC_ALIASES: ReadonlyMap<string, string> = new Map([
+  ['users', 'di:unique_users'],
+  ['sessions', 'di:total_sessions'],
+]);
+
+/** DataInsight analytics: metric aliases, account of the session, names of the time range (D17 to D20). */
+export class DataInsightAdapter implements VendorAdapter {
+  readonly name = 'datainsight';
+
+  transformBody(body: Json | undefined, _operationId: string, promptParams: JsonObject): Json | undefined {
+    if (!isJsonObject(body)) return body;
+    const next: JsonObject = { ...body };
+    if (Array.isArray(next.metrics)) {
+      next.metrics = next.metrics.map((metric) =>
+        typeof metric === 'string' ? (METRIC_ALIASES.get(metric) ?? metric) : metric,
+      );
+    }
+    if (promptParams.account_id !== undefined) next.account_id = promptParams.account_id;
+    if (isJsonObject(next.timeRange)) next.timeRange = renamed(next.timeRange);
+    return next;
+  }
+}
+
+/** `start` and `end` are moved, not copied (D20). */
+function renamed(range: JsonObject): JsonObject {
+  const { start, end, ...rest } = range;
+  return {
+    ...rest,
+    ...(start === undefined ? {} : { startTime: start }),
+    ...(end === undefined ? {} : { endTime: end }),
+  };
+}

@@ -1,0 +1,65 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Logger } from '@toolfleet/telemetry';
+import { DataInsightAdapter } from './datainsight.adapter.js';
+import type { VendorAdapter } from './vendor-adapter.js';
+
+/** Adapters that come with the fleet. A new one is a file beside these and a line here (docs/vendor-adapters.md). */
+const SHIPPED: Readonly<Record<string, () => VendorAdapter>> = {
+  datainsight: () => new DataInsightAdapter(),
+};
+
+/**
+ * Finds adapters by name, in any case (D14): first the shipped ones, then `<name>.adapter.js` or `.mjs` in the directory
+ * of the operator. An unknown or broken adapter is a warning and none, never an error.
+ */
+export class VendorAdapters {
+  private readonly found = new Map<string, Promise<VendorAdapter | undefined>>();
+
+  constructor(
+    private readonly logger: Pick<Logger, 'warn'>,
+    private readonly directory?: string,
+  ) {}
+
+  find(name: string | undefined): Promise<VendorAdapter | undefined> {
+    const key = (name ?? '').trim().toLowerCase();
+    if (key === '') return Promise.resolve(undefined);
+    let adapter = this.found.get(key);
+    if (!adapter) {
+      adapter = this.load(key);
+      if (this.found.size < 1_000) this.found.set(key, adapter);
+    }
+    return adapter;
+  }
+
+  private async load(name: string): Promise<VendorAdapter | undefined> {
+    try {
+      const shipped = Object.hasOwn(SHIPPED, name) ? SHIPPED[name] : undefined;
+      const adapter = shipped ? shipped() : await this.import(name);
+      if (!adapter)
+        this.logger.warn({ vendor_adapter: name }, 'vendor adapter not available; requests go untransformed');
+      return adapter;
+    } catch (error) {
+      this.logger.warn(
+        { vendor_adapter: name, error },
+        'vendor adapter could not be loaded; requests go untransformed',
+      );
+      return undefined;
+    }
+  }
+
+  /** The name is part of a path: letters, digits, dash and underscore only. */
+  private async import(name: string): Promise<VendorAdapter | undefined> {
+    if (this.directory === undefined || !/^[a-z0-9_-]{1,64}$/.test(name)) return undefined;
+    for (const extension of ['js', 'mjs']) {
+      const url = pathToFileURL(join(this.directory, `${name}.adapter.${extension}`)).href;
+      const module = await import(url).catch((error: { code?: string }) => {
+        if (error.code === 'ERR_MODULE_NOT_FOUND') return undefined;
+        throw error;
+      });
+      const made: unknown = typeof module?.default === 'function' ? new module.default() : module?.default;
+      if (typeof made === 'object' && made !== null) return made as VendorAdapter;
+    }
+    return undefined;
+  }
+}

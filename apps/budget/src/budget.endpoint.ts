@@ -3,10 +3,13 @@ import {
   SUBJECTS,
   type BudgetLimitsReply,
   type BudgetReleaseReply,
+  type BudgetReserve,
   type BudgetReserveReply,
   type BudgetSettleReply,
   type BudgetUsageReply,
   type Milliseconds,
+  type ReserveAnswer,
+  type ReserveAsk,
 } from '@toolfleet/contracts';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { Budget } from './budget.js';
@@ -30,18 +33,33 @@ export class BudgetEndpoint {
   ) {}
 
   @Endpoint(SUBJECTS.budgetReserve)
-  reserve(body: unknown, context: EndpointContext): Promise<BudgetReserveReply> {
-    return this.budget.reserve(readReserve(body), this.time(context));
+  async reserve(body: unknown, context: EndpointContext): Promise<BudgetReserveReply> {
+    const { good, bad } = readReserve(body);
+    const answers = await this.budget.reserve(good, this.time(context));
+    if (bad.length === 0) return { answers };
+    const refused = new Map<ReserveAsk, ReserveAnswer>(
+      bad.map(({ entry, callId, field }) => [
+        entry,
+        { admitted: false, call_id: callId, code: 'BUDGET_UNAVAILABLE', scope: `invalid:${field}`, limit: 0, used: 0 },
+      ]),
+    );
+    const admitted = answers.values();
+    const all = (body as BudgetReserve).asks.map((ask) => refused.get(ask) ?? (admitted.next().value as ReserveAnswer));
+    return { answers: all };
   }
 
   @Endpoint(SUBJECTS.budgetSettle)
-  settle(body: unknown, context: EndpointContext): Promise<BudgetSettleReply> {
-    return this.budget.settle(readSettle(body), this.time(context));
+  async settle(body: unknown, context: EndpointContext): Promise<BudgetSettleReply> {
+    const { good, bad } = readSettle(body);
+    const settled = await this.budget.settle(good, this.time(context));
+    return bad.length === 0
+      ? { settled }
+      : { settled, refused: bad.map(({ callId, field }) => ({ call_id: callId, field })) };
   }
 
   @Endpoint(SUBJECTS.budgetRelease)
-  release(body: unknown, context: EndpointContext): Promise<BudgetReleaseReply> {
-    return this.budget.release(readRelease(body), this.time(context));
+  async release(body: unknown, context: EndpointContext): Promise<BudgetReleaseReply> {
+    return { released: await this.budget.release(readRelease(body).good, this.time(context)) };
   }
 
   @Endpoint(SUBJECTS.budgetUsage)

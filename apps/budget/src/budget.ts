@@ -2,17 +2,13 @@ import type {
   BudgetLimits,
   BudgetLimitsReply,
   BudgetRelease,
-  BudgetReleaseReply,
-  BudgetReserve,
-  BudgetReserveReply,
-  BudgetSettle,
-  BudgetSettleReply,
   BudgetThreshold,
   BudgetUsage,
   BudgetUsageReply,
   Milliseconds,
   ReserveAnswer,
   ReserveAsk,
+  SettleAsk,
 } from '@toolfleet/contracts';
 import { ToolError } from '@toolfleet/contracts';
 import { TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
@@ -40,22 +36,33 @@ export class Budget {
     private readonly events: BudgetEvents,
   ) {}
 
-  /** Admits or refuses asks. A store that is away or slow refuses with BUDGET_UNAVAILABLE: budgets fail closed. */
-  async reserve(message: BudgetReserve, withinMs: Milliseconds): Promise<BudgetReserveReply> {
-    const answers = new Map<ReserveAsk, ReserveAnswer>();
-    const perTenant = Map.groupBy(message.asks, (ask) => ask.scopes.tenant_id);
+  /**
+   * Admits or refuses asks; the answers are in their order. A store that is away or slow refuses with BUDGET_UNAVAILABLE:
+   * budgets fail closed.
+   */
+  async reserve(asks: readonly ReserveAsk[], withinMs: Milliseconds): Promise<ReserveAnswer[]> {
+    const answers: ReserveAnswer[] = Array.from({ length: asks.length });
+    const perTenant = new Map<string, number[]>();
+    for (const [index, ask] of asks.entries()) {
+      const refused = this.admitAlone(ask);
+      if (refused) {
+        answers[index] = refused;
+        continue;
+      }
+      const indexes = perTenant.get(ask.scopes.tenant_id);
+      if (indexes) indexes.push(index);
+      else perTenant.set(ask.scopes.tenant_id, [index]);
+    }
     await Promise.all(
-      [...perTenant].map(async ([tenantId, asks]) => {
-        const open = asks.filter((ask) => {
-          const refused = this.admitAlone(ask);
-          if (refused) answers.set(ask, refused);
-          return !refused;
-        });
+      [...perTenant].map(async ([tenantId, indexes]) => {
+        const open = indexes.map((index) => asks[index] as ReserveAsk);
         const admissions = await this.reserveIn(tenantId, open, withinMs);
-        for (const [index, ask] of open.entries()) answers.set(ask, answerOf(ask, admissions[index]));
+        for (const [position, index] of indexes.entries()) {
+          answers[index] = answerOf(open[position] as ReserveAsk, admissions[position]);
+        }
       }),
     );
-    return { answers: message.asks.map((ask) => answers.get(ask) ?? answerOf(ask, undefined)) };
+    return answers;
   }
 
   /** A call that is its own request needs no counter: it spends there once. */
@@ -92,8 +99,8 @@ export class Budget {
   }
 
   /** Charges actual usage. Rejects with BUDGET_UNAVAILABLE when the store is away; the sender repeats until the lease ends. */
-  async settle(message: BudgetSettle, withinMs: Milliseconds): Promise<BudgetSettleReply> {
-    const perTenant = Map.groupBy(message.settlements, (one) => one.scopes.tenant_id);
+  async settle(all: readonly SettleAsk[], withinMs: Milliseconds): Promise<number> {
+    const perTenant = Map.groupBy(all, (one) => one.scopes.tenant_id);
     const settled = await Promise.all(
       [...perTenant].map(async ([tenantId, settlements]) => {
         const settling = this.store.settle(
@@ -112,12 +119,12 @@ export class Budget {
         return outcome.settled;
       }),
     );
-    return { settled: settled.reduce((sum, one) => sum + one, 0) };
+    return settled.reduce((sum, one) => sum + one, 0);
   }
 
   /** Gives reservations back whole. */
-  async release(message: BudgetRelease, withinMs: Milliseconds): Promise<BudgetReleaseReply> {
-    const perTenant = Map.groupBy(message.releases, (one) => one.scopes.tenant_id);
+  async release(all: BudgetRelease['releases'], withinMs: Milliseconds): Promise<number> {
+    const perTenant = Map.groupBy(all, (one) => one.scopes.tenant_id);
     const released = await Promise.all(
       [...perTenant].map(([tenantId, releases]) =>
         this.orUnavailable(
@@ -129,7 +136,7 @@ export class Budget {
         ),
       ),
     );
-    return { released: released.reduce((sum, one) => sum + one, 0) };
+    return released.reduce((sum, one) => sum + one, 0);
   }
 
   /** Sums of the ledger. Usage that was settled a moment ago may not be in it yet. */

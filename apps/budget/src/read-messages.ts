@@ -1,12 +1,13 @@
 import {
   isJsonObject,
+  isToolError,
   ToolError,
   type BudgetLimits,
   type BudgetRelease,
-  type BudgetReserve,
   type BudgetScopes,
-  type BudgetSettle,
   type BudgetUsage,
+  type ReserveAsk,
+  type SettleAsk,
 } from '@toolfleet/contracts';
 import { USAGE_GROUPS } from './usage-store.js';
 
@@ -21,53 +22,63 @@ const MOST_LEASE_MS = 7 * 24 * 3_600_000;
 const TENANT = /^[A-Za-z0-9_.@:-]{1,128}$/;
 const MOST_ID = 256;
 
-/** @throws ToolError REQUEST_INVALID naming the place. */
-export function readReserve(body: unknown): BudgetReserve {
-  const asks = listOf(body, 'asks');
-  for (const [index, ask] of asks.entries()) {
-    const place = `asks[${index}]`;
-    const fields = objectOf(ask, place);
-    id(fields['call_id'], `${place}.call_id`);
-    scopes(fields['scopes'], `${place}.scopes`);
-    whole(fields['micro_usd'], `${place}.micro_usd`);
-    whole(fields['tokens'], `${place}.tokens`);
-    const lease = whole(fields['lease_ms'], `${place}.lease_ms`);
-    if (lease < 1 || lease > MOST_LEASE_MS) fault(`${place}.lease_ms`, `from 1 to ${MOST_LEASE_MS}`);
-    optionalText(fields['user_id'], `${place}.user_id`);
-    optionalText(fields['tool_name'], `${place}.tool_name`);
-  }
-  return body as BudgetReserve;
+/** Entries of a message that can be worked on, and those that cannot. One bad entry never costs the others. */
+export interface ReadEntries<T> {
+  good: T[];
+  bad: { entry: T; callId: string; field: string }[];
 }
 
-/** @throws ToolError REQUEST_INVALID naming the place. */
-export function readSettle(body: unknown): BudgetSettle {
-  const settlements = listOf(body, 'settlements');
-  for (const [index, settlement] of settlements.entries()) {
-    const place = `settlements[${index}]`;
-    const fields = objectOf(settlement, place);
-    const callId = id(fields['call_id'], `${place}.call_id`);
-    const tenantId = scopes(fields['scopes'], `${place}.scopes`);
-    whole(fields['micro_usd'], `${place}.micro_usd`);
-    whole(fields['tokens'], `${place}.tokens`);
-    const row = objectOf(fields['row'], `${place}.row`);
-    if (row['call_id'] !== callId) fault(`${place}.row.call_id`, 'the call_id of the settlement');
-    if (row['tenant_id'] !== tenantId) fault(`${place}.row.tenant_id`, 'the tenant of the settlement');
-    id(row['user_id'], `${place}.row.user_id`);
-    id(row['tool_name'], `${place}.row.tool_name`);
-    whole(row['tokens'], `${place}.row.tokens`);
-    whole(row['at'], `${place}.row.at`);
-  }
-  return body as BudgetSettle;
+/** @throws ToolError REQUEST_INVALID when there is no list at all. */
+export function readReserve(body: unknown): ReadEntries<ReserveAsk> {
+  return read<ReserveAsk>(listOf(body, 'asks'), (fields) => {
+    checkCall(fields);
+    whole(fields['micro_usd'], 'micro_usd');
+    whole(fields['tokens'], 'tokens');
+    const lease = whole(fields['lease_ms'], 'lease_ms');
+    if (lease < 1 || lease > MOST_LEASE_MS) fault('lease_ms', `from 1 to ${MOST_LEASE_MS}`);
+    optionalText(fields['user_id'], 'user_id');
+    optionalText(fields['tool_name'], 'tool_name');
+  });
 }
 
-/** @throws ToolError REQUEST_INVALID naming the place. */
-export function readRelease(body: unknown): BudgetRelease {
-  for (const [index, release] of listOf(body, 'releases').entries()) {
-    const fields = objectOf(release, `releases[${index}]`);
-    id(fields['call_id'], `releases[${index}].call_id`);
-    scopes(fields['scopes'], `releases[${index}].scopes`);
+/** @throws ToolError REQUEST_INVALID when there is no list at all. */
+export function readSettle(body: unknown): ReadEntries<SettleAsk> {
+  return read<SettleAsk>(listOf(body, 'settlements'), (fields) => {
+    const { callId, tenantId } = checkCall(fields);
+    whole(fields['micro_usd'], 'micro_usd');
+    whole(fields['tokens'], 'tokens');
+    const row = objectOf(fields['row'], 'row');
+    if (row['call_id'] !== callId) fault('row.call_id', 'the call_id of the settlement');
+    if (row['tenant_id'] !== tenantId) fault('row.tenant_id', 'the tenant of the settlement');
+    id(row['user_id'], 'row.user_id');
+    id(row['tool_name'], 'row.tool_name');
+    whole(row['tokens'], 'row.tokens');
+    whole(row['at'], 'row.at');
+  });
+}
+
+/** @throws ToolError REQUEST_INVALID when there is no list at all. */
+export function readRelease(body: unknown): ReadEntries<BudgetRelease['releases'][number]> {
+  return read(listOf(body, 'releases'), (fields) => void checkCall(fields));
+}
+
+function read<T>(entries: unknown[], check: (fields: Record<string, unknown>) => void): ReadEntries<T> {
+  const result: ReadEntries<T> = { good: [], bad: [] };
+  for (const entry of entries) {
+    try {
+      check(objectOf(entry, 'entry'));
+      result.good.push(entry as T);
+    } catch (error) {
+      if (!isToolError(error)) throw error;
+      const callId = isJsonObject(entry) && typeof entry['call_id'] === 'string' ? entry['call_id'] : '';
+      result.bad.push({ entry: entry as T, callId, field: String(error.details?.['field'] ?? '') });
+    }
   }
-  return body as BudgetRelease;
+  return result;
+}
+
+function checkCall(fields: Record<string, unknown>): { callId: string; tenantId: string } {
+  return { callId: id(fields['call_id'], 'call_id'), tenantId: scopes(fields['scopes'], 'scopes') };
 }
 
 /** @throws ToolError REQUEST_INVALID naming the place. */

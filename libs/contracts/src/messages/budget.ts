@@ -32,7 +32,10 @@ export type ReserveAnswer =
       admitted: false;
       call_id: string;
       code: 'BUDGET_EXCEEDED' | 'TOKEN_LIMIT_EXCEEDED' | 'BUDGET_UNAVAILABLE';
-      /** `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`; `call:<id>` when that call was charged already. */
+      /**
+       * `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`; `call:<id>` when that call was charged
+       * already; with BUDGET_UNAVAILABLE `store`, `outbox`, or `invalid:<field>` of a malformed ask.
+       */
       scope: string;
       limit: number;
       used: number;
@@ -73,7 +76,10 @@ export interface BudgetSettle {
   settlements: SettleAsk[];
 }
 export interface BudgetSettleReply {
+  /** Settlements that were charged; repeats are not counted. */
   settled: number;
+  /** Malformed settlements, left out; repeating them is pointless. */
+  refused?: { call_id: string; field: string }[];
 }
 
 /** `budget.release`: gives reservations back whole. */

@@ -1,0 +1,163 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { startNats, type NatsServer } from '@toolfleet/testing';
+import { connect, headers, type NatsConnection } from 'nats';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ToolCallError } from './tool-call-error.js';
+import { ToolfleetClient } from './toolfleet-client.js';
+import { ToolfleetNatsClient } from './toolfleet-nats-client.js';
+
+interface Seen {
+  line: string;
+  authorization: string | undefined;
+  body: unknown;
+}
+
+const seen: Seen[] = [];
+let answer: { status: number; body: string; headers?: Record<string, string> };
+let polls = 0;
+let server: Server;
+let client: ToolfleetClient;
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    let text = '';
+    request.on('data', (chunk: Buffer) => (text += chunk.toString()));
+    request.on('end', () => {
+      seen.push({
+        line: `${request.method} ${request.url}`,
+        authorization: request.headers.authorization,
+        body: text ? JSON.parse(text) : undefined,
+      });
+      if (request.url === '/api/v1/calls/c9') {
+        const status = ++polls < 3 ? 'claimed' : 'succeeded';
+        response.end(JSON.stringify({ call_id: 'c9', tool: 't', status, result: { success: true } }));
+        return;
+      }
+      if (request.url === '/api/v1/tools/hang/execute') return;
+      response.writeHead(answer.status, { 'content-type': 'application/json', ...answer.headers });
+      response.end(answer.body);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  client = new ToolfleetClient({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, apiKey: 'key' });
+});
+
+afterAll(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+describe('the HTTP client', () => {
+  it('sends a call with its facts and the key', async () => {
+    answer = { status: 200, body: '{"success":true,"output":4}' };
+    expect(await client.call('calc/ä', { expression: '2+2' }, { session_id: 's', timeout_ms: 100 })).toMatchObject({
+      output: 4,
+    });
+    expect(seen.at(-1)).toEqual({
+      line: 'POST /api/v1/tools/calc%2F%C3%A4/execute',
+      authorization: 'Bearer key',
+      body: { arguments: { expression: '2+2' }, session_id: 's', timeout_ms: 100 },
+    });
+  });
+
+  it('lists, filters and pages', async () => {
+    answer = { status: 200, body: '[]', headers: { link: '</api/v1/tools?limit=2&cursor=abc>; rel="next"' } };
+    await client.list({ category: 'data & co' });
+    expect(seen.at(-1)?.line).toBe('GET /api/v1/tools?category=data+%26+co');
+    expect(await client.page({ limit: 2 })).toEqual({ tools: [], next: 'abc' });
+  });
+
+  it('rebuilds refusals with code, status, hint and retry time', async () => {
+    answer = {
+      status: 429,
+      body: '{"error":"slow down","code":"RATE_LIMITED","hint":"wait","details":{"tool":"t"},"call_id":"c1"}',
+      headers: { 'retry-after': '2' },
+    };
+    const error = await client.call('t', {}).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(ToolCallError);
+    expect(error).toMatchObject({
+      code: 'RATE_LIMITED',
+      status: 429,
+      message: 'slow down',
+      hint: 'wait',
+      callId: 'c1',
+      retryAfterMs: 2_000,
+    });
+    answer = { status: 502, body: '<html>proxy</html>' };
+    await expect(client.list()).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE', status: 502 });
+    answer = { status: 200, body: 'not json' };
+    await expect(client.list()).rejects.toMatchObject({ code: 'BAD_ANSWER' });
+  });
+
+  it('waits for an asynchronous call', async () => {
+    expect(await client.wait('c9')).toMatchObject({ status: 'succeeded', result: { success: true } });
+    expect(polls).toBe(3);
+  });
+
+  it('gives up by signal and by time, and says when nobody is there', async () => {
+    await expect(client.call('hang', {}, { waitMs: 50 })).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    await expect(client.call('hang', {}, { signal: AbortSignal.timeout(30) })).rejects.toMatchObject({
+      code: 'CANCELLED',
+    });
+    const nobody = new ToolfleetClient({ url: 'http://127.0.0.1:1' });
+    await expect(nobody.list()).rejects.toMatchObject({ code: 'CONNECTION_FAILED', status: 0 });
+  });
+});
+
+describe('the NATS client', () => {
+  let nats: NatsServer;
+  let fleet: NatsConnection;
+  beforeAll(async () => {
+    nats = await startNats({ tenants: ['acme'] });
+    fleet = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'fleet', pass: 'fleet-password' });
+    fleet.subscribe('tool.>', {
+      callback: (_error, message) => {
+        const body = message.json<{ name?: string }>();
+        if (body.name === 'refused') {
+          const head = headers();
+          head.set('Nats-Service-Error-Code', '402');
+          message.respond('{"error":"no money","code":"BUDGET_EXCEEDED"}', { headers: head });
+        } else {
+          message.respond(
+            JSON.stringify({ subject: message.subject, body, key: message.headers?.get('Authorization') }),
+          );
+        }
+      },
+    });
+    await fleet.flush();
+  });
+  afterAll(async () => {
+    await fleet?.close();
+    await nats?.stop();
+  });
+
+  it('calls on the tenant subject, rebuilds refusals', async () => {
+    const caller = await ToolfleetNatsClient.connect({
+      url: `127.0.0.1:${nats.port}`,
+      user: 'acme',
+      password: 'acme-password',
+      tenant: 'acme',
+      apiKey: 'k',
+    });
+    expect(await caller.call('t', { a: 1 }, { task_id: 'x' })).toMatchObject({
+      subject: 'tool.call.acme',
+      body: { name: 't', arguments: { a: 1 }, task_id: 'x' },
+      key: 'Bearer k',
+    });
+    expect(await caller.cancel('c1')).toMatchObject({ subject: 'tool.cancel.acme' });
+    await expect(caller.call('refused', {})).rejects.toMatchObject({ code: 'BUDGET_EXCEEDED', status: 402 });
+    await caller.close();
+  });
+
+  it('says when nobody serves and when no server is there', async () => {
+    const quiet = await startNats();
+    const caller = await ToolfleetNatsClient.connect({ url: quiet.url });
+    await expect(caller.call('t', {})).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE', status: 503 });
+    await caller.close();
+    await quiet.stop();
+    await expect(ToolfleetNatsClient.connect({ url: '127.0.0.1:1' })).rejects.toMatchObject({
+      code: 'CONNECTION_FAILED',
+    });
+  });
+});

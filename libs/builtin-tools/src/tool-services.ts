@@ -1,3 +1,4 @@
+import type { Workspaces } from './files/workspaces.js';
 import type { BoundedWork } from './bounded/bounded-work.js';
 
 /**
@@ -7,6 +8,8 @@ import type { BoundedWork } from './bounded/bounded-work.js';
 export interface ToolServices {
   /** Child processes with bounds on time and memory, for work whose cost cannot be known (patterns, queries). */
   bounded: BoundedWork;
+  /** The workspaces file tools may touch. */
+  workspaces: Workspaces;
 }
 
 /** Name of a service. */

@@ -1,0 +1,55 @@
+import { ToolError } from '@toolfleet/contracts';
+import { defineTool } from '../builtin-tool.js';
+import { ok } from '../outcome.js';
+import { FILE_TOOL, PATH } from './file-tool.js';
+import { decodeText } from './text-encoding.js';
+
+interface FileEditArguments {
+  path: string;
+  old_text: string;
+  new_text: string;
+  replace_all?: boolean;
+}
+
+/** `file_edit`: replaces a piece of text, which must be there exactly once. */
+export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
+  ...FILE_TOOL,
+  name: 'file_edit',
+  description:
+    'Replace text in a UTF-8 file of the project workspace. old_text must occur exactly once (include lines around it), ' +
+    'unless replace_all is true.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      path: PATH,
+      old_text: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 1_000_000,
+        description: 'Text to replace, exactly as in the file',
+      },
+      new_text: { type: 'string', maxLength: 1_000_000, description: 'Text to put there' },
+      replace_all: { type: 'boolean', default: false, description: 'Replace every occurrence' },
+    },
+    required: ['path', 'old_text', 'new_text'],
+    additionalProperties: false,
+  },
+  inputExamples: [{ path: 'src/main.py', old_text: 'debug = True', new_text: 'debug = False' }],
+  dangerous: true,
+  needs: ['workspaces'],
+  async handler({ path, old_text: oldText, new_text: newText, replace_all: replaceAll = false }, run) {
+    let replaced = 0;
+    await run.workspaces.of(run.context).change(path, (before) => {
+      const parts = decodeText(before, 'utf-8').split(oldText);
+      replaced = parts.length - 1;
+      if (replaced === 0) throw new ToolError('TOOL_ERROR', { message: `old_text does not occur in ${path}` });
+      if (replaced > 1 && !replaceAll) {
+        throw new ToolError('TOOL_ERROR', {
+          message: `old_text occurs ${replaced} times in ${path}: include more of its surroundings, or set replace_all`,
+        });
+      }
+      return Buffer.from(parts.join(newText));
+    });
+    return ok({ path, replaced }, `Replaced ${replaced} occurrence(s) in ${path}`);
+  },
+});

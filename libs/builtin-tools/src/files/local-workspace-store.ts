@@ -1,0 +1,224 @@
+import { randomUUID } from 'node:crypto';
+import { constants, type Stats } from 'node:fs';
+import { lstat, mkdir, open, opendir, rename, rm, rmdir, unlink } from 'node:fs/promises';
+import { openBelow, openRoot, unless, type OpenDirectory } from './open-directory.js';
+import { fault, WorkspaceStore, type Entry, type WriteMode } from './workspace-store.js';
+
+const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
+/** Drafts of atomic writes; not shown in lists. */
+const DRAFT = '.toolfleet-draft-';
+
+/** Workspaces as directories of a local volume. */
+export class LocalWorkspaceStore extends WorkspaceStore {
+  /** @param root directory that holds one directory per workspace; made when missing */
+  constructor(private readonly root: string) {
+    super();
+  }
+
+  override exists(workspace: string): Promise<boolean> {
+    return this.inside(workspace, [], false, async (directory) => directory !== undefined);
+  }
+
+  override async stat(workspace: string, names: readonly string[]): Promise<Entry | undefined> {
+    const name = names.at(-1);
+    return this.inside(workspace, names.slice(0, -1), false, async (directory) => {
+      if (!directory) return undefined;
+      const stats = await lstat(name === undefined ? `${directory.self}/.` : directory.at(name)).catch(
+        unless('ENOENT'),
+      );
+      return stats ? entryOf(names, stats) : undefined;
+    });
+  }
+
+  override async read(workspace: string, names: readonly string[], maxBytes: number): Promise<Buffer> {
+    return this.inside(workspace, names.slice(0, -1), false, async (directory) => {
+      if (!directory) throw fault.missing(names);
+      // O_NONBLOCK: opening a pipe must not wait for a writer.
+      const file = await open(directory.at(names.at(-1) ?? ''), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(
+        translated(names),
+      );
+      try {
+        const stats = await file.stat();
+        if (!stats.isFile()) throw fault.notAFile(names);
+        if (stats.size > maxBytes) throw fault.tooLarge(names, maxBytes);
+        return await file.readFile();
+      } finally {
+        await file.close();
+      }
+    });
+  }
+
+  override async write(workspace: string, names: readonly string[], bytes: Uint8Array, mode: WriteMode): Promise<void> {
+    await this.inside(workspace, names.slice(0, -1), true, async (directory) => {
+      const target = (directory as OpenDirectory).at(names.at(-1) ?? '');
+      if (mode !== 'overwrite') return appendTo(target, names, bytes, mode);
+      const present = await lstat(target).catch(unless('ENOENT'));
+      if (present && !present.isFile()) throw present.isSymbolicLink() ? fault.link(names) : fault.notAFile(names);
+      const draft = (directory as OpenDirectory).at(DRAFT + randomUUID());
+      try {
+        await appendTo(draft, names, bytes, 'create');
+        await rename(draft, target); // replaces a link that appeared meanwhile, never follows it
+      } catch (error) {
+        await rm(draft, { force: true });
+        throw error;
+      }
+    });
+  }
+
+  override async makeDirectory(workspace: string, names: readonly string[]): Promise<void> {
+    await this.inside(workspace, names, true, async () => {});
+  }
+
+  override async remove(workspace: string, names: readonly string[], recursive: boolean): Promise<number> {
+    const name = names.at(-1) ?? '';
+    return this.inside(workspace, names.slice(0, -1), false, async (directory) => {
+      if (!directory) throw fault.missing(names);
+      const stats = await lstat(directory.at(name)).catch(translated(names));
+      if (!stats.isDirectory()) {
+        await unlink(directory.at(name)); // of a link, the link itself
+        return 1;
+      }
+      return removeDirectory(directory, name, names, recursive);
+    });
+  }
+
+  override async list(
+    workspace: string,
+    names: readonly string[],
+    recursive: boolean,
+    limit: number,
+  ): Promise<Entry[]> {
+    return this.inside(workspace, names, false, async (directory) => {
+      if (!directory) throw fault.missing(names);
+      const entries: Entry[] = [];
+      await collect(directory, names, recursive, limit, entries);
+      return entries;
+    });
+  }
+
+  private async inside<T>(
+    workspace: string,
+    names: readonly string[],
+    create: boolean,
+    work: (directory: OpenDirectory | undefined) => Promise<T>,
+  ): Promise<T> {
+    await mkdir(this.root, { recursive: true, mode: 0o700 });
+    const root = await openRoot(this.root);
+    try {
+      // The workspace's own name is ours (`tenant/project`), so its parents are opened with the same care for free.
+      const home = await openBelow(root, workspace.split('/'), create);
+      if (!home) return await work(undefined);
+      try {
+        const directory = await openBelow(home, names, create);
+        try {
+          return await work(directory);
+        } finally {
+          await directory?.close();
+        }
+      } finally {
+        await home.close();
+      }
+    } finally {
+      await root.close();
+    }
+  }
+}
+
+async function appendTo(
+  path: string,
+  names: readonly string[],
+  bytes: Uint8Array,
+  mode: 'append' | 'create',
+): Promise<void> {
+  const flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | (mode === 'create' ? O_EXCL : O_APPEND);
+  const file = await open(path, flags, 0o600).catch(translated(names));
+  try {
+    if (!(await file.stat()).isFile()) throw fault.notAFile(names);
+    await file.writeFile(bytes);
+  } finally {
+    await file.close();
+  }
+}
+
+async function removeDirectory(
+  parent: OpenDirectory,
+  name: string,
+  names: readonly string[],
+  recursive: boolean,
+): Promise<number> {
+  let removed = 0;
+  if (recursive) {
+    const directory = await openBelow(parent, [name], false);
+    if (!directory) return 0;
+    try {
+      for (const child of await childrenOf(directory)) {
+        if (child.isDirectory) removed += await removeDirectory(directory, child.name, [...names, child.name], true);
+        else {
+          await unlink(directory.at(child.name)).catch(unless('ENOENT'));
+          removed += 1;
+        }
+      }
+    } finally {
+      await directory.close();
+    }
+  }
+  await rmdir(parent.at(name)).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'ENOTEMPTY' || error.code === 'EEXIST' ? fault.notEmpty(names) : error;
+  });
+  return removed + 1;
+}
+
+async function collect(
+  directory: OpenDirectory,
+  names: readonly string[],
+  recursive: boolean,
+  limit: number,
+  found: Entry[],
+): Promise<void> {
+  for (const child of await childrenOf(directory)) {
+    if (found.length >= limit) return;
+    if (child.name.startsWith(DRAFT)) continue;
+    const childNames = [...names, child.name];
+    const stats = await lstat(directory.at(child.name)).catch(unless('ENOENT'));
+    const entry = stats && entryOf(childNames, stats);
+    if (!entry) continue; // links, pipes and what vanished meanwhile
+    found.push(entry);
+    if (!recursive || entry.type !== 'directory') continue;
+    const below = await openBelow(directory, [child.name], false).catch(() => undefined);
+    if (!below) continue;
+    try {
+      await collect(below, childNames, true, limit, found);
+    } finally {
+      await below.close();
+    }
+  }
+}
+
+async function childrenOf(directory: OpenDirectory): Promise<{ name: string; isDirectory: boolean }[]> {
+  const children: { name: string; isDirectory: boolean }[] = [];
+  for await (const child of await opendir(`${directory.self}/.`))
+    children.push({ name: child.name, isDirectory: child.isDirectory() });
+  return children.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function entryOf(names: readonly string[], stats: Stats): Entry | undefined {
+  if (!stats.isFile() && !stats.isDirectory()) return undefined;
+  return {
+    names: [...names],
+    type: stats.isFile() ? 'file' : 'directory',
+    size: stats.isFile() ? stats.size : 0,
+    modifiedAt: Math.round(stats.mtimeMs),
+  };
+}
+
+/** Errors of the host without its paths. */
+function translated(names: readonly string[]): (error: NodeJS.ErrnoException) => never {
+  return (error) => {
+    if (error.code === 'ENOENT') throw fault.missing(names);
+    if (error.code === 'ELOOP' || error.code === 'EMLINK') throw fault.link(names);
+    if (error.code === 'EEXIST') throw fault.exists(names);
+    if (error.code === 'EISDIR' || error.code === 'ENXIO') throw fault.notAFile(names);
+    if (error.code === 'ENOTDIR') throw fault.notADirectory(names.slice(0, -1));
+    throw error;
+  };
+}

@@ -1,0 +1,236 @@
+import { AwsClient } from 'aws4fetch';
+import { parseHTML } from 'linkedom';
+import { ToolError } from '@toolfleet/contracts';
+import { fault, WorkspaceStore, type Entry, type WriteMode } from './workspace-store.js';
+
+/** An S3-compatible bucket. */
+export interface S3Options {
+  /** e.g. `https://s3.eu-central-1.amazonaws.com` or a MinIO server; the bucket follows as first name of the path. */
+  endpoint: string;
+  bucket: string;
+  region: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+  /** Before every key, e.g. `workspaces/`. */
+  prefix?: string;
+  /** A guarded `fetch` (libs/egress). */
+  fetch: typeof fetch;
+}
+
+/** Attempts of an append whose object was changed meanwhile. */
+const APPEND_ATTEMPTS = 5;
+
+/**
+ * Workspaces as objects of an S3-compatible bucket, for fleets whose executors share no volume. Directories are what
+ * keys have in common, plus empty objects that end in `/`. There are no links, so nothing can lead out. Atomic are
+ * overwrite (a PUT), create (`If-None-Match: *`) and append (read, then PUT `If-Match`).
+ */
+export class S3WorkspaceStore extends WorkspaceStore {
+  private readonly signer: AwsClient;
+
+  constructor(private readonly options: S3Options) {
+    super();
+    const { accessKeyId, secretAccessKey, region } = options;
+    this.signer = new AwsClient({ accessKeyId, secretAccessKey, region, service: 's3', retries: 0 });
+  }
+
+  override async exists(workspace: string): Promise<boolean> {
+    return (await this.keys(`${workspace}/`, false, 1)).length > 0;
+  }
+
+  override async stat(workspace: string, names: readonly string[]): Promise<Entry | undefined> {
+    const key = keyOf(workspace, names);
+    if (names.length > 0) {
+      const response = await this.send('HEAD', key);
+      if (response.ok) {
+        const modifiedAt = Date.parse(response.headers.get('last-modified') ?? '') || 0;
+        return {
+          names: [...names],
+          type: 'file',
+          size: Number(response.headers.get('content-length') ?? 0) || (await this.sizeOf(key)),
+          modifiedAt,
+        };
+      }
+      if (response.status !== 404) throw unavailable(response.status);
+    }
+    const [below] = await this.keys(`${key}/`, false, 1);
+    return below && { names: [...names], type: 'directory', size: 0, modifiedAt: below.modifiedAt };
+  }
+
+  override async read(workspace: string, names: readonly string[], maxBytes: number): Promise<Buffer> {
+    return (await this.get(workspace, names, maxBytes)).bytes;
+  }
+
+  override async write(workspace: string, names: readonly string[], bytes: Uint8Array, mode: WriteMode): Promise<void> {
+    await this.refuseFilesOnTheWay(workspace, names);
+    const key = keyOf(workspace, names);
+    if (mode === 'append') return this.append(workspace, names, bytes);
+    const response = await this.send('PUT', key, bytes, mode === 'create' ? { 'if-none-match': '*' } : {});
+    if (response.status === 412 || response.status === 409) throw fault.exists(names);
+    if (!response.ok) throw unavailable(response.status);
+  }
+
+  override async makeDirectory(workspace: string, names: readonly string[]): Promise<void> {
+    await this.refuseFilesOnTheWay(workspace, [...names, '']);
+    const response = await this.send('PUT', `${keyOf(workspace, names)}/`, new Uint8Array(0));
+    if (!response.ok) throw unavailable(response.status);
+  }
+
+  override async remove(workspace: string, names: readonly string[], recursive: boolean): Promise<number> {
+    const key = keyOf(workspace, names);
+    const entry = await this.stat(workspace, names);
+    if (!entry) throw fault.missing(names);
+    if (entry.type === 'file') {
+      await this.delete(key);
+      return 1;
+    }
+    const below = await this.keys(`${key}/`, true, Number.POSITIVE_INFINITY);
+    if (!recursive && below.some((one) => one.key !== `${key}/`)) throw fault.notEmpty(names);
+    for (const one of below) await this.delete(one.key);
+    return Math.max(1, below.length);
+  }
+
+  override async list(
+    workspace: string,
+    names: readonly string[],
+    recursive: boolean,
+    limit: number,
+  ): Promise<Entry[]> {
+    const at = `${keyOf(workspace, names)}/`;
+    const found = await this.keys(at, true, recursive ? limit : Number.POSITIVE_INFINITY);
+    if (found.length === 0 && names.length > 0)
+      throw (await this.stat(workspace, names)) ? fault.notADirectory(names) : fault.missing(names);
+    const entries = new Map<string, Entry>();
+    for (const { key, size, modifiedAt } of found) {
+      const parts = key.slice(at.length).split('/');
+      // A key brings the directories it lies in; a key that ends in `/` is a directory itself.
+      for (const depth of parts.slice(0, -1).keys()) {
+        const path = parts.slice(0, depth + 1);
+        const known = path.join('/');
+        if (!entries.has(known))
+          entries.set(known, { names: [...names, ...path], type: 'directory', size: 0, modifiedAt });
+      }
+      if (parts.at(-1) !== '')
+        entries.set(parts.join('/'), { names: [...names, ...parts], type: 'file', size, modifiedAt });
+    }
+    const shown = [...entries.values()].filter((entry) => recursive || entry.names.length === names.length + 1);
+    return shown.toSorted((a, b) => comparePaths(a.names, b.names)).slice(0, limit);
+  }
+
+  private async append(workspace: string, names: readonly string[], bytes: Uint8Array): Promise<void> {
+    for (let attempt = 1; attempt <= APPEND_ATTEMPTS; attempt++) {
+      const before = await this.get(workspace, names, Number.POSITIVE_INFINITY).catch((error: ToolError) => {
+        if (error.details?.reason !== 'missing') throw error;
+        return undefined;
+      });
+      const body = before ? Buffer.concat([before.bytes, bytes]) : bytes;
+      const condition: Record<string, string> = before ? { 'if-match': before.etag } : { 'if-none-match': '*' };
+      const response = await this.send('PUT', keyOf(workspace, names), body, condition);
+      if (response.ok) return;
+      if (response.status !== 412 && response.status !== 409) throw unavailable(response.status);
+    }
+    throw new ToolError('TOOL_ERROR', { message: 'Others write to this file at the moment; repeat later' });
+  }
+
+  private async get(
+    workspace: string,
+    names: readonly string[],
+    maxBytes: number,
+  ): Promise<{ bytes: Buffer; etag: string }> {
+    const response = await this.send('GET', keyOf(workspace, names));
+    if (response.status === 404)
+      throw (await this.stat(workspace, names)) ? fault.notAFile(names) : fault.missing(names);
+    if (!response.ok) throw unavailable(response.status);
+    const bytes = Buffer.from(await response.arrayBuffer());
+    if (bytes.length > maxBytes) throw fault.tooLarge(names, maxBytes);
+    return { bytes, etag: response.headers.get('etag') ?? '*' };
+  }
+
+  /** A bucket would hold `a` and `a/b` side by side; a file system would not, and one tool has to behave one way. */
+  private async refuseFilesOnTheWay(workspace: string, names: readonly string[]): Promise<void> {
+    for (let depth = 1; depth < names.length; depth++) {
+      const parent = names.slice(0, depth);
+      if ((await this.send('HEAD', keyOf(workspace, parent))).ok) throw fault.notADirectory(parent);
+    }
+  }
+
+  private async sizeOf(key: string): Promise<number> {
+    return (await this.keys(key, true, 1_000)).find((one) => one.key === key)?.size ?? 0;
+  }
+
+  private async delete(key: string): Promise<void> {
+    const response = await this.send('DELETE', key);
+    if (!response.ok && response.status !== 404) throw unavailable(response.status);
+  }
+
+  /** Keys that begin with `start`, in byte order, by ListObjectsV2. */
+  private async keys(
+    start: string,
+    all: boolean,
+    limit: number,
+  ): Promise<{ key: string; size: number; modifiedAt: number }[]> {
+    const found: { key: string; size: number; modifiedAt: number }[] = [];
+    const prefix = this.options.prefix ?? '';
+    for (let token: string | null = null; ;) {
+      const query = new URLSearchParams({
+        'list-type': '2',
+        prefix: prefix + start,
+        'max-keys': String(Math.min(1_000, limit)),
+      });
+      if (token) query.set('continuation-token', token);
+      const response = await this.send('GET', undefined, undefined, {}, `?${query}`);
+      if (!response.ok) throw unavailable(response.status);
+      const { document } = parseHTML(
+        `<html><body>${(await response.text()).replace(/^<\?xml[^>]*\?>/, '')}</body></html>`,
+      );
+      for (const content of document.querySelectorAll('contents')) {
+        const text = (name: string) => content.querySelector(name)?.textContent ?? '';
+        found.push({
+          key: text('key').slice(prefix.length),
+          size: Number(text('size')),
+          modifiedAt: Date.parse(text('lastmodified')) || 0,
+        });
+      }
+      token = document.querySelector('nextcontinuationtoken')?.textContent ?? null;
+      if (!all || !token || found.length >= limit) return found.slice(0, limit);
+    }
+  }
+
+  private async send(
+    method: string,
+    key?: string,
+    body?: Uint8Array,
+    headers: Record<string, string> = {},
+    query = '',
+  ): Promise<Response> {
+    const { endpoint, bucket, prefix = '' } = this.options;
+    const path = key === undefined ? '' : `/${(prefix + key).split('/').map(encodeURIComponent).join('/')}`;
+    const signed = await this.signer.sign(`${endpoint.replace(/\/$/, '')}/${bucket}${path}${query}`, {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: Buffer.from(body) }),
+    });
+    return this.options.fetch(signed.url, {
+      method,
+      headers: signed.headers,
+      ...(body === undefined ? {} : { body: Buffer.from(body) }),
+    });
+  }
+}
+
+function keyOf(workspace: string, names: readonly string[]): string {
+  return [workspace, ...names].join('/');
+}
+
+function comparePaths(a: readonly string[], b: readonly string[]): number {
+  for (const [index, name] of a.entries()) {
+    const other = b[index];
+    if (other === undefined) return 1;
+    if (name !== other) return name < other ? -1 : 1;
+  }
+  return a.length - b.length;
+}
+
+function unavailable(status: number): ToolError {
+  return new ToolError('NETWORK_ERROR', { message: `The file storage answered ${status}` });
+}

@@ -1,0 +1,55 @@
+import { ToolError, type EpochMs } from '@toolfleet/contracts';
+
+/** A file or directory of a workspace. */
+export interface Entry {
+  /** Names from the workspace down. */
+  names: string[];
+  type: 'file' | 'directory';
+  /** Bytes; 0 for directories. */
+  size: number;
+  modifiedAt: EpochMs;
+}
+
+/** What happens when a file is there already: replaced, added to, or a fault. */
+export type WriteMode = 'overwrite' | 'append' | 'create';
+
+/**
+ * Where workspaces lie. Names were checked by `workspacePath`; a store still never follows a link out of its workspace. Faults
+ * are ToolErrors with paths relative to the workspace, never paths of the host.
+ */
+export abstract class WorkspaceStore {
+  /** True when anything was ever written to the workspace. */
+  abstract exists(workspace: string): Promise<boolean>;
+  /** Undefined when there is nothing. */
+  abstract stat(workspace: string, names: readonly string[]): Promise<Entry | undefined>;
+  abstract read(workspace: string, names: readonly string[], maxBytes: number): Promise<Buffer>;
+  /** Makes missing parents. `overwrite` is atomic: readers see the old file or the new one. */
+  abstract write(workspace: string, names: readonly string[], bytes: Uint8Array, mode: WriteMode): Promise<void>;
+  abstract makeDirectory(workspace: string, names: readonly string[]): Promise<void>;
+  /** Removes a file, an empty directory, or with `recursive` a tree; the number of entries removed. */
+  abstract remove(workspace: string, names: readonly string[], recursive: boolean): Promise<number>;
+  /** Entries below a directory, parents before children, names in order; ends silently at `limit`. */
+  abstract list(workspace: string, names: readonly string[], recursive: boolean, limit: number): Promise<Entry[]>;
+}
+
+/** Faults every store tells alike. */
+export const fault = {
+  missing: (names: readonly string[]) => tool(`No such file or directory: ${shown(names)}`, 'missing'),
+  exists: (names: readonly string[]) => tool(`Already exists: ${shown(names)}`, 'exists'),
+  notAFile: (names: readonly string[]) => tool(`Not a file: ${shown(names)}`, 'not_a_file'),
+  notADirectory: (names: readonly string[]) => tool(`Not a directory: ${shown(names)}`, 'not_a_directory'),
+  notEmpty: (names: readonly string[]) => tool(`Directory is not empty: ${shown(names)} (use recursive)`, 'not_empty'),
+  tooLarge: (names: readonly string[], limit: number) =>
+    tool(`File is larger than ${limit} bytes: ${shown(names)}`, 'too_large'),
+  /** Links are never followed: they could lead out, now or a moment later. */
+  link: (names: readonly string[]) => tool('Path is outside project directory', 'link', names),
+};
+
+function tool(message: string, reason: string, names?: readonly string[]): ToolError {
+  return new ToolError('TOOL_ERROR', { message, details: { reason, ...(names ? { path: shown(names) } : {}) } });
+}
+
+/** Path as the model wrote it. */
+export function shown(names: readonly string[]): string {
+  return names.length === 0 ? '.' : names.join('/');
+}

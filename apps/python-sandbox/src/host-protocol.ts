@@ -22,7 +22,7 @@ export type ToHost =
   | { type: 'cancel'; id: string };
 
 export type FromHost =
-  | { type: 'ready'; bootMs: Milliseconds; trainingMs: Milliseconds }
+  | { type: 'ready'; version: string; bootMs: Milliseconds; trainingMs: Milliseconds }
   | { type: 'failed'; message: string }
   | { type: 'started'; id: string }
   | { type: 'progress'; id: string; lines: string }

@@ -20,6 +20,7 @@ import { train } from './wasi/train.js';
 /** Beside 4 MiB in small pieces; a usual run then needs no `memory.grow`, and its memory can be reused. */
 const HEAP_BYTES = 4 * 1024 * 1024;
 const HEALTH_EVERY_RUNS = 100;
+const CANARY = 'import sys\nsys.version.split()[0]';
 
 const clock = new SystemClock();
 let pool: ThreadPool | undefined;
@@ -64,9 +65,11 @@ async function start(settings: HostSettings): Promise<void> {
   });
   await pool.start();
   // The last step of being ready is a real execution.
-  const reply = await pool.run('canary', plain('6 * 7', settings));
-  if (reply.value !== 42) throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.message}`);
-  send({ type: 'ready', bootMs, trainingMs });
+  const reply = await pool.run('canary', plain(CANARY, settings));
+  const version = reply.value;
+  if (typeof version !== 'string')
+    throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.message}`);
+  send({ type: 'ready', version, bootMs, trainingMs });
 }
 
 function plain(code: string, settings: HostSettings): RunRequest {

@@ -47,6 +47,7 @@ export class SandboxProcess {
   private readonly inFlight = new Map<string, InFlight>();
   private readonly ready: Promise<void>;
   private hasEnded = false;
+  private pythonVersion = '';
 
   constructor(private readonly options: ProcessOptions) {
     this.child = fork(options.hostScript, [], {
@@ -77,6 +78,11 @@ export class SandboxProcess {
   /** Id of the child, for operators and tests. */
   get pid(): number | undefined {
     return this.child.pid;
+  }
+
+  /** Version of Python inside, once started. */
+  get version(): string {
+    return this.pythonVersion;
   }
 
   get isAlive(): boolean {
@@ -125,8 +131,10 @@ export class SandboxProcess {
         this.kill();
       });
       this.child.on('message', (message: FromHost) => {
-        if (message.type === 'ready') resolve();
-        else if (message.type === 'failed') reject(new Error(`the sandbox host could not start: ${message.message}`));
+        if (message.type === 'ready') {
+          this.pythonVersion = message.version;
+          resolve();
+        } else if (message.type === 'failed') reject(new Error(`the sandbox host could not start: ${message.message}`));
         else return;
         cancelTimer();
       });

@@ -6,6 +6,8 @@ import type { Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience/clock';
 
 const INTERVAL_MS: Milliseconds = 100;
+/** A run that ends sooner is answered before anybody could read its progress. */
+const FIRST_AFTER_MS: Milliseconds = 300;
 const MAX_REPORTS = 200;
 const MAX_CHARS = 2_000;
 
@@ -19,7 +21,7 @@ export class LineReporter {
     private readonly clock: Clock,
     private readonly report: (lines: string) => void,
   ) {
-    this.nextAt = clock.monotonic();
+    this.nextAt = clock.monotonic() + FIRST_AFTER_MS;
   }
 
   /** Takes bytes of stdout; whole lines go out, at most ten times a second. */

@@ -1,0 +1,68 @@
+/** One interpreter in the process of the spec itself: the shortest way from a program to its verdict. No deadline. */
+import { SystemClock } from '@toolfleet/resilience/clock';
+import { encodeRequest, type RunRequest, type Verdict, verdictOf } from '../src/python/result-frame.js';
+import { LEVELS, PRELOADED_MODULES } from '../src/python/strictness.js';
+import { PAGES_PER_MB } from '../src/wasi/abi.js';
+import { CapturedOutput } from '../src/wasi/captured-output.js';
+import { loadInterpreter, packagedInterpreter } from '../src/wasi/interpreter.js';
+import { treeOf } from '../src/wasi/memory-tree.js';
+import { type GuestMemory, type ReadyGuest, restore } from '../src/wasi/restore.js';
+import { type Snapshot, takeSnapshot } from '../src/wasi/snapshot.js';
+
+/** A request with nothing but code, lenient and 512 MiB. */
+export function request(code: string, fields: Partial<RunRequest> = {}): RunRequest {
+  return {
+    code,
+    args: null,
+    stdin: '',
+    files: {},
+    strictness: 'lenient',
+    extraModules: [],
+    session: null,
+    keepSession: false,
+    timeoutMs: 10_000,
+    memoryLimitMb: 512,
+    reportsProgress: false,
+    ...fields,
+  };
+}
+
+export interface Ran extends Verdict {
+  stdout: string;
+  stderr: string;
+  guest: ReadyGuest;
+}
+
+export interface SpecGuest {
+  snapshot: Snapshot;
+  restore: (reuse?: GuestMemory | null, limitMb?: number) => ReadyGuest;
+  run: (code: string, fields?: Partial<RunRequest>) => Ran;
+}
+
+/** Boots once; takes about a second. */
+export function bootGuest(): SpecGuest {
+  const clock = new SystemClock();
+  const { boot, code, shape, preopens } = loadInterpreter({ ...packagedInterpreter(), tableLimit: 10_000 });
+  const snapshot = takeSnapshot(boot, shape.memory.min, {
+    clock,
+    preopens,
+    maxPages: 512 * PAGES_PER_MB,
+    preload: PRELOADED_MODULES,
+    levels: LEVELS,
+    heapBytes: 4 * 1024 * 1024,
+  });
+  const output = new CapturedOutput(1024 * 1024);
+  const make: SpecGuest['restore'] = (reuse = null, limitMb = 512) =>
+    restore(code, snapshot, { clock, output, preopens, maxPages: limitMb * PAGES_PER_MB, reuse });
+  return {
+    snapshot,
+    restore: make,
+    run(source, fields) {
+      const asked = request(source, fields);
+      const guest = make(null, asked.memoryLimitMb);
+      output.reset();
+      const { end, frame } = guest.run(encodeRequest(asked), treeOf(asked.files));
+      return { ...verdictOf(end, frame), stdout: output.text(1), stderr: output.text(2), guest };
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { NestFactory } from '@nestjs/core';
+import { type ExecJob, type ExecReply, QUEUES } from '@toolfleet/contracts';
+import { connectRedis, JobWorker, redisPart, RedisTime } from '@toolfleet/queue';
+import { type ServiceHost, type ServicePart, StartRefused } from '@toolfleet/service';
+import type { HostSettings } from './host-protocol.js';
+import type { PythonSandboxConfig } from './python-sandbox.config.js';
+import { PythonSandboxModule } from './python-sandbox.module.js';
+import { PythonWorker } from './python.worker.js';
+import { RedisSessionStore } from './redis-session-store.js';
+import { Sandbox } from './sandbox.js';
+import { packagedInterpreter } from './wasi/interpreter.js';
+
+/** Local mode starts beside six other services: good enough soon beats best later. */
+const LOCAL_TRAINING_MS = 5_000;
+const OUTPUT_CAP = 1024 * 1024;
+/** A job with less time left cannot be answered in time. */
+const LEAST_MS = 60;
+
+/** The parts of the service in the order in which they start: Redis, the interpreter, and last the worker. */
+export async function pythonSandboxParts(settings: PythonSandboxConfig, host: ServiceHost): Promise<ServicePart[]> {
+  const { clock, logger, metrics } = host;
+  const redisOptions = { password: settings.REDIS_PASSWORD, log: logger };
+  const url = settings.REDIS_URL;
+  const commands = connectRedis(url, { ...redisOptions, name: 'python-sandbox', role: 'commands' });
+  const blocking = connectRedis(url, { ...redisOptions, name: 'python-sandbox-jobs', role: 'blocking' });
+  const time = new RedisTime(commands, clock);
+  const hostSettings = settingsOfHost(settings);
+  const sandbox = new Sandbox({
+    clock,
+    settings: hostSettings,
+    hostScript: scriptPath('./sandbox-host.js'),
+    graceMs: settings.PYTHON_SANDBOX_GRACE_MS,
+    recycleRuns: settings.PYTHON_SANDBOX_RECYCLE_RUNS,
+    recycleRssMb: settings.PYTHON_SANDBOX_RECYCLE_RSS_MB,
+    onKilled: (reason) => metrics.sandboxKilled.inc({ reason }),
+    onReady: (bootMs) => metrics.sandboxBoot.observe({ kind: 'cold' }, bootMs / 1_000),
+    onEvent: (event, facts) => logger.warn(facts, event),
+  });
+  const limits = { maxTimeoutMs: settings.WASI_TIMEOUT_SECONDS * 1_000, memoryLimitMb: settings.WASI_MEMORY_LIMIT_MB };
+  const sessions = new RedisSessionStore(commands, settings.PYTHON_WASI_SESSION_TIMEOUT);
+  const app = await NestFactory.createApplicationContext(PythonSandboxModule.of(sandbox, sessions, limits, clock), {
+    logger: false,
+  });
+  const python = app.get(PythonWorker);
+  const worker = new JobWorker<ExecJob, ExecReply>({
+    queue: QUEUES.pythonRuns,
+    redis: blocking,
+    publisher: commands,
+    time,
+    concurrency: hostSettings.threads,
+    handler: (run) => python.handle(run),
+    clock,
+    metrics,
+    leastMs: () => LEAST_MS,
+    drainMs: settings.DRAIN_TIMEOUT_MS,
+    onFault: (error, jobId) => logger.error({ error, jobId }, 'a job failed for a reason of ours'),
+  });
+  return [
+    redisPart(commands, url),
+    redisPart(blocking, url, 'redis for jobs'),
+    { name: 'redis time', start: () => time.start(), ready: () => time.known, stop: async () => time.stop() },
+    sandboxPart(sandbox),
+    worker,
+    { name: 'module', stop: () => app.close() },
+  ];
+}
+
+function sandboxPart(sandbox: Sandbox): ServicePart {
+  return {
+    name: 'sandbox',
+    // A wrong interpreter does not heal by starting it again.
+    start: () =>
+      sandbox.start().catch((error: unknown) => {
+        throw new StartRefused(error instanceof Error ? error.message : String(error));
+      }),
+    ready: () => sandbox.isReady,
+    stop: () => sandbox.close(),
+  };
+}
+
+function settingsOfHost(settings: PythonSandboxConfig): HostSettings {
+  const threads = settings.PYTHON_SANDBOX_THREADS || availableParallelism();
+  const memoryLimitMb = settings.WASI_MEMORY_LIMIT_MB;
+  const { PYTHON_SANDBOX_TRAINING_MS: training, PYTHON_WASI_WASM_PATH: wasmPath } = settings;
+  return {
+    interpreter: {
+      ...(wasmPath === undefined ? packagedInterpreter() : { wasmPath }),
+      ...(settings.PYTHON_WASI_STDLIB_PATH === undefined ? {} : { stdlibPath: settings.PYTHON_WASI_STDLIB_PATH }),
+      tableLimit: settings.WASI_TABLE_LIMIT,
+    },
+    threadScript: scriptPath('./wasi/sandbox-thread.js'),
+    threads,
+    outputCap: OUTPUT_CAP,
+    memoryLimitMb,
+    memoryBudgetMb: settings.PYTHON_SANDBOX_MEMORY_BUDGET_MB || threads * memoryLimitMb,
+    trainingMs: settings.TOOLFLEET_LOCAL ? Math.min(training, LOCAL_TRAINING_MS) : training,
+  };
+}
+
+function scriptPath(relative: string): string {
+  return fileURLToPath(new URL(relative, import.meta.url));
+}

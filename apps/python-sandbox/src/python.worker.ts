@@ -1,0 +1,72 @@
+import { Injectable } from '@nestjs/common';
+import type { ExecJob, ExecReply } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { type JobRun, Postponed } from '@toolfleet/queue';
+import { Clock } from '@toolfleet/resilience';
+import { execReplyOf } from './exec-reply.js';
+import type { RunReply, RunRequest } from './python/result-frame.js';
+import { planRun, RunLimits } from './run-arguments.js';
+import { Sandbox } from './sandbox.js';
+import { type SessionLease, SessionStore } from './session-store.js';
+
+/** Kept back from the deadline of the call, so that the answer is there in time. */
+const REPLY_RESERVE_MS = 50;
+/** A lease of a session outlives the run by this; a dead worker's session is free again after it. */
+const LEASE_RESERVE_MS = 10_000;
+/** A busy session is asked for again after so long, spread so that waiting jobs do not come in step. */
+const SESSION_RETRY_MS = { least: 40, spread: 120 };
+
+/**
+ * Runs one job of `python-runs`. A run has no effect but its answer, so a job that comes a second time is simply run
+ * again. A job whose session is busy goes back to the queue instead of holding a thread.
+ */
+@Injectable()
+export class PythonWorker {
+  constructor(
+    private readonly sandbox: Sandbox,
+    private readonly sessions: SessionStore,
+    private readonly limits: RunLimits,
+    private readonly clock: Clock,
+  ) {}
+
+  /**
+   * The answer of one attempt; whatever the program does ends in a reply. Throws ToolError ARGUMENTS_INVALID for
+   * arguments no program could be made of, and Postponed while the session is busy.
+   */
+  async handle(run: JobRun<ExecJob>): Promise<ExecReply> {
+    const job = run.data;
+    const { request, sessionId } = planRun(job, this.limits);
+    const timeoutMs = Math.max(1, Math.min(request.timeoutMs, this.msLeft(run) - REPLY_RESERVE_MS));
+    const lease = sessionId === null ? null : await this.takeSession(run, sessionId, timeoutMs);
+    const reply = await this.execute(run, { ...request, timeoutMs, session: lease?.variables ?? null });
+    await lease?.release(reply.session);
+    return execReplyOf(reply, {
+      queueMs: run.queuedMs,
+      strictness: request.strictness,
+      interpreter: this.sandbox.interpreter,
+      sessionId,
+    });
+  }
+
+  private async takeSession(run: JobRun<ExecJob>, sessionId: string, timeoutMs: number): Promise<SessionLease> {
+    const key = { tenantId: run.data.tenant_id, sessionId };
+    const lease = await this.sessions.take(key, run.jobId, timeoutMs + LEASE_RESERVE_MS);
+    if (lease) return lease;
+    throw new Postponed(SESSION_RETRY_MS.least + Math.random() * SESSION_RETRY_MS.spread);
+  }
+
+  private async execute(run: JobRun<ExecJob>, request: RunRequest): Promise<RunReply> {
+    const onProgress = (lines: string) => run.progress({ message: lines });
+    const reply = await this.sandbox.run({ ...request, reportsProgress: true }, { onProgress }, run.signal);
+    if (reply.status !== 'cancelled') return reply;
+    const { reason } = run.signal as { reason: unknown };
+    if (reason instanceof ToolError && reason.code === 'SERVICE_UNAVAILABLE') throw reason;
+    // A deadline that passes after the attempt began is the attempt's time-out (K!26).
+    const isLate = reason instanceof ToolError && reason.code === 'DEADLINE_EXCEEDED';
+    return isLate ? { ...reply, status: 'timeout', error: { ...reply.error!, type: 'Timeout' } } : reply;
+  }
+
+  private msLeft(run: JobRun<ExecJob>): number {
+    return run.deadlineAt === undefined ? Number.POSITIVE_INFINITY : run.deadlineAt - this.clock.now();
+  }
+}

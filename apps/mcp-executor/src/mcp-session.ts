@@ -79,11 +79,12 @@ export class McpSession {
     return this.client.getProtocolEra() ?? 'legacy';
   }
 
-  /** Era verdict for the next connection to this server; the server's prose is left out. */
+  /** Era verdict for the next connection; nothing of the server's prose and nothing that changes from answer to answer. */
   get prior(): JsonObject {
     const discovered = this.client.getDiscoverResult() as unknown;
     if (this.era === 'legacy' || !isJsonObject(discovered)) return { kind: 'legacy' };
-    const { instructions: _prose, ...discover } = discovered;
+    const { supportedVersions = [], capabilities = {} } = discovered;
+    const discover = { resultType: 'complete', ttlMs: 0, cacheScope: 'private', supportedVersions, capabilities };
     return { kind: 'modern', discover };
   }
 

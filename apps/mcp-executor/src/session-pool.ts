@@ -1,5 +1,5 @@
 import { isToolError, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import type { CancelTimer } from '@toolfleet/resilience';
 import { CallScope } from './call-scope.js';
 import type { McpTarget } from './mcp-target.js';
 import { McpSession, type SessionParts } from './mcp-session.js';

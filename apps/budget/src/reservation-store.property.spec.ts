@@ -1,0 +1,191 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
+import type { Redis } from 'ioredis';
+import { unlimited, withFigures } from './limits.js';
+import { MemoryReservationStore } from './memory-reservation-store.js';
+import { RedisReservationStore } from './redis-reservation-store.js';
+import { RedisUsageOutbox } from './redis-usage-outbox.js';
+import { DEFAULT_RULES, type ReservationStore, type UsageOutbox } from './reservation-store.js';
+
+/** Limits small enough that most runs meet them. */
+const LIMITS = withFigures(unlimited(), {
+  max_cost_per_tenant: 60 / 1e6,
+  max_cost_per_day: 50 / 1e6,
+  cost_budget_per_agent: 25 / 1e6,
+  max_cost_per_request: 20 / 1e6,
+});
+const CEILINGS: Record<string, number> = { tenant: 60, day: 50, agent: 25, request: 20 };
+const NAMED = [
+  { kind: 'request', name: 'request:r0' },
+  { kind: 'request', name: 'request:r1' },
+  { kind: 'agent', name: 'agent:g0' },
+  { kind: 'agent', name: 'agent:g1' },
+] as const;
+
+/** Steps of a run. A caller that crashes is one whose later steps never come. */
+type Step =
+  | { do: 'reserve'; call: number; cost: number; leaseMs: number }
+  | { do: 'settle'; call: number; cost: number }
+  | { do: 'release'; call: number }
+  | { do: 'sweep' }
+  | { do: 'wait'; ms: number };
+
+const call = fc.nat({ max: 11 });
+const cost = fc.nat({ max: 12 });
+const steps = (leaseMs: fc.Arbitrary<number>, ms: fc.Arbitrary<number>): fc.Arbitrary<Step[]> =>
+  fc.array(
+    fc.oneof(
+      { weight: 5, arbitrary: fc.record({ do: fc.constant('reserve' as const), call, cost, leaseMs }) },
+      { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), call, cost }) },
+      { weight: 1, arbitrary: fc.record({ do: fc.constant('release' as const), call }) },
+      { weight: 1, arbitrary: fc.record({ do: fc.constant('sweep' as const) }) },
+      { weight: 1, arbitrary: fc.record({ do: fc.constant('wait' as const), ms }) },
+    ),
+    { minLength: 5, maxLength: 40 },
+  );
+
+const scopesOf = (index: number) => ({
+  tenant_id: 't',
+  request_id: index % 3 === 2 ? `c${index}` : `r${index % 3}`,
+  ...(index % 2 === 0 ? { agent_id: `g${(index / 2) % 2}` } : {}),
+});
+
+/** Runs one step. Only calls that hold a lease are settled: usage without one is no matter of limits. */
+async function run(store: ReservationStore, tenant: string, step: Step, reserved: Set<number>): Promise<void> {
+  if (step.do === 'reserve') {
+    const ask = {
+      callId: `c${step.call}`,
+      scopes: scopesOf(step.call),
+      microUsd: step.cost,
+      tokens: 0,
+      leaseMs: step.leaseMs,
+    };
+    const [answer] = await store.reserve(tenant, LIMITS, [ask]);
+    if (answer?.admitted && step.cost > 0) reserved.add(step.call);
+  } else if (step.do === 'settle' && reserved.has(step.call)) {
+    const scopes = scopesOf(step.call);
+    await store.settle(tenant, [
+      { callId: `c${step.call}`, scopes, microUsd: step.cost, tokens: 0, row: `${step.call}` },
+    ]);
+  } else if (step.do === 'release') {
+    await store.release(tenant, [`c${step.call}`]);
+    reserved.delete(step.call);
+  } else if (step.do === 'sweep') await store.sweep(tenant);
+}
+
+async function expectWithinLimits(store: ReservationStore, tenant: string): Promise<void> {
+  for (const counter of await store.counters(tenant, NAMED)) {
+    const ceiling = CEILINGS[counter.scope.split(':')[0] ?? ''] ?? 0;
+    const used = counter.spentMicroUsd + counter.heldMicroUsd;
+    if (used > ceiling || counter.heldMicroUsd < 0 || counter.spentMicroUsd < 0) {
+      expect.fail(`${counter.scope}: ${counter.spentMicroUsd} spent + ${counter.heldMicroUsd} held > ${ceiling}`);
+    }
+  }
+}
+
+/** At rest nothing is held, and the ledger says what the counters say, each call once. */
+async function expectAtRest(store: ReservationStore, outbox: UsageOutbox, tenant: string): Promise<void> {
+  for (let more = true; more;) more = (await store.sweep(tenant)).more;
+  const counters = await store.counters(tenant, NAMED);
+  expect(counters.map((counter) => counter.heldMicroUsd)).toEqual(counters.map(() => 0));
+  const rows = (await outbox.read(tenant, 10_000)).flatMap((entry) => entry.rows);
+  expect(rows.reduce((sum, row) => sum + row.microUsd, 0)).toBe(counters[0]?.spentMicroUsd);
+  const ids = rows.map((row) => (row.kind === 'expired' ? JSON.parse(row.row).call_id : `c${row.row}`));
+  expect(new Set(ids).size).toBe(ids.length);
+}
+
+describe('reservations under random interleavings', () => {
+  it('never overspend and hold nothing at rest: 10,000 runs in memory', async () => {
+    const inMemory = steps(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 60 }));
+    await fc.assert(
+      fc.asyncProperty(inMemory, async (list) => {
+        const clock = new FakeClock();
+        const store = new MemoryReservationStore(clock, DEFAULT_RULES, async () => []);
+        const reserved = new Set<number>();
+        for (const step of list) {
+          if (step.do === 'wait') clock.advance(step.ms);
+          else await run(store, 't', step, reserved);
+          await expectWithinLimits(store, 't');
+        }
+        clock.advance(1_000);
+        await expectAtRest(store, store.outbox, 't');
+      }),
+      { numRuns: 10_000 },
+    );
+  }, 240_000);
+
+  describe('on Redis', () => {
+    let server: RedisServer;
+    let redis: Redis;
+    let tenants = 0;
+    beforeAll(async () => {
+      server = await startRedis();
+      redis = server.client();
+    });
+    afterAll(() => server.stop());
+    const storeOn = (client: Redis) => new RedisReservationStore(client, DEFAULT_RULES, async () => []);
+
+    it('never overspend and hold nothing at rest: 300 runs, steps side by side', async () => {
+      const store = storeOn(redis);
+      const outbox = new RedisUsageOutbox(redis);
+      const onRedis = steps(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 1, max: 4 }));
+      await fc.assert(
+        fc.asyncProperty(onRedis, async (list) => {
+          const tenant = `t${(tenants += 1)}`;
+          const reserved = new Set<number>();
+          const running: Promise<void>[] = [];
+          for (const [index, step] of list.entries()) {
+            if (step.do === 'wait') await new Promise((resolve) => setTimeout(resolve, step.ms));
+            else running.push(run(store, tenant, step, reserved));
+            if (index % 4 === 3) await expectWithinLimits(store, tenant);
+          }
+          await Promise.all(running);
+          await expectWithinLimits(store, tenant);
+          await new Promise((resolve) => setTimeout(resolve, 15));
+          await expectAtRest(store, outbox, tenant);
+        }),
+        { numRuns: 300 },
+      );
+    }, 120_000);
+
+    it('answers as the memory store does, step by step', async () => {
+      const noExpiry = steps(fc.constant(600_000), fc.constant(0));
+      await fc.assert(
+        fc.asyncProperty(noExpiry, async (list) => {
+          const tenant = `t${(tenants += 1)}`;
+          const memory = new MemoryReservationStore(new FakeClock(), DEFAULT_RULES, async () => []);
+          const stores = [memory, storeOn(redis)];
+          const sets = [new Set<number>(), new Set<number>()];
+          for (const step of list) {
+            await Promise.all(stores.map((store, index) => run(store, tenant, step, sets[index] ?? new Set())));
+            const [expected, actual] = await Promise.all(stores.map((store) => store.counters(tenant, NAMED)));
+            expect(withoutDay(actual ?? [])).toEqual(withoutDay(expected ?? []));
+            expect(sets[1]).toEqual(sets[0]);
+          }
+        }),
+        { numRuns: 100 },
+      );
+    }, 120_000);
+
+    it('grants exactly 100 of 3,000 asks that race over 16 connections', async () => {
+      const limits = withFigures(unlimited(), { max_cost_per_tenant: 100 / 1e6 });
+      const clients = Array.from({ length: 16 }, () => storeOn(server.client()));
+      for (let round = 0; round < 3; round += 1) {
+        const tenant = `race${round}`;
+        const asks = Array.from({ length: 3_000 }, async (_, index) => {
+          const callId = `c${index}`;
+          const scopes = { tenant_id: tenant, request_id: callId };
+          const store = clients[index % clients.length] as ReservationStore;
+          return store.reserve(tenant, limits, [{ callId, scopes, microUsd: 1, tokens: 0, leaseMs: 60_000 }]);
+        });
+        const granted = (await Promise.all(asks)).flat().filter((answer) => answer.admitted);
+        expect(granted).toHaveLength(100);
+      }
+    }, 60_000);
+  });
+});
+
+/** The names of days differ: one clock is fake. */
+const withoutDay = (counters: { scope: string }[]) =>
+  counters.map((counter) => ({ ...counter, scope: counter.scope.replace(/^day:.*/, 'day') }));

@@ -1,0 +1,156 @@
+import type { DiscoverReply, JsonObject, RemoteTool } from '@toolfleet/contracts';
+import { describe, expect, it } from 'vitest';
+import { checkDefinition } from '../register-definition.js';
+import { definitionOfFunction, definitionsOfServer, registeredName } from './mcp-definitions.js';
+import { readMcpEntries } from './mcp-entry.js';
+
+const found = (...tools: Partial<RemoteTool>[]): DiscoverReply => ({
+  server: 'files',
+  protocol_version: '2026-07-28',
+  prior: { kind: 'legacy' },
+  ttl_ms: 0,
+  tools: tools.map((tool) => ({ name: 'x', description: 'd', input_schema: { type: 'object' }, ...tool })),
+});
+const entry = { name: 'files', url: 'https://mcp.example.com/mcp' };
+
+describe('registered names', () => {
+  it.each([
+    [{ name: 'github' }, 'search', 'github_search'],
+    [{ name: 'github', prefix: 'gh' }, 'search', 'gh_search'],
+    [{ name: 'github', prefix: '' }, 'search', 'search'],
+    [{ name: 'my-server' }, 'get-item', 'my-server_get-item'],
+  ])('%j and %s make %s', (server, tool, name) => expect(registeredName(server, tool)).toBe(name));
+
+  it('are legal, at most 64 characters, and tell changed names apart', () => {
+    const names = ['a.b', 'a b', 'a/b', 'é', '', 'x'.repeat(80), `${'x'.repeat(80)}y`].map((tool) =>
+      registeredName({ name: 's' }, tool),
+    );
+    expect(new Set(names).size).toBe(names.length);
+    for (const name of names) expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+  });
+
+  it('do not depend on other tools or servers', () => {
+    const one = definitionsOfServer(entry, found({ name: 'a' }))[0]?.name;
+    expect(definitionsOfServer(entry, found({ name: 'b' }, { name: 'a' }))[1]?.name).toBe(one);
+  });
+});
+
+describe('definitions of a server', () => {
+  it('carry what mcp-executor needs, with variables unexpanded', () => {
+    const secret = {
+      ...entry,
+      headers: { Authorization: 'Bearer ${TOKEN}' },
+      timeout_seconds: 7,
+      cost_per_use: 0.002,
+      rate_limit: 5,
+    };
+    const [definition] = definitionsOfServer(secret, found({ name: 'read file', title: 'Read' }));
+    expect(definition).toMatchObject({
+      aliases: ['files.read file'],
+      category: 'mcp',
+      idempotent: false,
+      cost_per_use_micro_usd: 2_000,
+      rate_limit: 5,
+      timeout_seconds: 7,
+      annotations: { title: 'Read' },
+      binding: {
+        kind: 'mcp',
+        server: 'files',
+        transport: 'streamable-http',
+        remoteName: 'read file',
+        options: { headers: { Authorization: 'Bearer ${TOKEN}' }, timeout_seconds: 7, prior: { kind: 'legacy' } },
+      },
+    });
+  });
+
+  it('keep only tools of the allow-list', () => {
+    const names = definitionsOfServer({ ...entry, tools: ['a'] }, found({ name: 'a' }, { name: 'b' })).map(
+      ({ name }) => name,
+    );
+    expect(names).toEqual(['files_a']);
+  });
+
+  it('believe hints of trusted servers only (!3)', () => {
+    const hinted = found({ annotations: { readOnlyHint: true, idempotentHint: true } });
+    expect(definitionsOfServer(entry, hinted)[0]?.idempotent).toBe(false);
+    expect(definitionsOfServer({ ...entry, trusted: true }, hinted)[0]?.idempotent).toBe(true);
+    expect(definitionsOfServer({ ...entry, trusted: true }, found({}))[0]?.idempotent).toBe(false);
+  });
+
+  it('accept schemas as the common SDKs write them', () => {
+    const schema: JsonObject = {
+      $schema: 'http://json-schema.org/draft-07/schema#',
+      type: 'object',
+      properties: { a: { $ref: '#/definitions/A' }, h: { type: 'string', 'x-mcp-header': 'H' } },
+      definitions: { A: { type: 'array', items: { $ref: '#/definitions/A' } } },
+      additionalProperties: false,
+    };
+    const [definition] = definitionsOfServer(entry, found({ input_schema: schema }));
+    expect(definition?.input_schema).toEqual({
+      type: 'object',
+      properties: { a: { $ref: '#/$defs/A' }, h: { type: 'string', 'x-mcp-header': 'H' } },
+      $defs: { A: { type: 'array', items: { $ref: '#/$defs/A' } } },
+      additionalProperties: false,
+    });
+    expect(definition?.binding).toMatchObject({ options: { header_schema: schema } });
+    expect(() => checkDefinition(definition, { kind: 'mcp', name: 'files' }, { compile: true })).not.toThrow();
+  });
+});
+
+describe('entries of the configuration file', () => {
+  it('are read one by one; a bad one never costs the rest', () => {
+    const { entries, faults } = readMcpEntries({
+      mcp_servers: {
+        good: { url: 'https://a.example/mcp', headers: { 'X-Key': '${K}' }, trusted: true },
+        off: { enabled: false, nonsense: 1 },
+        local: { command: 'server', args: ['--x'] },
+        bad: { url: 3 },
+        nowhere: {},
+        typo: { url: 'https://a.example', trusteed: true },
+      },
+      mcp_tools: { geocode: { url: 'https://b.example', func_name: 'geocode' }, half: { url: 'https://b.example' } },
+    });
+    expect(entries.map(({ name }) => name)).toEqual(['good', 'local', 'geocode']);
+    expect(faults).toEqual([
+      { name: 'bad', message: 'has a wrong value for url' },
+      { name: 'nowhere', message: 'needs a url' },
+      { name: 'typo', message: 'has an unknown field trusteed' },
+      { name: 'half', message: 'needs func_name' },
+    ]);
+    expect(readMcpEntries({})).toEqual({ entries: [], faults: [] });
+  });
+
+  it('of plain functions become one tool, with enum and cost (shannon-compat 8.2)', () => {
+    const definition = definitionOfFunction({
+      name: 'geocode',
+      url: 'https://b.example/mcp',
+      func_name: 'geo',
+      cost_per_use: 0.001,
+      parameters: [
+        { name: 'address', type: 'string', required: true, description: 'Where', enum: ['a', 'b'] },
+        { name: 'zoom', type: 'float', default: 1.5 },
+        { name: 'odd', type: 'thing' },
+      ],
+    });
+    expect(definition).toMatchObject({
+      name: 'geocode',
+      category: 'mcp',
+      description: 'MCP tool geocode',
+      cost_per_use_micro_usd: 1_000,
+      binding: { transport: 'function-args', remoteName: 'geo' },
+      input_schema: {
+        type: 'object',
+        required: ['address'],
+        properties: {
+          address: { type: 'string', description: 'Where', enum: ['a', 'b'] },
+          zoom: { type: 'number', default: 1.5 },
+          odd: { type: 'object' },
+        },
+      },
+    });
+    const whole = definitionOfFunction({ name: 'f', url: 'https://b.example', func_name: 'f' });
+    expect(whole.binding).toMatchObject({ options: { whole_args: true } });
+    expect(whole.input_schema).toMatchObject({ properties: { args: { type: 'object' } } });
+    expect(() => checkDefinition(definition, { kind: 'mcp', name: 'geocode' }, { compile: true })).not.toThrow();
+  });
+});

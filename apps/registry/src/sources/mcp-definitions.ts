@@ -1,0 +1,186 @@
+import { createHash } from 'node:crypto';
+import {
+  isJsonObject,
+  microUsdOf,
+  type DiscoverReply,
+  type Json,
+  type JsonObject,
+  type McpBinding,
+  type RemoteTool,
+  type ToolDefinition,
+  type ToolSource,
+} from '@toolfleet/contracts';
+import type { McpEntry } from './mcp-entry.js';
+
+const MAX_NAME = 64;
+const VERSION = '1.0.0';
+
+/** Source of an entry's tools; the tenant is behind the name, so that two tenants may use one. */
+export function mcpSource(entry: Pick<McpEntry, 'name' | 'tenant'>): ToolSource {
+  return { kind: 'mcp', name: entry.tenant === undefined ? entry.name : `${entry.name}@${entry.tenant}` };
+}
+
+/** Definitions of everything a server lists and the entry allows. Names depend on nothing but server and tool. */
+export function definitionsOfServer(entry: McpEntry, found: DiscoverReply): ToolDefinition[] {
+  const allowed = entry.tools ? new Set(entry.tools) : undefined;
+  const options = connectionOptions(entry, found.prior);
+  return found.tools
+    .filter((tool) => !allowed || allowed.has(tool.name))
+    .map((tool) => definitionOfTool(entry, tool, options));
+}
+
+/** Registered name of a remote tool: `<prefix>_<tool>`, always prefixed unless the operator chose `prefix: ""`. */
+export function registeredName(entry: Pick<McpEntry, 'name' | 'prefix'>, tool: string): string {
+  const prefix = entry.prefix ?? entry.name;
+  const wanted = prefix === '' ? tool : `${prefix}_${tool}`;
+  const clean = wanted.replaceAll(/[^A-Za-z0-9_-]+/g, '_').replaceAll(/^_+|_+$/g, '');
+  if (clean === wanted && clean.length <= MAX_NAME) return clean;
+  // Changed or cut: two tools may now look alike, so the hash of the original tells them apart whatever their order.
+  const mark = createHash('sha256').update(wanted).digest('hex').slice(0, 6);
+  return `${clean.slice(0, MAX_NAME - 7) || 'tool'}_${mark}`;
+}
+
+/** The one tool of a plain `{"function","args"}` entry (shannon-compat section 1). */
+export function definitionOfFunction(entry: McpEntry): ToolDefinition {
+  const parameters = entry.parameters;
+  const functionName = entry.func_name ?? entry.name;
+  const binding: McpBinding = {
+    kind: 'mcp',
+    server: entry.name,
+    transport: 'function-args',
+    url: entry.url,
+    remoteName: functionName,
+    options: { ...connectionOptions(entry), ...(parameters?.length ? {} : { whole_args: true }) },
+  };
+  return {
+    name: entry.name,
+    version: VERSION,
+    description: entry.description ?? `MCP tool ${entry.name}`,
+    category: entry.category ?? 'mcp',
+    input_schema: parameters?.length ? schemaOfParameters(parameters) : WHOLE_ARGS,
+    binding,
+    source: mcpSource(entry),
+    idempotent: false,
+    ...figures(entry),
+  };
+}
+
+function definitionOfTool(entry: McpEntry, tool: RemoteTool, options: JsonObject): ToolDefinition {
+  const schema = definitionSchema(tool.input_schema);
+  const annotations: JsonObject = { ...tool.annotations, ...(tool.title ? { title: tool.title } : {}) };
+  // Hints are promises of the server: they count only for servers the operator trusts (!3), and are never permissions.
+  const promised =
+    entry.trusted === true && (annotations['readOnlyHint'] === true || annotations['idempotentHint'] === true);
+  return {
+    name: registeredName(entry, tool.name),
+    aliases: [`${entry.name}.${tool.name}`],
+    version: VERSION,
+    description: tool.description || tool.title || `Tool ${tool.name} of the MCP server ${entry.name}`,
+    category: entry.category ?? 'mcp',
+    input_schema: schema,
+    ...(tool.output_schema ? { output_schema: definitionSchema(tool.output_schema) } : {}),
+    binding: {
+      kind: 'mcp',
+      server: entry.name,
+      transport: entry.command === undefined ? 'streamable-http' : 'stdio',
+      url: entry.url,
+      remoteName: tool.name,
+      options: hasHeaderParameters(tool.input_schema) ? { ...options, header_schema: tool.input_schema } : options,
+    },
+    source: mcpSource(entry),
+    idempotent: promised,
+    ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
+    ...figures(entry),
+  };
+}
+
+function figures(entry: McpEntry): Partial<ToolDefinition> {
+  return {
+    ...(entry.cost_per_use === undefined ? {} : { cost_per_use_micro_usd: microUsdOf(entry.cost_per_use) }),
+    ...(entry.rate_limit === undefined ? {} : { rate_limit: entry.rate_limit }),
+    ...(entry.timeout_seconds === undefined ? {} : { timeout_seconds: entry.timeout_seconds }),
+  };
+}
+
+/** What mcp-executor needs to connect. Variables stay unexpanded; the same object for every tool of the server. */
+export function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObject {
+  const options: JsonObject = {};
+  for (const field of [
+    'headers',
+    'oauth',
+    'command',
+    'args',
+    'env',
+    'cwd',
+    'memory_limit_mb',
+    'timeout_seconds',
+    'max_response_bytes',
+  ] as const) {
+    const value = entry[field];
+    if (value !== undefined) options[field] = value as Json;
+  }
+  if (prior) options['prior'] = prior;
+  return options;
+}
+
+/**
+ * A remote schema as a definition may carry it: unchanged, but for the older spelling `definitions` of `$defs`. The dialect
+ * is dropped with it: the drafts agree on everything a tool list uses, and the fleet validates as 2020-12.
+ */
+function definitionSchema(schema: JsonObject): JsonObject {
+  const { $schema: _dialect, ...rest } = schema;
+  if (!isJsonObject(rest['definitions']) || isJsonObject(rest['$defs'])) return rest;
+  const { definitions, ...others } = rest;
+  return renameReferences({ ...others, $defs: definitions }) as JsonObject;
+}
+
+function renameReferences(value: Json): Json {
+  if (Array.isArray(value)) return value.map(renameReferences);
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) =>
+      key === '$ref' && typeof item === 'string'
+        ? [key, item.replace(/^#\/definitions\//, '#/$defs/')]
+        : [key, renameReferences(item)],
+    ),
+  );
+}
+
+function hasHeaderParameters(schema: JsonObject): boolean {
+  return JSON.stringify(schema).includes('"x-mcp-header"');
+}
+
+const WHOLE_ARGS: JsonObject = {
+  type: 'object',
+  properties: { args: { type: 'object', description: 'Arguments of the remote function' } },
+};
+
+const TYPES: Record<string, string> = {
+  string: 'string',
+  integer: 'integer',
+  float: 'number',
+  number: 'number',
+  boolean: 'boolean',
+  array: 'array',
+  object: 'object',
+};
+
+/** The parameter list of the configuration file as JSON Schema; an unknown type means object (shannon-compat section 1). */
+function schemaOfParameters(parameters: readonly JsonObject[]): JsonObject {
+  const properties: JsonObject = {};
+  const required: string[] = [];
+  for (const parameter of parameters) {
+    const name = String(parameter['name'] ?? '');
+    if (name === '') continue;
+    const property: JsonObject = { type: TYPES[String(parameter['type'] ?? 'string')] ?? 'object' };
+    for (const field of ['description', 'default', 'enum', 'pattern', 'items'] as const) {
+      const value = parameter[field];
+      if (value !== undefined && value !== null) property[field] = value;
+    }
+    if (typeof parameter['min_value'] === 'number') property['minimum'] = parameter['min_value'];
+    if (typeof parameter['max_value'] === 'number') property['maximum'] = parameter['max_value'];
+    properties[name] = property;
+    if (parameter['required'] === true) required.push(name);
+  }
+  return { type: 'object', properties, ...(required.length > 0 ? { required } : {}) };
+}

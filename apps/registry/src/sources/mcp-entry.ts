@@ -1,0 +1,96 @@
+import { isJsonObject, type Json, type JsonObject, type McpRegister } from '@toolfleet/contracts';
+
+/** One entry of `mcp_servers` or `mcp_tools`, or a registration; variables unexpanded. */
+export interface McpEntry extends McpRegister {
+  /** Local server process (local mode only). */
+  command?: string;
+  args?: string[];
+  env?: JsonObject;
+  cwd?: string;
+  memory_limit_mb?: number;
+  max_response_bytes?: number;
+  /** Seconds between two looks at the server's list; 0 = only when it says that the list changed. */
+  refresh_seconds?: number;
+}
+
+/** Entries of the configuration file, and what was wrong with others: one bad entry never costs the rest. */
+export interface McpEntries {
+  entries: McpEntry[];
+  faults: { name: string; message: string }[];
+}
+
+type Check = (value: Json) => boolean;
+const isText: Check = (value) => typeof value === 'string';
+const isNumber: Check = (value) => typeof value === 'number' && Number.isFinite(value) && value >= 0;
+const isFlag: Check = (value) => typeof value === 'boolean';
+const isTexts: Check = (value) => Array.isArray(value) && value.every((item) => typeof item === 'string');
+
+const FIELDS: Record<string, Check> = {
+  enabled: isFlag,
+  url: isText,
+  func_name: isText,
+  transport: (value) => ['auto', 'streamable-http', 'function-args', 'stdio'].includes(String(value)),
+  description: isText,
+  category: isText,
+  headers: isJsonObject,
+  parameters: (value) => Array.isArray(value) && value.every(isJsonObject),
+  cost_per_use: isNumber,
+  rate_limit: isNumber,
+  timeout_seconds: isNumber,
+  trusted: isFlag,
+  pin: (value) => ['refuse', 'warn', 'off'].includes(String(value)),
+  prefix: isText,
+  tools: isTexts,
+  oauth: isJsonObject,
+  command: isText,
+  args: isTexts,
+  env: isJsonObject,
+  cwd: isText,
+  memory_limit_mb: isNumber,
+  max_response_bytes: isNumber,
+  refresh_seconds: isNumber,
+};
+
+/** Reads `mcp_servers` and `mcp_tools` of the configuration file; disabled entries are left out (default: enabled). */
+export function readMcpEntries(file: JsonObject): McpEntries {
+  const read: McpEntries = { entries: [], faults: [] };
+  for (const section of ['mcp_servers', 'mcp_tools'] as const) {
+    const entries = file[section];
+    if (entries === undefined || entries === null) continue;
+    if (!isJsonObject(entries)) {
+      read.faults.push({ name: section, message: 'must be a mapping of names to entries' });
+      continue;
+    }
+    for (const [name, body] of Object.entries(entries)) {
+      if (isJsonObject(body) && body['enabled'] === false) continue;
+      const entry = readMcpEntry(name, body, section === 'mcp_tools');
+      if (typeof entry === 'string') read.faults.push({ name, message: entry });
+      else read.entries.push(entry);
+    }
+  }
+  return read;
+}
+
+/** One entry, or what is wrong with it. */
+export function readMcpEntry(name: string, body: Json | undefined, isTool: boolean): McpEntry | string {
+  if (!isJsonObject(body)) return 'must be a mapping';
+  for (const [field, value] of Object.entries(body)) {
+    if (value === null) continue;
+    const check = FIELDS[field];
+    if (!check) return `has an unknown field ${field}`;
+    if (!check(value)) return `has a wrong value for ${field}`;
+  }
+  const given = Object.fromEntries(
+    Object.entries(body).filter(([field, value]) => value !== null && field !== 'enabled'),
+  );
+  const entry = { ...given, name, url: String(given['url'] ?? '') } as unknown as McpEntry;
+  const isLocal = entry.command !== undefined;
+  if (!isLocal && entry.url === '') return 'needs a url';
+  if (isTool && entry.func_name === undefined) return 'needs func_name';
+  return entry;
+}
+
+/** True for one remote function; false for a whole MCP server. */
+export function isFunctionEntry(entry: McpEntry): boolean {
+  return entry.func_name !== undefined || entry.transport === 'function-args';
+}

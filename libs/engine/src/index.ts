@@ -45,3 +45,4 @@ export { formatTool, TOOL_FORMATS, toolFormatOf, toolMetadata, type ToolFormat }
 export { ToolRanker, type RankedTool } from './rank-tools.js';
 export { failed, failureOf } from './outcome.js';
 export { suggestionFor } from './graceful-error.js';
+export { MAX_CACHED_CHARS } from './result-size.js';

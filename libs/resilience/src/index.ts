@@ -4,7 +4,15 @@ export { linkAbort, TimedOut, untilAborted, withTimeout, type LinkedAbort } from
 export { backoffCeilingMs, backoffMs, MAX_BACKOFF_MS, type Backoff } from './backoff.js';
 export { retry, type RetryNotice, type RetryOptions, type RetryVerdict } from './retry.js';
 export { RetryBudget } from './retry-budget.js';
-export { peekTokens, takeToken, type BucketState, type Rate, type RateDecision } from './token-bucket.js';
+export {
+  peekTokens,
+  takeToken,
+  takeTokens,
+  type BucketState,
+  type GrantedTokens,
+  type Rate,
+  type RateDecision,
+} from './token-bucket.js';
 export { Semaphore } from './semaphore.js';
 export { Coalescer } from './coalesce.js';
 export {

@@ -26,35 +26,57 @@ export interface RateDecision {
 /** State of a bucket in microseconds of the deciding clock; `undefined` is a full bucket. */
 export type BucketState = number | undefined;
 
-/** Asks for one token at `nowMs`. Pure: returns the decision and the next state (unchanged when refused). */
-export function takeToken(
+/** Outcome of one ask for several tokens. */
+export interface GrantedTokens extends Omit<RateDecision, 'allowed'> {
+  /** How many of the tokens asked for were there. */
+  granted: number;
+}
+
+/** Microseconds per token, and how far the next arrival may lie ahead: a full bucket holds `perPeriod` tokens. */
+export function cellOf(rate: Rate): { interval: number; tolerance: number } {
+  const interval = Math.max(1, Math.floor((rate.periodMs * 1_000) / rate.perPeriod));
+  return { interval, tolerance: interval * rate.perPeriod };
+}
+
+/**
+ * Asks for `asked` tokens at `nowMs` and gets as many as are there. Pure: returns the answer and the next state. Asks of
+ * one event-loop turn travel together, so this is the form the Lua script has.
+ */
+export function takeTokens(
   state: BucketState,
   rate: Rate,
   nowMs: Milliseconds,
-): { decision: RateDecision; state: number } {
+  asked: number,
+): { answer: GrantedTokens; state: number } {
   const now = Math.round(nowMs * 1_000);
-  const interval = Math.max(1, Math.floor((rate.periodMs * 1_000) / rate.perPeriod)); // µs per token
-  const tolerance = interval * rate.perPeriod; // burst: a full bucket holds `perPeriod` tokens
+  const { interval, tolerance } = cellOf(rate);
   const tat = Math.max(state ?? now, now);
-  const next = tat + interval;
-  const allowed = next - now <= tolerance;
-  const settled = allowed ? next : tat;
-  const left = Math.floor((tolerance - (settled - now)) / interval);
+  const available = Math.max(0, Math.floor((tolerance - (tat - now)) / interval));
+  const granted = Math.min(asked, available);
+  const settled = tat + granted * interval;
   return {
     state: settled,
-    decision: {
-      allowed,
-      remaining: Math.max(0, left),
-      retryAfterMs: allowed ? 0 : Math.ceil((next - now - tolerance) / 1_000),
+    answer: {
+      granted,
+      remaining: available - granted,
+      retryAfterMs: granted === asked ? 0 : Math.max(1, Math.ceil((settled + interval - tolerance - now) / 1_000)),
       resetMs: Math.ceil((settled - now) / 1_000),
     },
   };
 }
 
+/** Asks for one token. */
+export function takeToken(
+  state: BucketState,
+  rate: Rate,
+  nowMs: Milliseconds,
+): { decision: RateDecision; state: number } {
+  const taken = takeTokens(state, rate, nowMs, 1);
+  const { granted, remaining, retryAfterMs, resetMs } = taken.answer;
+  return { state: taken.state, decision: { allowed: granted === 1, remaining, retryAfterMs, resetMs } };
+}
+
 /** What an ask would find, without taking a token. */
 export function peekTokens(state: BucketState, rate: Rate, nowMs: Milliseconds): number {
-  const now = Math.round(nowMs * 1_000);
-  const interval = Math.max(1, Math.floor((rate.periodMs * 1_000) / rate.perPeriod));
-  const tat = Math.max(state ?? now, now);
-  return Math.max(0, Math.floor((interval * rate.perPeriod - (tat - now)) / interval));
+  return takeTokens(state, rate, nowMs, 0).answer.remaining;
 }

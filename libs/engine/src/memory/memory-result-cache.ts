@@ -1,12 +1,15 @@
 import { LRUCache } from 'lru-cache';
-import type { CallResult, Milliseconds } from '@toolfleet/contracts';
+import type { CallResult, EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { ResultCache, type CachedResult } from '../ports.js';
+import { MAX_CACHED_CHARS, roughSize } from '../result-size.js';
 
 /** Fresh results of one process (G22). */
 const MAX_FRESH = 1_000;
 /** Results that may stand in for a failure (G45). */
 const MAX_STALE = 5_000;
+/** Characters kept in each of the two, whatever the number of results. */
+const MAX_CHARS = 64 * 1024 * 1024;
 
 interface Entry extends CachedResult {
   readonly endsAt: Milliseconds;
@@ -22,8 +25,8 @@ export class MemoryResultCache extends ResultCache {
     limits: { maxFresh?: number; maxStale?: number } = {},
   ) {
     super();
-    this.#fresh = new LRUCache({ max: limits.maxFresh ?? MAX_FRESH });
-    this.#stale = new LRUCache({ max: limits.maxStale ?? MAX_STALE });
+    this.#fresh = new LRUCache({ max: limits.maxFresh ?? MAX_FRESH, maxSize: MAX_CHARS });
+    this.#stale = new LRUCache({ max: limits.maxStale ?? MAX_STALE, maxSize: MAX_CHARS });
   }
 
   override get(key: string): CachedResult | undefined {
@@ -34,11 +37,17 @@ export class MemoryResultCache extends ResultCache {
     return this.#living(this.#stale, key);
   }
 
-  override set(key: string, result: CallResult, ages: { freshMs: Milliseconds; staleMs: Milliseconds }): void {
-    const storedAt = this.clock.now();
+  override set(
+    key: string,
+    result: CallResult,
+    ages: { freshMs: Milliseconds; staleMs: Milliseconds; storedAt?: EpochMs },
+  ): void {
+    const size = roughSize(result, MAX_CACHED_CHARS);
+    if (size > MAX_CACHED_CHARS) return;
+    const storedAt = ages.storedAt ?? this.clock.now();
     const now = this.clock.monotonic();
-    if (ages.freshMs > 0) this.#fresh.set(key, { result, storedAt, endsAt: now + ages.freshMs });
-    if (ages.staleMs > 0) this.#stale.set(key, { result, storedAt, endsAt: now + ages.staleMs });
+    if (ages.freshMs > 0) this.#fresh.set(key, { result, storedAt, endsAt: now + ages.freshMs }, { size: size + 100 });
+    if (ages.staleMs > 0) this.#stale.set(key, { result, storedAt, endsAt: now + ages.staleMs }, { size: size + 100 });
   }
 
   #living(store: LRUCache<string, Entry>, key: string): CachedResult | undefined {

@@ -1,0 +1,45 @@
+import { MemoryResultCache } from '@toolfleet/engine';
+import { SystemClock } from '@toolfleet/resilience';
+import { startRedis, type RedisServer } from '@toolfleet/testing';
+import { outcome } from '@toolfleet/testing/conformance/journal';
+import { resultCacheConformance } from '@toolfleet/testing/conformance/result-cache';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RedisResultCache } from './redis-result-cache.js';
+
+let server: RedisServer;
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.stop());
+
+const clock = new SystemClock();
+
+async function redisCache(): Promise<RedisResultCache> {
+  const client = server.client();
+  await client.ping();
+  return new RedisResultCache(client, clock);
+}
+
+resultCacheConformance('memory', async () => new MemoryResultCache(clock));
+resultCacheConformance('redis', redisCache);
+
+test('what one gateway stored, another finds, no fresher than it is', async () => {
+  const [one, other] = await Promise.all([redisCache(), redisCache()]);
+  one.set('shared', outcome({ text: 'from one' }), { freshMs: 300, staleMs: 60_000 });
+  await expect.poll(() => other.get('shared')).toMatchObject({ result: { text: 'from one' } });
+  await expect.poll(() => other.get('shared'), { timeout: 3_000 }).toBeUndefined();
+  expect(await other.getStale('shared')).toMatchObject({ result: { text: 'from one' } });
+});
+
+test('without Redis the near cache goes on, and nothing throws', async () => {
+  const away = await startRedis();
+  const client = away.client();
+  await client.ping();
+  const cache = new RedisResultCache(client, clock);
+  await away.stop();
+  await expect.poll(() => client.status).not.toBe('ready');
+  cache.set('k', outcome(), { freshMs: 60_000, staleMs: 60_000 });
+  expect(await cache.get('k')).toMatchObject({ result: outcome() });
+  expect(await cache.get('other')).toBeUndefined();
+  client.disconnect();
+});

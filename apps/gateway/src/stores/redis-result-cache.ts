@@ -1,0 +1,76 @@
+import type { Cluster, Redis } from 'ioredis';
+import type { CallResult, Milliseconds } from '@toolfleet/contracts';
+import { MAX_CACHED_CHARS, MemoryResultCache, ResultCache, type CachedResult } from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
+import { READ_CACHED } from './lua/read-cached-1.lua.js';
+import { StoreTrust } from './store-trust.js';
+
+/** Longest wait for Redis: a cache that is slower than this is no help. */
+const PATIENCE_MS = 50;
+const PREFIX = 'rc:';
+
+type Script = (key: string) => Promise<[text: string, leftMs: number] | null>;
+
+/** What is stored: the result and the ages it may reach. Its age follows from Redis' own clock (kept - left). */
+interface Stored {
+  fresh_ms: Milliseconds;
+  kept_ms: Milliseconds;
+  result: CallResult;
+}
+
+/**
+ * Results shared by all gateways, in Redis, behind a small cache of this process. Keys hold tenant, revision and arguments,
+ * so what is here never becomes wrong, only old. A Redis that is away or slow is a miss; writes are not waited for.
+ */
+export class RedisResultCache extends ResultCache {
+  readonly #near: MemoryResultCache;
+  readonly #trust: StoreTrust;
+  readonly #read: Script;
+
+  constructor(
+    private readonly redis: Redis | Cluster,
+    private readonly clock: Clock,
+    options: { patienceMs?: number } = {},
+  ) {
+    super();
+    this.#near = new MemoryResultCache(clock);
+    this.#trust = new StoreTrust(clock, options.patienceMs ?? PATIENCE_MS);
+    redis.defineCommand('readCached', { numberOfKeys: 1, lua: READ_CACHED });
+    const commands = redis as unknown as { readCached: Script };
+    this.#read = (key) => commands.readCached(key);
+  }
+
+  override get(key: string): CachedResult | undefined | Promise<CachedResult | undefined> {
+    return this.#near.get(key) ?? this.#shared(key, (stored, ageMs) => ageMs < stored.fresh_ms);
+  }
+
+  override getStale(key: string): CachedResult | undefined | Promise<CachedResult | undefined> {
+    return this.#near.getStale(key) ?? this.#shared(key, () => true);
+  }
+
+  override set(key: string, result: CallResult, ages: { freshMs: Milliseconds; staleMs: Milliseconds }): void {
+    this.#near.set(key, result, ages);
+    const kept_ms = Math.max(ages.freshMs, ages.staleMs);
+    if (kept_ms <= 0 || !this.#reachable) return;
+    const text = JSON.stringify({ fresh_ms: ages.freshMs, kept_ms, result } satisfies Stored);
+    if (text.length > MAX_CACHED_CHARS) return;
+    void this.#trust.ask(() => this.redis.set(PREFIX + key, text, 'PX', kept_ms));
+  }
+
+  get #reachable(): boolean {
+    return this.redis.status === 'ready' && this.#trust.given;
+  }
+
+  async #shared(key: string, wanted: (stored: Stored, ageMs: number) => boolean): Promise<CachedResult | undefined> {
+    if (!this.#reachable) return undefined;
+    const reply = await this.#trust.ask(() => this.#read(PREFIX + key));
+    if (!reply) return undefined;
+    const [text, leftMs] = reply;
+    const stored = JSON.parse(text) as Stored;
+    const ageMs = Math.max(0, stored.kept_ms - leftMs);
+    if (!wanted(stored, ageMs)) return undefined;
+    const storedAt = this.clock.now() - ageMs;
+    this.#near.set(key, stored.result, { freshMs: stored.fresh_ms - ageMs, staleMs: leftMs, storedAt });
+    return { result: stored.result, storedAt };
+  }
+}

@@ -13,7 +13,6 @@ import {
   MemoryHistoryStore,
   MemoryRateLimiter,
   MemoryResultCache,
-  NoTracer,
   type EngineSettings,
 } from '@toolfleet/engine';
 import { RedisJournal } from '@toolfleet/journal';
@@ -21,6 +20,7 @@ import { connectRedis, JobQueue, JobWorker, QueueMetrics, RedisTime, redisPart, 
 import { BreakerMap, ERROR_RATE_RULE } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
 import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { inTrace, traceHeaders } from '@toolfleet/telemetry';
 import { NatsClient, NatsStrategy } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
 import { makeAuthenticate, LOCAL_ADMIN } from './auth/authenticate.js';
@@ -51,6 +51,7 @@ import { RedisKeyLimits } from './limits/redis-key-limits.js';
 import { readTiers } from './limits/tiers.js';
 import { CallLog } from './observe/call-log.js';
 import { CallMetrics } from './observe/call-metrics.js';
+import { CallSpans } from './observe/call-spans.js';
 
 /** Redis connections of a gateway: one for commands, one that may block. */
 function redisConnections(settings: GatewayConfig, host: ServiceHost) {
@@ -69,6 +70,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     name: 'gateway',
     clock,
     metrics,
+    traceHeaders,
     ...(settings.NATS_USER === undefined ? {} : { user: settings.NATS_USER }),
     ...(settings.NATS_PASSWORD === undefined ? {} : { password: settings.NATS_PASSWORD }),
     ...(settings.NATS_TLS_CA === undefined ? {} : { tlsCa: settings.NATS_TLS_CA }),
@@ -118,7 +120,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
       new QueueExecutor(execQueues[name]!, replies, {
         clock,
         delegate,
-        traceHeaders: () => undefined,
+        traceHeaders,
         python: readPythonPolicy(file.code_execution),
       }),
   });
@@ -135,7 +137,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     executorFor,
     breakers: new BreakerMap(ERROR_RATE_RULE, clock),
     audit: new CallLog(logger),
-    tracer: new NoTracer(),
+    tracer: new CallSpans(),
     meter: new CallMetrics(metrics),
     history: new MemoryHistoryStore(clock),
     clock,
@@ -153,6 +155,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     time,
     clock,
     metrics,
+    inTrace,
     concurrency: settings.GATEWAY_ASYNC_CONCURRENCY,
     handler: callWorker({
       executeCall,
@@ -201,6 +204,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     queue: 'gateway',
     clock,
     compile: validateMessage,
+    inTrace,
     onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),
   });
   const address = {

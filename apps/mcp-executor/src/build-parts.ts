@@ -5,10 +5,12 @@ import { EgressClient } from '@toolfleet/egress';
 import { BreakerMap } from '@toolfleet/resilience';
 import { VariableExpander, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { NatsClient, NatsStrategy } from '@toolfleet/transport';
-import { ClosedGate, type EffectGate } from './effect-gate.js';
+import { RedisJournal } from '@toolfleet/journal';
+import { JournalGate, type EffectGate } from './effect-gate.js';
 import { McpExecutor } from './mcp-executor.js';
 import { mcpExecutorConfig, type McpExecutorConfig } from './mcp-executor.config.js';
 import { McpExecutorModule } from './mcp-executor.module.js';
+import { createRedis } from './redis-client.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
 
 const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
@@ -25,6 +27,8 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
     ...(settings.NATS_PASSWORD ? { password: settings.NATS_PASSWORD } : {}),
     ...(settings.NATS_TLS_CA ? { tlsCa: settings.NATS_TLS_CA } : {}),
   });
+  const { redis, part: redisPart } = createRedis(settings.REDIS_URL, settings.REDIS_PASSWORD);
+  const gate = new JournalGate(new RedisJournal(redis, clock));
   const egress = egressOf(settings, host);
   const expander = new VariableExpander(mcpExecutorConfig.ownKeys);
   const expand = (value: string): string => expander.expand(value);
@@ -58,7 +62,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
       await egress.close();
     },
   };
-  return [nats.asPart(), sessions, natsDoor(executor, new ClosedGate(), nats, settings, host)];
+  return [nats.asPart(), redisPart, sessions, natsDoor(executor, gate, nats, settings, host)];
 }
 
 function egressOf(settings: McpExecutorConfig, host: ServiceHost): EgressClient {

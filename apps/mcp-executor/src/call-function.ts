@@ -26,8 +26,11 @@ export async function callFunction(
     const headers = Object.fromEntries(
       Object.entries(target.headers).map(([name, value]) => [name, parts.expand(value)]),
     );
+    const url = parts.expand(target.url);
+    parts.egress.check(url);
+    await limits.beforeEffect?.();
     const response = await parts.egress.request({
-      url: parts.expand(target.url),
+      url,
       method: 'POST',
       headers: {
         accept: 'application/json',

@@ -22,6 +22,8 @@ export interface AttemptLimits {
   /** Longest silence when the server's registration names none. */
   defaultIdleMs: Milliseconds;
   signal: AbortSignal;
+  /** Awaited once, when everything is ready and right before the request leaves: the claim in the journal. */
+  beforeEffect?: () => Promise<void>;
   /** Told of the server's progress notifications. */
   onProgress?: (progress: { progress: number; total?: number; message?: string }) => void;
   traceparent?: string;
@@ -85,8 +87,9 @@ async function attemptOnce(
       { idleMs: target.timeoutMs ?? limits.defaultIdleMs, totalMs: limits.remainingMs, signal: limits.signal },
       clock,
       (touch) =>
-        pool.use(target, (opened) => {
+        pool.use(target, async (opened) => {
           session = opened;
+          await limits.beforeEffect?.();
           return opened.client.callTool(
             { name: message.binding.remoteName, arguments: message.arguments, ...metaOf(message, limits) },
             {

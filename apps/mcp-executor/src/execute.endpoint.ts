@@ -15,10 +15,10 @@ export class ExecuteEndpoint {
   @Endpoint(SUBJECTS.execMcp, { exec: true })
   async execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
     const traceparent = context.headers.get(HEADERS.traceparent);
-    if (message.journalled) await this.gate.claim(message);
     return this.executor.execute(message, {
       remainingMs: context.timeLeftMs,
       signal: context.signal,
+      ...(message.journalled ? { beforeEffect: () => this.gate.claim(message) } : {}),
       ...(traceparent ? { traceparent } : {}),
     });
   }

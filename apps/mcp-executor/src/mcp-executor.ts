@@ -35,7 +35,7 @@ export class McpExecutor {
 
   /**
    * One attempt. What happened after it began is in the reply.
-   * @throws ToolError BREAKER_OPEN, AUTH_NOT_CONFIGURED, QUEUE_FULL: the attempt never began
+   * @throws ToolError BREAKER_OPEN, or what `beforeEffect` throws: the attempt never began
    */
   async execute(message: ExecMessage, limits: Omit<AttemptLimits, 'defaultIdleMs'>): Promise<ExecReply> {
     if (!isMcp(message)) {
@@ -44,7 +44,12 @@ export class McpExecutor {
     const startedAt = this.clock.monotonic();
     const target = this.targetOf(message);
     const baseUrl = baseUrlOf(target);
-    const all: AttemptLimits = { ...limits, defaultIdleMs: this.figures.defaultIdleMs };
+    const gate = onceOnly(limits.beforeEffect);
+    const all: AttemptLimits = {
+      ...limits,
+      defaultIdleMs: this.figures.defaultIdleMs,
+      ...(gate ? { beforeEffect: gate.pass } : {}),
+    };
     const outcome = await this.breakers.get(baseUrl).run<Attempt>(
       () =>
         target.transport === 'function-args'
@@ -66,6 +71,7 @@ export class McpExecutor {
         retryAfterMs: outcome.retryAfterMs,
       });
     }
+    if (gate?.refusal) throw gate.refusal;
     return { ...outcome.value.reply, execute_ms: Math.round(this.clock.monotonic() - startedAt) };
   }
 
@@ -88,6 +94,20 @@ export class McpExecutor {
 }
 
 const MAX_TARGETS = 5_000;
+
+/** A claim is taken once, also when the session is renewed; its refusal is not an outcome of the tool. */
+function onceOnly(beforeEffect: (() => Promise<void>) | undefined) {
+  if (!beforeEffect) return undefined;
+  let claiming: Promise<void> | undefined;
+  const gate: { refusal?: unknown; pass: () => Promise<void> } = {
+    pass: () =>
+      (claiming ??= beforeEffect().catch((error: unknown) => {
+        gate.refusal = error;
+        throw error;
+      })),
+  };
+  return gate;
+}
 
 function isMcp(message: ExecMessage): message is ExecMessage & { binding: McpBinding } {
   return message.binding.kind === 'mcp';

@@ -20,7 +20,7 @@ import { connectRedis, JobQueue, JobWorker, QueueMetrics, RedisTime, redisPart, 
 import { BreakerMap, ERROR_RATE_RULE } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
 import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/service';
-import { inTrace, traceHeaders } from '@toolfleet/telemetry';
+import { traceHeaders } from '@toolfleet/telemetry';
 import { NatsClient, NatsStrategy } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
 import { makeAuthenticate, LOCAL_ADMIN } from './auth/authenticate.js';
@@ -70,7 +70,6 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     name: 'gateway',
     clock,
     metrics,
-    traceHeaders,
     ...(settings.NATS_USER === undefined ? {} : { user: settings.NATS_USER }),
     ...(settings.NATS_PASSWORD === undefined ? {} : { password: settings.NATS_PASSWORD }),
     ...(settings.NATS_TLS_CA === undefined ? {} : { tlsCa: settings.NATS_TLS_CA }),
@@ -155,7 +154,6 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     time,
     clock,
     metrics,
-    inTrace,
     concurrency: settings.GATEWAY_ASYNC_CONCURRENCY,
     handler: callWorker({
       executeCall,
@@ -204,7 +202,6 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     queue: 'gateway',
     clock,
     compile: validateMessage,
-    inTrace,
     onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),
   });
   const address = {

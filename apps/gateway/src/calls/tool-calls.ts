@@ -27,10 +27,10 @@ export class ToolCalls {
   async run(request: CallRequest): Promise<CallAnswer> {
     const from = this.clock.monotonic();
     const result = await this.executeCall(request);
-    return {
-      body: callBody(request.callId, result, this.clock.monotonic() - from),
-      replayed: result.metadata.idempotent_replay === true,
-    };
+    const { idempotent_replay: replayed, replayed_call_id: firstId } = result.metadata;
+    // A replay is the first call's answer, its id included.
+    const callId = replayed === true && typeof firstId === 'string' ? firstId : request.callId;
+    return { body: callBody(callId, result, this.clock.monotonic() - from), replayed: replayed === true };
   }
 
   /** Stores a call for asynchronous execution; durable when this resolves. @throws ToolError when it is refused */

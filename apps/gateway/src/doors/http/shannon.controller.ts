@@ -60,7 +60,7 @@ export class ShannonController {
   async execute(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const body = readExecute(raw);
     const call = this.http.requestOf(request, reply, body.tool_name, body.parameters, sessionOf(body.session_context));
-    return shannonBody((await this.calls.run(call)).body);
+    return shannonBody((await this.http.traced(request, () => this.calls.run(call))).body);
   }
 
   /** A bare array in, an array in the same order out; an unknown tool is an item with `success: false`. */

@@ -58,7 +58,9 @@ export class ToolsController {
   @HttpCode(200)
   batch(@Body() body: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const { items, fields } = readBatchBody(body);
-    return this.batches.run(items, (name, args) => this.http.requestOf(request, reply, name, args, fields));
+    return this.http.traced(request, () =>
+      this.batches.run(items, (name, args) => this.http.requestOf(request, reply, name, args, fields)),
+    );
   }
 
   /** A05, A11, A13. `mode: async` answers 202. */
@@ -76,7 +78,7 @@ export class ToolsController {
       void reply.status(202);
       return this.calls.accept(call);
     }
-    const outcome = await this.calls.run(call);
+    const outcome = await this.http.traced(request, () => this.calls.run(call));
     if (outcome.replayed) void reply.header('X-Idempotency-Cached', 'true');
     return outcome.body;
   }

@@ -145,6 +145,8 @@ export class SchemaConverter {
       else delete out.required;
     }
     if (out.examples === undefined && schema.example !== undefined) out.examples = [schema.example];
+    // An example that talks about references would read as one to whoever walks the schema.
+    if (out.examples !== undefined && JSON.stringify(out.examples).includes('"$ref"')) delete out.examples;
     applyExclusiveFlags(schema, out);
     matchEnumToType(out, (message) => this.findings.warn(`${at}/enum`, message));
     return applyNullable(schema, out);

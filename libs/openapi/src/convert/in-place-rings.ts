@@ -43,7 +43,7 @@ export function inPlaceRings(
       members.push(member);
       if (member === frame.node) break;
     }
-    if (members.length > 1 || frame.targets.includes(frame.node)) rings.push(members.reverse());
+    if (members.length > 1 || frame.targets.includes(frame.node)) rings.push(members.toReversed());
   };
 
   for (const start of starts) {

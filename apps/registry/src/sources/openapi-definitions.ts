@@ -1,0 +1,97 @@
+import {
+  microUsdOf,
+  type JsonObject,
+  type OpenApiBinding,
+  type ToolDefinition,
+  type ToolSource,
+} from '@toolfleet/contracts';
+import { planJson, type OpenApiTool, type ParameterPlace } from '@toolfleet/openapi';
+import type { OpenApiEntry } from './openapi-entry.js';
+
+const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/;
+/** Methods whose answers may be served from a cache; PUT and DELETE may be repeated, but each has to arrive. */
+const CACHEABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'QUERY']);
+
+/** Source of a collection's tools; the tenant is behind the name, so that two tenants may use one. */
+export function openApiSource(entry: Pick<OpenApiEntry, 'name' | 'tenant'>): ToolSource {
+  return { kind: 'openapi', name: entry.tenant === undefined ? entry.name : `${entry.name}@${entry.tenant}` };
+}
+
+/** Connection options of a collection as they travel in every binding; secrets are `${VAR}` or sealed. */
+export function bindingOptions(
+  entry: OpenApiEntry,
+  secrets: { auth_config?: JsonObject; extra_headers?: JsonObject },
+): JsonObject {
+  const options: JsonObject = { auth_type: entry.auth_type ?? 'none', ...secrets };
+  if (entry.vendor_adapter) options.vendor_adapter = entry.vendor_adapter;
+  if (entry.max_response_bytes !== undefined) options.max_response_bytes = entry.max_response_bytes;
+  return options;
+}
+
+/** One operation as a definition: everything an executor needs is in its binding. */
+export function definitionOfOperation(
+  tool: OpenApiTool,
+  baseUrl: string,
+  entry: OpenApiEntry,
+  options: JsonObject,
+  documentVersion: unknown,
+): ToolDefinition {
+  const binding: OpenApiBinding = {
+    kind: 'openapi',
+    collection: entry.name,
+    baseUrl,
+    operationId: tool.operationId.slice(0, 512),
+    method: tool.method,
+    path: tool.path,
+    plan: planJson(tool.plan()),
+    options,
+  };
+  const definition: ToolDefinition = {
+    name: tool.name,
+    aliases: aliasesOf(tool.name, entry),
+    version: typeof documentVersion === 'string' && SEMVER.test(documentVersion) ? documentVersion : '1.0.0',
+    description: tool.description,
+    category: entry.category ?? 'api',
+    input_schema: tool.inputSchema(),
+    binding,
+    source: openApiSource(entry),
+    idempotent: tool.idempotent,
+  };
+  const tags = [...new Set(tool.tags.map((tag) => tag.slice(0, 64)))].filter((tag) => tag !== '').slice(0, 50);
+  if (tags.length > 0) definition.tags = tags;
+  const output = tool.outputSchema();
+  if (output) definition.output_schema = output;
+  if (entry.base_cost_per_use !== undefined) definition.cost_per_use_micro_usd = microUsdOf(entry.base_cost_per_use);
+  if (entry.rate_limit !== undefined) definition.rate_limit = Math.floor(entry.rate_limit);
+  if (entry.timeout_seconds !== undefined) definition.timeout_seconds = entry.timeout_seconds;
+  if (!CACHEABLE.has(tool.method)) definition.cache_ttl_seconds = 0;
+  if (!tool.idempotent) definition.forwards_idempotency_key = true;
+  if (usesAdapter(entry)) definition.context_keys = ['prompt_params'];
+  return definition;
+}
+
+/** `collection.tool` always resolves, with and without the prefix. */
+function aliasesOf(name: string, { name: collection, name_prefix: prefix = '' }: OpenApiEntry): string[] {
+  const aliases = [`${collection}.${name}`];
+  if (prefix !== '' && name.startsWith(prefix)) aliases.push(`${collection}.${name.slice(prefix.length)}`);
+  return aliases;
+}
+
+function usesAdapter(entry: OpenApiEntry): boolean {
+  return Boolean(entry.vendor_adapter ?? entry.auth_config?.vendor);
+}
+
+/** Parameters the model never sees, because static configuration supplies them (openapi.md section 8). */
+export function suppliedParameters(entry: OpenApiEntry): (place: ParameterPlace, name: string) => boolean {
+  const supplied = new Set<string>();
+  for (const name of Object.keys(entry.extra_headers ?? {})) supplied.add(`header ${name.toLowerCase()}`);
+  const nested = entry.auth_config?.extra_headers;
+  if (typeof nested === 'object' && nested !== null) {
+    for (const name of Object.keys(nested)) supplied.add(`header ${name.toLowerCase()}`);
+  }
+  if (entry.auth_type === 'api_key') {
+    const { api_key_name: name, api_key_location: place } = entry.auth_config ?? {};
+    supplied.add(`${typeof place === 'string' ? place : 'header'} ${String(name ?? 'X-API-Key').toLowerCase()}`);
+  }
+  return (place, name) => supplied.has(`${place} ${name.toLowerCase()}`);
+}

@@ -1,0 +1,88 @@
+import { isJsonObject, type Json, type JsonObject, type OpenApiRegister } from '@toolfleet/contracts';
+
+/** One entry of `openapi_tools`, or a registration; variables unexpanded. */
+export interface OpenApiEntry extends OpenApiRegister {
+  /** Values of server variables. */
+  server_variables?: { [name: string]: string };
+  /** Another server than the first: URL, name, description or index. */
+  server?: string;
+  /** `inline` for model providers that refuse `$defs`. */
+  schema_style?: 'defs' | 'inline';
+}
+
+/** Entries of the configuration file, and what was wrong with others: one bad entry never costs the rest. */
+export interface OpenApiEntries {
+  entries: OpenApiEntry[];
+  faults: { name: string; message: string }[];
+}
+
+type Check = (value: Json) => boolean;
+const isText: Check = (value) => typeof value === 'string';
+const isNumber: Check = (value) => typeof value === 'number' && Number.isFinite(value) && value >= 0;
+const isTexts: Check = (value) => Array.isArray(value) && value.every((item) => typeof item === 'string');
+
+const FIELDS: Readonly<Record<string, Check>> = {
+  name: isText,
+  enabled: (value) => typeof value === 'boolean',
+  spec_url: isText,
+  spec_inline: (value) => typeof value === 'string' || isJsonObject(value),
+  spec_path: isText,
+  auth_type: (value) => ['none', 'api_key', 'bearer', 'basic', 'oauth2'].includes(String(value)),
+  auth_config: isJsonObject,
+  category: isText,
+  base_cost_per_use: isNumber,
+  operations: isTexts,
+  tags: isTexts,
+  base_url: isText,
+  rate_limit: isNumber,
+  timeout_seconds: isNumber,
+  max_response_bytes: isNumber,
+  name_prefix: (value) => typeof value === 'string' && /^[A-Za-z0-9_-]{0,40}$/.test(value),
+  vendor_adapter: isText,
+  extra_headers: isJsonObject,
+  refresh_seconds: isNumber,
+  tenant: isText,
+  server_variables: (value) => isJsonObject(value) && Object.values(value).every(isText),
+  server: isText,
+  schema_style: (value) => value === 'defs' || value === 'inline',
+};
+
+/** Part of an alias (`collection.tool`) and of a source name. */
+const COLLECTION_NAME = /^[A-Za-z0-9_.-]{1,100}$/;
+
+/** Reads `openapi_tools` of the configuration file; entries count only with `enabled: true` (shannon-compat section 1). */
+export function readOpenApiEntries(file: JsonObject): OpenApiEntries {
+  const read: OpenApiEntries = { entries: [], faults: [] };
+  const section = file.openapi_tools;
+  if (section === undefined || section === null) return read;
+  if (!isJsonObject(section)) {
+    read.faults.push({ name: 'openapi_tools', message: 'must be a mapping of collection names to entries' });
+    return read;
+  }
+  for (const [name, body] of Object.entries(section)) {
+    if (!isJsonObject(body) || body.enabled !== true) continue;
+    const entry = readOpenApiEntry(name, body);
+    if (typeof entry === 'string') read.faults.push({ name, message: entry });
+    else read.entries.push(entry);
+  }
+  return read;
+}
+
+/** One entry, or what is wrong with it. Unknown fields are faults: a mistyped `operations` would register everything. */
+export function readOpenApiEntry(name: string, body: Json | undefined): OpenApiEntry | string {
+  if (!isJsonObject(body)) return 'must be a mapping';
+  if (!COLLECTION_NAME.test(name)) return 'needs a name of letters, digits, "_", "-" and "."';
+  for (const [field, value] of Object.entries(body)) {
+    if (value === null) continue;
+    const check = FIELDS[field];
+    if (!check) return `has an unknown field ${field}`;
+    if (!check(value)) return `has a wrong value for ${field}`;
+  }
+  const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+  if (isJsonObject(given.spec_inline)) given.spec_inline = JSON.stringify(given.spec_inline);
+  const sources = [given.spec_url, given.spec_inline, given.spec_path].filter(
+    (value) => value !== undefined && value !== '',
+  );
+  if (sources.length === 0) return 'needs spec_url, spec_path or spec_inline';
+  return { ...given, name } as unknown as OpenApiEntry;
+}

@@ -1,0 +1,32 @@
+import { boolean, integer, list, path, type ConfigTable } from '@toolfleet/service';
+
+/** Environment keys of the OpenAPI source; spread into the table of the registry. */
+export const OPENAPI_SOURCE_KEYS = {
+  OPENAPI_ALLOWED_DOMAINS: list({
+    default: [],
+    help: 'Hosts of OpenAPI documents and of the servers they name: host, *.host, host:port, http://host; * for development only',
+  }),
+  EGRESS_ALLOW_ANY_HOST: boolean({ default: false, help: 'Permits * in an allowlist; refused outside development' }),
+  EGRESS_ALLOWED_ENDPOINTS: list({
+    default: [],
+    help: 'Exact origins (scheme://host:port) that may be local addresses, e.g. a service on this machine',
+  }),
+  EGRESS_DENIED_CIDRS: list({ default: [], help: 'Pod, service and node ranges nothing may be fetched from' }),
+  OPENAPI_MAX_SPEC_SIZE: integer({
+    default: 32 * 1024 * 1024,
+    min: 1_024,
+    max: 256 * 1024 * 1024,
+    help: 'Largest OpenAPI document in bytes',
+  }),
+  OPENAPI_FETCH_TIMEOUT: integer({ default: 30, min: 1, max: 600, help: 'Seconds a document may take to arrive' }),
+  OPENAPI_REFRESH_SECONDS: integer({
+    default: 3_600,
+    min: 0,
+    max: 604_800,
+    help: 'Age at which the document of a spec_url is looked at again; 0 means never',
+  }),
+  OPENAPI_SPEC_DIR: path({
+    optional: true,
+    help: 'Directory from which registrations may name documents as file: URLs; unset refuses them',
+  }),
+} satisfies ConfigTable;

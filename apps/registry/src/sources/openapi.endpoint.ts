@@ -1,0 +1,40 @@
+import { Controller } from '@nestjs/common';
+import {
+  SUBJECTS,
+  type JsonObject,
+  type OpenApiRegister,
+  type OpenApiRegisterReply,
+  type OpenApiValidate,
+  type OpenApiValidateReply,
+} from '@toolfleet/contracts';
+import { validateMessage } from '@toolfleet/schema';
+import { Endpoint } from '@toolfleet/transport';
+import { OpenApiSource } from './openapi.source.js';
+
+const text: JsonObject = { type: 'string', minLength: 1, maxLength: 4_096 };
+const texts: JsonObject = { type: 'array', items: { type: 'string' }, maxItems: 50_000 };
+const readRegister = validateMessage<OpenApiRegister>({
+  type: 'object',
+  properties: { name: text },
+  required: ['name'],
+});
+const readValidate = validateMessage<OpenApiValidate>({
+  type: 'object',
+  properties: { spec_url: text, spec_inline: { type: 'string' }, base_url: text, operations: texts, tags: texts },
+});
+
+/** `registry.openapi.register` and `registry.openapi.validate`; the gateway lets administrators through only. */
+@Controller()
+export class OpenApiEndpoint {
+  constructor(private readonly source: OpenApiSource) {}
+
+  @Endpoint(SUBJECTS.openapiRegister)
+  register(body: unknown): Promise<OpenApiRegisterReply> {
+    return this.source.add(readRegister(body));
+  }
+
+  @Endpoint(SUBJECTS.openapiValidate)
+  validate(body: unknown): Promise<OpenApiValidateReply> {
+    return this.source.validate(readValidate(body));
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * The transport against the stock path, in one run: `nc.request` with a plain subscription, our client with our Nest
+ * strategy, and the same with the ack-first exec hop. Each pair is two processes; NATS is a third. Closed loop, bounded:
+ * about 4 s per row. Trust the ratios of one run, not the absolute figures of a shared machine.
+ *
+ *   node test/load/transport.bench.mjs [--seconds 3] [--in-flight 1,32,64] [--paths stock,ours,ours-acked] [--json]
+ *
+ * Needs `tsc -b libs/transport` and nats-server.
+ */
+import { fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { cpuMicros } from './measure.mjs';
+
+const BODY = {
+  call_id: 'call-0123456789',
+  attempt: 1,
+  fence: 1,
+  journalled: false,
+  tool: 'calculator',
+  revision: '0123456789abcdef',
+  binding: { kind: 'builtin', toolset: 'compute', handler: 'calculator' },
+  arguments: { expression: '2 + 2 * 7' },
+  context: { tenant_id: 'local', session_id: 'session-1' },
+};
+const option = (name, fallback) => {
+  const at = process.argv.indexOf(`--${name}`);
+  return at < 0 ? fallback : process.argv[at + 1];
+};
+const PATHS = option('paths', 'stock,ours,ours-acked').split(',');
+
+process.on('message', (message) => message === 'end' && process.exit());
+if (process.env.BENCH_ROLE === 'responder') await respond(process.env.BENCH_PATH, process.env.BENCH_NATS);
+else if (process.env.BENCH_ROLE === 'requester') await request(process.env.BENCH_PATH, process.env.BENCH_NATS);
+else await main();
+
+async function respond(path, url) {
+  const work = (body) => ({ ok: true, output: body.arguments.expression.length, text: '16', metadata: {} });
+  if (path === 'stock') {
+    const { connect } = await import('nats');
+    const nats = await connect({ servers: url });
+    const encoder = new TextEncoder();
+    const decoder = new TextDecoder();
+    nats.subscribe('bench.run', {
+      queue: 'bench',
+      callback: (_error, message) => {
+        message.respond(encoder.encode(JSON.stringify(work(JSON.parse(decoder.decode(message.data))))));
+      },
+    });
+    await nats.flush();
+  } else {
+    const { NestFactory } = await import('@nestjs/core');
+    const { Controller, Module } = await import('@nestjs/common');
+    const { Endpoint, NatsClient, NatsStrategy } = await import('@toolfleet/transport');
+    class BenchEndpoint {
+      async run(body) {
+        return work(body);
+      }
+    }
+    Endpoint('bench.run', { exec: true })(
+      BenchEndpoint.prototype,
+      'run',
+      Object.getOwnPropertyDescriptor(BenchEndpoint.prototype, 'run'),
+    );
+    Controller()(BenchEndpoint);
+    class BenchModule {}
+    Module({ controllers: [BenchEndpoint] })(BenchModule);
+    const client = await NatsClient.connect({ url, name: 'bench-responder' });
+    const strategy = new NatsStrategy({ connection: client, queue: 'bench' });
+    const app = await NestFactory.createMicroservice(BenchModule, { strategy, logger: false });
+    await app.listen();
+  }
+  process.send('ready');
+}
+
+async function request(path, url) {
+  let call;
+  if (path === 'stock') {
+    const { connect } = await import('nats');
+    const nats = await connect({ servers: url });
+    const encoder = new TextEncoder();
+    const decoder = new TextDecoder();
+    call = async () => {
+      const reply = await nats.request('bench.run', encoder.encode(JSON.stringify(BODY)), { timeout: 5_000 });
+      return JSON.parse(decoder.decode(reply.data));
+    };
+  } else {
+    const { NatsClient } = await import('@toolfleet/transport');
+    const client = await NatsClient.connect({ url, name: 'bench-requester' });
+    const bumpFence = async (fence) => fence + 1;
+    call =
+      path === 'ours'
+        ? () => client.request('bench.run', BODY, { timeoutMs: 5_000 })
+        : () => client.requestAcked('bench.run', BODY, { timeoutMs: 5_000, bumpFence });
+  }
+  process.on('message', async ({ inFlight, ms }) => {
+    if (inFlight === undefined) return;
+    const latencies = [];
+    const began = performance.now();
+    const loop = async () => {
+      while (performance.now() - began < ms) {
+        const at = performance.now();
+        const reply = await call();
+        if (reply.ok !== true) throw new Error(`bad reply ${JSON.stringify(reply)}`);
+        latencies.push(performance.now() - at);
+      }
+    };
+    await Promise.all(Array.from({ length: inFlight }, loop));
+    const seconds = (performance.now() - began) / 1_000;
+    latencies.sort((a, b) => a - b);
+    const at = (share) => Number(latencies[Math.floor(latencies.length * share)].toFixed(2));
+    process.send({ count: latencies.length, seconds, p50: at(0.5), p99: at(0.99) });
+  });
+  process.send('ready');
+}
+
+async function main() {
+  const ms = Number(option('seconds', '3')) * 1_000;
+  const depths = option('in-flight', '1,32,64').split(',').map(Number);
+  const port = await freePort();
+  const broker = spawn('nats-server', ['-a', '127.0.0.1', '-p', String(port)], { stdio: 'ignore' });
+  const children = [broker];
+  const stop = () => children.forEach((child) => child.kill('SIGKILL'));
+  process.once('exit', stop);
+  try {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    const url = `nats://127.0.0.1:${port}`;
+    const start = async (role, path) => {
+      const env = { ...process.env, BENCH_ROLE: role, BENCH_PATH: path, BENCH_NATS: url };
+      const child = fork(fileURLToPath(import.meta.url), {
+        env,
+        execArgv: process.env.BENCH_EXEC_ARGV?.split(' ') ?? [],
+      });
+      children.push(child);
+      await once(child, 'message');
+      return child;
+    };
+    const rows = [];
+    for (const path of PATHS) {
+      const responder = await start('responder', path);
+      const requester = await start('requester', path);
+      const pids = { requester: requester.pid, responder: responder.pid, nats: broker.pid };
+      const run = async (inFlight, duration) => {
+        requester.send({ inFlight, ms: duration });
+        return (await once(requester, 'message'))[0];
+      };
+      await run(32, 1_000); // compiled code, warm sockets
+      for (const inFlight of depths) {
+        const before = Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, cpuMicros(pid)]));
+        const result = await run(inFlight, ms);
+        const cpu = Object.fromEntries(
+          Object.entries(pids).map(([name, pid]) => [name, Math.round((cpuMicros(pid) - before[name]) / result.count)]),
+        );
+        rows.push({
+          path,
+          in_flight: inFlight,
+          requests_per_second: Math.round(result.count / result.seconds),
+          p50_ms: result.p50,
+          p99_ms: result.p99,
+          cpu_us: cpu,
+          cpu_us_total: cpu.requester + cpu.responder + cpu.nats,
+        });
+      }
+      // Not a signal: profilers write their file when the process ends by itself.
+      for (const child of [requester, responder]) child.send('end');
+      await Promise.all([requester, responder].map((child) => child.exitCode === null && once(child, 'exit')));
+    }
+    for (const row of rows) {
+      const stock = rows.find((other) => other.path === PATHS[0] && other.in_flight === row.in_flight);
+      row.rate_against_stock = Number((row.requests_per_second / stock.requests_per_second).toFixed(2));
+      row.cpu_against_stock = Number((row.cpu_us_total / stock.cpu_us_total).toFixed(2));
+    }
+    if (process.argv.includes('--json')) console.log(JSON.stringify({ node: process.version, rows }, null, 2));
+    else {
+      console.table(
+        rows.map(({ cpu_us: cpu, ...row }) => ({ ...row, cpu: `${cpu.requester}+${cpu.responder}+${cpu.nats}` })),
+      );
+    }
+  } finally {
+    stop();
+  }
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}

@@ -1,1 +1,7 @@
-export {};
+export { PolicyEngine, type PolicyDecision, type PolicyInput } from './policy-engine.js';
+export { RegoPolicy, type PolicyFile } from './rego-policy.js';
+export { ReloadingPolicy, type PolicyEvents, type ReloadingPolicySettings } from './reloading-policy.js';
+export { readPolicyFolder } from './policy-folder.js';
+export { OPA_PATH, opaDecision, opaQuestion } from './opa-decision.js';
+export { RegoError, type Place, type RegoErrorCode } from './rego/rego-error.js';
+export { builtinNames } from './rego/builtins/catalogue.js';

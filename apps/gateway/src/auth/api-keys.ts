@@ -146,7 +146,8 @@ export class ApiKeys {
   }
 }
 
-function viewOf({ secretHash: _, ...view }: ApiKeyRecord): KeyView {
+function viewOf(key: ApiKeyRecord): KeyView {
+  const { secretHash: _hash, ...view } = key;
   return view;
 }
 

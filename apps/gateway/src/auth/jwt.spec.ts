@@ -1,0 +1,219 @@
+import { createHmac } from 'node:crypto';
+import { CompactSign, exportJWK, exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { FakeClock } from '@toolfleet/testing';
+import { JwksKeys, type JwksSource, remoteJwks } from './jwks.js';
+import { JwtVerifier } from './jwt.js';
+
+const ISSUER = 'https://issuer.test';
+const AUDIENCE = 'toolfleet';
+const SETTINGS = {
+  issuer: ISSUER,
+  audience: AUDIENCE,
+  algorithms: ['RS256'],
+  claims: { tenant: 'tenant', roles: 'realm_access.roles', tools: 'tools', tier: 'tier' },
+};
+const refusal = { code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' };
+type Header = Record<string, unknown>;
+
+let ours: CryptoKeyPair;
+let theirs: CryptoKeyPair;
+let jwks: string;
+
+beforeAll(async () => {
+  ours = await generateKeyPair('RS256', { extractable: true });
+  theirs = await generateKeyPair('RS256', { extractable: true });
+  jwks = JSON.stringify({ keys: [{ ...(await exportJWK(ours.publicKey)), kid: 'k1', alg: 'RS256', use: 'sig' }] });
+});
+
+function setUp(source: JwksSource = async () => jwks) {
+  const clock = new FakeClock();
+  const keys = new JwksKeys(source, clock);
+  return { clock, keys, jwt: new JwtVerifier(SETTINGS, keys, clock) };
+}
+
+const seconds = (clock: FakeClock) => Math.floor(clock.now() / 1_000);
+const claims = (clock: FakeClock): JWTPayload => ({
+  iss: ISSUER,
+  aud: AUDIENCE,
+  sub: 'ann',
+  exp: seconds(clock) + 300,
+  tenant: 'acme',
+  realm_access: { roles: ['dev', 'admin'] },
+  tools: 'web_search calc*',
+  tier: 'pro',
+});
+const sign = (payload: JWTPayload, header: Header = {}, key = ours.privateKey) =>
+  new SignJWT(payload).setProtectedHeader({ alg: 'RS256', kid: 'k1', typ: 'at+jwt', ...header }).sign(key);
+const raw = (header: Header, payload: unknown, signature: (input: string) => string) => {
+  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const input = `${part(header)}.${part(payload)}`;
+  return `${input}.${signature(input)}`;
+};
+
+describe('JWT', () => {
+  it('stands for what the configured claims say', async () => {
+    const { clock, jwt } = setUp();
+    expect(await jwt.verify(await sign(claims(clock)))).toEqual({
+      principal: {
+        tenantId: 'acme',
+        userId: 'ann',
+        roles: ['dev', 'admin'],
+        tools: ['web_search', 'calc*'],
+        via: 'jwt',
+        tier: 'pro',
+      },
+      expiresAt: (seconds(clock) + 330) * 1_000,
+    });
+  });
+
+  it('is taken up to 30 s before nbf and after exp, and no longer', async () => {
+    const { clock, jwt } = setUp();
+    const now = seconds(clock);
+    await expect(jwt.verify(await sign({ ...claims(clock), exp: now - 29 }))).resolves.toBeDefined();
+    await expect(jwt.verify(await sign({ ...claims(clock), exp: now - 31 }))).rejects.toMatchObject(refusal);
+    await expect(jwt.verify(await sign({ ...claims(clock), nbf: now + 29 }))).resolves.toBeDefined();
+    await expect(jwt.verify(await sign({ ...claims(clock), nbf: now + 31 }))).rejects.toMatchObject(refusal);
+  });
+
+  it.each<[string, (clock: FakeClock) => Promise<string> | string]>([
+    ['alg none', (c) => raw({ alg: 'none', kid: 'k1', typ: 'at+jwt' }, claims(c), () => '')],
+    ['alg None', (c) => raw({ alg: 'None', kid: 'k1', typ: 'at+jwt' }, claims(c), () => '')],
+    [
+      'HS256 by an empty secret',
+      (c) =>
+        raw({ alg: 'HS256', kid: 'k1', typ: 'at+jwt' }, claims(c), (i) =>
+          createHmac('sha256', '').update(i).digest('base64url'),
+        ),
+    ],
+    ['another allowed family', async (c) => raw({ alg: 'PS256', kid: 'k1', typ: 'at+jwt' }, claims(c), () => 'AAAA')],
+    ['another key', (c) => sign(claims(c), {}, theirs.privateKey)],
+    ['a wrong aud', (c) => sign({ ...claims(c), aud: 'other' })],
+    ['a wrong iss', (c) => sign({ ...claims(c), iss: 'https://evil.test' })],
+    ['no exp', (c) => sign({ ...claims(c), exp: undefined })],
+    ['an ID token', (c) => sign(claims(c), { typ: 'JWT' })],
+    ['no typ', (c) => sign(claims(c), { typ: undefined })],
+    ['no kid', (c) => sign(claims(c), { kid: undefined })],
+    ['an unknown kid', (c) => sign(claims(c), { kid: 'k2' })],
+    ['no tenant', (c) => sign({ ...claims(c), tenant: undefined })],
+    ['a tenant with a dot', (c) => sign({ ...claims(c), tenant: 'a.b' })],
+    ['a tenant that is a list', (c) => sign({ ...claims(c), tenant: ['acme'] })],
+    ['no sub', (c) => sign({ ...claims(c), sub: undefined })],
+    [
+      'payload that is no JSON',
+      async () =>
+        new CompactSign(Buffer.from('x'))
+          .setProtectedHeader({ alg: 'RS256', kid: 'k1', typ: 'at+jwt' })
+          .sign(ours.privateKey),
+    ],
+    [
+      'crit with an unknown entry',
+      (c) => raw({ alg: 'RS256', kid: 'k1', typ: 'at+jwt', crit: ['x'], x: 1 }, claims(c), () => 'AAAA'),
+    ],
+    ['garbage', () => 'a.b.c'],
+  ])('is refused: %s', async (_, token) => {
+    const { clock, jwt } = setUp();
+    await expect(jwt.verify(await token(clock))).rejects.toMatchObject(refusal);
+  });
+
+  it('is refused when HS256 is signed with the RSA public key', async () => {
+    const { clock, jwt } = setUp();
+    const spki = await exportSPKI(ours.publicKey);
+    for (const secret of [spki, spki.trim(), jwks]) {
+      const token = raw({ alg: 'HS256', kid: 'k1', typ: 'at+jwt' }, claims(clock), (input) =>
+        createHmac('sha256', secret).update(input).digest('base64url'),
+      );
+      await expect(jwt.verify(token)).rejects.toMatchObject(refusal);
+    }
+  });
+
+  it('never takes a key from the token: jwk, jku and x5u are ignored', async () => {
+    const { clock, jwt } = setUp();
+    const jwk = await exportJWK(theirs.publicKey);
+    for (const header of [{ jwk }, { jku: 'https://evil.test/jwks' }, { x5u: 'https://evil.test/cert' }]) {
+      await expect(jwt.verify(await sign(claims(clock), header, theirs.privateKey))).rejects.toMatchObject(refusal);
+      await expect(jwt.verify(await sign(claims(clock), header))).resolves.toBeDefined();
+    }
+  });
+
+  it('grants nothing for roles of another shape', async () => {
+    const { clock, jwt } = setUp();
+    for (const realm_access of [undefined, 'admin', { roles: { 0: 'admin' } }, { roles: [1] }]) {
+      expect((await jwt.verify(await sign({ ...claims(clock), realm_access }))).principal.roles).toEqual([]);
+    }
+  });
+
+  it.each([[['HS256']], [['none']], [['RS256', 'HS512']], [[]]])(
+    'refuses to start with algorithms %j',
+    (algorithms) => {
+      const { keys, clock } = setUp();
+      expect(() => new JwtVerifier({ ...SETTINGS, algorithms }, keys, clock)).toThrow(RangeError);
+    },
+  );
+});
+
+describe('key set', () => {
+  it('is read once for many tokens, once more for an unknown kid, then not within the cooldown', async () => {
+    let reads = 0;
+    const { clock, jwt } = setUp(async () => {
+      reads++;
+      return jwks;
+    });
+    await Promise.all(Array.from({ length: 5 }, async () => jwt.verify(await sign(claims(clock)))));
+    expect(reads).toBe(1);
+    clock.advance(30_000);
+    const unknown = await sign(claims(clock), { kid: 'k2' });
+    await Promise.allSettled(Array.from({ length: 5 }, () => jwt.verify(unknown)));
+    await jwt.verify(unknown).catch(() => undefined);
+    expect(reads).toBe(2);
+    clock.advance(30_000);
+    await jwt.verify(unknown).catch(() => undefined);
+    expect(reads).toBe(3);
+  });
+
+  it('picks up a new key when its kid is first seen', async () => {
+    let current = JSON.stringify({ keys: [] });
+    const { clock, jwt, keys } = setUp(async () => current);
+    await keys.load();
+    current = jwks;
+    clock.advance(30_000);
+    await expect(jwt.verify(await sign(claims(clock)))).resolves.toBeDefined();
+  });
+
+  it('keeps the keys it has when a refresh fails', async () => {
+    let away = false;
+    const { clock, jwt } = setUp(async () => {
+      if (away) throw new Error('away');
+      return jwks;
+    });
+    await jwt.verify(await sign(claims(clock)));
+    away = true;
+    clock.advance(700_000);
+    await expect(jwt.verify(await sign(claims(clock)))).resolves.toBeDefined();
+  });
+
+  it('answers 503, and does not hammer the issuer, when it was never read', async () => {
+    let reads = 0;
+    const { clock, jwt } = setUp(async () => {
+      reads++;
+      throw new Error('away');
+    });
+    for (let i = 0; i < 5; i++) {
+      await expect(jwt.verify(await sign(claims(clock)))).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+    }
+    expect(reads).toBe(1);
+  });
+
+  it('is fetched through the client it is handed', async () => {
+    const asked: string[] = [];
+    const source = remoteJwks(`${ISSUER}/jwks`, async (url) => {
+      asked.push(url);
+      return new Response(jwks);
+    });
+    const { clock, jwt } = setUp(source);
+    await expect(jwt.verify(await sign(claims(clock)))).resolves.toBeDefined();
+    expect(asked).toEqual(['https://issuer.test/jwks']);
+    const failing = remoteJwks(`${ISSUER}/jwks`, async () => new Response('', { status: 302 }));
+    await expect(failing()).rejects.toThrow('HTTP 302');
+  });
+});

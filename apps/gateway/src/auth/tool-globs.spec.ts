@@ -1,0 +1,48 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { narrowGlobs, toolAllowed } from './tool-globs.js';
+
+const name = fc.stringMatching(/^[ab_]{0,6}$/);
+const glob = fc.stringMatching(/^[ab_*]{1,5}$/);
+
+describe('tool globs', () => {
+  it.each([
+    [['*'], 'calculator', true],
+    [['calculator'], 'calculator', true],
+    [['calculator'], 'calculator2', false],
+    [['file_*'], 'file_read', true],
+    [['file_*'], 'profile_read', false],
+    [['*_read'], 'file_read', true],
+    [['a*b*c'], 'abc', true],
+    [['ab*ba'], 'aba', false],
+    [['a.c'], 'abc', false],
+    [[], 'calculator', false],
+  ])('%j %s -> %s', (globs, tool, expected) => {
+    expect(toolAllowed(globs, tool)).toBe(expected);
+  });
+
+  it('agrees with the regular expression it stands for', () => {
+    fc.assert(
+      fc.property(glob, name, (pattern, tool) => {
+        const expected = new RegExp(`^${pattern.replaceAll('*', '.*')}$`).test(tool);
+        expect(toolAllowed([pattern], tool)).toBe(expected);
+      }),
+    );
+  });
+
+  it('narrows: never more than both lists allow', () => {
+    fc.assert(
+      fc.property(fc.array(glob), fc.array(glob), name, (held, wanted, tool) => {
+        if (toolAllowed(narrowGlobs(held, wanted), tool)) {
+          expect(toolAllowed(held, tool) && toolAllowed(wanted, tool)).toBe(true);
+        }
+      }),
+    );
+  });
+
+  it('keeps what is wanted and held', () => {
+    expect(narrowGlobs(['*'], ['web_search', 'calc*'])).toEqual(['web_search', 'calc*']);
+    expect(narrowGlobs(['file_read'], ['*'])).toEqual(['file_read']);
+    expect(narrowGlobs(['file_*'], ['web_*'])).toEqual([]);
+  });
+});

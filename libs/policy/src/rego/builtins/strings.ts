@@ -1,0 +1,126 @@
+import { compareText, fieldOf, isArray, keysOf, type Value } from '../value.js';
+import { arrayAt, type Builtin, integerAt, numberAt, objectAt, textAt, textsAt, valueFault } from './operands.js';
+
+import { RegoError } from '../rego-error.js';
+import { sprintf } from './sprintf.js';
+
+const onText = (run: (text: string) => Value): Builtin => ({ arity: 1, run: (args) => run(textAt(args, 0)) });
+const onTexts = (run: (text: string, other: string) => Value): Builtin => ({
+  arity: 2,
+  run: (args) => run(textAt(args, 0), textAt(args, 1)),
+});
+
+/** Removes characters of `set` at the given ends. */
+function trim(text: string, set: string, left: boolean, right: boolean): string {
+  const cut = new Set(set);
+  const chars = [...text];
+  const from = left ? chars.findIndex((char) => !cut.has(char)) : 0;
+  const to = right ? chars.findLastIndex((char) => !cut.has(char)) + 1 : chars.length;
+  return from < 0 ? '' : chars.slice(from, to).join('');
+}
+
+/** Offsets count characters, not UTF-16 units. */
+const substring: Builtin = {
+  arity: 3,
+  run: (args) => {
+    const chars = [...textAt(args, 0)];
+    const offset = integerAt(args, 1);
+    const length = integerAt(args, 2);
+    if (offset < 0) throw valueFault('negative offset');
+    return chars.slice(offset, length < 0 ? undefined : offset + length).join('');
+  },
+};
+
+function indexes(text: string, search: string): number[] {
+  if (search === '') throw valueFault('empty search character');
+  const chars = [...text];
+  const wanted = [...search];
+  const found: number[] = [];
+  for (let at = 0; at + wanted.length <= chars.length; at++)
+    if (wanted.every((char, i) => chars[at + i] === char)) found.push(at);
+  return found;
+}
+
+const anyMatch = (matches: (text: string, affix: string) => boolean): Builtin => ({
+  arity: 2,
+  run: (args) => {
+    const all = [0, 1].map((i) => (typeof args[i] === 'string' ? [args[i]] : textsAt(args, i)));
+    return all[0]!.some((text) => all[1]!.some((affix) => matches(text, affix)));
+  },
+});
+
+const formatInt: Builtin = {
+  arity: 2,
+  run: (args) => {
+    const n = numberAt(args, 0);
+    const base = numberAt(args, 1);
+    if (![2, 8, 10, 16].includes(Number(base)))
+      throw new RegoError('type_error', 'operand 2 must be one of {2, 8, 10, 16}');
+    return (typeof n === 'bigint' ? n : Math.trunc(n)).toString(Number(base));
+  },
+};
+
+/** Longest match first in the order of the keys, left to right, as Go's strings.Replacer does. */
+const replaceAllOf: Builtin = {
+  arity: 2,
+  run: (args) => {
+    const pairs = objectAt(args, 0);
+    const olds = keysOf(pairs).map((key) => textAt([key], 0));
+    const news = olds.map((key) => textAt([fieldOf(pairs, key)!], 0));
+    if (olds.includes('')) throw valueFault('empty text to replace');
+    const text = textAt(args, 1);
+    let result = '';
+    for (let at = 0; at < text.length;) {
+      const hit = olds.findIndex((old) => text.startsWith(old, at));
+      result += hit < 0 ? text[at] : news[hit];
+      at += hit < 0 ? 1 : olds[hit]!.length;
+    }
+    return result;
+  },
+};
+
+/** Functions on strings. Lengths and offsets are in characters (code points). */
+export const STRING_BUILTINS: Record<string, Builtin> = {
+  concat: {
+    arity: 2,
+    run: (args) =>
+      (isArray(args[1]!) ? textsAt(args, 1) : textsAt(args, 1).toSorted(compareText)).join(textAt(args, 0)),
+  },
+  contains: onTexts((text, part) => text.includes(part)),
+  startswith: onTexts((text, part) => text.startsWith(part)),
+  endswith: onTexts((text, part) => text.endsWith(part)),
+  lower: onText((text) => text.toLowerCase()),
+  upper: onText((text) => text.toUpperCase()),
+  split: onTexts((text, separator) => (separator === '' ? [...text] : text.split(separator))),
+  replace: {
+    arity: 3,
+    run: (args) => {
+      const [text, from, to] = [textAt(args, 0), textAt(args, 1), textAt(args, 2)];
+      return from === '' ? [to, ...[...text].map((char) => char + to)].join('') : text.split(from).join(to);
+    },
+  },
+  'strings.replace_n': replaceAllOf,
+  substring,
+  indexof: onTexts((text, search) => indexes(text, search)[0] ?? -1),
+  indexof_n: onTexts((text, search) => indexes(text, search)),
+  trim: onTexts((text, set) => trim(text, set, true, true)),
+  trim_left: onTexts((text, set) => trim(text, set, true, false)),
+  trim_right: onTexts((text, set) => trim(text, set, false, true)),
+  trim_prefix: onTexts((text, prefix) => (text.startsWith(prefix) ? text.slice(prefix.length) : text)),
+  trim_suffix: onTexts((text, suffix) =>
+    suffix !== '' && text.endsWith(suffix) ? text.slice(0, -suffix.length) : text,
+  ),
+  trim_space: onText((text) => text.replace(/^[\s\u0085]+|[\s\u0085]+$/gu, '')),
+  'strings.reverse': onText((text) => [...text].toReversed().join('')),
+  'strings.count': onTexts((text, part) => (part === '' ? [...text].length + 1 : text.split(part).length - 1)),
+  'strings.any_prefix_match': anyMatch((text, prefix) => text.startsWith(prefix)),
+  'strings.any_suffix_match': anyMatch((text, suffix) => text.endsWith(suffix)),
+  format_int: formatInt,
+  sprintf: {
+    arity: 2,
+    run: (args) => {
+      const format = textAt(args, 0);
+      return sprintf(format, arrayAt(args, 1));
+    },
+  },
+};

@@ -1,0 +1,59 @@
+import { RegoError } from './rego-error.js';
+import { equal, keyOf, RegoObject, RegoSet, type Value } from './value.js';
+
+type Entry = { key: Value } & (
+  | { kind: 'value'; value: Value }
+  | { kind: 'members'; members: RegoSet }
+  | { kind: 'below'; below: Extent }
+);
+
+/** An object that many rules build together, path by path. */
+export class Extent {
+  private readonly entries = new Map<string, Entry>();
+
+  /** The part below a path. @throws RegoError conflict when a value is there */
+  at(path: readonly Value[]): Extent {
+    return path.reduce<Extent>((extent, key) => extent.child(key), this);
+  }
+
+  /** Sets a value. @throws RegoError conflict when another one is there, or something below it */
+  put(path: readonly Value[], value: Value): void {
+    const parent = this.at(path.slice(0, -1));
+    const key = path.at(-1)!;
+    const found = parent.entries.get(keyOf(key));
+    if (!found) parent.entries.set(keyOf(key), { key, kind: 'value', value });
+    else if (found.kind !== 'value' || !equal(found.value, value)) throw conflict();
+  }
+
+  /** Adds to the set at a path. */
+  addMember(path: readonly Value[], member: Value): void {
+    const parent = this.at(path.slice(0, -1));
+    const key = path.at(-1)!;
+    const found = parent.entries.get(keyOf(key));
+    if (!found) parent.entries.set(keyOf(key), { key, kind: 'members', members: new RegoSet([member]) });
+    else if (found.kind === 'members') found.members.add(member);
+    else throw conflict();
+  }
+
+  value(): RegoObject {
+    const object = new RegoObject();
+    for (const entry of this.entries.values()) {
+      const value = entry.kind === 'below' ? entry.below.value() : entry.kind === 'value' ? entry.value : entry.members;
+      object.set(entry.key, value);
+    }
+    return object;
+  }
+
+  private child(key: Value): Extent {
+    const found = this.entries.get(keyOf(key));
+    if (found?.kind === 'below') return found.below;
+    if (found) throw conflict();
+    const below = new Extent();
+    this.entries.set(keyOf(key), { key, kind: 'below', below });
+    return below;
+  }
+}
+
+function conflict(): RegoError {
+  return new RegoError('conflict', 'object keys must be unique');
+}

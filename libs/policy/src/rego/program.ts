@@ -1,0 +1,295 @@
+import type { Branch, Module, Term } from './ast.js';
+import { type Builtins, BUILTINS } from './builtins/catalogue.js';
+import { BodyCompiler } from './compile-body.js';
+import { type Det, Evaluation, type Frame, type Goal, type Run } from './evaluation.js';
+import { Extent } from './extent.js';
+import { parseQuery } from './parse.js';
+import { RegoError } from './rego-error.js';
+import { checkRecursion } from './recursion.js';
+import { Resolver } from './resolve.js';
+import type { ResolvedTerm } from './resolved.js';
+import { Node, type PlacedRule, RuleTree } from './rule-tree.js';
+import type { Bound } from './safety.js';
+import { directNames, FrameLayout, patternNames, Scope } from './scope.js';
+import { equal, RegoSet, type Value } from './value.js';
+
+/** One rule, compiled: its branches in order, the first with a solution counts. */
+interface CompiledRule {
+  layout: FrameLayout;
+  branches: Goal[];
+  /** Slots that receive the arguments of a function. */
+  args: number[];
+}
+
+interface CompiledNode {
+  rules: CompiledRule[];
+  fallback?: Det;
+  dynamic: CompiledRule[];
+}
+
+/** How a branch hands over what it found. */
+type Collect = (compiler: BodyCompiler, scope: Scope, resolver: Resolver) => (bound: Bound) => Goal;
+
+/** A set of modules, checked and compiled. Holds no state of an evaluation: one program serves any number of them. */
+export class Program {
+  private readonly tree = new RuleTree();
+  private readonly compiled: CompiledNode[] = [];
+  private readonly uses = new Map<Node, Set<Node>>();
+
+  /** @throws RegoError for anything that is not in the supported language, with its place */
+  constructor(
+    private readonly modules: readonly Module[],
+    private readonly builtins: Builtins = BUILTINS,
+  ) {
+    modules.forEach((module, index) => {
+      for (const rule of module.rules) this.tree.add(module.package, { rule, module: index });
+      this.tree.ensure(module.package);
+    });
+    this.tree.check();
+    for (const node of this.tree.nodes) {
+      this.compiled[node.id] = {
+        rules: node.rules
+          .filter(({ rule }) => !rule.isDefault)
+          .map((placed) => this.compileRule(node, placed, this.collector(placed))),
+        fallback: this.fallback(node),
+        dynamic: node.dynamic.map((placed) => this.compileRule(node, placed, this.intoExtent(node, placed))),
+      };
+    }
+    checkRecursion(this.tree.nodes, this.uses);
+  }
+
+  /** The node that defines `data.<path>`; undefined when no rule does. */
+  find(path: readonly string[]): Node | undefined {
+    let node: Node | undefined = this.tree.root;
+    for (const step of path) node = node?.children.get(step);
+    return node;
+  }
+
+  /** The value of a node that rules define. */
+  evaluate(node: Node, evaluation: Evaluation): Value | undefined {
+    evaluation.run.spend(1);
+    const { rules, fallback, dynamic } = this.compiled[node.id]!;
+    if (dynamic.length > 0) {
+      const extent = new Extent();
+      this.fill(node, evaluation, extent, []);
+      return extent.value();
+    }
+    if (node.rules[0]!.rule.member) {
+      const set = new RegoSet();
+      for (const rule of rules) solve(rule, evaluation, set);
+      return set;
+    }
+    return this.single(rules, fallback, evaluation, [], 'complete rules must not produce multiple outputs');
+  }
+
+  /** The result of a function. */
+  call(node: Node, evaluation: Evaluation, args: readonly Value[]): Value | undefined {
+    const { rules, fallback } = this.compiled[node.id]!;
+    return this.single(
+      rules,
+      fallback,
+      evaluation,
+      args,
+      'functions must not produce multiple outputs for same inputs',
+    );
+  }
+
+  /** A query over the modules: calls `found` with the named variables of each solution. */
+  query(text: string, found: (bindings: Map<string, Value>) => void): (evaluation: Evaluation) => void {
+    const layout = new FrameLayout();
+    const body = parseQuery(text);
+    const names = [...directNames(body)].filter((name) => name !== 'data' && name !== 'input' && name !== '_');
+    const resolver = new Resolver({
+      tree: this.tree,
+      package: ['\0query'],
+      imports: [],
+      layout,
+      builtins: this.builtins,
+    });
+    const scope = new Scope(layout, undefined, new Set(names));
+    const compiler = new BodyCompiler({ tree: this.tree, layout, uses: () => undefined });
+    const resolved = resolver.body(body, scope);
+    const slots = names.map((name) => [name, scope.find(name, false)!.slot] as const);
+    const goal = compiler.conditions(resolved, new Set(), () => (_, f) => {
+      found(new Map(slots.map(([name, slot]) => [name, f[slot]!])));
+      return false;
+    });
+    return (evaluation) => void goal(evaluation, newFrame(layout));
+  }
+
+  /** Starts an evaluation. */
+  start(run: Run, input: Value | undefined, data: Value): Evaluation {
+    return new Evaluation(this, run, input, data);
+  }
+
+  private single(
+    rules: readonly CompiledRule[],
+    fallback: Det | undefined,
+    evaluation: Evaluation,
+    args: readonly Value[],
+    conflict: string,
+  ): Value | undefined {
+    let result: Value | undefined;
+    for (const rule of rules) {
+      const value = solve(rule, evaluation, undefined, args);
+      if (value === undefined) continue;
+      if (result !== undefined && !equal(result, value)) throw new RegoError('conflict', conflict);
+      result = value;
+    }
+    return result === undefined ? fallback?.(evaluation, []) : result;
+  }
+
+  /** Everything at and below a node with dynamic rules. */
+  private fill(node: Node, evaluation: Evaluation, extent: Extent, prefix: readonly string[]): void {
+    for (const rule of this.compiled[node.id]!.dynamic) solve(rule, evaluation, extent.at(prefix) as unknown as Value);
+    for (const [name, child] of node.children) {
+      const path = [...prefix, name];
+      if (child.isFunction) continue;
+      if (child.rules.length === 0) {
+        this.fill(child, evaluation, extent, path);
+        continue;
+      }
+      const value = evaluation.valueOf(child);
+      if (value instanceof RegoSet && child.rules[0]!.rule.member)
+        for (const member of value.values()) extent.addMember(path, member);
+      else if (value !== undefined) extent.put(path, value);
+    }
+  }
+
+  private compileRule(
+    node: Node,
+    { rule, module: index }: PlacedRule,
+    collect: (branch: Branch) => Collect,
+  ): CompiledRule {
+    const module = this.modules[index]!;
+    const layout = new FrameLayout();
+    const resolver = new Resolver({
+      tree: this.tree,
+      package: module.package,
+      imports: module.imports,
+      layout,
+      builtins: this.builtins,
+    });
+    const compiler = new BodyCompiler({ tree: this.tree, layout, uses: (used) => this.note(node, used) });
+    const outer = new Scope(layout, undefined, new Set());
+    const patterns = this.parameters(rule.args ?? [], resolver, outer);
+    const args = patterns.map((_, i) => layout.variable(`argument ${i + 1}`).slot);
+    const branches = rule.branches.map((branch) => {
+      const heads = [branch.value, ...rule.path.slice(1), ...(rule.member ? [rule.member] : [])];
+      const scope = new Scope(layout, outer, directNames(branch.body, heads));
+      const body = resolver.body(branch.body, scope);
+      const last = collect(branch)(compiler, scope, resolver);
+      return compiler.matchAll(
+        patterns,
+        new Set(),
+        (i) => (_, f) => f[args[i]!],
+        (bound) => compiler.conditions(body, bound, last),
+      );
+    });
+    return { layout, branches, args };
+  }
+
+  /** Arguments are patterns whose variables are the function's own, whatever rules share their names. */
+  private parameters(args: readonly Term[], resolver: Resolver, scope: Scope): ResolvedTerm[] {
+    const names = new Set(args.flatMap(patternNames));
+    for (const name of names) if (name !== '_') scope.declare(name, args[0]!.place);
+    return args.map((arg) => resolver.term(arg, scope));
+  }
+
+  private collector({ rule }: PlacedRule): (branch: Branch) => Collect {
+    if (!rule.member)
+      return (branch) =>
+        this.intoValue(
+          branch.value,
+          rule.args
+            ? 'functions must not produce multiple outputs for same inputs'
+            : 'complete rules must not produce multiple outputs',
+        );
+    const { member } = rule;
+    return () => (compiler, scope, resolver) => {
+      const term = resolver.term(member, scope);
+      return (bound) =>
+        compiler.lower(term, bound, (det) => (e, f) => {
+          const value = det(e, f);
+          if (value !== undefined) (f[0] as RegoSet).add(value);
+          return false;
+        });
+    };
+  }
+
+  private intoValue(value: Term, conflict: string): Collect {
+    return (compiler, scope, resolver) => {
+      const term = resolver.term(value, scope);
+      // a constant cannot come out different: the first solution is enough
+      const constant = term.kind === 'scalar';
+      return (bound) =>
+        compiler.lower(term, bound, (det) => (e, f) => {
+          const found = det(e, f);
+          if (found === undefined) return false;
+          if (f[0] !== undefined && !equal(f[0], found)) throw new RegoError('conflict', conflict);
+          f[0] = found;
+          return constant;
+        });
+    };
+  }
+
+  private intoExtent(node: Node, { rule, module }: PlacedRule): (branch: Branch) => Collect {
+    const known = node.path.length - this.modules[module]!.package.length;
+    return (branch) => (compiler, scope, resolver) => {
+      const path = rule.path.slice(known).map((step) => resolver.term(step, scope));
+      const leaf = resolver.term(rule.member ?? branch.value, scope);
+      const { length } = path;
+      return (bound) =>
+        compiler.each([...path, leaf], bound, (values, f) => {
+          const extent = f[0] as unknown as Extent;
+          const steps = values.slice(0, length);
+          if (rule.member) extent.addMember(steps, values[length]!);
+          else extent.put(steps, values[length]!);
+        });
+    };
+  }
+
+  private fallback(node: Node): Det | undefined {
+    const placed = node.rules.find(({ rule }) => rule.isDefault);
+    if (!placed) return undefined;
+    const layout = new FrameLayout();
+    const { rule, module } = placed;
+    const resolver = new Resolver({
+      tree: this.tree,
+      package: this.modules[module]!.package,
+      imports: [],
+      layout,
+      builtins: this.builtins,
+    });
+    const scope = new Scope(layout, undefined, new Set());
+    const compiler = new BodyCompiler({ tree: this.tree, layout, uses: (used) => this.note(node, used) });
+    const value = compiler.det(resolver.term(rule.branches[0]!.value, scope), new Set());
+    return (e) => value(e, newFrame(layout));
+  }
+
+  private note(by: Node, used: Node): void {
+    let known = this.uses.get(by);
+    if (!known) this.uses.set(by, (known = new Set()));
+    known.add(used);
+  }
+}
+
+function newFrame(layout: FrameLayout): Frame {
+  return Array.from({ length: layout.size });
+}
+
+function solve(
+  rule: CompiledRule,
+  evaluation: Evaluation,
+  into: Value | undefined,
+  args: readonly Value[] = [],
+): Value | undefined {
+  const frame = newFrame(rule.layout);
+  frame[0] = into;
+  rule.args.forEach((slot, i) => (frame[slot] = args[i]!));
+  for (const branch of rule.branches) {
+    branch(evaluation, frame);
+    if (into === undefined && frame[0] !== undefined) return frame[0];
+  }
+  return undefined;
+}

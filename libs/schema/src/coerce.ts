@@ -2,6 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { canonicalJson } from './canonical.js';
 import { coerceScalar, fits, parseStructure, typeOf, type TypeName } from './coerce-scalar.js';
 import type { CompiledSchema } from './compile.js';
+import { faultAt, type Fault } from './explain.js';
 
 /** One conversion that was made. Values are left out: they may be secret. */
 export interface Coercion {
@@ -15,7 +16,14 @@ export interface Coercion {
 export type CoercionMode = 'all' | 'json_text';
 
 /** Converts a value on its way to a schema; returns the same reference when there is nothing to convert. */
-export type Coercer = (value: Json, path: string, made: Coercion[]) => Json;
+export type Coercer = (value: Json, path: string, notes: CoercionNotes) => Json;
+
+/** What is learnt on the way. */
+export interface CoercionNotes {
+  made: Coercion[];
+  /** Faults a validator cannot see: integers JSON has rounded already (K!17). */
+  faults: Fault[];
+}
 
 /** Undefined: this part of the schema converts nothing. */
 type MaybeCoercer = Coercer | undefined;
@@ -39,7 +47,7 @@ class Builder {
   at(pointer: string): MaybeCoercer {
     const known = this.#built.get(pointer);
     if (known?.done) return known.coercer;
-    if (known) return (value, path, made) => known.coercer?.(value, path, made) ?? value; // recursive schema
+    if (known) return (value, path, notes) => known.coercer?.(value, path, notes) ?? value; // recursive schema
     const slot: { coercer: MaybeCoercer; done: boolean } = { coercer: undefined, done: false };
     this.#built.set(pointer, slot);
     const schema = schemaAt(this.compiled.schema, pointer);
@@ -67,15 +75,21 @@ class Builder {
     const structures = wanted.filter((type) => type === 'array' || type === 'object');
     const mode = this.mode;
     if (mode === 'json_text' && structures.length === 0) return undefined;
-    return (value, path, made) => {
+    const integral = wanted.includes('integer') && !wanted.includes('number');
+    return (value, path, notes) => {
       const from = typeOf(value);
-      if (fits(from, wanted)) return value;
+      if (fits(from, wanted)) {
+        if (integral && from === 'integer' && !Number.isSafeInteger(value)) {
+          notes.faults.push(faultAt(path, 'out_of_range', `Long value ${String(value)} out of int range`));
+        }
+        return value;
+      }
       const converted =
         mode === 'all'
           ? coerceScalar(value, wanted)
           : structures.map((type) => parseStructure(value, type)).find(Boolean);
       if (converted === undefined) return value;
-      made.push({ path, from, to: typeOf(converted) });
+      notes.made.push({ path, from, to: typeOf(converted) });
       return converted;
     };
   }
@@ -89,14 +103,14 @@ class Builder {
     const others = isJsonObject(schema.additionalProperties) ? this.at(`${pointer}/additionalProperties`) : undefined;
     if (members.size === 0 && !others) return undefined;
     const declared = isJsonObject(schema.properties) ? schema.properties : {};
-    return (value, path, made) => {
+    return (value, path, notes) => {
       if (!isJsonObject(value)) return value;
       let copy = value;
       for (const name of Object.keys(value)) {
         const member = members.get(name) ?? (Object.hasOwn(declared, name) ? undefined : others);
         const before = value[name];
         if (!member || before === undefined) continue;
-        const after = member(before, `${path}/${escapePointer(name)}`, made);
+        const after = member(before, `${path}/${escapePointer(name)}`, notes);
         if (after === before) continue;
         if (copy === value) copy = { ...value };
         setOwn(copy, name, after);
@@ -111,14 +125,14 @@ class Builder {
       : [];
     const rest = isJsonObject(schema.items) ? this.at(`${pointer}/items`) : undefined;
     if (!rest && prefix.every((item) => item === undefined)) return undefined;
-    return (value, path, made) => {
+    return (value, path, notes) => {
       if (!Array.isArray(value)) return value;
       let copy = value;
       for (let index = 0; index < value.length; index += 1) {
         const item = index < prefix.length ? prefix[index] : rest;
         const before = value[index];
         if (!item || before === undefined) continue;
-        const after = item(before, `${path}/${index}`, made);
+        const after = item(before, `${path}/${index}`, notes);
         if (after === before) continue;
         if (copy === value) copy = value.slice();
         copy[index] = after;
@@ -132,18 +146,19 @@ class Builder {
       pointer: `${pointer}/${keyword}/${index}`,
       coerce: this.at(`${pointer}/${keyword}/${index}`),
     }));
-    return (value, path, made) => {
+    return (value, path, notes) => {
       if (branches.some((branch) => this.compiled.checkAt(branch.pointer, value))) return value;
-      let found: { value: Json; made: Coercion[] } | undefined;
+      let found: { value: Json; notes: CoercionNotes } | undefined;
       for (const branch of branches) {
-        const trial: Coercion[] = [];
+        const trial: CoercionNotes = { made: [], faults: [] };
         const candidate = branch.coerce?.(value, path, trial) ?? value;
         if (candidate === value || !this.compiled.checkAt(branch.pointer, candidate)) continue;
         if (found && canonicalJson(found.value) !== canonicalJson(candidate)) return value; // ambiguous: never guess
-        found ??= { value: candidate, made: trial };
+        found ??= { value: candidate, notes: trial };
       }
       if (!found) return value;
-      made.push(...found.made);
+      notes.made.push(...found.notes.made);
+      notes.faults.push(...found.notes.faults);
       return found.value;
     };
   }
@@ -152,7 +167,7 @@ class Builder {
 function sequence(steps: readonly MaybeCoercer[]): MaybeCoercer {
   const active = steps.filter((step): step is Coercer => step !== undefined);
   if (active.length < 2) return active[0];
-  return (value, path, made) => active.reduce((current, step) => step(current, path, made), value);
+  return (value, path, notes) => active.reduce((current, step) => step(current, path, notes), value);
 }
 
 /** Types a schema asks for: `type`, else those of its `const` and `enum`. */

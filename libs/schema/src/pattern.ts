@@ -10,6 +10,8 @@ const MAX_PATTERN_CHARS = 2_000;
 /** What ajv needs of a regular expression. */
 export interface Matcher {
   test(text: string): boolean;
+  /** Identity of the pattern: ajv shares matchers that print the same. */
+  toString(): string;
 }
 
 /** Thrown while compiling a schema whose pattern could take exponential time. */
@@ -32,10 +34,12 @@ export function boundedMatcher(pattern: string, flags: string): Matcher {
   } catch {
     if (!simple) throw new PatternRefused(`pattern ${pattern.slice(0, 80)} could take exponential time`);
   }
-  if (!linear) return { test: (text) => text.length <= LOOKAROUND_MAX_CHARS && native.test(text) };
+  const name = `/${pattern}/${flags}`;
+  const matcher = (test: (text: string) => boolean): Matcher => ({ test, toString: () => name });
+  if (!linear) return matcher((text) => text.length <= LOOKAROUND_MAX_CHARS && native.test(text));
   const re2 = linear;
-  if (!simple) return { test: (text) => re2.matcher(text).find() };
-  return { test: (text) => (text.length <= NATIVE_MAX_CHARS ? native.test(text) : re2.matcher(text).find()) };
+  if (!simple) return matcher((text) => re2.matcher(text).find());
+  return matcher((text) => (text.length <= NATIVE_MAX_CHARS ? native.test(text) : re2.matcher(text).find()));
 }
 
 /**

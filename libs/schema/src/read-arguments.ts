@@ -70,6 +70,7 @@ export class ArgumentReader {
     }
     const made: Coercion[] = [];
     const faults: Fault[] = [];
+    const notes = { made, faults };
     const dropped: string[] = [];
     const source = this.#unwrap(raw, made);
     let args = source;
@@ -90,7 +91,7 @@ export class ArgumentReader {
       } else if (parameter.required && !parameter.blankAllowed && typeof value === 'string' && value.trim() === '') {
         faults.push(emptyFault(name));
       } else if (parameter.coerce) {
-        const after = parameter.coerce(value, `/${escapePointer(name)}`, made);
+        const after = parameter.coerce(value, `/${escapePointer(name)}`, notes);
         if (after !== value) setOwn(own(), name, after);
       }
     }

@@ -1,0 +1,356 @@
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { canonicalJson } from './canonical.js';
+import { ArgumentReader, type ArgumentRules, type ReadArguments } from './read-arguments.js';
+
+const object = (properties: JsonObject, rest: JsonObject = {}): JsonObject => ({ type: 'object', properties, ...rest });
+const read = (schema: JsonObject, raw: JsonObject, rules: Partial<ArgumentRules> = {}): ReadArguments =>
+  new ArgumentReader(schema, { toolName: 'tool', ...rules }).read(raw);
+const args = (schema: JsonObject, raw: JsonObject, rules: Partial<ArgumentRules> = {}): JsonObject => {
+  const result = read(schema, raw, rules);
+  if (!result.ok) throw new Error(JSON.stringify(result.faults));
+  return result.arguments;
+};
+const faults = (
+  schema: JsonObject,
+  raw: JsonObject,
+  rules: Partial<ArgumentRules> = {},
+): [string, string, string][] => {
+  const result = read(schema, raw, rules);
+  return result.ok ? [] : result.faults.map((fault) => [fault.path, fault.kind, fault.message]);
+};
+
+/** `undefined`: no lossless conversion. Literals of the checklist (G10–G14, K!17, shannon-compat 5). */
+const COERCIONS: [type: Json, from: Json, to: Json | undefined][] = [
+  ['string', 'a', 'a'],
+  ['string', 5, '5'],
+  ['string', 2.5, '2.5'],
+  ['string', true, 'true'],
+  ['string', false, 'false'],
+  ['string', [1], undefined],
+  ['string', {}, undefined],
+  ['integer', 5, 5],
+  ['integer', 5.0, 5],
+  ['integer', 3.5, undefined],
+  ['integer', ' 42 ', 42],
+  ['integer', '-7', -7],
+  ['integer', '+7', 7],
+  ['integer', '5.0', 5],
+  ['integer', '3.5', undefined],
+  ['integer', 'abc', undefined],
+  ['integer', '9007199254740991', 9007199254740991],
+  ['integer', '9007199254740993', undefined],
+  ['integer', '0x10', undefined],
+  ['integer', true, undefined],
+  ['number', ' 2.50 ', 2.5],
+  ['number', '1e3', 1000],
+  ['number', '.5', 0.5],
+  ['number', '-0', 0],
+  ['number', 'Infinity', undefined],
+  ['number', '1e999', undefined],
+  ['number', '0.1000000000000000055511151231257827', undefined],
+  ['number', '3.141592653589793', Math.PI],
+  ['boolean', 'TRUE', true],
+  ['boolean', 'False', false],
+  ['boolean', 'yes', true],
+  ['boolean', 'n', false],
+  ['boolean', '1', true],
+  ['boolean', 0, false],
+  ['boolean', 2, undefined],
+  ['boolean', 'maybe', undefined],
+  ['array', '[1,2]', [1, 2]],
+  ['array', 'a,b', undefined],
+  ['array', '{"a":1}', undefined],
+  ['array', 'x', undefined],
+  ['object', ' {"a":1} ', { a: 1 }],
+  ['object', '[1]', undefined],
+  ['object', '{"a":', undefined],
+  [['integer', 'null'], '5', 5],
+  [['integer', 'null'], null, null],
+  [['string', 'integer'], '5', '5'],
+  [['integer', 'boolean'], '1', undefined], // 1 or true: never guess
+  [['integer', 'boolean'], 'yes', true],
+];
+
+describe('coercion', () => {
+  test.each(COERCIONS)('to %j: %j becomes %j', (type, from, to) => {
+    const result = read(object({ x: { type } }), { x: from });
+    if (to === undefined) expect(result).toMatchObject({ ok: false, faults: [{ param: 'x', kind: 'type_mismatch' }] });
+    else expect(result).toMatchObject({ ok: true, arguments: { x: to } });
+  });
+
+  test('is listed with its place and types, without the value', () => {
+    const schema = object({ filter: object({ limits: { type: 'array', items: { type: 'integer' } } }) });
+    expect(read(schema, { filter: '{"limits":["1",2,"3"]}' })).toEqual({
+      ok: true,
+      arguments: { filter: { limits: [1, 2, 3] } },
+      coercions: [
+        { path: '/filter', from: 'string', to: 'object' },
+        { path: '/filter/limits/0', from: 'string', to: 'integer' },
+        { path: '/filter/limits/2', from: 'string', to: 'integer' },
+      ],
+      dropped: [],
+    });
+  });
+
+  test("leaves the caller's object untouched, and hands it on when nothing changes", () => {
+    const raw = { a: { b: ['1'] } };
+    args(object({ a: object({ b: { type: 'array', items: { type: 'integer' } } }) }), raw);
+    expect(raw).toEqual({ a: { b: ['1'] } });
+    expect(args(object({ a: { type: 'object' } }), raw)).toBe(raw);
+  });
+
+  test("unwraps arguments nested under the tool's own name, also as text", () => {
+    const schema = object({ a: { type: 'integer' } }, { required: ['a'] });
+    expect(args(schema, { tool: { a: '1' } })).toEqual({ a: 1 });
+    expect(args(schema, { tool: '{"a":1}' })).toEqual({ a: 1 });
+    expect(args(object({ tool: { type: 'object' } }), { tool: { a: 1 } })).toEqual({ tool: { a: 1 } });
+  });
+
+  test('follows $ref, recursion, allOf, prefixItems and additionalProperties', () => {
+    const tree: JsonObject = {
+      ...object({ root: { $ref: '#/$defs/node' } }),
+      $defs: {
+        node: object({ id: { type: 'integer' }, children: { type: 'array', items: { $ref: '#/$defs/node' } } }),
+      },
+    };
+    expect(args(tree, { root: { id: '1', children: [{ id: '2', children: [{ id: '3' }] }] } })).toEqual({
+      root: { id: 1, children: [{ id: 2, children: [{ id: 3 }] }] },
+    });
+    expect(
+      args(object({ p: { allOf: [object({ a: { type: 'integer' } }), object({ b: { type: 'boolean' } })] } }), {
+        p: { a: '1', b: 'no' },
+      }),
+    ).toEqual({ p: { a: 1, b: false } });
+    expect(
+      args(object({ t: { type: 'array', prefixItems: [{ type: 'integer' }, { type: 'boolean' }] } }), {
+        t: ['1', 'yes'],
+      }),
+    ).toEqual({ t: [1, true] });
+    expect(
+      args(object({ m: { type: 'object', additionalProperties: { type: 'number' } } }), { m: { x: '1.5' } }),
+    ).toEqual({ m: { x: 1.5 } });
+  });
+
+  test('in a union: the value as it is if valid, else the one conversion that makes it valid, else none', () => {
+    const optional = object({ n: { anyOf: [{ type: 'integer' }, { type: 'null' }] } });
+    expect(args(optional, { n: '5' })).toEqual({ n: 5 });
+    expect(args(optional, { n: null })).toEqual({ n: null });
+    expect(args(object({ n: { anyOf: [{ type: 'string' }, { type: 'integer' }] } }), { n: '5' })).toEqual({ n: '5' });
+    expect(faults(object({ n: { oneOf: [{ type: 'integer' }, { type: 'boolean' }] } }), { n: '1' })[0]?.[1]).toBe(
+      'no_match',
+    );
+    const tagged = object({
+      shape: {
+        oneOf: [
+          object({ kind: { const: 'circle' }, r: { type: 'number' } }, { required: ['kind', 'r'] }),
+          object({ kind: { const: 'square' }, a: { type: 'number' } }, { required: ['kind', 'a'] }),
+        ],
+      },
+    });
+    expect(args(tagged, { shape: { kind: 'square', a: '2' } })).toEqual({ shape: { kind: 'square', a: 2 } });
+  });
+
+  test('enum values have types too', () => {
+    expect(args(object({ level: { enum: [1, 2, 3] } }), { level: '2' })).toEqual({ level: 2 });
+    expect(faults(object({ level: { enum: [1, 2, 3] } }), { level: '4' })).toEqual([
+      ['/level', 'enum', "Parameter 'level' must be one of [1,2,3]"],
+    ]);
+  });
+
+  test('an OpenAPI body: JSON text is read, nothing else inside it is touched', () => {
+    const schema = object({
+      limit: { type: 'integer' },
+      ids: { type: 'array', items: { type: 'integer' } },
+      body: object({ n: { type: 'integer' }, tags: { type: 'array' }, note: { type: ['string', 'null'] } }),
+    });
+    const rules = { bodyProperty: 'body' };
+    expect(args(schema, { limit: '5', ids: ['1'], body: '{"n":1,"tags":"[1]","note":null}' }, rules)).toEqual({
+      limit: 5,
+      ids: [1],
+      body: { n: 1, tags: [1], note: null },
+    });
+    expect(faults(schema, { body: { n: '1' } }, rules)).toEqual([
+      ['/body/n', 'type_mismatch', "Cannot coerce string '1' to integer"],
+    ]);
+  });
+});
+
+describe('faults', () => {
+  test('missing and empty ones in the words of seed 001, all together', () => {
+    const schema = object(
+      { a: { type: 'string' }, b: { type: 'integer' }, c: { type: 'string' }, d: { type: 'integer' } },
+      { required: ['a', 'b', 'c'] },
+    );
+    expect(faults(schema, { b: null, c: '  ', d: 'x' })).toEqual([
+      ['/b', 'null_or_empty', "Required parameter 'b' is null or empty"],
+      ['/c', 'null_or_empty', "Required parameter 'c' is null or empty"],
+      ['/a', 'missing', "Required parameter 'a' is missing"],
+      ['/d', 'type_mismatch', "Cannot coerce string 'x' to integer"],
+    ]);
+  });
+
+  test.each<[JsonObject, Json, string, string]>([
+    [{ type: 'integer' }, 3.5, 'type_mismatch', 'Cannot coerce float 3.5 to integer'],
+    [{ type: 'integer' }, [], 'type_mismatch', 'Cannot coerce array to integer'],
+    [{ type: 'integer', format: 'int32' }, 3_000_000_000, 'out_of_range', 'Long value 3000000000 out of int range'],
+    [{ type: 'integer' }, 9_007_199_254_740_992, 'out_of_range', 'Long value 9007199254740992 out of int range'],
+    [{ type: 'integer', minimum: 1 }, '0', 'out_of_range', "Parameter 'x' must be >= 1"],
+    [{ type: 'number', exclusiveMaximum: 1 }, 1, 'out_of_range', "Parameter 'x' must be < 1"],
+    [{ enum: ['a', 'b'] }, 'c', 'enum', 'Parameter \'x\' must be one of ["a","b"]'],
+    [{ const: 1 }, 2, 'enum', "Parameter 'x' must be one of [1]"],
+    [{ type: 'string', pattern: '^a+$' }, 'b', 'pattern', "Parameter 'x' must match pattern ^a+$"],
+    [{ type: 'string', format: 'email' }, 'b', 'format', "Parameter 'x' must be a valid email"],
+    [{ type: 'string', minLength: 3 }, 'b', 'length', "Parameter 'x' must NOT have fewer than 3 characters"],
+    [{ type: 'array', uniqueItems: true }, [1, 1], 'duplicate', "Parameter 'x' must not contain duplicates"],
+    [{ type: 'object', additionalProperties: false }, { y: 1 }, 'unknown', "Unknown parameter 'x.y'"],
+    [{ type: 'object', required: ['y'] }, {}, 'missing', "Required parameter 'x.y' is missing"],
+    [
+      { anyOf: [{ type: 'integer' }, { type: 'null' }] },
+      'q',
+      'no_match',
+      "Parameter 'x' matches none of the allowed forms (integer, null)",
+    ],
+  ])('%j against %j is %s', (schema, value, kind, message) => {
+    const found = faults(object({ x: schema }), { x: value });
+    expect(found).toHaveLength(1);
+    expect(found[0]?.slice(1)).toEqual([kind, message]);
+  });
+
+  test('an empty text is fine where the schema says so', () => {
+    expect(
+      args(object({ content: { type: 'string', minLength: 0 } }, { required: ['content'] }), { content: '' }),
+    ).toEqual({ content: '' });
+    expect(args(object({ sep: { enum: ['', ','] } }, { required: ['sep'] }), { sep: '' })).toEqual({ sep: '' });
+  });
+
+  test('null: kept where allowed, absent where not', () => {
+    const schema = object({
+      a: { type: ['string', 'null'] },
+      b: { type: 'integer', default: 3 },
+      c: { type: 'integer' },
+    });
+    expect(args(schema, { a: null, b: null, c: null })).toEqual({ a: null, b: 3 });
+  });
+
+  test('a million wrong items are one fault, not a million', () => {
+    const found = faults(object({ x: { type: 'array', items: { type: 'integer' } } }), {
+      x: Array.from({ length: 200_000 }, () => 'no'),
+    });
+    expect(found.length).toBeLessThanOrEqual(50);
+  });
+
+  test('nesting is bounded', () => {
+    let deep: Json = 1;
+    for (let level = 0; level < 5_000; level += 1) deep = [deep];
+    expect(faults(object({ x: {} }), { x: deep })[0]?.[1]).toBe('invalid');
+  });
+});
+
+describe('unknown arguments', () => {
+  const schema = object({ a: { type: 'integer' } });
+  test('are dropped and named', () => {
+    expect(read(schema, { a: 1, zap: 2, __proto__x: 3 })).toMatchObject({
+      ok: true,
+      arguments: { a: 1 },
+      dropped: ['zap', '__proto__x'],
+    });
+  });
+  test('are refused where the schema or the tool says so', () => {
+    expect(faults({ ...schema, additionalProperties: false }, { zap: 2 })).toEqual([
+      ['/zap', 'unknown', "Unknown parameter 'zap'"],
+    ]);
+    expect(faults(schema, { zap: 2 }, { refuseUnknown: true })).toEqual([
+      ['/zap', 'unknown', "Unknown parameter 'zap'"],
+    ]);
+  });
+  test('are kept where the schema welcomes them', () => {
+    expect(args({ type: 'object' }, { any: 1 })).toEqual({ any: 1 });
+    expect(args({ ...schema, additionalProperties: true }, { a: 1, any: 1 })).toEqual({ a: 1, any: 1 });
+    expect(args({ ...schema, patternProperties: { '^x-': {} } }, { 'x-y': 1 })).toEqual({ 'x-y': 1 });
+  });
+  test('__proto__ is a name like any other', () => {
+    const raw = JSON.parse('{"__proto__":{"admin":true},"a":"1"}') as JsonObject;
+    const result = read(schema, raw);
+    expect(result).toMatchObject({ ok: true, arguments: { a: 1 }, dropped: ['__proto__'] });
+    expect(({} as Record<string, unknown>).admin).toBeUndefined();
+    const declared = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"integer"}}}') as JsonObject;
+    expect(JSON.stringify(args(declared, JSON.parse('{"__proto__":"5"}') as JsonObject))).toBe('{"__proto__":5}');
+    expect(faults(object({ toString: { type: 'integer' } }, { required: ['toString'] }), {})[0]?.[1]).toBe('missing');
+  });
+});
+
+test('defaults fill what is absent, each call its own copy', () => {
+  const schema = object(
+    { n: { type: 'integer', default: 10 }, list: { type: 'array', default: [] }, $r: { $ref: '#/$defs/d' } },
+    { $defs: { d: { default: 'x' } } },
+  );
+  const [first, second] = [args(schema, {}), args(schema, {})];
+  expect(first).toEqual({ n: 10, list: [], $r: 'x' });
+  expect(first.list).not.toBe(second.list);
+});
+
+const readers = [
+  { type: 'string' },
+  { type: 'integer' },
+  { type: 'number' },
+  { type: 'boolean' },
+  { type: ['integer', 'null'] },
+  { anyOf: [{ type: 'boolean' }, { type: 'array', items: { type: 'integer' } }] },
+  { type: 'array', items: { type: 'number' } },
+  { type: 'object', properties: { k: { type: 'integer' } } },
+].map((schema) => new ArgumentReader(object({ x: schema as JsonObject }), { toolName: 'tool' }));
+const anyReader = fc.constantFrom(...readers);
+const scalar = fc.oneof(
+  fc.string(),
+  fc.integer(),
+  fc.double({ noNaN: true, noDefaultInfinity: true }),
+  fc.boolean(),
+  fc.constant(null),
+  fc.integer().map(String),
+  fc.double({ noNaN: true, noDefaultInfinity: true }).map(String),
+  fc.constantFrom('yes', 'no', '0', '1', ' 7 ', '[1,"2"]', '{"k":"3"}', '1e2'),
+  fc.array(fc.oneof(fc.integer(), fc.integer().map(String)), { maxLength: 3 }),
+  fc.record({ k: fc.oneof(fc.integer(), fc.integer().map(String)) }),
+) as fc.Arbitrary<Json>;
+
+test('property: coercion is idempotent, and keeps valid values as they are', () => {
+  fc.assert(
+    fc.property(anyReader, scalar, (reader, value) => {
+      const once = reader.read({ x: value });
+      if (!once.ok) return;
+      const twice = reader.read(once.arguments);
+      expect(twice).toMatchObject({ ok: true, arguments: once.arguments, coercions: [] });
+    }),
+    { numRuns: 20_000 },
+  );
+});
+
+/** The text a value has outside of JSON: what a lossless conversion must not change. */
+function meaning(value: Json): string {
+  if (typeof value === 'boolean') return value ? '1' : '0';
+  if (typeof value === 'number') return String(value + 0);
+  if (typeof value !== 'string')
+    return canonicalJson(
+      JSON.parse(JSON.stringify(value), (_, inner: Json) =>
+        typeof inner === 'object' ? inner : meaning(inner),
+      ) as Json,
+    );
+  const word = value.trim().toLowerCase();
+  if (['true', 'yes', 'y'].includes(word)) return '1';
+  if (['false', 'no', 'n'].includes(word)) return '0';
+  if (word !== '' && Number.isFinite(Number(word))) return String(Number(word) + 0);
+  return /^[[{]/.test(word) ? meaning(JSON.parse(word) as Json) : value;
+}
+
+test('property: coercion is lossless, the converted value means the same', () => {
+  fc.assert(
+    fc.property(anyReader, scalar, (reader, value) => {
+      const once = reader.read({ x: value });
+      if (!once.ok || once.coercions.length === 0) return;
+      expect(meaning(once.arguments.x as Json)).toBe(meaning(value));
+    }),
+    { numRuns: 20_000 },
+  );
+});

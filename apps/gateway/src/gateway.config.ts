@@ -67,6 +67,11 @@ export const gatewayConfig = defineConfig(
       minLength: 16,
       help: 'Developer key of a local fleet; local mode only',
     }),
+    MCP_REGISTER_TOKEN: secret({
+      optional: true,
+      minLength: 16,
+      help: 'Admits to the register endpoints beside administrators',
+    }),
     GATEWAY_SKIP_AUTH: boolean({
       default: false,
       help: 'Callers without a credential are the local developer; only when ENVIRONMENT is development, dev or test',

@@ -5,6 +5,7 @@ import { NatsClient } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
 import { AuthGuard } from './auth/auth.guard.js';
 import type { Authenticate } from './auth/authenticate.js';
+import { RegisterAuth } from './auth/register-auth.js';
 import { AsyncCalls } from './calls/async-calls.js';
 import { BatchCalls } from './calls/batch-calls.js';
 import { CallsController } from './calls/calls.controller.js';
@@ -15,6 +16,13 @@ import { ErrorFilter } from './doors/http/error.filter.js';
 import { HealthController, Readiness } from './doors/http/health.controller.js';
 import { HttpCalls } from './doors/http/http-call.js';
 import { KeysController } from './doors/http/keys.controller.js';
+import { MockFunctionController } from './doors/http/mock-function.controller.js';
+import {
+  QuarantineController,
+  ShannonSourcesController,
+  SourceRegistrations,
+  SourcesController,
+} from './doors/http/sources.controller.js';
 import { ShannonController } from './doors/http/shannon.controller.js';
 import { ToolsController } from './doors/http/tools.controller.js';
 import { UsageController } from './doors/http/usage.controller.js';
@@ -40,6 +48,9 @@ export interface GatewayWiring {
   httpCalls: HttpCalls;
   natsCalls: NatsCalls;
   readiness: Readiness;
+  registerAuth: RegisterAuth;
+  /** Local mode: smoke-test endpoints are served. */
+  local: boolean;
 }
 
 /** The Nest side of the gateway: the HTTP and NATS doors. */
@@ -56,6 +67,8 @@ export class GatewayModule {
       [AsyncCalls, wiring.asyncCalls],
       [HttpCalls, wiring.httpCalls],
       [NatsCalls, wiring.natsCalls],
+      [RegisterAuth, wiring.registerAuth],
+      [SourceRegistrations, new SourceRegistrations(wiring.nats, wiring.registerAuth)],
     ];
     const providers: Provider[] = [
       ...provided.map(([provide, useValue]) => ({ provide, useValue })),
@@ -69,12 +82,16 @@ export class GatewayModule {
       module: GatewayModule,
       controllers: [
         ToolsController,
+        ShannonSourcesController,
         ShannonController,
         CallsController,
         UsageController,
         KeysController,
+        SourcesController,
+        QuarantineController,
         HealthController,
         CallEndpoint,
+        ...(wiring.local ? [MockFunctionController] : []),
       ],
       providers,
     };

@@ -11,8 +11,6 @@ import {
   DEFAULT_SETTINGS,
   makeExecuteCall,
   MemoryHistoryStore,
-  MemoryRateLimiter,
-  MemoryResultCache,
   type EngineSettings,
 } from '@toolfleet/engine';
 import { RedisJournal } from '@toolfleet/journal';
@@ -25,6 +23,7 @@ import { NatsClient, NatsStrategy } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
 import { makeAuthenticate, LOCAL_ADMIN } from './auth/authenticate.js';
 import { RedisKeyStore } from './auth/redis-key-store.js';
+import { RegisterAuth } from './auth/register-auth.js';
 import { SignedTokens } from './auth/signed-token.js';
 import { VerifiedCache } from './auth/verified-cache.js';
 import { BudgetClient } from './budget.client.js';
@@ -47,6 +46,8 @@ import { QueueExecutor, type NewExecJob } from './executors/queue.executor.js';
 import { RemoteExecutor } from './executors/remote.executor.js';
 import type { GatewayConfig } from './gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
+import { RedisRateLimiter } from './stores/redis-rate-limiter.js';
+import { RedisResultCache } from './stores/redis-result-cache.js';
 import { RedisKeyLimits } from './limits/redis-key-limits.js';
 import { readTiers } from './limits/tiers.js';
 import { CallLog } from './observe/call-log.js';
@@ -129,8 +130,11 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const executeCall = makeExecuteCall({
     catalog: new RegistryResolver(cache),
     policy: new AllowAll(),
-    cache: new MemoryResultCache(clock),
-    rateLimiter: new MemoryRateLimiter(clock),
+    cache: new RedisResultCache(redis, clock),
+    rateLimiter: new RedisRateLimiter(redis, clock, {
+      replicas: settings.GATEWAY_REPLICAS,
+      onLocalDecision: () => metrics.limiterFallback.set(1),
+    }),
     budget,
     journal,
     executorFor,
@@ -182,6 +186,8 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     calls: new ToolCalls(executeCall, asyncCalls, clock),
     batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock),
     asyncCalls,
+    registerAuth: new RegisterAuth(authenticate, settings.MCP_REGISTER_TOKEN),
+    local: settings.TOOLFLEET_LOCAL,
     httpCalls: new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS),
     natsCalls: new NatsCalls(
       {

@@ -1,0 +1,47 @@
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { Principal } from '@toolfleet/contracts';
+import type { Authenticate } from './authenticate.js';
+import { credentialOfRawHeaders } from './credential.js';
+import { requireAdmin } from './require-admin.js';
+
+/**
+ * Who may register sources: an administrator, or who holds `MCP_REGISTER_TOKEN` (as `Authorization: Bearer` or
+ * `X-Admin-Token`; shannon-compat section 3). Without the token configured only administrators may.
+ */
+export class RegisterAuth {
+  private readonly expected: Buffer | undefined;
+
+  constructor(
+    private readonly authenticate: Authenticate,
+    registerToken: string | undefined,
+  ) {
+    this.expected = registerToken === undefined ? undefined : digest(registerToken);
+  }
+
+  /**
+   * The administrator; undefined for the holder of the token, who acts for the whole fleet.
+   * @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED
+   */
+  async admit(headers: { raw: { rawHeaders: string[] } }): Promise<Principal | undefined> {
+    const { rawHeaders } = headers.raw;
+    const adminToken = valueOf(rawHeaders, 'x-admin-token');
+    if (adminToken !== undefined && this.isToken(adminToken)) return undefined;
+    const credential = credentialOfRawHeaders(rawHeaders);
+    if (credential?.kind === 'bearer' && this.isToken(credential.token)) return undefined;
+    const principal = await this.authenticate(credential);
+    requireAdmin(principal);
+    return principal;
+  }
+
+  private isToken(presented: string): boolean {
+    return this.expected !== undefined && timingSafeEqual(digest(presented), this.expected);
+  }
+}
+
+const digest = (text: string): Buffer => hash('sha256', text, 'buffer');
+
+function valueOf(rawHeaders: readonly string[], name: string): string | undefined {
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2)
+    if (rawHeaders[i]?.toLowerCase() === name) return rawHeaders[i + 1];
+  return undefined;
+}

@@ -1,0 +1,145 @@
+import { Body, Controller, Delete, Get, HttpCode, Param, Post, Req } from '@nestjs/common';
+import {
+  isJsonObject,
+  isToolError,
+  SUBJECTS,
+  ToolError,
+  type DefinitionRetire,
+  type JsonObject,
+  type Principal,
+  type QuarantineApproveReply,
+  type QuarantineListReply,
+} from '@toolfleet/contracts';
+import { NatsClient } from '@toolfleet/transport';
+import { AdminOnly, Caller, Public } from '../../auth/auth.guard.js';
+import { RegisterAuth } from '../../auth/register-auth.js';
+import type { HttpRequest } from './http-call.js';
+
+/** Fetching and converting a large document takes a while. */
+const REGISTER_TIMEOUT_MS = 60_000;
+const ASK_TIMEOUT_MS = 10_000;
+
+/** Asks the registry to take in a source; the tools belong to the caller's tenant unless it says `visibility: "fleet"`. */
+export class SourceRegistrations {
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly auth: RegisterAuth,
+  ) {}
+
+  /** @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED, REQUEST_INVALID, and whatever the registry refuses with */
+  async register(subject: string, http: HttpRequest, body: unknown): Promise<JsonObject> {
+    const caller = await this.auth.admit(http);
+    if (!isJsonObject(body))
+      throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
+    const { visibility, tenant: _tenant, ...entry } = body;
+    if (visibility !== undefined && visibility !== 'fleet' && visibility !== 'tenant') {
+      throw new ToolError('REQUEST_INVALID', {
+        message: "visibility must be 'tenant' or 'fleet'",
+        details: { fields: ['visibility'] },
+      });
+    }
+    const scoped = caller === undefined || visibility === 'fleet' ? entry : { ...entry, tenant: caller.tenantId };
+    return this.nats.request<JsonObject>(subject, scoped, { timeoutMs: REGISTER_TIMEOUT_MS });
+  }
+}
+
+/** Registration as users of Shannon know it: a refused source is HTTP 200 with `success: false` (shannon-compat section 3). */
+@Public() // RegisterAuth asks for the credential: the token of these paths is not an API key
+@Controller('tools')
+export class ShannonSourcesController {
+  constructor(private readonly sources: SourceRegistrations) {}
+
+  @Post('mcp/register')
+  @HttpCode(200)
+  mcp(@Body() body: unknown, @Req() http: HttpRequest) {
+    return inBand(this.sources.register(SUBJECTS.mcpRegister, http, body), { tool_name: nameIn(body) });
+  }
+
+  @Post('openapi/register')
+  @HttpCode(200)
+  openapi(@Body() body: unknown, @Req() http: HttpRequest) {
+    return inBand(this.sources.register(SUBJECTS.openapiRegister, http, body), {
+      collection_name: nameIn(body),
+      operations_registered: [],
+    });
+  }
+
+  @Post('openapi/validate')
+  @HttpCode(200)
+  validate(@Body() body: unknown, @Req() http: HttpRequest) {
+    return this.sources.register(SUBJECTS.openapiValidate, http, body);
+  }
+}
+
+/** The same with statuses, and what else administrators do with sources. */
+@Public()
+@Controller('api/v1/sources')
+export class SourcesController {
+  constructor(
+    private readonly sources: SourceRegistrations,
+    private readonly nats: NatsClient,
+    private readonly auth: RegisterAuth,
+  ) {}
+
+  @Post('mcp')
+  mcp(@Body() body: unknown, @Req() http: HttpRequest) {
+    return this.sources.register(SUBJECTS.mcpRegister, http, body);
+  }
+
+  @Post('openapi')
+  openapi(@Body() body: unknown, @Req() http: HttpRequest) {
+    return this.sources.register(SUBJECTS.openapiRegister, http, body);
+  }
+
+  @Delete(':kind/:name')
+  async retire(@Param('kind') kind: string, @Param('name') name: string, @Req() http: HttpRequest) {
+    await this.auth.admit(http);
+    if (kind !== 'mcp' && kind !== 'openapi')
+      throw new ToolError('NOT_FOUND', { message: `No kind of source '${kind}'` });
+    const body: DefinitionRetire = { source: { kind, name } };
+    return this.nats.request<JsonObject>(SUBJECTS.definitionRetire, body, { timeoutMs: ASK_TIMEOUT_MS });
+  }
+}
+
+/** Remote tools that changed after their approval (security.md section 5). */
+@AdminOnly()
+@Controller('api/v1/quarantine')
+export class QuarantineController {
+  constructor(private readonly nats: NatsClient) {}
+
+  @Get()
+  async list() {
+    return (await this.nats.request<QuarantineListReply>(SUBJECTS.quarantineList, {}, { timeoutMs: ASK_TIMEOUT_MS }))
+      .tools;
+  }
+
+  /** Body `{pending_revision}`: exactly what was shown is approved. */
+  @Post(':name/approve')
+  @HttpCode(200)
+  approve(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
+    const revision = isJsonObject(body) ? body.pending_revision : undefined;
+    if (typeof revision !== 'string')
+      throw new ToolError('REQUEST_INVALID', {
+        message: 'pending_revision is required',
+        details: { fields: ['pending_revision'] },
+      });
+    return this.nats.request<QuarantineApproveReply>(
+      SUBJECTS.quarantineApprove,
+      { name, pending_revision: revision, approved_by: `${caller.tenantId}/${caller.userId}` },
+      { timeoutMs: ASK_TIMEOUT_MS },
+    );
+  }
+}
+
+/** Refusals of the caller keep their status; what is wrong with the source is told in-band. */
+async function inBand(registered: Promise<JsonObject>, rest: JsonObject): Promise<JsonObject> {
+  try {
+    return await registered;
+  } catch (error) {
+    if (!isToolError(error) || ['UNAUTHENTICATED', 'PERMISSION_DENIED'].includes(error.code)) throw error;
+    const kind = error.code === 'SPEC_INVALID' ? 'Parse error' : 'Registration error';
+    return { success: false, message: `${kind}: ${error.message}`, code: error.code, ...rest };
+  }
+}
+
+const nameIn = (body: unknown): string => (isJsonObject(body) && typeof body.name === 'string' ? body.name : '');

@@ -113,6 +113,7 @@ export class NatsLink {
     options: { reply?: string; headers?: OutgoingHeaders; failed?: (error: unknown) => void } = {},
   ): void {
     const connection = this.#required();
+    requireSubject(subject);
     const encoded = options.headers && encodeHeaders(options.headers);
     const size = data.length + (encoded?.length ?? 0);
     if (size > this.maxPayload) {
@@ -136,6 +137,7 @@ export class NatsLink {
 
   /** Subscribes; survives reconnects. `received` must not throw. */
   subscribe(subject: string, received: (message: IncomingMessage) => void, queue?: string): NatsSubscription {
+    requireSubject(subject);
     const subscription: Subscription = this.#required().subscribe(subject, {
       ...(queue ? { queue } : {}),
       callback: (error, message) => {
@@ -242,6 +244,13 @@ class NatsMessage implements IncomingMessage {
 
   get isNoResponders(): boolean {
     return this.message.data.length === 0 && this.message.headers?.code === 503;
+  }
+}
+
+/** A blank or a line break in a subject would be read as the next word of the protocol. */
+function requireSubject(subject: string): void {
+  if (subject === '' || /\s/.test(subject)) {
+    throw new ToolError('REQUEST_INVALID', { message: `Not a NATS subject: ${JSON.stringify(subject.slice(0, 100))}` });
   }
 }
 

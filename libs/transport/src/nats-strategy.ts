@@ -130,7 +130,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   }
 
   async #serve(served: Served, message: IncomingMessage): Promise<void> {
-    const reply = message.reply;
+    const reply = isInbox(message.reply) ? message.reply : '';
     let acknowledged = false;
     const acknowledge = (): void => {
       // Only callers that send a fence know the two-step answer; to others an acknowledgement would look like the result.
@@ -186,6 +186,14 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     const attempt = typeof body['attempt'] === 'number' ? body['attempt'] : undefined;
     this.#running.cancel(body['call_id'], attempt);
   }
+}
+
+/**
+ * Whether a reply subject is an inbox (`_INBOX.…`, `_R_.…`). A tenant may name any subject there; without this check it
+ * could have this service, which may publish more than the tenant, send its answer to `exec.…` or `budget.…`.
+ */
+function isInbox(reply: string): boolean {
+  return reply.startsWith('_');
 }
 
 function parseBody(data: Uint8Array): unknown {

@@ -181,6 +181,32 @@ describe('errors', () => {
   });
 });
 
+describe('hostile messages', () => {
+  it('an answer goes to inboxes only, whatever reply subject the caller names', async () => {
+    const stolen: string[] = [];
+    plain.subscribe('budget.>', { callback: (_error, message) => void stolen.push(message.subject) });
+    plain.publish('t.double', '{"value":1}', { reply: 'budget.settle' });
+    plain.publish('t.refuse', '{}', { reply: 'budget.settle' });
+    await plain.flush();
+    await client.request('t.double', { value: 1 });
+    await plain.flush();
+    expect(stolen).toEqual([]);
+  });
+
+  it.each(['a b', 'a\r\nPUB b 0', ''])('the subject %j is refused', async (subject) => {
+    await expect(client.request(subject, {})).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    expect(() => client.subscribe(subject, () => undefined)).toThrow();
+    expect(client.inFlight).toBe(0);
+  });
+
+  it('a header cannot smuggle a line', async () => {
+    await expect(client.request('t.double', {}, { headers: { 'Tf-Call-Id': 'x\r\nA: b' } })).rejects.toMatchObject({
+      code: 'INTERNAL',
+    });
+    expect(client.inFlight).toBe(0);
+  });
+});
+
 describe('deadlines and cancellation', () => {
   it('ends the waiting and, by the remaining time, the work', async () => {
     EchoEndpoint.aborted = [];

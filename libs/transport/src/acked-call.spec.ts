@@ -1,0 +1,226 @@
+import { Controller, Module, type INestMicroservice } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ToolError } from '@toolfleet/contracts';
+import { eventually, startNats, type NatsServer } from '@toolfleet/testing';
+import { createMetrics } from '@toolfleet/telemetry';
+import { connect, headers, type Msg, type NatsConnection } from 'nats';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { EndpointContext } from './endpoint-context.js';
+import { Endpoint } from './endpoint.js';
+import { NatsClient } from './nats-client.js';
+import { NatsStrategy } from './nats-strategy.js';
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const aborts: string[] = [];
+
+@Controller()
+class Executor {
+  @Endpoint('x.run', { exec: true })
+  async run(body: { work_ms?: number }): Promise<unknown> {
+    if (body.work_ms) await sleep(body.work_ms);
+    return { ok: true };
+  }
+
+  @Endpoint('x.until-aborted', { exec: true })
+  untilAborted(_body: unknown, { signal, callId }: EndpointContext): Promise<never> {
+    return new Promise((_, reject) => {
+      signal.addEventListener('abort', () => {
+        aborts.push(`${callId} ${(signal.reason as ToolError).code}`);
+        reject(signal.reason);
+      });
+    });
+  }
+}
+
+@Module({ controllers: [Executor] })
+class ExecutorModule {}
+
+let nats: NatsServer;
+let client: NatsClient;
+let executor: NatsClient;
+let plain: NatsConnection;
+let app: INestMicroservice;
+const metrics = createMetrics({ version: '1', revision: 'r' });
+
+beforeAll(async () => {
+  nats = await startNats();
+  client = await NatsClient.connect({ url: nats.url, name: 'caller', metrics });
+  executor = await NatsClient.connect({ url: nats.url, name: 'executor' });
+  plain = await connect({ servers: nats.url });
+  const strategy = new NatsStrategy({ connection: executor, queue: 'x' });
+  app = await NestFactory.createMicroservice(ExecutorModule, { strategy, logger: false });
+  await app.listen();
+});
+
+afterAll(async () => {
+  await app?.close();
+  await client?.close();
+  await executor?.close();
+  await plain?.close();
+  await nats?.stop();
+});
+
+let fences: number[] = [];
+beforeEach(() => {
+  fences = [];
+});
+const message = (callId: string, extra: object = {}) => ({
+  call_id: callId,
+  attempt: 1,
+  fence: 1,
+  journalled: true,
+  ...extra,
+});
+const bumpFence = async (fence: number): Promise<number> => {
+  fences.push(fence + 1);
+  return fence + 1;
+};
+
+/** A responder in the hands of the test; returns what it received. */
+async function responder(subject: string, onMessage: (message: Msg, body: { fence: number }) => void, queue?: string) {
+  const seen: { fence: number; header: string }[] = [];
+  const subscription = plain.subscribe(subject, {
+    ...(queue ? { queue } : {}),
+    callback: (_error, received) => {
+      const body = received.json<{ fence: number }>();
+      seen.push({ fence: body.fence, header: received.headers?.get('Tf-Fence') ?? '' });
+      onMessage(received, body);
+    },
+  });
+  await plain.flush();
+  return { seen, end: () => subscription.unsubscribe() };
+}
+const ack = (received: Msg): void => {
+  const head = headers();
+  head.set('Tf-Ack', 'accepted');
+  received.respond('', { headers: head });
+};
+
+describe('the ack-first hop', () => {
+  it('takes a quick result as its own acknowledgement', async () => {
+    let acks = 0;
+    const reply = await client.requestAcked('x.run', message('q1'), {
+      bumpFence,
+      onAck: () => acks++,
+      timeoutMs: 2_000,
+    });
+    expect(reply).toEqual({ ok: true });
+    expect([acks, fences]).toEqual([0, []]);
+  });
+
+  it('is acknowledged by the strategy when the work is long, and sent once', async () => {
+    let acks = 0;
+    const reply = await client.requestAcked('x.run', message('q2', { work_ms: 700 }), {
+      bumpFence,
+      onAck: () => acks++,
+      timeoutMs: 5_000,
+    });
+    expect(reply).toEqual({ ok: true });
+    expect(acks).toBe(1);
+  });
+
+  it('does not send an acknowledgement to callers that know nothing of it', async () => {
+    const reply = await plain.request('x.run', JSON.stringify({ work_ms: 400 }), { timeout: 3_000 });
+    expect(reply.json()).toEqual({ ok: true });
+  });
+
+  it('goes to another member with a raised fence when one is silent', async () => {
+    const silent = await responder('x.group', () => undefined, 'g');
+    const awake = await responder('x.group', (received, body) => void received.respond(JSON.stringify(body)), 'g');
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        client.requestAcked<{ fence: number }>('x.group', message(`s${index}`), { bumpFence, timeoutMs: 8_000 }),
+      ),
+    );
+    expect(silent.seen.length).toBeGreaterThan(0);
+    expect(replies).toHaveLength(20);
+    expect(replies.filter((reply) => reply.fence > 1).length).toBeGreaterThan(0);
+    for (const seen of [...silent.seen, ...awake.seen]) expect(seen.header).toBe(String(seen.fence));
+    expect(await metrics.registry.metrics()).toMatch(
+      /toolfleet_nats_ack_missed_total\{subject_class="x.group"\} [1-9]/,
+    );
+    silent.end();
+    awake.end();
+  });
+
+  it('drops the answer of an older fence when the call is journalled, takes it when it is idempotent', async () => {
+    const held: Msg[] = [];
+    const late = await responder('x.late', (received, body) => {
+      if (body.fence === 1) held.push(received);
+      else {
+        held[0]?.respond('{"from":"old"}');
+        setTimeout(() => received.respond('{"from":"new"}'), 60);
+      }
+    });
+    expect(await client.requestAcked('x.late', message('l1'), { bumpFence, timeoutMs: 5_000 })).toEqual({
+      from: 'new',
+    });
+    held.length = 0;
+    const idempotent = message('l2', { journalled: false });
+    expect(await client.requestAcked('x.late', idempotent, { bumpFence, timeoutMs: 5_000 })).toEqual({ from: 'old' });
+    late.end();
+  });
+
+  it('only waits when the fence may not be raised, and takes the late result', async () => {
+    const slow = await responder('x.slow', (received) => void setTimeout(() => received.respond('{"late":true}'), 700));
+    const refuse = async (): Promise<undefined> => undefined;
+    expect(await client.requestAcked('x.slow', message('w1'), { bumpFence: refuse, timeoutMs: 5_000 })).toEqual({
+      late: true,
+    });
+    expect(slow.seen).toHaveLength(1);
+    slow.end();
+  });
+
+  it('sends again when the acknowledgement crossed with the raising of the fence', async () => {
+    const crossing = await responder('x.cross', (received, body) => {
+      if (body.fence === 1) setTimeout(() => ack(received), 300);
+      else received.respond(JSON.stringify(body));
+    });
+    const slowBump = async (fence: number): Promise<number> => {
+      await sleep(150);
+      return fence + 1;
+    };
+    expect(
+      await client.requestAcked('x.cross', message('k1'), { bumpFence: slowBump, timeoutMs: 5_000 }),
+    ).toMatchObject({ fence: 2 });
+    crossing.end();
+  });
+
+  it('keeps asking when the journal is away, without a second send', async () => {
+    const slow = await responder('x.journal', (received) => void setTimeout(() => received.respond('{}'), 800));
+    let asked = 0;
+    const broken = async (): Promise<number> => {
+      asked++;
+      throw new Error('Redis is away');
+    };
+    expect(await client.requestAcked('x.journal', message('j1'), { bumpFence: broken, timeoutMs: 5_000 })).toEqual({});
+    expect(asked).toBeGreaterThan(1);
+    expect(slow.seen).toHaveLength(1);
+    slow.end();
+  });
+
+  it('stops the work at the executor when the caller gives up', async () => {
+    const abort = new AbortController();
+    const waiting = client.requestAcked('x.until-aborted', message('a1'), {
+      bumpFence,
+      signal: abort.signal,
+      timeoutMs: 60_000,
+    });
+    setTimeout(() => abort.abort(), 50);
+    await expect(waiting).rejects.toMatchObject({ code: 'CANCELLED' });
+    await eventually('the executor heard', () => aborts.includes('a1 CANCELLED'));
+    await expect(
+      client.requestAcked('x.until-aborted', message('a2'), { bumpFence, timeoutMs: 120 }),
+    ).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    await eventually('the deadline stopped it', () => aborts.some((line) => line.startsWith('a2 ')));
+  });
+
+  it('fails at once when nobody listens', async () => {
+    await expect(client.requestAcked('x.nobody', message('n1'), { bumpFence, timeoutMs: 5_000 })).rejects.toMatchObject(
+      {
+        code: 'EXECUTOR_UNAVAILABLE',
+      },
+    );
+    expect(client.inFlight).toBe(0);
+  });
+});

@@ -11,6 +11,9 @@ import { fileSearch } from './files/file-search.tool.js';
 import { fileWrite } from './files/file-write.tool.js';
 import { getWeather } from './get-weather.tool.js';
 import { jsonProcess } from './json-process.tool.js';
+import { crawlBatch } from './web/crawl-batch.tool.js';
+import { fetchPage } from './web/fetch-page.tool.js';
+import { webSearch } from './web/web-search.tool.js';
 import { textProcess } from './text-process.tool.js';
 
 /** Every builtin tool. A new one is a file and a line here. */
@@ -27,6 +30,9 @@ export const MANIFEST: readonly BuiltinTool[] = [
   fileExists,
   fileMkdir,
   fileSearch,
+  fetchPage,
+  crawlBatch,
+  webSearch,
 ];
 
 /** Tools of the given toolsets. */

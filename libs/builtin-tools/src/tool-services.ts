@@ -1,4 +1,6 @@
 import type { Workspaces } from './files/workspaces.js';
+import type { PageReader } from './web/page-reader.js';
+import type { SearchProvider } from './web/search-provider.js';
 import type { BoundedWork } from './bounded/bounded-work.js';
 
 /**
@@ -8,6 +10,10 @@ import type { BoundedWork } from './bounded/bounded-work.js';
 export interface ToolServices {
   /** Child processes with bounds on time and memory, for work whose cost cannot be known (patterns, queries). */
   bounded: BoundedWork;
+  /** Fetches and reads web pages. */
+  pages: PageReader;
+  /** Searches the web. */
+  search: SearchProvider;
   /** The workspaces file tools may touch. */
   workspaces: Workspaces;
 }

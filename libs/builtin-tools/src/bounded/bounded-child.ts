@@ -8,6 +8,7 @@ import { query as queryJsonpath } from 'jsonpath-rfc9535';
 import { applyPatch, createPatch } from 'rfc6902';
 import { compileSchema, explainErrors } from '@toolfleet/schema';
 import type { JsonObject } from '@toolfleet/contracts';
+import type { ExtractType } from '../web/extract-type.js';
 
 /** Work a child does; `text` documents are JSON. */
 export type BoundedJob =
@@ -19,6 +20,8 @@ export type BoundedJob =
   | { kind: 'regex_find'; text: string; pattern: string; flags: string; limit: number }
   | { kind: 'regex_replace'; text: string; pattern: string; flags: string; replacement: string; limit: number }
   | { kind: 'regex_split'; text: string; pattern: string; flags: string; limit: number }
+  | { kind: 'page'; html: string; url: string; what: ExtractType }
+  | { kind: 'pdf'; bytes: string }
   | { kind: 'similarity'; text: string; other: string };
 
 /** A match of `regex_find`; offsets in UTF-16 units. */
@@ -46,14 +49,18 @@ setInterval(() => process.ppid === parent || process.kill(process.pid, 'SIGKILL'
 
 if (process.send) {
   new Worker(WATCHDOG, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 8 }, execArgv: [] }).unref();
-  process.on('message', ({ id, job }: { id: number; job: BoundedJob }) => process.send?.({ id, ...answer(job) }));
+  process.on(
+    'message',
+    ({ id, job }: { id: number; job: BoundedJob }) =>
+      void answer(job).then((outcome) => process.send?.({ id, ...outcome })),
+  );
   process.on('disconnect', () => process.exit(0));
   process.send({ ready: true });
 }
 
-function answer(job: BoundedJob): { value: string } | { fault: string } {
+async function answer(job: BoundedJob): Promise<{ value: string } | { fault: string }> {
   try {
-    const value = JSON.stringify(run(job) ?? null);
+    const value = JSON.stringify((await run(job)) ?? null);
     if (value.length <= MAX_ANSWER) return { value };
     return { fault: `Result is larger than ${MAX_ANSWER} characters: narrow the request` };
   } catch (error) {
@@ -81,6 +88,13 @@ function run(job: BoundedJob): unknown {
       return replaceAll(job);
     case 'regex_split':
       return splitBy(job);
+    // The readers are large: a child that never sees a page does not load them.
+    case 'page':
+      return import('../web/extract-page.js').then(({ extractPage }) => extractPage(job.html, job.url, job.what));
+    case 'pdf':
+      return import('../web/extract-pdf.js').then(({ extractPdf }) =>
+        extractPdf(new Uint8Array(Buffer.from(job.bytes, 'base64'))),
+      );
     case 'similarity':
       return similarity(job.text, job.other);
   }

@@ -35,7 +35,7 @@ interface Answer {
 }
 
 /** Heap of one child. An answer is at most 4 MiB; the rest is room for intermediate values. */
-const HEAP_MB = 192;
+const HEAP_MB = 320;
 /** An unused child costs some 50 MB: it ends after this long. */
 const IDLE_MS = 60_000;
 

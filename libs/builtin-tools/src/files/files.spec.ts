@@ -192,12 +192,13 @@ describe.each(stores)('file tools on a %s', (_name, make) => {
   it('keeps tenants, projects and sessions apart', async () => {
     const other = caller((await make()).store);
     await other('file_write', { path: 'a', content: '1' }, { project_id: 'one' });
-    for (const context of [
+    const contexts: JsonObject[] = [
       { project_id: 'two' },
       { session_id: 'one' },
       { project_id: 'one', tenant_id: 'evil' },
       { project_id: '../acme/p-one' },
-    ]) {
+    ];
+    for (const context of contexts) {
       expect(await faultOf(other('file_read', { path: 'a' }, context))).toMatch(/^Project not found: /);
     }
     expect(await faultOf(other('file_read', { path: 'a' }, {}))).toBe('project_id is required for file operations');

@@ -1,0 +1,156 @@
+/** Reads an HTML page: its main content, its links, its metadata. Runs in the child process of BoundedWork. */
+import { Readability } from '@mozilla/readability';
+import { parseHTML } from 'linkedom';
+import TurndownService from 'turndown';
+import type { PageDocument, PageElement } from './page-dom.js';
+import type { ExtractType } from './extract-type.js';
+
+/** A link of a page; absolute URL. */
+export interface PageLink {
+  text: string;
+  url: string;
+}
+
+/** A page that was read; what was not asked for is absent. */
+export interface ExtractedPage {
+  title: string;
+  /** Main content as Markdown. */
+  text?: string;
+  links?: PageLink[];
+  headings?: { level: number; text: string }[];
+  metadata?: Record<string, string>;
+}
+
+const MAX_LINKS = 1_000;
+const MAX_HEADINGS = 300;
+const MAX_FIELD = 500;
+/** Metadata worth telling, by `name` or `property` of its element. */
+const META: Readonly<Record<string, string>> = {
+  description: 'description',
+  'og:description': 'description',
+  'og:title': 'og_title',
+  'og:site_name': 'site',
+  'og:image': 'image',
+  'og:type': 'type',
+  author: 'author',
+  'article:author': 'author',
+  'article:published_time': 'published',
+  'article:modified_time': 'modified',
+  keywords: 'keywords',
+  generator: 'generator',
+};
+/** Elements that never hold content. */
+const NOISE = 'script,style,noscript,template,svg,iframe,object,embed,[hidden],[aria-hidden="true"]';
+
+/** Reads a page that came from `url`. */
+export function extractPage(html: string, url: string, what: ExtractType): ExtractedPage {
+  const whole = /<html[\s>]/i.test(html) ? html : `<!doctype html><html><body>${html}</body></html>`;
+  const { document } = parseHTML(whole) as unknown as { document: PageDocument };
+  const base = baseOf(document, url);
+  const title = clean(document.querySelector('title')?.textContent ?? document.querySelector('h1')?.textContent ?? '');
+  if (what === 'links') return { title, links: linksOf(document, base) };
+  const shared =
+    what === 'structured'
+      ? { headings: headingsOf(document), metadata: metadataOf(document, base), links: linksOf(document, base) }
+      : {};
+  for (const element of document.querySelectorAll(NOISE)) element.remove();
+  absoluteLinks(document, base);
+  return { title, text: mainContent(document), ...shared };
+}
+
+/** The article of a page; a page without one (a list, a form) as a whole. */
+function mainContent(document: PageDocument): string {
+  const whole = document.body?.innerHTML ?? '';
+  let article: { content?: string | null; length?: number | null } | null = null;
+  try {
+    article = new Readability(document as never, { charThreshold: 200, maxElemsToParse: 50_000 }).parse();
+  } catch {
+    // Too many elements, or a page the heuristics fail on: the whole body is the better answer than none.
+  }
+  return markdown(article?.content && (article.length ?? 0) > 80 ? article.content : whole);
+}
+
+function markdown(html: string): string {
+  const service = new TurndownService({ headingStyle: 'atx', codeBlockStyle: 'fenced', bulletListMarker: '-' });
+  service.addRule('images', {
+    filter: 'img',
+    replacement: (_content, node) => altText(node as unknown as PageElement),
+  });
+  return service
+    .turndown(html)
+    .replaceAll(/[^\S\n]+\n/g, '\n')
+    .replaceAll(/\n{3,}/g, '\n\n')
+    .trim();
+}
+
+function altText(image: PageElement): string {
+  const alt = clean(image.getAttribute('alt') ?? '');
+  return alt === '' ? '' : `[image: ${alt}]`;
+}
+
+function linksOf(document: PageDocument, base: string): PageLink[] {
+  const links = new Map<string, PageLink>();
+  for (const anchor of document.querySelectorAll('a[href],area[href]')) {
+    const url = absolute(anchor.getAttribute('href') ?? '', base);
+    if (!url || links.has(url)) continue;
+    links.set(url, { text: clean(anchor.textContent ?? anchor.getAttribute('title') ?? ''), url });
+    if (links.size >= MAX_LINKS) break;
+  }
+  return [...links.values()];
+}
+
+function headingsOf(document: PageDocument): { level: number; text: string }[] {
+  return [...document.querySelectorAll('h1,h2,h3,h4,h5,h6')]
+    .slice(0, MAX_HEADINGS)
+    .map((heading) => ({ level: Number(heading.tagName.slice(1)), text: clean(heading.textContent ?? '') }))
+    .filter((heading) => heading.text !== '');
+}
+
+function metadataOf(document: PageDocument, base: string): Record<string, string> {
+  const found: Record<string, string> = {};
+  const language = document.documentElement?.getAttribute('lang');
+  if (language) found['language'] = clean(language);
+  const canonical = absolute(document.querySelector('link[rel="canonical"]')?.getAttribute('href') ?? '', base);
+  if (canonical) found['canonical'] = canonical;
+  for (const element of document.querySelectorAll('meta[content]')) {
+    const name = META[(element.getAttribute('name') ?? element.getAttribute('property') ?? '').toLowerCase()];
+    const content = clean(element.getAttribute('content') ?? '');
+    if (name && content !== '' && !Object.hasOwn(found, name)) found[name] = content;
+  }
+  return found;
+}
+
+function absoluteLinks(document: PageDocument, base: string): void {
+  for (const anchor of document.querySelectorAll('a[href]')) {
+    const url = absolute(anchor.getAttribute('href') ?? '', base);
+    if (url) anchor.setAttribute('href', url);
+    else anchor.removeAttribute('href'); // javascript:, data:, mailto: and broken ones
+  }
+}
+
+function baseOf(document: PageDocument, url: string): string {
+  const base = document.querySelector('base[href]')?.getAttribute('href');
+  return (base && absolute(base, url)) || url;
+}
+
+/** Web address without its fragment, or undefined. */
+function absolute(href: string, base: string): string | undefined {
+  const target = href.trim();
+  if (target === '' || target.startsWith('#')) return undefined;
+  try {
+    const url = new URL(target, base);
+    url.hash = '';
+    return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** One line of readable length. Zero-width and direction signs are a way to hide text from people: taken out. */
+function clean(text: string): string {
+  return text
+    .replaceAll(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+    .slice(0, MAX_FIELD);
+}

@@ -1,0 +1,117 @@
+import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import type { EgressClient } from '@toolfleet/egress';
+import type { BoundedWork } from '../bounded/bounded-work.js';
+import { decodePage } from './decode-page.js';
+import type { ExtractedPage } from './extract-page.js';
+import type { ExtractedPdf } from './extract-pdf.js';
+import type { ExtractType } from './extract-type.js';
+import type { Robots } from './robots.js';
+
+/** A page as tools return it. */
+export interface ReadPage extends JsonObject {
+  /** Address that answered, after redirects. */
+  url: string;
+  status: number;
+  content_type: string;
+  title: string;
+}
+
+/** Reading a page of 3 MiB takes about a second; a page that needs longer is hostile or not worth it. */
+const READ_MS = 8_000;
+const MAX_BYTES = 3 * 1024 * 1024;
+/** As much of an error page as users of the seeds expect to see. */
+const SHOWN_ERROR = 200;
+const TEXT_TYPES = /^(?:text\/|application\/(?:json|[\w.+-]*\+json|javascript|x-ndjson|yaml|x-yaml|toml))/;
+
+/** Fetches a page through the guarded way out and reads it: HTML, PDF, text. */
+export class PageReader {
+  constructor(
+    private readonly egress: EgressClient,
+    private readonly bounded: BoundedWork,
+    /** Absent: robots.txt is not asked. */
+    private readonly robots: Robots | undefined,
+    private readonly readMs = READ_MS,
+  ) {}
+
+  /** @throws ToolError EGRESS_REFUSED, NETWORK_ERROR, UPSTREAM_ERROR (`HTTP 404: …`), TOOL_ERROR */
+  async read(address: string, what: ExtractType, signal: AbortSignal): Promise<ReadPage> {
+    const url = checkedUrl(address);
+    this.egress.check(url); // refused before anybody is asked, robots.txt included
+    await this.robots?.check(url, signal);
+    const response = await this.egress.request({
+      url,
+      signal,
+      maxBytes: MAX_BYTES,
+      headers: { accept: 'text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,*/*;q=0.5' },
+    });
+    // A redirect may have led to another site, with wishes of its own.
+    if (new URL(response.url).origin !== new URL(url).origin) {
+      await this.robots?.check(response.url, signal).catch((error: unknown) => {
+        response.body.cancel();
+        throw error;
+      });
+    }
+    const type = single(response.headers['content-type']).toLowerCase();
+    const bytes = await response.body.bytes();
+    if (response.status >= 400) throw failed(response.status, bytes, type, single(response.headers['retry-after']));
+    const head = { url: response.url, status: response.status, content_type: type };
+    const content = await this.content(bytes, type, response.url, what, signal);
+    return { ...head, ...content } as ReadPage;
+  }
+
+  private async content(
+    bytes: Buffer,
+    type: string,
+    url: string,
+    what: ExtractType,
+    signal: AbortSignal,
+  ): Promise<JsonObject> {
+    const bounds = { timeoutMs: this.readMs, signal };
+    if (type.includes('pdf') || bytes.subarray(0, 5).toString('latin1') === '%PDF-') {
+      const pdf = (await this.bounded.run(
+        { kind: 'pdf', bytes: bytes.toString('base64') },
+        bounds,
+      )) as unknown as ExtractedPdf;
+      return what === 'links' ? { title: pdf.title, links: [] } : { ...pdf };
+    }
+    const xml = /[/+]xml\b/.test(type) && !type.includes('xhtml');
+    if (type === '' || type.includes('html') || (xml && !type.includes('svg'))) {
+      const html = decodePage(bytes, type, xml ? 'xml' : 'html');
+      const page = await this.bounded.run({ kind: 'page', html, url, what }, bounds);
+      return { ...(page as unknown as ExtractedPage) } as unknown as JsonObject;
+    }
+    if (!TEXT_TYPES.test(type))
+      throw new ToolError('TOOL_ERROR', {
+        message: `Cannot read content of type ${type.split(';')[0]}`,
+        details: { reason: 'content_type' },
+      });
+    const text = decodePage(bytes, type, 'text');
+    return what === 'links' ? { title: '', links: [] } : { title: '', text };
+  }
+}
+
+/** Absolute http(s) URL without fragment; what else is wrong with it the egress guard says. */
+function checkedUrl(address: string): string {
+  if (!/^https?:\/\//i.test(address))
+    throw new ToolError('TOOL_ERROR', {
+      message: `Not a web address: ${JSON.stringify(address.slice(0, 100))} (write https://…)`,
+    });
+  return address.split('#', 1)[0] as string;
+}
+
+function failed(status: number, bytes: Buffer, type: string, retryAfter: string): ToolError {
+  const text = decodePage(bytes.subarray(0, 4_000), type, 'text')
+    .replaceAll(/<[^>]{0,500}>/g, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+  const seconds = /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined;
+  return new ToolError('UPSTREAM_ERROR', {
+    message: `HTTP ${status}: ${text.slice(0, SHOWN_ERROR)}`,
+    details: { status },
+    ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1_000 }),
+  });
+}
+
+function single(value: string | string[] | undefined): string {
+  return (Array.isArray(value) ? value[0] : value) ?? '';
+}

@@ -1,0 +1,82 @@
+import { ToolError } from '@toolfleet/contracts';
+import type { EgressClient } from '@toolfleet/egress';
+import type { Clock } from '@toolfleet/resilience';
+import robotsParser from 'robots-parser';
+
+/** Product token that robots.txt files can name. */
+export const ROBOT_NAME = 'toolfleet';
+/** How long a file's rules hold (RFC 9309 2.4: at most 24 h). */
+const KEPT_MS = 3_600_000;
+const MAX_ORIGINS = 1_000;
+/** RFC 9309 2.5: at least 500 KiB have to be read. */
+const MAX_BYTES = 512 * 1024;
+const TIMEOUT_MS = 5_000;
+
+/** The package is CommonJS; its types claim a `default` that is not there at run time. */
+const parseRobots = robotsParser as unknown as typeof robotsParser.default;
+
+interface Rules {
+  allows: (url: string) => boolean;
+  readAt: number;
+}
+
+/**
+ * robots.txt of the origins that pages are fetched from (RFC 9309): 4xx means everything is allowed, 5xx and silence that
+ * nothing is. Fetched through the same guarded way out as the pages.
+ */
+export class Robots {
+  private readonly known = new Map<string, Promise<Rules>>();
+
+  constructor(
+    private readonly egress: EgressClient,
+    private readonly clock: Clock,
+  ) {}
+
+  /** @throws ToolError when the site does not want this page to be fetched by programs */
+  async check(url: string, signal: AbortSignal): Promise<void> {
+    const { origin, pathname } = new URL(url);
+    if (pathname === '/robots.txt') return;
+    const rules = await this.rulesOf(origin, signal);
+    if (!rules.allows(url))
+      throw new ToolError('TOOL_ERROR', {
+        message: `robots.txt of ${origin} does not allow fetching this page`,
+        details: { reason: 'robots' },
+      });
+  }
+
+  private async rulesOf(origin: string, signal: AbortSignal): Promise<Rules> {
+    const known = await this.known.get(origin)?.catch(() => undefined);
+    if (known && this.clock.monotonic() - known.readAt < KEPT_MS) return known;
+    const reading = this.read(origin, signal);
+    this.known.delete(origin);
+    this.known.set(origin, reading);
+    if (this.known.size > MAX_ORIGINS) this.known.delete(this.known.keys().next().value ?? '');
+    reading.catch(() => this.known.delete(origin));
+    return reading;
+  }
+
+  private async read(origin: string, signal: AbortSignal): Promise<Rules> {
+    const readAt = this.clock.monotonic();
+    const address = `${origin}/robots.txt`;
+    const response = await this.egress.request({
+      url: address,
+      signal,
+      maxBytes: MAX_BYTES,
+      onOverflow: 'truncate',
+      timeouts: { totalMs: TIMEOUT_MS },
+    });
+    if (response.status >= 500) {
+      response.body.cancel();
+      throw new ToolError('TOOL_ERROR', {
+        message: `robots.txt of ${origin} cannot be read (HTTP ${response.status}), so the page is not fetched`,
+        details: { reason: 'robots' },
+      });
+    }
+    if (response.status >= 300) {
+      response.body.cancel();
+      return { allows: () => true, readAt };
+    }
+    const rules = parseRobots(address, (await response.body.bytes()).toString('utf8'));
+    return { allows: (url) => rules.isAllowed(url, ROBOT_NAME) !== false, readAt };
+  }
+}

@@ -1,0 +1,41 @@
+import { defineTool } from '../builtin-tool.js';
+import { ok } from '../outcome.js';
+
+/** K!13. */
+const DEFAULT_RESULTS = 10;
+const MAX_RESULTS = 50;
+const MAX_QUERY = 1_000;
+
+/** `web_search` (I01); schema, version, price and category are the published ones (A30). */
+export const webSearch = defineTool<{ query: string; max_results?: number }, ['search']>({
+  name: 'web_search',
+  version: '1.0',
+  description: 'Search the web for current information',
+  category: 'search',
+  tags: ['crawler', 'web'],
+  toolset: 'web',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      query: { type: 'string', description: 'Search query' },
+      max_results: { type: 'integer', description: 'Maximum number of results', default: DEFAULT_RESULTS },
+    },
+    required: ['query'],
+  },
+  inputExamples: [{ query: 'latest AI news', max_results: 5 }],
+  annotations: { openWorldHint: true, readOnlyHint: true },
+  idempotent: true,
+  timeoutSeconds: 30,
+  rateLimit: 120,
+  costMicroUsd: 4_000,
+  needs: ['search'],
+  async handler({ query, max_results: asked = DEFAULT_RESULTS }, run) {
+    const limit = Math.min(MAX_RESULTS, Math.max(1, Math.trunc(asked)));
+    const results = await run.search.search(query.slice(0, MAX_QUERY), limit, run.signal);
+    const lines = results.map((result, index) => `${index + 1}. ${result.title} (${result.url})\n   ${result.snippet}`);
+    const text = [`Found ${results.length} results for '${query}'`, ...lines].join('\n');
+    return ok({ results: results.map((result) => ({ ...result })) }, text, {
+      metadata: { source: run.search.name, untrusted: true },
+    });
+  },
+});

@@ -1,0 +1,390 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { isToolError, type CallProgress, type JsonObject } from '@toolfleet/contracts';
+import { EgressClient, Resolver } from '@toolfleet/egress';
+import { SystemClock } from '@toolfleet/resilience';
+import { BoundedWork } from '../bounded/bounded-work.js';
+import { runTool } from '../run-tool.fixture.js';
+import { crawlBatch } from './crawl-batch.tool.js';
+import { fetchPage } from './fetch-page.tool.js';
+import { PageReader } from './page-reader.js';
+import { ARTICLE_PAGES, MAIN_TEXT, NOISE_TEXT } from './pages.fixture.js';
+import { Robots } from './robots.js';
+import type { SearchProvider } from './search-provider.js';
+import { HttpSearchProvider, LocalSearchProvider, type SearchProviderName } from './search-providers.js';
+import { webSearch } from './web-search.tool.js';
+
+const clock = new SystemClock();
+const bounded = new BoundedWork(clock);
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+let server: Server;
+let origin: string;
+let egress: EgressClient;
+let robots = '';
+const seen: string[] = [];
+const routes = new Map<string, Handler>();
+const html =
+  (body: string, type = 'text/html; charset=utf-8'): Handler =>
+  (_request, response) =>
+    response.writeHead(200, { 'content-type': type }).end(body);
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    seen.push(request.url ?? '');
+    const path = new URL(request.url ?? '/', 'http://x').pathname;
+    if (path === '/robots.txt')
+      return robots === '' ? response.writeHead(404).end() : response.writeHead(200).end(robots);
+    const route = routes.get(path);
+    if (route) return route(request, response);
+    return response
+      .writeHead(404, { 'content-type': 'text/html' })
+      .end('<html><body><h1>Nothing</h1> here</body></html>');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  egress = new EgressClient({ allowlist: [], allowedEndpoints: [origin] });
+});
+afterAll(async () => {
+  bounded.close();
+  await egress.close();
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+beforeEach(() => {
+  robots = '';
+  seen.length = 0;
+  routes.clear();
+});
+
+const reader = (withRobots = true, client = egress) =>
+  new PageReader(client, bounded, withRobots ? new Robots(client, clock) : undefined, 1_500);
+const fetchOne = async (args: JsonObject, pages = reader()) =>
+  (await runTool(fetchPage, args, { services: { pages } })).output as JsonObject;
+const faultOf = async (pending: Promise<unknown>) => {
+  const fault = await pending.catch((error: unknown) => error);
+  if (!isToolError(fault)) throw new Error(`no tool error: ${String(fault)}`);
+  return fault;
+};
+
+describe('fetch_page', () => {
+  it.each(ARTICLE_PAGES)('finds the main text: %s', async (_name, page) => {
+    routes.set('/page', html(page));
+    const { text } = await fetchOne({ url: `${origin}/page` });
+    const flat = String(text).replaceAll(/\s+/g, ' ');
+    const found = MAIN_TEXT.filter((sentence) => flat.includes(sentence)).length / MAIN_TEXT.length;
+    const noise = NOISE_TEXT.filter((one) => flat.includes(one));
+    expect(found).toBe(1);
+    expect(noise.length).toBeLessThanOrEqual(1);
+  });
+
+  it('collects links, absolute and without repetition', async () => {
+    routes.set(
+      '/page',
+      html(
+        '<base href="/deep/"><a href="x">X</a> <a href="x#part">again</a><a href="javascript:alert(1)">j</a><a href="mailto:a@b">m</a><a href="https://b.example/?q=1">B</a>',
+      ),
+    );
+    expect((await fetchOne({ url: `${origin}/page#top`, extract_type: 'links' })).links).toEqual([
+      { text: 'X', url: `${origin}/deep/x` },
+      { text: 'B', url: 'https://b.example/?q=1' },
+    ]);
+  });
+
+  it('tells the structure of a page', async () => {
+    routes.set('/page', html(ARTICLE_PAGES[0]?.[1] ?? ''));
+    expect(await fetchOne({ url: `${origin}/page`, extract_type: 'structured' })).toMatchObject({
+      title: 'The harbour',
+      headings: expect.arrayContaining([{ level: 1, text: 'The harbour' }]),
+      metadata: { language: 'en', description: 'A history', published: '2026-03-01', canonical: `${origin}/harbour` },
+      links: expect.arrayContaining([{ text: 'About', url: `${origin}/about` }]),
+      text: expect.stringContaining('The harbour was rebuilt'),
+      status: 200,
+    });
+  });
+
+  it.each<[string, string, Buffer]>([
+    ['header', 'text/html; charset=shift_jis', Buffer.from([0x93, 0xfa, 0x96, 0x7b])],
+    [
+      'meta',
+      'text/html',
+      Buffer.concat([Buffer.from('<meta charset="shift_jis"><p>'), Buffer.from([0x93, 0xfa, 0x96, 0x7b])]),
+    ],
+    ['BOM', 'text/html', Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from('<p>日本', 'utf16le')])],
+    ['none, UTF-8', 'text/html', Buffer.from('<p>日本')],
+  ])('reads the charset from: %s', async (_name, type, bytes) => {
+    routes.set('/page', (_request, response) => response.writeHead(200, { 'content-type': type }).end(bytes));
+    expect((await fetchOne({ url: `${origin}/page` })).text).toContain('日本');
+  });
+
+  it('reads PDF, text and JSON', async () => {
+    routes.set('/a.pdf', (_request, response) =>
+      response.writeHead(200, { 'content-type': 'application/pdf' }).end(smallPdf('Hello from a PDF')),
+    );
+    routes.set('/a.json', html('{"a":1}', 'application/json'));
+    expect(await fetchOne({ url: `${origin}/a.pdf` })).toMatchObject({ text: 'Hello from a PDF', pages: 1 });
+    expect(await fetchOne({ url: `${origin}/a.json` })).toMatchObject({ text: '{"a":1}' });
+    routes.set('/a.zip', html('PK', 'application/zip'));
+    expect((await faultOf(fetchOne({ url: `${origin}/a.zip` }))).message).toBe(
+      'Cannot read content of type application/zip',
+    );
+  });
+
+  it('follows redirects and says where it arrived; tells upstream errors', async () => {
+    routes.set('/old', (_request, response) => response.writeHead(302, { location: '/new' }).end());
+    routes.set('/new', html('<title>New</title><p>here'));
+    expect(await fetchOne({ url: `${origin}/old` })).toMatchObject({ url: `${origin}/new`, title: 'New' });
+    expect(await faultOf(fetchOne({ url: `${origin}/none` }))).toMatchObject({
+      code: 'UPSTREAM_ERROR',
+      message: 'HTTP 404: Nothing here',
+    });
+    routes.set('/busy', (_request, response) => response.writeHead(429, { 'retry-after': '7' }).end());
+    expect(await faultOf(fetchOne({ url: `${origin}/busy` }))).toMatchObject({
+      code: 'UPSTREAM_ERROR',
+      retryAfterMs: 7_000,
+    });
+  });
+
+  it('respects robots.txt, asked once per site, unless told not to', async () => {
+    robots = 'User-agent: *\nDisallow: /private';
+    routes.set('/private/a', html('<p>a'));
+    routes.set('/open', html('<p>b'));
+    const pages = reader();
+    expect((await faultOf(fetchOne({ url: `${origin}/private/a` }, pages))).message).toMatch(
+      /robots.txt of .* does not allow/,
+    );
+    expect(seen).toEqual(['/robots.txt']);
+    await fetchOne({ url: `${origin}/open` }, pages);
+    expect(seen).toEqual(['/robots.txt', '/open']);
+    await fetchOne({ url: `${origin}/private/a` }, reader(false));
+  });
+
+  it('cuts long content and says so', async () => {
+    routes.set('/long', html('word '.repeat(5_000), 'text/plain'));
+    expect(await fetchOne({ url: `${origin}/long`, max_characters: 1_000 })).toMatchObject({
+      truncated: true,
+      characters: 25_000,
+    });
+  });
+
+  it.each<[string, string]>([
+    ['deep nesting', '<div>'.repeat(60_000)],
+    ['many elements', '<p>x</p>'.repeat(80_000)],
+    ['unclosed attributes', '<a href="'.repeat(40_000)],
+    ['nested tables', '<table><tr><td>'.repeat(5_000)],
+    ['huge attribute', `<p title="${'x'.repeat(1_000_000)}">text`],
+    ['many links', '<a href="/x">x</a>'.repeat(60_000)],
+  ])('survives a hostile page: %s', async (_name, page) => {
+    routes.set('/hostile', html(page));
+    for (const what of ['text', 'structured']) {
+      const outcome = await fetchOne({ url: `${origin}/hostile`, extract_type: what }).catch((error: unknown) => error);
+      expect(outcome instanceof Error ? isToolError(outcome) : typeof outcome).toBe(
+        outcome instanceof Error ? true : 'object',
+      );
+    }
+  });
+
+  it.each([
+    'http://127.0.0.1:1/',
+    'http://169.254.169.254/latest/meta-data/',
+    'http://[::1]/',
+    'https://localhost/',
+    'http://2130706433/',
+    'https://10.0.0.1/',
+    'https://metadata.google.internal/',
+    'https://evil.example/',
+  ])('refuses %s without asking anybody', async (url) => {
+    expect((await faultOf(fetchOne({ url }))).code).toBe('EGRESS_REFUSED');
+    expect(seen).toEqual([]);
+  });
+
+  it.each(['ftp://a.example/', 'file:///etc/passwd', 'javascript:alert(1)', '//a.example', 'a.example'])(
+    'refuses %s as no web address',
+    async (url) => {
+      expect((await faultOf(fetchOne({ url }))).message).toMatch(/Not a web address/);
+    },
+  );
+});
+
+const vectorFile = join(import.meta.dirname, '../../../../../shared/data/ssrf_vectors.json');
+describe.skipIf(!existsSync(vectorFile))('shared SSRF vectors through fetch_page and crawl_batch', () => {
+  interface Vector {
+    id: string;
+    url: string;
+    expect: string;
+    layer?: string;
+    resolve?: string[];
+  }
+  const file = existsSync(vectorFile)
+    ? (JSON.parse(readFileSync(vectorFile, 'utf8')) as { assumed_policy: { allow: string[] }; vectors: Vector[] })
+    : undefined;
+  const blocked = (file?.vectors ?? []).filter((vector) => vector.expect === 'block' && vector.layer !== 'redirect');
+
+  it.each(blocked.map((vector) => [vector.id, vector] as const))('%s reaches nothing', async (_id, vector) => {
+    class VectorResolver extends Resolver {
+      queries = 0;
+      override resolve(): Promise<string[]> {
+        this.queries += 1;
+        return Promise.resolve(vector.resolve ?? []);
+      }
+    }
+    const resolver = new VectorResolver();
+    const client = new EgressClient({
+      allowlist: file?.assumed_policy.allow ?? [],
+      schemes: ['https', 'http'],
+      resolver,
+    });
+    try {
+      const fault = await faultOf(fetchOne({ url: vector.url }, reader(true, client)));
+      expect(['EGRESS_REFUSED', 'NETWORK_ERROR', 'TOOL_ERROR']).toContain(fault.code);
+      if (vector.layer === 'url') expect(resolver.queries).toBe(0);
+    } finally {
+      await client.close();
+    }
+  });
+});
+
+describe('crawl_batch', () => {
+  it('reads in parallel, keeps order, reports failures beside successes', async () => {
+    let open = 0;
+    let most = 0;
+    const slow =
+      (name: string): Handler =>
+      (_request, response) => {
+        open += 1;
+        most = Math.max(most, open);
+        setTimeout(() => {
+          open -= 1;
+          html(`<title>${name}</title><p>${name}`)(_request, response);
+        }, 60);
+      };
+    for (const name of ['a', 'b', 'c']) routes.set(`/${name}`, slow(name));
+    const progress: CallProgress[] = [];
+    const urls = [`${origin}/a`, `${origin}/none`, 'http://10.0.0.1/', `${origin}/b`, `${origin}/c`, `${origin}/a`];
+    const { output, text } = await runTool(
+      crawlBatch,
+      { urls },
+      { services: { pages: reader() }, progress: (one) => progress.push(one) },
+    );
+    const { results, succeeded, failed } = output as JsonObject;
+    expect((results as JsonObject[]).map((one) => one.title ?? one.code)).toEqual([
+      'a',
+      'UPSTREAM_ERROR',
+      'EGRESS_REFUSED',
+      'b',
+      'c',
+    ]);
+    expect([succeeded, failed]).toEqual([3, 2]);
+    expect(most).toBeGreaterThan(1);
+    expect(progress.at(-1)).toMatchObject({ progress: 5, total: 5 });
+    expect(text).toContain('3 of 5 pages read');
+  });
+});
+
+describe('web_search', () => {
+  const search = async (args: JsonObject, provider: SearchProvider = new LocalSearchProvider()) =>
+    runTool(webSearch, args, { services: { search: provider } });
+
+  it('has the published shape', async () => {
+    expect(webSearch.metadata).toMatchObject({
+      version: '1.0',
+      category: 'search',
+      timeoutSeconds: 30,
+      costMicroUsd: 4_000,
+      description: 'Search the web for current information',
+    });
+    expect(webSearch.metadata.inputSchema).toEqual({
+      type: 'object',
+      properties: {
+        query: { type: 'string', description: 'Search query' },
+        max_results: { type: 'integer', description: 'Maximum number of results', default: 10 },
+      },
+      required: ['query'],
+    });
+    const { output, text, metadata } = await search({ query: 'latest AI news', max_results: 5 });
+    expect((output as { results: JsonObject[] }).results).toHaveLength(5);
+    expect(Object.keys((output as { results: JsonObject[] }).results[0] ?? {})).toEqual(['title', 'url', 'snippet']);
+    expect(text.split('\n')[0]).toBe("Found 5 results for 'latest AI news'");
+    expect(metadata).toMatchObject({ source: 'local' });
+  });
+
+  it('answers the same every time, ten results unless asked otherwise', async () => {
+    expect(await search({ query: 'x' })).toEqual(await search({ query: 'x' }));
+    expect(((await search({ query: 'x' })).output as { results: [] }).results).toHaveLength(10);
+    expect(((await search({ query: 'x', max_results: -3 })).output as { results: [] }).results).toHaveLength(1);
+  });
+
+  it.each<[Exclude<SearchProviderName, 'local'>, string, string, JsonObject]>([
+    [
+      'searchapi',
+      '/api/v1/search?engine=google&q=a+b&num=2',
+      'authorization',
+      {
+        organic_results: [
+          { title: 'T', link: 'https://a.example/', snippet: 'S', date: '1 day ago' },
+          { title: 'bad', link: 'javascript:x' },
+        ],
+      },
+    ],
+    [
+      'brave',
+      '/res/v1/web/search?q=a+b&count=2',
+      'x-subscription-token',
+      { web: { results: [{ title: 'T', url: 'https://a.example/', description: '<b>S</b>', age: '1 day ago' }] } },
+    ],
+    [
+      'searxng',
+      '/search?q=a+b&format=json',
+      'authorization',
+      { results: [{ title: 'T', url: 'https://a.example/', content: 'S', publishedDate: '1 day ago' }] },
+    ],
+  ])('speaks to %s', async (name, path, header, answer) => {
+    let sent: IncomingMessage | undefined;
+    routes.set(new URL(path, origin).pathname, (request, response) => {
+      sent = request;
+      html(JSON.stringify(answer), 'application/json')(request, response);
+    });
+    const provider = new HttpSearchProvider(name, origin, 'the-key', egress);
+    expect((await search({ query: 'a b', max_results: 2 }, provider)).output).toEqual({
+      results: [{ title: 'T', url: 'https://a.example/', snippet: 'S', published: '1 day ago' }],
+    });
+    expect(sent?.url).toBe(path);
+    expect(String(sent?.headers[header])).toContain('the-key');
+  });
+
+  it('says when its provider has no key, refuses, or talks nonsense, and never tells the key', async () => {
+    expect(await faultOf(search({ query: 'x' }, new HttpSearchProvider('brave', origin, '', egress)))).toMatchObject({
+      code: 'AUTH_NOT_CONFIGURED',
+    });
+    routes.set('/search', (_request, response) => response.writeHead(403).end('bad key the-key'));
+    const refused = await faultOf(search({ query: 'x' }, new HttpSearchProvider('searxng', origin, 'the-key', egress)));
+    expect(refused).toMatchObject({ code: 'UPSTREAM_ERROR', message: 'searxng answered HTTP 403' });
+    routes.set('/search', html('<html>'));
+    expect(
+      (await faultOf(search({ query: 'x' }, new HttpSearchProvider('searxng', origin, '', egress)))).message,
+    ).toMatch(/JSON/);
+  });
+});
+
+/** The smallest PDF with one line of text. */
+function smallPdf(text: string): Buffer {
+  const stream = `BT /F1 24 Tf 72 700 Td (${text}) Tj ET`;
+  const objects = [
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
+    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>',
+    `<< /Length ${stream.length} >>\nstream\n${stream}\nendstream`,
+    '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>',
+  ];
+  let body = '%PDF-1.4\n';
+  const offsets = objects.map((object, index) => {
+    const at = body.length;
+    body += `${index + 1} 0 obj\n${object}\nendobj\n`;
+    return at;
+  });
+  const xref = body.length;
+  body += `xref\n0 6\n0000000000 65535 f \n${offsets.map((at) => `${String(at).padStart(10, '0')} 00000 n \n`).join('')}trailer << /Size 6 /Root 1 0 R >>\nstartxref\n${xref}\n%%EOF`;
+  return Buffer.from(body, 'latin1');
+}

@@ -76,8 +76,11 @@ def _describe(error, banned, level):
     else:
         try: error_text = str(error)
         except BaseException: error_text = "<the error has no readable message>"
-    frames = [tb for tb in traceback.walk_tb(error.__traceback__) if _own(tb[0].f_code.co_filename)]
-    if frames: line = frames[-1][1]
+    tb, last = error.__traceback__, None                       # may be a million long: no list of it
+    while tb is not None:
+        if _own(tb.tb_frame.f_code.co_filename): last = tb
+        tb = tb.tb_next
+    if last is not None: line = last.tb_lineno
     try:
         summary = traceback.TracebackException(type(error), error, error.__traceback__, limit=-20, compact=True)
         _own_frames(summary, set())

@@ -1,0 +1,80 @@
+import type { JsonObject, PythonJobPolicy } from '@toolfleet/contracts';
+import { describe, expect, it } from 'vitest';
+import { planRun } from './run-arguments.js';
+
+const LIMITS = { maxTimeoutMs: 60_000, memoryLimitMb: 512 };
+const POLICY: PythonJobPolicy = {
+  default_strictness: 'standard',
+  extra_allowed_modules: { standard: ['sqlite3'], strict: ['json'] },
+};
+const plan = (args: JsonObject, fields: { timeoutMs?: number; context?: JsonObject; python?: PythonJobPolicy } = {}) =>
+  planRun(
+    {
+      arguments: { code: '1', ...args },
+      context: { tenant_id: 't', ...fields.context },
+      timeout_ms: fields.timeoutMs ?? 120_000,
+      python: fields.python ?? POLICY,
+    },
+    LIMITS,
+  );
+
+describe('a planned run', () => {
+  it.each([
+    ['the level', { strictness: 'lenient' }, 120_000, 30_000],
+    ['the default level', {}, 120_000, 10_000],
+    ['strict', { strictness: 'strict' }, 120_000, 5_000],
+    ['what the call asks for', { strictness: 'strict', timeout_seconds: 42 }, 120_000, 42_000],
+    ['what the gateway allows', { timeout_seconds: 60 }, 2_500, 2_500],
+  ])('takes its time from %s', (_name, args, timeoutMs, expected) => {
+    expect(plan(args, { timeoutMs }).request.timeoutMs).toBe(expected);
+  });
+
+  it('takes extra modules of its level', () => {
+    expect(plan({}).request.extraModules).toEqual(['sqlite3']);
+    expect(plan({ strictness: 'strict' }).request.extraModules).toEqual(['json']);
+    expect(plan({ strictness: 'lenient' }).request.extraModules).toEqual([]);
+  });
+
+  it('can lower its memory, not raise it', () => {
+    const limit = (memory: number) =>
+      plan({}, { python: { ...POLICY, memory_limit_mb: memory } }).request.memoryLimitMb;
+    expect([limit(128), limit(4_096), limit(1)]).toEqual([128, 512, 32]);
+    expect(plan({}).request.memoryLimitMb).toBe(512);
+  });
+
+  it('belongs to the session named by the call, else to that of its caller', () => {
+    expect(plan({}).sessionId).toBeNull();
+    expect(plan({}, { context: { session_id: 'outer' } }).sessionId).toBe('outer');
+    expect(plan({ session_id: 'own' }, { context: { session_id: 'outer' } })).toMatchObject({
+      sessionId: 'own',
+      request: { keepSession: true },
+    });
+  });
+
+  it.each<[string, JsonObject, string]>([
+    ['no code', { code: 1 }, 'code: must be a string'],
+    ['NUL in the code', { code: 'print(1)\0' }, 'code: must not contain NUL'],
+    ['too much code', { code: '#'.repeat(256 * 1024 + 1) }, 'code: 262145 bytes, at most 262144'],
+    ['a level that is none', { strictness: 'toString' }, 'strictness: must be lenient'],
+    ['too many args', { args: 'a'.repeat(1024 * 1024) }, 'args: '],
+    ['a file out of the tree', { files: { '../x': '' } }, 'files: file name "../x"'],
+    ['an absolute file', { files: { '/x': '' } }, 'files: file name "/x"'],
+    ['a file that is a folder', { files: { a: '', 'a/b': '' } }, 'files: file name "a/b"'],
+    ['a file that is no content', { files: { a: 1 } }, 'files: "a" must be'],
+    ['a file of bad base64', { files: { a: { base64: '!!' } } }, 'files: "a" must be'],
+    ['too many bytes of files', { files: { a: 'x'.repeat(4 * 1024 * 1024), b: 'y' } }, 'files: 4194305 bytes'],
+    ['no time', { timeout_seconds: 0.5 }, 'timeout_seconds: must be'],
+    ['too much time', { timeout_seconds: 61 }, 'timeout_seconds: must be'],
+    ['stdin that is no text', { stdin: {} }, 'stdin: must be a string'],
+    ['a session without a name', { session_id: '' }, 'session_id: must be'],
+  ])('is refused for %s', (_name, args, message) => {
+    expect(() => plan(args)).toThrow(
+      expect.objectContaining({ code: 'ARGUMENTS_INVALID', message: expect.stringContaining(message) }),
+    );
+  });
+
+  it('takes four MiB of files and keys no prototype could answer for', () => {
+    const { files } = plan({ files: { a: 'x'.repeat(4 * 1024 * 1024 - 1), constructor: 'y' } }).request;
+    expect(Object.keys(files)).toEqual(['a', 'constructor']);
+  });
+});

@@ -1,0 +1,211 @@
+import { execFileSync } from 'node:child_process';
+import { ToolError } from '@toolfleet/contracts';
+import { SystemClock } from '@toolfleet/resilience';
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
+import { classesOf, corpus } from '../spec/corpus.js';
+import { request } from '../spec/guest.js';
+import { HOSTILE_PROGRAMS } from '../spec/hostile-programs.js';
+import type { RunReply, RunRequest } from './python/result-frame.js';
+import { planRun } from './run-arguments.js';
+import { Sandbox } from './sandbox.js';
+import { packagedInterpreter } from './wasi/interpreter.js';
+
+const CANARY = 'CANARY-3fa1';
+/** Deadline of programs that must be stopped: long enough for slow machines to end all others by themselves. */
+const SHORT_MS = 600;
+/** Of every run here, so that what eats memory ends soon. */
+const LIMIT_MB = 128;
+const clock = new SystemClock();
+const events: string[] = [];
+let scripts: SandboxScripts;
+let sandbox: Sandbox;
+
+beforeAll(async () => {
+  process.env['SECRET_CANARY'] = CANARY;
+  scripts = await bundleSandbox();
+  sandbox = new Sandbox({
+    clock,
+    hostScript: scripts.hostScript,
+    graceMs: 2_000,
+    recycleRuns: 1_000_000,
+    recycleRssMb: 100_000,
+    onEvent: (event) => events.push(event),
+    settings: {
+      interpreter: { ...packagedInterpreter(), tableLimit: 10_000 },
+      threadScript: scripts.threadScript,
+      threads: 2,
+      outputCap: 1024 * 1024,
+      memoryLimitMb: LIMIT_MB,
+      memoryBudgetMb: 2 * LIMIT_MB,
+      trainingMs: 0,
+    },
+  });
+  await sandbox.start();
+});
+afterAll(async () => {
+  delete process.env['SECRET_CANARY'];
+  await sandbox?.close();
+  scripts?.remove();
+});
+
+const run = (code: string, fields: Partial<RunRequest> = {}): Promise<RunReply> =>
+  sandbox.run(request(code, { memoryLimitMb: LIMIT_MB, ...fields }));
+
+/** What must hold after any program whatsoever. */
+async function expectUnharmed(after: string): Promise<void> {
+  const began = clock.monotonic();
+  expect(await run('print(len([1]))\nimport math\nmath.floor(2.5)'), after).toMatchObject({
+    status: 'ok',
+    value: 2,
+    stdout: '1\n',
+  });
+  expect(clock.monotonic() - began, `time to the next run after: ${after}`).toBeLessThan(10_000);
+}
+
+describe('hostile programs', () => {
+  it.each(HOSTILE_PROGRAMS)('$name', async ({ code, ends }) => {
+    const [reply, neighbour] = await Promise.all([
+      run(code, { timeoutMs: ends[0] === 'timeout' ? SHORT_MS : 20_000, files: { x: 'hi' } }),
+      run('sum(range(1000))'),
+    ]);
+    expect(ends, JSON.stringify(reply.error)).toContain(reply.status);
+    expect(JSON.stringify(reply)).not.toMatch(/root:|uid=|CANARY/);
+    expect(neighbour).toMatchObject({ status: 'ok', value: 499_500 });
+    await expectUnharmed(code);
+  });
+
+  it('never took the host down', () => {
+    expect(events.filter((event) => event !== 'sandbox host stderr')).toEqual([]);
+  });
+});
+
+const rows = corpus();
+describe.skipIf(!rows)('the shared corpus of hostile programs (skipped: ../shared is not there)', () => {
+  it.each((rows ?? []).map((row) => [row.id, row.name, row] as const))('%s %s', async (_id, _name, row) => {
+    const strictness = row.profile === 'any' ? 'lenient' : row.profile;
+    const stops = row.expect.includes('timeout');
+    const job = { arguments: { code: row.code, strictness }, context: { tenant_id: 't' }, timeout_ms: 60_000 };
+    let planned: RunRequest;
+    try {
+      planned = planRun(job, { maxTimeoutMs: stops ? SHORT_MS : 20_000, memoryLimitMb: LIMIT_MB }).request;
+    } catch (error) {
+      expect(error).toBeInstanceOf(ToolError);
+      expect(['hp-115', 'hp-118']).toContain(row.id);
+      return;
+    }
+    const reply = await sandbox.run(planned);
+    expect(row.expect, `${reply.status} ${JSON.stringify(reply.error)}`).toContain(
+      classesOf(reply).find((each) => row.expect.includes(each)) ?? classesOf(reply)[0],
+    );
+    const seen = JSON.stringify(reply);
+    expect(seen).not.toContain(CANARY);
+    const shown = JSON.stringify([reply.value, reply.valueRepr, reply.stdout, reply.stderr]);
+    for (const text of row.must_not) expect(shown).not.toContain(text);
+    for (const text of row.must) expect(seen).toContain(text);
+    await expectUnharmed(row.id);
+  });
+});
+
+describe('a run that is stopped', () => {
+  it('keeps what it had printed', async () => {
+    const reply = await run('print("so far")\nwhile True: pass', { timeoutMs: 300 });
+    expect(reply).toMatchObject({ status: 'timeout', stdout: 'so far\n' });
+  });
+
+  it('ends soon after its time, two dozen times in a row, and leaves no thread and no memory behind', async () => {
+    const programs = ['while True: pass', 'b = bytearray(80 << 20)\nwhile True: pass', 'import time\ntime.sleep(99)'];
+    const rss = () =>
+      Number(/VmRSS:\s+(\d+)/.exec(execFileSync('cat', [`/proc/${sandbox.hostPid}/status`], { encoding: 'utf8' }))![1]);
+    const overshoot: number[] = [];
+    let before = 0;
+    for (let i = 0; i < 24; i++) {
+      const timeoutMs = i % 3 === 1 ? 400 : 60;
+      const began = clock.monotonic();
+      expect((await run(programs[i % 3]!, { timeoutMs })).status).toBe('timeout');
+      overshoot.push(clock.monotonic() - began - timeoutMs);
+      if (i === 9) before = rss();
+    }
+    overshoot.sort((a, b) => a - b);
+    // Medians on a busy machine; the exact bound is the load test's.
+    expect(overshoot[12]).toBeLessThan(1_000);
+    expect(rss()).toBeLessThan(before * 1.5);
+    await expectUnharmed('two dozen kills');
+  });
+
+  it('is stopped by its caller', async () => {
+    const abort = new AbortController();
+    const running = sandbox.run(request('while True: pass'), { onStart: () => abort.abort() }, abort.signal);
+    expect((await running).status).toBe('cancelled');
+    expect((await sandbox.run(request('1'), {}, AbortSignal.abort())).status).toBe('cancelled');
+    await expectUnharmed('a cancelled run');
+  });
+
+  it('reports lines while it goes on', async () => {
+    const lines: string[] = [];
+    const code = 'import time\nfor i in range(6):\n  print("line", i)\n  time.sleep(0.15)';
+    const reply = await sandbox.run(request(code, { reportsProgress: true }), {
+      onProgress: (text) => lines.push(text),
+    });
+    expect(reply.stdout.split('\n')).toHaveLength(7);
+    expect(lines.join('\n')).toContain('line 2');
+  });
+});
+
+describe('many runs at once', () => {
+  it('answers each with its own result', async () => {
+    const replies = await Promise.all(Array.from({ length: 60 }, (_, i) => run(`print(${i})\n${i} * 2`)));
+    expect(replies.map(({ value, stdout }) => [value, stdout])).toEqual(
+      Array.from({ length: 60 }, (_, i) => [i * 2, `${i}\n`]),
+    );
+  });
+
+  it('waits when the limits together would pass the budget', async () => {
+    const big = 'import time\nb = bytearray(60 << 20)\ntime.sleep(0.2)\nlen(b)';
+    const replies = await Promise.all([run(big), run(big, { memoryLimitMb: 2 * LIMIT_MB }), run(big)]);
+    expect(replies.map((reply) => reply.value)).toEqual([60 << 20, 60 << 20, 60 << 20]);
+  });
+});
+
+describe('the sandbox host', () => {
+  it('has no rights but to read itself', async () => {
+    const status = execFileSync('cat', [`/proc/${sandbox.hostPid}/cmdline`], { encoding: 'utf8' });
+    expect(status).toContain('--permission');
+    expect(status).not.toMatch(/--allow-(fs-write|child-process|addons)/);
+    expect(execFileSync('cat', [`/proc/${sandbox.hostPid}/environ`], { encoding: 'utf8' })).not.toContain(CANARY);
+  });
+
+  it('is replaced when it is killed, and each run in it is answered once', async () => {
+    const first = sandbox.hostPid!;
+    const replies = Array.from({ length: 20 }, (_, i) => run(`import time\ntime.sleep(0.05)\n${i}`));
+    await clock.sleep(120);
+    process.kill(first, 'SIGKILL');
+    const values = (await Promise.all(replies)).map(({ status, value }) => (status === 'ok' ? value : status));
+    expect(values).toEqual(Array.from({ length: 20 }, (_, i) => i));
+    expect(sandbox.hostPid).not.toBe(first);
+    await expectUnharmed('kill -9 of the sandbox host');
+  });
+
+  it('answers a run whose host dies twice, and does not try it again', async () => {
+    const victim = run('import time\ntime.sleep(30)', { timeoutMs: 60_000 });
+    for (let i = 0; i < 2; i++) {
+      await eventually('a host is up', () => sandbox.isReady, { timeoutMs: 30_000 });
+      await clock.sleep(300);
+      process.kill(sandbox.hostPid!, 'SIGKILL');
+      await eventually('it is gone', () => !sandbox.isReady);
+    }
+    expect(await victim).toMatchObject({ status: 'crashed', error: { type: 'SandboxHostLost' } });
+    await expectUnharmed('two deaths');
+  });
+
+  it('is killed as a whole when it hangs', async () => {
+    const hung = sandbox.hostPid!;
+    const running = run('import time\ntime.sleep(30)', { timeoutMs: 500 });
+    await clock.sleep(200);
+    process.kill(hung, 'SIGSTOP');
+    expect(await running).toMatchObject({ status: 'timeout' });
+    await expectUnharmed('a stopped host');
+    expect(sandbox.hostPid).not.toBe(hung);
+  });
+});

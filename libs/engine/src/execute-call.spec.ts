@@ -1,55 +1,139 @@
-import type { CallRequest, ExecReply, RegisteredTool } from '@toolfleet/contracts';
-import { expect, test } from 'vitest';
+import { CATALOGUE, type CallRequest, type RegisteredTool } from '@toolfleet/contracts';
+import { aRequest, anEngine, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { describe, expect, test } from 'vitest';
 import { makeExecuteCall } from './execute-call.js';
-import { memoryPorts } from './memory/memory-ports.js';
-import { Executor } from './ports.js';
-import type { Call } from './call.js';
 
-class Fn extends Executor {
-  constructor(private readonly run: (call: Call) => Promise<ExecReply>) {
-    super();
-  }
-  override execute(call: Call) {
-    return this.run(call);
-  }
-}
-const tool = (over: Partial<RegisteredTool> = {}): RegisteredTool => ({
-  name: 'adder',
-  version: '1.0.0',
-  description: 'adds',
-  category: 'data',
-  revision: 'r1',
-  available: true,
-  input_schema: {
-    type: 'object',
-    properties: { a: { type: 'integer' }, b: { type: 'integer', default: 1 } },
-    required: ['a'],
-  },
-  binding: { kind: 'builtin', toolset: 'compute', handler: 'adder' },
-  source: { kind: 'builtin', name: 'builtin' },
-  idempotent: true,
-  ...over,
-});
-const request = (over: Partial<CallRequest> = {}): CallRequest => ({
-  callId: 'c1',
-  toolName: 'adder',
-  rawArguments: { a: '2' },
-  principal: { tenantId: 't', userId: 'u', roles: [], tools: ['*'], via: 'api_key' },
-  origin: 'public',
-  door: 'http',
-  context: {},
-  deadlineAt: Date.now() + 5000,
-  signal: new AbortController().signal,
-  ...over,
+const once = new ScriptedExecutor(() => okReply(2));
+describe('the whole way', () => {
+  test('coerced arguments and defaults reach the executor; the result says what was done', async () => {
+    const { call, executor } = anEngine({}, new ScriptedExecutor(() => okReply(3)));
+    const result = await call({ rawArguments: { a: '2', zap: 1 } });
+    expect(executor.calls[0]?.arguments).toEqual({ a: 2, b: 1 });
+    expect(result).toMatchObject({
+      ok: true,
+      output: 3,
+      provenance: 'live',
+      attempts: 1,
+      metadata: { coercions: [{ path: '/a', from: 'string', to: 'integer' }], dropped_arguments: ['zap'] },
+    });
+  });
+
+  test.each<[string, Partial<RegisteredTool>, Partial<CallRequest>, string, number]>([
+    ['no such tool', {}, { toolName: 'none' }, 'TOOL_NOT_FOUND', 404],
+    ['a dangerous tool on a public door', { dangerous: true }, {}, 'TOOL_DANGEROUS', 403],
+    [
+      'a tool outside the globs of the key',
+      {},
+      { principal: { tenantId: 't', userId: 'u', roles: [], tools: ['web_*'], via: 'api_key' } },
+      'PERMISSION_DENIED',
+      403,
+    ],
+    ['a missing role', { required_roles: ['admin'] }, {}, 'PERMISSION_DENIED', 403],
+    [
+      'no user where one is needed',
+      { requires_auth: true },
+      { principal: { tenantId: 't', userId: '', roles: [], tools: ['*'], via: 'api_key' } },
+      'PERMISSION_DENIED',
+      403,
+    ],
+    [
+      'a quarantined tool',
+      { quarantine: { reason: 'changed', since_at: 0, pending_revision: 'x' } },
+      {},
+      'TOOL_QUARANTINED',
+      403,
+    ],
+    [
+      'a dangerous argument',
+      { dangerous_when: [{ argument: 'a', values: [7] }] },
+      { rawArguments: { a: '7' } },
+      'TOOL_DANGEROUS',
+      403,
+    ],
+    ['wrong arguments', {}, { rawArguments: { a: 'x' } }, 'ARGUMENTS_INVALID', 400],
+    [
+      'an unknown argument of a tool with effects',
+      { idempotent: false },
+      { rawArguments: { a: 1, zap: 1 } },
+      'ARGUMENTS_INVALID',
+      400,
+    ],
+    ['a deadline that has passed', {}, { deadlineAt: 1 }, 'DEADLINE_EXCEEDED', 504],
+  ])('%s is refused before anything runs, and is audited', async (_, tool, request, code, status) => {
+    const { call, executor, audit, budget } = anEngine(tool, new ScriptedExecutor(() => okReply()));
+    await expect(call(request)).rejects.toMatchObject({ code });
+    expect(CATALOGUE[code as keyof typeof CATALOGUE].http).toBe(status);
+    expect(executor.calls).toHaveLength(0);
+    expect(budget.held.size).toBe(0);
+    expect(audit.records).toMatchObject([{ ok: false, code }]);
+  });
+
+  test('a dangerous tool runs for internal callers', async () => {
+    const { call } = anEngine({ dangerous: true }, once);
+    expect(await call({ origin: 'internal' })).toMatchObject({ ok: true });
+  });
+
+  test('a policy denies with its messages, on coerced arguments; one that fails denies too', async () => {
+    const { ports, clock } = anEngine({}, once);
+    const seen: unknown[] = [];
+    const denying = makeExecuteCall({
+      ...ports,
+      policy: { decide: ({ arguments: args }) => (seen.push(args), { allowed: false, reasons: ['no admin'] }) },
+    });
+    await expect(denying(aRequest(clock, { rawArguments: { a: '5' } }))).rejects.toMatchObject({
+      code: 'POLICY_DENIED',
+      message: 'no admin',
+    });
+    expect(seen).toEqual([{ a: 5, b: 1 }]);
+    const broken = makeExecuteCall({ ...ports, policy: { decide: () => Promise.reject(new Error('rego')) } });
+    await expect(broken(aRequest(clock))).rejects.toMatchObject({ code: 'POLICY_DENIED' });
+  });
+
+  test('an executor that throws is a failure of the call, not of the engine', async () => {
+    const { call, audit } = anEngine(
+      {},
+      new ScriptedExecutor(() => {
+        throw new Error('boom');
+      }),
+    );
+    await expect(call()).rejects.toMatchObject({ code: 'INTERNAL' });
+    expect(audit.records).toHaveLength(1);
+  });
+
+  test("only session_id and user_id reach public callers' tools, never in the arguments (A12, G59)", async () => {
+    const context = { session_id: 's', project_id: 'p', model: 'm' };
+    const tool = { session_aware: true, context_keys: ['project_id' as const] };
+    const open = anEngine(tool, new ScriptedExecutor(() => okReply()));
+    await open.call({ context });
+    expect(open.executor.calls[0]?.context).toEqual({ session_id: 's', user_id: 'ann' });
+    expect(open.executor.calls[0]?.arguments).toEqual({ a: 1, b: 1 });
+    const inside = anEngine(tool, new ScriptedExecutor(() => okReply()));
+    await inside.call({ context, origin: 'internal' });
+    expect(inside.executor.calls[0]?.context).toEqual({ session_id: 's', user_id: 'ann', project_id: 'p' });
+    const plain = anEngine({}, new ScriptedExecutor(() => okReply()));
+    await plain.call({ context });
+    expect(plain.executor.calls[0]?.context).toEqual({});
+  });
 });
 
-test('runs, coerces, caches', async () => {
-  const ports = memoryPorts(
-    [tool()],
-    new Fn(async (c) => ({ ok: true, output: Number(c.arguments.a) + Number(c.arguments.b), text: 'x', metadata: {} })),
+test('a dry run shows everything up to the price and runs nothing', async () => {
+  const { call, executor, budget } = anEngine(
+    { cost_per_use_micro_usd: 4_000, rate_limit: 5 },
+    new ScriptedExecutor(() => okReply()),
   );
-  const run = makeExecuteCall(ports);
-  expect((await run(request())).output).toBe(3);
-  expect((await run(request({ callId: 'c2' }))).provenance).toBe('cache');
-  await expect(run(request({ rawArguments: {} }))).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
+  const result = await call({ dryRun: true, rawArguments: { a: '1', zap: 1 } });
+  expect(result).toMatchObject({
+    ok: true,
+    attempts: 0,
+    output: {
+      dry_run: true,
+      arguments: { a: 1, b: 1 },
+      coercions: [{ path: '/a' }],
+      dropped_arguments: ['zap'],
+      cost: { cost_usd: 0.004 },
+      limits: { rate_limit_per_minute: 5, rate_limit_remaining: 5 },
+    },
+  });
+  expect([executor.calls.length, budget.settled.length, budget.held.size]).toEqual([0, 0, 0]);
+  await expect(call({ dryRun: true, rawArguments: {} })).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
 });

@@ -1,24 +1,25 @@
-/** Share of calls that may be repeated (reliability.md section 6). */
-const DEPOSIT_PER_CALL = 0.1;
 /** Retries in reserve, so that a quiet target may still be retried. */
 const RESERVE = 10;
+/** Calls that pay for one retry: retries stay at a tenth of the calls (reliability.md section 6). */
+const CALLS_PER_RETRY = 10;
 
 /**
- * Keeps retries at 10 % of the calls to one target: each call pays a tenth in, each retry takes one out. Without it a
- * failing upstream gets a multiple of its normal load exactly when it can bear least.
+ * Keeps retries at 10 % of the calls to one target. Without it a failing upstream gets a multiple of its normal load
+ * exactly when it can bear least.
  */
 export class RetryBudget {
-  #balance = RESERVE;
+  /** In calls, so that it stays an integer. */
+  #balance = RESERVE * CALLS_PER_RETRY;
 
   /** Counts one call. */
   deposit(): void {
-    this.#balance = Math.min(RESERVE, this.#balance + DEPOSIT_PER_CALL);
+    this.#balance = Math.min(RESERVE * CALLS_PER_RETRY, this.#balance + 1);
   }
 
   /** Takes one retry if there is one left. */
   withdraw(): boolean {
-    if (this.#balance < 1) return false;
-    this.#balance -= 1;
+    if (this.#balance < CALLS_PER_RETRY) return false;
+    this.#balance -= CALLS_PER_RETRY;
     return true;
   }
 }

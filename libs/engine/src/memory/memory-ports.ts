@@ -101,27 +101,27 @@ export class MapJournal extends CallJournal {
   readonly entries = new Map<string, { ask: JournalEntryAsk; state: CallState; fence: number; outcome?: CallResult }>();
 
   override find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall> {
-    for (const { ask, outcome, state } of this.entries.values()) {
-      if (
-        ask.tenantId !== tenantId ||
-        ask.idempotencyKey !== idempotencyKey ||
-        state === 'cancelled' ||
-        state === 'expired'
-      )
-        continue;
-      if (ask.fingerprint !== fingerprint) return Promise.resolve({ kind: 'mismatch', callId: ask.callId });
-      return Promise.resolve(
-        outcome
-          ? { kind: 'finished', callId: ask.callId, outcome }
-          : { kind: 'running', callId: ask.callId, retryAfterMs: 1_000 },
-      );
-    }
-    return Promise.resolve({ kind: 'unknown' });
+    return Promise.resolve(this.#look(tenantId, idempotencyKey, fingerprint));
   }
 
-  override async accept(ask: JournalEntryAsk): Promise<Acceptance> {
+  override accept(ask: JournalEntryAsk): Promise<Acceptance> {
+    return Promise.resolve(this.#accept(ask));
+  }
+
+  #look(tenantId: string, idempotencyKey: string, fingerprint: string): KeyedCall {
+    for (const { ask, outcome, state } of this.entries.values()) {
+      const { callId } = ask;
+      if (ask.tenantId !== tenantId || ask.idempotencyKey !== idempotencyKey) continue;
+      if (state === 'cancelled' || state === 'expired') continue;
+      if (ask.fingerprint !== fingerprint) return { kind: 'mismatch', callId };
+      return outcome ? { kind: 'finished', callId, outcome } : { kind: 'running', callId, retryAfterMs: 1_000 };
+    }
+    return { kind: 'unknown' };
+  }
+
+  #accept(ask: JournalEntryAsk): Acceptance {
     if (ask.idempotencyKey !== undefined) {
-      const known = await this.find(ask.tenantId, ask.idempotencyKey, ask.fingerprint ?? '');
+      const known = this.#look(ask.tenantId, ask.idempotencyKey, ask.fingerprint ?? '');
       if (known.kind !== 'unknown' && known.callId !== ask.callId) return known;
     }
     const entry = this.entries.get(ask.callId);

@@ -1,0 +1,94 @@
+import { type RegisteredTool } from '@toolfleet/contracts';
+import { anEngine, failedReply, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { describe, expect, test } from 'vitest';
+
+const once = new ScriptedExecutor(() => okReply(2));
+describe('cache, coalescing, history', () => {
+  test('a hit costs no quota, no budget, no attempt, and is audited (G20)', async () => {
+    const { call, executor, audit, budget } = anEngine(
+      { rate_limit: 1, cost_per_use_micro_usd: 4_000 },
+      new ScriptedExecutor(() => okReply('fresh')),
+    );
+    expect(await call({ rawArguments: { a: 1, b: 2 } })).toMatchObject({
+      provenance: 'live',
+      usage: { microUsd: 4_000 },
+    });
+    const hit = await call({ rawArguments: { b: '2', a: 1.0 } });
+    expect(hit).toMatchObject({
+      output: 'fresh',
+      provenance: 'cache',
+      attempts: 0,
+      usage: { microUsd: 0 },
+      metadata: { from_cache: 'true' },
+    });
+    expect(executor.calls).toHaveLength(1);
+    expect(budget.spent).toBe(4_000);
+    expect(audit.records).toHaveLength(2);
+  });
+
+  test('other tenants, other sessions of session-aware tools, other revisions: no hit', async () => {
+    const tool = { session_aware: true };
+    const { call, executor } = anEngine(tool, new ScriptedExecutor(() => okReply()));
+    await call({ context: { session_id: 'a' } });
+    await call({ context: { session_id: 'b' } });
+    await call({
+      context: { session_id: 'a' },
+      principal: { tenantId: 'other', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' },
+    });
+    expect(executor.calls).toHaveLength(3);
+  });
+
+  test.each<[string, Partial<RegisteredTool>, ReturnType<typeof okReply>]>([
+    ['tools with effects', { idempotent: false }, okReply()],
+    ['tools that say so', { cache_ttl_seconds: 0 }, okReply()],
+    ['failures', {}, failedReply('TOOL_ERROR')],
+  ])('%s are not cached', async (_, tool, reply) => {
+    const { call, executor } = anEngine(tool, new ScriptedExecutor(() => reply));
+    await call();
+    await call();
+    expect(executor.calls).toHaveLength(2);
+  });
+
+  test('entries end with their TTL', async () => {
+    const { call, executor, clock } = anEngine({ cache_ttl_seconds: 10 }, new ScriptedExecutor(() => okReply()));
+    await call();
+    clock.advance(10_001);
+    await call();
+    expect(executor.calls).toHaveLength(2);
+  });
+
+  test('identical concurrent calls run once, the first pays', async () => {
+    const { call, executor, clock, budget } = anEngine(
+      { cost_per_use_micro_usd: 10 },
+      new ScriptedExecutor(async () => {
+        await clock.sleep(100);
+        return okReply('shared');
+      }),
+    );
+    const results = await over(clock, 200, Promise.all([call(), call(), call()]));
+    expect(executor.calls).toHaveLength(1);
+    expect(budget.spent).toBe(10);
+    expect(results.map((result) => [result.output, result.metadata.coalesced])).toEqual([
+      ['shared', undefined],
+      ['shared', true],
+      ['shared', true],
+    ]);
+  });
+
+  test('a call repeated in a session gets its first result, however short the cache', async () => {
+    const { call, executor, clock } = anEngine(
+      { cache_ttl_seconds: 1 },
+      new ScriptedExecutor(
+        () => okReply('first'),
+        () => okReply('second'),
+      ),
+    );
+    const context = { session_id: 's' };
+    await call({ context });
+    clock.advance(100_000);
+    expect(await call({ context })).toMatchObject({ output: 'first', metadata: { repeated_in_session: true } });
+    clock.advance(300_000);
+    expect(await call({ context })).toMatchObject({ output: 'second' });
+    expect(executor.calls).toHaveLength(2);
+  });
+});

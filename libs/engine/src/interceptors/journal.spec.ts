@@ -1,0 +1,148 @@
+import {
+  aRequest,
+  anEngine,
+  failedReply,
+  hangs,
+  okReply,
+  over,
+  ScriptedExecutor,
+} from '@toolfleet/testing/engine-fixture';
+import { describe, expect, test } from 'vitest';
+import { makeExecuteCall } from '../execute-call.js';
+
+const once = new ScriptedExecutor(() => okReply(2));
+const network = { retry_policy: { kind: 'network' as const } };
+
+describe('journal and idempotency keys', () => {
+  const effect = { idempotent: false, rate_limit: 0 };
+  const key = { idempotencyKey: 'k-1' };
+
+  test('idempotent calls without a key never touch the journal', async () => {
+    const { call, journal } = anEngine({}, once);
+    await call();
+    expect(journal.entries.size).toBe(0);
+  });
+
+  test('the executor gets the fence; the outcome is stored', async () => {
+    const { call, journal } = anEngine(
+      effect,
+      new ScriptedExecutor((given) => {
+        expect(given).toMatchObject({ journalled: true, fence: 1 });
+        return journal.claim(given.callId, given.fence) ? okReply('sent') : failedReply('INTERNAL');
+      }),
+    );
+    await call({ callId: 'c' });
+    expect(journal.entries.get('c')).toMatchObject({ state: 'succeeded', outcome: { output: 'sent' } });
+  });
+
+  test('claimed and then silent: outcome unknown, in-band, not retryable, charged in full', async () => {
+    const { call, clock, journal, budget } = anEngine(
+      { ...effect, cost_per_use_micro_usd: 100, cost_cap_micro_usd: 900 },
+      new ScriptedExecutor((given) => {
+        journal.claim(given.callId, given.fence);
+        return hangs(given);
+      }),
+    );
+    const result = await over(clock, 20_000, call());
+    expect(result).toMatchObject({
+      ok: false,
+      failure: { code: 'OUTCOME_UNKNOWN', retryable: false },
+      usage: { microUsd: 900 },
+    });
+    expect(budget.spent).toBe(900);
+  });
+
+  test('silent and never claimed: taken back, so that nobody begins it any more', async () => {
+    const { call, clock, journal } = anEngine(effect, new ScriptedExecutor(hangs));
+    expect(await over(clock, 20_000, call({ callId: 'c' }))).toMatchObject({ failure: { code: 'ATTEMPT_TIMED_OUT' } });
+    expect(journal.entries.get('c')?.state).toBe('expired');
+    expect(journal.claim('c', 1)).toBe(false);
+  });
+
+  test('a journal that is away: nothing runs', async () => {
+    const { ports, clock, executor } = anEngine(effect, new ScriptedExecutor(() => okReply()));
+    ports.journal.accept = () => Promise.reject(new Error('ECONNREFUSED'));
+    const run = makeExecuteCall(ports);
+    await expect(run(aRequest(clock))).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+    expect(executor.calls).toHaveLength(0);
+  });
+
+  test('same key, same arguments: the first outcome again, free of quota and budget', async () => {
+    const { call, executor, budget } = anEngine(
+      { ...effect, rate_limit: 1, cost_per_use_micro_usd: 10 },
+      new ScriptedExecutor(
+        () => okReply('first'),
+        () => okReply('second'),
+      ),
+    );
+    await call({ callId: 'c-1', ...key });
+    const replay = await call({ callId: 'c-2', ...key, rawArguments: { a: '1' } });
+    expect(replay).toMatchObject({ output: 'first', metadata: { idempotent_replay: true, replayed_call_id: 'c-1' } });
+    expect(executor.calls).toHaveLength(1);
+    expect(budget.spent).toBe(10);
+  });
+
+  test('failures replay too; other arguments are 422; other tenants are apart', async () => {
+    const { call, executor } = anEngine(
+      effect,
+      new ScriptedExecutor(() => failedReply('TOOL_ERROR', { message: 'no such order' })),
+    );
+    await call(key);
+    expect(await call(key)).toMatchObject({ ok: false, failure: { message: 'no such order' } });
+    await expect(call({ ...key, rawArguments: { a: 2 } })).rejects.toMatchObject({ code: 'IDEMPOTENCY_MISMATCH' });
+    await call({ ...key, principal: { tenantId: 'other', userId: 'u', roles: [], tools: ['*'], via: 'api_key' } });
+    expect(executor.calls).toHaveLength(2);
+  });
+
+  test('still running: 409 with Retry-After, or the outcome for who waits', async () => {
+    const { call, clock, executor } = anEngine(
+      effect,
+      new ScriptedExecutor(async () => {
+        await clock.sleep(1_000);
+        return okReply('first');
+      }),
+    );
+    const first = call(key);
+    await clock.run(100);
+    await expect(call(key)).rejects.toMatchObject({ code: 'CALL_IN_PROGRESS', retryAfterMs: 1_000 });
+    const waiting = call({ ...key, idempotencyWaitMs: 5_000 });
+    expect(await over(clock, 2_000, waiting)).toMatchObject({ output: 'first', metadata: { idempotent_replay: true } });
+    expect(await first).toMatchObject({ output: 'first' });
+    expect(executor.calls).toHaveLength(1);
+  });
+
+  test('two at the same moment: one runs', async () => {
+    const { call, clock, executor } = anEngine(
+      effect,
+      new ScriptedExecutor(async () => {
+        await clock.sleep(10);
+        return okReply();
+      }),
+    );
+    const results = await over(clock, 100, Promise.allSettled([call(key), call(key), call(key)]));
+    expect(executor.calls).toHaveLength(1);
+    expect(results.map((result) => result.status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
+  });
+
+  test('what was refused before it ran stores nothing', async () => {
+    const { call } = anEngine({ ...effect, rate_limit: 1 }, new ScriptedExecutor(() => okReply()));
+    await call();
+    await expect(call(key)).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+    await expect(call({ ...key, rawArguments: { a: 5 } })).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+  });
+
+  test('a retried keyed call stores the outcome of its last attempt', async () => {
+    const { call, clock, journal } = anEngine(
+      network,
+      new ScriptedExecutor(
+        (given) => {
+          journal.claim(given.callId, given.fence);
+          return failedReply('NETWORK_ERROR');
+        },
+        () => okReply('second'),
+      ),
+    );
+    await over(clock, 10_000, call({ callId: 'c', ...key }));
+    expect(journal.entries.get('c')).toMatchObject({ state: 'succeeded', fence: 2, outcome: { output: 'second' } });
+  });
+});

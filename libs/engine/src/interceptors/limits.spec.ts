@@ -1,0 +1,64 @@
+import { anEngine, failedReply, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { describe, expect, test } from 'vitest';
+
+describe('limits', () => {
+  test('rate limit: refused at once with the time of the next token', async () => {
+    const { call, budget } = anEngine({ rate_limit: 2, cache_ttl_seconds: 0 }, new ScriptedExecutor(() => okReply()));
+    await call();
+    await call();
+    await expect(call()).rejects.toMatchObject({
+      code: 'RATE_LIMITED',
+      message: 'Rate limit exceeded: 2/min',
+      retryAfterMs: 30_000,
+    });
+    expect(budget.held.size).toBe(0);
+  });
+
+  test('rate limit: waits inside the deadline where the tool says so, and tells how long', async () => {
+    const { call, clock } = anEngine(
+      { rate_limit: 2, rate_limit_mode: 'wait', cache_ttl_seconds: 0 },
+      new ScriptedExecutor(() => okReply()),
+    );
+    await call();
+    await call();
+    const result = await over(clock, 30_000, call());
+    expect(result).toMatchObject({ ok: true, timing: { wait_ms: 30_000 } });
+  });
+
+  test('budget: holds the cap, settles what was used; refused at the limit with the scope', async () => {
+    const tool = { cost_cap_micro_usd: 600, cost_per_use_micro_usd: 100, cache_ttl_seconds: 0 };
+    const { call, budget } = anEngine(
+      tool,
+      new ScriptedExecutor(() => okReply(null, { metadata: { cost_usd: 0.0005 } })),
+      { limitMicroUsd: 1_000 },
+    );
+    expect(await call()).toMatchObject({ usage: { microUsd: 500 } });
+    await expect(call()).rejects.toMatchObject({
+      code: 'BUDGET_EXCEEDED',
+      details: { scope: 'request', limit: 1_000, used: 500 },
+    });
+    expect([budget.spent, budget.held.size]).toEqual([500, 0]);
+    expect(budget.settled[0]?.row).toMatchObject({
+      tokens: 250,
+      real_tokens: 0,
+      micro_usd: 500,
+      success: true,
+      provenance: 'live',
+      tool_name: 'adder',
+    });
+  });
+
+  test.each<[string, ReturnType<typeof okReply>, 'settled' | 'released']>([
+    ['a success', okReply(), 'settled'],
+    ['a failure of the tool', failedReply('TOOL_ERROR'), 'settled'],
+    ['a network failure', failedReply('NETWORK_ERROR'), 'released'],
+  ])('%s is %s', async (_, reply, what) => {
+    const { call, budget } = anEngine(
+      { cost_per_use_micro_usd: 100 },
+      new ScriptedExecutor(() => reply as ReturnType<typeof okReply>),
+    );
+    await call();
+    expect(budget[what]).toHaveLength(1);
+    expect(budget.held.size).toBe(0);
+  });
+});

@@ -1,0 +1,103 @@
+import { type RegisteredTool } from '@toolfleet/contracts';
+import { anEngine, failedReply, hangs, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { describe, expect, test } from 'vitest';
+
+const network = { retry_policy: { kind: 'network' as const } };
+
+describe('retry really fires (K!22)', () => {
+  const flaky = () =>
+    new ScriptedExecutor(
+      () => failedReply('NETWORK_ERROR'),
+      () => failedReply('NETWORK_ERROR'),
+      () => okReply('third'),
+    );
+
+  test('an idempotent tool with a network policy gets three attempts, jittered, logged', async () => {
+    const { call, clock, audit, executor } = anEngine(network, flaky());
+    const result = await over(clock, 10_000, call());
+    expect(result).toMatchObject({ ok: true, output: 'third', attempts: 3 });
+    expect(executor.calls.map((attempt) => attempt.attempt)).toEqual([1, 2, 3]);
+    expect(audit.retries).toHaveLength(2);
+    expect(audit.retries[0]?.delayMs).toBeLessThanOrEqual(1_000);
+    expect(result.timing.wait_ms).toBe(audit.retries.reduce((sum, retry) => sum + retry.delayMs, 0));
+  });
+
+  test('a timeout of an attempt is retried, and its signal was aborted', async () => {
+    const { call, clock, executor } = anEngine(
+      { ...network, timeout_seconds: 2 },
+      new ScriptedExecutor(hangs, () => okReply('second')),
+    );
+    expect(await over(clock, 10_000, call())).toMatchObject({ output: 'second', attempts: 2 });
+    expect(executor.calls[0]?.signal.aborted).toBe(true);
+  });
+
+  test('used up: the message says so, the class stays', async () => {
+    const { call, clock } = anEngine(network, new ScriptedExecutor(() => failedReply('NETWORK_ERROR')));
+    const result = await over(clock, 60_000, call());
+    expect(result).toMatchObject({
+      ok: false,
+      attempts: 3,
+      failure: { code: 'NETWORK_ERROR', errorType: 'network_error' },
+    });
+    expect(result.failure?.message).toMatch(/^All 3 attempts failed: /);
+  });
+
+  test.each<[string, Partial<RegisteredTool>, () => ReturnType<typeof failedReply>, number]>([
+    ['a builtin without a policy', {}, () => failedReply('NETWORK_ERROR'), 1],
+    [
+      'a tool with effects, whatever it declares',
+      { idempotent: false, ...network },
+      () => failedReply('NETWORK_ERROR'),
+      1,
+    ],
+    ['an answer that would be the same', network, () => failedReply('TOOL_ERROR'), 1],
+    ['a 4xx', network, () => failedReply('UPSTREAM_ERROR', { retryable: false, details: { status: 404 } }), 1],
+    ['a refusal by our own guard', network, () => failedReply('EGRESS_REFUSED'), 1],
+    [
+      'any error, where the policy says idempotent',
+      { retry_policy: { kind: 'idempotent' } },
+      () => failedReply('TOOL_ERROR'),
+      2,
+    ],
+    [
+      'an idempotent OpenAPI tool without a policy',
+      {
+        binding: {
+          kind: 'openapi',
+          collection: 'c',
+          baseUrl: 'http://x',
+          operationId: 'o',
+          method: 'GET',
+          path: '/',
+          plan: {},
+        },
+      },
+      () => failedReply('UPSTREAM_ERROR', { retryable: true, details: { status: 503 } }),
+      3,
+    ],
+    [
+      'custom figures',
+      { retry_policy: { kind: 'custom', max_attempts: 5, base_delay_ms: 1, multiplier: 1 } },
+      () => failedReply('ATTEMPT_TIMED_OUT'),
+      5,
+    ],
+  ])('%s', async (_, tool, reply, attempts) => {
+    const { call, clock, executor } = anEngine(tool, new ScriptedExecutor(reply));
+    await over(clock, 60_000, call({}));
+    expect(executor.calls).toHaveLength(attempts);
+  });
+
+  test('no_retry, and never past the deadline', async () => {
+    const forced = anEngine(network, flaky());
+    await over(forced.clock, 10_000, forced.call({ noRetry: true }));
+    expect(forced.executor.calls).toHaveLength(1);
+    const late = anEngine(network, new ScriptedExecutor(() => failedReply('NETWORK_ERROR', { retryAfterMs: 30_000 })));
+    expect(await late.call({ timeLeftMs: 20_000 })).toMatchObject({ attempts: 1, failure: { code: 'NETWORK_ERROR' } });
+  });
+
+  test('an attempt that never reached an executor is sent again for every tool', async () => {
+    const unavailable = () => failedReply('EXECUTOR_UNAVAILABLE', { details: { started: false } });
+    const { call, clock } = anEngine({ idempotent: false }, new ScriptedExecutor(unavailable, () => okReply('second')));
+    expect(await over(clock, 5_000, call())).toMatchObject({ ok: true, output: 'second', attempts: 2 });
+  });
+});

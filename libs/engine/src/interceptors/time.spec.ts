@@ -1,0 +1,73 @@
+import { type RegisteredTool } from '@toolfleet/contracts';
+import { aRequest, anEngine, hangs, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { describe, expect, test } from 'vitest';
+import { makeExecuteCall } from '../execute-call.js';
+
+const once = new ScriptedExecutor(() => okReply(2));
+describe('time', () => {
+  test('an attempt ends at its timeout with the words of G28, in-band', async () => {
+    const { call, clock } = anEngine({ timeout_seconds: 2 }, new ScriptedExecutor(hangs));
+    const result = await over(clock, 2_000, call());
+    expect(result.failure).toMatchObject({
+      code: 'ATTEMPT_TIMED_OUT',
+      errorType: 'timeout',
+      message: "Tool 'adder' timed out after 2000ms",
+    });
+  });
+
+  test.each<[Partial<RegisteredTool>, number]>([
+    [{ timeout_seconds: 7 }, 7_000],
+    [{ name: 'search_hotels' }, 10_000],
+    [{ name: 'create_order' }, 30_000],
+    [{ binding: { kind: 'mcp', server: 's', transport: 'streamable-http', url: 'http://x', remoteName: 'r' } }, 30_000],
+    [
+      {
+        binding: { kind: 'python' },
+        input_schema: { type: 'object', properties: { a: {}, strictness: { enum: ['strict'], default: 'strict' } } },
+      },
+      5_000,
+    ],
+    [{ binding: { kind: 'python' } }, 10_000],
+    [{ binding: { kind: 'python' }, timeout_seconds: 600 }, 60_000],
+    [{}, 15_000],
+  ])('K!5: %j gets %i ms', async (tool, timeoutMs) => {
+    const { call, executor } = anEngine(tool, new ScriptedExecutor(() => okReply()));
+    await call({ toolName: tool.name ?? 'adder' });
+    expect(executor.calls[0]?.timeoutMs).toBe(timeoutMs);
+  });
+
+  test('a deadline that passes during an attempt is in-band, one that passes before any is 504', async () => {
+    const during = anEngine({}, new ScriptedExecutor(hangs));
+    expect(await over(during.clock, 1_000, during.call({ timeLeftMs: 1_000 }))).toMatchObject({
+      failure: { code: 'ATTEMPT_TIMED_OUT' },
+    });
+    const before = anEngine({ rate_limit: 1, rate_limit_mode: 'wait' }, new ScriptedExecutor(() => okReply()));
+    await before.call({ rawArguments: { a: 1 } });
+    const waiting = before.call({ rawArguments: { a: 2 }, timeLeftMs: 59_000 });
+    await expect(waiting).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+  });
+
+  test('a part that hangs and ignores its signal holds nobody beyond 250 ms', async () => {
+    const { ports, clock } = anEngine({}, once);
+    const stuck = makeExecuteCall({ ...ports, catalog: { resolve: () => new Promise(() => {}) } });
+    await expect(over(clock, 1_250, stuck(aRequest(clock, { timeLeftMs: 1_000 })))).rejects.toMatchObject({
+      code: 'DEADLINE_EXCEEDED',
+    });
+    const deaf = anEngine({}, new ScriptedExecutor(() => new Promise(() => {})));
+    expect(await over(deaf.clock, 1_000, deaf.call({ timeLeftMs: 1_000 }))).toMatchObject({
+      failure: { code: 'ATTEMPT_TIMED_OUT' },
+    });
+  });
+
+  test('a caller that leaves stops the work at once', async () => {
+    const { call, executor, clock, budget } = anEngine({}, new ScriptedExecutor(hangs));
+    const abort = new AbortController();
+    const done = call({ signal: abort.signal });
+    await clock.run(10);
+    abort.abort();
+    expect(await done).toMatchObject({ ok: false, failure: { code: 'CANCELLED' } });
+    expect(executor.calls[0]?.signal.aborted).toBe(true);
+    expect(clock.pending).toBe(1); // the windows of the breakers
+    expect(budget.held.size).toBe(0);
+  });
+});

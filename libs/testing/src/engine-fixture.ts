@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto';
+import type { CallRequest, ExecReply, ExecutionFailure, RegisteredTool } from '@toolfleet/contracts';
+import { CATALOGUE, type ErrorCode } from '@toolfleet/contracts';
+import {
+  DEFAULT_SETTINGS,
+  Executor,
+  makeExecuteCall,
+  MapJournal,
+  MemoryAudit,
+  MemoryBudget,
+  memoryPorts,
+  type Call,
+} from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
+import { FakeClock } from './fake-clock.js';
+
+/** A definition with the fields that matter to a test; idempotent unless told. */
+export function aTool(parts: Partial<RegisteredTool> = {}): RegisteredTool {
+  return {
+    name: 'adder',
+    version: '1.0.0',
+    description: 'Adds two numbers',
+    category: 'data',
+    revision: randomUUID().slice(0, 16),
+    available: true,
+    input_schema: {
+      type: 'object',
+      properties: { a: { type: 'integer' }, b: { type: 'integer', default: 1 } },
+      required: ['a'],
+    },
+    binding: { kind: 'builtin', toolset: 'compute', handler: 'adder' },
+    source: { kind: 'builtin', name: 'builtin' },
+    idempotent: true,
+    rate_limit: 0,
+    ...parts,
+  };
+}
+
+/** A request of an ordinary public caller. */
+export function aRequest(clock: Clock, parts: Partial<CallRequest> & { timeLeftMs?: number } = {}): CallRequest {
+  const { timeLeftMs = 120_000, ...rest } = parts;
+  return {
+    callId: randomUUID(),
+    toolName: 'adder',
+    rawArguments: { a: 1 },
+    principal: { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' },
+    origin: 'public',
+    door: 'http',
+    context: {},
+    deadlineAt: clock.now() + timeLeftMs,
+    signal: new AbortController().signal,
+    ...rest,
+  };
+}
+
+/** A good reply. */
+export function okReply(output: ExecReply['output'] = null, parts: Partial<ExecReply> = {}): ExecReply {
+  return { ok: true, output, text: 'done', metadata: {}, ...parts };
+}
+
+/** A failed reply with a code of the catalogue. */
+export function failedReply(code: ErrorCode, parts: Partial<ExecutionFailure> = {}): ExecReply {
+  const { class: errorType, retryable } = CATALOGUE[code];
+  return {
+    ok: false,
+    output: null,
+    text: '',
+    metadata: {},
+    failure: { code, errorType, message: `failed with ${code}`, retryable, ...parts },
+  };
+}
+
+/** An executor that follows a script: each attempt takes the next step, the last one stays. */
+export class ScriptedExecutor extends Executor {
+  readonly calls: Call[] = [];
+  readonly #steps: ((call: Call) => Promise<ExecReply> | ExecReply)[];
+
+  constructor(...steps: ((call: Call) => Promise<ExecReply> | ExecReply)[]) {
+    super();
+    this.#steps = steps;
+  }
+
+  override async execute(call: Call): Promise<ExecReply> {
+    this.calls.push(call);
+    const step = this.#steps[Math.min(this.calls.length, this.#steps.length) - 1];
+    if (!step) throw new Error('no step');
+    return step(call);
+  }
+}
+
+/** A step that never answers until it is told to stop; then it fails as a cancelled socket does. */
+export function hangs(call: Call): Promise<ExecReply> {
+  return new Promise((_, reject) => {
+    call.signal.addEventListener('abort', () => reject(new Error('socket closed')), { once: true });
+  });
+}
+
+/** An engine around a scripted executor, with everything readable. */
+export function anEngine(
+  tool: Partial<RegisteredTool>,
+  executor: ScriptedExecutor,
+  parts: { limitMicroUsd?: number; asSuccess?: boolean } = {},
+) {
+  const clock = new FakeClock();
+  const [audit, budget, journal] = [new MemoryAudit(), new MemoryBudget(parts.limitMicroUsd), new MapJournal()];
+  const settings = { ...DEFAULT_SETTINGS, gracefulErrorAsSuccess: parts.asSuccess ?? false };
+  const ports = memoryPorts([aTool(tool)], executor, { clock, audit, budget, journal, settings });
+  const execute = makeExecuteCall(ports);
+  const call = (request: Parameters<typeof aRequest>[1] = {}) => execute(aRequest(clock, request));
+  return { clock, audit, budget, journal, ports, call, executor };
+}
+
+/** Runs a call while time passes. */
+export async function over<T>(clock: FakeClock, ms: number, promise: Promise<T>): Promise<T> {
+  const settled = promise.catch(() => {});
+  await clock.run(ms);
+  await settled;
+  return promise;
+}

@@ -37,6 +37,20 @@ export function processEnvironment(): Environment {
 }
 
 /**
+ * Variables of a family whose members cannot be listed in a table, such as `MCP_COST_<NAME>`: what follows the prefix, and
+ * the value. Empty values count as unset.
+ */
+export function environmentByPrefix(
+  prefix: string,
+  environment: Environment = processEnvironment(),
+): ReadonlyMap<string, string> {
+  const found = Object.entries(environment).flatMap(([key, value]): [string, string][] =>
+    key.startsWith(prefix) && key.length > prefix.length && value ? [[key.slice(prefix.length), value]] : [],
+  );
+  return new Map(found);
+}
+
+/**
  * Reads and checks a service's configuration. Secrets come from `KEY` or the file `KEY_FILE` (both set is a fault) and are
  * registered for redaction before anything is logged. Throws `ConfigError` naming every fault.
  */

@@ -26,7 +26,14 @@ export {
   type Field,
   type FieldKind,
 } from './config/field.js';
-export { ConfigError, environmentByPrefix, EXIT_CONFIG, loadConfig, type Environment, type LoadedConfig } from './config/load-config.js';
+export {
+  ConfigError,
+  environmentByPrefix,
+  EXIT_CONFIG,
+  loadConfig,
+  type Environment,
+  type LoadedConfig,
+} from './config/load-config.js';
 export { VariableExpander } from './config/expand-variables.js';
 export { describeSettings, documentConfig, helpText, type ConfigKeyDoc } from './config/print-config.js';
 export { FLEET_FILE_KEYS, fleetFileOf, fleetFilePath } from './fleet-file.js';

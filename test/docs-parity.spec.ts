@@ -53,6 +53,7 @@ describe('reference pages', () => {
       toolResult: 'prefix: `tool.result.<tenant>.<call_id>` carries the end of an asynchronous call',
       execMcp: 'one attempt of an MCP tool',
       execMcpDiscover: 'the tools of an MCP server',
+      execMcpChanged: 'published when a remote server says that its tools changed',
       execOpenapi: 'one attempt of an OpenAPI operation',
       execBuiltin: `prefix: \`exec.builtin.<toolset>\`, toolset one of ${TOOLSETS.join(', ')}`,
       execCancel: 'stops a call in every executor',

@@ -21,15 +21,18 @@ const BROKER_GRACE_MS = 1_000;
 const READY_WITHIN_MS = 60_000;
 
 /**
- * Starts everything and resolves when each service reports ready.
- * @param {{root: string, stateDir: string, say: (line: string) => void, onLost: (name: string) => void}} options
+ * Starts everything and resolves when each service reports ready. `onStop` receives, before anything is started, the way
+ * to stop whatever runs by then: a fleet that is interrupted while it starts leaves nothing behind either.
+ * @param {{root: string, stateDir: string, say: (line: string) => void, onLost: (name: string) => void,
+ *   onStop?: (stop: () => Promise<void>) => void}} options
  */
-export async function startFleet({ root, stateDir, say, onLost }) {
+export async function startFleet({ root, stateDir, say, onLost, onStop }) {
   const logDir = join(stateDir, 'logs');
   mkdirSync(logDir, { recursive: true });
   const release = lock(join(stateDir, 'pid'));
-  const started = [];
+  const started = new Started();
   const stop = async () => {
+    started.close();
     const [brokers, rest] = [started.filter((p) => p.broker), started.filter((p) => !p.broker)];
     for (const part of started) part.expected = true;
     await Promise.all(rest.map((part) => part.child.stop(SERVICE_GRACE_MS)));
@@ -37,6 +40,7 @@ export async function startFleet({ root, stateDir, say, onLost }) {
     rmSync(join(stateDir, 'local.json'), { force: true });
     release();
   };
+  onStop?.(stop);
   try {
     const gatewayPort = Number(process.env.GATEWAY_PORT ?? 8080);
     if (!(await portIsFree(gatewayPort))) {
@@ -102,6 +106,27 @@ export async function startFleet({ root, stateDir, say, onLost }) {
   }
 }
 
+/** Processes of the fleet. Once closed, a process that is added late is killed instead. */
+class Started extends Array {
+  closed = false;
+
+  static get [Symbol.species]() {
+    return Array;
+  }
+
+  close() {
+    this.closed = true;
+  }
+
+  push(part) {
+    if (this.closed) {
+      part.expected = true;
+      void part.child.stop(0);
+    }
+    return super.push(part);
+  }
+}
+
 /** One state folder serves one fleet: two would write the same Redis files. */
 function lock(path) {
   try {
@@ -144,6 +169,7 @@ async function startSamples({ root, logDir, started }) {
   for (const [key, file] of Object.entries(files)) {
     const port = await freePort();
     const entry = join(root, 'tools/samples/dist', `${file}.js`);
+    if (!existsSync(entry)) continue;
     const child = startProcess({
       name: file,
       command: process.execPath,

@@ -12,10 +12,10 @@ const devKey = process.env.TOOLFLEET_DEV_API_KEY;
 if (devKey !== undefined && devKey.length < 16) fail('TOOLFLEET_DEV_API_KEY must have 16 characters or more');
 
 let stopping;
-let running;
+let stopFleet;
 const stop = (code) => {
   stopping ??= (async () => {
-    await running?.stop();
+    await stopFleet?.();
     process.exit(code);
   })();
 };
@@ -26,19 +26,21 @@ process.on('disconnect', () => stop(0));
 
 try {
   const startedAt = performance.now();
-  running = await startFleet({
+  const { fleet } = await startFleet({
     root: ROOT,
     stateDir,
     say,
+    onStop: (stopAll) => (stopFleet = stopAll),
     onLost: (name) => {
       if (stopping) return;
       say(`${name} ended unexpectedly; see ${join(stateDir, 'logs', `${name}.log`)}. Stopping the fleet.`);
       stop(1);
     },
   });
-  screen(running.fleet, performance.now() - startedAt);
+  screen(fleet, performance.now() - startedAt);
 } catch (error) {
-  fail(error.message);
+  // Interrupted: whoever stops it also ends this process.
+  if (!stopping) fail(error.message);
 }
 
 function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, services }, tookMs) {
@@ -56,9 +58,9 @@ ${call('calculator', { expression: '2 * (3 + 4)' })}
 Python in the sandbox:
 ${call('execute_python', { code: 'sum(range(10))' })}
 An operation of an OpenAPI service:
-${call('parcels_getParcel', { parcel_id: 'P-1001' })}
+${call('getParcel', { parcel_id: 'P-1001' })}
 A tool of an MCP server:
-${call('sample_greet', { name: 'Ada' })}
+${call('sample_add', { a: 2, b: 40 })}
 
   Logs       ${join(stateDir, 'logs')}/<service>.log
   Metrics    ${services.map(({ name, admin_url: admin }) => `${name} ${admin}/metrics`).join('\n             ')}

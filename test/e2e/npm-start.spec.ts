@@ -1,0 +1,339 @@
+/**
+ * `npm start` as a user runs it: free ports, its own state folder, real brokers, all services and samples. Calls every kind
+ * of tool over HTTP and NATS, gives bad input, stops the fleet, and looks for processes left behind.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { freePort } from '@toolfleet/testing';
+import { connect, headers, type NatsConnection } from 'nats';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const KEY = 'e2e-developer-key-0123456789';
+
+interface LocalFleet {
+  url: string;
+  api_key: string;
+  nats_url: string;
+  services: { name: string; pid: number; admin_url: string }[];
+  broker_pids: Record<string, number>;
+}
+
+let stateDir: string;
+let runner: ChildProcess;
+let output = '';
+let fleet: LocalFleet;
+let nats: NatsConnection;
+
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+async function until(what: string, holds: () => boolean | Promise<boolean>, withinMs: number): Promise<void> {
+  const endAt = performance.now() + withinMs;
+  while (!(await holds())) {
+    if (performance.now() > endAt) throw new Error(`${what} did not happen; the runner said:\n${output}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+interface Answer {
+  status: number;
+  headers: Headers;
+  body: any; // oxlint-disable-line typescript/no-explicit-any -- bodies of every shape are inspected here
+}
+
+async function http(method: string, path: string, body?: unknown, key: string | null = KEY): Promise<Answer> {
+  const response = await fetch(`${fleet.url}${path}`, {
+    method,
+    headers: {
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    signal: AbortSignal.timeout(60_000),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) };
+}
+
+const call = (tool: string, args: unknown) => http('POST', `/api/v1/tools/${tool}/execute`, { arguments: args });
+
+beforeAll(async () => {
+  stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-e2e-'));
+  runner = spawn('npm', ['start', '--silent'], {
+    cwd: ROOT,
+    env: {
+      ...process.env,
+      GATEWAY_PORT: String(await freePort()),
+      TOOLFLEET_STATE_DIR: stateDir,
+      TOOLFLEET_DEV_API_KEY: KEY,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  runner.stdout?.on('data', (data: Buffer) => (output += data.toString()));
+  runner.stderr?.on('data', (data: Buffer) => (output += data.toString()));
+  await until('the fleet is ready', () => output.includes('toolfleet is ready') || runner.exitCode !== null, 150_000);
+  if (runner.exitCode !== null) throw new Error(`npm start ended:\n${output}`);
+  fleet = JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as LocalFleet;
+  nats = await connect({ servers: fleet.nats_url });
+  // Sources announce their tools after they are ready.
+  const wanted = ['calculator', 'execute_python', 'getParcel', 'sample_add', 'echo_function'];
+  await until(
+    `${wanted.join(', ')} are listed`,
+    async () => {
+      const names = new Set(((await http('GET', '/api/v1/tools')).body as { name: string }[]).map((tool) => tool.name));
+      return wanted.every((name) => names.has(name));
+    },
+    30_000,
+  );
+}, 240_000);
+
+afterAll(async () => {
+  await nats?.close();
+  if (runner?.pid && runner.exitCode === null) process.kill(-runner.pid, 'SIGKILL');
+  if (stateDir) rmSync(stateDir, { recursive: true, force: true });
+});
+
+describe('npm start', () => {
+  it('prints one screen with the key and a line for each kind of tool', () => {
+    for (const part of [
+      KEY,
+      fleet.url,
+      '/tools/calculator/execute',
+      '/tools/execute_python/execute',
+      '/tools/getParcel/execute',
+      '/tools/sample_add/execute',
+      '/metrics',
+      'Logs',
+    ]) {
+      expect(output).toContain(part);
+    }
+  });
+
+  it('calls a builtin tool', async () => {
+    const { status, body } = await call('calculator', { expression: '2 * (3 + 4)' });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      success: true,
+      output: { result: 14 },
+      error: null,
+      usage: { tokens: 100, cost_usd: 0 },
+    });
+    expect(body.text).toContain('14');
+  });
+
+  it('runs Python in the sandbox, which has no network and no files', async () => {
+    const sum = await call('execute_python', { code: 'result = sum(x * x for x in range(10))\nprint("done")' });
+    expect(sum.body).toMatchObject({ success: true, output: { value: 285, stdout: 'done\n' } });
+    const socket = await call('python_executor', {
+      code: 'import socket\nsocket.create_connection(("127.0.0.1", 80))',
+    });
+    expect(socket.status).toBe(200);
+    expect(socket.body.success).toBe(false);
+  });
+
+  it('calls an operation of an OpenAPI service', async () => {
+    const parcel = await call('getParcel', { parcel_id: 'P-1001' });
+    expect(parcel.body).toMatchObject({ success: true, metadata: { http_status: 200 } });
+    expect(JSON.stringify(parcel.body.output)).toContain('P-1001');
+    const missing = await call('getParcel', { parcel_id: 'P-9999' });
+    expect(missing).toMatchObject({ status: 200, body: { success: false, metadata: { http_status: 404 } } });
+    expect((await call('parcels.getParcel', { parcel_id: 'P-1001' })).body.success).toBe(true);
+  });
+
+  it('calls a tool of an MCP server and a plain function endpoint', async () => {
+    expect((await call('sample_add', { a: 2, b: 40 })).body).toMatchObject({ success: true, output: { sum: 42 } });
+    expect((await call('echo_function', { text: 'hello' })).body.success).toBe(true);
+  });
+
+  it('answers all four kinds over NATS in plain JSON', async () => {
+    const request = async (subject: string, message: unknown, key?: string) => {
+      const head = headers();
+      if (key) head.set('Authorization', `Bearer ${key}`);
+      const reply = await nats.request(subject, JSON.stringify(message), { timeout: 30_000, headers: head });
+      return { code: reply.headers?.get('Nats-Service-Error-Code') ?? '', body: JSON.parse(reply.string()) };
+    };
+    for (const [name, args] of [
+      ['calculator', { expression: '1 + 1' }],
+      ['execute_python', { code: '1 + 1' }],
+      ['getParcel', { parcel_id: 'P-1001' }],
+      ['sample_add', { a: 1, b: 1 }],
+    ]) {
+      const { body } = await request('tool.call', { name, arguments: args }, KEY);
+      expect(body, String(name)).toMatchObject({ success: true });
+    }
+    expect((await request('tool.call', { name: 'nope', arguments: {} })).body).toMatchObject({
+      code: 'TOOL_NOT_FOUND',
+    });
+    expect(
+      await request('tool.call', { name: 'calculator', arguments: { expression: '1' } }, 'not-the-key-not-the-key'),
+    ).toMatchObject({ code: '401' });
+    expect((await request('tool.call', { name: 'calculator' })).body).toMatchObject({ code: 'REQUEST_INVALID' });
+    const batch = await request('tool.batch', {
+      calls: [
+        { name: 'calculator', arguments: { expression: '6 * 7' } },
+        { name: 'nope', arguments: {} },
+      ],
+    });
+    expect(batch.body.map((record: { success: boolean }) => record.success)).toEqual([true, false]);
+    const list = await request('tool.list', { category: 'data' });
+    expect(list.body.map((tool: { name: string }) => tool.name)).toContain('calculator');
+  });
+
+  it('refuses bad input with the right status and names the field', async () => {
+    expect(await call('no_such_tool', {})).toMatchObject({ status: 404, body: { code: 'TOOL_NOT_FOUND' } });
+    expect(await http('GET', '/api/v1/tools/no_such_tool')).toMatchObject({ status: 404 });
+    expect(await http('POST', '/api/v1/tools/calculator/execute', '{"arguments":')).toMatchObject({ status: 400 });
+    expect(await http('POST', '/api/v1/tools/calculator/execute', {})).toMatchObject({
+      status: 400,
+      body: { details: { fields: ['arguments'] } },
+    });
+    const faults = await call('sample_add', { a: 'x' });
+    expect(faults.status).toBe(400);
+    expect(faults.body.details.faults.map((fault: { path: string }) => fault.path)).toEqual(
+      expect.arrayContaining(['/a', '/b']),
+    );
+    expect(await http('GET', '/api/v1/tools', undefined, null)).toMatchObject({
+      status: 401,
+      body: { code: 'UNAUTHENTICATED' },
+    });
+    expect(await http('GET', '/api/v1/tools', undefined, 'wrong-key-wrong-key-wrong')).toMatchObject({ status: 401 });
+    expect(
+      await http(
+        'POST',
+        '/api/v1/tools/calculator/execute',
+        JSON.stringify({ arguments: { expression: 'x'.repeat(9 * 1024 * 1024) } }),
+      ),
+    ).toMatchObject({
+      status: 413,
+      body: { code: 'PAYLOAD_TOO_LARGE' },
+    });
+  });
+
+  it('never shows or runs a dangerous tool on the public door', async () => {
+    const names = ((await http('GET', '/api/v1/tools?exclude_dangerous=false')).body as { name: string }[]).map(
+      (tool) => tool.name,
+    );
+    expect(names).not.toContain('file_write');
+    for (const answer of [
+      await http('GET', '/api/v1/tools/file_write'),
+      await call('file_write', { path: 'x', content: 'y' }),
+    ]) {
+      expect(answer.status).toBe(403);
+      expect(answer.body).toEqual({ error: 'Tool not available via direct execution' });
+    }
+  });
+
+  it('pages the list', async () => {
+    const all = ((await http('GET', '/api/v1/tools')).body as { name: string }[]).map((tool) => tool.name);
+    const paged: string[] = [];
+    let path: string | undefined = '/api/v1/tools?limit=5';
+    while (path) {
+      const page: Answer = await http('GET', path);
+      paged.push(...(page.body as { name: string }[]).map((tool) => tool.name));
+      path = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
+    }
+    expect(paged).toEqual(all);
+  });
+
+  it('runs a call asynchronously and streams its events', async () => {
+    const accepted = await http('POST', '/api/v1/tools/calculator/execute', {
+      arguments: { expression: '20 + 22' },
+      mode: 'async',
+    });
+    expect(accepted).toMatchObject({ status: 202, body: { status: 'accepted' } });
+    const id = accepted.body.call_id as string;
+    const events = await fetch(`${fleet.url}/api/v1/calls/${id}/events`, {
+      headers: { authorization: `Bearer ${KEY}` },
+      signal: AbortSignal.timeout(30_000),
+    });
+    const text = await events.text();
+    expect([...text.matchAll(/^event: (\w+)$/gm)].map((match) => match[1])).toEqual(['accepted', 'started', 'done']);
+    expect(await http('GET', `/api/v1/calls/${id}`)).toMatchObject({
+      body: { status: 'succeeded', result: { output: { result: 42 } } },
+    });
+    expect(await http('GET', '/api/v1/calls/not-a-call')).toMatchObject({ status: 404 });
+  });
+
+  it('replays an idempotency key and refuses it for other arguments', async () => {
+    const post = (expression: string) =>
+      fetch(`${fleet.url}/api/v1/tools/sample_save_note/execute`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', 'idempotency-key': 'e2e-1' },
+        body: JSON.stringify({ arguments: { text: expression } }),
+      });
+    const first = await post('a');
+    const again = await post('a');
+    const body = (await first.json()) as { call_id: string; output: unknown };
+    expect(first.status).toBe(200);
+    expect(await again.json()).toMatchObject({ call_id: body.call_id, output: body.output });
+    expect(again.headers.get('x-idempotency-cached')).toBe('true');
+    expect((await post('b')).status).toBe(422);
+  });
+
+  it('accounts for calls', async () => {
+    await until(
+      'usage is in the ledger',
+      async () => {
+        const { body } = await http('GET', '/api/v1/usage');
+        return body.rows.some(
+          (row: { tool_name: string; calls: number }) => row.tool_name === 'getParcel' && row.calls > 0,
+        );
+      },
+      10_000,
+    );
+  });
+
+  it('makes a key that works, is limited to its tools, and can be revoked', async () => {
+    const made = await http('POST', '/api/v1/keys', { client: 'e2e', tenant_id: 'acme', tools: ['calc*'] });
+    expect(made.status).toBe(201);
+    const key = made.body.token as string;
+    const as = (tool: string, args: unknown) => http('POST', `/api/v1/tools/${tool}/execute`, { arguments: args }, key);
+    expect((await as('calculator', { expression: '1' })).status).toBe(200);
+    expect((await as('execute_python', { code: '1' })).status).toBeGreaterThanOrEqual(403);
+    expect((await http('GET', '/api/v1/keys', undefined, key)).status).toBe(403);
+    expect((await http('DELETE', `/api/v1/keys/${made.body.id}`)).status).toBe(204);
+    await until('the key is revoked', async () => (await as('calculator', { expression: '1' })).status === 401, 6_000);
+  });
+
+  it('serves health and metrics of every service', async () => {
+    expect((await http('GET', '/health', undefined, null)).status).toBe(200);
+    expect((await http('GET', '/readiness', undefined, null)).status).toBe(200);
+    expect(fleet.services.map((service) => service.name).sort()).toEqual([
+      'budget',
+      'builtin-executor',
+      'gateway',
+      'mcp-executor',
+      'openapi-executor',
+      'python-sandbox',
+      'registry',
+    ]);
+    for (const { admin_url: admin } of fleet.services) {
+      expect((await fetch(`${admin}/health/ready`)).status).toBe(200);
+      expect(await (await fetch(`${admin}/metrics`)).text()).toContain('toolfleet_build_info');
+    }
+    const gateway = fleet.services.find((service) => service.name === 'gateway');
+    expect(await (await fetch(`${gateway?.admin_url}/metrics`)).text()).toMatch(
+      /shannon_tool_executions_total\{tool_name="calculator",status="success"\} \d/,
+    );
+  });
+
+  it('stops everything within 5 s of SIGTERM and leaves no process', async () => {
+    await nats.close();
+    const pids = [...fleet.services.map((service) => service.pid), ...Object.values(fleet.broker_pids)];
+    expect(pids.every(isAlive)).toBe(true);
+    process.kill(runner.pid!, 'SIGTERM');
+    await until('the runner ends', () => runner.exitCode !== null || runner.signalCode !== null, 10_000);
+    await until('every process is gone', () => !pids.some(isAlive), 2_000);
+  });
+});

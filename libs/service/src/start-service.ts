@@ -49,7 +49,7 @@ export async function startService<T extends ConfigTable>(
 
 function loadOrExit<T extends ConfigTable>(config: ServiceConfig<T>): LoadedConfig<T> {
   if (process.argv.includes('--help') || process.argv.includes('-h')) {
-    process.stdout.write(helpText(config as unknown as ServiceConfig));
+    process.stdout.write(helpText(config));
     process.exit(0);
   }
   try {

@@ -126,7 +126,7 @@ describe('secrets', () => {
       DATABASE_URL: 'postgres://me:[redacted]@db/x',
       OTHER: '[redacted] too',
     });
-    expect(JSON.stringify(dump) + helpText(database as never)).not.toMatch(/do-not-show-me|p%40ss|p@ss/);
+    expect(JSON.stringify(dump) + helpText(database)).not.toMatch(/do-not-show-me|p%40ss|p@ss/);
   });
 });
 
@@ -136,7 +136,7 @@ describe('the table', () => {
       B_KEY: integer({ default: 3, min: 1, max: 9, help: 'the b' }),
       A_KEY: secret({ help: 'the a' }),
     });
-    const rows = documentConfig(config as never);
+    const rows = documentConfig(config);
     expect(rows.slice(0, 2)).toEqual([
       { key: 'B_KEY', kind: 'integer', rule: '1 to 9', required: false, default: '3', help: 'the b', shared: false },
       { key: 'A_KEY', kind: 'secret', required: true, help: 'the a', shared: false },

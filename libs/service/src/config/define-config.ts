@@ -19,11 +19,11 @@ export interface ServiceConfig<T extends ConfigTable = ConfigTable> {
   /** Keys of the service's own table, in the order written; the shared ones follow in `--help`. */
   readonly ownKeys: readonly string[];
   /** Rules over several keys, checked once every single value is good. */
-  readonly check?: (settings: SettingsOf<T>) => readonly ConfigFault[];
+  check?(settings: SettingsOf<T>): readonly ConfigFault[];
 }
 
 /** Settings of a service: `type GatewayConfig = ConfigOf<typeof gatewayConfig>`. */
-export type ConfigOf<C extends ServiceConfig<never>> = C extends ServiceConfig<infer T> ? SettingsOf<T> : never;
+export type ConfigOf<C extends { readonly table: ConfigTable }> = SettingsOf<C['table']>;
 
 /** Keys every service has. */
 export const SHARED_KEYS = {

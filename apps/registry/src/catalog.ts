@@ -117,6 +117,11 @@ export class Catalog {
     return this.tools.get(key);
   }
 
+  /** Every owner of a tool. */
+  owners(): Set<string> {
+    return new Set([...this.tools.values()].map((tool) => tool.owner));
+  }
+
   /** Tools that await approval. */
   quarantined(): StoredTool[] {
     return [...this.tools.values()].filter((tool) => tool.quarantine).toSorted((a, b) => compare(a.key, b.key));

@@ -11,6 +11,7 @@ import { Catalog } from './catalog.js';
 import { readGet, readList, readRegister, readRetire } from './messages.js';
 import { Registrar } from './registrar.js';
 import { tenantOf } from './register-definition.js';
+import { FleetSources } from './sources/fleet-sources.js';
 
 /** The NATS face of definitions: receives, delegates, answers. */
 @Controller()
@@ -18,6 +19,7 @@ export class DefinitionEndpoint {
   constructor(
     private readonly catalog: Catalog,
     private readonly registrar: Registrar,
+    private readonly sources: FleetSources,
   ) {}
 
   @Endpoint(SUBJECTS.definitionGet)
@@ -42,6 +44,8 @@ export class DefinitionEndpoint {
   @Endpoint(SUBJECTS.definitionRetire)
   async retire(body: unknown): Promise<DefinitionRetireReply> {
     const message = readRetire(body);
+    // A whole source that goes must not come back with its next look or start.
+    if (message.names === undefined) await this.sources.forget(message.source);
     return { removed: await this.registrar.retire(message, tenantOf(message.source)) };
   }
 }

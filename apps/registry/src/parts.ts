@@ -1,18 +1,33 @@
-import type { INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { SUBJECTS, type DefinitionAnnounce } from '@toolfleet/contracts';
-import type { ServiceHost, ServicePart } from '@toolfleet/service';
+import { isJsonObject, SUBJECTS, type DefinitionAnnounce, type DiscoverReply } from '@toolfleet/contracts';
+import { EgressClient } from '@toolfleet/egress';
+import {
+  environmentByPrefix,
+  fleetFileOf,
+  nestLogger,
+  nestPart,
+  secretContext,
+  SecretBox,
+  type ServiceHost,
+  type ServicePart,
+} from '@toolfleet/service';
 import { NatsClient, NatsStrategy } from '@toolfleet/transport';
 import { Catalog } from './catalog.js';
 import { Figures } from './figures.js';
-import { NoPins } from './pin-policy.js';
 import { Presence } from './presence.js';
 import { AuditLog } from './quarantine.endpoint.js';
 import { createRedis } from './redis-client.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 import { Registrar } from './registrar.js';
-import type { RegistryConfig } from './registry.config.js';
+import { Registrations } from './registrations.js';
+import { mcpCosts, type RegistryConfig } from './registry.config.js';
 import { RegistryModule, type RegistryServices } from './registry.module.js';
+import { FleetSources } from './sources/fleet-sources.js';
+import { KeptOpenApiSource } from './sources/kept-openapi.source.js';
+import { MCP_SECRET_CONTEXT } from './sources/mcp-secrets.js';
+import { McpSeal } from './sources/mcp.endpoint.js';
+import { McpSource } from './sources/mcp.source.js';
+import { McpPins } from './sources/pin.js';
 
 /** Price of MCP and OpenAPI tools that declare none: 0.001 USD (K!12). */
 const REMOTE_COST_MICRO_USD = 1_000;
@@ -32,36 +47,100 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
   const { redis, part: redisPart } = createRedis(settings.REDIS_URL, settings.REDIS_PASSWORD);
   const store = new RedisDefinitionStore(redis);
   const catalog = new Catalog(store, clock);
-  const pins = new NoPins();
-  const figures = new Figures({
-    pythonRateLimit: settings.PYTHON_EXECUTOR_RATE_LIMIT,
-    mcpRateLimit: settings.MCP_RATE_LIMIT_DEFAULT,
-    remoteCostMicroUsd: REMOTE_COST_MICRO_USD,
-    mcpCostMicroUsd: new Map(),
-  });
-  const registrar = new Registrar(store, catalog, { figures, pins }, clock, (change) => {
+  const pins = new McpPins();
+  const registrar = new Registrar(store, catalog, { figures: figuresOf(settings), pins }, clock, (change) => {
     const { version, source, added, changed, removed } = change;
-    logger.info(
-      { version, source, added: added.length, changed: changed.length, removed: removed.length },
-      'the catalog changed',
-    );
+    const counts = { added: added.length, changed: changed.length, removed: removed.length };
+    logger.info({ version, source, ...counts }, 'the catalog changed');
     if (nats.connected) nats.publish(SUBJECTS.definitionChanged, change);
   });
+  const registrations = new Registrations(store);
+  const egress = egressOf(settings, host);
+  const { openapi, mcp, mcpSeal } = remoteSources(settings, host, { registrar, registrations, egress, nats });
+  const sources = new FleetSources(
+    fleetFileOf(settings),
+    { openapi, mcp, mcpSeal: mcpSeal.seal },
+    registrar,
+    registrations,
+    host,
+  );
+  const audit = new AuditLog(logger);
   return [
     nats.asPart(),
     redisPart,
+    { name: 'egress', stop: () => egress.close() },
     { name: 'catalog', start: () => catalog.refresh() },
     new Presence(registrar, settings.REGISTRY_PRESENCE_MS, clock, logger),
-    natsDoor({ catalog, registrar, pins, audit: new AuditLog(logger) }, nats, host),
-    askForAnnouncements(catalog, nats),
+    natsDoor({ catalog, registrar, registrations, pins, audit, sources, openapi, mcp, mcpSeal }, nats, host),
+    announcements(catalog, mcp, nats),
+    sources,
   ];
 }
 
-/** Executors announce when they start; whoever started before this process does it again. */
-function askForAnnouncements(catalog: Catalog, nats: NatsClient): ServicePart {
+function figuresOf(settings: RegistryConfig): Figures {
+  return new Figures({
+    pythonRateLimit: settings.PYTHON_EXECUTOR_RATE_LIMIT,
+    mcpRateLimit: settings.MCP_RATE_LIMIT_DEFAULT,
+    remoteCostMicroUsd: REMOTE_COST_MICRO_USD,
+    mcpCostMicroUsd: mcpCosts(environmentByPrefix('MCP_COST_')),
+  });
+}
+
+/** The sources that look at other people's documents and servers. */
+function remoteSources(
+  settings: RegistryConfig,
+  { clock, logger }: ServiceHost,
+  ports: { registrar: Registrar; registrations: Registrations; egress: EgressClient; nats: NatsClient },
+): { openapi: KeptOpenApiSource; mcp: McpSource; mcpSeal: McpSeal } {
+  const { registrar, registrations, egress, nats } = ports;
+  const box = settings.REGISTRY_SECRET_KEY === undefined ? undefined : new SecretBox(settings.REGISTRY_SECRET_KEY);
+  const sealFor = box && ((name: string) => (literal: string) => box.seal(literal, secretContext('openapi', name)));
+  const openapi = new KeptOpenApiSource(
+    registrations,
+    sealFor,
+    { register: (message) => registrar.register(message), egress, ...(sealFor ? { sealFor } : {}) },
+    {
+      maxSpecBytes: settings.OPENAPI_MAX_SPEC_SIZE,
+      fetchTimeoutMs: settings.OPENAPI_FETCH_TIMEOUT * 1_000,
+      refreshMs: settings.OPENAPI_REFRESH_SECONDS * 1_000,
+      ...(settings.OPENAPI_SPEC_DIR === undefined ? {} : { specDirectory: settings.OPENAPI_SPEC_DIR }),
+    },
+    clock,
+    logger,
+  );
+  const mcp = new McpSource(
+    {
+      discover: (message, timeoutMs) => nats.request<DiscoverReply>(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
+      register: (message) => registrar.register(message),
+    },
+    clock,
+    logger,
+  );
+  return { openapi, mcp, mcpSeal: new McpSeal(box && ((literal) => box.seal(literal, MCP_SECRET_CONTEXT))) };
+}
+
+function egressOf(settings: RegistryConfig, { clock, logger }: ServiceHost): EgressClient {
+  if (settings.OPENAPI_ALLOWED_DOMAINS.includes('*')) {
+    logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets documents be fetched from every public host');
+  }
+  return new EgressClient({
+    allowlist: settings.OPENAPI_ALLOWED_DOMAINS,
+    allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
+    allowedEndpoints: settings.EGRESS_ALLOWED_ENDPOINTS,
+    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
+    clock,
+    limits: { maxBytes: settings.OPENAPI_MAX_SPEC_SIZE },
+  });
+}
+
+/** Listens for servers whose lists changed, and asks executors that started earlier to announce their tools again. */
+function announcements(catalog: Catalog, mcp: McpSource, nats: NatsClient): ServicePart {
   return {
     name: 'announcements',
     start: async () => {
+      nats.subscribe(SUBJECTS.execMcpChanged, ({ body }) => {
+        if (isJsonObject(body) && typeof body['server'] === 'string') mcp.changed(body['server']);
+      });
       const message: DefinitionAnnounce = { version: catalog.version };
       nats.publish(SUBJECTS.definitionAnnounce, message);
     },
@@ -76,14 +155,11 @@ function natsDoor(services: RegistryServices, nats: NatsClient, host: ServiceHos
     clock: host.clock,
     onFault: (error, subject) => host.logger.error({ error, subject }, 'a handler failed'),
   });
-  let app: INestMicroservice | undefined;
-  return {
+  return nestPart({
     name: 'door',
-    start: async () => {
-      app ??= await NestFactory.createMicroservice(RegistryModule.with(services), { strategy, logger: false });
-      await app.listen();
-    },
+    create: () =>
+      NestFactory.createMicroservice(RegistryModule.with(services), { strategy, logger: nestLogger(host.logger) }),
+    listen: (app) => app.listen(),
     drain: () => strategy.drain(),
-    stop: async () => app?.close(),
-  };
+  });
 }

@@ -89,6 +89,18 @@ export class Registrar {
     return change.removed.map(nameOf);
   }
 
+  /**
+   * Removes the tools of OpenAPI and MCP sources that are neither configured nor registered any more. Executors' own tools
+   * are left alone: they announce themselves.
+   */
+  async retireUnexpected(expected: ReadonlySet<string>): Promise<void> {
+    await this.catalog.refresh();
+    for (const owner of this.catalog.owners()) {
+      const source = sourceOf(owner);
+      if ((source.kind === 'openapi' || source.kind === 'mcp') && !expected.has(owner)) await this.retire({ source });
+    }
+  }
+
   /** Marks sources whose announcements stopped; their tools stay listed, unavailable. */
   async expire(): Promise<string[]> {
     const expired = await this.store.expire();

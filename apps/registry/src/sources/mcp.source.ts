@@ -66,6 +66,12 @@ export class McpSource {
     }
   }
 
+  /** Stops watching one source by its name. */
+  forget(name: string): void {
+    this.servers.get(name)?.cancel?.();
+    this.servers.delete(name);
+  }
+
   /** Ends all watching. */
   stop(): void {
     this.stopped = true;
@@ -209,7 +215,7 @@ export class McpSource {
 
   private schedule(watched: Watched, delayMs: number): void {
     watched.cancel?.();
-    if (this.stopped) return;
+    if (this.stopped || this.servers.get(mcpSource(watched.entry).name) !== watched) return;
     watched.cancel = this.clock.after(delayMs, () => void this.look(watched));
   }
 }

@@ -79,6 +79,21 @@ export class OpenApiSource {
     for (const entry of entries) void this.look(this.watch(entry), true);
   }
 
+  /** Takes up registrations made earlier; their documents are tried again until they can be read. */
+  follow(messages: readonly OpenApiRegister[]): void {
+    for (const message of messages) {
+      const entry = readOpenApiEntry(message.name, { ...message } as never);
+      if (typeof entry === 'string') this.logger.error({ collection: message.name }, `a kept registration ${entry}`);
+      else void this.look(this.watch(entry), false);
+    }
+  }
+
+  /** Stops watching one source by its name. */
+  forget(name: string): void {
+    this.watched.get(name)?.cancel?.();
+    this.watched.delete(name);
+  }
+
   /** Ends all watching. */
   stop(): void {
     this.stopped.abort();
@@ -263,7 +278,8 @@ export class OpenApiSource {
     const { refresh_seconds: seconds, spec_inline: inline } = watched.entry;
     const refreshMs = seconds === undefined ? this.figures.refreshMs : seconds * 1_000;
     const waitMs = delayMs ?? (refreshMs === 0 ? 0 : Math.max(MIN_REFRESH_MS, refreshMs));
-    if (this.stopped.signal.aborted || waitMs === 0 || (inline && delayMs === undefined)) return;
+    if (this.stopped.signal.aborted || this.watched.get(openApiSource(watched.entry).name) !== watched) return;
+    if (waitMs === 0 || (inline && delayMs === undefined)) return;
     watched.cancel = this.clock.after(waitMs, () => void this.look(watched, trusted));
   }
 }

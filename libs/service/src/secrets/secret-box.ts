@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
 
 /** Start of every sealed value; the number is the format. */
 const MARK = 'sealed:v1:';
@@ -17,20 +17,26 @@ export function isSealed(value: unknown): value is string {
  * from `REGISTRY_SECRET_KEY`. The registry seals; the executor that dials opens, right before it dials. The context (owner
  * and place, such as `openapi/github`) is authenticated: a sealed value that is copied into another registration does not
  * open there.
+ *
+ * The nonce is derived from text and context (as in RFC 8452): sealing the same secret again gives the same value, so that a
+ * registration that is repeated keeps its revision. Equal secrets of one registration are therefore seen to be equal.
  */
 export class SecretBox {
   private readonly key: Buffer;
+  private readonly nonceKey: Buffer;
 
   constructor(secretKey: string) {
     if (secretKey.length < MIN_SECRET_KEY_LENGTH) {
       throw new RangeError(`the secret key needs ${MIN_SECRET_KEY_LENGTH} characters or more`);
     }
     this.key = Buffer.from(hkdfSync('sha256', secretKey, '', 'toolfleet registry secrets', 32));
+    this.nonceKey = Buffer.from(hkdfSync('sha256', secretKey, '', 'toolfleet registry nonces', 32));
   }
 
-  /** Seals a text; each time with another result. */
+  /** Seals a text for one context. */
   seal(text: string, context: string): string {
-    const iv = randomBytes(IV_BYTES);
+    const mac = createHmac('sha256', this.nonceKey).update(`${context.length}:${context}`).update(text, 'utf8');
+    const iv = mac.digest().subarray(0, IV_BYTES);
     const cipher = createCipheriv('aes-256-gcm', this.key, iv);
     cipher.setAAD(Buffer.from(context));
     const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);

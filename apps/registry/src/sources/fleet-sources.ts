@@ -1,0 +1,105 @@
+import type { JsonObject, Milliseconds, ToolSource } from '@toolfleet/contracts';
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import type { Logger } from '@toolfleet/telemetry';
+import type { Registrations } from '../registrations.js';
+import type { Registrar } from '../registrar.js';
+import { readMcpEntries, type McpEntry } from './mcp-entry.js';
+import { mcpSource } from './mcp-definitions.js';
+import { storableEntry } from './mcp-secrets.js';
+import type { McpSource } from './mcp.source.js';
+import { openApiSource } from './openapi-definitions.js';
+import { readOpenApiEntries } from './openapi-entry.js';
+import type { Seal } from './openapi-secrets.js';
+import type { KeptOpenApiSource } from './kept-openapi.source.js';
+import { pythonDefinition, PYTHON_SOURCE } from './python-tool.js';
+
+/** How often registrations made at another replica are looked for. */
+const RESUME_EVERY_MS: Milliseconds = 30_000;
+
+/** Starts everything the registry itself knows of: the sandbox's tool, the configuration file, and kept registrations. */
+export class FleetSources {
+  readonly name = 'sources';
+  private readonly resumed = { openapi: new Set<string>(), mcp: new Set<string>() };
+  private cancelTimer: CancelTimer | undefined;
+  private stopped = false;
+
+  constructor(
+    private readonly file: JsonObject,
+    private readonly sources: { openapi: KeptOpenApiSource; mcp: McpSource; mcpSeal: Seal },
+    private readonly registrar: Registrar,
+    private readonly registrations: Registrations,
+    private readonly host: { clock: Clock; logger: Logger },
+  ) {}
+
+  async start(): Promise<void> {
+    const openapi = readOpenApiEntries(this.file);
+    const mcp = readMcpEntries(this.file);
+    for (const { name, message } of [...openapi.faults, ...mcp.faults]) {
+      this.host.logger.error({ entry: name }, `an entry of the configuration file is left out: ${name} ${message}`);
+    }
+    const servers = this.storable(mcp.entries);
+    this.registrations.declare(
+      'openapi',
+      openapi.entries.map((entry) => openApiSource(entry).name),
+    );
+    this.registrations.declare(
+      'mcp',
+      servers.map((entry) => mcpSource(entry).name),
+    );
+    // Programs read clocks and random numbers, and runs of a session build on each other: no result stands for another.
+    const python = { ...pythonDefinition(), cache_ttl_seconds: 0 };
+    await this.registrar.register({ source: PYTHON_SOURCE, definitions: [python], replace: true });
+    await this.registrar.retireUnexpected(await this.registrations.expected());
+    this.sources.openapi.start(openapi.entries);
+    await this.sources.mcp.start(servers);
+    await this.resume();
+    this.schedule();
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.cancelTimer?.();
+    this.sources.openapi.stop();
+    this.sources.mcp.stop();
+  }
+
+  /** Forgets a registration made at run time, so that neither a refresh nor a restart brings its tools back. */
+  async forget({ kind, name }: ToolSource): Promise<void> {
+    if (kind !== 'openapi' && kind !== 'mcp') return;
+    await this.registrations.forget(kind, name);
+    this.resumed[kind].delete(name);
+    this.sources[kind].forget(name);
+  }
+
+  private async resume(): Promise<void> {
+    for (const name of await this.sources.openapi.resume(this.resumed.openapi)) this.resumed.openapi.add(name);
+    const kept = await this.registrations.kept('mcp');
+    const fresh = [...kept].filter(([name]) => !this.resumed.mcp.has(name));
+    for (const [name] of fresh) this.resumed.mcp.add(name);
+    await this.sources.mcp.start(fresh.map(([, body]) => body as unknown as McpEntry));
+  }
+
+  private schedule(): void {
+    if (this.stopped) return;
+    this.cancelTimer = this.host.clock.after(RESUME_EVERY_MS, () => {
+      this.resume()
+        .catch((error: unknown) => this.host.logger.warn({ error }, 'kept registrations cannot be read'))
+        .finally(() => this.schedule());
+    });
+  }
+
+  /** Literal secrets of the file are sealed like any other; one that cannot be costs its entry only. */
+  private storable(entries: readonly McpEntry[]): McpEntry[] {
+    return entries.flatMap((entry) => {
+      try {
+        return [storableEntry(entry, this.sources.mcpSeal)];
+      } catch (error) {
+        this.host.logger.error(
+          { entry: entry.name },
+          `an entry of the configuration file is left out: ${String(error)}`,
+        );
+        return [];
+      }
+    });
+  }
+}

@@ -1,0 +1,46 @@
+import type { JsonObject, OpenApiRegister, OpenApiRegisterReply } from '@toolfleet/contracts';
+import { isToolError } from '@toolfleet/contracts';
+import type { Registrations } from '../registrations.js';
+import { storableSecrets, type Seal } from './openapi-secrets.js';
+import { OpenApiSource } from './openapi.source.js';
+
+/** Seals for one collection; undefined when `REGISTRY_SECRET_KEY` is not set. */
+export type SealFor = ((collection: string) => Exclude<Seal, undefined>) | undefined;
+
+/** The OpenAPI source whose registrations survive restarts. */
+export class KeptOpenApiSource extends OpenApiSource {
+  constructor(
+    private readonly registrations: Registrations,
+    private readonly sealFor: SealFor,
+    ...source: ConstructorParameters<typeof OpenApiSource>
+  ) {
+    super(...source);
+  }
+
+  override async add(message: OpenApiRegister): Promise<OpenApiRegisterReply> {
+    const body = message as unknown as JsonObject;
+    const name = this.registrations.claim('openapi', message.name, message.tenant, body);
+    const sealed = this.sealed(message);
+    const reply = await super.add(sealed);
+    if (reply.success) await this.registrations.keep('openapi', name, sealed as unknown as JsonObject);
+    return reply;
+  }
+
+  /** Takes up what was registered before this process started, and by other replicas since. */
+  async resume(alreadyWatched: ReadonlySet<string>): Promise<string[]> {
+    const kept = await this.registrations.kept('openapi');
+    const fresh = [...kept].filter(([name]) => !alreadyWatched.has(name));
+    this.follow(fresh.map(([, body]) => body as unknown as OpenApiRegister));
+    return fresh.map(([name]) => name);
+  }
+
+  /** Literals that cannot be sealed are left as they are: registering them is refused by the source itself, by name. */
+  private sealed(message: OpenApiRegister): OpenApiRegister {
+    try {
+      return { ...message, ...storableSecrets(message, this.sealFor?.(message.name)) };
+    } catch (error) {
+      if (isToolError(error)) return message;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,59 @@
+import { Controller } from '@nestjs/common';
+import { SUBJECTS, ToolError, type JsonObject, type McpRegister, type McpRegisterReply } from '@toolfleet/contracts';
+import { validateMessage } from '@toolfleet/schema';
+import { Endpoint } from '@toolfleet/transport';
+import { Registrations } from '../registrations.js';
+import { readMcpEntry, type McpEntry } from './mcp-entry.js';
+import { storableEntry } from './mcp-secrets.js';
+import { McpSource } from './mcp.source.js';
+import type { Seal } from './openapi-secrets.js';
+
+const text: JsonObject = { type: 'string', minLength: 1, maxLength: 4_096 };
+const readRegister = validateMessage<McpRegister>({
+  type: 'object',
+  properties: { name: text, url: text, tenant: text },
+  required: ['name', 'url'],
+});
+/** Fields that start a process on the executor's machine: the configuration file may, a message may not. */
+const LOCAL_FIELDS = ['command', 'args', 'env', 'cwd', 'memory_limit_mb'] as const;
+
+/** The sealing function, by injection. */
+export class McpSeal {
+  constructor(readonly seal: Seal) {}
+}
+
+/** `registry.mcp.register`; the gateway lets administrators through only. */
+@Controller()
+export class McpEndpoint {
+  constructor(
+    private readonly source: McpSource,
+    private readonly registrations: Registrations,
+    private readonly sealing: McpSeal,
+  ) {}
+
+  @Endpoint(SUBJECTS.mcpRegister)
+  async register(body: unknown): Promise<McpRegisterReply> {
+    const message = readRegister(body);
+    const name = this.registrations.claim('mcp', message.name, message.tenant, message as unknown as JsonObject);
+    const entry = this.entryOf(message);
+    let stored: McpEntry;
+    try {
+      stored = storableEntry(entry, this.sealing.seal);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      return { success: false, tool_name: message.name, message: `Registration error: ${reason}`, registered: [] };
+    }
+    const reply = await this.source.add(stored);
+    if (reply.success) await this.registrations.keep('mcp', name, stored as unknown as JsonObject);
+    return reply;
+  }
+
+  private entryOf({ name, tenant, ...fields }: McpRegister): McpEntry {
+    const local = LOCAL_FIELDS.find((field) => field in fields);
+    const entry = local
+      ? `cannot set ${local}: local servers are declared in the configuration file`
+      : readMcpEntry(name, fields as unknown as JsonObject, false);
+    if (typeof entry === 'string') throw new ToolError('REQUEST_INVALID', { message: `The registration ${entry}` });
+    return tenant === undefined ? entry : { ...entry, tenant };
+  }
+}

@@ -15,7 +15,7 @@ import {
 } from '@toolfleet/engine';
 import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, JobQueue, JobWorker, QueueMetrics, RedisTime, redisPart, ReplyChannel } from '@toolfleet/queue';
-import { BreakerMap, ERROR_RATE_RULE } from '@toolfleet/resilience';
+import type { BreakerRule } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
 import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
@@ -53,6 +53,7 @@ import { readTiers } from './limits/tiers.js';
 import { CallLog } from './observe/call-log.js';
 import { CallMetrics } from './observe/call-metrics.js';
 import { CallSpans } from './observe/call-spans.js';
+import { SharedBreakers } from './observe/shared-breakers.js';
 
 /** Redis connections of a gateway: one for commands, one that may block. */
 function redisConnections(settings: GatewayConfig, host: ServiceHost) {
@@ -126,6 +127,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   });
 
   // What happens on every call.
+  const breakers = new SharedBreakers(toolBreakerRule(settings), clock, nats);
   const budget = new BudgetClient(nats, clock, (message) => logger.warn(message));
   const executeCall = makeExecuteCall({
     catalog: new RegistryResolver(cache),
@@ -138,7 +140,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     budget,
     journal,
     executorFor,
-    breakers: new BreakerMap(ERROR_RATE_RULE, clock),
+    breakers: breakers.map,
     audit: new CallLog(logger),
     tracer: new CallSpans(),
     meter: new CallMetrics(metrics),
@@ -219,6 +221,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     ...brokers,
     { name: 'time of redis', start: () => time.start(), stop: async () => time.stop() },
     { name: 'catalog changes', start: async () => followChanges(nats, cache) },
+    { name: 'breakers of peers', start: async () => breakers.follow() },
     replies,
     new QueueMetrics([...Object.values(execQueues), callQueue] as unknown as JobQueue[], metrics, clock),
     { name: 'settlements', drain: () => budget.drain(settings.DRAIN_TIMEOUT_MS) },
@@ -233,6 +236,15 @@ function followChanges(nats: NatsClient, cache: DefinitionCache): void {
     if (isJsonObject(body)) cache.invalidate(body as unknown as DefinitionChanged);
     else cache.invalidateAll();
   });
+}
+
+/** ENFORCE_CB_*: a tool opens by its error rate and is tried again after one window (H05–H07). */
+function toolBreakerRule(settings: GatewayConfig): BreakerRule {
+  const windowMs = settings.ENFORCE_CB_WINDOW_SECONDS * 1_000;
+  return {
+    errorRate: { threshold: settings.ENFORCE_CB_ERROR_THRESHOLD, windowMs, minCalls: settings.ENFORCE_CB_MIN_REQUESTS },
+    recoveryMs: windowMs,
+  };
 }
 
 function engineSettings(settings: GatewayConfig): EngineSettings {

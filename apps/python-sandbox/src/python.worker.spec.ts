@@ -1,0 +1,229 @@
+import type { ExecJob, ExecReply, JsonObject } from '@toolfleet/contracts';
+import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
+import { SystemClock } from '@toolfleet/resilience';
+import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
+import { PythonWorker } from './python.worker.js';
+import { RedisSessionStore } from './redis-session-store.js';
+import { Sandbox } from './sandbox.js';
+import { packagedInterpreter } from './wasi/interpreter.js';
+
+type NewJob = Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>;
+const THREADS = 2;
+const clock = new SystemClock();
+let server: RedisServer;
+let commands: ReturnType<typeof connectRedis>;
+let blocking: ReturnType<typeof connectRedis>;
+let time: RedisTime;
+let queue: JobQueue<NewJob, ExecReply>;
+let replies: ReplyChannel;
+let scripts: SandboxScripts;
+let sandbox: Sandbox;
+let worker: JobWorker<ExecJob, ExecReply>;
+let count = 0;
+
+beforeAll(async () => {
+  server = await startRedis();
+  commands = connectRedis(server.url, { name: 'spec', role: 'commands' });
+  blocking = connectRedis(server.url, { name: 'spec-jobs', role: 'blocking' });
+  await Promise.all([commands, blocking].map((client) => openRedis(client, server.url)));
+  time = new RedisTime(commands, clock);
+  await time.start();
+  queue = new JobQueue({ name: 'python-runs', redis: commands, time, shareOf: (job) => job.tenant_id });
+  replies = new ReplyChannel({ redis: blocking });
+  await replies.start();
+  scripts = await bundleSandbox();
+  sandbox = new Sandbox({
+    clock,
+    hostScript: scripts.hostScript,
+    graceMs: 2_000,
+    recycleRuns: 1_000_000,
+    recycleRssMb: 100_000,
+    settings: {
+      interpreter: { ...packagedInterpreter(), tableLimit: 10_000 },
+      threadScript: scripts.threadScript,
+      threads: THREADS,
+      outputCap: 1024 * 1024,
+      memoryLimitMb: 128,
+      memoryBudgetMb: 2 * 128,
+      trainingMs: 0,
+    },
+  });
+  await sandbox.start();
+  const limits = { maxTimeoutMs: 60_000, memoryLimitMb: 128 };
+  const python = new PythonWorker(sandbox, new RedisSessionStore(commands, 3_600), limits, clock);
+  worker = new JobWorker<ExecJob, ExecReply>({
+    queue: 'python-runs',
+    redis: blocking,
+    publisher: commands,
+    time,
+    concurrency: THREADS,
+    handler: (run) => python.handle(run),
+    clock,
+  });
+  await worker.start();
+});
+afterAll(async () => {
+  await worker?.stop();
+  await sandbox?.close();
+  await queue?.close();
+  await replies?.stop();
+  time?.stop();
+  await Promise.all([commands, blocking].map((client) => client && closeRedis(client)));
+  scripts?.remove();
+  await server?.stop();
+});
+
+interface Asked {
+  tenant?: string;
+  deadlineMs?: number;
+  signal?: AbortSignal;
+  onProgress?: (progress: { message?: string }) => void;
+}
+
+function execute(args: JsonObject, { tenant = 'acme', deadlineMs = 30_000, signal, onProgress }: Asked = {}) {
+  const job: NewJob = {
+    call_id: `call-${++count}`,
+    attempt: 1,
+    fence: 1,
+    journalled: false,
+    tool: 'execute_python',
+    revision: 'r',
+    binding: { kind: 'python' },
+    arguments: args,
+    context: { tenant_id: tenant },
+    tenant_id: tenant,
+    timeout_ms: 60_000,
+    python: { default_strictness: 'standard', extra_allowed_modules: { standard: [], strict: [] } },
+  };
+  return replies.submit<NewJob, ExecReply>(queue, job, {
+    deadlineAt: clock.now() + deadlineMs,
+    ...(signal ? { signal } : {}),
+    ...(onProgress ? { onProgress } : {}),
+  });
+}
+const code = (source: string, more: JsonObject = {}): JsonObject => ({ code: source, ...more });
+const valueOf = (reply: ExecReply) => (reply.output as JsonObject)['value'];
+
+describe('a job of python-runs', () => {
+  it('is answered with value, output and usage', async () => {
+    const reply = await execute(code('print("hi")\nargs["a"] + int(stdin)', { args: { a: 40 }, stdin: '2' }));
+    expect(reply).toMatchObject({
+      ok: true,
+      output: {
+        value: 42,
+        stdout: 'hi\n',
+        usage: { queue_ms: expect.any(Number), peak_memory_mb: expect.any(Number) },
+      },
+      metadata: { interpreter: 'CPython 3.12.0 on WASI', strictness: 'standard' },
+    });
+  });
+
+  it('fails in-band with the line that failed', async () => {
+    expect(await execute(code('x = 1\n1 / 0'))).toMatchObject({
+      ok: false,
+      failure: { code: 'SANDBOX_ERROR', message: 'ZeroDivisionError: division by zero', details: { line: 2 } },
+    });
+    expect(await execute(code('import os'))).toMatchObject({ failure: { code: 'SANDBOX_POLICY' } });
+  });
+
+  it('is refused before it runs when no program can be made of it', async () => {
+    await expect(execute(code('print(1)\0'))).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
+    await expect(execute({})).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
+  });
+
+  it('times out in-band and keeps what it printed', async () => {
+    const reply = await execute(code('print("so far")\nwhile True: pass', { timeout_seconds: 1 }));
+    expect(reply).toMatchObject({ ok: false, output: { stdout: 'so far\n' }, failure: { code: 'ATTEMPT_TIMED_OUT' } });
+  });
+
+  it('ends in time for the deadline of its call', async () => {
+    const reply = await execute(code('while True: pass'), { deadlineMs: 1_500 });
+    expect(reply.failure?.code).toBe('ATTEMPT_TIMED_OUT');
+  });
+
+  it('is stopped when its caller goes away', async () => {
+    const abort = new AbortController();
+    const running = execute(code('while True: pass'), { signal: abort.signal });
+    await eventually('it runs', () => worker.inFlight > 0);
+    abort.abort();
+    await expect(running).rejects.toMatchObject({ code: 'CANCELLED' });
+    await eventually('its thread is free', () => worker.inFlight === 0);
+  });
+
+  it('tells what it prints while it runs', async () => {
+    const seen: string[] = [];
+    const source = 'import time\nfor i in range(8):\n  print("step", i)\n  time.sleep(0.1)';
+    await execute(code(source), { onProgress: ({ message }) => seen.push(message ?? '') });
+    expect(seen.join('\n')).toContain('step 4');
+  });
+});
+
+describe('sessions', () => {
+  it('keep variables of one tenant between runs', async () => {
+    const session = { session_id: 'analysis' };
+    await execute(code('total = 1\nrows = [1, 2]', session));
+    expect(await execute(code('total += 41\n[total, rows]', session))).toMatchObject({
+      output: { value: [42, [1, 2]] },
+      metadata: { session_id: 'analysis', session_kept: true },
+    });
+    expect(await execute(code('total', session), { tenant: 'other' })).toMatchObject({
+      failure: { message: expect.stringContaining('NameError') },
+    });
+  });
+
+  it('serialise their runs: no assignment is lost', async () => {
+    const session = { session_id: 'counter' };
+    await execute(code('n = 0', session));
+    const step = 'import time\nm = n\ntime.sleep(0.05)\nn = m + 1';
+    await Promise.all(Array.from({ length: 8 }, () => execute(code(step, session))));
+    expect(valueOf(await execute(code('n', session)))).toBe(8);
+  });
+
+  it('do not hold the threads of others while they wait', async () => {
+    const session = { session_id: 'slow' };
+    const slow = Array.from({ length: 6 }, () => execute(code('import time\ntime.sleep(0.4)\n"slow"', session)));
+    await eventually('one runs', () => worker.inFlight > 0);
+    const quick = await execute(code('"quick"'), { tenant: 'other' });
+    expect(valueOf(quick)).toBe('quick');
+    expect((quick.output as { usage: { queue_ms: number } }).usage.queue_ms).toBeLessThan(1_600);
+    expect((await Promise.all(slow)).map(valueOf)).toEqual(Array.from({ length: 6 }, () => 'slow'));
+  });
+});
+
+describe('tenants', () => {
+  it('are not delayed by the flood of another', async () => {
+    const order: string[] = [];
+    const watch = (tenant: string, i: number) =>
+      execute(code('import time\ntime.sleep(0.02)'), { tenant }).then(() => order.push(`${tenant}${i}`));
+    const flood = Array.from({ length: 60 }, (_, i) => watch('flood', i));
+    await eventually('the flood waits', async () => (await queue.counts()).prioritized > 30);
+    const small = Array.from({ length: 3 }, (_, i) => watch('small', i));
+    await Promise.all(small);
+    const before = order.filter((id) => id.startsWith('flood')).length;
+    await Promise.all(flood);
+    // Those that had run when the small jobs came, one for each of them, and what ran at once.
+    expect(before).toBeLessThan(45);
+    expect(order).toHaveLength(63);
+  });
+});
+
+describe('kill -9 of the sandbox host with jobs in flight', () => {
+  it('loses no job and answers none twice', async () => {
+    const source = 'import time\ntime.sleep(0.03)\nargs';
+    const answers = Array.from({ length: 60 }, (_, i) => execute(code(source, { args: i }), { tenant: `t${i % 3}` }));
+    for (let kills = 0; kills < 2; kills++) {
+      await clock.sleep(250);
+      await eventually('a host is up', () => sandbox.isReady, { timeoutMs: 30_000 });
+      process.kill(sandbox.hostPid!, 'SIGKILL');
+      await eventually('it is gone', () => !sandbox.isReady);
+    }
+    const replied = await Promise.all(answers);
+    expect(replied.filter((reply) => reply.ok).map(valueOf)).toEqual(
+      replied.flatMap((reply, i) => (reply.ok ? [i] : [])),
+    );
+    for (const reply of replied) if (!reply.ok) expect(reply.failure?.code).toBe('SANDBOX_CRASHED');
+    expect(replied.filter((reply) => reply.ok).length).toBeGreaterThanOrEqual(58);
+  });
+});

@@ -1,0 +1,83 @@
+import { startRedis, type RedisServer } from '@toolfleet/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { RedisSessionStore } from './redis-session-store.js';
+
+let server: RedisServer;
+let redis: ReturnType<RedisServer['client']>;
+let store: RedisSessionStore;
+beforeAll(async () => {
+  server = await startRedis();
+  redis = server.client();
+});
+afterAll(() => server?.stop());
+beforeEach(async () => {
+  await server.flush();
+  store = new RedisSessionStore(redis, 3_600);
+});
+const key = { tenantId: 't', sessionId: 's' };
+
+describe('sessions in Redis', () => {
+  it('keep variables from one run to the next', async () => {
+    const first = await store.take(key, 'job-1', 5_000);
+    expect(first?.variables).toBeNull();
+    await first!.release('{"x":1}');
+    expect((await store.take(key, 'job-2', 5_000))?.variables).toBe('{"x":1}');
+  });
+
+  it('keep the old variables when a run leaves none', async () => {
+    await (await store.take(key, 'job-1', 5_000))!.release('{"x":1}');
+    await (await store.take(key, 'job-2', 5_000))!.release();
+    expect((await store.take(key, 'job-3', 5_000))?.variables).toBe('{"x":1}');
+  });
+
+  it('are held by one job at a time, which may take them again', async () => {
+    const held = await store.take(key, 'job-1', 5_000);
+    expect(await store.take(key, 'job-2', 5_000)).toBeNull();
+    expect(await store.take(key, 'job-1', 5_000)).not.toBeNull();
+    await held!.release();
+    expect(await store.take(key, 'job-2', 5_000)).not.toBeNull();
+  });
+
+  it('are held by exactly one of a hundred jobs', async () => {
+    const leases = await Promise.all(Array.from({ length: 100 }, (_, i) => store.take(key, `job-${i}`, 5_000)));
+    expect(leases.filter((lease) => lease !== null)).toHaveLength(1);
+  });
+
+  it('keep nothing of a job that lost its lease', async () => {
+    const lost = await store.take(key, 'job-1', 5_000);
+    await redis.del('{s:t:s}:lock');
+    const next = await store.take(key, 'job-2', 5_000);
+    await lost!.release('{"x":"stale"}');
+    expect(await redis.get('{s:t:s}')).toBeNull();
+    await next!.release('{"x":"good"}');
+    expect(await redis.get('{s:t:s}')).toBe('{"x":"good"}');
+  });
+
+  it('are forgotten some time after their last use', async () => {
+    await (await store.take(key, 'job-1', 5_000))!.release('{}');
+    await redis.expire('{s:t:s}', 100);
+    await (await store.take(key, 'job-2', 5_000))!.release();
+    expect(await redis.ttl('{s:t:s}')).toBeGreaterThan(3_500);
+    expect(await redis.pttl('{s:t:s}:lock')).toBe(-2);
+  });
+
+  it('are of one tenant, whatever names it chooses', async () => {
+    await (await store.take({ tenantId: 'a', sessionId: 'b:c' }, 'job', 5_000))!.release('{"x":1}');
+    for (const other of [
+      { tenantId: 'a:b', sessionId: 'c' },
+      { tenantId: 'a', sessionId: 'b%3Ac' },
+      { tenantId: 'a', sessionId: 'b:c}' },
+    ]) {
+      expect((await store.take(other, 'other', 5_000))?.variables).toBeNull();
+    }
+  });
+
+  it('survive a Redis that is away when they are released', async () => {
+    const own = await startRedis();
+    const client = own.client();
+    const lease = await new RedisSessionStore(client, 60).take(key, 'job', 5_000);
+    client.disconnect();
+    await expect(lease!.release('{}')).resolves.toBeUndefined();
+    await own.stop();
+  });
+});

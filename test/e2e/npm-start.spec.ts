@@ -87,7 +87,7 @@ beforeAll(async () => {
   fleet = JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as LocalFleet;
   nats = await connect({ servers: fleet.nats_url });
   // Sources announce their tools after they are ready.
-  const wanted = ['calculator', 'execute_python', 'getParcel', 'sample_add', 'echo_function'];
+  const wanted = ['calculator', 'execute_python', 'parcels_getParcel', 'sample_add', 'echo_function'];
   await until(
     `${wanted.join(', ')} are listed`,
     async () => {
@@ -111,7 +111,7 @@ describe('npm start', () => {
       fleet.url,
       '/tools/calculator/execute',
       '/tools/execute_python/execute',
-      '/tools/getParcel/execute',
+      '/tools/parcels_getParcel/execute',
       '/tools/sample_add/execute',
       '/metrics',
       'Logs',
@@ -143,10 +143,10 @@ describe('npm start', () => {
   });
 
   it('calls an operation of an OpenAPI service', async () => {
-    const parcel = await call('getParcel', { parcel_id: 'P-1001' });
+    const parcel = await call('parcels_getParcel', { parcel_id: 'P-1001' });
     expect(parcel.body).toMatchObject({ success: true, metadata: { http_status: 200 } });
     expect(JSON.stringify(parcel.body.output)).toContain('P-1001');
-    const missing = await call('getParcel', { parcel_id: 'P-9999' });
+    const missing = await call('parcels_getParcel', { parcel_id: 'P-9999' });
     expect(missing).toMatchObject({ status: 200, body: { success: false, metadata: { http_status: 404 } } });
     expect((await call('parcels.getParcel', { parcel_id: 'P-1001' })).body.success).toBe(true);
   });
@@ -166,7 +166,7 @@ describe('npm start', () => {
     for (const [name, args] of [
       ['calculator', { expression: '1 + 1' }],
       ['execute_python', { code: '1 + 1' }],
-      ['getParcel', { parcel_id: 'P-1001' }],
+      ['parcels_getParcel', { parcel_id: 'P-1001' }],
       ['sample_add', { a: 1, b: 1 }],
     ]) {
       const { body } = await request('tool.call', { name, arguments: args }, KEY);
@@ -287,7 +287,7 @@ describe('npm start', () => {
       async () => {
         const { body } = await http('GET', '/api/v1/usage');
         return body.rows.some(
-          (row: { tool_name: string; calls: number }) => row.tool_name === 'getParcel' && row.calls > 0,
+          (row: { tool_name: string; calls: number }) => row.tool_name === 'parcels_getParcel' && row.calls > 0,
         );
       },
       10_000,

@@ -58,7 +58,7 @@ ${call('calculator', { expression: '2 * (3 + 4)' })}
 Python in the sandbox:
 ${call('execute_python', { code: 'sum(range(10))' })}
 An operation of an OpenAPI service:
-${call('getParcel', { parcel_id: 'P-1001' })}
+${call('parcels_getParcel', { parcel_id: 'P-1001' })}
 A tool of an MCP server:
 ${call('sample_add', { a: 2, b: 40 })}
 

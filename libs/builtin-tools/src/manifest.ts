@@ -1,5 +1,6 @@
 import type { Toolset } from '@toolfleet/contracts';
 import type { BuiltinTool } from './builtin-tool.js';
+import { multiAgent } from './agent/multi-agent.tool.js';
 import { calculator } from './calculator/calculator.tool.js';
 import { fileDelete } from './files/file-delete.tool.js';
 import { fileEdit } from './files/file-edit.tool.js';
@@ -33,6 +34,7 @@ export const MANIFEST: readonly BuiltinTool[] = [
   fetchPage,
   crawlBatch,
   webSearch,
+  multiAgent,
 ];
 
 /** Tools of the given toolsets. */

@@ -1,3 +1,4 @@
+import type { AgentServices } from './agent/agent-services.js';
 import type { Workspaces } from './files/workspaces.js';
 import type { PageReader } from './web/page-reader.js';
 import type { SearchProvider } from './web/search-provider.js';
@@ -14,6 +15,8 @@ export interface ToolServices {
   pages: PageReader;
   /** Searches the web. */
   search: SearchProvider;
+  /** A chat model, and the fleet's tools on behalf of a caller. */
+  agent: AgentServices;
   /** The workspaces file tools may touch. */
   workspaces: Workspaces;
 }

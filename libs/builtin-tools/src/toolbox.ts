@@ -104,11 +104,8 @@ export class Toolbox {
   }
 
   private classify(tool: string, error: unknown, signal: AbortSignal): ToolError {
+    if (signal.aborted && (error === signal.reason || !isToolError(error))) return stopped(signal.reason);
     if (isToolError(error)) return error;
-    if (signal.aborted) {
-      const reason: unknown = signal.reason;
-      return isToolError(reason) ? reason : new ToolError(timedOut(reason) ? 'ATTEMPT_TIMED_OUT' : 'CANCELLED');
-    }
     this.onFault(tool, error);
     // The text of an unexpected exception may hold paths or secrets: it is logged, not told.
     return new ToolError('EXECUTION_FAILED', { message: `${tool} failed unexpectedly` });
@@ -132,6 +129,8 @@ function succeeded(outcome: ToolOutcome): ExecReply {
   };
 }
 
-function timedOut(reason: unknown): boolean {
-  return reason instanceof Error && reason.name === 'TimeoutError';
+/** A deadline that passes after the attempt began is the attempt's time-out (K!26). */
+function stopped(reason: unknown): ToolError {
+  if (isToolError(reason)) return reason.code === 'DEADLINE_EXCEEDED' ? new ToolError('ATTEMPT_TIMED_OUT') : reason;
+  return new ToolError(reason instanceof Error && reason.name === 'TimeoutError' ? 'ATTEMPT_TIMED_OUT' : 'CANCELLED');
 }

@@ -1,0 +1,16 @@
+import type { ChatModel } from './chat-model.js';
+import type { ToolCaller } from './tool-caller.js';
+
+/** What `multi_agent` works with; limits from section `sub_agent` of the configuration file (I21). */
+export interface AgentServices {
+  model: ChatModel;
+  tools: ToolCaller;
+  /** Rounds of tool calls per task; default 3. */
+  maxIterations: number;
+  /** Tasks at once; default 3. */
+  maxConcurrency: number;
+  /** Tool calls of one task at once; default 5 (TOOL_PARALLELISM). */
+  toolParallelism: number;
+  /** Price of the model's tokens; 0 when they are not charged to callers. */
+  microUsdPer1kTokens: number;
+}

@@ -1,0 +1,238 @@
+import type { ChildProcess } from 'node:child_process';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ToolError, type CallBody, type CallMessage, type CallProgress, type JsonObject } from '@toolfleet/contracts';
+import { EgressClient } from '@toolfleet/egress';
+import { endChild, spawnChild } from '@toolfleet/testing';
+import { calculator } from '../calculator/calculator.tool.js';
+import { runTool, type RunOptions } from '../run-tool.fixture.js';
+import { multiAgent } from './multi-agent.tool.js';
+import { OpenAiChatModel } from './openai-chat-model.js';
+import { ToolCaller, type CallerGrant } from './tool-caller.js';
+
+/** Tools run right here; counts calls and can run out of budget. */
+class LocalTools extends ToolCaller {
+  readonly calls: CallMessage[] = [];
+  active = 0;
+  most = 0;
+  budget = Number.POSITIVE_INFINITY;
+  grants = new Set<string>();
+
+  override list(): Promise<JsonObject[]> {
+    return Promise.resolve(
+      [calculator, multiAgent].map(({ metadata }) => ({
+        name: metadata.name,
+        description: metadata.description,
+        parameters: metadata.inputSchema,
+      })),
+    );
+  }
+
+  override async call(message: CallMessage, grant: CallerGrant): Promise<CallBody> {
+    this.calls.push(message);
+    this.grants.add(grant.delegationToken);
+    if (this.calls.length > this.budget)
+      throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded: request' });
+    this.active += 1;
+    this.most = Math.max(this.most, this.active);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    this.active -= 1;
+    const base = { execution_time_ms: 1, usage: { tokens: 0, cost_usd: 0 }, call_id: 'sub' };
+    try {
+      const { output, text } = await runTool(calculator, message.arguments);
+      return { ...base, success: true, output, text, error: null, metadata: {} };
+    } catch (error) {
+      return {
+        ...base,
+        success: false,
+        output: null,
+        text: '',
+        error: (error as Error).message,
+        metadata: { code: 'TOOL_ERROR' },
+      };
+    }
+  }
+}
+
+let server: ChildProcess;
+let origin: string;
+let egress: EgressClient;
+
+beforeAll(async () => {
+  // The sample's own source: Node runs TypeScript without imports of its own.
+  server = spawnChild(process.execPath, [
+    '--disable-warning=ExperimentalWarning',
+    join(import.meta.dirname, '../../../../tools/samples/src/model-server.ts'),
+    '0',
+  ]);
+  origin = await new Promise((resolve) =>
+    server.stdout?.on('data', (data: Buffer) => {
+      const port = /port (\d+)/.exec(data.toString())?.[1];
+      if (port) resolve(`http://127.0.0.1:${port}`);
+    }),
+  );
+  egress = new EgressClient({ allowlist: [], allowedEndpoints: [origin] });
+});
+afterAll(async () => {
+  await egress.close();
+  await endChild(server);
+});
+
+interface Output {
+  success: boolean;
+  total: number;
+  results: {
+    task_name: string;
+    success: boolean;
+    response?: string;
+    error?: string;
+    iterations: number;
+    tool_calls: unknown[];
+  }[];
+}
+
+async function run(
+  tasks: JsonObject[],
+  tools = new LocalTools(),
+  options: RunOptions = {},
+  baseUrl: string | undefined = `${origin}/v1`,
+) {
+  const model = new OpenAiChatModel({ baseUrl, model: 'scripted', apiKey: undefined }, egress);
+  const agent = { model, tools, maxIterations: 3, maxConcurrency: 3, toolParallelism: 5, microUsdPer1kTokens: 100 };
+  const outcome = await runTool(
+    multiAgent,
+    { tasks },
+    { ...options, services: { agent }, context: { delegation_token: 'tfd_x', ...options.context } },
+  );
+  return { ...outcome, output: outcome.output as unknown as Output };
+}
+const task = (name: string, instruction: string, more: JsonObject = {}) => ({ name, instruction, ...more });
+
+describe('multi_agent with the scripted model', () => {
+  it('works on tasks in parallel and keeps their order', async () => {
+    const progress: CallProgress[] = [];
+    const tasks = ['6*7', '2^10', '10!'].map((expression, index) =>
+      task(`t${index}`, `CALL calculator {"expression":"${expression}"}`),
+    );
+    const tools = new LocalTools();
+    const { output, usage, metadata } = await run(tasks, tools, { progress: (one) => progress.push(one) });
+    expect(output).toMatchObject({ success: true, total: 3 });
+    expect(output.results.map((one) => one.response)).toEqual(['Result: 42', 'Result: 1024', 'Result: 3628800']);
+    expect(tools.most).toBe(3);
+    expect(usage?.tokens).toBeGreaterThan(0);
+    expect(usage?.microUsd).toBe(Math.ceil((usage?.tokens ?? 0) / 10));
+    expect(metadata).toMatchObject({ succeeded: 3, failed: 0 });
+    expect(progress.some((one) => one.message?.includes('calls calculator'))).toBe(true);
+    expect(progress.at(-1)).toMatchObject({ progress: 3, total: 3 });
+  });
+
+  it('runs several calls of a turn at once, and rounds one after the other', async () => {
+    const tools = new LocalTools();
+    const script =
+      'CALL calculator {"expression":"1+1"}\nCALL calculator {"expression":"2+2"}\nTHEN\nCALL calculator {"expression":"3+3"}\nSAY all: {results}';
+    const { output } = await run([task('many', script)], tools);
+    expect(output.results[0]).toMatchObject({ response: 'all: 2; 4; 6', iterations: 3, tool_calls: [{}, {}, {}] });
+    expect(tools.most).toBe(2);
+  });
+
+  it('runs at most three tasks at once', async () => {
+    const tools = new LocalTools();
+    await run(
+      Array.from({ length: 7 }, (_, index) => task(`t${index}`, 'CALL calculator {"expression":"1"}')),
+      tools,
+    );
+    expect(tools.most).toBeLessThanOrEqual(3);
+    expect(tools.calls).toHaveLength(7);
+  });
+
+  it('ends a model that never stops calling tools', async () => {
+    const tools = new LocalTools();
+    const { output } = await run([task('loop', 'LOOP calculator {"expression":"1+1"}')], tools);
+    expect(output.results[0]).toMatchObject({
+      success: false,
+      error: 'No answer after 3 rounds of tool calls',
+      iterations: 3,
+    });
+    expect(tools.calls).toHaveLength(3);
+    expect(
+      (await run([task('loop', 'LOOP calculator {"expression":"1+1"}\nSAY enough: {results}')])).output.results[0],
+    ).toMatchObject({ success: true, response: 'enough: 2; 2; 2' });
+  });
+
+  it('blocks recursion and tools the task was not given', async () => {
+    const tools = new LocalTools();
+    const { output } = await run(
+      [
+        task('deeper', 'CALL multi_agent {"tasks":[]}\nSAY {results}'),
+        task('other', 'CALL calculator {"expression":"1"}\nSAY {results}', { tools: ['json_process'] }),
+      ],
+      tools,
+    );
+    expect(output.results[0]?.response).toContain('Sub-agents may not call multi_agent');
+    expect(output.results[1]?.response ?? '').not.toContain('"result"');
+    expect(tools.calls).toHaveLength(0);
+  });
+
+  it('shows a failed tool to the model, and bad arguments', async () => {
+    const { output } = await run([
+      task('zero', 'CALL calculator {"expression":"1/0"}\nCALL calculator not json\nSAY {results}'),
+    ]);
+    expect(output.results[0]).toMatchObject({ success: true, tool_calls: [{ success: false }, { success: false }] });
+    expect(output.results[0]?.response).toMatch(/Division by zero.*not valid JSON/s);
+  });
+
+  it('stops every task when the budget is gone, keeping what is done', async () => {
+    const tools = new LocalTools();
+    tools.budget = 1;
+    const { output } = await run(
+      [
+        task('first', 'CALL calculator {"expression":"1"}'),
+        task('second', 'SLEEP 250\nCALL calculator {"expression":"2"}'),
+        task('third', 'SLEEP 400\nCALL calculator {"expression":"3"}'),
+      ],
+      tools,
+    );
+    expect(output.success).toBe(true);
+    expect(output.results.map((one) => one.success)).toEqual([true, false, false]);
+    expect(output.results[1]?.error).toBe('Stopped: Budget exceeded: request');
+    expect(output.results[2]?.error).toBe('Stopped: Budget exceeded: request');
+    expect(tools.calls).toHaveLength(2);
+  });
+
+  it('acts for its caller: token, session, request, and a key per call that a second run repeats', async () => {
+    const first = new LocalTools();
+    const second = new LocalTools();
+    const context = { session_id: 's1', project_id: 'p1' };
+    for (const tools of [first, second])
+      await run([task('a', 'CALL calculator {"expression":"1"}\nCALL calculator {"expression":"2"}')], tools, {
+        context,
+      });
+    expect(first.calls[0]).toMatchObject({ session_id: 's1', project_id: 'p1', request_id: 'call_spec' });
+    expect([...first.grants]).toEqual(['tfd_x']);
+    expect(first.calls.map((one) => one.idempotency_key)).toEqual(['call_spec:0:1:0', 'call_spec:0:1:1']);
+    expect(second.calls.map((one) => one.idempotency_key)).toEqual(first.calls.map((one) => one.idempotency_key));
+  });
+
+  it('reports a task whose model fails, and says when no model is configured', async () => {
+    const { output } = await run([task('broken', 'FAIL 500'), task('fine', 'SAY ok')]);
+    expect(output.results).toMatchObject([
+      { success: false, error: 'The model answered HTTP 500' },
+      { success: true, response: 'ok' },
+    ]);
+    const unconfigured = await run([task('x', 'SAY ok')], new LocalTools(), {}, '');
+    expect(unconfigured.output).toMatchObject({
+      success: false,
+      results: [{ error: expect.stringContaining('LLM_BASE_URL') }],
+    });
+    await expect(run([task('x', 'SAY ok')], new LocalTools(), { context: { delegation_token: '' } })).rejects.toThrow(
+      /delegation token/,
+    );
+  });
+
+  it('ends at once when its caller goes away', async () => {
+    const caller = new AbortController();
+    const pending = run([task('slow', 'SLEEP 5000\nSAY late')], new LocalTools(), { signal: caller.signal });
+    setTimeout(() => caller.abort(new ToolError('CANCELLED')), 100);
+    await expect(pending).rejects.toMatchObject({ code: 'CANCELLED' });
+  });
+});

@@ -1,0 +1,186 @@
+import { isJsonObject, isToolError, ToolError, type CallMessage, type JsonObject } from '@toolfleet/contracts';
+import { Semaphore } from '@toolfleet/resilience';
+import { defineTool, type ToolRun } from '../builtin-tool.js';
+import { ok } from '../outcome.js';
+import type { ToolServices } from '../tool-services.js';
+import type { ChatRequest } from './chat-model.js';
+import {
+  BLOCKED_TOOLS,
+  BudgetEnded,
+  runSubAgent,
+  type AgentEnvironment,
+  type AgentTask,
+  type TaskResult,
+} from './sub-agent.js';
+
+const MAX_TASKS = 10;
+/** Kept back from the deadline for the answer itself. */
+const ANSWER_MS = 1_000;
+const SHOWN = 600;
+
+type AgentRun = ToolRun & Pick<ToolServices, 'agent'>;
+
+/** `multi_agent` (I17–I21): tasks worked on in parallel, each in a conversation of its own. */
+export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
+  name: 'multi_agent',
+  version: '1.0.0',
+  description:
+    'Give independent tasks to sub-agents that work in parallel. Each has its own conversation and may use the tools you ' +
+    'may use (not multi_agent itself). A sub-agent sees only its instruction: put everything it needs there. ' +
+    'Returns one response or error per task, in order.',
+  category: 'agent',
+  tags: ['agents'],
+  toolset: 'agent',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      tasks: {
+        type: 'array',
+        minItems: 1,
+        maxItems: MAX_TASKS,
+        description: 'The tasks; they cannot see each other',
+        items: {
+          type: 'object',
+          properties: {
+            name: { type: 'string', minLength: 1, maxLength: 100, description: 'Short name of the task' },
+            instruction: {
+              type: 'string',
+              minLength: 1,
+              maxLength: 20_000,
+              description: 'What to do, with everything needed to do it',
+            },
+            tools: {
+              type: 'array',
+              items: { type: 'string' },
+              maxItems: 50,
+              description: 'Names of the tools it may use; default: all of yours',
+            },
+          },
+          required: ['name', 'instruction'],
+          additionalProperties: false,
+        },
+      },
+    },
+    required: ['tasks'],
+    additionalProperties: false,
+  },
+  inputExamples: [
+    { tasks: [{ name: 'sum', instruction: 'Compute 12.5% of 840 with the calculator', tools: ['calculator'] }] },
+  ],
+  contextKeys: ['project_id', 'model', 'prompt_params'],
+  sessionAware: true,
+  timeoutSeconds: 120,
+  rateLimit: 20,
+  cacheTtlSeconds: 0,
+  needs: ['agent'],
+  async handler({ tasks }, run) {
+    const { agent } = run;
+    const stop = new AbortController();
+    let tokens = 0;
+    const environment = await environmentOf(run, stop.signal, (used) => (tokens += used));
+    const gate = new Semaphore(agent.maxConcurrency);
+    let done = 0;
+    const results = await gate.map(tasks, async (task, index) => {
+      const result = await work(task, index, environment, stop);
+      done += 1;
+      run.progress({
+        progress: done,
+        total: tasks.length,
+        message: `${task.name} ${result.success ? 'is done' : 'failed'}`,
+      });
+      return result;
+    });
+    run.signal.throwIfAborted();
+    const succeeded = results.filter((result) => result.success).length;
+    const output = { success: succeeded > 0, results: results as unknown as JsonObject[], total: results.length };
+    const lines = results.map(
+      (result) => `- ${result.task_name}: ${(result.response ?? `failed: ${result.error}`).slice(0, SHOWN)}`,
+    );
+    const microUsd = Math.ceil((tokens * agent.microUsdPer1kTokens) / 1_000);
+    return ok(output, `${succeeded} of ${results.length} tasks done\n${lines.join('\n')}`, {
+      ...(tokens > 0 ? { usage: { tokens, microUsd } } : {}),
+      metadata: { succeeded, failed: results.length - succeeded, llm_tokens: tokens },
+    });
+  },
+});
+
+async function environmentOf(
+  run: AgentRun,
+  stopped: AbortSignal,
+  onTokens: (tokens: number) => void,
+): Promise<AgentEnvironment> {
+  const { agent, context } = run;
+  const delegationToken = context.delegation_token;
+  if (!delegationToken)
+    throw new ToolError('TOOL_ERROR', {
+      message: 'This call carries no delegation token, so its sub-agents could call no tools',
+    });
+  const grant = {
+    delegationToken,
+    deadlineAt: run.deadlineAt - ANSWER_MS,
+    signal: AbortSignal.any([run.signal, stopped]),
+  };
+  const offered = (await agent.tools.list(grant)).filter((tool) => !BLOCKED_TOOLS.has(String(tool['name'])));
+  return {
+    model: agent.model,
+    tools: agent.tools,
+    grant,
+    offered,
+    fields: callFields(run),
+    settings: settingsOf(run),
+    maxIterations: agent.maxIterations,
+    parallel: new Semaphore(agent.toolParallelism),
+    callKey: (task, iteration, call) => `${run.callId}:${task}:${iteration}:${call}`,
+    onStep: (task, step) => run.progress({ message: `${task} ${step}` }),
+    onTokens,
+  };
+}
+
+/** One task. A budget that is gone ends every task of the call; any other fault ends its own. */
+async function work(
+  task: AgentTask,
+  index: number,
+  environment: AgentEnvironment,
+  stop: AbortController,
+): Promise<TaskResult> {
+  const failed = (error: string): TaskResult => ({
+    task_name: task.name,
+    success: false,
+    error,
+    iterations: 0,
+    tool_calls: [],
+  });
+  if (stop.signal.aborted) return failed(String((stop.signal.reason as Error).message));
+  try {
+    return await runSubAgent(task, index, environment);
+  } catch (error) {
+    if (error instanceof BudgetEnded) {
+      stop.abort(new Error(`Stopped: ${error.message}`));
+      return failed(`Stopped: ${error.message}`);
+    }
+    if (stop.signal.aborted) return failed(String((stop.signal.reason as Error).message));
+    if (isToolError(error)) return failed(error.message);
+    throw error;
+  }
+}
+
+/** Sub-calls spend from the budget of the request their parent belongs to. */
+function callFields({ context, callId }: AgentRun): Partial<CallMessage> {
+  const { session_id: session, project_id: project } = context;
+  return {
+    request_id: callId,
+    ...(typeof session === 'string' ? { session_id: session } : {}),
+    ...(typeof project === 'string' ? { project_id: project } : {}),
+  };
+}
+
+/** Model, max_tokens and temperature of the conversation that called (I21). */
+function settingsOf({ context }: AgentRun): Pick<ChatRequest, 'model' | 'maxTokens' | 'temperature'> {
+  const params = isJsonObject(context.prompt_params) ? context.prompt_params : {};
+  const { max_tokens: maxTokens, temperature } = params;
+  return {
+    ...(typeof context.model === 'string' ? { model: context.model } : {}),
+    ...(typeof maxTokens === 'number' ? { maxTokens } : {}),
+    ...(typeof temperature === 'number' ? { temperature } : {}),
+  };
+}

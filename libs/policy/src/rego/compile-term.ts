@@ -1,7 +1,7 @@
 import { arityOf, type Bound, evaluated, matched, sequence } from './safety.js';
 import { at, call, type Det, type Evaluation, type Frame, type Goal, lookupData } from './evaluation.js';
 import { type Place, RegoError } from './rego-error.js';
-import type { ResolvedLiteral, ResolvedTerm } from './resolved.js';
+import type { Callee, ResolvedLiteral, ResolvedTerm } from './resolved.js';
 import type { Node, RuleTree } from './rule-tree.js';
 import type { FrameLayout } from './scope.js';
 import { equal, fieldOf, isArray, isObject, keysOf, lookup, RegoObject, RegoSet, type Value } from './value.js';
@@ -117,6 +117,9 @@ export abstract class TermCompiler {
       throw new RegoError('compile_error', 'wrong number of arguments', term.place);
     if (callee.kind === 'function') this.context.uses(callee.node);
     const args = term.args.map((arg) => this.det(arg, bound));
+    if (callee.kind === 'builtin' && (callee.name === 'equal' || callee.name === 'neq')) {
+      return comparison(args[0]!, args[1]!, callee.name === 'equal', callee);
+    }
     return (e, f) => {
       const values = all(args, e, f);
       return values && call(e, callee, values);
@@ -289,6 +292,16 @@ export abstract class TermCompiler {
     this.context.uses(node);
     return (e) => e.valueOf(node);
   }
+}
+
+/** `==` and `!=` begin most rules; they go without the list of arguments unless something may replace them. */
+function comparison(left: Det, right: Det, wanted: boolean, callee: Callee): Det {
+  return (e, f) => {
+    const a = left(e, f);
+    const b = a === undefined ? undefined : right(e, f);
+    if (b === undefined) return undefined;
+    return e.mocks ? call(e, callee, [a!, b]) : equal(a!, b) === wanted;
+  };
 }
 
 type Collector = Value[] | RegoSet | RegoObject;

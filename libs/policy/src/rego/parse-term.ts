@@ -27,7 +27,6 @@ export abstract class TermParser extends TokenReader {
 
   /** A term with operators, `x in xs` and, where `pair` allows, `k, v in xs`. `start`: its first operand, when already read. */
   protected term(pair = false, start?: Term): Term {
-    if (++this.depth > MAX_DEPTH) this.fail('nested too deeply');
     const { place } = this;
     let left = this.operators(0, start);
     if (pair && this.isSign(',')) {
@@ -38,7 +37,6 @@ export abstract class TermParser extends TokenReader {
       else this.at = mark;
     }
     while (this.takeKeyword('in')) left = call('internal.member_2', [left, this.operators(0)], place);
-    this.depth--;
     return left;
   }
 
@@ -56,9 +54,11 @@ export abstract class TermParser extends TokenReader {
   }
 
   private primary(): Term {
+    if (++this.depth > MAX_DEPTH) this.fail('nested too deeply');
     const { place } = this;
-    const head = this.head();
-    return this.path(head, place);
+    const term = this.path(this.head(), place);
+    this.depth--;
+    return term;
   }
 
   /** `.name`, `[term]` and `(args)` that follow without space. */

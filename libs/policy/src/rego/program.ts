@@ -1,7 +1,7 @@
 import type { Branch, Module, Term } from './ast.js';
 import { type Builtins, BUILTINS } from './builtins/catalogue.js';
 import { BodyCompiler } from './compile-body.js';
-import { type Det, Evaluation, type Frame, type Goal, type Run } from './evaluation.js';
+import { type Det, Evaluation, type Goal, type Run } from './evaluation.js';
 import { Extent } from './extent.js';
 import { parseQuery } from './parse.js';
 import { RegoError } from './rego-error.js';
@@ -114,7 +114,7 @@ export class Program {
       found(new Map(slots.map(([name, slot]) => [name, f[slot]!])));
       return false;
     });
-    return (evaluation) => void goal(evaluation, newFrame(layout));
+    return (evaluation) => void goal(evaluation, layout.frame());
   }
 
   /** Starts an evaluation. */
@@ -254,6 +254,8 @@ export class Program {
     if (!placed) return undefined;
     const layout = new FrameLayout();
     const { rule, module } = placed;
+    if (!isGround(rule.branches[0]!.value))
+      throw new RegoError('compile_error', 'a default is a plain value', rule.place);
     const resolver = new Resolver({
       tree: this.tree,
       package: this.modules[module]!.package,
@@ -264,7 +266,7 @@ export class Program {
     const scope = new Scope(layout, undefined, new Set());
     const compiler = new BodyCompiler({ tree: this.tree, layout, uses: (used) => this.note(node, used) });
     const value = compiler.det(resolver.term(rule.branches[0]!.value, scope), new Set());
-    return (e) => value(e, newFrame(layout));
+    return (e) => value(e, layout.frame());
   }
 
   private note(by: Node, used: Node): void {
@@ -274,8 +276,11 @@ export class Program {
   }
 }
 
-function newFrame(layout: FrameLayout): Frame {
-  return Array.from({ length: layout.size });
+/** A value written out: no names, no calls; a comprehension stands for itself (OPA allows it). */
+function isGround(term: Term): boolean {
+  if (term.kind === 'scalar' || term.kind === 'comprehension') return true;
+  if (term.kind === 'object') return term.fields.flat().every(isGround);
+  return (term.kind === 'array' || term.kind === 'set') && term.items.every(isGround);
 }
 
 function solve(
@@ -284,9 +289,9 @@ function solve(
   into: Value | undefined,
   args: readonly Value[] = [],
 ): Value | undefined {
-  const frame = newFrame(rule.layout);
+  const frame = rule.layout.frame();
   frame[0] = into;
-  rule.args.forEach((slot, i) => (frame[slot] = args[i]!));
+  for (let i = 0; i < rule.args.length; i++) frame[rule.args[i]!] = args[i]!;
   for (const branch of rule.branches) {
     branch(evaluation, frame);
     if (into === undefined && frame[0] !== undefined) return frame[0];

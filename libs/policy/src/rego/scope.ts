@@ -1,13 +1,21 @@
 import type { Literal, Term } from './ast.js';
 import { type Place, RegoError } from './rego-error.js';
 import type { Variable } from './resolved.js';
+import type { Value } from './value.js';
 
 /** Hands out the slots of one rule's frame. Slot 0 is where the rule collects its result. */
 export class FrameLayout {
-  size = 1;
+  private size = 1;
+  private empty?: undefined[];
 
   variable(name: string): Variable {
     return { name, slot: this.size++ };
+  }
+
+  /** A new frame. All slots are there from the start: a copied array stays fast where one that grows does not. */
+  frame(): (Value | undefined)[] {
+    if (this.empty?.length !== this.size) this.empty = Array.from({ length: this.size }, () => undefined);
+    return this.empty.slice();
   }
 }
 

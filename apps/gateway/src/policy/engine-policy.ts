@@ -1,0 +1,44 @@
+import { PolicyPort, type PolicyQuestion, type PolicyVerdict } from '@toolfleet/engine';
+import type { PolicyDecision, PolicyEngine, PolicyInput } from '@toolfleet/policy';
+
+/** Told of every denial. */
+export type DenialHook = (question: PolicyQuestion, reasons: readonly string[]) => void;
+
+/** The engine's port over a policy engine: builds the input that rules see (H10, docs/policy.md). */
+export class EnginePolicy extends PolicyPort {
+  constructor(
+    private readonly engine: PolicyEngine,
+    private readonly onDenied: DenialHook = () => undefined,
+  ) {
+    super();
+  }
+
+  override decide(question: PolicyQuestion): PolicyVerdict | Promise<PolicyVerdict> {
+    const decision = this.engine.decide(policyInput(question));
+    if (!(decision instanceof Promise)) return this.verdict(question, decision);
+    return decision.then((decided) => this.verdict(question, decided));
+  }
+
+  private verdict(question: PolicyQuestion, { deny }: PolicyDecision): PolicyVerdict {
+    if (deny.length === 0) return { allowed: true };
+    this.onDenied(question, deny);
+    return { allowed: false, reasons: deny };
+  }
+}
+
+/** What rules may look at. The tenant and roles are those of the credential, the name is the tool's own, never an alias. */
+export function policyInput({ call, tool, arguments: args }: PolicyQuestion): PolicyInput {
+  const { principal, origin, door, context, dryRun } = call.request;
+  return {
+    tool: tool.name,
+    user: { id: principal.userId, tenant: principal.tenantId, roles: principal.roles, via: principal.via },
+    arguments: args,
+    origin,
+    door,
+    ...(typeof context.session_id === 'string' ? { session_id: context.session_id } : {}),
+    category: tool.category,
+    tags: tool.tags ?? [],
+    dangerous: tool.dangerous ?? false,
+    dry_run: dryRun ?? false,
+  };
+}

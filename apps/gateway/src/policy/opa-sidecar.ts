@@ -1,0 +1,72 @@
+import { EgressClient } from '@toolfleet/egress';
+import {
+  OPA_PATH,
+  opaDecision,
+  opaQuestion,
+  PolicyEngine,
+  type PolicyDecision,
+  type PolicyInput,
+} from '@toolfleet/policy';
+import type { Clock } from '@toolfleet/resilience';
+
+export interface OpaSettings {
+  /** Base address, e.g. `http://127.0.0.1:8181`. Named by the operator, so it is the one address this client may dial. */
+  url: string;
+  /** Longest wait for a decision; a late one is a denial. */
+  timeoutMs: number;
+}
+
+const MAX_ANSWER_BYTES = 256 * 1024;
+
+/** Asks an OPA server beside the gateway. Whatever goes wrong on the way is a denial with the reason. */
+export class OpaSidecar extends PolicyEngine {
+  private readonly client: EgressClient;
+  private readonly url: string;
+
+  constructor(
+    private readonly settings: OpaSettings,
+    clock: Clock,
+  ) {
+    super();
+    const base = new URL(settings.url);
+    this.url = new URL(base.pathname.replace(/\/+$/, '') + OPA_PATH, base).href;
+    this.client = new EgressClient({ allowlist: [], allowedEndpoints: [base.origin], clock });
+  }
+
+  override async decide(input: PolicyInput): Promise<PolicyDecision> {
+    const { timeoutMs } = this.settings;
+    try {
+      const response = await this.client.request({
+        url: this.url,
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: opaQuestion(input),
+        followRedirects: false,
+        maxBytes: MAX_ANSWER_BYTES,
+        timeouts: { headersMs: timeoutMs, bodyIdleMs: timeoutMs, totalMs: timeoutMs },
+      });
+      return opaDecision(response.status, JSON.parse(await response.body.text()));
+    } catch {
+      // the cause may name addresses inside; the caller learns only that there was no decision
+      return { deny: ['the policy could not be evaluated: OPA gave no answer'] };
+    }
+  }
+
+  /** Whether the server answers at all; for readiness. */
+  async reachable(): Promise<boolean> {
+    try {
+      const { status, body } = await this.client.request({
+        url: new URL('/health', this.url).href,
+        followRedirects: false,
+      });
+      await body.text();
+      return status === 200;
+    } catch {
+      return false;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.client.close();
+  }
+}

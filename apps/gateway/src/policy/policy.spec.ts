@@ -1,0 +1,157 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { CallRequest, RegisteredTool } from '@toolfleet/contracts';
+import type { PolicyQuestion } from '@toolfleet/engine';
+import type { PolicyInput } from '@toolfleet/policy';
+import { SystemClock } from '@toolfleet/resilience';
+import { createLogger, createMetrics } from '@toolfleet/telemetry';
+import { FakeClock } from '@toolfleet/testing';
+import { policyInput } from './engine-policy.js';
+import { OpaSidecar } from './opa-sidecar.js';
+import { policyPart } from './policy-part.js';
+
+function question(tool: string, roles: string[], args: Record<string, string> = {}): PolicyQuestion {
+  const request = {
+    callId: 'c1',
+    principal: { tenantId: 'acme', userId: 'ann', roles, tools: ['*'], via: 'api_key' },
+    origin: 'internal',
+    door: 'nats',
+    context: { session_id: 's1', project_id: 'p1' },
+    dryRun: true,
+  } as unknown as CallRequest;
+  const definition = { name: tool, category: 'file', tags: ['fs'], dangerous: true } as unknown as RegisteredTool;
+  return { call: { request } as PolicyQuestion['call'], tool: definition, arguments: args };
+}
+
+const host = () => ({
+  clock: new FakeClock(),
+  logger: createLogger({ service: 'spec', level: 'silent' } as never),
+  metrics: createMetrics({ version: '0', revision: '0' }),
+});
+
+describe('policy of the gateway', () => {
+  it('shows rules what the documentation says, and nothing else', () => {
+    expect(policyInput(question('file_write', ['dev'], { path: 'a' }))).toEqual({
+      tool: 'file_write',
+      user: { id: 'ann', tenant: 'acme', roles: ['dev'], via: 'api_key' },
+      arguments: { path: 'a' },
+      origin: 'internal',
+      door: 'nats',
+      session_id: 's1',
+      category: 'file',
+      tags: ['fs'],
+      dangerous: true,
+      dry_run: true,
+    });
+  });
+
+  it('loads the shipped rules, denies by them and counts it', async () => {
+    const given = host();
+    const { policy, part } = policyPart({ OPA_TIMEOUT_MS: 500 }, given);
+    expect(await part.ready?.()).toBe(false);
+    await part.start?.();
+    expect(await part.ready?.()).toBe(true);
+    expect(policy.decide(question('file_write', ['dev']))).toEqual({
+      allowed: false,
+      reasons: ['file_write requires admin role'],
+    });
+    expect(policy.decide(question('file_write', ['admin']))).toEqual({ allowed: true });
+    expect(await given.metrics.registry.metrics()).toContain(
+      'toolfleet_policy_denied_total{rule="file_write requires admin role"} 1',
+    );
+    await part.stop?.();
+    expect(given.clock.pending).toBe(0);
+  });
+
+  it('stays unready with a folder that does not load', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'toolfleet-policy-'));
+    await writeFile(join(folder, 'tools.rego'), 'package tools\ndeny { }');
+    const { policy, part } = policyPart({ POLICY_DIR: folder, OPA_TIMEOUT_MS: 500 }, host());
+    await part.start?.();
+    expect(await part.ready?.()).toBe(false);
+    expect(policy.decide(question('calculator', ['admin']))).toEqual({
+      allowed: false,
+      reasons: ['no policy is loaded'],
+    });
+    await part.stop?.();
+    await rm(folder, { recursive: true });
+  });
+});
+
+/** A fake of OPA's data API: what a real server answers to a partial set is a JSON array under `result`. */
+describe('OPA sidecar', () => {
+  let server: Server;
+  let url: string;
+  let answer: (input: PolicyInput) => { status?: number; body: string } | undefined;
+  const seen: { method?: string; path?: string; input: PolicyInput }[] = [];
+  const open: OpaSidecar[] = [];
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      let text = '';
+      request.on('data', (chunk) => (text += String(chunk)));
+      request.on('end', () => {
+        if (request.url === '/health') return void response.end('{}');
+        const { input } = JSON.parse(text) as { input: PolicyInput };
+        seen.push({ method: request.method, path: request.url, input });
+        const given = answer(input);
+        if (given) response.writeHead(given.status ?? 200, { 'content-type': 'application/json' }).end(given.body);
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  afterEach(() => Promise.all(open.splice(0).map((sidecar) => sidecar.close())));
+  afterAll(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  const sidecar = (base = url, timeoutMs = 2_000) => {
+    const made = new OpaSidecar({ url: base, timeoutMs }, new SystemClock());
+    open.push(made);
+    return made;
+  };
+  const input = policyInput(question('file_write', ['dev'], { path: 'a' }));
+
+  it('asks for data.tools.deny and takes its messages', async () => {
+    answer = ({ tool }) => ({ body: JSON.stringify({ result: [`${tool} is closed`] }) });
+    expect(await sidecar().decide(input)).toEqual({ deny: ['file_write is closed'] });
+    expect(seen.at(-1)).toEqual({ method: 'POST', path: '/v1/data/tools/deny', input });
+    answer = () => ({ body: '{"result": []}' });
+    expect(await sidecar(`${url}/`).decide(input)).toEqual({ deny: [] });
+  });
+
+  it.each<[string, { status?: number; body: string } | undefined]>([
+    ['no such rule', { body: '{}' }],
+    ['another shape', { body: '{"result": true}' }],
+    ['no JSON', { body: '<html>' }],
+    ['an error', { status: 500, body: '{"result": []}' }],
+    ['a redirect', { status: 302, body: '{"result": []}' }],
+    ['an answer without end', { body: `{"result": [${'"x",'.repeat(200_000)}"x"]}` }],
+    ['silence', undefined],
+  ])('denies on %s', async (_, given) => {
+    answer = () => given;
+    const { deny } = await sidecar(url, 300).decide(input);
+    expect(deny).toEqual([expect.stringContaining('the policy could not be evaluated: OPA')]);
+  });
+
+  it('denies, and is not ready, when nobody listens', async () => {
+    const nobody = sidecar('http://127.0.0.1:9', 300);
+    expect(await nobody.decide(input)).toEqual({ deny: ['the policy could not be evaluated: OPA gave no answer'] });
+    expect(await nobody.reachable()).toBe(false);
+    expect(await sidecar().reachable()).toBe(true);
+  });
+
+  it('decides for the gateway when OPA_URL is set', async () => {
+    answer = () => ({ body: '{"result": ["no"]}' });
+    const { policy, part } = policyPart({ OPA_URL: url, OPA_TIMEOUT_MS: 2_000 }, host());
+    expect(await part.ready?.()).toBe(true);
+    expect(await policy.decide(question('x', []))).toEqual({ allowed: false, reasons: ['no'] });
+    await part.stop?.();
+  });
+});

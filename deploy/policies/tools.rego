@@ -1,0 +1,31 @@
+# Who may call what, with which arguments. Everything is allowed that no rule denies; dangerous tools stay closed to public
+# callers whatever is written here. Add a case to cases.json with every rule. The language: docs/policy.md.
+package tools
+
+# H09
+deny contains "file_write requires admin role" if {
+	input.tool == "file_write"
+	not is_admin
+}
+
+deny contains "file_delete requires admin role" if {
+	input.tool == "file_delete"
+	not is_admin
+}
+
+# Lenient lifts the lists of modules and builtins (the sandbox itself stays): for people who know what they run.
+deny contains "execute_python with strictness lenient requires admin role" if {
+	input.tool == "execute_python"
+	input.arguments.strictness == "lenient"
+	not is_admin
+}
+
+# An agent acts on what it reads. What it was told by a page must not change files, whoever started it.
+deny contains msg if {
+	input.tool in {"file_write", "file_delete"}
+	input.user.via == "delegation"
+	not "agent_files" in input.user.roles
+	msg := sprintf("%s on behalf of an agent requires role agent_files", [input.tool])
+}
+
+is_admin if "admin" in input.user.roles

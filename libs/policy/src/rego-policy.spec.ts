@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import { FakeClock } from '@toolfleet/testing';
+import type { PolicyInput } from './policy-engine.js';
+import { RegoPolicy } from './rego-policy.js';
+
+const INPUT: PolicyInput = {
+  tool: 'calculator',
+  user: { id: 'ann', tenant: 'acme', roles: ['dev'], via: 'api_key' },
+  arguments: { n: 1 },
+  origin: 'public',
+  door: 'http',
+};
+const policy = (text: string) => new RegoPolicy([{ name: 'tools.rego', text }], new FakeClock());
+const deny = (rules: string, input: Partial<PolicyInput> = {}) =>
+  policy(`package tools\n${rules}`).decide({ ...INPUT, ...input }).deny;
+
+describe('decision', () => {
+  it('is the members of data.tools.deny, in order', () => {
+    expect(
+      deny('deny contains "b" if input.tool == "calculator"\ndeny contains "a" if "dev" in input.user.roles'),
+    ).toEqual(['a', 'b']);
+    expect(deny('deny contains "b" if input.tool == "other"')).toEqual([]);
+  });
+
+  it('reads the form of Rego v0 that the published policy has', () => {
+    const rules =
+      'deny[msg] {\n  input.tool == "file_write"\n  not is_admin(input.user)\n  msg := "file_write requires admin role"\n}\nis_admin(user) if "admin" in user.roles';
+    expect(deny(rules, { tool: 'file_write' })).toEqual(['file_write requires admin role']);
+    expect(deny(rules, { tool: 'file_write', user: { ...INPUT.user, roles: ['admin'] } })).toEqual([]);
+  });
+
+  it.each([
+    ['deny := true', ['denied']],
+    ['deny := false', []],
+    ['deny := ["x"]', ['x']],
+    ['deny := {"x": 1}', ['x']],
+    ['deny contains {"code": 7} if true', ['{"code": 7}']],
+    ['deny if input.tool == "other"', []],
+  ])('accepts other shapes: %s', (rules, expected) => {
+    expect(deny(rules)).toEqual(expected);
+  });
+});
+
+describe('a fault of the evaluation is a denial with its reason', () => {
+  it.each([
+    ['deny contains "x" if startswith(input.arguments.n, "a")', 'startswith: operand 1 must be string but got number'],
+    ['deny contains "x" if 1 / (input.arguments.n - 1) > 0', 'div: divide by zero'],
+    ['deny contains "x" if to_number(input.tool) > 1', 'to_number: invalid syntax of a number'],
+    ['deny contains "x" if p == 3\np := [1, 2][_]', 'complete rules must not produce multiple outputs'],
+    ['deny contains "x" if count({1: x | x := [1, 2][_]}) > 1', 'object keys must be unique'],
+    ['deny contains "x" if count(numbers.range(1, 100000000)) > 1', 'too many steps'],
+    [
+      'deny contains "x" if { some a in numbers.range(1, 2000); some b in numbers.range(1, 2000); a + b < 0 }',
+      'too many steps',
+    ],
+  ])('%s', (rules, reason) => {
+    const [message] = deny(rules);
+    expect(message).toContain('the policy could not be evaluated: ');
+    expect(message).toContain(reason);
+  });
+
+  it('also when the arguments are nested beyond any stack', () => {
+    let deep: { a: unknown } = { a: 1 };
+    for (let i = 0; i < 100_000; i++) deep = { a: deep };
+    const rules =
+      'deny contains "x" if input.arguments == {"a": {"a": 1}}\ndeny contains "y" if count({input.arguments}) > 1';
+    expect(deny(rules, { arguments: deep as never })).toEqual([
+      'the policy could not be evaluated: the arguments are nested too deeply',
+    ]);
+  });
+});
+
+describe('loading', () => {
+  it.each([
+    ['package tools\nallow := true', 'no rule data.tools.deny'],
+    ['package other\ndeny contains "x" if true', 'no rule data.tools.deny'],
+    ['package tools\ndeny(x) := x', 'no rule data.tools.deny'],
+    [
+      'package tools\ndeny contains x if regex.match("a", x)',
+      'tools.rego:2:20: unknown or unsupported function regex.match',
+    ],
+    [
+      'package tools\ndeny contains x if x := http.send({})',
+      'tools.rego:2:25: unknown or unsupported function http.send',
+    ],
+    ['package tools\nviolation { true }', 'tools.rego:2:11: expected if'],
+    ['', 'tools.rego:1:1: expected package'],
+  ])('refuses %j', (text, message) => {
+    expect(() => policy(text)).toThrow(message);
+  });
+
+  it('hashes names and texts, whatever the order of the files', () => {
+    const a = { name: 'a.rego', text: 'package tools\ndeny contains "x" if false' };
+    const b = { name: 'b.rego', text: 'package tools.more\nq := 1' };
+    const hash = (files: (typeof a)[]) => new RegoPolicy(files, new FakeClock()).hash;
+    expect(hash([a, b])).toBe(hash([b, a]));
+    expect(hash([a, b])).not.toBe(hash([a]));
+    expect(hash([a])).not.toBe(hash([{ ...a, text: `${a.text} ` }]));
+  });
+});

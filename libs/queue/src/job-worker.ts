@@ -76,8 +76,13 @@ export interface JobWorkerOptions<D extends JobData, R> {
 /** reliability.md 1.6: a job of a killed worker runs again after about 6.5 s; BullMQ's own 30 s took 61 s. */
 const LOCK_MS = 5_000;
 const STALLED_CHECK_MS = 2_500;
+/** Longest time between a worker's taking of a job and its beginning, with a slow network. */
+const EARLY_CANCEL_MS = 10_000;
+const MAX_EARLY_CANCELS = 10_000;
 /** Handlers that do not listen to their signal are left behind after this. */
 const STOP_MS = 1_000;
+/** Pause after a failed command; BullMQ's own 15 s would leave a worker idle long after Redis is back. */
+const RETRY_MS = 1_000;
 /** A job that kills its worker a second time fails as WORKER_LOST instead of circling. */
 const MAX_STALLED = 1;
 
@@ -87,6 +92,8 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   readonly #clock: Clock;
   readonly #worker: Worker<D, R>;
   readonly #running = new Map<string, { callId: string; abort: AbortController }>();
+  /** Cancelled jobs this worker may be about to begin, with the instant they are forgotten: the message can overtake the job. */
+  readonly #cancelledEarly = new Map<string, number>();
   readonly #subscriber: Redis;
   #started = false;
   #closing: Promise<void> | undefined;
@@ -104,6 +111,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       lockDuration: LOCK_MS,
       stalledInterval: STALLED_CHECK_MS,
       maxStalledCount: MAX_STALLED,
+      runRetryDelay: RETRY_MS,
       skipWaitingForReady: true,
     });
     this.#worker.on('completed', (job, result) => this.#replyResult(job, result));
@@ -170,6 +178,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       once: true,
     });
     this.#running.set(jobId, { callId: data.call_id, abort });
+    if (this.#cancelledEarly.delete(jobId)) abort.abort(new ToolError('CANCELLED'));
     this.#measureSlots();
     try {
       const run: JobRun<D> = {
@@ -231,9 +240,14 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
 
   #cancelled(text: string): void {
     const message = parse(text);
-    for (const [jobId, { callId, abort }] of this.#running) {
-      if (message['job_id'] === jobId || message['call_id'] === callId) abort.abort(new ToolError('CANCELLED'));
+    const jobId = message['job_id'];
+    for (const [id, { callId, abort }] of this.#running) {
+      if (jobId === id || message['call_id'] === callId) abort.abort(new ToolError('CANCELLED'));
     }
+    if (typeof jobId !== 'string' || this.#running.has(jobId)) return;
+    const now = this.#clock.monotonic();
+    for (const [id, until] of this.#cancelledEarly) if (until < now) this.#cancelledEarly.delete(id);
+    if (this.#cancelledEarly.size < MAX_EARLY_CANCELS) this.#cancelledEarly.set(jobId, now + EARLY_CANCEL_MS);
   }
 
   #measureSlots(): void {

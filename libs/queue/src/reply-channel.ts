@@ -114,7 +114,9 @@ export class ReplyChannel {
         reject,
       });
     });
+    let gaveUp = false;
     const giveUp = (error: ToolError): void => {
+      gaveUp = true;
       this.#waiting.get(key)?.reject(error);
       // The worker notices its own deadline; this spares it the work when the job still waits.
       queue.cancel(jobId).catch(() => undefined);
@@ -141,7 +143,11 @@ export class ReplyChannel {
           () => undefined,
         ),
       ]);
-      added.catch(() => undefined);
+      added.then(
+        // Given up before the queue had the job: there was nothing to cancel then.
+        () => (gaveUp ? queue.cancel(jobId).catch(() => undefined) : undefined),
+        () => undefined,
+      );
       return await reply;
     } finally {
       cancelTimer();

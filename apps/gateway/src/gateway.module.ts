@@ -1,5 +1,5 @@
 import { Module, type DynamicModule, type Provider } from '@nestjs/common';
-import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core';
+import { APP_FILTER, APP_GUARD } from '@nestjs/core';
 import { Clock } from '@toolfleet/resilience';
 import { NatsClient } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
@@ -28,7 +28,7 @@ import { ToolsController } from './doors/http/tools.controller.js';
 import { UsageController } from './doors/http/usage.controller.js';
 import { CallEndpoint } from './doors/nats/call.endpoint.js';
 import { NatsCalls } from './doors/nats/nats-calls.js';
-import { KeyLimitInterceptor } from './limits/key-limit.interceptor.js';
+import { KeyLimitGuard } from './limits/key-limit.guard.js';
 import type { KeyLimits } from './limits/key-limits.js';
 import type { Tier } from './limits/tiers.js';
 
@@ -76,7 +76,8 @@ export class GatewayModule {
       { provide: Readiness, useValue: wiring.readiness },
       { provide: APP_FILTER, useClass: ErrorFilter },
       { provide: APP_GUARD, useValue: new AuthGuard(wiring.authenticate) },
-      { provide: APP_INTERCEPTOR, useValue: new KeyLimitInterceptor(wiring.keyLimits, wiring.tiers) },
+      // After authentication: guards run in this order.
+      { provide: APP_GUARD, useValue: new KeyLimitGuard(wiring.keyLimits, wiring.tiers) },
     ];
     return {
       module: GatewayModule,

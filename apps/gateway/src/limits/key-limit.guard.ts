@@ -1,29 +1,32 @@
-import type { CallHandler, ExecutionContext, NestInterceptor } from '@nestjs/common';
+import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { ADMIN_ROLE, type Principal } from '@toolfleet/contracts';
 import type { FastifyReply } from 'fastify';
-import type { Observable } from 'rxjs';
 import type { GuardedRequest } from '../auth/auth.guard.js';
 import { keyLimitError, rateLimitHeaders, type KeyLimits } from './key-limits.js';
 import { FALLBACK_TIER, type Tier } from './tiers.js';
 
-/** Counts every authenticated HTTP request against its key's tier and shows what is left in `X-RateLimit-*`. */
-export class KeyLimitInterceptor implements NestInterceptor {
+/**
+ * Counts every authenticated HTTP request against its key's tier and shows what is left in `X-RateLimit-*`. A guard, not an
+ * interceptor: one interceptor anywhere makes Nest wrap every answer in an observable.
+ */
+export class KeyLimitGuard implements CanActivate {
   constructor(
     private readonly limits: KeyLimits,
     private readonly tiers: Readonly<Record<string, Tier>>,
   ) {}
 
-  async intercept(context: ExecutionContext, next: CallHandler): Promise<Observable<unknown>> {
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    if (context.getType() !== 'http') return true;
     const http = context.switchToHttp();
-    const principal = context.getType() === 'http' ? http.getRequest<GuardedRequest>().principal : undefined;
-    if (!principal) return next.handle();
+    const { principal } = http.getRequest<GuardedRequest>();
+    if (!principal) return true; // public routes
     const tier = tierOf(principal, this.tiers);
     const allowance = await this.limits.take(limitedId(principal), tier);
     if (allowance) {
       void http.getResponse<FastifyReply>().headers(rateLimitHeaders(tier, allowance));
       if (!allowance.allowed) throw keyLimitError(tier, allowance);
     }
-    return next.handle();
+    return true;
   }
 }
 

@@ -198,6 +198,9 @@ function binarySchema(schema: JsonObject): JsonObject {
     pattern: _pattern,
     maxLength: _max,
     minLength: _min,
+    examples: _examples, // raw content, not base64
+    default: _default,
+    enum: _enum,
     ...rest
   } = schema;
   return { description: 'Content, base64', ...rest, type: 'string', contentEncoding: 'base64' };

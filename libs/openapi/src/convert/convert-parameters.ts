@@ -60,7 +60,11 @@ export function convertParameters(operation: RawOperation, context: ParameterCon
     const plan = planParameter(parameter, argument, operation, context);
     const schema = parameterSchema(parameter, out.targets, context);
     if (allowsNull(schema)) plan.nullable = true;
-    setOwn(out.properties, argument, schema);
+    setOwn(
+      out.properties,
+      argument,
+      plan.in === 'path' ? notEmpty(schema, parameter, plan, context) : blankable(schema, parameter.node),
+    );
     if (plan.required) out.required.push(argument);
     out.plans.push(plan);
   }
@@ -176,6 +180,33 @@ function parameterSchema(parameter: Declared, targets: Set<string>, { converter 
     description !== undefined && schema.description === undefined ? { ...schema, description } : schema;
   const examples = described.examples === undefined ? exampleValues(node) : [];
   return examples.length > 0 ? { ...described, examples } : described;
+}
+
+/**
+ * A path value that leaves its segment empty is refused when it is sent (openapi.md section 9), so the schema asks for
+ * more. In matrix style an empty text is `;name`, which is fine.
+ */
+function notEmpty(
+  schema: JsonObject,
+  parameter: Declared,
+  plan: ParameterPlan,
+  { refs }: ParameterContext,
+): JsonObject {
+  const followed = refs.follow(parameter.node.schema, '');
+  const source = 'failed' in followed ? schema : followed.node;
+  const types = [source.type].flat();
+  const least = plan.style === 'matrix' ? 0 : 1;
+  const out: JsonObject = { ...schema };
+  if (types.includes('string') && !(Number(out.minLength) > 0)) out.minLength = least;
+  if (types.includes('array') && !(Number(out.minItems) > 0)) out.minItems = 1;
+  if (types.includes('object') && !(Number(out.minProperties) > 0)) out.minProperties = 1;
+  return out;
+}
+
+/** The document says that the empty text is a value: the schema says so in as many words. */
+function blankable(schema: JsonObject, node: JsonObject): JsonObject {
+  const isBlank = node.allowEmptyValue === true || schema.default === '';
+  return isBlank && schema.minLength === undefined ? { ...schema, minLength: 0 } : schema;
 }
 
 /** `example`, or the values of the first three `examples`. */

@@ -4,7 +4,8 @@ import { escapeToken, setOwn } from '../json-pointer.js';
 import type { SpecDocument } from '../load/parse-spec.js';
 import type { RefResolver } from '../load/resolve-refs.js';
 import { DefinitionNames } from './definition-names.js';
-import { applyExclusiveFlags, applyNullable, matchEnumToType } from './dialect-30.js';
+import { areExclusive } from './exclusive-branches.js';
+import { applyExclusiveFlags, applyNullable, dropForeignDefault, matchEnumToType } from './dialect-30.js';
 import { ecmaPattern } from './pattern.js';
 import { plainKeyword } from './repair-keywords.js';
 
@@ -149,7 +150,23 @@ export class SchemaConverter {
     if (out.examples !== undefined && JSON.stringify(out.examples).includes('"$ref"')) delete out.examples;
     applyExclusiveFlags(schema, out);
     matchEnumToType(out, (message) => this.findings.warn(`${at}/enum`, message));
+    dropForeignDefault(out, (message) => this.findings.warn(`${at}/default`, message));
+    this.relaxOneOf(schema, out);
     return applyNullable(schema, out);
+  }
+
+  /** Requests only: an answer is never validated, and there the document's own word is the best description. */
+  private relaxOneOf(schema: JsonObject, out: JsonObject): void {
+    if (this.direction !== 'request' || !Array.isArray(out.oneOf) || !Array.isArray(schema.oneOf)) return;
+    const follow = (branch: Json) => {
+      const followed = this.refs.follow(branch, '');
+      return 'failed' in followed ? undefined : followed.node;
+    };
+    if (areExclusive(schema.oneOf, follow)) return;
+    const branches: JsonObject = { anyOf: out.oneOf };
+    delete out.oneOf;
+    if (out.anyOf === undefined) out.anyOf = branches.anyOf as Json;
+    else out.allOf = [...(Array.isArray(out.allOf) ? out.allOf : []), branches];
   }
 
   private keyword(keyword: string, value: Json, at: string, found: Definition, place: Place): Json | undefined {

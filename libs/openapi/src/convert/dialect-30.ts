@@ -62,3 +62,24 @@ export function allowsNull(schema: Json | undefined): boolean {
   if (schema.type === undefined && Array.isArray(schema.enum) && schema.enum.includes(null)) return true;
   return [schema.anyOf, schema.oneOf].some((list) => Array.isArray(list) && list.some(allowsNull));
 }
+
+/**
+ * A default of another type than the schema's (`default: "a,b"` of an array). Defaults are filled into calls, so such a
+ * one would make every call without the argument invalid.
+ */
+export function dropForeignDefault(out: JsonObject, complain: (message: string) => void): void {
+  const value = out.default;
+  if (value === undefined || value === null || out.type === undefined) return;
+  const types = [out.type].flat();
+  const isMember = !Array.isArray(out.enum) || out.enum.some((item) => JSON.stringify(item) === JSON.stringify(value));
+  if (isMember && types.some((type) => isOfType(value, type))) return;
+  delete out.default;
+  complain('a default that the schema itself does not allow is dropped');
+}
+
+function isOfType(value: Json, type: Json): boolean {
+  if (type === 'array') return Array.isArray(value);
+  if (type === 'object') return isJsonObject(value);
+  if (type === 'integer') return Number.isInteger(value);
+  return typeof value === type;
+}

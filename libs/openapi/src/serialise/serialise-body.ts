@@ -16,9 +16,11 @@ export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
     case 'json':
       return { contentType: plan.content_type, bytes: JSON.stringify(value) };
     case 'form':
-      return { contentType: plan.content_type, bytes: formText(plan, objectBody(value)) };
+      // A document may declare a form as a string: then it is the encoded form itself.
+      return { contentType: plan.content_type, bytes: isJsonObject(value) ? formText(plan, value) : textOf(value) };
     case 'multipart':
-      return encodeMultipart(multipartParts(plan, objectBody(value)), plan.content_type);
+      // A body that is no object has no names to give its parts.
+      return encodeMultipart(multipartParts(plan, isJsonObject(value) ? value : { body: value }), plan.content_type);
     case 'xml':
       return {
         contentType: plan.content_type,
@@ -29,14 +31,6 @@ export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
     case 'binary':
       return binaryBody(plan, value);
   }
-}
-
-function objectBody(value: Json): JsonObject {
-  if (isJsonObject(value)) return value;
-  throw new ToolError('ARGUMENTS_INVALID', {
-    message: 'body has to be an object for this operation',
-    details: { argument: 'body', reason: 'BODY_NOT_AN_OBJECT' },
-  });
 }
 
 /** application/x-www-form-urlencoded: `form`, exploded; an object is JSON unless an encoding styles it. */

@@ -1,0 +1,62 @@
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+
+/** Branches looked at pairwise; longer lists count as overlapping. */
+const MAX_BRANCHES = 50;
+
+/**
+ * True when no value can match two branches of a `oneOf`: their types differ, or a property that all of them require has
+ * different constants. Where branches overlap (usual with a discriminator, which a validator does not read), `oneOf`
+ * would refuse values that the API takes, so the tool schema says `anyOf` there.
+ */
+export function areExclusive(branches: readonly Json[], follow: (schema: Json) => JsonObject | undefined): boolean {
+  if (branches.length < 2) return true;
+  if (branches.length > MAX_BRANCHES) return false;
+  const nodes = branches.map(follow);
+  if (nodes.some((node) => node === undefined)) return false;
+  const schemas = nodes as JsonObject[];
+  return schemas.every((one, index) =>
+    schemas.slice(index + 1).every((other) => haveOtherTypes(one, other) || haveOtherConstants(one, other, follow)),
+  );
+}
+
+function haveOtherTypes(one: JsonObject, other: JsonObject): boolean {
+  const types = typesOf(one);
+  const others = typesOf(other);
+  return types.length > 0 && others.length > 0 && !types.some((type) => others.includes(type));
+}
+
+/** Type names; an integer is a number as well, and `nullable` adds null. */
+function typesOf(schema: JsonObject): string[] {
+  const declared = [schema.type].flat().filter((type): type is string => typeof type === 'string');
+  const types = declared.map((type) => (type === 'integer' ? 'number' : type));
+  return schema.nullable === true && types.length > 0 ? [...types, 'null'] : types;
+}
+
+function haveOtherConstants(
+  one: JsonObject,
+  other: JsonObject,
+  follow: (schema: Json) => JsonObject | undefined,
+): boolean {
+  const properties = isJsonObject(one.properties) ? one.properties : {};
+  const others = isJsonObject(other.properties) ? other.properties : {};
+  return requiredOf(one).some((name) => {
+    if (!requiredOf(other).includes(name) || !Object.hasOwn(properties, name) || !Object.hasOwn(others, name))
+      return false;
+    const values = constantsOf(follow(properties[name] as Json));
+    const otherValues = constantsOf(follow(others[name] as Json));
+    return values !== undefined && otherValues !== undefined && !values.some((value) => otherValues.includes(value));
+  });
+}
+
+function requiredOf(schema: JsonObject): string[] {
+  return Array.isArray(schema.required)
+    ? schema.required.filter((name): name is string => typeof name === 'string')
+    : [];
+}
+
+function constantsOf(schema: JsonObject | undefined): string[] | undefined {
+  if (schema?.const !== undefined) return [JSON.stringify(schema.const)];
+  return Array.isArray(schema?.enum) && schema.enum.length > 0
+    ? schema.enum.map((value) => JSON.stringify(value))
+    : undefined;
+}

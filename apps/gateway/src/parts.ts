@@ -6,13 +6,7 @@ import {
   type ExecReply,
   type JsonObject,
 } from '@toolfleet/contracts';
-import {
-  AllowAll,
-  DEFAULT_SETTINGS,
-  makeExecuteCall,
-  MemoryHistoryStore,
-  type EngineSettings,
-} from '@toolfleet/engine';
+import { DEFAULT_SETTINGS, makeExecuteCall, MemoryHistoryStore, type EngineSettings } from '@toolfleet/engine';
 import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, JobQueue, JobWorker, QueueMetrics, RedisTime, redisPart, ReplyChannel } from '@toolfleet/queue';
 import type { BreakerRule } from '@toolfleet/resilience';
@@ -46,6 +40,7 @@ import { QueueExecutor, type NewExecJob } from './executors/queue.executor.js';
 import { RemoteExecutor } from './executors/remote.executor.js';
 import type { GatewayConfig } from './gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
+import { policyPart } from './policy/policy-part.js';
 import { RedisRateLimiter } from './stores/redis-rate-limiter.js';
 import { RedisResultCache } from './stores/redis-result-cache.js';
 import { RedisKeyLimits } from './limits/redis-key-limits.js';
@@ -127,11 +122,12 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   });
 
   // What happens on every call.
+  const policy = policyPart(settings, host);
   const breakers = new SharedBreakers(toolBreakerRule(settings), clock, nats);
   const budget = new BudgetClient(nats, clock, (message) => logger.warn(message));
   const executeCall = makeExecuteCall({
     catalog: new RegistryResolver(cache),
-    policy: new AllowAll(),
+    policy: policy.policy,
     cache: new RedisResultCache(redis, clock),
     rateLimiter: new RedisRateLimiter(redis, clock, {
       replicas: settings.GATEWAY_REPLICAS,
@@ -221,6 +217,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     ...brokers,
     { name: 'time of redis', start: () => time.start(), stop: async () => time.stop() },
     { name: 'catalog changes', start: async () => followChanges(nats, cache) },
+    policy.part,
     { name: 'breakers of peers', start: async () => breakers.follow() },
     replies,
     new QueueMetrics([...Object.values(execQueues), callQueue] as unknown as JobQueue[], metrics, clock),

@@ -3,14 +3,15 @@ import { NestFactory } from '@nestjs/core';
 import { SUBJECTS } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
 import { BreakerMap } from '@toolfleet/resilience';
-import { VariableExpander, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { NatsClient, NatsStrategy } from '@toolfleet/transport';
 import { RedisJournal } from '@toolfleet/journal';
 import { JournalGate, type EffectGate } from './effect-gate.js';
 import { McpExecutor } from './mcp-executor.js';
-import { mcpExecutorConfig, type McpExecutorConfig } from './mcp-executor.config.js';
+import type { McpExecutorConfig } from './mcp-executor.config.js';
 import { McpExecutorModule } from './mcp-executor.module.js';
 import { createRedis } from './redis-client.js';
+import { secretOpener } from './open-secret.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
 
 const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
@@ -30,8 +31,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
   const { redis, part: redisPart } = createRedis(settings.REDIS_URL, settings.REDIS_PASSWORD);
   const gate = new JournalGate(new RedisJournal(redis, clock));
   const egress = egressOf(settings, host);
-  const expander = new VariableExpander(mcpExecutorConfig.ownKeys);
-  const expand = (value: string): string => expander.expand(value);
+  const expand = secretOpener(settings.REGISTRY_SECRET_KEY);
   const maxResponseBytes = settings.MCP_MAX_RESPONSE_BYTES;
   const pool = new SessionPool(
     { egress, clock, expand, maxResponseBytes, allowStdio: settings.TOOLFLEET_LOCAL, version: VERSION },

@@ -1,4 +1,14 @@
-import { boolean, defineConfig, integer, list, NATS_KEYS, REDIS_KEYS, type SettingsOf } from '@toolfleet/service';
+import {
+  boolean,
+  defineConfig,
+  integer,
+  list,
+  MIN_SECRET_KEY_LENGTH,
+  NATS_KEYS,
+  REDIS_KEYS,
+  secret,
+  type SettingsOf,
+} from '@toolfleet/service';
 
 /** Everything mcp-executor can be told. */
 export const mcpExecutorConfig = defineConfig(
@@ -6,6 +16,11 @@ export const mcpExecutorConfig = defineConfig(
   {
     ...NATS_KEYS,
     ...REDIS_KEYS,
+    REGISTRY_SECRET_KEY: secret({
+      optional: true,
+      minLength: MIN_SECRET_KEY_LENGTH,
+      help: 'Opens literal secrets of registrations; the key of the registry',
+    }),
     MCP_ALLOWED_DOMAINS: list({
       default: [],
       help: 'Hosts of MCP servers and their token endpoints: host, *.host, host:port, http://host; * for development only',

@@ -4,6 +4,7 @@ import { EgressClient } from '@toolfleet/egress';
 import {
   environmentByPrefix,
   fleetFileOf,
+  MCP_SECRET_CONTEXT,
   nestLogger,
   nestPart,
   secretContext,
@@ -24,7 +25,6 @@ import { mcpCosts, type RegistryConfig } from './registry.config.js';
 import { RegistryModule, type RegistryServices } from './registry.module.js';
 import { FleetSources } from './sources/fleet-sources.js';
 import { KeptOpenApiSource } from './sources/kept-openapi.source.js';
-import { MCP_SECRET_CONTEXT } from './sources/mcp-secrets.js';
 import { McpSeal } from './sources/mcp.endpoint.js';
 import { McpSource } from './sources/mcp.source.js';
 import { McpPins } from './sources/pin.js';

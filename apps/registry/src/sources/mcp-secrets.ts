@@ -3,9 +3,6 @@ import { isSealed } from '@toolfleet/service';
 import type { McpEntry } from './mcp-entry.js';
 import type { Seal } from './openapi-secrets.js';
 
-/** Context under which secrets of MCP servers are sealed; mcp-executor opens them while it expands variables. */
-export const MCP_SECRET_CONTEXT = 'mcp';
-
 const SECRET_HEADER = /authorization|cookie|token|secret|password|api-?_?key|signature/i;
 const SECRET_OAUTH: ReadonlySet<string> = new Set([
   'client_secret',

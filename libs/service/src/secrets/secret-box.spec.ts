@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isSealed, secretContext, SecretBox } from './secret-box.js';
+import { isSealed, MCP_SECRET_CONTEXT, secretContext, SecretBox } from './secret-box.js';
 
 const KEY = 'a key of at least thirty-two characters';
 const CONTEXT = secretContext('openapi', 'github');
@@ -21,7 +21,7 @@ describe('SecretBox', () => {
     const box = new SecretBox(KEY);
     const sealed = box.seal('s3cret', CONTEXT);
     expect(() => new SecretBox(`${KEY}!`).open(sealed, CONTEXT)).toThrow('cannot be opened');
-    expect(() => box.open(sealed, secretContext('mcp', 'github'))).toThrow('cannot be opened');
+    expect(() => box.open(sealed, MCP_SECRET_CONTEXT)).toThrow('cannot be opened');
     const bytes = Buffer.from(sealed.slice('sealed:v1:'.length), 'base64url');
     for (let at = 0; at < bytes.length; at += 1) {
       const changed = Buffer.from(bytes);

@@ -60,7 +60,10 @@ export class SecretBox {
   }
 }
 
-/** Context under which the secrets of one registration are sealed; the binding carries kind and name to the executor. */
-export function secretContext(kind: 'openapi' | 'mcp', name: string): string {
+/** Context under which the secrets of an OpenAPI collection are sealed; the binding carries its name to the executor. */
+export function secretContext(kind: 'openapi', name: string): string {
   return `${kind}/${name}`;
 }
+
+/** Context of secrets of MCP servers: mcp-executor opens them where it expands variables, whatever the server. */
+export const MCP_SECRET_CONTEXT = 'mcp';

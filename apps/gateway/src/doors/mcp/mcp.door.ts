@@ -1,0 +1,140 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import {
+  createMcpHandler,
+  InMemoryServerEventBus,
+  type AuthInfo,
+  type McpHttpHandler,
+} from '@modelcontextprotocol/server';
+import { errorBody, isToolError, toToolError, type Principal } from '@toolfleet/contracts';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { challenge, protectedResourceMetadata } from '../../auth/challenge.js';
+import { serverFor, type DoorParts } from './handlers.js';
+import { LegacySessions } from './legacy-sessions.js';
+import type { McpDoorDeps, McpDoorOptions } from './mcp-ports.js';
+import { originFault } from './origin-check.js';
+import { authInfoOf, principalOf } from './principal-of.js';
+import { ToolCatalogView } from './tool-catalog.js';
+import { webRequest, writeWebResponse } from './web-bridge.js';
+
+/** Path of the door, and of the metadata an OAuth client reads first (RFC 9728 section 3.1). */
+const DOOR_PATH = '/mcp';
+const METADATA_PATHS = ['/.well-known/oauth-protected-resource', `/.well-known/oauth-protected-resource${DOOR_PATH}`];
+
+/** Ends the door's streams. */
+export interface McpDoor {
+  close(): Promise<void>;
+}
+
+/**
+ * Mounts the MCP door on the gateway's HTTP server: one stateless endpoint for both protocol eras, so that any replica
+ * answers any request. Call it before the server listens.
+ */
+export async function mountMcpDoor(
+  fastify: FastifyInstance,
+  deps: McpDoorDeps,
+  options: McpDoorOptions,
+): Promise<McpDoor> {
+  const parts: DoorParts = {
+    deps,
+    options,
+    catalog: new ToolCatalogView(options.extras?.tools.map(({ definition }) => definition)),
+  };
+  const report = (error: unknown): void => deps.onFault?.(error);
+  const bus = new InMemoryServerEventBus(report);
+  const handler = createMcpHandler((request) => serverFor(parts, principalOf(request.authInfo), request), {
+    bus,
+    maxRequestBodySize: options.maxBodyBytes,
+    legacy: 'stateless',
+  });
+  options.extras?.announce(handler.notify);
+  const sessions = options.extras?.legacySessions ? new LegacySessions(parts) : undefined;
+  const stopListening = deps.onCatalogChanged?.(() => handler.notify.toolsChanged());
+
+  await fastify.register(async (scope) => {
+    // The body stays as bytes: the SDK wants to see what is not JSON, and answers it in its own terms.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: options.maxBodyBytes }, (_request, body, done) =>
+      done(null, body),
+    );
+    scope.route({
+      method: ['GET', 'POST', 'DELETE'],
+      url: DOOR_PATH,
+      handler: (request, reply) => serve(request, reply, { parts, handler, ...(sessions ? { sessions } : {}) }),
+    });
+    for (const url of METADATA_PATHS) {
+      scope.get(url, (request, reply) =>
+        reply.send(protectedResourceMetadata(resourceUrl(request.raw, options), options.issuer)),
+      );
+    }
+  });
+  return {
+    close: async () => {
+      stopListening?.();
+      await sessions?.close();
+      await handler.close();
+    },
+  };
+}
+
+interface Serving {
+  parts: DoorParts;
+  handler: McpHttpHandler;
+  sessions?: LegacySessions;
+}
+
+async function serve(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { parts, handler, sessions }: Serving,
+): Promise<void> {
+  const { deps, options } = parts;
+  const { raw } = request;
+  reply.hijack();
+  const refusal = originFault(raw.headers, raw.socket.localAddress, {
+    allowedHosts: options.allowedHosts ?? [],
+    allowedOrigins: options.allowedOrigins ?? [],
+  });
+  if (refusal) return answer(reply.raw, 403, { jsonrpc: '2.0', error: { code: -32_000, message: refusal }, id: null });
+
+  let principal: Principal;
+  try {
+    principal = await deps.authenticate(raw.rawHeaders);
+  } catch (error) {
+    return refuse(raw, reply.raw, error, options);
+  }
+  const gone = new AbortController();
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) gone.abort();
+  });
+  try {
+    const { web, body } = webRequest(raw, request.body as Buffer | undefined, gone.signal);
+    const call = { authInfo: authInfoOf(principal), ...(body === undefined ? {} : { parsedBody: body }) };
+    const response = (await sessions?.serve(web, call)) ?? (await handler.fetch(web, call));
+    await writeWebResponse(response, reply.raw);
+  } catch (error) {
+    deps.onFault?.(error);
+    if (!reply.raw.headersSent)
+      answer(reply.raw, 500, { jsonrpc: '2.0', error: { code: -32_603, message: 'Internal error' }, id: null });
+    else reply.raw.destroy();
+  }
+}
+
+/** 401 carries the challenge that leads an OAuth client to the metadata; everything else is the plain error body. */
+function refuse(request: IncomingMessage, response: ServerResponse, error: unknown, options: McpDoorOptions): void {
+  const known = toToolError(error);
+  const status = isToolError(error) ? known.entry.http : 500;
+  if (status === 401) {
+    const resource = new URL(resourceUrl(request, options));
+    response.setHeader('WWW-Authenticate', challenge(`${resource.origin}${METADATA_PATHS[1]}`));
+  }
+  answer(response, status, isToolError(error) ? errorBody(known) : { error: 'Internal error', code: 'INTERNAL' });
+}
+
+function answer(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function resourceUrl(request: IncomingMessage, options: McpDoorOptions): string {
+  const base = options.publicUrl ?? `http://${request.headers.host ?? 'localhost'}`;
+  return `${base.replace(/\/$/, '')}${DOOR_PATH}`;
+}

@@ -1,0 +1,85 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isJsonObject, type Json } from '@toolfleet/contracts';
+
+/** Headers that describe the connection, or that the SDK must not see. */
+const DROPPED = new Set([
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'authorization',
+  'x-api-key',
+  'cookie',
+  'content-length',
+]);
+
+/**
+ * Node's request as the SDK's web request. The credential is left out: it has done its work. A body that is JSON is parsed
+ * once, here; any other goes on as text, for the SDK to refuse.
+ */
+export function webRequest(
+  request: IncomingMessage,
+  body: Buffer | undefined,
+  signal: AbortSignal,
+): { web: Request; body: Json | undefined } {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(request.headers)) {
+    if (DROPPED.has(name) || value === undefined) continue;
+    for (const item of Array.isArray(value) ? value : [value]) headers.append(name, item);
+  }
+  const method = request.method ?? 'GET';
+  const text = body?.toString('utf8') ?? '';
+  const parsed = method === 'POST' ? parse(text) : undefined;
+  const web = new Request(`http://${request.headers.host ?? 'localhost'}${request.url ?? '/'}`, {
+    method,
+    headers,
+    signal,
+    ...(method === 'POST' && parsed === undefined ? { body: text } : {}),
+  });
+  return { web, body: parsed === undefined ? undefined : withObjectArguments(parsed) };
+}
+
+/** Writes a web response to Node's, heeding backpressure; a client that left ends the body's source. */
+export async function writeWebResponse(response: Response, out: ServerResponse): Promise<void> {
+  out.writeHead(response.status, Object.fromEntries(response.headers));
+  if (!response.body) return void out.end();
+  const reader = response.body.getReader();
+  const onClose = (): void => void reader.cancel().catch(() => undefined);
+  out.once('close', onClose);
+  try {
+    out.flushHeaders();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || out.destroyed) break;
+      if (!out.write(value)) await drained(out);
+    }
+  } finally {
+    out.off('close', onClose);
+    out.end();
+  }
+}
+
+function drained(out: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      out.off('drain', done).off('close', done);
+      resolve();
+    };
+    out.on('drain', done).on('close', done);
+  });
+}
+
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `arguments: null` means none (A33); the schema of the protocol would refuse it. */
+function withObjectArguments(body: Json): Json {
+  if (!isJsonObject(body) || body['method'] !== 'tools/call') return body;
+  const { params } = body;
+  if (!isJsonObject(params) || params['arguments'] !== null) return body;
+  return { ...body, params: { ...params, arguments: {} } };
+}

@@ -164,23 +164,24 @@ function localSecrets(path) {
 
 /** The sample API, MCP server and model of the tour, on free ports. Keys are the placeholders of fleet.yaml. */
 async function startSamples({ root, logDir, started }) {
-  const files = { SAMPLE_API_URL: 'sample-api', SAMPLE_MCP_URL: 'mcp-server', SAMPLE_MODEL_URL: 'model-server' };
-  const urls = {};
-  for (const [key, file] of Object.entries(files)) {
-    const port = await freePort();
-    const entry = join(root, 'tools/samples/dist', `${file}.js`);
-    if (!existsSync(entry)) continue;
-    const child = startProcess({
-      name: file,
-      command: process.execPath,
-      args: [entry],
-      env: { ...process.env, PORT: String(port), HOST: '127.0.0.1' },
-      logFile: join(logDir, `${file}.log`),
-    });
-    started.push({ child, broker: false });
-    urls[key] = `http://127.0.0.1:${port}`;
-  }
-  return urls;
+  const ports = { SAMPLE_API: await freePort(), SAMPLE_MCP: await freePort(), SAMPLE_MODEL: await freePort() };
+  const child = startProcess({
+    name: 'samples',
+    command: process.execPath,
+    args: [join(root, 'tools/samples/dist/main.js')],
+    env: { ...process.env, HOST: '127.0.0.1', ...mapKeys(ports, (key) => `${key}_PORT`) },
+    logFile: join(logDir, 'samples.log'),
+  });
+  started.push({ child, broker: false });
+  return mapKeys(
+    ports,
+    (key) => `${key}_URL`,
+    (port) => `http://127.0.0.1:${port}`,
+  );
+}
+
+function mapKeys(record, keyOf, valueOf = String) {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [keyOf(key), valueOf(value)]));
 }
 
 function withSampleUrls(text, urls) {
@@ -195,7 +196,7 @@ async function startService({ name, root, logDir, environment, started, onLost }
   part.child = startProcess({
     name,
     command: process.execPath,
-    args: ['--enable-source-maps', join(root, 'apps', name, 'dist/main.js')],
+    args: [join(root, 'apps', name, 'dist/main.js')],
     env: environment,
     logFile,
     ipc: true,

@@ -110,7 +110,11 @@ const server = createServer((request, response) => {
   if (pathname === '/health') return answer(response, 200, { status: 'ok' });
   return answer(response, 404, { error: 'not found' });
 });
-server.listen(Number(process.argv[2] ?? process.env['PORT'] ?? 0), process.env['HOST'] ?? '127.0.0.1', () => {
-  console.log(`sample MCP server on port ${(server.address() as AddressInfo).port}`);
-});
+server.listen(
+  Number(process.env['SAMPLE_MCP_PORT'] ?? process.argv[2] ?? process.env['PORT'] ?? 0),
+  process.env['HOST'] ?? '127.0.0.1',
+  () => {
+    console.log(`sample MCP server on port ${(server.address() as AddressInfo).port}`);
+  },
+);
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => process.exit(0));

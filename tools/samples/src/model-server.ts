@@ -137,7 +137,11 @@ function send(response: ServerResponse, status: number, body: unknown): void {
 const server = createServer((request, response) => {
   answer(request, response).catch((error: Error) => send(response, 400, { error: { message: error.message } }));
 });
-server.listen(Number(process.argv[2] ?? process.env['PORT'] ?? 0), process.env['HOST'] ?? '127.0.0.1', () => {
-  console.log(`scripted model on port ${(server.address() as AddressInfo).port}`);
-});
+server.listen(
+  Number(process.env['SAMPLE_MODEL_PORT'] ?? process.argv[2] ?? process.env['PORT'] ?? 0),
+  process.env['HOST'] ?? '127.0.0.1',
+  () => {
+    console.log(`scripted model on port ${(server.address() as AddressInfo).port}`);
+  },
+);
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => process.exit(0));

@@ -88,7 +88,11 @@ async function readJson<T>(request: IncomingMessage): Promise<T | undefined> {
 const server = createServer((request, response) => {
   route(request, response).catch((error: Error) => send(response, { status: 400, body: { error: error.message } }));
 });
-server.listen(Number(process.argv[2] ?? process.env['PORT'] ?? 0), process.env['HOST'] ?? '127.0.0.1', () => {
-  console.log(`sample API on port ${(server.address() as AddressInfo).port}`);
-});
+server.listen(
+  Number(process.env['SAMPLE_API_PORT'] ?? process.argv[2] ?? process.env['PORT'] ?? 0),
+  process.env['HOST'] ?? '127.0.0.1',
+  () => {
+    console.log(`sample API on port ${(server.address() as AddressInfo).port}`);
+  },
+);
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => process.exit(0));

@@ -5,6 +5,7 @@
 import { globSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { CATALOGUE, HEADERS, QUEUES, SIZES, SUBJECTS, TOOLSETS, type ErrorEntry } from '@toolfleet/contracts';
+import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/doors/nats/call.schema.js';
 import { documentConfig, type ConfigKeyDoc, type ServiceConfig } from '@toolfleet/service';
 import { METRICS, type MetricEntry } from '@toolfleet/telemetry';
 import { describe, expect, it } from 'vitest';
@@ -153,5 +154,126 @@ describe('reference pages', () => {
       ),
       'configuration.md',
     );
+  });
+
+  it('asyncapi', async () => {
+    const error = {
+      type: 'object',
+      properties: {
+        error: { type: 'string' },
+        code: { enum: Object.keys(CATALOGUE) },
+        hint: { type: 'string' },
+        details: { type: 'object' },
+        call_id: { type: 'string' },
+        retry_after_ms: { type: 'integer' },
+      },
+      required: ['error', 'code'],
+    };
+    const result = {
+      type: 'object',
+      properties: {
+        success: { type: 'boolean' },
+        output: {},
+        text: { type: 'string' },
+        error: { type: ['string', 'null'] },
+        metadata: { type: 'object' },
+        execution_time_ms: { type: 'integer' },
+        usage: { type: 'object', properties: { tokens: { type: 'integer' }, cost_usd: { type: 'number' } } },
+        call_id: { type: 'string' },
+      },
+      required: ['success', 'output', 'text', 'error', 'metadata', 'execution_time_ms', 'usage', 'call_id'],
+    };
+    const accepted = {
+      type: 'object',
+      properties: { call_id: { type: 'string' }, status: { const: 'accepted' } },
+      required: ['call_id', 'status'],
+    };
+    const record = {
+      type: 'object',
+      properties: {
+        id: { type: 'string' },
+        type: { const: 'function' },
+        function: { type: 'object', properties: { name: { type: 'string' }, arguments: { type: 'string' } } },
+        result: { type: 'string' },
+        success: { type: 'boolean' },
+        skipped: { type: 'boolean' },
+        execution_time: { type: 'integer' },
+      },
+    };
+    const state = {
+      type: 'object',
+      properties: {
+        call_id: { type: 'string' },
+        state: { enum: ['accepted', 'claimed', 'succeeded', 'failed', 'cancelled', 'expired', 'outcome_unknown'] },
+      },
+    };
+    const doors = [
+      ['toolCall', CALL_SCHEMA, { anyOf: [result, accepted] }],
+      ['toolBatch', BATCH_SCHEMA, { type: 'array', items: record }],
+      ['toolList', LIST_SCHEMA, { type: 'array', items: { type: 'object' } }],
+      ['toolCancel', CANCEL_SCHEMA, state],
+    ] as const;
+    const headers = {
+      type: 'object',
+      properties: {
+        Authorization: { type: 'string', description: 'Bearer <key>' },
+        [HEADERS.remainingMs]: { type: 'string', description: 'milliseconds the caller waits' },
+        [HEADERS.traceparent]: { type: 'string' },
+      },
+    };
+    const channels: Record<string, object> = {};
+    const operations: Record<string, object> = {};
+    for (const [key, request, reply] of doors) {
+      for (const [name, address, parameters] of [
+        [key, SUBJECTS[key], undefined],
+        [
+          `${key}OfTenant`,
+          `${SUBJECTS[key]}.{tenant}`,
+          { tenant: { description: 'the tenant whose NATS user publishes' } },
+        ],
+      ] as const) {
+        channels[name] = {
+          address,
+          ...(parameters ? { parameters } : {}),
+          messages: { request: { headers, payload: request } },
+        };
+        channels[`${name}Reply`] = {
+          address: null,
+          messages: {
+            reply: { payload: reply },
+            error: {
+              headers: {
+                type: 'object',
+                properties: { 'Nats-Service-Error': { type: 'string' }, 'Nats-Service-Error-Code': { type: 'string' } },
+              },
+              payload: error,
+            },
+          },
+        };
+        operations[name] = {
+          action: 'receive',
+          channel: { $ref: `#/channels/${name}` },
+          reply: { channel: { $ref: `#/channels/${name}Reply` } },
+        };
+      }
+    }
+    channels.toolResult = {
+      address: `${SUBJECTS.toolResult}.{tenant}.{call_id}`,
+      parameters: { tenant: {}, call_id: {} },
+      messages: { result: { payload: result } },
+    };
+    operations.toolResult = { action: 'send', channel: { $ref: '#/channels/toolResult' } };
+    const document = {
+      asyncapi: '3.0.0',
+      info: {
+        title: 'toolfleet',
+        version: '0.1.0',
+        description: 'Tool calls over NATS request/reply. See docs/nats-api.md.',
+      },
+      defaultContentType: 'application/json',
+      channels,
+      operations,
+    };
+    await same(`${JSON.stringify(document, null, 2)}\n`, 'asyncapi.json');
   });
 });

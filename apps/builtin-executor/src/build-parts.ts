@@ -1,39 +1,49 @@
-import { BoundedWork, definitionOf, Toolbox, toolsetOf, toolsOf } from '@toolfleet/builtin-tools';
-import type { Toolset } from '@toolfleet/contracts';
+import {
+  BoundedWork,
+  definitionOf,
+  MANIFEST,
+  PluginFolder,
+  Toolbox,
+  toolsetOf,
+  toolsOf,
+} from '@toolfleet/builtin-tools';
+import type { Toolset, ToolSource } from '@toolfleet/contracts';
 import type { ServiceHost, ServicePart } from '@toolfleet/service';
 import { NatsClient } from '@toolfleet/transport';
 import { ToolAnnouncer, type AnnouncedSource } from './announce-tools.js';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { ClosedGate } from './effect-gate.js';
 import { NatsDoors } from './nats-doors.js';
+import { PluginWatch } from './plugin-watch.js';
+import { redisParts } from './redis-parts.js';
+import { ToolEgress } from './tool-egress.js';
 import { toolFigures } from './tool-figures.js';
+import { toolServices } from './tool-services.js';
+
+/** How often local mode looks for changed plugins. */
+const LOCAL_RELOAD_MS = 1_000;
 
 /** The parts of builtin-executor, in the order they start. */
 export function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): ServicePart[] {
-  const { clock, logger, metrics } = host;
+  const { clock, logger } = host;
   const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
-  const nats = NatsClient.create({
-    url: settings.NATS_URL,
-    name: 'builtin-executor',
-    clock,
-    metrics,
-    ...(settings.NATS_USER ? { user: settings.NATS_USER } : {}),
-    ...(settings.NATS_PASSWORD ? { password: settings.NATS_PASSWORD } : {}),
-    ...(settings.NATS_TLS_CA ? { tlsCa: settings.NATS_TLS_CA } : {}),
-  });
+  const nats = natsOf(settings, host);
   const bounded = new BoundedWork(clock);
-  const toolbox = new Toolbox(toolsOf(toolsets), { bounded }, clock, (tool, error) =>
+  const egress = new ToolEgress(settings, host);
+  const services = toolServices(toolsets, { settings, host, bounded, egress, nats });
+  const toolbox = new Toolbox(toolsOf(toolsets), services, clock, (tool, error) =>
     logger.error({ tool, error }, 'a tool failed unexpectedly'),
   );
-  const figures = toolFigures(settings);
-  const sources = toolsets.map((toolset): AnnouncedSource => {
-    const source = { kind: 'builtin' as const, name: `builtin.${toolset}` };
-    return {
-      source,
-      definitions: () =>
-        toolbox.tools.filter((tool) => toolsetOf(tool) === toolset).map((tool) => definitionOf(tool, source, figures)),
-    };
-  });
+  const redis = settings.REDIS_URL === undefined ? undefined : redisParts(settings.REDIS_URL, settings, host);
+  const gate = redis?.gate ?? new ClosedGate();
+  const plugins = pluginsOf(settings, host, toolbox, () => announcer.announceSoon());
+  const announcer = new ToolAnnouncer(
+    nats,
+    clock,
+    logger,
+    sourcesOf(settings, toolbox, plugins),
+    settings.BUILTIN_ANNOUNCE_TTL_MS,
+  );
   const doors = new NatsDoors(
     {
       connection: nats,
@@ -44,13 +54,75 @@ export function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): 
     },
     toolsets,
     toolbox,
-    new ClosedGate(),
+    gate,
   );
-  const work: ServicePart = { name: 'bounded work', stop: async () => bounded.close() };
+  const resources: ServicePart = {
+    name: 'tool resources',
+    stop: async () => {
+      bounded.close();
+      await egress.close();
+    },
+  };
   return [
     nats.asPart(),
-    work,
+    ...(redis?.connections ?? []),
+    resources,
+    ...(plugins ? [plugins] : []),
     doors,
-    new ToolAnnouncer(nats, clock, logger, sources, settings.BUILTIN_ANNOUNCE_TTL_MS),
+    ...(redis && toolsets.includes('agent') ? [redis.agentWorker(toolbox)] : []),
+    announcer,
   ];
+}
+
+function natsOf(settings: BuiltinExecutorConfig, { clock, metrics }: ServiceHost): NatsClient {
+  return NatsClient.create({
+    url: settings.NATS_URL,
+    name: 'builtin-executor',
+    clock,
+    metrics,
+    ...(settings.NATS_USER ? { user: settings.NATS_USER } : {}),
+    ...(settings.NATS_PASSWORD ? { password: settings.NATS_PASSWORD } : {}),
+    ...(settings.NATS_TLS_CA ? { tlsCa: settings.NATS_TLS_CA } : {}),
+  });
+}
+
+function pluginsOf(
+  settings: BuiltinExecutorConfig,
+  { clock, logger }: ServiceHost,
+  toolbox: Toolbox,
+  onChange: () => void,
+): PluginWatch | undefined {
+  if (settings.BUILTIN_PLUGINS_DIR === undefined) return undefined;
+  const folder = new PluginFolder(settings.BUILTIN_PLUGINS_DIR, new Set(MANIFEST.map((tool) => tool.metadata.name)));
+  const everyMs = settings.BUILTIN_PLUGINS_RELOAD_MS ?? (settings.TOOLFLEET_LOCAL ? LOCAL_RELOAD_MS : undefined);
+  return new PluginWatch(
+    folder,
+    toolbox,
+    settings.BUILTIN_TOOLSETS as readonly Toolset[],
+    clock,
+    logger,
+    everyMs,
+    onChange,
+  );
+}
+
+/** A source per toolset: replicas of one toolset announce the same tools, those of another one do not retire them. */
+function sourcesOf(
+  settings: BuiltinExecutorConfig,
+  toolbox: Toolbox,
+  plugins: PluginWatch | undefined,
+): AnnouncedSource[] {
+  const figures = toolFigures(settings);
+  return (settings.BUILTIN_TOOLSETS as readonly Toolset[]).flatMap((toolset) => {
+    const announced = (source: ToolSource, own: (name: string) => boolean): AnnouncedSource => ({
+      source,
+      definitions: () =>
+        toolbox.tools
+          .filter((tool) => toolsetOf(tool) === toolset && own(tool.metadata.name))
+          .map((tool) => definitionOf(tool, source, figures)),
+    });
+    const isPlugin = (name: string) => plugins?.names.has(name) ?? false;
+    const builtin = announced({ kind: 'builtin', name: `builtin.${toolset}` }, (name) => !isPlugin(name));
+    return plugins ? [builtin, announced({ kind: 'plugin', name: `plugin.${toolset}` }, isPlugin)] : [builtin];
+  });
 }

@@ -1,45 +1,161 @@
+import { SEARCH_PROVIDERS } from '@toolfleet/builtin-tools';
 import { TOOLSETS } from '@toolfleet/contracts';
-import { defineConfig, durationMs, integer, list, NATS_KEYS, type SettingsOf } from '@toolfleet/service';
+import {
+  boolean,
+  defineConfig,
+  durationMs,
+  FLEET_FILE_KEYS,
+  integer,
+  list,
+  NATS_KEYS,
+  oneOf,
+  path,
+  REDIS_KEYS,
+  secret,
+  text,
+  url,
+  SHARED_KEYS,
+  type ConfigFault,
+  type ConfigTable,
+  type SettingsOf,
+} from '@toolfleet/service';
+
+const table = {
+  ...NATS_KEYS,
+  REDIS_URL: url({
+    optional: true,
+    schemes: ['redis', 'rediss', 'redis+cluster', 'rediss+cluster', 'redis+sentinel', 'rediss+sentinel'],
+    help: 'Redis: call journal and, for toolset agent, the queue. Without it only idempotent tools run',
+  }),
+  REDIS_PASSWORD: REDIS_KEYS.REDIS_PASSWORD,
+  ...FLEET_FILE_KEYS,
+
+  BUILTIN_TOOLSETS: list({ default: [...TOOLSETS], of: TOOLSETS, help: 'Toolsets this process serves' }),
+  BUILTIN_CONCURRENCY: integer({
+    default: 256,
+    min: 1,
+    max: 10_000,
+    help: 'Calls in work at once; more are refused as QUEUE_FULL',
+  }),
+  BUILTIN_ANNOUNCE_TTL_MS: durationMs({
+    default: 30_000,
+    min: 1_000,
+    max: 3_600_000,
+    help: 'Age at which announced tools count as unavailable; they are announced three times as often',
+  }),
+  BUILTIN_COSTS_MICRO_USD: list({
+    default: [],
+    help: 'Price of a call in micro-USD by tool, e.g. "calculator=1,web_search=4000"',
+  }),
+  BUILTIN_PLUGINS_DIR: path({ optional: true, help: 'Folder of own tools (*.tool.mjs, *.tool.js, *.tool.ts)' }),
+  BUILTIN_PLUGINS_RELOAD_MS: durationMs({
+    optional: true,
+    min: 100,
+    max: 3_600_000,
+    help: 'How often the plugin folder is looked at; unset: every second in local mode, else only at start',
+  }),
+  CALCULATOR_RATE_LIMIT: integer({
+    default: 2_000,
+    min: 0,
+    help: 'Calls of calculator per minute and tenant; 0 means none',
+  }),
+  WEB_SEARCH_RATE_LIMIT: integer({
+    default: 120,
+    min: 0,
+    help: 'Calls of web_search per minute and tenant; 0 means none',
+  }),
+
+  WORKSPACE_STORE: oneOf(['local', 's3'], { default: 'local', help: 'Where workspaces of the file tools lie' }),
+  WORKSPACES_DIR: path({ optional: true, help: 'Directory of the workspaces, for WORKSPACE_STORE=local' }),
+  SHANNON_SESSION_WORKSPACES_DIR: path({ optional: true, help: 'Older name of WORKSPACES_DIR' }),
+  SHANNON_MAX_WORKSPACE_SIZE_MB: integer({
+    default: 100,
+    min: 1,
+    max: 1_000_000,
+    help: 'Quota of one workspace in MB',
+  }),
+  WORKSPACES_MUST_EXIST: boolean({
+    default: false,
+    help: 'Refuse projects without a workspace; else the first write makes it',
+  }),
+  S3_ENDPOINT: url({
+    optional: true,
+    schemes: ['http', 'https'],
+    help: 'S3-compatible server, for WORKSPACE_STORE=s3',
+  }),
+  S3_BUCKET: text({ optional: true, help: 'Bucket of the workspaces' }),
+  S3_PREFIX: text({ default: 'workspaces/', help: 'What every key begins with' }),
+  S3_REGION: text({ default: 'us-east-1', help: 'Region requests are signed for' }),
+  S3_ACCESS_KEY_ID: secret({ optional: true, help: 'Access key of the bucket' }),
+  S3_SECRET_ACCESS_KEY: secret({ optional: true, help: 'Secret key of the bucket' }),
+
+  WEB_ALLOWED_DOMAINS: list({
+    default: [],
+    help: 'Hosts the web tools may read: host, *.host, host:port, http://host; * for development only',
+  }),
+  WEB_RESPECT_ROBOTS: boolean({ default: true, help: 'Ask robots.txt before a page is read' }),
+  WEB_SEARCH_PROVIDER: oneOf(SEARCH_PROVIDERS, {
+    optional: true,
+    help: 'Who searches: searchapi, brave (both by key), searxng (your own), local (invented results); default searchapi, in local mode local',
+  }),
+  WEB_SEARCH_URL: url({
+    optional: true,
+    schemes: ['http', 'https'],
+    help: 'Base URL of the provider; required for searxng',
+  }),
+  WEB_SEARCH_API_KEY: secret({ optional: true, help: 'Key of the provider' }),
+  EGRESS_ALLOW_ANY_HOST: boolean({ default: false, help: 'Permits * in an allowlist; refused outside development' }),
+  EGRESS_ALLOWED_ENDPOINTS: list({
+    default: [],
+    help: 'Exact origins (scheme://host:port) that may be local addresses',
+  }),
+  EGRESS_DENIED_CIDRS: list({ default: [], help: 'Pod, service and node ranges no tool may reach' }),
+
+  LLM_BASE_URL: url({
+    optional: true,
+    schemes: ['http', 'https'],
+    help: 'OpenAI-compatible API of multi_agent, up to /chat/completions',
+  }),
+  LLM_MODEL: text({ default: 'default', help: 'Model of multi_agent unless the call names one' }),
+  LLM_API_KEY: secret({ optional: true, help: 'Key of the model API' }),
+  LLM_MICRO_USD_PER_1K_TOKENS: integer({
+    default: 0,
+    min: 0,
+    help: 'What callers are charged for the tokens of multi_agent',
+  }),
+  TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Tool calls of one sub-agent at once' }),
+  AGENT_CONCURRENCY: integer({ default: 4, min: 1, max: 100, help: 'Calls of multi_agent in work at once' }),
+} satisfies ConfigTable;
+
+/** Settings of builtin-executor. */
+export type BuiltinExecutorConfig = SettingsOf<typeof table & typeof SHARED_KEYS>;
 
 /** Everything builtin-executor can be told. */
-export const builtinExecutorConfig = defineConfig(
-  'builtin-executor',
-  {
-    ...NATS_KEYS,
-    BUILTIN_TOOLSETS: list({ default: [...TOOLSETS], of: TOOLSETS, help: 'Toolsets this process serves' }),
-    BUILTIN_CONCURRENCY: integer({
-      default: 256,
-      min: 1,
-      max: 10_000,
-      help: 'Calls in work at once; more are refused as QUEUE_FULL',
-    }),
-    BUILTIN_ANNOUNCE_TTL_MS: durationMs({
-      default: 30_000,
-      min: 1_000,
-      max: 3_600_000,
-      help: 'Age at which announced tools count as unavailable; they are announced three times as often',
-    }),
-    BUILTIN_COSTS_MICRO_USD: list({
-      default: [],
-      help: 'Price of a call in micro-USD by tool, e.g. "calculator=1,web_search=4000"',
-    }),
-    CALCULATOR_RATE_LIMIT: integer({
-      default: 2_000,
-      min: 0,
-      help: 'Calls of calculator per minute and tenant; 0 means none',
-    }),
-    WEB_SEARCH_RATE_LIMIT: integer({
-      default: 120,
-      min: 0,
-      help: 'Calls of web_search per minute and tenant; 0 means none',
-    }),
-  },
-  {
-    check: (settings) =>
-      settings.BUILTIN_COSTS_MICRO_USD.filter((item) => !/^[A-Za-z0-9_-]{1,64}=\d{1,12}$/.test(item)).map((item) => ({
-        key: 'BUILTIN_COSTS_MICRO_USD',
-        message: `"${item}" is not tool=micro-USD`,
-      })),
-  },
-);
-export type BuiltinExecutorConfig = SettingsOf<(typeof builtinExecutorConfig)['table']>;
+export const builtinExecutorConfig = defineConfig('builtin-executor', table, { check: faultsOf });
+
+/** Rules over several keys. */
+function faultsOf(settings: BuiltinExecutorConfig): ConfigFault[] {
+  const faults: ConfigFault[] = settings.BUILTIN_COSTS_MICRO_USD.filter(
+    (item) => !/^[A-Za-z0-9_-]{1,64}=\d{1,12}$/.test(item),
+  ).map((item) => ({ key: 'BUILTIN_COSTS_MICRO_USD', message: `"${item}" is not tool=micro-USD` }));
+  const serves = (toolset: string) => settings.BUILTIN_TOOLSETS.includes(toolset);
+  const wants = (missing: boolean, key: string, why: string) =>
+    missing && faults.push({ key, message: `is required ${why}` });
+  if (settings.EGRESS_ALLOW_ANY_HOST && !['development', 'dev', 'test'].includes(settings.ENVIRONMENT)) {
+    faults.push({ key: 'EGRESS_ALLOW_ANY_HOST', message: 'is for ENVIRONMENT=development, dev or test only' });
+  }
+  wants(serves('agent') && !settings.REDIS_URL, 'REDIS_URL', 'by toolset agent');
+  if (serves('files') && settings.WORKSPACE_STORE === 'local') {
+    wants(!settings.WORKSPACES_DIR && !settings.SHANNON_SESSION_WORKSPACES_DIR, 'WORKSPACES_DIR', 'by toolset files');
+  }
+  if (serves('files') && settings.WORKSPACE_STORE === 's3') {
+    for (const key of ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const)
+      wants(!settings[key], key, 'by WORKSPACE_STORE=s3');
+  }
+  wants(
+    settings.WEB_SEARCH_PROVIDER === 'searxng' && !settings.WEB_SEARCH_URL,
+    'WEB_SEARCH_URL',
+    'by WEB_SEARCH_PROVIDER=searxng',
+  );
+  return faults;
+}

@@ -2,6 +2,29 @@ export { defineTool, type BuiltinTool, type ToolMetadata, type ToolRun, type Too
 export { definitionOf, type ToolFigures } from './definition-of.js';
 export { MANIFEST, toolsetOf, toolsOf } from './manifest.js';
 export { ok, type ToolOutcome } from './outcome.js';
-export { BoundedWork } from './bounded/bounded-work.js';
 export { Toolbox, type AttemptOptions, type FaultHook } from './toolbox.js';
 export type { ServiceName, ToolServices } from './tool-services.js';
+
+export { BoundedWork } from './bounded/bounded-work.js';
+export { PLUGIN_API, PluginFolder, type Plugin, type PluginApi, type PluginChanges } from './plugins/plugin-folder.js';
+
+export { LocalWorkspaceStore } from './files/local-workspace-store.js';
+export { S3WorkspaceStore, type S3Options } from './files/s3-workspace-store.js';
+export { WorkspaceStore } from './files/workspace-store.js';
+export { DEFAULT_WORKSPACE_LIMITS, Workspaces, type WorkspaceLimits } from './files/workspaces.js';
+
+export { PageReader } from './web/page-reader.js';
+export { Robots } from './web/robots.js';
+export { SearchProvider, type SearchResult } from './web/search-provider.js';
+export {
+  HttpSearchProvider,
+  LocalSearchProvider,
+  PROVIDER_URLS,
+  SEARCH_PROVIDERS,
+  type SearchProviderName,
+} from './web/search-providers.js';
+
+export type { AgentServices } from './agent/agent-services.js';
+export { ChatModel } from './agent/chat-model.js';
+export { OpenAiChatModel, type ChatEndpoint } from './agent/openai-chat-model.js';
+export { ToolCaller, type CallerGrant } from './agent/tool-caller.js';

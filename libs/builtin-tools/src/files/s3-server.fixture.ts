@@ -36,7 +36,7 @@ async function answer(
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const url = new URL(request.url ?? '/', 'http://s3');
-  if (!/^AWS4-HMAC-SHA256 Credential=key\//.test(request.headers.authorization ?? '')) return end(response, 403);
+  if (!request.headers.authorization?.startsWith('AWS4-HMAC-SHA256 Credential=key/')) return end(response, 403);
   const key = decodeURIComponent(url.pathname).replace(/^\/bucket\/?/, '');
   const present = objects.get(key);
   if (key === '') return list(response, url.searchParams, objects, pageSize);

@@ -1,0 +1,64 @@
+import type { Toolbox } from '@toolfleet/builtin-tools';
+import { QUEUES, type ExecJob, type ExecReply } from '@toolfleet/contracts';
+import { RedisJournal } from '@toolfleet/journal';
+import { connectRedis, JobWorker, redisPart, RedisTime } from '@toolfleet/queue';
+import type { ServiceHost, ServicePart } from '@toolfleet/service';
+import { agentWorker } from './agent.worker.js';
+import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
+import { JournalGate, type EffectGate } from './effect-gate.js';
+
+/** What this process has in Redis. */
+export interface RedisParts {
+  gate: EffectGate;
+  /** Connections and their clock; start before everything that claims. */
+  connections: ServicePart[];
+  /** Worker of queue `agent-runs`; start it last. */
+  agentWorker(toolbox: Toolbox): ServicePart;
+}
+
+/** The journal and the agent queue on one server. */
+export function redisParts(
+  redisUrl: string,
+  settings: BuiltinExecutorConfig,
+  { clock, logger, metrics }: ServiceHost,
+): RedisParts {
+  const connect = (role: 'commands' | 'blocking') =>
+    connectRedis(redisUrl, { name: 'builtin-executor', password: settings.REDIS_PASSWORD, role, log: logger });
+  const commands = connect('commands');
+  const gate = new JournalGate(new RedisJournal(commands, clock));
+  return {
+    gate,
+    connections: [redisPart(commands, redisUrl)],
+    agentWorker(toolbox) {
+      const blocking = connect('blocking');
+      const time = new RedisTime(commands, clock);
+      const worker = new JobWorker<ExecJob, ExecReply>({
+        queue: QUEUES.agentRuns,
+        redis: blocking,
+        publisher: commands,
+        time,
+        concurrency: settings.AGENT_CONCURRENCY,
+        handler: agentWorker(toolbox, gate, clock),
+        clock,
+        metrics,
+        onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'a job failed'),
+      });
+      const connection = redisPart(blocking, redisUrl, 'redis of the queue');
+      return {
+        name: worker.name,
+        async start() {
+          await connection.start();
+          await time.start();
+          await worker.start();
+        },
+        ready: () => worker.ready(),
+        drain: () => worker.drain(),
+        async stop() {
+          await worker.stop();
+          time.stop();
+          await connection.stop();
+        },
+      };
+    },
+  };
+}

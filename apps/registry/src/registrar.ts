@@ -12,7 +12,7 @@ import {
 import type { Clock } from '@toolfleet/resilience';
 import type { Catalog } from './catalog.js';
 import type { DefinitionStore, StoreChange, StoredTool } from './definition-store.js';
-import { checkDefinition, revisionOf } from './register-definition.js';
+import { checkDefinition, revisionOf, tenantOf } from './register-definition.js';
 import type { Figures } from './figures.js';
 import type { PinPolicy } from './pin-policy.js';
 
@@ -49,12 +49,13 @@ export class Registrar {
     const named = new Set<string>();
     const compile = message.definitions.length <= MOST_COMPILED;
     for (const announced of message.definitions) {
+      const name = (announced as { name?: unknown } | null)?.name;
+      const key = toolKey(String(name), tenantOf(source));
       try {
-        const definition = this.policies.figures.apply(checkDefinition(announced, source, { compile }));
-        const key = toolKey(definition.name, definition.tenant);
         if (named.has(key))
           throw new ToolError('TOOL_NAME_CONFLICT', { message: 'The source announces this name twice' });
         named.add(key);
+        const definition = this.policies.figures.apply(checkDefinition(announced, source, { compile }));
         this.refuseForeign(definition, owner);
         accepted.set(key, this.pinned(key, owner, definition, message.options));
       } catch (error) {

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import type { ToolDefinition } from '@toolfleet/contracts';
+import { FakeClock } from '@toolfleet/testing';
+import { Catalog } from './catalog.js';
+import type { StoredTool } from './definition-store.js';
+import { MemoryDefinitionStore } from './memory-definition-store.js';
+
+const tool = (name: string, more: Partial<ToolDefinition> = {}): StoredTool => ({
+  key: name,
+  owner: 'builtin/x',
+  revision: 'r1',
+  definition: { name, description: name, category: 'data', ...more } as ToolDefinition,
+});
+
+async function catalogOf(
+  tools: StoredTool[],
+): Promise<{ catalog: Catalog; store: MemoryDefinitionStore; clock: FakeClock }> {
+  const clock = new FakeClock();
+  const store = new MemoryDefinitionStore(clock);
+  await store.put('builtin/x', tools);
+  const catalog = new Catalog(store, clock);
+  await catalog.refresh();
+  return { catalog, store, clock };
+}
+
+describe('Catalog', () => {
+  it('lists by name in byte order, in pages that fit together', async () => {
+    const names = ['b', 'Z', 'a_1', 'a-1', 'a1', '_x', '9'];
+    const { catalog } = await catalogOf(names.map((name) => tool(name)));
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = catalog.list({ limit: 2, ...(cursor === undefined ? {} : { cursor }) });
+      seen.push(...page.tools.map((one) => one.name));
+      cursor = page.next_cursor;
+    } while (cursor !== undefined);
+    expect(seen).toEqual(['9', 'Z', '_x', 'a-1', 'a1', 'a_1', 'b']);
+  });
+
+  it('filters by category or tag without losing the way to the next page', async () => {
+    const tools = Array.from({ length: 10 }, (_, i) =>
+      tool(`t${i}`, i % 2 ? { category: 'code' } : { tags: ['file'] }),
+    );
+    const { catalog } = await catalogOf(tools);
+    const first = catalog.list({ category: 'code', limit: 3 });
+    expect(first.tools.map((one) => one.name)).toEqual(['t1', 't3', 't5']);
+    const rest = catalog.list({ category: 'code', limit: 3, cursor: first.next_cursor ?? '' });
+    expect(rest.tools.map((one) => one.name)).toEqual(['t7', 't9']);
+    expect(rest.next_cursor).toBeUndefined();
+    expect(catalog.list({ category: 'file' }).tools).toHaveLength(5);
+  });
+
+  it('bounds a page by its weight', async () => {
+    const heavy = Array.from({ length: 6 }, (_, i) => tool(`t${i}`, { description: 'x'.repeat(1_500_000) }));
+    const { catalog } = await catalogOf(heavy);
+    const page = catalog.list({});
+    expect(page.tools).toHaveLength(2);
+    expect(page.next_cursor).toBe('t1');
+  });
+
+  it('resolves aliases, names first, the same whatever the order of arrival', async () => {
+    const { catalog } = await catalogOf([
+      tool('b', { aliases: ['pets.find', 'x'] }),
+      tool('a', { aliases: ['x', 'b'] }),
+      tool('execute_python', { aliases: ['python_executor'] }),
+    ]);
+    expect(catalog.get('pets.find', undefined)?.name).toBe('b');
+    expect(catalog.get('x', undefined)?.name).toBe('a');
+    expect(catalog.get('b', undefined)?.name).toBe('b');
+    expect(catalog.get('python_executor', 'acme')?.name).toBe('execute_python');
+    expect(catalog.get('nothing', undefined)).toBeNull();
+    expect(catalog.list({}).tools).toHaveLength(3);
+  });
+
+  it('answers with what it knows while the store is away, and starts over when it was emptied', async () => {
+    const { catalog, store } = await catalogOf([tool('a')]);
+    const version = store.version.bind(store);
+    store.version = () => Promise.reject(new Error('away'));
+    await catalog.refresh();
+    expect(catalog.get('a', undefined)?.name).toBe('a');
+    store.version = version;
+    const emptied = new MemoryDefinitionStore(new FakeClock());
+    Object.assign(store, { changesSince: emptied.changesSince.bind(emptied), version: emptied.version.bind(emptied) });
+    await catalog.refresh();
+    expect(catalog.list({})).toEqual({ tools: [], version: 0 });
+  });
+
+  it('says that it cannot answer when it never read anything', async () => {
+    const clock = new FakeClock();
+    const store = new MemoryDefinitionStore(clock);
+    store.version = () => Promise.reject(new Error('away'));
+    store.changesSince = () => Promise.reject(new Error('away'));
+    await expect(new Catalog(store, clock).refresh()).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+  });
+});

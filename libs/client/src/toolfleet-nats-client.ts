@@ -30,7 +30,8 @@ export class ToolfleetNatsClient {
     try {
       const connection = await connect({
         servers: options.url.split(','),
-        ...(options.user === undefined ? {} : { user: options.user }),
+        // a user may read replies below its own name only (deploy/nats.conf)
+        ...(options.user === undefined ? {} : { user: options.user, inboxPrefix: `_INBOX.${options.user}` }),
         ...(options.password === undefined ? {} : { pass: options.password }),
         maxReconnectAttempts: -1,
         noAsyncTraces: true,

@@ -98,9 +98,13 @@ export class NatsLink {
     this.#listeners.push(listener);
   }
 
-  /** A new unique subject prefix for replies, ending in a dot. */
+  /**
+   * A new unique subject prefix for replies, ending in a dot. With a user it starts with `_INBOX.<user>`, the only inboxes
+   * that deploy/nats.conf lets that user read: nobody else can listen in on replies.
+   */
   newInbox(): string {
-    return `${createInbox()}.`;
+    const user = this.options.user ?? splitUrl(this.options.url).user;
+    return `${createInbox(user !== undefined && /^[\w-]+$/.test(user) ? `_INBOX.${user}` : undefined)}.`;
   }
 
   /**

@@ -16,8 +16,8 @@ const SETTINGS = {
 const refusal = { code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' };
 type Header = Record<string, unknown>;
 
-let ours: CryptoKeyPair;
-let theirs: CryptoKeyPair;
+let ours: Awaited<ReturnType<typeof generateKeyPair>>;
+let theirs: Awaited<ReturnType<typeof generateKeyPair>>;
 let jwks: string;
 
 beforeAll(async () => {

@@ -1,0 +1,290 @@
+/**
+ * deploy/nats.conf on a real server: what each user may publish and read is compared with a table written here, over every
+ * subject of the catalogue, every user's inbox and the doors of two tenants. What is not in the table must be refused.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { connect, type ConnectionOptions, type NatsConnection } from 'nats';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { builtinSubject, resultSubject, SUBJECTS, tenantSubject, TOOLSETS } from '@toolfleet/contracts';
+import { endChild, eventually, freePort, spawnChild } from '@toolfleet/testing';
+
+const CONF = fileURLToPath(new URL('../deploy/nats.conf', import.meta.url));
+const DOORS = ['tool.call', 'tool.batch', 'tool.list', 'tool.cancel'] as const;
+const INBOXED = [
+  'gateway',
+  'registry',
+  'budget',
+  'mcp-executor',
+  'openapi-executor',
+  'builtin-compute',
+  'builtin-web',
+  'builtin-files',
+  'builtin-agent',
+  'acme',
+];
+
+/** Subjects as they are used: families (`exec.builtin`, `tool.result`) with a member of theirs. */
+const PROBES = [
+  ...Object.values(SUBJECTS).filter((subject) => subject !== 'exec.builtin' && subject !== 'tool.result'),
+  ...TOOLSETS.map(builtinSubject),
+  ...['acme', 'evil'].flatMap((tenant) => [
+    ...DOORS.map((door) => tenantSubject(door, tenant)),
+    resultSubject(tenant, 'c1'),
+  ]),
+  ...INBOXED.map((user) => `_INBOX.${user}.x`),
+  '$SYS.REQ.SERVER.PING',
+  'anything',
+];
+
+interface Rights {
+  publish: string[];
+  read: string[];
+}
+
+const EXECUTORS = (own: string[], publish: string[] = []): Rights => ({ publish, read: [...own, 'exec.cancel'] });
+const builtinToolset = (toolset: string, more: string[] = []): Rights => ({
+  publish: ['registry.definition.register', ...more],
+  read: [`exec.builtin.${toolset}`, 'exec.cancel', 'registry.definition.announce'],
+});
+
+/** Beside these, everyone reads its own inbox. */
+const RIGHTS: Record<string, Rights> = {
+  gateway: {
+    publish: [
+      'exec.mcp',
+      'exec.openapi',
+      'exec.builtin.compute',
+      'exec.builtin.web',
+      'exec.builtin.files',
+      'exec.builtin.agent',
+      'exec.cancel',
+      'registry.definition.get',
+      'registry.definition.list',
+      'registry.definition.retire',
+      'registry.quarantine.list',
+      'registry.quarantine.approve',
+      'registry.openapi.register',
+      'registry.openapi.validate',
+      'registry.mcp.register',
+      'budget.reserve',
+      'budget.settle',
+      'budget.release',
+      'budget.usage',
+      'budget.limits',
+      'tool.result.acme.c1',
+      'tool.result.evil.c1',
+      'breaker.changed',
+    ],
+    read: [
+      ...DOORS,
+      ...DOORS.flatMap((door) => [`${door}.acme`, `${door}.evil`]),
+      'registry.definition.changed',
+      'breaker.changed',
+      'budget.threshold',
+    ],
+  },
+  registry: {
+    publish: ['exec.mcp.discover', 'registry.definition.changed', 'registry.definition.announce'],
+    read: [
+      'registry.definition.get',
+      'registry.definition.list',
+      'registry.definition.register',
+      'registry.definition.retire',
+      'registry.quarantine.list',
+      'registry.quarantine.approve',
+      'registry.openapi.register',
+      'registry.openapi.validate',
+      'registry.mcp.register',
+      'exec.mcp.changed',
+    ],
+  },
+  budget: {
+    publish: ['budget.threshold'],
+    read: ['budget.reserve', 'budget.settle', 'budget.release', 'budget.usage', 'budget.limits'],
+  },
+  'mcp-executor': EXECUTORS(['exec.mcp', 'exec.mcp.discover'], ['exec.mcp.changed', 'breaker.changed']),
+  'openapi-executor': EXECUTORS(['exec.openapi'], ['breaker.changed']),
+  'builtin-compute': builtinToolset('compute'),
+  'builtin-web': builtinToolset('web'),
+  'builtin-files': builtinToolset('files'),
+  'builtin-agent': builtinToolset('agent', ['tool.call', 'tool.list']),
+  acme: {
+    publish: ['tool.call.acme', 'tool.batch.acme', 'tool.list.acme', 'tool.cancel.acme'],
+    read: ['tool.result.acme.c1'],
+  },
+};
+
+/** `NATS_<USER>_PASSWORD`; a tenant's is `NATS_TENANT_<NAME>_PASSWORD`. */
+const passwords = Object.fromEntries(
+  Object.keys(RIGHTS).map((user) => {
+    const name = user.toUpperCase().replaceAll('-', '_');
+    return [`NATS_${user === 'acme' ? 'TENANT_' : ''}${name}_PASSWORD`, `pw${user.replaceAll('-', '')}`];
+  }),
+);
+
+let server: ChildProcess;
+let port: number;
+const open: NatsConnection[] = [];
+
+async function as(user: string, more: ConnectionOptions = {}): Promise<NatsConnection> {
+  const options = { servers: `127.0.0.1:${port}`, user, pass: `pw${user.replaceAll('-', '')}`, reconnect: false };
+  const connection = await connect({ ...options, inboxPrefix: `_INBOX.${user}`, ...more });
+  open.push(connection);
+  return connection;
+}
+
+/** What the server refuses to this connection from now on, as `publish <subject>` and `subscription <subject>`. */
+function refusals(connection: NatsConnection): Set<string> {
+  const refused = new Set<string>();
+  void (async () => {
+    for await (const { permissionContext } of connection.status()) {
+      if (permissionContext) refused.add(`${permissionContext.operation} ${permissionContext.subject}`);
+    }
+  })();
+  return refused;
+}
+
+/** Tries every probe; the subjects that were not refused. */
+async function allowed(user: string, probes: readonly string[]): Promise<Rights> {
+  const connection = await as(user);
+  const refused = refusals(connection);
+  for (const subject of probes) {
+    connection.publish(subject);
+    connection.subscribe(subject, { callback: () => undefined });
+  }
+  await connection.flush();
+  await connection.flush();
+  await new Promise((resolve) => setImmediate(resolve));
+  return {
+    publish: probes.filter((subject) => !refused.has(`publish ${subject}`)),
+    read: probes.filter((subject) => !refused.has(`subscription ${subject}`)),
+  };
+}
+
+beforeAll(async () => {
+  port = await freePort();
+  server = spawnChild('nats-server', ['-c', CONF, '-a', '127.0.0.1', '-p', String(port)], {
+    env: { ...process.env, ...passwords },
+    stdio: 'ignore',
+  });
+  await eventually('nats-server is up', async () => {
+    if (server.exitCode !== null) throw new Error('nats-server refused deploy/nats.conf');
+    return as('budget').then(
+      () => true,
+      () => false,
+    );
+  });
+});
+afterAll(async () => {
+  await Promise.all(open.map((connection) => connection.close()));
+  await endChild(server);
+});
+
+describe('deploy/nats.conf', () => {
+  it.each(Object.entries(RIGHTS))('%s may do this and nothing else', async (user, rights) => {
+    const found = await allowed(user, PROBES);
+    expect(found.publish.toSorted()).toEqual(rights.publish.toSorted());
+    expect(found.read.toSorted()).toEqual([...rights.read, `_INBOX.${user}.x`].toSorted());
+  });
+
+  it('gives every subject of the catalogue one side that sends and one that serves', () => {
+    const named = (subject: string) => subject === 'exec.builtin' || subject === 'tool.result';
+    // announced definitions come from builtin-executor; MCP and OpenAPI ones are the registry's own
+    for (const subject of Object.values(SUBJECTS)) {
+      if (named(subject)) continue;
+      // callers without a tenant's user (operators, local tools) have no user in this file
+      const external = subject === 'tool.batch' || subject === 'tool.cancel';
+      expect(
+        external || Object.values(RIGHTS).some(({ publish }) => publish.includes(subject)),
+        `sends ${subject}`,
+      ).toBe(true);
+      expect(
+        Object.values(RIGHTS).some(({ read }) => read.includes(subject)),
+        `serves ${subject}`,
+      ).toBe(true);
+    }
+  });
+
+  it('lets nobody read by wildcard what it may not read by name', async () => {
+    const wide = [
+      '>',
+      '*',
+      '_INBOX.>',
+      '_INBOX.*.x',
+      'tool.>',
+      'tool.result.>',
+      'exec.>',
+      'budget.>',
+      'registry.>',
+      '$SYS.>',
+    ];
+    for (const user of Object.keys(RIGHTS)) expect((await allowed(user, wide)).read, user).toEqual([]);
+  });
+
+  it('carries a request, its acknowledgement and its answer between two users that may not publish to each other', async () => {
+    const [executor, gateway, spy] = [await as('mcp-executor'), await as('gateway'), await as('acme')];
+    const seen: string[] = [];
+    spy.subscribe('_INBOX.acme.>', { callback: (_, message) => seen.push(message.subject) });
+    executor.subscribe('exec.mcp', {
+      queue: 'mcp-executor',
+      callback: (_, message) => {
+        message.respond('ack');
+        message.respond('result');
+      },
+    });
+    await executor.flush();
+    const replies: string[] = [];
+    const inbox = '_INBOX.gateway.reply';
+    gateway.subscribe(inbox, { callback: (_, message) => replies.push(message.string()) });
+    gateway.publish('exec.mcp', '{}', { reply: inbox });
+    await eventually('both replies', () => replies.length === 2);
+    expect(replies).toEqual(['ack', 'result']);
+    expect(seen).toEqual([]);
+  });
+
+  it('ends the right to answer after the answers that a call has', async () => {
+    const [budget, gateway] = [await as('budget'), await as('gateway')];
+    const refused = refusals(budget);
+    budget.subscribe('budget.limits', {
+      callback: (_, message) => {
+        for (let i = 0; i < 10; i++) message.respond(String(i));
+      },
+    });
+    await budget.flush();
+    const replies: string[] = [];
+    gateway.subscribe('_INBOX.gateway.many', { callback: (_, message) => replies.push(message.string()) });
+    gateway.publish('budget.limits', '{}', { reply: '_INBOX.gateway.many' });
+    await eventually('the refusal', () => refused.size > 0);
+    expect(replies.length).toBeLessThanOrEqual(4);
+  });
+
+  it('refuses a wrong password, no user and an unknown user', async () => {
+    await expect(as('gateway', { pass: 'wrong' })).rejects.toMatchObject({ code: 'AUTHORIZATION_VIOLATION' });
+    await expect(as('gateway', { user: undefined, pass: undefined })).rejects.toMatchObject({
+      code: 'AUTHORIZATION_VIOLATION',
+    });
+    await expect(as('python-sandbox')).rejects.toMatchObject({ code: 'AUTHORIZATION_VIOLATION' });
+  });
+
+  it('holds the limits of the transport', async () => {
+    const { info } = await as('gateway');
+    expect(info?.max_payload).toBe(16 * 1024 * 1024);
+    const text = readFileSync(CONF, 'utf8');
+    expect(text).toMatch(/^ping_interval: "5s"$/m);
+    expect(text).toMatch(/^ping_max: 2$/m);
+    expect(text).toMatch(/^write_deadline: "2s"$/m);
+    expect(text).not.toMatch(/password: (?!\$)/);
+  });
+
+  it('does not start without the passwords', async () => {
+    const { NATS_GATEWAY_PASSWORD: _, ...rest } = passwords;
+    const child = spawnChild('nats-server', ['-c', CONF, '-a', '127.0.0.1', '-p', String(await freePort())], {
+      env: { ...process.env, ...rest },
+      stdio: 'ignore',
+    });
+    const code = await new Promise<number | null>((resolve) => child.once('exit', resolve));
+    expect(code).not.toBe(0);
+  });
+});

@@ -3,18 +3,12 @@ import { fingerprint } from '@toolfleet/schema';
 import type { Call } from './call.js';
 import { userIdOf } from './inject-context.js';
 
-const keys = new WeakMap<Call['seen'], string>();
-
 /**
  * Identity of a call for cache, coalescing and dedupe: tenant + tool + revision + canonical arguments, + session where the
  * tool is session-aware (K!14). Nothing of one tenant can be found by another.
  */
 export function callKey(call: Pick<Call, 'seen' | 'request' | 'tool' | 'arguments'>): string {
-  const known = keys.get(call.seen);
-  if (known) return known;
-  const key = keyOf(call.request, call.tool, call.arguments);
-  keys.set(call.seen, key);
-  return key;
+  return (call.seen.key ??= keyOf(call.request, call.tool, call.arguments));
 }
 
 function keyOf(request: CallRequest, tool: RegisteredTool, args: JsonObject): string {

@@ -24,6 +24,8 @@ export interface SeenCall {
   coercions: readonly Coercion[];
   /** Names of arguments the tool does not know. */
   dropped: readonly string[];
+  /** Identity of the call for cache and dedupe, once somebody asked for it (`callKey`). */
+  key?: string;
   /** Attempts that reached an executor. */
   attempts: number;
   /** Milliseconds spent waiting between attempts and for a rate limit. */

@@ -45,6 +45,7 @@ class CountedFailure extends Error {
  */
 export class Breaker {
   readonly #circuit: CircuitBreaker<[() => Promise<unknown>], unknown>;
+  readonly #forget: () => void;
   #failuresInARow = 0;
   #openUntilAt: EpochMs = 0;
 
@@ -55,8 +56,12 @@ export class Breaker {
     onTransition?: (state: BreakerState, name: string, openUntilAt: EpochMs) => void,
   ) {
     const { threshold, windowMs, minCalls } = rule.errorRate ?? { threshold: 2, windowMs: 30_000, minCalls: 1 };
+    const turns = rotation(clock, windowMs);
+    const counted = countingStatus(windowMs, turns);
+    this.#forget = counted.forget;
     this.#circuit = new CircuitBreaker((work: () => Promise<unknown>) => work(), {
       name,
+      status: counted.status,
       timeout: false, // attempts have their own time limit, which really stops the work
       resetTimeout: rule.recoveryMs,
       errorThresholdPercentage: threshold * 100 - 1e-9, // opossum compares with >, the rule says "at the threshold"
@@ -65,7 +70,7 @@ export class Breaker {
       rollingCountBuckets: BUCKETS,
       rollingPercentilesEnabled: false,
       enableSnapshots: false,
-      rotateBucketController: rotation(clock, windowMs),
+      rotateBucketController: turns,
     });
     this.#circuit.on('open', () => {
       this.#failuresInARow = 0;
@@ -127,6 +132,7 @@ export class Breaker {
   /** Ends timers and listeners of this breaker. */
   dispose(): void {
     this.#circuit.shutdown();
+    this.#forget();
   }
 
   /** A probe without a verdict must not close the breaker, so there `ignored` counts as failed. */
@@ -146,6 +152,30 @@ export class Breaker {
       bucket.fires = 0;
     }
   }
+}
+
+/** opossum keeps the latency of every call of the window, which nobody reads here; this status only counts. */
+function countingStatus(
+  windowMs: Milliseconds,
+  turns: EventEmitter,
+): { status: CircuitBreaker.Status; forget(): void } {
+  const status = CircuitBreaker.newStatus({
+    rollingCountTimeout: windowMs,
+    rollingCountBuckets: BUCKETS,
+    rollingPercentilesEnabled: false,
+    enableSnapshots: false,
+    rotateBucketController: turns,
+  } as CircuitBreaker.StatusOptions);
+  const newest = () => status.window[0] as unknown as Record<string, number>;
+  let current = newest();
+  const turn = () => {
+    current = newest();
+  };
+  turns.on('rotate', turn); // after the status' own listener, which makes the new bucket
+  const increment = (property: string) => {
+    current[property] = (current[property] ?? 0) + 1;
+  };
+  return { status: Object.assign(status, { increment }), forget: () => turns.off('rotate', turn) };
 }
 
 const rotations = new WeakMap<Clock, Map<Milliseconds, EventEmitter>>();

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Json } from '@toolfleet/contracts';
 
 /**
@@ -8,6 +8,7 @@ import type { Json } from '@toolfleet/contracts';
  */
 export function canonicalJson(value: Json): string {
   if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError('NaN and Infinity have no JSON form');
+  if (typeof value === 'string') return quote(value);
   if (value === null || typeof value !== 'object') return JSON.stringify(value);
   if (Array.isArray(value)) {
     let text = '[';
@@ -20,14 +21,21 @@ export function canonicalJson(value: Json): string {
   for (const key of Object.keys(value).sort()) {
     const member = value[key];
     if (member === undefined) continue; // as JSON.stringify does: an undefined member is an absent one
-    text += `${text.length === 1 ? '' : ','}${JSON.stringify(key)}:${canonicalJson(member)}`;
+    text += `${text.length === 1 ? '' : ','}${quote(key)}:${canonicalJson(member)}`;
   }
   return `${text}}`;
 }
 
+/** Texts without a character that needs escaping, which are nearly all, are quoted without a call into the runtime. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+
+function quote(text: string): string {
+  return text.length < 100 && PLAIN.test(text) ? `"${text}"` : JSON.stringify(text);
+}
+
 /** SHA-256 in hex. */
 export function sha256Hex(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text, 'hex');
 }
 
 /** Fingerprint of a JSON value: equal values, equal fingerprint. */

@@ -20,6 +20,8 @@ export type ReadArguments =
 
 /** What is known about one top-level argument. */
 interface Parameter {
+  /** JSON pointer into the arguments. */
+  path: string;
   /** Where it is declared; undefined when it is only listed as required. */
   pointer: string | undefined;
   required: boolean;
@@ -91,7 +93,7 @@ export class ArgumentReader {
       } else if (parameter.required && !parameter.blankAllowed && typeof value === 'string' && value.trim() === '') {
         faults.push(emptyFault(name));
       } else if (parameter.coerce) {
-        const after = parameter.coerce(value, `/${escapePointer(name)}`, notes);
+        const after = parameter.coerce(value, parameter.path, notes);
         if (after !== value) setOwn(own(), name, after);
       }
     }
@@ -121,6 +123,7 @@ export class ArgumentReader {
     const schema = pointer === undefined ? undefined : resolveRef(root, schemaAt(root, pointer));
     const mode = name === this.rules.bodyProperty ? 'json_text' : 'all';
     this.#parameters.set(name, {
+      path: `/${escapePointer(name)}`,
       required,
       coerce: pointer === undefined ? undefined : buildCoercer(this.#compiled, pointer, mode),
       pointer,

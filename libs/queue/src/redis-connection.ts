@@ -1,7 +1,7 @@
 /**
  * The one place that makes Redis connections. Addresses: `redis://` and `rediss://` for one server,
- * `redis+cluster://a:6379,b:6379` for Redis Cluster, `redis+sentinel://a:26379,b:26379/master-name` for Sentinel
- * (`rediss+…` with TLS). Connections are made lazily, so that a service can be wired before its broker is there, and come
+ * `redis+cluster://a:6379,b:6379` for Redis Cluster, `redis+sentinel://a:26379,b:26379/master-name` (or `?name=`) for
+ * Sentinel; `rediss+…` with TLS. Connections are made lazily, so that a service can be wired before its broker is there, and come
  * back by themselves for ever. One line is logged when Redis goes away and one when it is back.
  */
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
@@ -25,6 +25,11 @@ export interface RedisConnectOptions {
   /** Overrides one in the URL. */
   password?: string | undefined;
   role?: RedisRole;
+  /**
+   * Sends commands again that were on the way when the connection broke, instead of failing them; `commands` only. For
+   * commands that may run twice: reads and idempotent scripts.
+   */
+  resend?: boolean;
   /** Longest wait for the answer of one command; `commands` only. Default 2,000. */
   commandTimeoutMs?: number;
   log?: RedisLog;
@@ -32,6 +37,7 @@ export interface RedisConnectOptions {
 
 const COMMAND_TIMEOUT_MS = 2_000;
 const CONNECT_TIMEOUT_MS = 5_000;
+const OPEN_TIMEOUT_MS = 10_000;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 
@@ -62,12 +68,19 @@ export function connectRedis(url: string, options: RedisConnectOptions): Redis {
 /** Opens a connection and waits until it is usable. Rejects in one clear line; may be repeated after a failure. */
 export async function openRedis(client: Redis, url: string): Promise<void> {
   if (client.status === 'ready') return;
+  // A refused password or TLS fault reaches the promise as "Connection is closed"; the event says why.
+  let told: unknown;
+  const onError = (error: unknown): void => void (told = error);
+  client.on('error', onError);
   try {
-    if (client.status === 'wait' || client.status === 'end') await client.connect();
-    else await becomesReady(client);
+    const opening = client.status === 'wait' || client.status === 'end' ? client.connect() : becomesReady(client);
+    await Promise.race([opening, tooLate()]);
   } catch (error) {
-    const reason = error instanceof Error ? error.message || (error as NodeJS.ErrnoException).code : String(error);
-    throw Object.assign(new Error(`no Redis at ${publicAddress(url)}: ${reason}`), { code: codeOf(error) });
+    const known = told ?? error;
+    const reason = known instanceof Error ? known.message || (known as NodeJS.ErrnoException).code : String(known);
+    throw Object.assign(new Error(`no Redis at ${publicAddress(url)}: ${reason}`), { code: codeOf(known) });
+  } finally {
+    client.off('error', onError);
   }
 }
 
@@ -131,24 +144,33 @@ const DEFAULT_PORTS = { single: 6379, cluster: 6379, sentinel: 26_379 };
 
 /** Reads the address forms named at the top. Throws a plain Error on others. */
 export function parseAddress(url: string): Address {
-  const match = /^(rediss?)(?:\+(cluster|sentinel))?:\/\/(?:([^@]*)@)?([^/?]+)(?:\/([^?]*))?/.exec(url.trim());
+  const match = /^(rediss?)(?:\+(cluster|sentinel))?:\/\/(?:([^@/?]*)@)?([^?]+)(?:\?(.*))?$/.exec(url.trim());
   if (!match) throw new Error(`not a Redis address: ${publicAddress(url)}`);
-  const [, scheme, form, login, hosts = '', path] = match;
+  const [, scheme, form, login, rest = '', search] = match;
   const kind = (form ?? 'single') as Address['kind'];
-  const colon = login?.indexOf(':') ?? -1;
-  const username = login === undefined ? '' : colon < 0 ? login : login.slice(0, colon);
-  const password = login === undefined || colon < 0 ? '' : login.slice(colon + 1);
-  const segments = (path ?? '').split('/').filter((segment) => segment !== '');
-  const db = kind === 'sentinel' ? segments[1] : segments[0];
+  // Each further node may repeat the scheme and the login.
+  const [hosts = '', ...path] = rest.replace(/,\s*(?:[a-z+]+:\/\/)?(?:[^@/,]*@)?/g, ',').split('/');
+  const segments = path.filter((segment) => segment !== '');
+  const [username, password] = splitLogin(login);
+  const named = new URLSearchParams(search).get('name') ?? undefined;
+  const db = kind === 'sentinel' && named === undefined ? segments[1] : segments[0];
+  const master = named ?? segments[0];
   return {
     kind,
     tls: scheme === 'rediss',
     nodes: hosts.split(',').map((host) => parseHost(host.trim(), DEFAULT_PORTS[kind])),
-    ...(username ? { username: decodeURIComponent(username) } : {}),
-    ...(password ? { password: decodeURIComponent(password) } : {}),
+    ...(username ? { username } : {}),
+    ...(password ? { password } : {}),
     ...(db !== undefined && /^\d+$/.test(db) ? { db: Number(db) } : {}),
-    ...(kind === 'sentinel' && segments[0] ? { master: decodeURIComponent(segments[0]) } : {}),
+    ...(kind === 'sentinel' && master ? { master: decodeURIComponent(master) } : {}),
   };
+}
+
+function splitLogin(login: string | undefined): [username: string, password: string] {
+  if (login === undefined) return ['', ''];
+  const colon = login.indexOf(':');
+  if (colon < 0) return [decodeURIComponent(login), ''];
+  return [decodeURIComponent(login.slice(0, colon)), decodeURIComponent(login.slice(colon + 1))];
 }
 
 function parseHost(text: string, defaultPort: number): { host: string; port: number } {
@@ -167,7 +189,7 @@ function connectionOptions(address: Address, options: RedisConnectOptions): Redi
     // A dead peer is noticed by TCP, a hanging one by the command timeout.
     keepAlive: 5_000,
     retryStrategy: reconnectDelay,
-    maxRetriesPerRequest: isCommands ? 1 : null,
+    maxRetriesPerRequest: isCommands && !options.resend ? 1 : null,
     enableOfflineQueue: !isCommands,
     ...(isCommands ? { commandTimeout: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS } : {}),
     ...(address.username ? { username: address.username } : {}),
@@ -198,6 +220,14 @@ function followState(client: Redis, address: string, log: RedisLog | undefined):
     if (isAway) log?.info(`Redis at ${address} is back`);
     wasReady = true;
     isAway = false;
+  });
+}
+
+/** A cluster whose nodes give no usable address neither connects nor fails. */
+function tooLate(): Promise<never> {
+  const signal = AbortSignal.timeout(OPEN_TIMEOUT_MS);
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(new Error(`not usable within ${OPEN_TIMEOUT_MS} ms`)));
   });
 }
 

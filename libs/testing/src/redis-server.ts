@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { answers, startBroker, type BrokerProcess } from './broker-process.js';
+import { eventually, freePort } from './child-process.js';
 
 /** A Redis server for a test. */
 export interface RedisServer extends BrokerProcess {
@@ -17,6 +18,8 @@ export interface RedisServerOptions {
   appendOnly?: boolean;
   /** `maxmemory-policy`; default noeviction, as every service demands. */
   maxmemoryPolicy?: string;
+  /** One node that serves all slots of a Redis Cluster; `url` is a cluster address then. */
+  cluster?: boolean;
 }
 
 /** Starts a Redis server on a free loopback port. */
@@ -24,14 +27,19 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const broker = await startBroker({
     name: 'redis-server',
     programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
-    args: (port, folder) => [
+    args: async (port, folder) => [
       ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''],
       ...['--appendonly', options.appendOnly ? 'yes' : 'no', '--appendfsync', 'everysec'],
       ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction', '--daemonize', 'no'],
+      ...(options.cluster ? clusterArgs(await freePort()) : []),
     ],
     serves: (port) => answers(port, 'PING\r\n', '+PONG'),
   });
-  const url = `redis://127.0.0.1:${broker.port}`;
+  const url = `redis${options.cluster ? '+cluster' : ''}://127.0.0.1:${broker.port}`;
+  if (options.cluster) {
+    await answers(broker.port, 'CLUSTER ADDSLOTSRANGE 0 16383\r\n', '+OK');
+    await eventually('the cluster is up', () => answers(broker.port, 'CLUSTER INFO\r\n', 'cluster_state:ok'));
+  }
   const clients: Redis[] = [];
   const stopBroker = broker.stop.bind(broker);
   const client = (): Redis => {
@@ -55,3 +63,9 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     },
   });
 }
+
+/** A node that never met another does not know its own address, and clients would get an empty one. */
+const clusterArgs = (busPort: number): string[] => [
+  ...['--cluster-enabled', 'yes', '--cluster-port', String(busPort)],
+  ...['--cluster-announce-ip', '127.0.0.1'],
+];

@@ -87,8 +87,10 @@ export class RedisReservationStore extends ReservationStore {
     const table = new ScopeTable();
     const calls: Arguments = [];
     for (const ask of asks) {
-      const indexes = table.indexesOf(countedScopes(ask.scopes, ask.callId));
-      calls.push(ask.callId, ask.microUsd, ask.tokens, ask.leaseMs, rowOfAsk(tenantId, ask), ...indexes);
+      const scopes = countedScopes(ask.scopes, ask.callId);
+      const [request, agent, task] = table.indexesOf(scopes);
+      const ending = ask.microUsd === 0 && ask.tokens === 0 ? '' : leaseEnding(tenantId, ask, scopes);
+      calls.push(ask.callId, ask.microUsd, ask.tokens, ask.leaseMs, ending, request, agent, task);
     }
     const scopes: Arguments = [];
     for (const [position, name] of table.names.entries()) {
@@ -213,11 +215,10 @@ function script(redis: RedisClient, name: string, lua: string): Script {
   return command.bind(redis);
 }
 
-/** What the ledger gets to know of a lease that expires; free asks hold no lease and need none. */
-function rowOfAsk(tenantId: string, ask: Ask): string {
-  if (ask.microUsd === 0 && ask.tokens === 0) return '';
+/** End of a lease record: its scopes beside tenant and day, and what the ledger gets to know if it expires. */
+function leaseEnding(tenantId: string, ask: Ask, scopes: readonly NamedScope[]): string {
   const { request_id, agent_id, task_id } = ask.scopes;
-  return JSON.stringify({
+  const row = JSON.stringify({
     call_id: ask.callId,
     tenant_id: tenantId,
     user_id: ask.userId,
@@ -226,6 +227,9 @@ function rowOfAsk(tenantId: string, ask: Ask): string {
     agent_id,
     task_id,
   });
+  let names = '';
+  for (const scope of scopes) names += `\x1e${scope.name}`;
+  return `${names}\x1f${row}`;
 }
 
 function spendingOf(reply: unknown): Spending[] {

@@ -2,8 +2,8 @@
  * Shared start of every budget script. Scripts are text in a module, so that `tsc -b` alone builds the service.
  *
  * KEYS (all under one hash tag `{b:<tenant>}`, so that they run on Redis Cluster)
- *   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens"; `~outbox` -> rows waiting
- *   2 seen    zset   scope name -> last use, ms
+ *   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens lastUseMs"; `~outbox` -> rows waiting
+ *   2 seen    zset   scope name -> a time not later than its last use, ms: where to look for unused scopes
  *   3 leases  hash   call id -> microUsd 1F tokens 1F expiresAt 1F scope names joined by 1E 1F row (JSON)
  *   4 expiry  zset   call id -> expiresAt, ms
  *   5 done0, 6 done1  sets of charged call ids: even and odd periods of ARGV[1]; each expires when its turn comes again
@@ -25,11 +25,11 @@ local lease_add, expiry_add, gone, done, out = {}, {}, {}, {}, {}
 local expired = {}
 
 local function parse(value)
-  if not value then return { 0, 0, 0, 0, 0, 0 } end
-  local s, h, ts, th = string.match(value, '^(%d+) (%d+) (%d+) (%d+)$')
+  if not value then return { 0, 0, 0, 0, 0, 0, now, fresh = true } end
+  local s, h, ts, th, used = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   if not s then error('BUDGET_STATE counters are not integers') end
   s, ts = tonumber(s), tonumber(ts)
-  return { s, tonumber(h), ts, tonumber(th), s, ts }
+  return { s, tonumber(h), ts, tonumber(th), s, ts, tonumber(used) }
 end
 
 local function integer(text)
@@ -113,8 +113,8 @@ local function flush()
     for i, name in ipairs(dirty) do
       local c = state[name]
       fields[2 * i - 1] = name
-      fields[2 * i] = string.format('%d %d %d %d', c[1], c[2], c[3], c[4])
-      if name ~= 'tenant' then
+      fields[2 * i] = string.format('%d %d %d %d %d', c[1], c[2], c[3], c[4], now)
+      if c.fresh and name ~= 'tenant' then
         seen[#seen + 1] = now
         seen[#seen + 1] = name
       end

@@ -8,12 +8,12 @@ export const REBUILD = String.raw`
 if redis.call('HEXISTS', KEYS[1], 'tenant') == 1 then return 0 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local fields, seen = { 'tenant', '0 0 0 0' }, {}
+local fields, seen = { 'tenant', string.format('0 0 0 0 %d', now) }, {}
 for at = 1, #ARGV, 3 do
   local name, micro, tokens = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   if name == 'today' then name = string.format('day:%d', math.floor(now / 86400000)) end
   fields[#fields + 1] = name
-  fields[#fields + 1] = string.format('%d 0 %d 0', micro, tokens)
+  fields[#fields + 1] = string.format('%d 0 %d 0 %d', micro, tokens, now)
   if name ~= 'tenant' then
     seen[#seen + 1] = now
     seen[#seen + 1] = name

@@ -6,8 +6,9 @@ import { PRELUDE } from './prelude.lua.js';
  *
  * KEYS as in the prelude.
  * ARGV 3 outbox cap; 4 number of scopes; per scope: name, limit in micro-USD, limit in tokens (-1 = none), where the first is
- *      `tenant` and the second the day (its name is made here); then per call: id, microUsd, tokens, lease ms, row (JSON),
- *      and the indexes of its request, agent and task scope (0 = none).
+ *      `tenant` and the second the day (its name is made here); then per call: id, microUsd, tokens, lease ms, the end
+ *      of its lease record (1E and name of each further scope, 1F, row), and the indexes of its request, agent and task
+ *      scope (0 = none).
  * Returns -1 when the tenant is unknown (nothing written), else per call 1, or {code, scope index, used} with code
  *      2 money, 3 tokens, 4 outbox full, 5 already charged.
  */
@@ -32,51 +33,56 @@ local leased = redis.call('HMGET', KEYS[3], unpack(ids))
 local done0 = redis.call('SMISMEMBER', KEYS[5], unpack(ids))
 local done1 = redis.call('SMISMEMBER', KEYS[6], unpack(ids))
 local waiting = tonumber(head[1] or '0')
-local mine = {}
+local tenant, day = state['tenant'], state[today]
+local mine, reply = {}, {}
 
-local reply = {}
+local function refuses(i, micro, tokens)
+  local c, limit = state[names[i]], limit_m[i]
+  local used = c[1] + c[2]
+  if limit >= 0 and (used >= limit or used + micro > limit) then return { 2, i, used } end
+  limit = limit_t[i]
+  used = c[3] + c[4]
+  if limit >= 0 and (used >= limit or used + tokens > limit) then return { 3, i, used } end
+end
+
+local function hold(name, c, micro, tokens)
+  c[2] = c[2] + micro
+  c[4] = c[4] + tokens
+  touch(name, c)
+end
+
 for n, id in ipairs(ids) do
   local at = first + 8 * (n - 1)
   local micro, tokens, lease_ms = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3])
-  local order = { tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]), 2, 1 }
-  local answer = 1
-  local open = leased[n] and not expired[id] or mine[id]
-  if open and leased[n] and lease_of(leased[n])[3] <= now then open = false; answer = { 5, 0, 0 } end
+  local r, a, t = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7])
+  local answer
   if expired[id] or done0[n] == 1 or done1[n] == 1 then
     answer = { 5, 0, 0 }
-  elseif not open and answer == 1 then
-    if waiting >= cap then answer = { 4, 0, waiting } end
-    for k = 1, 5 do
-      local i = order[k]
-      if answer == 1 and i > 0 then
-        local c = state[names[i]]
-        local used = c[1] + c[2]
-        if limit_m[i] >= 0 and (used >= limit_m[i] or used + micro > limit_m[i]) then
-          answer = { 2, i, used }
-        else
-          used = c[3] + c[4]
-          if limit_t[i] >= 0 and (used >= limit_t[i] or used + tokens > limit_t[i]) then answer = { 3, i, used } end
-        end
+  elseif leased[n] then
+    if lease_of(leased[n])[3] <= now then answer = { 5, 0, 0 } else answer = 1 end
+  elseif mine[id] then
+    answer = 1
+  elseif waiting >= cap then
+    answer = { 4, 0, waiting }
+  else
+    answer = (r > 0 and refuses(r, micro, tokens)) or (a > 0 and refuses(a, micro, tokens))
+      or (t > 0 and refuses(t, micro, tokens)) or refuses(2, micro, tokens) or refuses(1, micro, tokens)
+    if not answer then
+      answer = 1
+      if micro > 0 or tokens > 0 then
+        hold('tenant', tenant, micro, tokens)
+        hold(today, day, micro, tokens)
+        if r > 0 then hold(names[r], state[names[r]], micro, tokens) end
+        if a > 0 then hold(names[a], state[names[a]], micro, tokens) end
+        if t > 0 then hold(names[t], state[names[t]], micro, tokens) end
+        local ends = string.format('%d', now + lease_ms)
+        local k = #lease_add
+        lease_add[k + 1] = id
+        lease_add[k + 2] = ARGV[at + 1] .. '\31' .. ARGV[at + 2] .. '\31' .. ends .. '\31tenant\30' .. today .. ARGV[at + 4]
+        expiry_add[k + 1] = ends
+        expiry_add[k + 2] = id
+        mine[id] = true
       end
-    end
-    if answer == 1 and (micro > 0 or tokens > 0) then
-      local held = {}
-      for k = 1, 5 do
-        local i = order[k]
-        if i > 0 then
-          local c = state[names[i]]
-          c[2] = c[2] + micro
-          c[4] = c[4] + tokens
-          touch(names[i], c)
-          held[#held + 1] = names[i]
-        end
-      end
-      lease_add[#lease_add + 1] = id
-      lease_add[#lease_add + 1] = string.format('%d\31%d\31%d\31%s\31%s', micro, tokens, now + lease_ms,
-        table.concat(held, '\30'), ARGV[at + 4])
-      expiry_add[#expiry_add + 1] = string.format('%d', now + lease_ms)
-      expiry_add[#expiry_add + 1] = id
-      mine[id] = true
     end
   end
   reply[n] = answer

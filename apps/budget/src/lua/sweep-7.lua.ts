@@ -10,13 +10,20 @@ import { PRELUDE } from './prelude.lua.js';
 export const SWEEP = String.raw`${PRELUDE}
 local most = integer(ARGV[3])
 local swept = sweep(most)
-local idle = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[2]), 'LIMIT', 0, most)
-local old = {}
+local before = now - tonumber(ARGV[2])
+local idle = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', before, 'LIMIT', 0, most)
+local old, later = {}, {}
 if #idle > 0 then
   local values = redis.call('HMGET', KEYS[1], unpack(idle))
   for i, name in ipairs(idle) do
     local c = parse(values[i])
-    if not (state[name] and state[name].dirty) and c[2] == 0 and c[4] == 0 then old[#old + 1] = name end
+    local swept_now = state[name] and state[name].dirty
+    if not swept_now and c[7] <= before and c[2] == 0 and c[4] == 0 then
+      old[#old + 1] = name
+    else
+      later[#later + 1] = math.max(c[7], before + 1)
+      later[#later + 1] = name
+    end
   end
 end
 flush()
@@ -24,6 +31,7 @@ if #old > 0 then
   redis.call('HDEL', KEYS[1], unpack(old))
   redis.call('ZREM', KEYS[2], unpack(old))
 end
+if #later > 0 then redis.call('ZADD', KEYS[2], unpack(later)) end
 local more = 0
 if swept == most or #old == most then more = 1 end
 local charged = #out / 2

@@ -22,6 +22,8 @@ export interface BatchItem {
   name: string;
   /** The error instead of arguments that cannot be read: the other items still run. */
   arguments: JsonObject | ToolError;
+  /** The arguments as they came. */
+  sent: Json;
   /** The item as it came, for fields beside name and arguments. */
   source: JsonObject;
 }
@@ -57,12 +59,13 @@ function readItem(item: unknown, index: number): BatchItem {
   if (typeof name !== 'string' || name === '')
     throw new ToolError('REQUEST_INVALID', { message: `Item ${index} has no tool name` });
   const id = typeof item.id === 'string' && item.id !== '' ? item.id : `call_${index}`;
-  return { id, name, arguments: readArguments(called.arguments ?? called.parameters), source: item };
+  const sent = called.arguments ?? called.parameters ?? null;
+  return { id, name, arguments: readArguments(sent), sent, source: item };
 }
 
 /** Arguments as an object or as the JSON text models send; nothing at all is an empty object (A33). */
-function readArguments(value: Json | undefined): JsonObject | ToolError {
-  if (value === undefined || value === null || value === '') return {};
+function readArguments(value: Json): JsonObject | ToolError {
+  if (value === null || value === '') return {};
   if (isJsonObject(value)) return value;
   try {
     const parsed = typeof value === 'string' ? (JSON.parse(value) as Json) : value;
@@ -108,7 +111,7 @@ async function runOne(execute: ExecuteCall, item: BatchItem, request: CallReques
 /** The unified record for storage and streaming (G54); `result` is the JSON text of the body a single call would get. */
 export function callRecord(answer: BatchAnswer): CallRecord {
   const { item, outcome, duplicateOf } = answer;
-  const args = item.arguments instanceof ToolError ? (item.source.arguments ?? null) : item.arguments;
+  const args = item.arguments instanceof ToolError ? item.sent : item.arguments;
   return {
     id: item.id,
     type: 'function',

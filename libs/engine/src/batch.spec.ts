@@ -1,0 +1,127 @@
+import { ToolError, type CallResult } from '@toolfleet/contracts';
+import { FakeClock } from '@toolfleet/testing';
+import { aRequest, anEngine, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { expect, test } from 'vitest';
+import { callRecord, MAX_BATCH, readBatch, runBatch } from './batch.js';
+import type { ExecuteCall } from './execute-call.js';
+
+const clock = new FakeClock();
+const openAi = (id: string, args: unknown, name = 'adder') => ({
+  id,
+  type: 'function',
+  function: { name, arguments: args },
+});
+const result = (output: number): CallResult => ({
+  ok: true,
+  output,
+  text: '',
+  provenance: 'live',
+  usage: { tokens: 0, microUsd: 0 },
+  metadata: {},
+  timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 },
+  attempts: 1,
+});
+const run = (execute: ExecuteCall, body: unknown, parallelism = 5) =>
+  runBatch(execute, readBatch(body), (item, args) => aRequest(clock, { toolName: item.name, rawArguments: args }), {
+    parallelism,
+    clock,
+  });
+
+test('reads OpenAI tool calls, Shannon requests and our own, arguments as object or text', () => {
+  const items = readBatch([
+    openAi('call_a', '{"a":1}'),
+    { tool_name: 'adder', parameters: { a: 2 } },
+    { name: 'adder', arguments: { a: 3 }, id: 'mine' },
+    openAi('call_d', ''),
+    openAi('call_e', '{"a":'),
+    openAi('call_f', '[1]'),
+  ]);
+  expect(items.map((item) => item.id)).toEqual(['call_a', 'call_1', 'mine', 'call_d', 'call_e', 'call_f']);
+  expect(items.slice(0, 4).map((item) => item.arguments)).toEqual([{ a: 1 }, { a: 2 }, { a: 3 }, {}]);
+  expect(items[4]?.arguments).toBeInstanceOf(ToolError);
+  expect(items[5]?.arguments).toBeInstanceOf(ToolError);
+});
+
+test.each<[string, unknown]>([
+  ['no array', {}],
+  ['an item that is no object', ['x']],
+  ['an item without a name', [{ arguments: {} }]],
+  ['too many', Array.from({ length: MAX_BATCH + 1 }, () => ({ name: 'adder' }))],
+])('%s is refused as a whole', (_, body) => {
+  expect(() => readBatch(body)).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }));
+});
+
+test('keeps order, runs at most so many at once, one failure fails nobody else', async () => {
+  let [running, most] = [0, 0];
+  const execute: ExecuteCall = async (request) => {
+    running += 1;
+    most = Math.max(most, running);
+    await new Promise((resolve) => setImmediate(resolve));
+    running -= 1;
+    if (request.rawArguments.a === 3) throw new ToolError('TOOL_NOT_FOUND');
+    return result(request.rawArguments.a as number);
+  };
+  const answers = await run(
+    execute,
+    [1, 2, 3, 4, 5, 6, 7].map((a) => openAi(`c${a}`, { a })),
+    2,
+  );
+  expect(most).toBe(2);
+  expect(
+    answers.map((answer) => (answer.outcome instanceof ToolError ? answer.outcome.code : answer.outcome.output)),
+  ).toEqual([1, 2, 'TOOL_NOT_FOUND', 4, 5, 6, 7]);
+});
+
+test('the same tool with the same arguments runs once; the others are marked with the id of the first', async () => {
+  const {
+    call,
+    executor,
+    clock: ticking,
+  } = anEngine({ idempotent: false }, new ScriptedExecutor(() => okReply('sent')));
+  const execute: ExecuteCall = (request) => call({ rawArguments: request.rawArguments });
+  const answers = await over(
+    ticking,
+    10,
+    run(execute, [openAi('c1', { a: 1, b: 2 }), openAi('c2', '{"b":2,"a":1}'), openAi('c3', { a: 2, b: 2 })]),
+  );
+  expect(executor.calls).toHaveLength(2);
+  const records = answers.map(callRecord);
+  expect(records.map(({ id, skipped, success }) => [id, skipped, success])).toEqual([
+    ['c1', false, true],
+    ['c2', true, true],
+    ['c3', false, true],
+  ]);
+  expect(JSON.parse(records[1]?.result ?? '')).toMatchObject({
+    success: true,
+    output: 'sent',
+    metadata: { skipped: true, duplicate_of: 'c1' },
+  });
+});
+
+test('the record is the unified one (G54)', async () => {
+  const [good, refused, unreadable] = (
+    await run(
+      async (request) => {
+        if (request.rawArguments.a === 0)
+          throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded for request' });
+        return result(5);
+      },
+      [openAi('call_1', '{"a":5}'), openAi('call_2', { a: 0 }), openAi('call_3', '{"a"')],
+    )
+  ).map(callRecord);
+  expect(good).toEqual({
+    id: 'call_1',
+    type: 'function',
+    function: { name: 'adder', arguments: '{"a":5}' },
+    result: expect.any(String) as string,
+    success: true,
+    skipped: false,
+    execution_time: 0,
+  });
+  expect(JSON.parse(refused?.result ?? '')).toMatchObject({
+    success: false,
+    error: 'Budget exceeded for request',
+    metadata: { code: 'BUDGET_EXCEEDED' },
+  });
+  expect(unreadable).toMatchObject({ success: false, function: { arguments: '{"a"' } });
+});

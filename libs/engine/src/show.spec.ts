@@ -1,0 +1,174 @@
+import type { CallResult } from '@toolfleet/contracts';
+import { aTool } from '@toolfleet/testing/engine-fixture';
+import { describe, expect, test } from 'vitest';
+import { callBody } from './call-body.js';
+import { formatTool, toolFormatOf, toolMetadata } from './format-tool.js';
+import { ToolRanker } from './rank-tools.js';
+
+const result = (parts: Partial<CallResult> = {}): CallResult => ({
+  ok: true,
+  output: { n: 1 },
+  text: 'one',
+  provenance: 'live',
+  usage: { tokens: 0, microUsd: 4_000 },
+  metadata: { source: 'searchapi' },
+  timing: { queue_ms: 1.4, wait_ms: 0, execute_ms: 20.6 },
+  attempts: 1,
+  ...parts,
+});
+
+describe('body of a finished call (A13)', () => {
+  test('a success', () => {
+    expect(callBody('c', result(), 123.4)).toEqual({
+      success: true,
+      output: { n: 1 },
+      text: 'one',
+      error: null,
+      metadata: {
+        source: 'searchapi',
+        provenance: 'live',
+        attempts: 1,
+        timing: { queue_ms: 1, wait_ms: 0, execute_ms: 21 },
+      },
+      execution_time_ms: 123,
+      usage: { tokens: 2_000, cost_usd: 0.004 },
+      call_id: 'c',
+    });
+  });
+
+  test('a failure says what it is, what to do, whether to repeat', () => {
+    const failure = {
+      code: 'ATTEMPT_TIMED_OUT',
+      errorType: 'timeout',
+      message: "Tool 'x' timed out after 10ms",
+      retryable: true,
+      retryAfterMs: 500,
+    } as const;
+    const body = callBody('c', result({ ok: false, failure, usage: { tokens: 0, microUsd: 0 } }), 10);
+    expect(body).toMatchObject({
+      success: false,
+      error: "Tool 'x' timed out after 10ms",
+      usage: { tokens: 0, cost_usd: 0 },
+      metadata: {
+        code: 'ATTEMPT_TIMED_OUT',
+        error_type: 'timeout',
+        retryable: true,
+        retry_after_ms: 500,
+        suggestion: 'Repeat later or simplify the request.',
+      },
+    });
+  });
+
+  test.each<[Partial<CallResult>, number]>([
+    [{ usage: { tokens: 0, microUsd: 0 } }, 100],
+    [{ usage: { tokens: 321, microUsd: 0 } }, 321],
+    [{ usage: { tokens: 0, microUsd: 0 }, provenance: 'cache', attempts: 0 }, 0],
+    [{ usage: { tokens: 0, microUsd: 0 }, provenance: 'stub' }, 0],
+  ])('tokens of %j are %i', (parts, tokens) => {
+    expect(callBody('c', result(parts), 1).usage.tokens).toBe(tokens);
+  });
+
+  test('text is cut at 6,000 characters', () => {
+    expect(callBody('c', result({ text: 'x'.repeat(7_000) }), 1).text).toHaveLength(6_000);
+  });
+});
+
+describe('formats of a tool', () => {
+  const tool = aTool({
+    cost_per_use_micro_usd: 4_000,
+    annotations: { title: 'Adder', readOnlyHint: true },
+    context_keys: ['project_id'],
+    session_aware: true,
+  });
+  const schema = tool.input_schema;
+
+  test('native (A08), OpenAI (B24), Anthropic, MCP (A32)', () => {
+    expect(formatTool(tool, 'native')).toEqual({
+      name: 'adder',
+      description: 'Adds two numbers',
+      category: 'data',
+      version: '1.0.0',
+      parameters: schema,
+      timeout_seconds: 30,
+      cost_per_use: 0.004,
+    });
+    expect(formatTool(tool, 'openai')).toEqual({
+      type: 'function',
+      function: { name: 'adder', description: 'Adds two numbers', parameters: schema },
+    });
+    expect(formatTool(tool, 'anthropic')).toEqual({
+      name: 'adder',
+      description: 'Adds two numbers',
+      input_schema: schema,
+    });
+    expect(formatTool(tool, 'mcp')).toEqual({
+      name: 'adder',
+      title: 'Adder',
+      description: 'Adds two numbers',
+      inputSchema: schema,
+      annotations: { title: 'Adder', readOnlyHint: true },
+    });
+  });
+
+  test('a schema without properties still has them, for providers that insist', () => {
+    expect(formatTool(aTool({ input_schema: {} }), 'anthropic').input_schema).toEqual({
+      type: 'object',
+      properties: {},
+    });
+  });
+
+  test('metadata shows every default of the checklist', () => {
+    const { rate_limit: _, ...undeclared } = aTool();
+    expect(toolMetadata(undeclared)).toMatchObject({
+      rate_limit: 60,
+      timeout_seconds: 30,
+      memory_limit_mb: 128,
+      dangerous: false,
+      sandboxed: false,
+      session_aware: false,
+      requires_auth: false,
+      cost_per_use: 0,
+      author: null,
+    });
+  });
+
+  test('?format= is checked', () => {
+    expect(toolFormatOf(undefined)).toBe('native');
+    expect(toolFormatOf('mcp')).toBe('mcp');
+    expect(() => toolFormatOf('xml')).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }));
+  });
+});
+
+describe('keyword ranker', () => {
+  const ranker = new ToolRanker([
+    aTool({
+      name: 'web_search',
+      description: 'Searches the web and returns the best results',
+      category: 'search',
+      tags: ['crawler'],
+    }),
+    aTool({ name: 'calculator', description: 'Evaluates arithmetic expressions', category: 'data' }),
+    aTool({ name: 'get_weather', description: 'Current weather of a city', category: 'data', tags: ['weather'] }),
+    aTool({ name: 'file_write', description: 'Writes a file of the workspace', category: 'file' }),
+    aTool({ name: 'createOrder', description: 'Places an order in the shop', category: 'data' }),
+  ]);
+
+  test.each<[string, string]>([
+    ['What is the weather like in Berlin?', 'get_weather'],
+    ['please search the web for the latest AI news', 'web_search'],
+    ['calculate 17 * 23', 'calculator'],
+    ['do some arithmetic', 'calculator'],
+    ['save this text into a file', 'file_write'],
+    ['wether in Paris', 'get_weather'],
+    ['create an order for two books', 'createOrder'],
+  ])('%s → %s', (task, name) => {
+    expect(ranker.rank(task, 2)[0]?.name).toBe(name);
+  });
+
+  test('nothing for a task without a known word; never more than asked', () => {
+    expect(ranker.rank('qqqq zzzz', 5)).toEqual([]);
+    expect(ranker.rank('', 5)).toEqual([]);
+    expect(ranker.rank('weather search file order', 2)).toHaveLength(2);
+    expect(ranker.rank('weather', 0)).toEqual([]);
+  });
+});

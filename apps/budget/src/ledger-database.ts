@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { PostgresDialect, SqliteDialect, type Dialect } from 'kysely';
+import { PostgresDialect, SqliteDialect, type Dialect, type SqliteDatabase, type SqliteStatement } from 'kysely';
 import pg from 'pg';
 
 /**
@@ -16,9 +16,29 @@ export function sqliteDialect(file: string): Dialect {
       database.pragma('journal_mode = WAL');
       database.pragma('synchronous = FULL');
       database.pragma('busy_timeout = 5000');
-      return Promise.resolve(database);
+      return Promise.resolve(withStatementCache(database));
     },
   });
+}
+
+/** Statements kept prepared. The service uses a handful; reports with their filters make some more. */
+const MOST_STATEMENTS = 64;
+
+/** Prepares each text once: parsing an INSERT of 64 rows costs about as much as running it. */
+function withStatementCache(database: Database.Database): SqliteDatabase {
+  const prepared = new Map<string, Database.Statement>();
+  return {
+    close: () => void database.close(),
+    prepare: (text) => {
+      let statement = prepared.get(text);
+      if (!statement) {
+        if (prepared.size >= MOST_STATEMENTS) prepared.delete(prepared.keys().next().value as string);
+        statement = database.prepare(text);
+        prepared.set(text, statement);
+      }
+      return statement as unknown as SqliteStatement;
+    },
+  };
 }
 
 /** PostgreSQL, for more than one replica. A statement that hangs is given up, so that the drain can try again. */

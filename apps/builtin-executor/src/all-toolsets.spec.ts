@@ -1,0 +1,284 @@
+import type { ChildProcess } from 'node:child_process';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  builtinSubject,
+  HEADERS,
+  QUEUES,
+  SUBJECTS,
+  type CallMessage,
+  type DefinitionRegister,
+  type ExecJob,
+  type ExecMessage,
+  type ExecReply,
+  type JsonObject,
+  type JobReply,
+  type Toolset,
+} from '@toolfleet/contracts';
+import { RedisJournal } from '@toolfleet/journal';
+import { connectRedis, JobQueue, RedisTime, ReplyChannel } from '@toolfleet/queue';
+import { SystemClock } from '@toolfleet/resilience';
+import { loadConfig, type ServicePart } from '@toolfleet/service';
+import { createLogger, createMetrics } from '@toolfleet/telemetry';
+import {
+  endChild,
+  eventually,
+  spawnChild,
+  startNats,
+  startRedis,
+  type NatsServer,
+  type RedisServer,
+} from '@toolfleet/testing';
+import { NatsClient } from '@toolfleet/transport';
+import { buildParts } from './build-parts.js';
+import { builtinExecutorConfig } from './builtin-executor.config.js';
+
+const clock = new SystemClock();
+let nats: NatsServer;
+let redis: RedisServer;
+let caller: NatsClient;
+let model: ChildProcess;
+let folder: string;
+let parts: ServicePart[];
+const announced = new Map<string, DefinitionRegister>();
+const toolCalls: { message: CallMessage; authorization: string | undefined }[] = [];
+
+beforeAll(async () => {
+  [nats, redis, folder] = await Promise.all([
+    startNats(),
+    startRedis(),
+    mkdtemp(join(tmpdir(), 'toolfleet-executor-')),
+  ]);
+  model = spawnChild(process.execPath, [
+    '--disable-warning=ExperimentalWarning',
+    join(import.meta.dirname, '../../../tools/samples/src/model-server.ts'),
+    '0',
+  ]);
+  const port = await new Promise<string>((resolve) =>
+    model.stdout?.on('data', (data: Buffer) => {
+      const found = /port (\d+)/.exec(data.toString())?.[1];
+      if (found) resolve(found);
+    }),
+  );
+  caller = await NatsClient.connect({ url: nats.url, name: 'spec' });
+  standInForGatewayAndRegistry();
+  await mkdir(join(folder, 'plugins'));
+  const { settings } = loadConfig(builtinExecutorConfig, {
+    NATS_URL: nats.url,
+    REDIS_URL: redis.url,
+    WORKSPACES_DIR: join(folder, 'workspaces'),
+    WEB_SEARCH_PROVIDER: 'local',
+    LLM_BASE_URL: `http://127.0.0.1:${port}/v1`,
+    BUILTIN_PLUGINS_DIR: join(folder, 'plugins'),
+    BUILTIN_PLUGINS_RELOAD_MS: '100',
+  });
+  parts = buildParts(settings, {
+    service: 'builtin-executor',
+    logger: createLogger({ service: 'builtin-executor', level: 'silent', environment: 'test' }),
+    clock,
+    metrics: createMetrics({ version: '0', revision: '0' }, {}),
+    draining: new AbortController().signal,
+    announce: () => {},
+    onSecretChange: () => {},
+    fail: (error) => {
+      throw error;
+    },
+  });
+  for (const part of parts) await part.start?.();
+});
+
+afterAll(async () => {
+  for (const part of (parts ?? []).toReversed()) await part.drain?.();
+  for (const part of (parts ?? []).toReversed()) await part.stop?.();
+  await caller.close();
+  await endChild(model);
+  await Promise.all([nats.stop(), redis.stop()]);
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Accepts announcements and runs sub-calls on the executor itself, as the gateway would. */
+function standInForGatewayAndRegistry(): void {
+  const serve = (subject: string, answer: (body: unknown, authorization: string | undefined) => unknown) =>
+    caller.link.subscribe(subject, (message) => {
+      const reply = answer(
+        JSON.parse(Buffer.from(message.data).toString()),
+        message.headers?.get(HEADERS.authorization),
+      );
+      void Promise.resolve(reply).then((body) => caller.publish(message.reply, body));
+    });
+  serve(SUBJECTS.definitionRegister, (body) => {
+    const register = body as DefinitionRegister;
+    announced.set(`${register.source.kind}/${register.source.name}`, register);
+    return { registered: [], added: [], changed: [], removed: [], refused: [], quarantined: [] };
+  });
+  serve(SUBJECTS.toolList, () => [{ name: 'calculator', description: '', parameters: { type: 'object' } }]);
+  serve(SUBJECTS.toolCall, async (body, authorization) => {
+    const message = body as CallMessage;
+    toolCalls.push({ message, authorization });
+    const reply = await execute(message.name, 'compute', message.arguments);
+    return {
+      success: reply.ok,
+      output: reply.output,
+      text: reply.text,
+      error: null,
+      metadata: {},
+      execution_time_ms: 1,
+      usage: { tokens: 0, cost_usd: 0 },
+      call_id: 'sub',
+    };
+  });
+}
+
+let serial = 0;
+function messageOf(tool: string, toolset: Toolset, args: JsonObject, over: Partial<ExecMessage> = {}): ExecMessage {
+  serial += 1;
+  return {
+    call_id: `call-${serial}`,
+    attempt: 1,
+    fence: 1,
+    journalled: false,
+    tool,
+    revision: 'r',
+    binding: { kind: 'builtin', toolset, handler: tool },
+    arguments: args,
+    context: { tenant_id: 'acme', project_id: 'shop', delegation_token: 'tfd_token' },
+    ...over,
+  };
+}
+const execute = (tool: string, toolset: Toolset, args: JsonObject, over: Partial<ExecMessage> = {}) =>
+  caller.request<ExecReply>(builtinSubject(toolset), messageOf(tool, toolset, args, over), { timeoutMs: 15_000 });
+
+describe('builtin-executor with every toolset, on NATS and Redis', () => {
+  it('serves tools of each toolset', async () => {
+    expect(await execute('text_process', 'compute', { text: 'a1', operation: 'regex', find: '\\d' })).toMatchObject({
+      ok: true,
+      output: { count: 1 },
+    });
+    expect(await execute('web_search', 'web', { query: 'x', max_results: 2 })).toMatchObject({
+      ok: true,
+      metadata: { source: 'local' },
+    });
+    expect(await execute('fetch_page', 'web', { url: 'http://169.254.169.254/' })).toMatchObject({
+      ok: false,
+      failure: { code: 'EGRESS_REFUSED' },
+    });
+    expect(await execute('file_write', 'files', { path: 'a.txt', content: 'hello' })).toMatchObject({ ok: true });
+    expect(await execute('file_read', 'files', { path: 'a.txt' })).toMatchObject({ ok: true, text: 'hello' });
+  });
+
+  it('begins a journalled call once', async () => {
+    const journal = new RedisJournal(redis.client(), clock);
+    const message = messageOf(
+      'file_write',
+      'files',
+      { path: 'log.txt', content: 'x', mode: 'append' },
+      { journalled: true },
+    );
+    await journal.accept({
+      callId: message.call_id,
+      tenantId: 'acme',
+      tool: 'file_write',
+      deadlineAt: clock.now() + 30_000,
+      repeatable: false,
+    });
+    const outcomes = await Promise.allSettled(
+      [1, 2, 3].map(() => caller.request<ExecReply>(builtinSubject('files'), message)),
+    );
+    expect(outcomes.filter((one) => one.status === 'fulfilled')).toHaveLength(1);
+    expect(outcomes.find((one) => one.status === 'rejected')?.reason).toMatchObject({
+      code: 'EXECUTOR_UNAVAILABLE',
+      details: { reason: 'claim_refused' },
+    });
+    expect(await execute('file_read', 'files', { path: 'log.txt' })).toMatchObject({ text: 'x' });
+  });
+
+  it('runs multi_agent from its queue, with the token of the call and progress', async () => {
+    const [commands, blocking] = [
+      connectRedis(redis.url, { name: 'spec' }),
+      connectRedis(redis.url, { name: 'spec', role: 'blocking' }),
+    ];
+    await Promise.all([commands.connect(), blocking.connect()]);
+    const time = new RedisTime(commands, clock);
+    await time.start();
+    const replies = new ReplyChannel({ redis: blocking, clock });
+    await replies.start();
+    const queue = new JobQueue<Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>, ExecReply>({
+      name: QUEUES.agentRuns,
+      redis: commands,
+      time,
+    });
+    try {
+      const tasks = ['6*7', '2^10', '100/8'].map((expression, index) => ({
+        name: `t${index}`,
+        instruction: `CALL calculator {"expression":"${expression}"}`,
+      }));
+      const progress: Partial<JobReply>[] = [];
+      const job = { ...messageOf('multi_agent', 'agent', { tasks }), tenant_id: 'acme', timeout_ms: 20_000 };
+      const reply = await replies.submit(queue, job, {
+        deadlineAt: clock.now() + 20_000,
+        onProgress: (one) => progress.push(one),
+      });
+      expect(reply).toMatchObject({
+        ok: true,
+        output: {
+          success: true,
+          total: 3,
+          results: [{ response: 'Result: 42' }, { response: 'Result: 1024' }, { response: 'Result: 12.5' }],
+        },
+      });
+      expect(toolCalls).toHaveLength(3);
+      expect(new Set(toolCalls.map((one) => one.authorization))).toEqual(new Set(['Bearer tfd_token']));
+      expect(new Set(toolCalls.map((one) => one.message.idempotency_key)).size).toBe(3);
+      expect(progress.length).toBeGreaterThan(0);
+    } finally {
+      await replies.stop?.();
+      await queue.close();
+      time.stop();
+      commands.disconnect();
+      blocking.disconnect();
+    }
+  });
+
+  it('loads plugins, and again when their file changes', async () => {
+    const plugin = (answer: string) => `export default ({ defineTool, ok }) => defineTool({
+      name: 'greet', description: 'Greets', category: 'custom',
+      inputSchema: { type: 'object', properties: {} },
+      handler: () => ok({ greeting: '${answer}' }, '${answer}'),
+    });`;
+    const greet = () => execute('greet', 'compute', {});
+    await writeFile(join(folder, 'plugins', 'greet.tool.mjs'), plugin('hello'));
+    await eventually('the plugin', async () => (await greet()).text === 'hello');
+    await eventually(
+      'its announcement',
+      () => announced.get('plugin/plugin.compute')?.definitions[0]?.name === 'greet',
+    );
+    expect(announced.get('builtin/builtin.compute')?.definitions.some((one) => one.name === 'greet')).toBe(false);
+    await writeFile(join(folder, 'plugins', 'greet.tool.mjs'), plugin('good day'));
+    await eventually('the new version', async () => (await greet()).text === 'good day');
+    await writeFile(join(folder, 'plugins', 'greet.tool.mjs'), 'this is no JavaScript');
+    await clock.sleep(300);
+    expect((await greet()).text).toBe('good day');
+    await rm(join(folder, 'plugins', 'greet.tool.mjs'));
+    await eventually('its end', async () => (await greet()).failure?.code === 'EXECUTOR_UNAVAILABLE');
+  });
+
+  it('announces every builtin tool once, dangerous ones as such', () => {
+    const definitions = [...announced.values()]
+      .filter((one) => one.source.kind === 'builtin')
+      .flatMap((one) => one.definitions);
+    expect(definitions.map((one) => one.name).toSorted()).toEqual(
+      'calculator,crawl_batch,fetch_page,file_delete,file_edit,file_exists,file_list,file_mkdir,file_read,file_search,file_write,get_weather,json_process,multi_agent,text_process,web_search'.split(
+        ',',
+      ),
+    );
+    expect(
+      definitions
+        .filter((one) => one.dangerous)
+        .map((one) => one.name)
+        .toSorted(),
+    ).toEqual(['file_delete', 'file_edit', 'file_write']);
+    for (const definition of definitions) expect(JSON.stringify(definition.input_schema)).not.toContain('project_id');
+  });
+});

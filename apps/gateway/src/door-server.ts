@@ -1,6 +1,7 @@
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { DynamicModule } from '@nestjs/common';
+import type { FastifyInstance } from 'fastify';
 import { StartRefused, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
 
@@ -11,8 +12,13 @@ export interface DoorAddress {
   maxBodyBytes: number;
 }
 
-/** Mounts something beside Nest's controllers on the same Fastify instance, before it listens. */
-export type Mount = (app: NestFastifyApplication) => Promise<void> | void;
+/** Something beside Nest's controllers on the same Fastify instance. */
+export interface Mounted {
+  /** Before the server listens. */
+  mount(fastify: FastifyInstance): Promise<void>;
+  /** While the server closes: finishes its calls, then ends its streams, which would hold the server open. */
+  drain(): Promise<void>;
+}
 
 /** The HTTP and NATS doors. They open last and drain first, so that every answer is still sent. */
 export class DoorServer implements ServicePart {
@@ -24,7 +30,7 @@ export class DoorServer implements ServicePart {
     private readonly strategy: NatsStrategy,
     private readonly address: DoorAddress,
     private readonly host: ServiceHost,
-    private readonly mounts: readonly Mount[] = [],
+    private readonly mounted: readonly Mounted[] = [],
   ) {}
 
   async start(): Promise<void> {
@@ -35,7 +41,8 @@ export class DoorServer implements ServicePart {
       new FastifyAdapter({ bodyLimit: maxBodyBytes, return503OnClosing: false, forceCloseConnections: 'idle' }),
       { logger: false, abortOnError: false },
     );
-    for (const mount of this.mounts) await mount(app);
+    const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+    for (const part of this.mounted) await part.mount(fastify);
     app.connectMicroservice({ strategy: this.strategy });
     await app.startAllMicroservices();
     try {
@@ -57,7 +64,7 @@ export class DoorServer implements ServicePart {
   }
 
   async drain(): Promise<void> {
-    await Promise.all([this.strategy.drain(), this.app?.close()]);
+    await Promise.all([this.strategy.drain(), this.app?.close(), ...this.mounted.map((part) => part.drain())]);
   }
 
   async stop(): Promise<void> {

@@ -7,6 +7,7 @@ import {
   list,
   NATS_KEYS,
   number,
+  oneOf,
   path,
   REDIS_KEYS,
   secret,
@@ -66,6 +67,22 @@ export const gatewayConfig = defineConfig(
       optional: true,
       minLength: 16,
       help: 'Developer key of a local fleet; local mode only',
+    }),
+    GATEWAY_PUBLIC_URL: url({
+      optional: true,
+      schemes: ['http', 'https'],
+      help: 'Address under which clients know this gateway; default: the Host of each request',
+    }),
+    MCP_ALLOWED_HOSTS: list({ default: [], help: 'Host names accepted on /mcp beside loopback ones (DNS rebinding)' }),
+    MCP_ALLOWED_ORIGINS: list({ default: [], help: 'Origins of web pages that may call /mcp' }),
+    MCP_SURFACE: oneOf(['list', 'search', 'auto'], {
+      default: 'auto',
+      help: 'What /mcp lists: every tool, search_tools and call_tool, or search above MCP_SEARCH_ABOVE tools',
+    }),
+    MCP_SEARCH_ABOVE: integer({
+      default: 500,
+      min: 1,
+      help: 'Number of tools above which MCP_SURFACE=auto lists search_tools',
     }),
     MCP_REGISTER_TOKEN: secret({
       optional: true,

@@ -1,21 +1,16 @@
-import {
-  isJsonObject,
-  QUEUES,
-  SUBJECTS,
-  type DefinitionChanged,
-  type ExecReply,
-  type JsonObject,
-} from '@toolfleet/contracts';
+import { isJsonObject, QUEUES, type ExecReply, type JsonObject } from '@toolfleet/contracts';
 import { DEFAULT_SETTINGS, makeExecuteCall, MemoryHistoryStore, type EngineSettings } from '@toolfleet/engine';
 import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, JobQueue, JobWorker, QueueMetrics, RedisTime, redisPart, ReplyChannel } from '@toolfleet/queue';
 import type { BreakerRule } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
-import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { fleetFileOf, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
 import { NatsClient, NatsStrategy } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
 import { makeAuthenticate, LOCAL_ADMIN } from './auth/authenticate.js';
+import { credentialOfRawHeaders } from './auth/credential.js';
+import { openRequestState, sealRequestState } from './auth/request-state.js';
 import { RedisKeyStore } from './auth/redis-key-store.js';
 import { RegisterAuth } from './auth/register-auth.js';
 import { SignedTokens } from './auth/signed-token.js';
@@ -26,12 +21,15 @@ import { BatchCalls } from './calls/batch-calls.js';
 import { callWorker } from './calls/call.worker.js';
 import { RedisCallStore } from './calls/redis-call-store.js';
 import { ToolCalls } from './calls/tool-calls.js';
+import { CatalogChanges } from './catalog/catalog-changes.js';
 import { DefinitionCache } from './catalog/definition-cache.js';
 import { RegistryResolver, RegistrySource } from './catalog/registry.resolver.js';
 import { ToolList } from './catalog/tool-list.js';
 import { ToolSearch } from './catalog/tool-search.js';
 import { DoorServer } from './door-server.js';
 import { HttpCalls } from './doors/http/http-call.js';
+import { MountedMcpDoor } from './doors/mcp/mounted-mcp-door.js';
+import { QueueTasks } from './doors/mcp/queue-tasks.js';
 import { NatsCalls } from './doors/nats/nats-calls.js';
 import { executorTable } from './executors.js';
 import { delegateFor } from './executors/delegate.js';
@@ -97,6 +95,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
 
   // Which tool, and where it runs.
   const cache = new DefinitionCache(new RegistrySource(nats), clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const changes = new CatalogChanges();
   const list = new ToolList(cache);
   const journal = new RedisJournal(redis, clock);
   const replies = new ReplyChannel({ redis: blocking, clock });
@@ -166,6 +165,8 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     }),
     onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'an asynchronous call failed unexpectedly'),
   });
+  const search = new ToolSearch(list);
+  const calls = new ToolCalls(executeCall, asyncCalls, clock);
   const tiers = readTiers(sectionOf(file.rate_limits).tiers);
   const brokers: ServicePart[] = [
     nats.asPart(),
@@ -180,8 +181,8 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     keyLimits: new RedisKeyLimits(redis),
     tiers,
     list,
-    search: new ToolSearch(list),
-    calls: new ToolCalls(executeCall, asyncCalls, clock),
+    search,
+    calls,
     batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock),
     asyncCalls,
     registerAuth: new RegisterAuth(authenticate, settings.MCP_REGISTER_TOKEN),
@@ -197,6 +198,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
       settings.GATEWAY_CALL_TIMEOUT_MS,
     ),
     readiness: {
+      draining: host.draining,
       ready: async () =>
         (await Promise.all(brokers.map((part) => part.ready?.() ?? true))).every(Boolean) && !host.draining.aborted,
     },
@@ -208,6 +210,35 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     compile: validateMessage,
     onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),
   });
+  const mcp = new MountedMcpDoor(
+    {
+      authenticate: (rawHeaders) => authenticate(credentialOfRawHeaders(rawHeaders)),
+      listTools: async (principal) => (await list.all(principal)).tools,
+      executeCall,
+      searchTools: async (principal, query, limit) =>
+        (await search.rank(principal, query, limit)).map(({ tool }) => tool),
+      onCatalogChanged: (changed) => changes.subscribe(changed),
+      tasks: new QueueTasks(calls, asyncCalls, settings.CALL_RESULT_TTL_SECONDS),
+      requestState: {
+        seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
+        open: (binding, token) => openRequestState(tokens, binding, token),
+      },
+      clock,
+      onFault: (error) => logger.error({ error }, 'the MCP door failed'),
+    },
+    {
+      version: VERSION,
+      ...(settings.GATEWAY_PUBLIC_URL === undefined ? {} : { publicUrl: settings.GATEWAY_PUBLIC_URL }),
+      ...(settings.JWT_ISSUER === undefined ? {} : { issuer: settings.JWT_ISSUER }),
+      allowedHosts: settings.MCP_ALLOWED_HOSTS,
+      allowedOrigins: settings.MCP_ALLOWED_ORIGINS,
+      maxCallMs: settings.GATEWAY_CALL_TIMEOUT_MS,
+      listTtlMs: settings.GATEWAY_CATALOG_TTL_MS,
+      surface: settings.MCP_SURFACE,
+      searchAbove: settings.MCP_SEARCH_ABOVE,
+      maxBodyBytes: settings.GATEWAY_MAX_BODY_BYTES,
+    },
+  );
   const address = {
     host: settings.GATEWAY_HOST,
     port: settings.GATEWAY_PORT,
@@ -216,23 +247,15 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   return [
     ...brokers,
     { name: 'time of redis', start: () => time.start(), stop: async () => time.stop() },
-    { name: 'catalog changes', start: async () => followChanges(nats, cache) },
+    { name: 'catalog changes', start: async () => changes.follow(nats, cache) },
     policy.part,
     { name: 'breakers of peers', start: async () => breakers.follow() },
     replies,
     new QueueMetrics([...Object.values(execQueues), callQueue] as unknown as JobQueue[], metrics, clock),
     { name: 'settlements', drain: () => budget.drain(settings.DRAIN_TIMEOUT_MS) },
     worker,
-    new DoorServer(module, strategy, address, host),
+    new DoorServer(module, strategy, address, host, [mcp]),
   ];
-}
-
-/** The registry announces every change; what it names is forgotten at once. */
-function followChanges(nats: NatsClient, cache: DefinitionCache): void {
-  nats.subscribe(SUBJECTS.definitionChanged, ({ body }) => {
-    if (isJsonObject(body)) cache.invalidate(body as unknown as DefinitionChanged);
-    else cache.invalidateAll();
-  });
 }
 
 /** ENFORCE_CB_*: a tool opens by its error rate and is tried again after one window (H05–H07). */

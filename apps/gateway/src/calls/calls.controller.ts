@@ -3,6 +3,7 @@ import type { JsonObject, Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
+import { Readiness } from '../doors/http/health.controller.js';
 import { AsyncCalls, isFinal } from './async-calls.js';
 import type { CallEvent, StoredCall } from './call-store.js';
 
@@ -19,6 +20,7 @@ export class CallsController {
   constructor(
     private readonly calls: AsyncCalls,
     private readonly clock: Clock,
+    private readonly readiness: Readiness,
   ) {}
 
   @Get(':id')
@@ -50,7 +52,7 @@ export class CallsController {
     const until = this.clock.monotonic() + MAX_STREAM_MS;
     let after = /^\d+-\d+$/.test(lastId ?? '') ? lastId : undefined;
     let quietSince = this.clock.monotonic();
-    while (!raw.destroyed && this.clock.monotonic() < until) {
+    while (!raw.destroyed && !this.readiness.draining.aborted && this.clock.monotonic() < until) {
       const events = await this.calls.events(id, after).catch(() => []);
       for (const event of events) {
         raw.write(frameOf(event));

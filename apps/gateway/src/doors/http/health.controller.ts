@@ -5,6 +5,8 @@ import { Public } from '../../auth/auth.guard.js';
 /** Whether this gateway can take calls; asked by load balancers on the public port. */
 export abstract class Readiness {
   abstract ready(): Promise<boolean>;
+  /** Aborted when the process begins to drain: open event streams end, their clients resume elsewhere. */
+  abstract readonly draining: AbortSignal;
 }
 
 /** The only two unauthenticated facts on the public port; details are on the admin port. */

@@ -1,0 +1,96 @@
+import type { CallBody, CallRequest, JsonObject, Principal } from '@toolfleet/contracts';
+import { isToolError } from '@toolfleet/contracts';
+import type { AsyncCalls } from '../../calls/async-calls.js';
+import type { StoredCall } from '../../calls/call-store.js';
+import type { ToolCalls } from '../../calls/tool-calls.js';
+import { TaskStore, type Task, type TaskStatus } from './task-store.js';
+
+/** States of a call as states of a task. A tool error is a completed task; `failed` is for what broke outside the tool. */
+const STATUS: Record<StoredCall['state'], TaskStatus> = {
+  accepted: 'working',
+  claimed: 'working',
+  succeeded: 'completed',
+  failed: 'completed',
+  cancelled: 'cancelled',
+  expired: 'failed',
+  outcome_unknown: 'failed',
+};
+const INTERNAL_ERROR = -32_603;
+
+/**
+ * Tasks as asynchronous calls: the task id is the call id, which is the job id in `tool-calls`. So a task survives a restart of
+ * the gateway, and any replica answers for it.
+ */
+export class QueueTasks extends TaskStore {
+  override readonly ttlMs: number;
+
+  constructor(
+    private readonly calls: Pick<ToolCalls, 'accept'>,
+    private readonly async: Pick<AsyncCalls, 'get' | 'cancel'>,
+    /** `CALL_RESULT_TTL_SECONDS`. */
+    retentionSeconds: number,
+  ) {
+    super();
+    this.ttlMs = retentionSeconds * 1_000;
+  }
+
+  override async start(request: CallRequest): Promise<Task> {
+    await this.calls.accept(request);
+    return taskOf(await this.async.get(request.principal, request.callId));
+  }
+
+  override async get(principal: Principal, taskId: string): Promise<Task | undefined> {
+    const call = await this.find(principal, taskId);
+    return call && taskOf(call);
+  }
+
+  override async cancel(principal: Principal, taskId: string): Promise<boolean> {
+    if (!(await this.find(principal, taskId))) return false;
+    await this.async.cancel(principal, taskId);
+    return true;
+  }
+
+  /** Calls of the fleet never wait for input once they run; an answer nobody asked for is acknowledged and dropped. */
+  override async update(principal: Principal, taskId: string): Promise<boolean> {
+    return (await this.find(principal, taskId)) !== undefined;
+  }
+
+  private async find(principal: Principal, taskId: string): Promise<StoredCall | undefined> {
+    try {
+      return await this.async.get(principal, taskId);
+    } catch (error) {
+      if (isToolError(error) && error.code === 'NOT_FOUND') return undefined;
+      throw error;
+    }
+  }
+}
+
+function taskOf(call: StoredCall): Task {
+  const status = STATUS[call.state];
+  const at = (instant: number): string => new Date(instant).toISOString();
+  return {
+    taskId: call.callId,
+    tool: call.tool,
+    status,
+    createdAt: at(call.acceptedAt),
+    lastUpdatedAt: at(call.finishedAt ?? call.acceptedAt),
+    ...(status === 'completed' && call.result ? { result: renderBody(call.result) } : {}),
+    ...(status === 'failed'
+      ? { error: { code: INTERNAL_ERROR, message: call.result?.error ?? `The call is ${call.state}` } }
+      : {}),
+  };
+}
+
+/** The stored body of a call as an MCP result; the same shape as that of a call that was waited for. */
+function renderBody(body: CallBody): JsonObject {
+  const text = body.success
+    ? body.text || (body.output === null ? '' : JSON.stringify(body.output))
+    : (body.error ?? body.text);
+  const isStructured = typeof body.output === 'object' && body.output !== null;
+  return {
+    content: [{ type: 'text', text }],
+    ...(isStructured ? { structuredContent: body.output } : {}),
+    isError: !body.success,
+    _meta: { call_id: body.call_id, metadata: body.metadata },
+  };
+}

@@ -85,8 +85,28 @@ describe('loading', () => {
     ],
     ['package tools\nviolation { true }', 'tools.rego:2:11: expected if'],
     ['', 'tools.rego:1:1: expected package'],
+    // slips that would leave a rule undefined for ever, so that it never denies
+    ['package tools\ndeny contains "x" if input.argumets.path', 'tools.rego:2:22: input has no field argumets'],
+    ['package tools\ndeny contains "x" if input.user.role == "admin"', 'tools.rego:2:22: input.user has no field role'],
+    ['package tools\ndeny contains "x" if input.tool.name == "a"', 'tools.rego:2:22: input.tool has no field name'],
+    ['package tools\ndeny contains "x" if data.roles[input.user.id]', 'tools.rego:2:22: nothing defines data.roles'],
+    ['package tools\nimport data.lib.f\ndeny contains "x" if f.g', 'tools.rego:3:22: nothing defines data.lib'],
+    ['package tools\nimport input.user as deny\ndeny contains "x" if true', 'tools.rego:2:1: deny means two things'],
   ])('refuses %j', (text, message) => {
     expect(() => policy(text)).toThrow(message);
+  });
+
+  it('takes tables from data.json', () => {
+    const rules = {
+      name: 'tools.rego',
+      text: 'package tools\ndeny contains "closed" if input.tool in data.closed[input.user.tenant]',
+    };
+    const load = (text: string) => new RegoPolicy([rules, { name: 'data.json', text }], new FakeClock());
+    expect(load('{"closed": {"acme": ["calculator"]}}').decide(INPUT).deny).toEqual(['closed']);
+    expect(load('{"closed": {"other": ["calculator"]}}').decide(INPUT).deny).toEqual([]);
+    expect(() => load('{"open": {}}')).toThrow('nothing defines data.closed');
+    expect(() => load('[]')).toThrow('data.json is not a JSON object');
+    expect(() => load('{"closed": ')).toThrow('data.json is not a JSON object');
   });
 
   it('hashes names and texts, whatever the order of the files', () => {

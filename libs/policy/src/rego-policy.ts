@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '@toolfleet/resilience';
 import { PolicyEngine, type PolicyDecision, type PolicyInput } from './policy-engine.js';
+import { BUILTINS } from './rego/builtins/catalogue.js';
 import { written } from './rego/builtins/sprintf.js';
 import type { Run } from './rego/evaluation.js';
 import { parseModule } from './rego/parse.js';
@@ -15,6 +16,18 @@ export interface PolicyFile {
   text: string;
 }
 
+/** File with tables that rules look up, as `data`. */
+const DATA_FILE = 'data.json';
+/** Fields of `PolicyInput`; what lies below `arguments` is the caller's. */
+const INPUT_FIELDS: ReadonlyMap<string, ReadonlySet<string> | undefined> = new Map([
+  ['tool', new Set<string>()],
+  ['user', new Set(['id', 'tenant', 'roles', 'via'])],
+  ['arguments', undefined],
+  ...['origin', 'door', 'session_id', 'category', 'dangerous', 'dry_run'].map(
+    (name) => [name, new Set<string>()] as const,
+  ),
+  ['tags', undefined],
+]);
 /** Package whose `deny` decides. */
 const PACKAGE = ['tools'];
 /**
@@ -28,6 +41,7 @@ export class RegoPolicy extends PolicyEngine {
   /** SHA-256 of all files, names included, in the order of names. */
   readonly hash: string;
   private readonly program: Program;
+  private readonly data: Value;
   private readonly deny: Node;
 
   /** @throws RegoError with file, line and column for whatever is not in the supported language, or when no rule is named deny */
@@ -37,7 +51,14 @@ export class RegoPolicy extends PolicyEngine {
   ) {
     super();
     const sorted = files.toSorted((a, b) => (a.name < b.name ? -1 : 1));
-    this.program = new Program(sorted.map(({ name, text }) => parseModule(text, name)));
+    const rules = sorted.filter(({ name }) => name !== DATA_FILE);
+    this.data = readData(sorted.find(({ name }) => name === DATA_FILE));
+    const known = { data: this.data, input: INPUT_FIELDS };
+    this.program = new Program(
+      rules.map(({ name, text }) => parseModule(text, name)),
+      BUILTINS,
+      known,
+    );
     const deny = this.program.find([...PACKAGE, 'deny']);
     if (!deny?.hasValue || deny.isFunction)
       throw new RegoError('compile_error', `no rule data.${PACKAGE.join('.')}.deny`);
@@ -50,7 +71,11 @@ export class RegoPolicy extends PolicyEngine {
   /** Never throws: what cannot be evaluated is denied with the reason. */
   override decide(input: PolicyInput): PolicyDecision {
     try {
-      const evaluation = this.program.start(new DecisionRun(this.clock.now()), input as unknown as PlainObject, {});
+      const evaluation = this.program.start(
+        new DecisionRun(this.clock.now()),
+        input as unknown as PlainObject,
+        this.data,
+      );
       return { deny: messagesOf(evaluation.valueOf(this.deny)) };
     } catch (error) {
       // anything else is a stack that overflowed on deeply nested arguments: no answer either
@@ -58,6 +83,17 @@ export class RegoPolicy extends PolicyEngine {
       return { deny: [`the policy could not be evaluated: ${reason}`] };
     }
   }
+}
+
+function readData(file: PolicyFile | undefined): Value {
+  if (!file) return {};
+  try {
+    const data = JSON.parse(file.text) as Value;
+    if (isObject(data)) return data;
+  } catch {
+    // told below, without an excerpt: the file may hold names of people
+  }
+  throw new RegoError('parse_error', `${DATA_FILE} is not a JSON object`);
 }
 
 class DecisionRun implements Run {

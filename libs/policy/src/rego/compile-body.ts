@@ -1,4 +1,5 @@
-import { TermCompiler, iterate } from './compile-term.js';
+import { TermCompiler } from './compile-term.js';
+import { iterate } from './term-closures.js';
 import { type Det, type Evaluation, type Frame, type Goal, nameOf } from './evaluation.js';
 import type { Callee, ResolvedLiteral, ResolvedTerm, ResolvedWith } from './resolved.js';
 import { arityOf, type Bound, equation, ordered } from './safety.js';

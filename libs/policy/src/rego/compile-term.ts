@@ -1,10 +1,22 @@
 import { arityOf, type Bound, evaluated, matched, sequence } from './safety.js';
-import { at, call, type Det, type Evaluation, type Frame, type Goal, lookupData } from './evaluation.js';
+import { at, call, type Det, type Frame, type Goal, lookupData } from './evaluation.js';
+import { checkData, checkInput, type KnownDocuments } from './known-documents.js';
 import { type Place, RegoError } from './rego-error.js';
-import type { Callee, ResolvedLiteral, ResolvedTerm } from './resolved.js';
+import type { ResolvedLiteral, ResolvedTerm } from './resolved.js';
 import type { Node, RuleTree } from './rule-tree.js';
 import type { FrameLayout } from './scope.js';
-import { equal, fieldOf, isArray, isObject, keysOf, lookup, RegoObject, RegoSet, type Value } from './value.js';
+import {
+  all,
+  collect,
+  type Collector,
+  comparison,
+  iterate,
+  lookupIn,
+  objectOf,
+  type Step,
+  store,
+} from './term-closures.js';
+import { equal, isArray, isObject, keysOf, lookup, RegoObject, RegoSet, type Value } from './value.js';
 
 /** What the compiler of one rule works with. */
 export interface CompileContext {
@@ -12,6 +24,8 @@ export interface CompileContext {
   layout: FrameLayout;
   /** Told of every node a rule may ask, so that recursion is seen. */
   uses(node: Node): void;
+  /** Present when the documents are known at load: references to what they never hold are refused. */
+  known?: KnownDocuments | undefined;
 }
 
 /** Continues with a term's value, which `det` gives, and what is known by then. */
@@ -267,8 +281,11 @@ export abstract class TermCompiler {
 
   /** The longest part of a reference that is known before anything runs, and the steps after it. */
   private base(term: ResolvedTerm & { kind: 'ref' }, bound: Bound): { det: Det; rest: ResolvedTerm[]; step: Step } {
-    if (term.head.kind !== 'root' || term.head.name !== 'data')
+    const { known } = this.context;
+    if (term.head.kind !== 'root' || term.head.name !== 'data') {
+      if (known && term.head.kind === 'root') checkInput(known, term);
       return { det: this.det(term.head, bound), rest: term.path, step: lookup };
+    }
     let node = this.context.tree.root;
     const names: string[] = [];
     for (const step of term.path) {
@@ -278,6 +295,7 @@ export abstract class TermCompiler {
       const child: Node | undefined = node.children.get(name);
       // no rules further down: the rest is plain data
       if (!child) {
+        if (known) checkData(known, names, term.place);
         const parent = names.slice(0, -1);
         return { det: (e) => at(e.data, parent), rest: term.path.slice(parent.length), step: lookupData };
       }
@@ -294,100 +312,5 @@ export abstract class TermCompiler {
   }
 }
 
-/** `==` and `!=` begin most rules; they go without the list of arguments unless something may replace them. */
-function comparison(left: Det, right: Det, wanted: boolean, callee: Callee): Det {
-  return (e, f) => {
-    const a = left(e, f);
-    const b = a === undefined ? undefined : right(e, f);
-    if (b === undefined) return undefined;
-    return e.mocks ? call(e, callee, [a!, b]) : equal(a!, b) === wanted;
-  };
-}
-
-type Collector = Value[] | RegoSet | RegoObject;
-
-function collect(collector: Collector, values: readonly Value[]): void {
-  if (Array.isArray(collector)) collector.push(values[0]!);
-  else if (collector instanceof RegoSet) collector.add(values[0]!);
-  else {
-    const [key, value] = values as [Value, Value];
-    const before = collector.get(key);
-    if (before !== undefined && !equal(before, value)) throw new RegoError('conflict', 'object keys must be unique');
-    collector.set(key, value);
-  }
-}
-
-/** All values, or undefined when one is. */
-function all(dets: readonly Det[], e: Evaluation, f: Frame): Value[] | undefined {
-  const values: Value[] = [];
-  for (const det of dets) {
-    const value = det(e, f);
-    if (value === undefined) return undefined;
-    values.push(value);
-  }
-  return values;
-}
-
-function objectOf(fields: readonly [Det, Det][]): Det {
-  return (e, f) => {
-    const object = new RegoObject();
-    for (const [keyDet, valueDet] of fields) {
-      const key = keyDet(e, f);
-      const value = key === undefined ? undefined : valueDet(e, f);
-      if (value === undefined) return undefined;
-      object.set(key!, value);
-    }
-    return object;
-  };
-}
-
-type Step = (value: Value, key: Value) => Value | undefined;
-
-function lookupIn(from: Det, step: Det, take: Step): Det {
-  return (e, f) => {
-    const whole = from(e, f);
-    const key = whole === undefined ? undefined : step(e, f);
-    return key === undefined ? undefined : take(whole!, key);
-  };
-}
-
-export function store(slot: number, det: Det, then: Goal): Goal {
-  return (e, f) => {
-    const value = det(e, f);
-    if (value === undefined) return false;
-    f[slot] = value;
-    return then(e, f);
-  };
-}
-
 const isPattern = (term: ResolvedTerm): boolean =>
   term.kind === 'local' || term.kind === 'array' || term.kind === 'object';
-
-/** Leaves each key and value in its slots and goes on; true when that stopped the search. What is no collection has none. */
-export function iterate(e: Evaluation, whole: Value, f: Frame, key: number, value: number, then: Goal): boolean {
-  if (typeof whole !== 'object' || whole === null) return false;
-  const { run } = e;
-  if (isArray(whole)) {
-    for (let i = 0; i < whole.length; i++) {
-      run.spend(1);
-      f[key] = i;
-      f[value] = whole[i]!;
-      if (then(e, f)) return true;
-    }
-  } else if (whole instanceof RegoSet) {
-    for (const member of whole.values()) {
-      run.spend(1);
-      f[key] = member;
-      f[value] = member;
-      if (then(e, f)) return true;
-    }
-  } else {
-    for (const name of keysOf(whole)) {
-      run.spend(1);
-      f[key] = name;
-      f[value] = fieldOf(whole, name)!;
-      if (then(e, f)) return true;
-    }
-  }
-  return false;
-}

@@ -59,6 +59,8 @@ describe('language', () => {
     ['p[msg] {\n\tmsg := "v0"\n}', ['v0']],
     ['p := a.b if a := {"b": 1} # comment', 1],
     ['import rego.v1\np := 1', 1],
+    ['p := [lower("ÀİΣ"), upper("straße")]', ['àiσ', 'STRAßE']],
+    ['p := trim_space(" \\u0085\\ufeffa\\u3000")', '\ufeffa'],
     ['import input.user as u\np if u == "x"', undefined],
   ])('%s', (text, expected) => {
     expect(p(text)).toEqual(expected);

@@ -4,6 +4,7 @@ import { BodyCompiler } from './compile-body.js';
 import { type Det, Evaluation, type Goal, type Run } from './evaluation.js';
 import { Extent } from './extent.js';
 import { parseQuery } from './parse.js';
+import type { KnownDocuments } from './known-documents.js';
 import { RegoError } from './rego-error.js';
 import { checkRecursion } from './recursion.js';
 import { Resolver } from './resolve.js';
@@ -40,11 +41,13 @@ export class Program {
   constructor(
     private readonly modules: readonly Module[],
     private readonly builtins: Builtins = BUILTINS,
+    private readonly known?: KnownDocuments,
   ) {
     modules.forEach((module, index) => {
       for (const rule of module.rules) this.tree.add(module.package, { rule, module: index });
       this.tree.ensure(module.package);
     });
+    for (const module of modules) checkImports(module, this.tree);
     this.tree.check();
     for (const node of this.tree.nodes) {
       this.compiled[node.id] = {
@@ -163,14 +166,8 @@ export class Program {
   ): CompiledRule {
     const module = this.modules[index]!;
     const layout = new FrameLayout();
-    const resolver = new Resolver({
-      tree: this.tree,
-      package: module.package,
-      imports: module.imports,
-      layout,
-      builtins: this.builtins,
-    });
-    const compiler = new BodyCompiler({ tree: this.tree, layout, uses: (used) => this.note(node, used) });
+    const resolver = this.resolverFor(module, layout);
+    const compiler = this.compilerFor(node, layout);
     const outer = new Scope(layout, undefined, new Set());
     const patterns = this.parameters(rule.args ?? [], resolver, outer);
     const args = patterns.map((_, i) => layout.variable(`argument ${i + 1}`).slot);
@@ -256,23 +253,34 @@ export class Program {
     const { rule, module } = placed;
     if (!isGround(rule.branches[0]!.value))
       throw new RegoError('compile_error', 'a default is a plain value', rule.place);
-    const resolver = new Resolver({
-      tree: this.tree,
-      package: this.modules[module]!.package,
-      imports: [],
-      layout,
-      builtins: this.builtins,
-    });
+    const resolver = this.resolverFor(this.modules[module]!, layout);
     const scope = new Scope(layout, undefined, new Set());
-    const compiler = new BodyCompiler({ tree: this.tree, layout, uses: (used) => this.note(node, used) });
+    const compiler = this.compilerFor(node, layout);
     const value = compiler.det(resolver.term(rule.branches[0]!.value, scope), new Set());
     return (e) => value(e, layout.frame());
+  }
+
+  private compilerFor(node: Node, layout: FrameLayout): BodyCompiler {
+    return new BodyCompiler({ tree: this.tree, layout, uses: (used) => this.note(node, used), known: this.known });
+  }
+
+  private resolverFor({ package: path, imports }: Module, layout: FrameLayout): Resolver {
+    return new Resolver({ tree: this.tree, package: path, imports, layout, builtins: this.builtins });
   }
 
   private note(by: Node, used: Node): void {
     let known = this.uses.get(by);
     if (!known) this.uses.set(by, (known = new Set()));
     known.add(used);
+  }
+}
+
+/** A name of an import means one thing in its module. */
+function checkImports({ package: path, imports }: Module, tree: RuleTree): void {
+  const names = new Set(tree.rulesOf(path));
+  for (const { alias, place } of imports) {
+    if (names.has(alias)) throw new RegoError('compile_error', `${alias} means two things`, place);
+    names.add(alias);
   }
 }
 

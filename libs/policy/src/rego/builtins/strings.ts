@@ -19,6 +19,25 @@ function trim(text: string, set: string, left: boolean, right: boolean): string 
   return from < 0 ? '' : chars.slice(from, to).join('');
 }
 
+/** Case by character, as Go maps it: one character stays one (`ß` has no upper case, `İ` becomes `i`). */
+function simpleCase(text: string, map: (char: string) => string): string {
+  let result = '';
+  for (const char of text) {
+    const mapped = map(char);
+    result += [...mapped].length === 1 ? mapped : char;
+  }
+  return result;
+}
+
+const isSpace = (char: string): boolean => char === '\u0085' || (char !== '\ufeff' && /\s/.test(char));
+
+/** Unicode's White_Space, which is JavaScript's without U+FEFF and with U+0085. */
+function trimSpace(text: string): string {
+  const chars = [...text];
+  const from = chars.findIndex((char) => !isSpace(char));
+  return from < 0 ? '' : chars.slice(from, chars.findLastIndex((char) => !isSpace(char)) + 1).join('');
+}
+
 /** Offsets count characters, not UTF-16 units. */
 const substring: Builtin = {
   arity: 3,
@@ -89,8 +108,8 @@ export const STRING_BUILTINS: Record<string, Builtin> = {
   contains: onTexts((text, part) => text.includes(part)),
   startswith: onTexts((text, part) => text.startsWith(part)),
   endswith: onTexts((text, part) => text.endsWith(part)),
-  lower: onText((text) => text.toLowerCase()),
-  upper: onText((text) => text.toUpperCase()),
+  lower: onText((text) => simpleCase(text, (char) => (char === '\u0130' ? 'i' : char.toLowerCase()))),
+  upper: onText((text) => simpleCase(text, (char) => char.toUpperCase())),
   split: onTexts((text, separator) => (separator === '' ? [...text] : text.split(separator))),
   replace: {
     arity: 3,
@@ -110,7 +129,7 @@ export const STRING_BUILTINS: Record<string, Builtin> = {
   trim_suffix: onTexts((text, suffix) =>
     suffix !== '' && text.endsWith(suffix) ? text.slice(0, -suffix.length) : text,
   ),
-  trim_space: onText((text) => text.replace(/^[\s\u0085]+|[\s\u0085]+$/gu, '')),
+  trim_space: onText((text) => trimSpace(text)),
   'strings.reverse': onText((text) => [...text].toReversed().join('')),
   'strings.count': onTexts((text, part) => (part === '' ? [...text].length + 1 : text.split(part).length - 1)),
   'strings.any_prefix_match': anyMatch((text, prefix) => text.startsWith(prefix)),

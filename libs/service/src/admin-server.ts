@@ -65,7 +65,7 @@ export class AdminServer {
       }
       case '/metrics':
         response.writeHead(200, { 'content-type': this.metrics.registry.contentType });
-        response.end(await this.metrics.registry.metrics());
+        response.end(await this.metrics.scrape());
         return;
       default:
         return send(response, 404, { error: 'Not found' });

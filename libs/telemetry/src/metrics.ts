@@ -208,7 +208,13 @@ type Metric<K extends MetricKey> = (typeof METRICS)[K]['type'] extends 'counter'
 type Catalogue = { readonly [K in MetricKey]: Metric<K> };
 
 /** The metrics of one process: the catalogue by property name, and its registry. */
-export type Metrics = Catalogue & { readonly registry: Registry };
+export type Metrics = Catalogue & {
+  readonly registry: Registry;
+  /** Calls `refresh` before each scrape, for gauges that are cheaper to read than to keep. A failure leaves the old value. */
+  onScrape(refresh: () => void | Promise<void>): void;
+  /** Prometheus text of everything, refreshed. */
+  scrape(): Promise<string>;
+};
 
 /** What `toolfleet_build_info` says. */
 export interface BuildInfo {
@@ -222,7 +228,15 @@ export interface BuildInfo {
  */
 export function createMetrics(build: BuildInfo, options: { defaults?: boolean } = {}): Metrics {
   const registry = new Registry();
-  const metrics = { registry } as Record<string, unknown>;
+  const refreshers: (() => void | Promise<void>)[] = [];
+  const metrics: Record<string, unknown> = {
+    registry,
+    onScrape: (refresh: () => void | Promise<void>) => void refreshers.push(refresh),
+    scrape: async () => {
+      await Promise.allSettled(refreshers.map(async (refresh) => refresh()));
+      return registry.metrics();
+    },
+  };
   for (const [key, definition] of Object.entries(METRICS)) {
     Object.defineProperty(metrics, key, {
       enumerable: true,

@@ -45,7 +45,7 @@ const metrics = createMetrics({ version: '1', revision: 'r' });
 beforeAll(async () => {
   nats = await startNats();
   client = await NatsClient.connect({ url: nats.url, name: 'caller', metrics });
-  executor = await NatsClient.connect({ url: nats.url, name: 'executor' });
+  executor = await NatsClient.connect({ url: nats.url, name: 'executor', metrics });
   plain = await connect({ servers: nats.url });
   const strategy = new NatsStrategy({ connection: executor, queue: 'x' });
   app = await NestFactory.createMicroservice(ExecutorModule, { strategy, logger: false });
@@ -117,6 +117,7 @@ describe('the ack-first hop', () => {
     });
     expect(reply).toEqual({ ok: true });
     expect(acks).toBe(1);
+    expect(await metrics.scrape()).toMatch(/toolfleet_worker_slots\{executor="x",state="total"\} 1000/);
   });
 
   it('does not send an acknowledgement to callers that know nothing of it', async () => {

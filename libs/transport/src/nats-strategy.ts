@@ -7,7 +7,7 @@ import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { HEADERS, isJsonObject, SUBJECTS, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
-import { inTrace } from '@toolfleet/telemetry';
+import { inTrace, type Metrics } from '@toolfleet/telemetry';
 import { encode, parseLenient, text } from './codec.js';
 import { EndpointContext } from './endpoint-context.js';
 import type { EndpointOptions } from './endpoint.js';
@@ -20,7 +20,7 @@ export type BodyCheck = (body: unknown) => void;
 
 /** What the strategy needs. It shares the connection of the process's client and never closes it. */
 export interface NatsStrategyOptions {
-  connection: { readonly link: NatsLink };
+  connection: { readonly link: NatsLink; readonly metrics?: Metrics | undefined };
   /** Queue group of endpoints that name none; the service's name. */
   queue: string;
   /** Makes the check of an endpoint's `schema` (libs/schema). */
@@ -86,7 +86,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
         const served: Served = {
           subject,
           handler: handler as unknown as Handler,
-          check: options.schema && this.options.compile?.(options.schema),
+          check: this.#checkOf(subject, options.schema),
           exec: options.exec ?? false,
           concurrency: options.concurrency ?? Number.POSITIVE_INFINITY,
           inFlight: 0,
@@ -95,11 +95,14 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
         this.#subscriptions.push(this.#link.subscribe(subject, (message) => void this.#serve(served, message), queue));
       }
       // A cancel goes to every executor: nobody but its runner knows where a call runs.
+      if (hasExec) this.#measureSlots();
       if (hasExec)
         this.#subscriptions.push(this.#link.subscribe(SUBJECTS.execCancel, (message) => this.#cancel(message)));
       await this.#link.flush();
       done();
     } catch (error) {
+      // Half a service must not take messages, nor twice after another try.
+      this.close();
       done(error);
     }
   }
@@ -159,6 +162,23 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       served.inFlight--;
       end();
     }
+  }
+
+  /** A schema nobody compiles would look like a check and be none. */
+  #checkOf(subject: string, schema: JsonObject | undefined): BodyCheck | undefined {
+    if (!schema) return undefined;
+    if (!this.options.compile) throw new TypeError(`${subject} has a schema, but the strategy has no compile`);
+    return this.options.compile(schema);
+  }
+
+  /** `toolfleet_worker_slots`, by which executors are scaled (operations.md 1). */
+  #measureSlots(): void {
+    const { metrics } = this.options.connection;
+    const executor = this.options.queue;
+    metrics?.onScrape(() => {
+      metrics.workerSlots.set({ executor, state: 'busy' }, this.inFlight);
+      metrics.workerSlots.set({ executor, state: 'total' }, this.capacity);
+    });
   }
 
   #answer(reply: string, result: unknown, context: EndpointContext): void {

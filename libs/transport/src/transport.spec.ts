@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Controller, Injectable, Module, type INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { ToolError } from '@toolfleet/contracts';
+import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { startNats, type NatsServer } from '@toolfleet/testing';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -178,6 +178,51 @@ describe('errors', () => {
       code: 'PAYLOAD_TOO_LARGE',
     });
     await expect(client.request('t.big', {})).rejects.toMatchObject({ code: 'RESULT_TOO_LARGE' });
+  });
+});
+
+describe('schemas', () => {
+  @Controller()
+  class CheckedEndpoint {
+    @Endpoint('t.first')
+    first(): string {
+      return 'first';
+    }
+
+    @Endpoint('t.checked', { schema: { required: ['name'] } })
+    checked(body: { name: string }): string {
+      return body.name;
+    }
+  }
+  @Module({ controllers: [CheckedEndpoint] })
+  class CheckedModule {}
+  const listen = async (compile?: (schema: JsonObject) => (body: unknown) => void) => {
+    const checked = new NatsStrategy({ connection: client, queue: 'c', ...(compile ? { compile } : {}) });
+    const service = await NestFactory.createMicroservice(CheckedModule, {
+      strategy: checked,
+      logger: false,
+      abortOnError: false,
+    });
+    await service.listen();
+    return service;
+  };
+
+  it('are checked before the handler runs', async () => {
+    const service = await listen((schema) => (body) => {
+      const missing = (schema['required'] as string[]).filter((key) => !Object.hasOwn(Object(body), key));
+      if (missing.length > 0) throw new ToolError('REQUEST_INVALID', { details: { missing } });
+    });
+    expect(await client.request('t.checked', { name: 'n' })).toBe('n');
+    await expect(client.request('t.checked', {})).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+      details: { missing: ['name'] },
+    });
+    await service.close();
+  });
+
+  it('without a compiler refuse to start, and leave no half of a service', async () => {
+    await expect(listen()).rejects.toThrow(/no compile/);
+    await expect(client.request('t.first', {})).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
   });
 });
 

@@ -15,10 +15,11 @@ export class RingBreaker {
     private readonly complain: (pointer: string, message: string) => void,
   ) {}
 
-  /** Makes every definition reachable from these targets by in-place references free of rings. */
-  cutFrom(targets: Iterable<string>): void {
+  /** Makes every definition reachable from this target by in-place references free of rings. */
+  cutFrom(target: string): void {
+    if (this.judged.has(target)) return;
     const next = (pointer: string) => this.converter.definition(pointer).edges.map((edge) => edge.target);
-    for (const ring of inPlaceRings(targets, next, this.judged)) this.cut(new Set(ring));
+    for (const ring of inPlaceRings([target], next, this.judged)) this.cut(new Set(ring));
   }
 
   private cut(ring: ReadonlySet<string>): void {

@@ -17,7 +17,7 @@ export function closeDefinitions(
   const definitions: JsonObject = {};
   const seen = new Set(open);
   for (let target = open.pop(); target !== undefined; target = open.pop()) {
-    rings.cutFrom([target]);
+    rings.cutFrom(target);
     const definition = converter.definition(target);
     setOwn(definitions, converter.names.nameOf(target), definition.schema);
     for (const next of definition.targets) {

@@ -25,6 +25,9 @@ const FILE_SCHEMA: JsonObject = {
   additionalProperties: false,
 };
 
+/** Schemas that make up one body and are searched for files. */
+const MAX_PARTS = 500;
+
 /** Converts the request body of an operation; undefined when there is none (openapi.md sections 8 and 10). */
 export function convertBody(operation: RawOperation, context: ParameterContext): ConvertedBody | undefined {
   if (operation.node.requestBody === undefined) return undefined;
@@ -93,7 +96,7 @@ function addEncoding(plan: BodyPlan, media: JsonObject | undefined): void {
 /** Binary properties take `{content_base64, filename, content_type}`, also behind `$ref`, in `allOf` and in arrays. */
 function addFiles(body: ConvertedBody, source: Json | undefined, context: ParameterContext): void {
   const files = new Map<string, 'one' | 'many'>();
-  collectFiles(source, files, body.plan, context, 0);
+  collectFiles(source, files, body.plan, context, new Set());
   if (files.size === 0) return;
   body.plan.files = [...files.keys()];
   const properties: JsonObject = {};
@@ -108,10 +111,11 @@ function collectFiles(
   files: Map<string, 'one' | 'many'>,
   plan: BodyPlan,
   context: ParameterContext,
-  depth: number,
+  seen: Set<JsonObject>,
 ): void {
-  const node = depth > 8 ? undefined : followSchema(schema, context);
-  if (!node) return;
+  const node = followSchema(schema, context);
+  if (!node || seen.has(node) || seen.size > MAX_PARTS) return;
+  seen.add(node);
   const properties = objectAt(node, 'properties') ?? {};
   for (const name of Object.keys(properties)) {
     const property = followSchema(properties[name], context);
@@ -121,14 +125,16 @@ function collectFiles(
   }
   for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
     const members = node[keyword];
-    if (Array.isArray(members)) for (const member of members) collectFiles(member, files, plan, context, depth + 1);
+    if (Array.isArray(members)) for (const member of members) collectFiles(member, files, plan, context, seen);
   }
 }
 
 /** A copy of the body schema in which the file properties are replaced; shared definitions stay as they are. */
 function replaceProperties(body: ConvertedBody, properties: JsonObject, context: ParameterContext): JsonObject {
-  const replace = (schema: Json, depth: number): Json => {
-    if (!isJsonObject(schema) || depth > 8) return schema;
+  let parts = 0;
+  const replace = (schema: Json): Json => {
+    parts += 1;
+    if (!isJsonObject(schema) || parts > MAX_PARTS) return schema;
     let copy: JsonObject = { ...schema };
     if (typeof copy.$ref === 'string') {
       const target = [...body.targets].find(
@@ -149,11 +155,11 @@ function replaceProperties(body: ConvertedBody, properties: JsonObject, context:
     }
     for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
       const members = copy[keyword];
-      if (Array.isArray(members)) copy[keyword] = members.map((member) => replace(member, depth + 1));
+      if (Array.isArray(members)) copy[keyword] = members.map(replace);
     }
     return copy;
   };
-  return replace(body.schema, 0) as JsonObject;
+  return replace(body.schema) as JsonObject;
 }
 
 function followSchema(schema: Json | undefined, { refs }: ParameterContext): JsonObject | undefined {

@@ -8,7 +8,7 @@ import { RingBreaker } from './break-rings.js';
 import { SchemaConverter } from './convert-schema.js';
 import { DefinitionNames } from './definition-names.js';
 import { expandOperations, type RawOperation } from './expand-operations.js';
-import { OpenApiTool } from './openapi-tool.js';
+import { OpenApiTool, type ConvertedOperation } from './openapi-tool.js';
 import { SecurityReader } from './read-security.js';
 import type { ServerOptions } from './select-server.js';
 import { toolNames } from './tool-names.js';
@@ -51,6 +51,8 @@ export interface ToolContext {
   security: SecurityReader;
   findings: Findings;
   options: ConvertOptions;
+  /** The operation converted last. */
+  latest: { operation?: RawOperation; converted?: ConvertedOperation };
 }
 
 /**
@@ -100,6 +102,7 @@ function contextOf(document: SpecDocument, options: ConvertOptions): ToolContext
     security: new SecurityReader(document.root, refs, findings),
     findings,
     options,
+    latest: {},
   };
 }
 

@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { Findings } from '../findings.js';
-import { escapeToken, setOwn } from '../json-pointer.js';
+import { pointerOf, setOwn } from '../json-pointer.js';
 import type { SpecDocument } from '../load/parse-spec.js';
 import type { RefResolver } from '../load/resolve-refs.js';
 import { DefinitionNames } from './definition-names.js';
@@ -43,22 +43,42 @@ interface Place {
   hidden?: ReadonlySet<string>;
 }
 
-const SINGLE: ReadonlySet<string> = new Set([
-  'additionalProperties',
-  'contains',
-  'propertyNames',
-  'unevaluatedItems',
-  'unevaluatedProperties',
-  'contentSchema',
+const ROOT: Place = { edge: 'and' };
+const BRANCH: Place = { edge: 'or' };
+const BELOW: Place = {};
+/** Members of `allOf`, and their own, that are searched for read-only properties. */
+const MAX_BASES = 200;
+
+/** Keywords that hold schemas, by the way they hold them. */
+const HOLDERS: ReadonlyMap<string, 'properties' | 'items' | 'list' | 'branch' | 'single' | 'map'> = new Map([
+  ['properties', 'properties'],
+  ['patternProperties', 'properties'],
+  ['items', 'items'],
+  ['prefixItems', 'items'],
+  ['allOf', 'list'],
+  ['anyOf', 'list'],
+  ['oneOf', 'list'],
+  ['not', 'branch'],
+  ['if', 'branch'],
+  ['then', 'branch'],
+  ['else', 'branch'],
+  ['additionalProperties', 'single'],
+  ['contains', 'single'],
+  ['propertyNames', 'single'],
+  ['unevaluatedItems', 'single'],
+  ['unevaluatedProperties', 'single'],
+  ['contentSchema', 'single'],
+  ['dependentSchemas', 'map'],
 ]);
-const SINGLE_IN_PLACE: ReadonlySet<string> = new Set(['not', 'if', 'then', 'else']);
-const LISTS_IN_PLACE: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf']);
 
 /** Converts schemas of a document to JSON Schema 2020-12 (openapi.md section 5). Each shared schema is converted once. */
 export class SchemaConverter {
   private readonly definitions = new Map<string, Definition>();
   private readonly findings: Findings;
   private readonly is30: boolean;
+  /** Where the walk is: the pointer is only put together when there is something to tell. */
+  private origin = '';
+  private trail: (string | number)[] = [];
 
   constructor(
     document: SpecDocument,
@@ -74,7 +94,9 @@ export class SchemaConverter {
   /** Converts a schema that stands at the pointer; its references are collected beside it. */
   convert(schema: Json | undefined, at: string): Definition {
     const found: Definition = { schema: true, targets: new Set(), edges: [] };
-    found.schema = this.schema(schema, at, found, { edge: 'and' });
+    this.origin = at;
+    this.trail = [];
+    found.schema = this.schema(schema, found, ROOT);
     return found;
   }
 
@@ -93,18 +115,32 @@ export class SchemaConverter {
     this.definitions.set(key, definition);
   }
 
-  private schema(schema: Json | undefined, at: string, found: Definition, place: Place): JsonSchema {
+  /** Warns at the present place, or at a member of it. */
+  private warn(message: string, member?: string): void {
+    const tokens = member === undefined ? this.trail : [...this.trail, member];
+    this.findings.warn(this.origin + pointerOf(tokens.map(String)), message);
+  }
+
+  /** Converts what stands below the present place. */
+  private below(token: string | number, schema: Json | undefined, found: Definition, place: Place): JsonSchema {
+    this.trail.push(token);
+    const converted = this.schema(schema, found, place);
+    this.trail.pop();
+    return converted;
+  }
+
+  private schema(schema: Json | undefined, found: Definition, place: Place): JsonSchema {
     if (typeof schema === 'boolean') return schema;
     if (!isJsonObject(schema)) {
-      if (schema !== undefined && schema !== null) this.findings.warn(at, 'not a schema: any value is accepted here');
+      if (schema !== undefined && schema !== null) this.warn('not a schema: any value is accepted here');
       return {};
     }
     const reference = typeof schema.$ref === 'string' ? schema.$ref : schema.$dynamicRef;
-    if (typeof reference === 'string') return this.reference(schema, reference, at, found, place);
-    return this.keywords(schema, at, found, place);
+    if (typeof reference === 'string') return this.reference(schema, reference, found, place);
+    return this.keywords(schema, found, place);
   }
 
-  private reference(schema: JsonObject, ref: string, at: string, found: Definition, place: Place): JsonSchema {
+  private reference(schema: JsonObject, ref: string, found: Definition, place: Place): JsonSchema {
     const located = ref.startsWith('#') ? this.refs.locate(ref) : undefined;
     const out: JsonObject = {};
     if (located) {
@@ -112,10 +148,8 @@ export class SchemaConverter {
       found.targets.add(located.pointer);
       if (place.edge) found.edges.push({ target: located.pointer, kind: place.edge, holder: out });
     } else {
-      this.findings.warn(
-        `${at}/$ref`,
-        `the reference ${JSON.stringify(ref.slice(0, 200))} leads nowhere: any value is accepted here`,
-      );
+      const shown = JSON.stringify(ref.slice(0, 200));
+      this.warn(`the reference ${shown} leads nowhere: any value is accepted here`, '$ref');
     }
     if (this.is30) {
       if (typeof schema.description === 'string') out.description = schema.description;
@@ -123,36 +157,39 @@ export class SchemaConverter {
     }
     const { $ref: _ref, $dynamicRef: _dynamic, ...siblings } = schema;
     if (Object.keys(siblings).length === 0) return out;
-    const beside = this.keywords(siblings, at, found, place);
+    const beside = this.keywords(siblings, found, place);
     if (!isJsonObject(beside)) return out;
     const merged: JsonObject = { ...out, ...beside };
     for (const edge of found.edges) if (edge.holder === out) edge.holder = merged;
     return merged;
   }
 
-  private keywords(schema: JsonObject, at: string, found: Definition, place: Place): JsonSchema {
+  private keywords(schema: JsonObject, found: Definition, place: Place): JsonSchema {
     const out: JsonObject = {};
     const hidden = this.hiddenNames(schema, place);
-    for (const keyword of Object.keys(schema)) {
+    const here: Place = hidden === place.hidden ? place : { ...place, hidden };
+    for (const keyword in schema) {
       const value = schema[keyword] as Json;
-      const here = `${at}/${escapeToken(keyword)}`;
-      const converted = this.keyword(keyword, value, here, found, { ...place, hidden });
-      if (converted !== undefined)
-        setOwn(out, keyword === 'items' && Array.isArray(value) ? 'prefixItems' : keyword, converted);
+      this.trail.push(keyword);
+      const converted = this.keyword(keyword, value, found, here);
+      this.trail.pop();
+      if (converted === undefined) continue;
+      out[keyword === 'items' && Array.isArray(value) ? 'prefixItems' : keyword] = converted;
     }
     if (hidden && Array.isArray(out.required)) {
       const required = out.required.filter((name) => !hidden.has(name as string));
       if (required.length > 0) out.required = required;
       else delete out.required;
     }
-    if (out.examples === undefined && schema.example !== undefined) out.examples = [schema.example];
+    if (schema.example !== undefined && out.examples === undefined) out.examples = [schema.example];
     // An example that talks about references would read as one to whoever walks the schema.
     if (out.examples !== undefined && JSON.stringify(out.examples).includes('"$ref"')) delete out.examples;
-    applyExclusiveFlags(schema, out);
-    matchEnumToType(out, (message) => this.findings.warn(`${at}/enum`, message));
-    dropForeignDefault(out, (message) => this.findings.warn(`${at}/default`, message));
-    this.relaxOneOf(schema, out);
-    return applyNullable(schema, out);
+    if (schema.exclusiveMinimum !== undefined || schema.exclusiveMaximum !== undefined)
+      applyExclusiveFlags(schema, out);
+    if (out.enum !== undefined) matchEnumToType(out, (message) => this.warn(message, 'enum'));
+    if (out.default !== undefined) dropForeignDefault(out, (message) => this.warn(message, 'default'));
+    if (out.oneOf !== undefined) this.relaxOneOf(schema, out);
+    return schema.nullable === true ? applyNullable(schema, out) : out;
   }
 
   /** Requests only: an answer is never validated, and there the document's own word is the best description. */
@@ -169,24 +206,30 @@ export class SchemaConverter {
     else out.allOf = [...(Array.isArray(out.allOf) ? out.allOf : []), branches];
   }
 
-  private keyword(keyword: string, value: Json, at: string, found: Definition, place: Place): Json | undefined {
-    if (keyword === 'properties' || keyword === 'patternProperties') {
-      return this.propertyMap(keyword, value, at, found, place);
+  private keyword(keyword: string, value: Json, found: Definition, place: Place): Json | undefined {
+    switch (HOLDERS.get(keyword)) {
+      case 'properties':
+        return this.propertyMap(keyword, value, found, place);
+      case 'items':
+        return this.items(value, found);
+      case 'list':
+        return this.list(keyword, value, found, place);
+      case 'branch':
+        return this.single(value, found, place.edge ? BRANCH : BELOW);
+      case 'single':
+        return this.single(value, found, BELOW);
+      case 'map':
+        return this.schemaMap(value, found, place.edge ? BRANCH : BELOW);
+      default:
     }
-    if (keyword === 'items' || keyword === 'prefixItems') return this.items(value, at, found);
-    if (LISTS_IN_PLACE.has(keyword)) return this.list(keyword, value, at, found, place);
-    if (SINGLE_IN_PLACE.has(keyword)) return this.single(value, at, found, place.edge && { edge: 'or' });
-    if (SINGLE.has(keyword)) return this.single(value, at, found, undefined);
-    if (keyword === 'dependentSchemas') return this.schemaMap(value, at, found, place.edge && { edge: 'or' });
     if (keyword === 'pattern' && typeof value === 'string' && this.pattern(value) === null) {
-      this.findings.warn(
-        at,
-        `the pattern ${JSON.stringify(value.slice(0, 120))} cannot be checked safely and is dropped`,
-      );
+      this.warn(`the pattern ${JSON.stringify(value.slice(0, 120))} cannot be checked and is dropped`);
       return undefined;
     }
-    return plainKeyword(keyword, value, (_, message) => this.findings.warn(at, message));
+    return plainKeyword(keyword, value, this.complain);
   }
+
+  private readonly complain = (_keyword: string, message: string): void => this.warn(message);
 
   /** The pattern in ECMA-262, or null where it is none or the validator of arguments refuses it. */
   private pattern(source: string): string | null {
@@ -194,50 +237,42 @@ export class SchemaConverter {
     return pattern !== null && this.acceptsPattern(pattern) ? pattern : null;
   }
 
-  private single(value: Json, at: string, found: Definition, place: Place | undefined): Json | undefined {
-    if (typeof value !== 'boolean' && !isJsonObject(value)) return undefined;
-    return this.schema(value, at, found, place ?? {});
+  private single(value: Json, found: Definition, place: Place): Json | undefined {
+    return typeof value === 'boolean' || isJsonObject(value) ? this.schema(value, found, place) : undefined;
   }
 
-  private items(value: Json, at: string, found: Definition): Json | undefined {
-    if (!Array.isArray(value)) return this.single(value, at, found, undefined);
-    if (value.length === 0) return undefined;
-    return value.map((item, index) => this.schema(item, `${at}/${index}`, found, {}));
+  private items(value: Json, found: Definition): Json | undefined {
+    if (!Array.isArray(value)) return this.single(value, found, BELOW);
+    return value.length === 0 ? undefined : value.map((item, index) => this.below(index, item, found, BELOW));
   }
 
-  private list(keyword: string, value: Json, at: string, found: Definition, place: Place): Json | undefined {
+  private list(keyword: string, value: Json, found: Definition, place: Place): Json | undefined {
     if (!Array.isArray(value)) return undefined;
-    const edge = place.edge && (keyword === 'allOf' ? place.edge : 'or');
-    const inner: Place = { edge, hidden: keyword === 'allOf' ? place.hidden : undefined };
+    const isAll = keyword === 'allOf';
+    const inner: Place = { edge: place.edge && (isAll ? place.edge : 'or'), hidden: isAll ? place.hidden : undefined };
     const members: Json[] = [];
-    value.forEach((member, index) => {
-      if (typeof member !== 'boolean' && !isJsonObject(member)) return;
-      members.push(this.schema(member, `${at}/${index}`, found, inner));
-    });
+    for (const [index, member] of value.entries()) {
+      if (typeof member === 'boolean' || isJsonObject(member)) members.push(this.below(index, member, found, inner));
+    }
     return members.length > 0 ? members : undefined;
   }
 
-  private schemaMap(value: Json, at: string, found: Definition, place: Place | undefined): Json | undefined {
+  private schemaMap(value: Json, found: Definition, place: Place): Json | undefined {
     if (!isJsonObject(value)) return undefined;
     const out: JsonObject = {};
-    for (const name of Object.keys(value)) {
-      setOwn(out, name, this.schema(value[name], `${at}/${escapeToken(name)}`, found, place ?? {}));
-    }
+    for (const name of Object.keys(value)) setOwn(out, name, this.below(name, value[name], found, place));
     return out;
   }
 
-  private propertyMap(keyword: string, value: Json, at: string, found: Definition, place: Place): Json | undefined {
+  private propertyMap(keyword: string, value: Json, found: Definition, place: Place): Json | undefined {
     if (!isJsonObject(value)) return undefined;
     const out: JsonObject = {};
+    const isPlain = keyword === 'properties';
     for (const name of Object.keys(value)) {
-      if (keyword === 'properties' && place.hidden?.has(name) && this.isHidden(value[name])) continue;
-      const key = keyword === 'properties' ? name : this.pattern(name);
-      if (key === null)
-        this.findings.warn(
-          at,
-          `the pattern ${JSON.stringify(name.slice(0, 120))} is no ECMA-262 expression and is dropped`,
-        );
-      else setOwn(out, key, this.schema(value[name], `${at}/${escapeToken(name)}`, found, {}));
+      if (isPlain && place.hidden?.has(name) && this.isHidden(value[name])) continue;
+      const key = isPlain ? name : this.pattern(name);
+      if (key === null) this.warn(`the pattern ${JSON.stringify(name.slice(0, 120))} cannot be checked and is dropped`);
+      else setOwn(out, key, this.below(name, value[name], found, BELOW));
     }
     return out;
   }
@@ -246,19 +281,21 @@ export class SchemaConverter {
   private hiddenNames(schema: JsonObject, place: Place): ReadonlySet<string> | undefined {
     if (!schema.properties && !schema.allOf) return place.hidden;
     const names = new Set(place.hidden);
-    this.collectHidden(schema, names, 0);
+    this.collectHidden(schema, names, new Set());
     return names.size > 0 ? names : undefined;
   }
 
-  private collectHidden(schema: Json | undefined, names: Set<string>, depth: number): void {
-    if (!isJsonObject(schema) || depth > 8) return;
-    if (isJsonObject(schema.properties)) {
-      for (const name of Object.keys(schema.properties)) if (this.isHidden(schema.properties[name])) names.add(name);
+  private collectHidden(schema: JsonObject, names: Set<string>, seen: Set<JsonObject>): void {
+    if (seen.has(schema) || seen.size > MAX_BASES) return;
+    seen.add(schema);
+    const { properties } = schema;
+    if (isJsonObject(properties)) {
+      for (const name in properties) if (this.isHidden(properties[name])) names.add(name);
     }
     if (!Array.isArray(schema.allOf)) return;
     for (const member of schema.allOf) {
       const followed = this.refs.follow(member, '');
-      if (!('failed' in followed)) this.collectHidden(followed.node, names, depth + 1);
+      if (!('failed' in followed)) this.collectHidden(followed.node, names, seen);
     }
   }
 

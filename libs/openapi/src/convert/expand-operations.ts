@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { SpecRefusal } from '../findings.js';
 import { escapeToken, objectAt, stringAt } from '../json-pointer.js';
-import type { ExternalRefs } from '../load/external-refs.js';
+import type { ExternalRef, ExternalRefs } from '../load/external-refs.js';
 import type { SpecDocument } from '../load/parse-spec.js';
 import type { Followed, RefResolver } from '../load/resolve-refs.js';
 
@@ -77,14 +77,19 @@ function expandPathItem(
       context.out.refused.push(refusedReference(operation, followed));
       continue;
     }
-    const external =
-      context.externals.reachedFrom(operation.node, operation.pointer) ??
-      (node.parameters === undefined
-        ? undefined
-        : context.externals.reachedFrom(node.parameters, `${target.pointer}/parameters`));
+    const external = document.mayReachOut ? externalOf(operation, context.externals) : undefined;
     if (external) context.out.refused.push(refusedExternal(operation, external.target, external.pointer));
     else context.out.operations.push(operation);
   }
+}
+
+function externalOf(
+  { node, pointer, pathItem, pathItemPointer }: RawOperation,
+  externals: ExternalRefs,
+): ExternalRef | undefined {
+  const found = externals.reachedFrom(node, pointer);
+  if (found || pathItem.parameters === undefined) return found;
+  return externals.reachedFrom(pathItem.parameters, `${pathItemPointer}/parameters`);
 }
 
 /** Methods of a path item; 3.2 adds `query` and `additionalOperations`. */

@@ -18,6 +18,12 @@ const MAX_OUTPUT_SCHEMA = 4_096;
 /** Methods that RFC 9110 section 9.2.2 calls idempotent (K!3). */
 const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'QUERY']);
 
+/** Parameters and body of an operation, converted. */
+export interface ConvertedOperation {
+  parameters: ConvertedParameters;
+  body: ConvertedBody | undefined;
+}
+
 /**
  * One operation as a tool. Name and description are there at once; the schemas and the plan are built on demand, because
  * the largest documents have 22,000 operations and most of them are only listed.
@@ -68,7 +74,7 @@ export class OpenApiTool {
   /** JSON Schema 2020-12 of the arguments; no reference outside `#/$defs/`. */
   inputSchema(): JsonObject {
     const { parameters, body } = this.convert();
-    const properties = parameters.properties;
+    const properties: JsonObject = { ...parameters.properties };
     const required = [...parameters.required];
     const targets = new Set(parameters.targets);
     if (body) {
@@ -120,10 +126,16 @@ export class OpenApiTool {
     this.context.findings.warn('/servers', 'no absolute server URL is declared: set base_url when you register');
   }
 
-  private convert(): { parameters: ConvertedParameters; body: ConvertedBody | undefined } {
-    const { refs, request: converter, findings, options } = this.context;
+  /** Schema and plan of one tool are asked for one after the other: the latest conversion is kept, and no other. */
+  private convert(): ConvertedOperation {
+    const { refs, request: converter, findings, options, latest } = this.context;
+    if (latest.operation === this.operation && latest.converted) return latest.converted;
     const context = { refs, converter, findings, isSupplied: options.isSupplied };
-    return { parameters: convertParameters(this.operation, context), body: convertBody(this.operation, context) };
+    const parameters = convertParameters(this.operation, context);
+    const body = convertBody(this.operation, context);
+    latest.operation = this.operation;
+    latest.converted = { parameters, body };
+    return latest.converted;
   }
 
   /** Media types of 2xx answers (else `default`), in document order. */

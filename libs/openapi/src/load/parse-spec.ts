@@ -21,6 +21,8 @@ export interface SpecDocument {
   /** Rules its schemas follow: 3.0 has its own dialect, 3.1 and later are JSON Schema 2020-12. */
   dialect: '3.0' | '3.1';
   findings: Findings;
+  /** False: the text provably holds no reference to another document, so nobody has to look for one. */
+  mayReachOut: boolean;
 }
 
 /**
@@ -39,7 +41,12 @@ export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
   if (!isJsonObject(root)) {
     throw specError('SPEC_PARSE_ERROR', 'not an OpenAPI document: the top level has to be an object');
   }
-  return { root, ...versionOf(root, findings), findings };
+  return { root, ...versionOf(root, findings), findings, mayReachOut: mayReachOut(text) };
+}
+
+/** A `$ref` whose value does not begin with `#`, or any escape that could spell one. Says yes too often, never no. */
+function mayReachOut(text: string): boolean {
+  return /\$ref['"]?\s*:(?!\s*['"]?#)/.test(text) || /\\(?:u00|x)(?:2[34]|[67])/i.test(text) || /\$ref\s*\n/.test(text);
 }
 
 function parseText(text: string, findings: Findings): unknown {

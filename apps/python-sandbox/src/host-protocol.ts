@@ -12,8 +12,10 @@ export interface HostSettings {
   outputCap: number;
   memoryLimitMb: number;
   memoryBudgetMb: number;
-  /** Longest time to train the optimiser before the host says it is ready. */
+  /** Longest time to train the optimiser. */
   trainingMs: Milliseconds;
+  /** False: ready first and training beside the runs, for a host that replaces one that died. */
+  trainsFirst: boolean;
 }
 
 export type ToHost =

@@ -80,7 +80,7 @@ function sandboxPart(sandbox: Sandbox): ServicePart {
   };
 }
 
-function settingsOfHost(settings: PythonSandboxConfig): HostSettings {
+function settingsOfHost(settings: PythonSandboxConfig): Omit<HostSettings, 'trainsFirst'> {
   const threads = settings.PYTHON_SANDBOX_THREADS || availableParallelism();
   const memoryLimitMb = settings.WASI_MEMORY_LIMIT_MB;
   const { PYTHON_SANDBOX_TRAINING_MS: training, PYTHON_WASI_WASM_PATH: wasmPath } = settings;

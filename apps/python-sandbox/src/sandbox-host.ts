@@ -5,6 +5,7 @@
  * It has no environment, no network and no file rights but to read its own code and the interpreter (sandbox-process.ts
  * starts it so); it speaks to its parent only and ends with it.
  */
+import type { Milliseconds } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience/clock';
 import type { FromHost, HostSettings, ToHost } from './host-protocol.js';
 import { LEVELS, PRELOADED_MODULES } from './python/strictness.js';
@@ -18,8 +19,10 @@ import { ThreadPool } from './wasi/thread-pool.js';
 import { train } from './wasi/train.js';
 
 /** Beside 4 MiB in small pieces; a usual run then needs no `memory.grow`, and its memory can be reused. */
-const HEAP_BYTES = 4 * 1024 * 1024;
+const HEAP_BYTES = 3 * 1024 * 1024;
 const HEALTH_EVERY_RUNS = 100;
+/** A program of the training blocks the deadline timers for some milliseconds; between two they get their turn. */
+const BACKGROUND_PAUSE_MS = 20;
 const CANARY = 'import sys\nsys.version.split()[0]';
 
 const clock = new SystemClock();
@@ -43,14 +46,17 @@ async function start(settings: HostSettings): Promise<void> {
     heapBytes: HEAP_BYTES,
   });
   const bootMs = clock.monotonic() - began;
-  const output = new CapturedOutput(settings.outputCap);
-  let reuse: GuestMemory | null = null;
-  const trainingMs = await train(clock, settings.trainingMs, (program) => {
-    output.reset();
-    const guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse });
-    reuse = guest.memory;
-    guest.run(encodeRequest(plain(program, settings)));
-  });
+  const training = (pauseMs: Milliseconds) => {
+    const output = new CapturedOutput(settings.outputCap);
+    let reuse: GuestMemory | null = null;
+    return train(clock, { maxMs: settings.trainingMs, pauseMs }, (program) => {
+      output.reset();
+      const guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse });
+      reuse = guest.memory;
+      guest.run(encodeRequest(plain(program, settings)));
+    });
+  };
+  const trainingMs = settings.trainsFirst ? await training(0) : 0;
   pool = new ThreadPool({
     clock,
     code,
@@ -70,6 +76,8 @@ async function start(settings: HostSettings): Promise<void> {
   if (typeof version !== 'string')
     throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.message}`);
   send({ type: 'ready', version, bootMs, trainingMs });
+  if (!settings.trainsFirst) await training(BACKGROUND_PAUSE_MS);
+  globalThis.gc?.(); // the memories of boot and training
 }
 
 function plain(code: string, settings: HostSettings): RunRequest {

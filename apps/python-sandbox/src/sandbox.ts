@@ -13,7 +13,7 @@ import type { RunListener } from './wasi/thread-pool.js';
 
 export interface SandboxOptions {
   clock: Clock;
-  settings: HostSettings;
+  settings: Omit<HostSettings, 'trainsFirst'>;
   hostScript: string;
   graceMs: Milliseconds;
   /** The host is replaced after so many runs. */
@@ -41,7 +41,7 @@ export class Sandbox {
 
   /** Starts the first host. Rejects with the reason when it cannot start: a wrong interpreter does not heal. */
   async start(): Promise<void> {
-    this.current = this.launch();
+    this.current = this.launch(true);
     await this.current;
   }
 
@@ -105,11 +105,11 @@ export class Sandbox {
     }
   }
 
-  private async launch(): Promise<SandboxProcess> {
-    const { clock, settings, hostScript, graceMs, onKilled } = this.options;
+  private async launch(trainsFirst: boolean): Promise<SandboxProcess> {
+    const { clock, hostScript, graceMs, onKilled } = this.options;
     const host: SandboxProcess = new SandboxProcess({
       clock,
-      settings,
+      settings: { ...this.options.settings, trainsFirst },
       hostScript,
       graceMs,
       onKilled,
@@ -139,7 +139,7 @@ export class Sandbox {
     if (this.closed) throw new Error('the sandbox is closed');
     await this.options.clock.sleep(RESTART_DELAYS_MS[attempt] ?? RESTART_DELAYS_MS.at(-1)!);
     try {
-      const host = await this.launch();
+      const host = await this.launch(false);
       this.options.onEvent?.('sandbox host restarted', { pid: host.pid ?? 0 });
       return host;
     } catch (error) {
@@ -155,7 +155,7 @@ export class Sandbox {
     if (runs < recycleRuns && rssMb < recycleRssMb) return;
     onEvent?.('sandbox host recycled', { runs, rssMb: Math.round(rssMb) });
     this.retired.add(host);
-    const successor = this.launch();
+    const successor = this.launch(true);
     successor.then(
       async () => {
         this.current = successor;

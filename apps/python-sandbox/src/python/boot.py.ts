@@ -19,6 +19,7 @@ _LEVELS = __LEVELS__
 _encode = json.JSONEncoder(allow_nan=False).encode
 _keep = []                                                     # what a run leaves stays alive: no __del__ after the answer
 _RESERVED = {"args", "stdin", "files", "result"}
+_LAST = "_the_last_expression"
 _SAFE_INTEGER = 2 ** 53 - 1
 _SESSION_BYTES = 1 << 20
 
@@ -112,10 +113,12 @@ def _evaluate(request, space, banned, modules):
     source, level = request["code"], request["strictness"]
     tree = ast.parse(source, "<user>")
     if modules is not None: _check_tree(tree, level, modules, banned)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    if tree.body and isinstance(tree.body[-1], ast.Expr):      # its value is assigned, so that one compilation is enough
+        last = tree.body[-1]
+        name = ast.copy_location(ast.Name(_LAST, ast.Store()), last)
+        tree.body[-1] = ast.copy_location(ast.Assign([name], last.value), last)
     exec(compile(tree, "<user>", "exec", dont_inherit=True), space)
-    value = None
-    if last is not None: value = eval(compile(ast.Expression(last.value), "<user>", "eval", dont_inherit=True), space)
+    value = space.pop(_LAST, None)
     return space["result"] if "result" in space else value
 
 def _run():

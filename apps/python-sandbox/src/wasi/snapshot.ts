@@ -86,7 +86,9 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
     guest._start();
     throw new Error(`the boot script ended without a snapshot: ${output.text(2)}`);
   } catch (error) {
-    if (error instanceof GuestExit) throw new Error(`the boot script exited with ${error.code}: ${output.text(2)}`);
+    if (error instanceof GuestExit) {
+      throw new Error(`the boot script exited with ${error.code}: ${output.text(2)}`, { cause: error });
+    }
     if (!(error instanceof QuietPoint)) throw error;
   }
   const [entry, noArguments] = addresses!;

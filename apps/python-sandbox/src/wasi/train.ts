@@ -27,11 +27,21 @@ print(len(rows))
 `;
 const CANARY = 'def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nfib(18)';
 
-/** Runs code through `run` until it is fast or `maxMs` have passed; the milliseconds spent. */
-export async function train(clock: Clock, maxMs: Milliseconds, run: (code: string) => void): Promise<Milliseconds> {
+/**
+ * Runs code through `run` until it is fast or `maxMs` have passed; the milliseconds spent. `pauseMs` after each program
+ * leaves the thread to others, when training goes on beside real runs.
+ */
+export async function train(
+  clock: Clock,
+  { maxMs, pauseMs }: { maxMs: Milliseconds; pauseMs: Milliseconds },
+  run: (code: string) => void,
+): Promise<Milliseconds> {
   const start = clock.monotonic();
   const inTime = () => clock.monotonic() - start < maxMs;
-  for (let i = 0; i < ROUNDS && inTime(); i++) run(EXERCISE);
+  for (let i = 0; i < ROUNDS && inTime(); i++) {
+    run(EXERCISE);
+    if (pauseMs > 0) await clock.sleep(pauseMs);
+  }
   let best = Number.POSITIVE_INFINITY;
   for (let i = 0; i < CANARY_ROUNDS && inTime(); i++) {
     await clock.sleep(SETTLE_MS);

@@ -43,6 +43,9 @@ const SUBSCRIPTION_BYTES = 48;
 const FILE_RIGHTS = RIGHT.FD_READ | RIGHT.FD_SEEK | RIGHT.FD_TELL | RIGHT.FD_FILESTAT_GET;
 const DIRECTORY_RIGHTS = RIGHT.PATH_OPEN | RIGHT.FD_READDIR | RIGHT.PATH_FILESTAT_GET | RIGHT.FD_FILESTAT_GET;
 
+const ok = () => ERRNO.SUCCESS;
+const readOnly = () => ERRNO.ROFS;
+const noSockets = () => ERRNO.NOSYS;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 export class WasiHost {
@@ -229,9 +232,6 @@ export class WasiHost {
 
   /** The imports of `wasi_snapshot_preview1`. All of them: a module that asks for more does not link. */
   imports() {
-    const ok = () => ERRNO.SUCCESS;
-    const readOnly = () => ERRNO.ROFS;
-    const noSockets = () => ERRNO.NOSYS;
     return {
       args_get: (pointers: number, bytes: number) => this.guest.putList(this.args, pointers, bytes),
       args_sizes_get: (count: number, bytes: number) => this.guest.putSizes(this.args, count, bytes),

@@ -1,0 +1,259 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  SUBJECTS,
+  type BudgetLimitsReply,
+  type BudgetReserveReply,
+  type BudgetThreshold,
+  type BudgetUsageReply,
+  type ReserveAsk,
+  type SettleAsk,
+} from '@toolfleet/contracts';
+import { SystemClock } from '@toolfleet/resilience';
+import { loadConfig, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { createLogger, createMetrics } from '@toolfleet/telemetry';
+import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
+import { NatsClient } from '@toolfleet/transport';
+import { budgetConfig } from './budget.config.js';
+import { budgetParts } from './parts.js';
+
+const scopes = { tenant_id: 'acme', request_id: 'r1', agent_id: 'planner' };
+const ask = (callId: string, microUsd: number, more: Partial<ReserveAsk> = {}): ReserveAsk => ({
+  call_id: callId,
+  scopes,
+  micro_usd: microUsd,
+  tokens: 0,
+  lease_ms: 60_000,
+  user_id: 'ann',
+  tool_name: 'web_search',
+  ...more,
+});
+const settlement = (callId: string, microUsd: number, tokens = 0): SettleAsk => ({
+  call_id: callId,
+  scopes,
+  micro_usd: microUsd,
+  tokens,
+  row: {
+    call_id: callId,
+    tenant_id: 'acme',
+    user_id: 'ann',
+    tool_name: 'web_search',
+    agent_id: 'planner',
+    request_id: 'r1',
+    tokens: tokens || 100,
+    real_tokens: tokens,
+    micro_usd: microUsd,
+    success: true,
+    provenance: 'live',
+    at: 1_790_000_000_000,
+  },
+});
+
+/** The service over real brokers, its parts started as a process would. */
+describe('budget service', () => {
+  let nats: NatsServer;
+  let redis: RedisServer;
+  let client: NatsClient;
+  let folder: string;
+  let parts: ServicePart[] = [];
+  let thresholds: BudgetThreshold[] = [];
+
+  const start = async (env: Record<string, string> = {}): Promise<void> => {
+    const { settings } = loadConfig(budgetConfig, {
+      NATS_URL: nats.url,
+      REDIS_URL: redis.url,
+      BUDGET_DATABASE_PATH: join(folder, 'ledger.db'),
+      BUDGET_UPKEEP_MS: '20',
+      BUDGET_STORE_TIMEOUT_MS: '400',
+      ...env,
+    });
+    const host = {
+      service: 'budget',
+      logger: createLogger({ service: 'budget', level: 'silent' }),
+      clock: new SystemClock(),
+      metrics: createMetrics({ version: '0', revision: 'test' }),
+      draining: new AbortController().signal,
+      announce: () => undefined,
+      onSecretChange: () => undefined,
+      fail: () => undefined,
+    } satisfies ServiceHost;
+    parts = budgetParts(settings, host);
+    for (const part of parts) await part.start?.();
+  };
+  const stop = async (): Promise<void> => {
+    const reversed = parts.toReversed();
+    parts = [];
+    for (const part of reversed) await part.drain?.();
+    for (const part of reversed) await part.stop?.();
+  };
+  const reserve = async (...asks: ReserveAsk[]) =>
+    (await client.request<BudgetReserveReply>(SUBJECTS.budgetReserve, { asks }, { timeoutMs: 2_000 })).answers;
+  const settle = (...settlements: SettleAsk[]) =>
+    client.request(SUBJECTS.budgetSettle, { settlements }, { timeoutMs: 2_000 });
+  const usage = async (groupBy: string[]) =>
+    (await client.request<BudgetUsageReply>(SUBJECTS.budgetUsage, { tenant_id: 'acme', group_by: groupBy })).rows;
+  const limits = async () => (await client.request<BudgetLimitsReply>(SUBJECTS.budgetLimits, { scopes })).limits;
+
+  beforeAll(async () => {
+    nats = await startNats();
+    client = await NatsClient.connect({ url: nats.url, name: 'test' });
+    client.subscribe(SUBJECTS.budgetThreshold, ({ body }) => thresholds.push(body as BudgetThreshold));
+  });
+  beforeEach(async () => {
+    redis = await startRedis({ appendOnly: true });
+    folder = mkdtempSync(join(tmpdir(), 'toolfleet-budget-'));
+    thresholds = [];
+  });
+  afterEach(async () => {
+    await stop();
+    await redis.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  afterAll(async () => {
+    await client.close();
+    await nats.stop();
+  });
+
+  it('leases, charges once, writes the ledger once, and tells when a limit passes 80 %', async () => {
+    await start({ MAX_COST_PER_REQUEST: '0.001' });
+    expect(await reserve(ask('a', 600), ask('b', 600), ask('c', 2_000))).toEqual([
+      { admitted: true, call_id: 'a' },
+      { admitted: false, call_id: 'b', code: 'BUDGET_EXCEEDED', scope: 'request:r1', limit: 1_000, used: 600 },
+      { admitted: false, call_id: 'c', code: 'BUDGET_EXCEEDED', scope: 'request:r1', limit: 1_000, used: 0 },
+    ]);
+    expect(await settle(settlement('a', 500, 4_100))).toEqual({ settled: 1 });
+    expect(await settle(settlement('a', 500, 4_100))).toEqual({ settled: 0 });
+    await reserve(ask('d', 400));
+    await settle(settlement('d', 400));
+    await eventually('the ledger has both', async () => (await usage([]))[0]?.calls === 2);
+    expect(await usage(['tool', 'agent'])).toEqual([
+      { tool_name: 'web_search', agent_id: 'planner', calls: 2, tokens: 4_200, micro_usd: 900 },
+    ]);
+    expect(
+      (await limits()).map(({ scope, spent_micro_usd, held_micro_usd }) => [
+        scope.split(':')[0],
+        spent_micro_usd,
+        held_micro_usd,
+      ]),
+    ).toEqual([
+      ['tenant', 900, 0],
+      ['day', 900, 0],
+      ['request', 900, 0],
+      ['agent', 900, 0],
+    ]);
+    await eventually('two thresholds', async () => thresholds.length === 2);
+    expect(thresholds.map(({ scope, currency, limit, spent }) => [scope, currency, limit, spent])).toEqual([
+      ['agent:planner', 'tokens', 5_000, 4_100],
+      ['request:r1', 'micro_usd', 1_000, 900],
+    ]);
+  });
+
+  it('refuses a malformed ask alone', async () => {
+    await start();
+    const answers = await reserve(
+      ask('a', 1),
+      ask('b', -1),
+      ask('c', 1, { scopes: { ...scopes, agent_id: 'x\u001fy' } }),
+      ask('d', 1),
+    );
+    expect(answers.map((answer) => [answer.call_id, answer.admitted || answer.scope])).toEqual([
+      ['a', true],
+      ['b', 'invalid:micro_usd'],
+      ['c', 'invalid:scopes.agent_id'],
+      ['d', true],
+    ]);
+    const bad = { ...settlement('a', 1), row: { ...settlement('a', 1).row, tenant_id: 'other' } };
+    expect(await settle(bad, settlement('d', 1))).toEqual({
+      settled: 1,
+      refused: [{ call_id: 'a', field: 'row.tenant_id' }],
+    });
+    await expect(client.request(SUBJECTS.budgetReserve, { nothing: 1 })).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+    });
+    await expect(usage(['moon'])).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+  });
+
+  it('charges a call that nobody settles in full, and records it', async () => {
+    await start();
+    await reserve(ask('lost', 700, { lease_ms: 50 }));
+    await eventually('the lease is charged', async () => (await usage([]))[0]?.calls === 1);
+    expect(await usage(['tool', 'user'])).toEqual([
+      { tool_name: 'web_search', user_id: 'ann', calls: 1, tokens: 350, micro_usd: 700 },
+    ]);
+    expect((await limits())[0]).toMatchObject({ spent_micro_usd: 700, held_micro_usd: 0 });
+    expect(await settle(settlement('lost', 1))).toEqual({ settled: 0 });
+  });
+
+  it('fails closed while Redis hangs, and gives back what is granted too late', async () => {
+    await start();
+    await reserve(ask('a', 1));
+    redis.pause();
+    const answers = await reserve(ask('b', 100_000), ask('c', 2));
+    expect(answers.map((answer) => (answer.admitted ? '' : answer.code))).toEqual([
+      'BUDGET_UNAVAILABLE',
+      'BUDGET_UNAVAILABLE',
+    ]);
+    await expect(settle(settlement('a', 1))).rejects.toMatchObject({ code: 'BUDGET_UNAVAILABLE' });
+    redis.resume();
+    // The settlement that was on its way arrives, the late leases go back.
+    await eventually('nothing is held', async () => {
+      const [tenant] = await limits().catch(() => []);
+      return tenant?.held_micro_usd === 0 && tenant.spent_micro_usd === 1;
+    });
+    expect((await reserve(ask('d', 1)))[0]?.admitted).toBe(true);
+  });
+
+  it('fails closed while Redis is gone, and goes on with what was acknowledged', async () => {
+    await start({ MAX_COST_PER_TENANT: '0.001' });
+    await reserve(ask('a', 600));
+    await redis.kill();
+    expect((await reserve(ask('b', 1)))[0]).toMatchObject({
+      admitted: false,
+      code: 'BUDGET_UNAVAILABLE',
+      scope: 'store',
+    });
+    await redis.restart();
+    await eventually('Redis is back', async () => (await reserve(ask('b', 1)))[0]?.admitted === true);
+    expect((await reserve(ask('c', 600)))[0]).toMatchObject({ admitted: false, scope: 'tenant', used: 601 });
+  });
+
+  it('rebuilds a lost gate from the ledger', async () => {
+    await start({ MAX_COST_PER_TENANT: '0.001' });
+    await reserve(ask('a', 600));
+    await settle(settlement('a', 600));
+    await eventually('the ledger has it', async () => (await usage([]))[0]?.calls === 1);
+    await redis.flush();
+    expect((await reserve(ask('b', 600)))[0]).toMatchObject({
+      admitted: false,
+      scope: 'tenant',
+      limit: 1_000,
+      used: 600,
+    });
+    expect((await reserve(ask('b', 400)))[0]?.admitted).toBe(true);
+  });
+
+  it('leaves nothing in the outbox when it is stopped, and loses nothing over a restart', async () => {
+    await start({ BUDGET_UPKEEP_MS: '60000' });
+    await reserve(ask('a', 10), ask('b', 20));
+    await settle(settlement('a', 10));
+    await stop();
+    await start();
+    expect((await usage([]))[0]).toMatchObject({ calls: 1, micro_usd: 10 });
+    await settle(settlement('b', 20));
+    await eventually('the ledger has both', async () => (await usage([]))[0]?.micro_usd === 30);
+  });
+
+  it('takes limits of single tenants from the configuration file', async () => {
+    const file = join(folder, 'fleet.yaml');
+    writeFileSync(file, 'budget:\n  tenants:\n    acme: { max_cost_per_day: 0.0001, max_cost_per_request: null }\n');
+    await start({ TOOLFLEET_CONFIG: file });
+    expect((await reserve(ask('a', 101)))[0]).toMatchObject({ admitted: false, limit: 100 });
+    expect((await reserve(ask('a', 101)))[0]).toMatchObject({
+      scope: expect.stringMatching(/^day:\d{4}-\d\d-\d\d$|^day$/),
+    });
+    const other = { ...scopes, tenant_id: 'zeta' };
+    expect((await reserve(ask('b', 101, { scopes: other })))[0]?.admitted).toBe(true);
+  });
+});

@@ -61,6 +61,10 @@ export async function startFleet({ root, stateDir, say, onLost, onStop }) {
     );
     const apiKey = process.env.TOOLFLEET_DEV_API_KEY ?? secrets.dev_api_key;
     const environment = {
+      // The scripted model of the tour, unless a real one is named.
+      LLM_BASE_URL: `${samples.SAMPLE_MODEL_URL}/v1`,
+      LLM_MODEL: 'sample',
+      LLM_API_KEY: 'sample',
       ...process.env,
       NATS_URL: natsUrl,
       REDIS_URL: redisUrl,

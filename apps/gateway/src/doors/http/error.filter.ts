@@ -1,9 +1,14 @@
 import { Catch, HttpException, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
+import type { IncomingMessage } from 'node:http';
 import { errorBody, isToolError, ToolError, toToolError } from '@toolfleet/contracts';
+import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /** Text and whole body of a refused dangerous tool (A19). */
 export const DANGEROUS_BODY = { error: 'Tool not available via direct execution' } as const;
+
+/** Longest wait for the rest of a body that is too large. */
+const LINGER_MS = 2_000;
 
 /** What the filter reads from a request: the call id a controller gave it, if it came so far. */
 export interface CallIdCarrier {
@@ -13,12 +18,28 @@ export interface CallIdCarrier {
 /** Renders every error of the HTTP door: status of the catalogue, body `{error, code, …}`. */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
-  catch(thrown: unknown, host: ArgumentsHost): void {
+  constructor(private readonly clock: Clock) {}
+
+  async catch(thrown: unknown, host: ArgumentsHost): Promise<void> {
     const http = host.switchToHttp();
     const reply = http.getResponse<FastifyReply>();
     if (reply.sent || reply.raw.destroyed) return;
     const request = http.getRequest<FastifyRequest & CallIdCarrier>();
-    sendError(reply, request.url, errorOf(thrown), request.callId);
+    const error = errorOf(thrown);
+    if (error.code === 'PAYLOAD_TOO_LARGE') await this.restOf(request.raw);
+    sendError(reply, request.url, error, request.callId);
+  }
+
+  /**
+   * Reads on what a client still sends, within bounds: an answer before that, followed by the end of the connection, would
+   * reach it as a broken pipe instead of a 413.
+   */
+  private async restOf(body: IncomingMessage): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = this.clock.after(LINGER_MS, resolve);
+    body.once('end', resolve).once('close', resolve).resume();
+    if (!body.readableEnded && !body.destroyed) await promise;
+    cancel();
   }
 }
 

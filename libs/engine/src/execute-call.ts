@@ -9,6 +9,7 @@ import { audit } from './interceptors/audit.js';
 import { breaker } from './interceptors/breaker.js';
 import { budget } from './interceptors/budget.js';
 import { cache } from './interceptors/cache.js';
+import { capacity } from './interceptors/capacity.js';
 import { coalesce } from './interceptors/coalesce.js';
 import { fallback } from './interceptors/fallback.js';
 import { history } from './interceptors/history.js';
@@ -17,6 +18,7 @@ import { journal } from './interceptors/journal.js';
 import { meter } from './interceptors/meter.js';
 import { rateLimit } from './interceptors/rate-limit.js';
 import { retry } from './interceptors/retry.js';
+import { shed } from './interceptors/shed.js';
 import { trace } from './interceptors/trace.js';
 import { finished } from './finished.js';
 import { parseArguments } from './parse-arguments.js';
@@ -37,8 +39,10 @@ const chain = (p: EnginePorts): readonly Interceptor[] => [
   idempotency(p), // replays the first outcome of a key, before anything is counted
   cache(p),
   history(p),
-  coalesce(p),
-  rateLimit(p), // may answer or refuse without reaching the executor
+  coalesce(p), // cache, history, coalesce: may answer, free of quota and budget
+  capacity(p),
+  shed(p),
+  rateLimit(p), // capacity, shed, rate limit: may refuse before anything is held
   budget(p), // reserve → next → settle; release if nothing was consumed
   fallback(p),
   retry(p),

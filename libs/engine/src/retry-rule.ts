@@ -81,7 +81,8 @@ function derived(tool: RegisteredTool): RetryRule {
 
 /** True when the attempt provably never began: nothing happened, so repeating is harmless for every tool. */
 export function neverStarted(failure: ExecutionFailure): boolean {
-  return failure.code === 'EXECUTOR_UNAVAILABLE' && failure.details?.started === false;
+  const { started, reason } = failure.details ?? {};
+  return failure.code === 'EXECUTOR_UNAVAILABLE' && (started === false || reason === 'no_responders');
 }
 
 /** Whether a failure is tried again, and with which wait. `again: undefined` is no. */

@@ -27,6 +27,8 @@ export interface EngineSettings {
   rateLimits: Readonly<Record<string, number>>;
   /** TOOL_PARALLELISM: calls of one batch that run at once. */
   parallelism: number;
+  /** Calls in flight at once, cached and coalesced ones not counted (K!35). */
+  maxConcurrentCalls: number;
   /** A lease outlives the call's deadline by this: settle may arrive late (NATS retry 2 s + clock skew 3 s). */
   leaseGraceMs: Milliseconds;
 }
@@ -46,5 +48,6 @@ export const DEFAULT_SETTINGS: EngineSettings = {
   gracefulErrorAsSuccess: false,
   rateLimits: {},
   parallelism: 5,
+  maxConcurrentCalls: 4_096,
   leaseGraceMs: 5_000,
 };

@@ -25,3 +25,4 @@ export {
   type BreakerState,
 } from './breaker.js';
 export { BreakerMap, type BreakerTransition } from './breaker-map.js';
+export { TypicalTime } from './typical-time.js';

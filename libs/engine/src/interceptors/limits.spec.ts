@@ -1,5 +1,15 @@
-import { anEngine, failedReply, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import type { ToolError } from '@toolfleet/contracts';
+import {
+  anEngine,
+  aRequest,
+  failedReply,
+  hangs,
+  okReply,
+  over,
+  ScriptedExecutor,
+} from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
+import { makeExecuteCall } from '../execute-call.js';
 
 describe('limits', () => {
   test('rate limit: refused at once with the time of the next token', async () => {
@@ -60,5 +70,52 @@ describe('limits', () => {
     await call();
     expect(budget[what]).toHaveLength(1);
     expect(budget.held.size).toBe(0);
+  });
+
+  test('calls in flight are bounded, and from half full on shared between tenants', async () => {
+    const { ports, clock } = anEngine({ rate_limit: 0, cache_ttl_seconds: 0 }, new ScriptedExecutor(hangs));
+    const execute = makeExecuteCall({ ...ports, settings: { ...ports.settings, maxConcurrentCalls: 8 } });
+    const abort = new AbortController();
+    let serial = 0;
+    const call = (tenantId: string) =>
+      execute(
+        aRequest(clock, {
+          signal: abort.signal,
+          rawArguments: { a: (serial += 1) },
+          principal: { tenantId, userId: 'u', roles: [], tools: ['*'], via: 'api_key' },
+        }),
+      ).catch((error: ToolError) => error.code);
+    const greedy = Array.from({ length: 6 }, () => call('greedy'));
+    const modest = call('modest');
+    await clock.run(1);
+    expect(await call('greedy')).toBe('QUEUE_FULL'); // 7 of 8 are taken, 6 of them by this tenant
+    const other = call('modest');
+    await clock.run(1);
+    expect(await call('third')).toBe('QUEUE_FULL');
+    abort.abort();
+    expect(await Promise.all([...greedy, modest, other])).toHaveLength(8);
+  });
+
+  test('work that cannot be finished in the time left is refused at once, but for a probe now and then', async () => {
+    const { call, clock, executor } = anEngine(
+      { cache_ttl_seconds: 0 },
+      new ScriptedExecutor(async () => {
+        await clock.sleep(1_000);
+        return okReply();
+      }),
+    );
+    for (let index = 0; index < 20; index += 1) await over(clock, 1_000, call());
+    const answers = [];
+    for (let index = 0; index < 10; index += 1) {
+      answers.push(
+        await over(
+          clock,
+          600,
+          call({ timeLeftMs: 500 }).catch((error: ToolError) => error.code),
+        ),
+      );
+    }
+    expect(answers.filter((answer) => answer === 'DEADLINE_EXCEEDED')).toHaveLength(9);
+    expect(executor.calls).toHaveLength(21);
   });
 });

@@ -123,12 +123,15 @@ export function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObje
   return options;
 }
 
+const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
+
 /**
- * A remote schema as a definition may carry it: unchanged, but for the older spelling `definitions` of `$defs`. The dialect
- * is dropped with it: the drafts agree on everything a tool list uses, and the fleet validates as 2020-12.
+ * A remote schema as a definition may carry it: unchanged, but for the older spelling `definitions` of `$defs`. An older
+ * dialect is no longer named then: the drafts agree on everything a tool list uses, and the fleet validates as 2020-12.
  */
 function definitionSchema(schema: JsonObject): JsonObject {
-  const { $schema: _dialect, ...rest } = schema;
+  const { $schema: dialect, ...plain } = schema;
+  const rest: JsonObject = dialect === DIALECT ? schema : plain;
   if (!isJsonObject(rest['definitions']) || isJsonObject(rest['$defs'])) return rest;
   const { definitions, ...others } = rest;
   return renameReferences({ ...others, $defs: definitions }) as JsonObject;

@@ -1,0 +1,316 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  SUBJECTS,
+  type DefinitionChanged,
+  type DefinitionGetReply,
+  type DefinitionListReply,
+  type DefinitionRegisterReply,
+  type DiscoverReply,
+  type McpRegisterReply,
+  type OpenApiRegisterReply,
+  type QuarantineListReply,
+  type ToolDefinition,
+} from '@toolfleet/contracts';
+import { SystemClock } from '@toolfleet/resilience';
+import { isSealed, loadConfig, MCP_SECRET_CONTEXT, secretContext, SecretBox } from '@toolfleet/service';
+import type { ServiceHost, ServicePart } from '@toolfleet/service';
+import { createLogger, createMetrics } from '@toolfleet/telemetry';
+import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
+import { NatsClient } from '@toolfleet/transport';
+import { registryParts } from './parts.js';
+import { registryConfig } from './registry.config.js';
+
+const KEY = 'a registry key of more than 32 characters';
+const SPEC = JSON.stringify({
+  openapi: '3.1.0',
+  info: { title: 'Pets', version: '1.0.0' },
+  servers: [{ url: 'http://127.0.0.1:9/v1' }],
+  paths: {
+    '/pets': { get: { operationId: 'listPets', summary: 'Lists pets', responses: { 200: { description: 'ok' } } } },
+  },
+});
+const builtin = (name: string): ToolDefinition => ({
+  name,
+  version: '1.0.0',
+  description: `Tool ${name}`,
+  category: 'data',
+  input_schema: { type: 'object' },
+  binding: { kind: 'builtin', toolset: 'compute', handler: name },
+  source: { kind: 'builtin', name: 'compute' },
+});
+
+/** The service over real brokers, its parts started as a process would. */
+describe('registry service', () => {
+  let nats: NatsServer;
+  let redis: RedisServer;
+  let client: NatsClient;
+  let folder: string;
+  let parts: ServicePart[] = [];
+  let changes: DefinitionChanged[] = [];
+  let announced = 0;
+
+  const start = async (config: object = {}, env: Record<string, string> = {}): Promise<ServicePart[]> => {
+    const file = join(folder, 'fleet.yaml');
+    writeFileSync(file, JSON.stringify(config));
+    const { settings } = loadConfig(registryConfig, {
+      NATS_URL: nats.url,
+      REDIS_URL: redis.url,
+      TOOLFLEET_CONFIG: file,
+      REGISTRY_PRESENCE_MS: '50',
+      EGRESS_ALLOWED_ENDPOINTS: 'http://127.0.0.1:9',
+      ...env,
+    });
+    const host = {
+      service: 'registry',
+      logger: createLogger({ service: 'registry', level: 'silent' }),
+      clock: new SystemClock(),
+      metrics: createMetrics({ version: '0', revision: 'test' }),
+      draining: new AbortController().signal,
+      announce: () => undefined,
+      onSecretChange: () => undefined,
+      fail: () => undefined,
+    } satisfies ServiceHost;
+    const started = registryParts(settings, host);
+    parts.push(...started);
+    for (const part of started) await part.start?.();
+    return started;
+  };
+  const stop = async (which = parts): Promise<void> => {
+    const reversed = which.toReversed();
+    parts = parts.filter((part) => !which.includes(part));
+    for (const part of reversed) await part.drain?.();
+    for (const part of reversed) await part.stop?.();
+  };
+  const send = <T>(subject: string, body: unknown = {}) => client.request<T>(subject, body, { timeoutMs: 10_000 });
+  const list = async (body: object = {}) => (await send<DefinitionListReply>(SUBJECTS.definitionList, body)).tools;
+  const names = async (body: object = {}) => (await list(body)).map((tool) => tool.name);
+  const get = async (name: string, tenant_id?: string) =>
+    (await send<DefinitionGetReply>(SUBJECTS.definitionGet, { name, ...(tenant_id ? { tenant_id } : {}) })).tool;
+  const register = (definitions: ToolDefinition[], more: object = {}) =>
+    send<DefinitionRegisterReply>(SUBJECTS.definitionRegister, {
+      source: { kind: 'builtin', name: 'compute' },
+      definitions,
+      replace: true,
+      ...more,
+    });
+
+  beforeAll(async () => {
+    nats = await startNats();
+    client = await NatsClient.connect({ url: nats.url, name: 'test' });
+    client.subscribe(SUBJECTS.definitionChanged, ({ body }) => changes.push(body as DefinitionChanged));
+    client.subscribe(SUBJECTS.definitionAnnounce, () => (announced += 1));
+  });
+  beforeEach(async () => {
+    redis = await startRedis();
+    folder = mkdtempSync(join(tmpdir(), 'toolfleet-registry-'));
+    changes = [];
+    announced = 0;
+  });
+  afterEach(async () => {
+    await stop();
+    await redis.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  afterAll(async () => {
+    await client.close();
+    await nats.stop();
+  });
+
+  it('declares the sandbox itself, asks executors to announce, and publishes what changes', async () => {
+    await start({}, { PYTHON_EXECUTOR_RATE_LIMIT: '7' });
+    expect(await get('python_executor')).toMatchObject({ name: 'execute_python', rate_limit: 7, available: true });
+    await eventually('executors were asked', async () => announced === 1);
+    await register([builtin('a')], { ttl_ms: 500 });
+    await eventually('the change is known', async () => changes.some((change) => change.added.includes('a')));
+    expect(await names()).toEqual(['a', 'execute_python']);
+    await eventually('the executor is away', async () => (await get('a'))?.available === false);
+    expect(changes.at(-1)).toMatchObject({ changed: ['a'], source: { kind: 'builtin', name: 'compute' } });
+    expect(await names()).toEqual(['a', 'execute_python']);
+    expect(await send(SUBJECTS.definitionRetire, { source: { kind: 'builtin', name: 'compute' } })).toEqual({
+      removed: ['a'],
+    });
+  });
+
+  it('keeps definitions and revisions over restarts, and shows them to every replica at once', async () => {
+    const first = await start();
+    await register([builtin('a')]);
+    const before = await get('a');
+    await stop(first);
+    await start();
+    await start();
+    expect(await get('a')).toEqual(before);
+    for (let round = 0; round < 10; round += 1) {
+      await register([{ ...builtin('a'), description: `Round ${round}` }]);
+      // Whichever replica answers, it has seen the change.
+      const seen = await Promise.all([get('a'), get('a'), get('a'), get('a')]);
+      expect(seen.map((tool) => tool?.description)).toEqual(Array.from({ length: 4 }, () => `Round ${round}`));
+    }
+  });
+
+  it('answers bad messages with what is wrong', async () => {
+    await start();
+    await expect(send(SUBJECTS.definitionGet, {})).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    await expect(
+      send(SUBJECTS.definitionRegister, { source: { kind: 'moon', name: 'x' }, definitions: [], replace: true }),
+    ).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    await expect(
+      send(SUBJECTS.quarantineApprove, { name: 'a', pending_revision: 'x', approved_by: 'me' }),
+    ).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    expect(await get('nothing')).toBeNull();
+  });
+
+  it('lists thousands of tools in pages', async () => {
+    await start();
+    const many = Array.from({ length: 2_500 }, (_, index) => builtin(`tool_${String(index).padStart(4, '0')}`));
+    await register(many);
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await send<DefinitionListReply>(SUBJECTS.definitionList, {
+        limit: 500,
+        ...(cursor ? { cursor } : {}),
+      });
+      seen.push(...page.tools.map((tool) => tool.name));
+      cursor = page.next_cursor;
+    } while (cursor !== undefined);
+    expect(seen).toEqual(['execute_python', ...many.map((tool) => tool.name)]);
+  });
+
+  describe('documents', () => {
+    const message = { name: 'pets', spec_inline: SPEC, auth_type: 'bearer', auth_config: { token: 'literal-canary' } };
+    const add = (more: object = {}) => send<OpenApiRegisterReply>(SUBJECTS.openapiRegister, { ...message, ...more });
+
+    it('seals literal secrets, keeps the registration over a restart, and forgets it when it is retired', async () => {
+      const first = await start({}, { REGISTRY_SECRET_KEY: KEY });
+      expect(await add()).toMatchObject({ success: true, operations_registered: ['listPets'] });
+      const tool = await get('pets.listPets');
+      const token =
+        tool?.binding.kind === 'openapi' ? (tool.binding.options?.['auth_config'] as { token: string }).token : '';
+      expect(isSealed(token)).toBe(true);
+      expect(new SecretBox(KEY).open(token, secretContext('openapi', 'pets'))).toBe('literal-canary');
+      const inRedis = JSON.stringify(
+        await Promise.all(['tools', 'registrations'].map((key) => redis.client().hgetall(`{registry}:${key}`))),
+      );
+      expect(inRedis).not.toContain('literal-canary');
+      expect(inRedis).not.toContain(Buffer.from('literal-canary').toString('base64'));
+
+      await stop(first);
+      const second = await start({}, { REGISTRY_SECRET_KEY: KEY });
+      expect(await get('listPets')).toEqual(tool);
+      await send(SUBJECTS.definitionRetire, { source: { kind: 'openapi', name: 'pets' } });
+      await stop(second);
+      await start({}, { REGISTRY_SECRET_KEY: KEY });
+      expect(await get('listPets')).toBeNull();
+    });
+
+    it("refuses a literal secret without a key, and variables of the fleet in a tenant's registration", async () => {
+      await start();
+      const reply = await add();
+      expect(reply).toMatchObject({ success: false, operations_registered: [] });
+      expect(reply.message).toContain('auth_config.token');
+      expect(JSON.stringify(reply)).not.toContain('literal-canary');
+      expect(await add({ auth_config: { token: '${PETS_TOKEN}' } })).toMatchObject({ success: true });
+      await expect(add({ auth_config: { token: '${PETS_TOKEN}' }, tenant: 'acme' })).rejects.toMatchObject({
+        code: 'REQUEST_INVALID',
+      });
+    });
+
+    it('keeps the collections of tenants apart', async () => {
+      await start();
+      await add({ tenant: 'acme', auth_type: 'none', auth_config: {} });
+      await add({ tenant: 'zeta', auth_type: 'none', auth_config: {}, name_prefix: 'z_' });
+      expect(await names()).toEqual(['execute_python']);
+      expect(await names({ tenant_id: 'acme' })).toEqual(['execute_python', 'listPets']);
+      expect(await names({ tenant_id: 'zeta' })).toEqual(['execute_python', 'z_listPets']);
+      expect(await get('pets.listPets')).toBeNull();
+    });
+
+    it('serves those of the configuration file, and removes what is not declared any more', async () => {
+      const pets = { enabled: true, spec_inline: SPEC };
+      const first = await start({ openapi_tools: { pets, broken: { enabled: true } } });
+      await eventually('the document is there', async () => (await get('listPets')) !== null);
+      await expect(add({ auth_type: 'none', auth_config: {} })).rejects.toMatchObject({ code: 'TOOL_NAME_CONFLICT' });
+      await stop(first);
+      await start({ openapi_tools: {} });
+      expect(await get('listPets')).toBeNull();
+    });
+  });
+
+  describe('MCP servers', () => {
+    let found: DiscoverReply['tools'];
+    let asked: { server: string; headers?: Record<string, string> }[] = [];
+    beforeEach(() => {
+      asked = [];
+      found = [
+        { name: 'search', description: 'Searches', input_schema: { type: 'object' } } as DiscoverReply['tools'][number],
+      ];
+    });
+    /** Stands in for mcp-executor, which alone dials servers. */
+    const discover = async () => {
+      const executor = await NatsClient.connect({ url: nats.url, name: 'mcp-executor' });
+      executor.link.subscribe(SUBJECTS.execMcpDiscover, (request) => {
+        asked.push(JSON.parse(Buffer.from(request.data).toString()));
+        const reply = { tools: found, ttl_ms: 0, prior: {} };
+        executor.link.publish(request.reply, Buffer.from(JSON.stringify(reply)));
+      });
+      await executor.link.flush();
+      return executor;
+    };
+
+    it('discovers through the executor, holds changes until they are approved, and survives a restart', async () => {
+      const executor = await discover();
+      const config = {
+        mcp_servers: {
+          crm: { url: 'https://crm.example.com/mcp', headers: { Authorization: 'Bearer literal-canary' } },
+        },
+      };
+      const first = await start(config, { REGISTRY_SECRET_KEY: KEY });
+      await eventually('the tool is there', async () => (await get('crm.search'))?.name === 'crm_search');
+      const sent = asked[0]?.headers?.['Authorization'] ?? '';
+      expect(new SecretBox(KEY).open(sent, MCP_SECRET_CONTEXT)).toBe('Bearer literal-canary');
+
+      found = [{ ...found[0], description: 'Searches, and sends a copy elsewhere' } as DiscoverReply['tools'][number]];
+      client.publish(SUBJECTS.execMcpChanged, { server: 'crm' });
+      await eventually('the change is held', async () => (await get('crm_search'))?.quarantine !== undefined);
+      expect(await names()).toEqual(['execute_python']);
+      await stop(first);
+      await start(config, { REGISTRY_SECRET_KEY: KEY });
+      const { tools } = await send<QuarantineListReply>(SUBJECTS.quarantineList);
+      expect(tools).toMatchObject([
+        {
+          name: 'crm_search',
+          reason: 'changed: description',
+          diff: [{ field: 'description', before: 'Searches', after: 'Searches, and sends a copy elsewhere' }],
+        },
+      ]);
+      const pending = tools[0]?.pending_revision ?? '';
+      expect(
+        await send(SUBJECTS.quarantineApprove, { name: 'crm_search', pending_revision: pending, approved_by: 'root' }),
+      ).toEqual({
+        name: 'crm_search',
+        revision: pending,
+      });
+      expect(await names()).toEqual(['crm_search', 'execute_python']);
+      await executor.close();
+    });
+
+    it('registers plain functions at run time with the price of the operator, and never starts a process', async () => {
+      const first = await start();
+      const message = { name: 'geocode', url: 'https://geo.example.com/f', func_name: 'geocode' };
+      expect(await send<McpRegisterReply>(SUBJECTS.mcpRegister, message)).toMatchObject({
+        success: true,
+        registered: ['geocode'],
+      });
+      expect(await get('geocode')).toMatchObject({ cost_per_use_micro_usd: 1_000, rate_limit: 60 });
+      await expect(send(SUBJECTS.mcpRegister, { ...message, command: 'sh' })).rejects.toMatchObject({
+        code: 'REQUEST_INVALID',
+      });
+      await stop(first);
+      await start();
+      expect(await get('geocode')).toMatchObject({ name: 'geocode' });
+    });
+  });
+});

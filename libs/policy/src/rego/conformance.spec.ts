@@ -1,11 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { BUILTINS, type Builtins } from './builtins/catalogue.js';
+import { BUILTINS, builtinNames, type Builtins } from './builtins/catalogue.js';
 import { valueFault } from './builtins/operands.js';
 import { parseModule } from './parse.js';
 import { Program } from './program.js';
-import { RegoError } from './rego-error.js';
 import { compare, toJson, type Value } from './value.js';
 
 /** Cases of the Open Policy Agent project; third-party data that lies beside the repository, where it is present. */
@@ -101,6 +100,7 @@ const WITH_STAND_INS: Builtins = new Map([
   ...BUILTINS,
   ['http.send', standIn(1)],
   ['io.jwt.decode_verify', standIn(2)],
+  ['opa.runtime', { arity: 0, run: () => ({}) }],
 ]);
 
 /** Integers beyond 2^53 keep their digits. */
@@ -164,7 +164,22 @@ describe.skipIf(!existsSync(FOLDER))('conformance with OPA', () => {
   });
 });
 
-it('the stand-ins are no builtins', () => {
-  const load = () => new Program([parseModule('package a\np := http.send({})', 'a.rego')]);
-  expect(load).toThrow(RegoError);
+it.each(['http.send({})', 'io.jwt.decode_verify("", {})', 'opa.runtime()'])('%s is no builtin of a policy', (call) => {
+  expect(() => new Program([parseModule(`package a\np := ${call}`, 'a.rego')])).toThrow('unsupported function');
+});
+
+describe('docs/policy.md', () => {
+  const text = readFileSync(new URL('../../../../docs/policy.md', import.meta.url), 'utf8');
+  const listUnder = (heading: string) => {
+    const section = text.split(`## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
+    return [...section.matchAll(/`([a-z_][a-z0-9_.]*)`/g)].map((match) => match[1]!);
+  };
+
+  it('declares the categories that are tested', () => {
+    expect(listUnder('Conformance').toSorted()).toEqual(DECLARED.toSorted());
+  });
+
+  it('lists the builtins there are', () => {
+    expect(listUnder('Builtins').toSorted()).toEqual(builtinNames());
+  });
 });

@@ -84,8 +84,6 @@ export const TYPE_BUILTINS: Record<string, Builtin> = {
   'units.parse_bytes': parseBytes,
   'base64.decode': { arity: 1, run: (args) => decodeBase64(textAt(args, 0)) },
   'base64.encode': { arity: 1, run: (args) => Buffer.from(textAt(args, 0)).toString('base64') },
-  /** A policy is told nothing of the process it runs in. */
-  'opa.runtime': { arity: 0, run: () => ({}) },
   /** Nanoseconds since the epoch, the same for the whole evaluation. */
   'time.now_ns': { arity: 0, run: (_, { nowMs }) => normal(BigInt(Math.trunc(nowMs)) * 1_000_000n) },
 };

@@ -38,9 +38,15 @@ function locate(unpacked) {
 }
 
 function libraryPath(unpacked) {
-  const base = join(unpacked, 'usr/lib');
-  const triplets = existsSync(base) ? readdirSync(base).filter((name) => name.includes('-linux-')) : [];
-  return [...triplets.map((name) => join(base, name)), process.env.LD_LIBRARY_PATH ?? ''].filter(Boolean).join(':');
+  const folders = ['usr/lib', 'lib'].flatMap((lib) => {
+    const base = join(unpacked, lib);
+    return existsSync(base)
+      ? readdirSync(base)
+          .filter((name) => name.includes('-linux-'))
+          .map((name) => join(base, name))
+      : [];
+  });
+  return [...folders, process.env.LD_LIBRARY_PATH ?? ''].filter(Boolean).join(':');
 }
 
 function download(workDir, unpacked) {

@@ -24,3 +24,27 @@ export function encodeHeaders(headers: OutgoingHeaders): Uint8Array {
   }
   return Buffer.from(`${block}\r\n`, 'utf8');
 }
+
+/** Received headers, looked up in their text: a message carries few and is asked for fewer. */
+export class HeaderBlock implements IncomingHeaders {
+  readonly #text: string;
+  #lowerCase: string | undefined;
+
+  constructor(bytes: Uint8Array) {
+    this.#text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+  }
+
+  /** First value of a header; an empty one counts as absent. */
+  get(name: string): string | undefined {
+    let at = this.#text.indexOf(`\r\n${name}:`);
+    if (at < 0) {
+      this.#lowerCase ??= this.#text.toLowerCase();
+      // Lengths differ for a few letters outside ASCII; names of headers are ASCII and come before their values.
+      at = this.#lowerCase.length === this.#text.length ? this.#lowerCase.indexOf(`\r\n${name.toLowerCase()}:`) : -1;
+      if (at < 0) return undefined;
+    }
+    const start = at + name.length + 3;
+    const end = this.#text.indexOf('\r\n', start);
+    return this.#text.slice(start, end < 0 ? undefined : end).trim() || undefined;
+  }
+}

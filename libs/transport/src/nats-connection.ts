@@ -13,7 +13,7 @@ import {
   type Subscription,
 } from 'nats';
 import { ToolError } from '@toolfleet/contracts';
-import { encodeHeaders, type IncomingHeaders, type OutgoingHeaders } from './headers.js';
+import { encodeHeaders, HeaderBlock, type IncomingHeaders, type OutgoingHeaders } from './headers.js';
 
 /** Where and as whom to connect. */
 export interface NatsOptions {
@@ -225,8 +225,10 @@ export class NatsLink {
   }
 }
 
-/** The package's message behind our interface; headers are decoded only when asked for. */
+/** The package's message behind our interface; headers are read only when asked for. */
 class NatsMessage implements IncomingMessage {
+  #headers: IncomingHeaders | undefined;
+
   constructor(private readonly message: Msg) {}
 
   get subject(): string {
@@ -242,13 +244,25 @@ class NatsMessage implements IncomingMessage {
   }
 
   get headers(): IncomingHeaders | undefined {
-    const headers = this.message.headers;
-    return headers && { get: (name) => headers.get(name) || undefined };
+    return (this.#headers ??= headersOf(this.message));
   }
 
   get isNoResponders(): boolean {
     return this.message.data.length === 0 && this.message.headers?.code === 503;
   }
+}
+
+/**
+ * The package decodes all headers into a map of lists per message; we look up two or three. Its raw bytes are not public,
+ * so their absence in another version falls back to its own decoding.
+ */
+function headersOf(message: Msg): IncomingHeaders | undefined {
+  const { _msg: frame, _rdata: bytes } = message as unknown as { _msg?: { hdr?: number }; _rdata?: Uint8Array };
+  if (typeof frame?.hdr === 'number' && bytes instanceof Uint8Array) {
+    return frame.hdr > 0 ? new HeaderBlock(bytes.subarray(0, frame.hdr)) : undefined;
+  }
+  const { headers } = message;
+  return headers && { get: (name) => headers.get(name) || undefined };
 }
 
 /** A blank or a line break in a subject would be read as the next word of the protocol. */

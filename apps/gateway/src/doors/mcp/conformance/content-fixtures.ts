@@ -75,10 +75,16 @@ export function contentFixtures(clock: Clock, notify: () => ServerNotifier | und
       'test_elicitation',
       'Asks the client`s person (2025)',
       async ({ message }, { mcpReq }) => {
-        const response = { type: 'string', description: "User's response" } as const;
         const { action, content } = await mcpReq.elicitInput({
           message: String(message),
-          requestedSchema: { type: 'object', properties: { response }, required: ['response'] },
+          requestedSchema: {
+            type: 'object',
+            properties: {
+              username: { type: 'string', description: "User's response" },
+              email: { type: 'string', description: "User's email address" },
+            },
+            required: ['username', 'email'],
+          },
         });
         return textResult(`User response: action=${action}, content=${JSON.stringify(content ?? {})}`);
       },

@@ -1,9 +1,13 @@
 import type { Command } from './command.js';
 import { call } from './commands/call.js';
+import { completion } from './commands/completion.js';
+import { config } from './commands/config.js';
 import { describe } from './commands/describe.js';
 import { health } from './commands/health.js';
 import { jobs } from './commands/jobs.js';
 import { keys } from './commands/keys.js';
+import { openapi } from './commands/openapi.js';
+import { toolNew } from './commands/tool-new.js';
 import { tools } from './commands/tools.js';
 import { usage } from './commands/usage.js';
 
@@ -16,6 +20,10 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['usage', usage],
   ['keys', keys],
   ['health', health],
+  ['tool new', toolNew],
+  ['openapi', openapi],
+  ['config', config],
+  ['completion', completion],
 ]);
 
 /** The command of a line, and the words after its name; names may have two words. */

@@ -1,6 +1,7 @@
 import { CliError, EXIT } from './cli-error.js';
 import type { Command } from './command.js';
 import { COMMANDS, findCommand } from './commands.js';
+import { runOpenapi } from './commands/openapi.js';
 import { findConnection, type Surroundings } from './connection.js';
 import { Gateway } from './gateway.js';
 import { commandHelp, generalHelp } from './help.js';
@@ -39,6 +40,19 @@ async function dispatch(
   surroundings: Surroundings,
   signal: AbortSignal,
 ): Promise<number> {
+  if (argv[0] === 'openapi' && (argv[1] === 'inspect' || argv[1] === 'request')) {
+    const sink = (write: (text: string) => void) => ({
+      write(text: string) {
+        write(text);
+        return true;
+      },
+    });
+    return runOpenapi(argv.slice(1), {
+      env: surroundings.env,
+      stdout: sink(terminal.out),
+      stderr: sink(terminal.error),
+    });
+  }
   const line = parseArgv(argv);
   if (hasSwitch(line, 'version') && line.words.length === 0) {
     terminal.out(`${VERSION}\n`);

@@ -1,0 +1,46 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { CliError, EXIT } from '../cli-error.js';
+import type { Command } from '../command.js';
+import { hasSwitch, optionValue } from '../parse-argv.js';
+import { toolTemplate } from '../tool-template.js';
+
+const TOOLSETS = ['compute', 'web', 'files', 'agent'];
+
+/** `fleetctl tool new`: the file of an own tool, ready to be called. */
+export const toolNew: Command = {
+  usage: 'tool new <name> [--dir plugins] [--toolset compute]',
+  summary: 'Write the file of a tool of your own',
+  options: [
+    ['--dir <folder>', 'Plugin folder (BUILTIN_PLUGINS_DIR); default plugins'],
+    ['--toolset <name>', 'compute, web, files or agent: which process runs it; default compute'],
+    ['--force', 'Replace the file when it exists'],
+  ],
+  known: ['dir', 'toolset', 'force'],
+  run({ words, line, json, terminal, surroundings }) {
+    const [name] = words;
+    if (name === undefined || !/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
+      throw new CliError('usage: fleetctl tool new <name>; a name has 1 to 64 letters, digits, _ and -', EXIT.usage);
+    }
+    const toolset = optionValue(line, 'toolset') ?? 'compute';
+    if (!TOOLSETS.includes(toolset)) throw new CliError(`--toolset takes one of ${TOOLSETS.join(', ')}`, EXIT.usage);
+    const folder = join(surroundings.cwd, optionValue(line, 'dir') ?? 'plugins');
+    const file = join(folder, `${name.replaceAll('_', '-')}.tool.mjs`);
+    mkdirSync(folder, { recursive: true });
+    try {
+      writeFileSync(file, toolTemplate(name, toolset), { flag: hasSwitch(line, 'force') ? 'w' : 'wx' });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      throw new CliError(`${relative(surroundings.cwd, file)} exists; --force replaces it`);
+    }
+    const path = relative(surroundings.cwd, file);
+    terminal.out(json ? `${JSON.stringify({ file: path, name })}\n` : `${path}\n`);
+    if (!json) {
+      const folderHint = `BUILTIN_PLUGINS_DIR=${relative(surroundings.cwd, folder) || '.'}`;
+      terminal.error(
+        `Start the fleet with ${folderHint} npm start, then: fleetctl call ${name} --text hello\nEvery save loads it again.\n`,
+      );
+    }
+    return Promise.resolve(EXIT.ok);
+  },
+};

@@ -1,30 +1,17 @@
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 import { trace } from '@opentelemetry/api';
-import { REDACTED, redact } from './redact.js';
+import { SystemClock } from '@toolfleet/resilience';
+import { redact } from './redact.js';
+import { withoutSecretFields } from './secret-fields.js';
 
 /** Structured log of a service: pino, one JSON object per line. Call as `logger.info({ tool_name }, 'message')`. */
 export type Logger = PinoLogger;
 /** Levels of `LOG_LEVEL`. */
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 
-/** Fields whose values are removed wherever they stand one or two levels deep, whatever their value. */
-const REDACTED_PATHS = [
-  'authorization',
-  'Authorization',
-  'cookie',
-  'password',
-  'secret',
-  'token',
-  'api_key',
-  'apiKey',
-  'access_token',
-  'refresh_token',
-  'client_secret',
-  'delegation_token',
-  'headers["x-api-key"]',
-  'headers["proxy-authorization"]',
-  'headers["set-cookie"]',
-].flatMap((path) => (path.startsWith('headers') ? [path, `*.${path}`] : [path, `*.${path}`, `*.*.${path}`]));
+/** Bytes of lines gathered before they are written, and how long they wait at most: one system call for many lines. */
+const BUFFER_BYTES = 4_096;
+const FLUSH_EVERY_MS = 100;
 
 /** Options of a logger. */
 export interface LoggerOptions {
@@ -38,7 +25,7 @@ export interface LoggerOptions {
 
 /**
  * Creates the logger of a process. Lines carry `trace_id` and `span_id` when a span is active. Secrets are removed twice:
- * by path (known field names) and by value (everything registered with `registerSecret`, on the finished line).
+ * by field name and by value (everything registered with `registerSecret`, on the finished line).
  */
 export function createLogger(options: LoggerOptions): Logger {
   return pino(
@@ -48,13 +35,25 @@ export function createLogger(options: LoggerOptions): Logger {
       timestamp: pino.stdTimeFunctions.isoTime,
       messageKey: 'message',
       errorKey: 'error',
-      formatters: { level: (label) => ({ level: label }) },
-      redact: { paths: REDACTED_PATHS, censor: REDACTED },
+      formatters: { level: (label) => ({ level: label }), log: withoutSecretFields },
       mixin: activeSpan,
       hooks: { streamWrite: redact },
     },
-    options.destination ?? pino.destination({ fd: 1, sync: true }),
+    options.destination ?? standardOutput(),
   );
+}
+
+/** Lines reach standard output within 100 ms, at 4 KiB, with a fatal line and when the process ends, whichever is first. */
+function standardOutput(): DestinationStream {
+  const destination = pino.destination({ fd: 1, sync: true, minLength: BUFFER_BYTES });
+  const clock = new SystemClock();
+  const flush = (): void => {
+    destination.flushSync();
+    clock.after(FLUSH_EVERY_MS, flush);
+  };
+  clock.after(FLUSH_EVERY_MS, flush);
+  process.on('exit', () => destination.flushSync());
+  return destination;
 }
 
 function activeSpan(): object {

@@ -32,7 +32,8 @@ export function registerSecret(value: string): void {
 
 /** Replaces every registered secret, in any of its forms, by `[redacted]`. */
 export function redact(text: string): string {
-  if (forms.size === 0) return text;
+  // Nearly every text is clean, and looking is several times cheaper than the expression.
+  if (!holdsSecret(text)) return text;
   pattern ??= compile();
   return text.replace(pattern, REDACTED);
 }

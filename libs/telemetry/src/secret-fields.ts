@@ -1,0 +1,46 @@
+import { REDACTED } from './redact.js';
+
+/** Fields whose values are removed, whatever their value: lower case. */
+const SECRET_FIELDS: ReadonlySet<string> = new Set([
+  'authorization',
+  'proxy-authorization',
+  'cookie',
+  'set-cookie',
+  'password',
+  'secret',
+  'token',
+  'api_key',
+  'apikey',
+  'x-api-key',
+  'access_token',
+  'refresh_token',
+  'client_secret',
+  'delegation_token',
+]);
+/** Levels that are looked at: a record, what it holds, and what that holds. */
+const MAX_DEPTH = 3;
+
+/**
+ * A log record without the values of secret fields. Own code and not pino's `redact` paths: those compile to a walk of
+ * every path on every line, which cost more than the rest of the line (measured: a fifth of the gateway's CPU per call).
+ */
+export function withoutSecretFields(record: Record<string, unknown>): Record<string, unknown> {
+  return cleaned(record, 1);
+}
+
+function cleaned(record: Record<string, unknown>, depth: number): Record<string, unknown> {
+  let copy: Record<string, unknown> | undefined;
+  for (const key in record) {
+    const value = record[key];
+    const shown = isSecret(key) ? REDACTED : isRecord(value) && depth < MAX_DEPTH ? cleaned(value, depth + 1) : value;
+    if (shown !== value) (copy ??= { ...record })[key] = shown;
+  }
+  return copy ?? record;
+}
+
+const isSecret = (key: string): boolean => SECRET_FIELDS.has(key) || SECRET_FIELDS.has(key.toLowerCase());
+
+/** Plain objects only: errors, dates and the like have serialisers of their own. */
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}

@@ -8,8 +8,8 @@ export type Term =
   | { kind: 'ref'; head: Term; path: Term[]; place: Place }
   | { kind: 'array' | 'set'; items: Term[]; place: Place }
   | { kind: 'object'; fields: [Term, Term][]; place: Place }
-  /** `name` is dotted; operators are calls of `plus`, `equal`, … */
-  | { kind: 'call'; name: string[]; args: Term[]; place: Place }
+  /** `name` is dotted. Operators are calls of `plus`, `equal`, … whatever rules or variables share these names. */
+  | { kind: 'call'; name: string[]; operator?: true; args: Term[]; place: Place }
   | { kind: 'comprehension'; of: 'array' | 'set' | 'object'; key?: Term; value: Term; body: Literal[]; place: Place };
 
 /** `with <target> as <value>`. */

@@ -196,7 +196,7 @@ export function scalar(value: Value, place: Place): Term {
 }
 
 function call(name: string, args: Term[], place: Place): Term {
-  return { kind: 'call', name: [name], args, place };
+  return { kind: 'call', name: [name], operator: true, args, place };
 }
 
 function extend(term: Term, step: Term, place: Place): Term {

@@ -277,7 +277,7 @@ export class Program {
 
 /** A name of an import means one thing in its module. */
 function checkImports({ package: path, imports }: Module, tree: RuleTree): void {
-  const names = new Set(tree.rulesOf(path));
+  const names = new Set([...tree.rulesOf(path), 'input', 'data']);
   for (const { alias, place } of imports) {
     if (names.has(alias)) throw new RegoError('compile_error', `${alias} means two things`, place);
     names.add(alias);

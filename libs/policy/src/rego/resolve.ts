@@ -45,7 +45,7 @@ export class Resolver {
           place,
         };
       case 'call': {
-        const callee = this.callee(term.name, scope);
+        const callee = term.operator ? this.builtin(term.name[0]!) : this.callee(term.name, scope);
         if (!callee)
           throw new RegoError('unsupported', `unknown or unsupported function ${term.name.join('.')}`, place);
         return { kind: 'call', callee, args: term.args.map((arg) => this.term(arg, scope)), place };
@@ -140,9 +140,12 @@ export class Resolver {
       if (node?.isFunction) return { kind: 'function', node };
       return undefined;
     }
-    const dotted = name.join('.');
-    const builtin = this.names.builtins.get(dotted);
-    return builtin && { kind: 'builtin', name: dotted, builtin };
+    return this.builtin(name.join('.'));
+  }
+
+  private builtin(name: string): Callee | undefined {
+    const builtin = this.names.builtins.get(name);
+    return builtin && { kind: 'builtin', name, builtin };
   }
 
   private with({ target, value, place }: With, scope: Scope): ResolvedWith {

@@ -62,7 +62,10 @@ export class RuleTree {
     let node = this.root;
     for (const name of packagePath) node = this.child(node, name);
     const [first] = rule.path;
-    if (first?.kind === 'var') this.namesIn(packagePath).add(first.name);
+    if (first?.kind === 'var') {
+      if (first.name === 'input' || first.name === 'data') throw refused(`${first.name} cannot be a rule`, rule.place);
+      this.namesIn(packagePath).add(first.name);
+    }
     let steps = 0;
     for (const step of rule.path) {
       const name = step.kind === 'scalar' ? step.value : steps === 0 && step.kind === 'var' ? step.name : undefined;

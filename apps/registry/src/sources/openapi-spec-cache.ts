@@ -46,11 +46,11 @@ export class SpecCache {
 
   /** The document as it is now. @throws ToolError SPEC_INVALID with SPEC_FETCH_REFUSED or SPEC_TOO_LARGE */
   async get(url: string, signal: AbortSignal): Promise<FetchedSpec> {
-    const { value } = await this.flights.join(url, signal, (flightSignal) => this.fetch(url, flightSignal));
+    const { value } = await this.flights.join(url, signal, (flightSignal) => this.download(url, flightSignal));
     return value;
   }
 
-  private async fetch(url: string, signal: AbortSignal): Promise<FetchedSpec> {
+  private async download(url: string, signal: AbortSignal): Promise<FetchedSpec> {
     const known = this.documents.get(url);
     const { timeoutMs, maxBytes } = this.limits;
     try {

@@ -1,4 +1,4 @@
-import type { ToolDefinition } from '@toolfleet/contracts';
+import type { JsonObject, ToolDefinition } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
 import { McpPins, pinOf, suspicions } from './pin.js';
 
@@ -41,7 +41,7 @@ describe('pinning', () => {
     expect(pins.diff(base, changed).map((row) => row.field)).toEqual([field]);
   });
 
-  it.each([{ trusted: true }, { pin: 'off' }, { pin: 'warn' }])('%j lets changes pass', (options) => {
+  it.each<JsonObject>([{ trusted: true }, { pin: 'off' }, { pin: 'warn' }])('%j lets changes pass', (options) => {
     expect(pins.holds({ ...base, description: 'new' }, base, options)).toBeNull();
   });
 

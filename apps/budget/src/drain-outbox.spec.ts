@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest';
+import { createLogger } from '@toolfleet/telemetry';
+import { FakeClock } from '@toolfleet/testing';
+import { ledgerRowOf } from './charged-row.js';
+import { drainOutbox } from './drain-outbox.js';
+import { sqliteDialect } from './ledger-database.js';
+import { unlimited } from './limits.js';
+import { MemoryReservationStore } from './memory-reservation-store.js';
+import { DEFAULT_RULES, type UsageOutbox } from './reservation-store.js';
+import { SqlUsageStore } from './sql-usage-store.js';
+
+const logger = createLogger({ service: 'budget', level: 'silent' });
+const scopes = { tenant_id: 't', request_id: 'r' };
+const row = (callId: string) =>
+  JSON.stringify({
+    call_id: callId,
+    tenant_id: 't',
+    user_id: 'u',
+    tool_name: 'x',
+    tokens: 100,
+    real_tokens: 0,
+    success: true,
+  });
+
+async function settledCalls(count: number): Promise<UsageOutbox> {
+  const store = new MemoryReservationStore(new FakeClock(), DEFAULT_RULES, async () => []);
+  for (let index = 0; index < count; index += 1) {
+    const callId = `c${index}`;
+    await store.reserve('t', unlimited(), [{ callId, scopes, microUsd: 5, tokens: 0, leaseMs: 1_000 }]);
+    await store.settle('t', [{ callId, scopes, microUsd: 3, tokens: 0, row: row(callId) }]);
+  }
+  return store.outbox;
+}
+
+describe('drainOutbox', () => {
+  it('moves every row once, although it dies between writing and acknowledging', async () => {
+    const outbox = await settledCalls(150);
+    const ledger = new SqlUsageStore(sqliteDialect(':memory:'));
+    await ledger.open();
+    const acknowledge = outbox.acknowledge.bind(outbox);
+    let crashes = 2;
+    outbox.acknowledge = (tenantId, entries) => {
+      crashes -= 1;
+      return crashes >= 0 ? Promise.reject(new Error('crash')) : acknowledge(tenantId, entries);
+    };
+    await expect(drainOutbox('t', outbox, ledger, logger)).rejects.toThrow('crash');
+    await expect(drainOutbox('t', outbox, ledger, logger)).rejects.toThrow('crash');
+    expect(await drainOutbox('t', outbox, ledger, logger)).toBe(150);
+    expect(await ledger.sums({ groupBy: [] })).toEqual([{ calls: 150, tokens: 15_000, micro_usd: 450 }]);
+    expect(await drainOutbox('t', outbox, ledger, logger)).toBe(0);
+    await ledger.close();
+  });
+
+  it('keeps everything while the ledger is away', async () => {
+    const outbox = await settledCalls(3);
+    const ledger = new SqlUsageStore(sqliteDialect(':memory:'));
+    await ledger.open();
+    const append = ledger.append.bind(ledger);
+    ledger.append = () => Promise.reject(new Error('disk full'));
+    await expect(drainOutbox('t', outbox, ledger, logger)).rejects.toThrow('disk full');
+    ledger.append = append;
+    expect(await drainOutbox('t', outbox, ledger, logger)).toBe(3);
+    await ledger.close();
+  });
+});
+
+describe('ledgerRowOf', () => {
+  const charged = { kind: 'settled', microUsd: 3, tokens: 0, at: 1_790_000_000_000 } as const;
+
+  it('takes amounts from the charge and the rest from the report', () => {
+    expect(ledgerRowOf({ ...charged, row: row('c') }, '1-0', 't')).toMatchObject({
+      call_id: 'c',
+      micro_usd: 3,
+      tokens: 100,
+      success: true,
+    });
+    const capped = JSON.stringify({ call_id: 'c', tool_name: 'x', user_id: 'u', tokens: 900, real_tokens: 900 });
+    expect(ledgerRowOf({ ...charged, tokens: 500, row: capped }, '1-0', 't')).toMatchObject({
+      tokens: 500,
+      real_tokens: 500,
+    });
+  });
+
+  it('records what nobody reported, and never loses a charge that cannot be read', () => {
+    const expired = ledgerRowOf({ ...charged, kind: 'expired', microUsd: 4_000, row: '{"call_id":"c"}' }, '1-0', 't');
+    expect(expired).toMatchObject({
+      call_id: 'c',
+      tool_name: 'unknown',
+      success: false,
+      provenance: 'unknown',
+      tokens: 2_000,
+    });
+    expect(ledgerRowOf({ ...charged, row: 'not json' }, '7-0', 't')).toMatchObject({
+      call_id: 'unreadable:7-0',
+      micro_usd: 3,
+    });
+  });
+});

@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import { admit, crossesThreshold, isOver, noCounters, settledAmount } from './ledger.js';
+
+describe('isOver (K!27)', () => {
+  it.each([
+    // limit, used, ask, refused
+    [100, 0, 100, false],
+    [100, 0, 101, true],
+    [100, 99, 1, false],
+    [100, 99, 2, true],
+    [100, 100, 0, true], // free calls stop at the limit too
+    [100, 99, 0, false],
+    [0, 0, 0, true], // a limit of 0 lets nothing run
+    [null, 1_000_000, 1_000_000, false],
+  ])('limit %s, used %s, ask %s', (limit, used, ask, refused) => {
+    expect(isOver(limit, used, ask)).toBe(refused);
+  });
+});
+
+describe('admit', () => {
+  it('counts what is spent and what is held, money before tokens', () => {
+    const counters = { ...noCounters(), spentMicroUsd: 4, heldMicroUsd: 3, spentTokens: 5, heldTokens: 5 };
+    const limit = { microUsd: 10, tokens: 10 };
+    expect(admit(limit, counters, { microUsd: 4, tokens: 0 })).toEqual({ code: 'BUDGET_EXCEEDED', limit: 10, used: 7 });
+    expect(admit(limit, counters, { microUsd: 3, tokens: 0 })).toEqual({
+      code: 'TOKEN_LIMIT_EXCEEDED',
+      limit: 10,
+      used: 10,
+    });
+    expect(admit({ microUsd: 10, tokens: null }, counters, { microUsd: 3, tokens: 9 })).toBeNull();
+  });
+});
+
+describe('settledAmount', () => {
+  it('never takes more money than was leased, and caps tokens only where some were', () => {
+    expect(settledAmount({ microUsd: 10, tokens: 0 }, { microUsd: 12, tokens: 7 })).toEqual({
+      microUsd: 10,
+      tokens: 7,
+    });
+    expect(settledAmount({ microUsd: 10, tokens: 5 }, { microUsd: 2, tokens: 7 })).toEqual({ microUsd: 2, tokens: 5 });
+  });
+});
+
+describe('crossesThreshold', () => {
+  it('is true in the one step that reaches 80 %', () => {
+    const steps = [0, 50, 79, 80, 90, 100];
+    const crossed = steps.slice(1).map((after, index) => crossesThreshold(100, steps[index] ?? 0, after));
+    expect(crossed).toEqual([false, false, true, false, false]);
+    expect(crossesThreshold(null, 0, 100)).toBe(false);
+    expect(crossesThreshold(0, 0, 100)).toBe(false);
+  });
+});

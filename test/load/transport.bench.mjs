@@ -1,9 +1,9 @@
 /**
  * The transport against the stock path, in one run: `nc.request` with a plain subscription, our client with our Nest
- * strategy, and the same with the ack-first exec hop. Each pair is two processes; NATS is a third. Closed loop, bounded:
- * about 4 s per row. Trust the ratios of one run, not the absolute figures of a shared machine.
+ * strategy, and the same with the ack-first exec hop. Each pair is two processes; NATS is a third. Closed loop, bounded to
+ * under a minute. Trust the ratios of one run, not the absolute figures of a shared machine.
  *
- *   node test/load/transport.bench.mjs [--seconds 3] [--in-flight 1,32,64] [--paths stock,ours,ours-acked] [--json]
+ *   node test/load/transport.bench.mjs [--seconds 1.5] [--rounds 3] [--in-flight 1,32,64] [--paths stock,ours,ours-acked] [--json]
  *
  * Needs `tsc -b libs/transport` and nats-server.
  */
@@ -42,7 +42,7 @@ async function respond(path, url) {
     const nats = await connect({ servers: url });
     const encoder = new TextEncoder();
     const decoder = new TextDecoder();
-    nats.subscribe('bench.run', {
+    nats.subscribe(`bench.${path}`, {
       queue: 'bench',
       callback: (_error, message) => {
         message.respond(encoder.encode(JSON.stringify(work(JSON.parse(decoder.decode(message.data))))));
@@ -58,7 +58,7 @@ async function respond(path, url) {
         return work(body);
       }
     }
-    Endpoint('bench.run', { exec: true })(
+    Endpoint(`bench.${path}`, { exec: true })(
       BenchEndpoint.prototype,
       'run',
       Object.getOwnPropertyDescriptor(BenchEndpoint.prototype, 'run'),
@@ -82,7 +82,7 @@ async function request(path, url) {
     const encoder = new TextEncoder();
     const decoder = new TextDecoder();
     call = async () => {
-      const reply = await nats.request('bench.run', encoder.encode(JSON.stringify(BODY)), { timeout: 5_000 });
+      const reply = await nats.request(`bench.${path}`, encoder.encode(JSON.stringify(BODY)), { timeout: 5_000 });
       return JSON.parse(decoder.decode(reply.data));
     };
   } else {
@@ -91,8 +91,8 @@ async function request(path, url) {
     const bumpFence = async (fence) => fence + 1;
     call =
       path === 'ours'
-        ? () => client.request('bench.run', BODY, { timeoutMs: 5_000 })
-        : () => client.requestAcked('bench.run', BODY, { timeoutMs: 5_000, bumpFence });
+        ? () => client.request(`bench.${path}`, BODY, { timeoutMs: 5_000 })
+        : () => client.requestAcked(`bench.${path}`, BODY, { timeoutMs: 5_000, bumpFence });
   }
   process.on('message', async ({ inFlight, ms }) => {
     if (inFlight === undefined) return;
@@ -116,7 +116,8 @@ async function request(path, url) {
 }
 
 async function main() {
-  const ms = Number(option('seconds', '3')) * 1_000;
+  const ms = Number(option('seconds', '1.5')) * 1_000;
+  const rounds = Number(option('rounds', '3'));
   const depths = option('in-flight', '1,32,64').split(',').map(Number);
   const port = await freePort();
   const broker = spawn('nats-server', ['-a', '127.0.0.1', '-p', String(port)], { stdio: 'ignore' });
@@ -136,40 +137,52 @@ async function main() {
       await once(child, 'message');
       return child;
     };
-    const rows = [];
+    const pairs = [];
     for (const path of PATHS) {
       const responder = await start('responder', path);
       const requester = await start('requester', path);
-      const pids = { requester: requester.pid, responder: responder.pid, nats: broker.pid };
       const run = async (inFlight, duration) => {
         requester.send({ inFlight, ms: duration });
         return (await once(requester, 'message'))[0];
       };
       await run(32, 1_000); // compiled code, warm sockets
-      for (const inFlight of depths) {
-        const before = Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, cpuMicros(pid)]));
-        const result = await run(inFlight, ms);
-        const cpu = Object.fromEntries(
-          Object.entries(pids).map(([name, pid]) => [name, Math.round((cpuMicros(pid) - before[name]) / result.count)]),
-        );
-        rows.push({
-          path,
-          in_flight: inFlight,
-          requests_per_second: Math.round(result.count / result.seconds),
-          p50_ms: result.p50,
-          p99_ms: result.p99,
-          cpu_us: cpu,
-          cpu_us_total: cpu.requester + cpu.responder + cpu.nats,
-        });
-      }
-      // Not a signal: profilers write their file when the process ends by itself.
-      for (const child of [requester, responder]) child.send('end');
-      await Promise.all([requester, responder].map((child) => child.exitCode === null && once(child, 'exit')));
+      pairs.push({ path, run, pids: { requester: requester.pid, responder: responder.pid, nats: broker.pid } });
     }
+    // Rounds alternate between the paths, so that a busy moment of the machine hits all of them.
+    const cells = new Map();
+    for (let round = 0; round < rounds; round++) {
+      for (const inFlight of depths) {
+        for (const { path, run, pids } of pairs) {
+          const before = Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, cpuMicros(pid)]));
+          const result = await run(inFlight, ms);
+          const cpu = Object.entries(pids).map(([name, pid]) => [name, cpuMicros(pid) - before[name]]);
+          const key = `${path}/${inFlight}`;
+          cells.set(key, [...(cells.get(key) ?? []), { ...result, path, inFlight, cpu: Object.fromEntries(cpu) }]);
+        }
+      }
+    }
+    const rows = [...cells.values()].map((results) => {
+      const count = results.reduce((sum, result) => sum + result.count, 0);
+      const cpu = Object.fromEntries(
+        Object.keys(results[0].cpu).map((name) => [
+          name,
+          Math.round(results.reduce((sum, result) => sum + result.cpu[name], 0) / count),
+        ]),
+      );
+      return {
+        path: results[0].path,
+        in_flight: results[0].inFlight,
+        requests_per_second: Math.round(median(results.map((result) => result.count / result.seconds))),
+        p50_ms: median(results.map((result) => result.p50)),
+        p99_ms: median(results.map((result) => result.p99)),
+        cpu_us: cpu,
+        cpu_us_total: cpu.requester + cpu.responder + cpu.nats,
+      };
+    });
     for (const row of rows) {
       const stock = rows.find((other) => other.path === PATHS[0] && other.in_flight === row.in_flight);
-      row.rate_against_stock = Number((row.requests_per_second / stock.requests_per_second).toFixed(2));
-      row.cpu_against_stock = Number((row.cpu_us_total / stock.cpu_us_total).toFixed(2));
+      row.rate_against_first = Number((row.requests_per_second / stock.requests_per_second).toFixed(2));
+      row.cpu_against_first = Number((row.cpu_us_total / stock.cpu_us_total).toFixed(2));
     }
     if (process.argv.includes('--json')) console.log(JSON.stringify({ node: process.version, rows }, null, 2));
     else {
@@ -180,6 +193,11 @@ async function main() {
   } finally {
     stop();
   }
+}
+
+function median(values) {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)];
 }
 
 function freePort() {

@@ -1,6 +1,6 @@
 import { ToolError, type CallRequest, type CallResult } from '@toolfleet/contracts';
 import { authorize, authorizeArguments } from './authorize.js';
-import type { Interceptor, Observer, SeenCall } from './call.js';
+import type { Interceptor, Observer } from './call.js';
 import { compose, observe } from './chain.js';
 import { decidePolicy } from './decide-policy.js';
 import { answerDryRun } from './dry-run.js';

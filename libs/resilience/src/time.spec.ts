@@ -66,14 +66,14 @@ describe('retry', () => {
         clock,
         deadline: Deadline.in(clock, parts.deadlineMs ?? 60_000),
         signal: parts.signal ?? new AbortController().signal,
-        maxAttempts: 3,
-        backoff,
         random: () => 1,
-        judge: (outcome) =>
-          outcome === 'ok'
+        judge: (outcome, attempt) =>
+          outcome === 'ok' || attempt === 3
             ? { again: false }
-            : { again: true, ...(parts.retryAfterMs ? { retryAfterMs: parts.retryAfterMs } : {}) },
-        onRetry: (notice) => notices.push(notice),
+            : { again: true, backoff, ...(parts.retryAfterMs ? { retryAfterMs: parts.retryAfterMs } : {}) },
+        onRetry: (notice) => {
+          notices.push(notice);
+        },
       },
       async () => outcomes.shift() ?? 'none',
     );

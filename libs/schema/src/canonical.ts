@@ -18,7 +18,7 @@ export function canonicalJson(value: Json): string {
     return `${text}]`;
   }
   let text = '{';
-  for (const key of Object.keys(value).sort()) {
+  for (const key of Object.keys(value).toSorted()) {
     const member = value[key];
     if (member === undefined) continue; // as JSON.stringify does: an undefined member is an absent one
     text += `${text.length === 1 ? '' : ','}${quote(key)}:${canonicalJson(member)}`;

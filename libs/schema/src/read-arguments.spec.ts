@@ -291,7 +291,7 @@ test('defaults fill what is absent, each call its own copy', () => {
   expect(first.list).not.toBe(second.list);
 });
 
-const readers = [
+const schemas: JsonObject[] = [
   { type: 'string' },
   { type: 'integer' },
   { type: 'number' },
@@ -300,7 +300,8 @@ const readers = [
   { anyOf: [{ type: 'boolean' }, { type: 'array', items: { type: 'integer' } }] },
   { type: 'array', items: { type: 'number' } },
   { type: 'object', properties: { k: { type: 'integer' } } },
-].map((schema) => new ArgumentReader(object({ x: schema as JsonObject }), { toolName: 'tool' }));
+];
+const readers = schemas.map((schema) => new ArgumentReader(object({ x: schema }), { toolName: 'tool' }));
 const anyReader = fc.constantFrom(...readers);
 const scalar = fc.oneof(
   fc.string(),

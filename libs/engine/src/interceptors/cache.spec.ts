@@ -2,7 +2,6 @@ import { type RegisteredTool } from '@toolfleet/contracts';
 import { anEngine, failedReply, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 
-const once = new ScriptedExecutor(() => okReply(2));
 describe('cache, coalescing, history', () => {
   test('a hit costs no quota, no budget, no attempt, and is audited (G20)', async () => {
     const { call, executor, audit, budget } = anEngine(

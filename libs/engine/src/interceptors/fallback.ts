@@ -29,10 +29,10 @@ export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings'
     const result = await next(call);
     if (!result.failure) return result;
     if (isReplaceable(result.failure)) {
-      const substitute = (await staleResult(ports, call, result)) ?? stubResult(call, result);
-      if (substitute) {
-        ports.meter.fellBack(call.tool.name, substitute.provenance === 'stub' ? 'stub_data' : 'stale_cache');
-        return substitute;
+      const instead = (await staleResult(ports, call, result)) ?? stubResult(call, result);
+      if (instead) {
+        ports.meter.fellBack(call.tool.name, instead.provenance === 'stub' ? 'stub_data' : 'stale_cache');
+        return instead;
       }
     }
     if (isRefusal(result.failure) && !ports.settings.gracefulErrorAsSuccess) return result;

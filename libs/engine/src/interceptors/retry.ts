@@ -1,57 +1,67 @@
 import type { CallResult } from '@toolfleet/contracts';
-import { backoffMs, RetryBudget } from '@toolfleet/resilience';
+import { retry as repeat, RetryBudget, type RetryVerdict } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
-import type { Interceptor } from '../call.js';
+import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 import { attemptCeiling, repeats } from '../retry-rule.js';
 
 /** Tools whose retry budget is kept. */
 const MAX_TOOLS = 5_000;
+const NO: RetryVerdict = { again: false };
 
 /**
  * Repeats failed attempts as the tool's rule says, with full jitter, inside the deadline and inside the retry budget of
  * the tool. Looks at outcomes, never at exceptions: that is what the seed's engine got wrong (K!22).
  */
-export function retry(
-  ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>,
-  random: () => number = Math.random,
-): Interceptor {
+export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): Interceptor {
+  const { clock } = ports;
   const budgets = new LRUCache<string, RetryBudget>({ max: MAX_TOOLS });
-  const budgetOf = (tool: string): RetryBudget => {
-    let budget = budgets.get(tool);
-    if (!budget) budgets.set(tool, (budget = new RetryBudget()));
-    return budget;
-  };
   return async (call, next) => {
-    const { plan, tool, seen } = call;
-    const budget = budgetOf(tool.name);
-    budget.deposit();
-    for (let attempt = 1; ; attempt += 1) {
-      const result = await next(attempt === 1 ? call : { ...call, attempt });
-      const { failure } = result;
-      if (!failure || call.request.noRetry || call.signal.aborted) return numbered(result, attempt);
-      const backoff = repeats(plan.retry, plan.idempotent, failure, attempt);
-      if (!backoff) return numbered(result, attempt);
-      const delayMs = backoffMs(backoff, attempt, random, failure.retryAfterMs);
-      if (delayMs >= call.deadline.remainingMs() || !budget.withdraw()) return numbered(result, attempt);
-      ports.meter.retried(tool.name);
-      ports.audit.retrying({
-        tool: tool.name,
-        callId: call.callId,
-        attempt: attempt + 1,
-        maxAttempts: attemptCeiling(plan.retry),
-        delayMs,
-        error: failure.message,
-      });
-      const from = ports.clock.monotonic();
-      try {
-        await ports.clock.sleep(delayMs, call.signal);
-      } catch {
-        return numbered(result, attempt);
-      } finally {
-        seen.waitedMs += ports.clock.monotonic() - from;
-      }
-    }
+    const { plan, tool, seen, signal, deadline, callId } = call;
+    let budget = budgets.get(tool.name);
+    if (!budget) budgets.set(tool.name, (budget = new RetryBudget()));
+    const ofTool = budget;
+    ofTool.deposit();
+    let attempts = 0;
+    const result = await repeat<CallResult>(
+      {
+        clock,
+        deadline,
+        signal,
+        judge: (outcome, attempt) => verdictOn(call, outcome, attempt),
+        onRetry: ({ attempt, delayMs, outcome }) => {
+          if (!ofTool.withdraw()) return false;
+          ports.meter.retried(tool.name);
+          const error = outcome.failure?.message ?? '';
+          ports.audit.retrying({
+            tool: tool.name,
+            callId,
+            attempt,
+            maxAttempts: attemptCeiling(plan.retry),
+            delayMs,
+            error,
+          });
+          seen.waitedMs += delayMs;
+          return true;
+        },
+      },
+      (attempt) => {
+        attempts = attempt;
+        return next(attempt === 1 ? call : { ...call, attempt });
+      },
+    );
+    return numbered(result, attempts);
+  };
+}
+
+function verdictOn(call: Call, { failure }: CallResult, attempt: number): RetryVerdict {
+  if (!failure || call.request.noRetry) return NO;
+  const backoff = repeats(call.plan.retry, call.plan.idempotent, failure, attempt);
+  if (!backoff) return NO;
+  return {
+    again: true,
+    backoff,
+    ...(failure.retryAfterMs === undefined ? {} : { retryAfterMs: failure.retryAfterMs }),
   };
 }
 

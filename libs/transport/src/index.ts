@@ -5,12 +5,12 @@ export type { IncomingHeaders, OutgoingHeaders } from './headers.js';
 export { NatsClient, type NatsClientOptions, type ReceivedMessage, type RequestOptions } from './nats-client.js';
 export {
   NatsLink,
-  publicUrl,
   type ConnectionState,
   type IncomingMessage,
   type NatsOptions,
   type NatsSubscription,
 } from './nats-connection.js';
+export { publicUrl } from './nats-url.js';
 export { NatsStrategy, type BodyCheck, type NatsStrategyOptions } from './nats-strategy.js';
 export { subjectClass } from './no-responders.js';
 export { errorOfReply, errorReply } from './wire-error.js';

@@ -13,6 +13,7 @@ import {
   type Subscription,
 } from 'nats';
 import { ToolError } from '@toolfleet/contracts';
+import { publicUrl, splitUrl } from './nats-url.js';
 import { encodeHeaders, HeaderBlock, type IncomingHeaders, type OutgoingHeaders } from './headers.js';
 
 /** Where and as whom to connect. */
@@ -270,23 +271,4 @@ function requireSubject(subject: string): void {
   if (subject === '' || /\s/.test(subject)) {
     throw new ToolError('REQUEST_INVALID', { message: `Not a NATS subject: ${JSON.stringify(subject.slice(0, 100))}` });
   }
-}
-
-/** Takes user and password out of the first URL: the package wants them apart. */
-function splitUrl(url: string): { servers: string[]; user?: string; pass?: string } {
-  let user: string | undefined;
-  let pass: string | undefined;
-  const servers = url.split(',').map((part) => {
-    const match = /^([a-z]+:\/\/)(?:([^:@/]*)(?::([^@/]*))?@)?(.+?)\/?$/.exec(part.trim());
-    if (!match) return part.trim();
-    if (match[2] !== undefined) user ??= decodeURIComponent(match[2]);
-    if (match[3] !== undefined) pass ??= decodeURIComponent(match[3]);
-    return `${match[1]}${match[4]}`;
-  });
-  return { servers, ...(user === undefined ? {} : { user }), ...(pass === undefined ? {} : { pass }) };
-}
-
-/** The URL without credentials, for messages. */
-export function publicUrl(url: string): string {
-  return url.replace(/\/\/[^/@,]*@/g, '//');
 }

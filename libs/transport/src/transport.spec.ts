@@ -181,6 +181,20 @@ describe('errors', () => {
   });
 });
 
+describe('the stock package', () => {
+  it('still has the raw bytes of headers where they are looked up', async () => {
+    const head = natsHeaders();
+    head.set('Tf-Call-Id', 'c1');
+    const received = new Promise<unknown>((resolve) => {
+      plain.subscribe('t.raw', { max: 1, callback: (_error, message) => resolve(message) });
+    });
+    plain.publish('t.raw', 'body', { headers: head });
+    const raw = (await received) as { _msg?: { hdr?: number }; _rdata?: Uint8Array };
+    expect(raw._msg?.hdr).toBeGreaterThan(0);
+    expect(raw._rdata).toBeInstanceOf(Uint8Array);
+  });
+});
+
 describe('schemas', () => {
   @Controller()
   class CheckedEndpoint {

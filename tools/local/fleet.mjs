@@ -19,6 +19,7 @@ const SERVICES = [
 const SERVICE_GRACE_MS = 3_500;
 const BROKER_GRACE_MS = 1_000;
 const READY_WITHIN_MS = 60_000;
+const TOOLS_WITHIN_MS = 20_000;
 
 /**
  * Starts everything and resolves when each service reports ready. `onStop` receives, before anything is started, the way
@@ -102,6 +103,13 @@ export async function startFleet({ root, stateDir, say, onLost, onStop }) {
         log: join(logDir, `${name}.log`),
       })),
     };
+    // Sources announce their tools right after they are ready; the first call a user pastes must find its tool.
+    const ownConfig = process.env.TOOLFLEET_CONFIG === undefined;
+    await toolsListed(
+      fleet,
+      ['calculator', 'execute_python', ...(ownConfig ? ['parcels_getParcel', 'sample_add'] : [])],
+      say,
+    );
     writeFileSync(join(stateDir, 'local.json'), `${JSON.stringify(fleet, null, 2)}\n`, { mode: 0o600 });
     return { fleet, stop };
   } catch (error) {
@@ -217,6 +225,25 @@ async function startService({ name, root, logDir, environment, started, onLost }
   part.expected = true;
   const tail = readFileSync(logFile, 'utf8').trim().split('\n').slice(-5).join('\n');
   throw new Error(`${name} did not become ready. Its last lines (${logFile}):\n${tail}`);
+}
+
+async function toolsListed({ url, api_key: key }, wanted, say) {
+  const endAt = performance.now() + TOOLS_WITHIN_MS;
+  let missing = wanted;
+  while (missing.length > 0 && performance.now() < endAt) {
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    try {
+      const answer = await fetch(`${url}/tools/list`, {
+        headers: { authorization: `Bearer ${key}` },
+        signal: AbortSignal.timeout(2_000),
+      });
+      const names = new Set(await answer.json());
+      missing = wanted.filter((name) => !names.has(name));
+    } catch {
+      // The next look tells.
+    }
+  }
+  if (missing.length > 0) say(`not announced yet: ${missing.join(', ')}; see the logs of its service`);
 }
 
 async function isReady(port) {

@@ -78,7 +78,7 @@ export const DEFINITION_SCHEMA: JsonObject = {
     binding: { type: 'object', oneOf: bindings },
     timeout_seconds: { type: 'number', exclusiveMinimum: 0, maximum: 3_600 },
     memory_limit_mb: whole(1, 65_536),
-    rate_limit: whole(0, 1_000_000),
+    rate_limit: whole(0, 1_000_000_000),
     rate_limit_mode: { enum: ['reject', 'wait'] },
     cost_per_use_micro_usd: whole(0, MOST_MICRO_USD),
     cost_cap_micro_usd: whole(0, MOST_MICRO_USD),

@@ -1,0 +1,150 @@
+/**
+ * Runs modules of CPython's own test suite inside the sandbox: an interpreter that was snapshotted, edited and restored
+ * must still be CPython. Tests that upstream skips on WASI are skipped by upstream's own marks; nothing else may fail.
+ *
+ *   npm run test:cpython [-- test_json test_re] [-- --any-version]      after `npm run build`
+ *
+ * The tests are not part of this repository. They are taken from CPYTHON_TESTS (the folder Lib/test of a source tree of
+ * the guest's version), else from an installed Python of that version; without them the run is skipped, visibly.
+ */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = new URL('../', import.meta.url);
+const dist = (path) => new URL(`apps/python-sandbox/dist/${path}`, root);
+const skip = (why) => {
+  console.log(`SKIPPED test:cpython: ${why}`);
+  process.exit(0);
+};
+if (!existsSync(dist('sandbox-host.js'))) {
+  console.error('apps/python-sandbox is not built: npm run build');
+  process.exit(2);
+}
+const { SandboxProcess } = await import(dist('sandbox-process.js'));
+const { packagedInterpreter } = await import(dist('wasi/interpreter.js'));
+const { SystemClock } = await import(new URL('libs/resilience/dist/clock.js', root));
+
+const flags = process.argv.slice(2);
+const anyVersion = flags.includes('--any-version');
+const chosen = flags.filter((flag) => !flag.startsWith('-'));
+const MINUTES = 60_000;
+
+const host = new SandboxProcess({
+  clock: new SystemClock(),
+  graceMs: 10_000,
+  hostScript: fileURLToPath(dist('sandbox-host.js')),
+  settings: {
+    interpreter: {
+      ...(process.env.PYTHON_WASI_WASM_PATH ? { wasmPath: process.env.PYTHON_WASI_WASM_PATH } : packagedInterpreter()),
+      ...(process.env.PYTHON_WASI_STDLIB_PATH ? { stdlibPath: process.env.PYTHON_WASI_STDLIB_PATH } : {}),
+      tableLimit: 10_000,
+    },
+    threadScript: fileURLToPath(dist('wasi/sandbox-thread.js')),
+    threads: 1,
+    outputCap: 1 << 20,
+    memoryLimitMb: 512,
+    memoryBudgetMb: 512,
+    trainingMs: 20_000,
+    trainsFirst: true,
+  },
+});
+await host.start();
+const guest = host.version.split('.').slice(0, 2).join('.');
+
+/** `3.12` of a folder of tests: from the headers of its source tree, else from the name of the folder it lies in. */
+function versionOf(folder) {
+  const header = join(folder, '../../Include/patchlevel.h');
+  if (existsSync(header)) {
+    const text = readFileSync(header, 'utf8');
+    const part = (name) => new RegExp(`${name}\\s+(\\d+)`).exec(text)?.[1];
+    return `${part('PY_MAJOR_VERSION')}.${part('PY_MINOR_VERSION')}`;
+  }
+  return /python(\d+\.\d+)$/.exec(dirname(folder))?.[1];
+}
+const places = process.env.CPYTHON_TESTS
+  ? [process.env.CPYTHON_TESTS]
+  : [`/usr/lib/python${guest}/test`, `/usr/local/lib/python${guest}/test`];
+const folder = places.find((place) => existsSync(join(place, 'test_json')) && existsSync(join(place, 'support')));
+if (!folder) {
+  host.kill();
+  skip(`no tests of Python ${guest} in ${places.join(', ')}; set CPYTHON_TESTS to Lib/test of its source tree`);
+}
+if (versionOf(folder) !== guest && !anyVersion) {
+  host.kill();
+  skip(
+    `${folder} is of Python ${versionOf(folder) ?? '(unknown)'}, the guest is ${guest}; --any-version runs it anyway`,
+  );
+}
+
+/** Files below a folder as the `files` of a run, by their path below `/data`. */
+function filesOf(path) {
+  if (statSync(path).isFile()) return { [`test/${relative(folder, path)}`]: { base64: readFileSync(path, 'base64') } };
+  return Object.assign(
+    {},
+    ...readdirSync(path)
+      .filter((name) => name !== '__pycache__')
+      .map((name) => filesOf(join(path, name))),
+  );
+}
+const shared = Object.assign(
+  filesOf(join(folder, 'support')),
+  ...readdirSync(folder)
+    .filter((name) => name.endsWith('.py') && !/^test_/.test(name))
+    .map((name) => filesOf(join(folder, name))),
+);
+const program = `
+import sys, unittest, io
+sys.path.insert(0, "/data")
+from test import support
+support.verbose = 0
+log = io.StringIO()
+suite = unittest.defaultTestLoader.loadTestsFromName("test." + args)
+outcome = unittest.TextTestRunner(stream=log, verbosity=0).run(suite)
+result = {
+  "run": outcome.testsRun,
+  "skipped": [reason for _, reason in outcome.skipped],
+  "bad": [[str(test), text[-3000:]] for test, text in outcome.failures + outcome.errors],
+}`;
+
+const listed = readFileSync(new URL('cpython-tests.txt', import.meta.url), 'utf8')
+  .split('\n')
+  .map((line) => line.replace(/#.*/, '').trim())
+  .filter(Boolean)
+  .map((line) => line.split(/\s+/));
+let failed = 0;
+let passed = 0;
+for (const [name, ...data] of listed) {
+  if (chosen.length > 0 && !chosen.includes(name)) continue;
+  const own = [`${name}.py`, name, ...data].map((path) => join(folder, path)).filter((path) => existsSync(path));
+  const began = performance.now();
+  const reply = await host.run(name, {
+    code: program,
+    args: name,
+    stdin: '',
+    files: Object.assign({}, shared, ...own.map(filesOf)),
+    strictness: 'lenient',
+    extraModules: [],
+    session: null,
+    keepSession: false,
+    timeoutMs: 20 * MINUTES,
+    memoryLimitMb: 512,
+    reportsProgress: false,
+  });
+  const seconds = ((performance.now() - began) / 1_000).toFixed(1);
+  const { run = 0, skipped = [], bad = [] } = reply.value ?? {};
+  const good = reply.status === 'ok' && bad.length === 0 && run > 0;
+  if (good) passed += 1;
+  else failed += 1;
+  console.log(
+    `${good ? 'ok  ' : 'FAIL'} ${name.padEnd(22)} ${run} tests, ${skipped.length} skipped by upstream, ${seconds} s`,
+  );
+  if (reply.status !== 'ok')
+    console.log(`     ${reply.status}: ${reply.error?.message}\n${reply.error?.traceback ?? ''}`);
+  for (const [test, text] of bad) console.log(`     ${test}\n${text.replace(/^/gm, '       ')}`);
+}
+host.kill();
+console.log(
+  `\n${passed} of ${passed + failed} modules of Python ${versionOf(folder)} pass in the sandbox (Python ${host.version})`,
+);
+process.exit(failed === 0 ? 0 : 1);

@@ -55,15 +55,11 @@ function planOf(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
   const perMinute = settings.rateLimits[tool.name] ?? tool.rate_limit ?? DEFAULT_RATE_LIMIT;
   const microUsd = tool.cost_per_use_micro_usd ?? 0;
   return {
-    reader: new ArgumentReader(
-      tool.input_schema,
-      {
-        toolName: tool.name,
-        refuseUnknown: !idempotent,
-        ...(tool.binding.kind === 'openapi' ? { bodyProperty: 'body' } : {}),
-      },
-      tool.revision,
-    ),
+    reader: new ArgumentReader(tool.input_schema, {
+      toolName: tool.name,
+      refuseUnknown: !idempotent,
+      ...(tool.binding.kind === 'openapi' ? { bodyProperty: 'body' } : {}),
+    }),
     idempotent,
     retry: retryRuleOf(tool),
     timeoutMs: toolTimeoutMs(tool, settings),

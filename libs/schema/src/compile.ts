@@ -3,6 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { LRUCache } from 'lru-cache';
 import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { fingerprint } from './canonical.js';
 import { checkSchemaSize, countNodes } from './limits.js';
 import { boundedMatcher } from './pattern.js';
 
@@ -52,27 +53,22 @@ const byIdentity = new WeakMap<JsonObject, CompiledSchema>();
 let serial = 0;
 
 /**
- * Compiles a schema, JSON Schema 2020-12 unless it says draft-07 or older. Compiled once per `revision`; without one, once
- * per schema object.
+ * Compiles a schema, JSON Schema 2020-12 unless it says draft-07 or older. Compiled once per content: a new revision of a
+ * tool that changed only its description costs nothing.
  * @throws ToolError SPEC_INVALID for schemas that are invalid, too large, or hold a pattern of exponential cost
  */
-export function compileSchema(schema: JsonObject, revision?: string): CompiledSchema {
-  if (revision === undefined) {
-    const known = byIdentity.get(schema);
-    if (known) return known;
-    const entry = build(schema);
-    byIdentity.set(schema, entry);
-    return entry;
-  }
-  const known = compiled.get(revision);
-  if (known) return known;
-  const entry = build(schema);
-  compiled.set(revision, entry);
+export function compileSchema(schema: JsonObject): CompiledSchema {
+  const same = byIdentity.get(schema);
+  if (same) return same;
+  checkSchemaSize(schema);
+  const content = fingerprint(schema);
+  const entry = compiled.get(content) ?? build(schema);
+  compiled.set(content, entry);
+  byIdentity.set(schema, entry);
   return entry;
 }
 
 function build(original: JsonObject): CompiledSchema & { forget(): void } {
-  checkSchemaSize(original);
   const { $schema: dialectUri, $id: _id, id: _oldId, ...schema } = original;
   const { quick, full } = dialects[/draft-0[4-7]/.test(String(dialectUri ?? '')) ? '07' : '2020'];
   serial += 1;
@@ -94,7 +90,9 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
     checkAt(pointer, value) {
       let part = parts.get(pointer);
       if (!part) {
-        part = quick.getSchema(`${key}#${pointer.split('/').map(encodeURIComponent).join('/')}`);
+        const at = `${key}#${pointer.split('/').map(encodeURIComponent).join('/')}`;
+        if (!quick.getSchema(key)) compileIn(quick, schema, key); // forgotten meanwhile, but still in use here
+        part = quick.getSchema(at);
         if (!part) throw new ToolError('INTERNAL', { message: `No schema at ${pointer}` });
         parts.set(pointer, part);
       }

@@ -324,7 +324,7 @@ test('property: coercion is idempotent, and keeps valid values as they are', () 
       const twice = reader.read(once.arguments);
       expect(twice).toMatchObject({ ok: true, arguments: once.arguments, coercions: [] });
     }),
-    { numRuns: 20_000 },
+    { numRuns: 5_000 },
   );
 });
 
@@ -352,6 +352,6 @@ test('property: coercion is lossless, the converted value means the same', () =>
       if (!once.ok || once.coercions.length === 0) return;
       expect(meaning(once.arguments.x as Json)).toBe(meaning(value));
     }),
-    { numRuns: 20_000 },
+    { numRuns: 5_000 },
   );
 });

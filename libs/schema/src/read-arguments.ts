@@ -51,9 +51,8 @@ export class ArgumentReader {
   constructor(
     schema: JsonObject,
     private readonly rules: ArgumentRules,
-    revision?: string,
   ) {
-    this.#compiled = compileSchema(schema, revision);
+    this.#compiled = compileSchema(schema);
     const required = new Set(Array.isArray(schema.required) ? schema.required : []);
     const declared = declaredProperties(schema, schema, new Set());
     for (const [name, pointer] of declared.pointers) this.#declare(name, pointer, required.has(name));

@@ -3,6 +3,7 @@ import { FakeClock } from '@toolfleet/testing';
 import { ApiKeys } from './api-keys.js';
 import { type AuthenticatePorts, makeAuthenticate } from './authenticate.js';
 import { issueDelegation } from './delegation.js';
+import type { JwtVerifier } from './jwt.js';
 import { MemoryKeyStore } from './memory-key-store.js';
 import { SignedTokens } from './signed-token.js';
 import { VerifiedCache } from './verified-cache.js';
@@ -66,6 +67,14 @@ describe('authenticate', () => {
     await expect(authenticate({ kind: 'bearer', token })).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
     store.find = find;
     await expect(authenticate({ kind: 'bearer', token })).resolves.toBeDefined();
+  });
+
+  it('takes a JWT as bearer only, also when it was proven just before', async () => {
+    const principal = { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'jwt' } as const;
+    const jwt = { verify: async () => ({ principal, expiresAt: Number.MAX_SAFE_INTEGER }) } as unknown as JwtVerifier;
+    const { authenticate } = await setUp({ jwt });
+    expect(await authenticate({ kind: 'bearer', token: 'a.b.c' })).toBe(principal);
+    await expect(authenticate({ kind: 'api_key', token: 'a.b.c' })).rejects.toMatchObject(refusal);
   });
 
   it('takes a delegation token as bearer only', async () => {

@@ -7,7 +7,7 @@ import { DELEGATION_PREFIX, openDelegation } from './delegation.js';
 import type { JwtVerifier } from './jwt.js';
 import type { SignedTokens } from './signed-token.js';
 import { unauthenticated } from './unauthenticated.js';
-import type { VerifiedCache } from './verified-cache.js';
+import type { Verified, VerifiedCache } from './verified-cache.js';
 
 /** What proves a credential; what is absent is not accepted. */
 export interface AuthenticatePorts {
@@ -47,23 +47,26 @@ export function makeAuthenticate(ports: AuthenticatePorts): Authenticate {
       throw unauthenticated();
     }
     const { kind, token } = credential;
-    if (isDevKey(token)) return LOCAL_ADMIN;
     if (token.startsWith(DELEGATION_PREFIX)) {
       // not remembered: each is made for one call, and its proof is one HMAC anyway
       const principal = kind === 'bearer' && ports.tokens ? openDelegation(ports.tokens, token) : null;
       if (!principal) throw unauthenticated();
       return principal;
     }
-    const { keys, jwt } = ports;
-    if (token.startsWith(KEY_PREFIX) && keys) return ports.cache.principalOf(token, () => keys.verify(token));
-    if (kind === 'bearer' && jwt && token.split('.', 4).length === 3) {
-      return ports.cache.principalOf(token, () => jwt.verify(token));
-    }
-    throw unauthenticated();
+    // with the kind, so that a token proven in one header is not taken in the other
+    return ports.cache.principalOf(`${kind} ${token}`, () => prove(kind, token));
   };
+
+  async function prove(kind: Credential['kind'], token: string): Promise<Verified> {
+    const { keys, jwt } = ports;
+    if (isDevKey(token)) return { principal: LOCAL_ADMIN };
+    if (token.startsWith(KEY_PREFIX) && keys) return keys.verify(token);
+    if (kind === 'bearer' && jwt && token.split('.', 4).length === 3) return jwt.verify(token);
+    throw unauthenticated();
+  }
 }
 
-/** Compares salted hashes, so that neither length nor content shows in the time it takes. One-shot: it runs on every request. */
+/** Compares salted hashes, so that neither length nor content shows in the time it takes. */
 function devKeyCheck({ devKey, local }: AuthenticatePorts): (token: string) => boolean {
   if (devKey === undefined) return () => false;
   if (!local) throw new RangeError('TOOLFLEET_DEV_API_KEY is for local mode only');

@@ -88,9 +88,9 @@ export class RedisReservationStore extends ReservationStore {
     const calls: Arguments = [];
     for (const ask of asks) {
       const scopes = countedScopes(ask.scopes, ask.callId);
-      const [request, agent, task] = table.indexesOf(scopes);
+      const indexes = scopes.length === 0 ? '' : table.indexesOf(scopes).join(',');
       const ending = ask.microUsd === 0 && ask.tokens === 0 ? '' : leaseEnding(tenantId, ask, scopes);
-      calls.push(ask.callId, ask.microUsd, ask.tokens, ask.leaseMs, ending, request, agent, task);
+      calls.push(ask.callId, ask.microUsd, ask.tokens, ask.leaseMs, ending, indexes);
     }
     const scopes: Arguments = [];
     for (const [position, name] of table.names.entries()) {

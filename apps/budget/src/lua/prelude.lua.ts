@@ -14,11 +14,12 @@
  * not roll back; integers are written with %d, because tostring(-0) is "-0".
  */
 export const PRELUDE = String.raw`
-local time = redis.call('TIME')
+local call, format, tonumber, ipairs = redis.call, string.format, tonumber, ipairs
+local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local memory = tonumber(ARGV[1])
 local period = math.floor(now / memory)
-local today = string.format('day:%d', math.floor(now / 86400000))
+local today = format('day:%d', math.floor(now / 86400000))
 
 local state, dirty = {}, {}
 local lease_add, expiry_add, gone, done, out = {}, {}, {}, {}, {}
@@ -34,7 +35,7 @@ end
 
 local function integer(text)
   local n = tonumber(text)
-  if not n or n < 0 or n ~= math.floor(n) or n > 9007199254740991 then
+  if not n or n < 0 or n % 1 ~= 0 or n > 9007199254740991 then
     error('BUDGET_ARGUMENT not a whole number: ' .. tostring(text))
   end
   return n
@@ -43,7 +44,7 @@ end
 local function scope(name)
   local c = state[name]
   if not c then
-    c = parse(redis.call('HGET', KEYS[1], name))
+    c = parse(call('HGET', KEYS[1], name))
     state[name] = c
   end
   return c
@@ -57,7 +58,7 @@ local function touch(name, c)
 end
 
 local function preload(names)
-  local values = redis.call('HMGET', KEYS[1], unpack(names))
+  local values = call('HMGET', KEYS[1], unpack(names))
   for i, name in ipairs(names) do state[name] = parse(values[i]) end
 end
 
@@ -87,7 +88,7 @@ local function charge(id, names, micro, tokens, kind, row)
     touch(name, c)
   end
   done[#done + 1] = id
-  out[#out + 1] = string.format('%s %d %d %d', kind, micro, tokens, now)
+  out[#out + 1] = format('%s %d %d %d', kind, micro, tokens, now)
   out[#out + 1] = row
 end
 
@@ -98,9 +99,9 @@ local function expire(id, lease)
 end
 
 local function sweep(most)
-  local overdue = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now, 'LIMIT', 0, most)
+  local overdue = call('ZRANGEBYSCORE', KEYS[4], '-inf', now, 'LIMIT', 0, most)
   if #overdue == 0 then return 0 end
-  local values = redis.call('HMGET', KEYS[3], unpack(overdue))
+  local values = call('HMGET', KEYS[3], unpack(overdue))
   for i, id in ipairs(overdue) do
     if values[i] then expire(id, lease_of(values[i])) else gone[#gone + 1] = id end
   end
@@ -113,31 +114,31 @@ local function flush()
     for i, name in ipairs(dirty) do
       local c = state[name]
       fields[2 * i - 1] = name
-      fields[2 * i] = string.format('%d %d %d %d %d', c[1], c[2], c[3], c[4], now)
+      fields[2 * i] = format('%d %d %d %d %d', c[1], c[2], c[3], c[4], now)
       if c.fresh and name ~= 'tenant' then
         seen[#seen + 1] = now
         seen[#seen + 1] = name
       end
     end
-    redis.call('HSET', KEYS[1], unpack(fields))
-    if #seen > 0 then redis.call('ZADD', KEYS[2], unpack(seen)) end
+    call('HSET', KEYS[1], unpack(fields))
+    if #seen > 0 then call('ZADD', KEYS[2], unpack(seen)) end
   end
   if #gone > 0 then
-    redis.call('HDEL', KEYS[3], unpack(gone))
-    redis.call('ZREM', KEYS[4], unpack(gone))
+    call('HDEL', KEYS[3], unpack(gone))
+    call('ZREM', KEYS[4], unpack(gone))
   end
   if #lease_add > 0 then
-    redis.call('HSET', KEYS[3], unpack(lease_add))
-    redis.call('ZADD', KEYS[4], unpack(expiry_add))
+    call('HSET', KEYS[3], unpack(lease_add))
+    call('ZADD', KEYS[4], unpack(expiry_add))
   end
   if #done > 0 then
     local key = KEYS[5 + period % 2]
-    redis.call('SADD', key, unpack(done))
-    redis.call('PEXPIREAT', key, string.format('%d', (period + 2) * memory))
+    call('SADD', key, unpack(done))
+    call('PEXPIREAT', key, format('%d', (period + 2) * memory))
   end
   if #out > 0 then
-    redis.call('XADD', KEYS[7], '*', unpack(out))
-    redis.call('HINCRBY', KEYS[1], '~outbox', #out / 2)
+    call('XADD', KEYS[7], '*', unpack(out))
+    call('HINCRBY', KEYS[1], '~outbox', #out / 2)
   end
 end
 
@@ -147,7 +148,7 @@ local function spending()
     local c = state[name]
     if c[1] ~= c[5] or c[3] ~= c[6] then
       reply[#reply + 1] = name
-      reply[#reply + 1] = string.format('%d %d %d %d', c[5], c[1], c[6], c[3])
+      reply[#reply + 1] = format('%d %d %d %d', c[5], c[1], c[6], c[3])
     end
   end
   return reply

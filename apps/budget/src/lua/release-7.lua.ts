@@ -8,7 +8,7 @@ import { PRELUDE } from './prelude.lua.js';
 export const RELEASE = String.raw`${PRELUDE}
 local ids = {}
 for at = 3, #ARGV do ids[#ids + 1] = ARGV[at] end
-local leased = redis.call('HMGET', KEYS[3], unpack(ids))
+local leased = call('HMGET', KEYS[3], unpack(ids))
 local mine, released = {}, 0
 for n, id in ipairs(ids) do
   if leased[n] and not mine[id] then

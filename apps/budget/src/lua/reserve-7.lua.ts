@@ -8,7 +8,8 @@ import { PRELUDE } from './prelude.lua.js';
  * ARGV 3 outbox cap; 4 number of scopes; per scope: name, limit in micro-USD, limit in tokens (-1 = none), where the first is
  *      `tenant` and the second the day (its name is made here); then per call: id, microUsd, tokens, lease ms, the end
  *      of its lease record (1E and name of each further scope, 1F, row), and the indexes of its request, agent and task
- *      scope (0 = none).
+ *      scope, separated by commas, 0 for none; empty when it has none of them.
+ * Expired leases are not swept here: charging them moves money from held to spent and changes no answer.
  * Returns -1 when the tenant is unknown (nothing written), else per call 1, or {code, scope index, used} with code
  *      2 money, 3 tokens, 4 outbox full, 5 already charged.
  */
@@ -21,17 +22,16 @@ for i = 1, count do
 end
 names[2] = today
 
-local head = redis.call('HMGET', KEYS[1], '~outbox', unpack(names))
+local head = call('HMGET', KEYS[1], '~outbox', unpack(names))
 if not head[2] then return -1 end
 for i, name in ipairs(names) do state[name] = parse(head[i + 1]) end
-sweep(100)
 
 local first = 5 + 3 * count
 local ids = {}
-for at = first, #ARGV, 8 do ids[#ids + 1] = ARGV[at] end
-local leased = redis.call('HMGET', KEYS[3], unpack(ids))
-local done0 = redis.call('SMISMEMBER', KEYS[5], unpack(ids))
-local done1 = redis.call('SMISMEMBER', KEYS[6], unpack(ids))
+for at = first, #ARGV, 6 do ids[#ids + 1] = ARGV[at] end
+local leased = call('HMGET', KEYS[3], unpack(ids))
+local done0 = call('SMISMEMBER', KEYS[5], unpack(ids))
+local done1 = call('SMISMEMBER', KEYS[6], unpack(ids))
 local waiting = tonumber(head[1] or '0')
 local tenant, day = state['tenant'], state[today]
 local mine, reply = {}, {}
@@ -52,11 +52,15 @@ local function hold(name, c, micro, tokens)
 end
 
 for n, id in ipairs(ids) do
-  local at = first + 8 * (n - 1)
+  local at = first + 6 * (n - 1)
   local micro, tokens, lease_ms = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3])
-  local r, a, t = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7])
+  local r, a, t = 0, 0, 0
+  if ARGV[at + 5] ~= '' then
+    r, a, t = string.match(ARGV[at + 5], '^(%d+),(%d+),(%d+)$')
+    r, a, t = tonumber(r), tonumber(a), tonumber(t)
+  end
   local answer
-  if expired[id] or done0[n] == 1 or done1[n] == 1 then
+  if done0[n] == 1 or done1[n] == 1 then
     answer = { 5, 0, 0 }
   elseif leased[n] then
     if lease_of(leased[n])[3] <= now then answer = { 5, 0, 0 } else answer = 1 end
@@ -75,7 +79,7 @@ for n, id in ipairs(ids) do
         if r > 0 then hold(names[r], state[names[r]], micro, tokens) end
         if a > 0 then hold(names[a], state[names[a]], micro, tokens) end
         if t > 0 then hold(names[t], state[names[t]], micro, tokens) end
-        local ends = string.format('%d', now + lease_ms)
+        local ends = format('%d', now + lease_ms)
         local k = #lease_add
         lease_add[k + 1] = id
         lease_add[k + 2] = ARGV[at + 1] .. '\31' .. ARGV[at + 2] .. '\31' .. ends .. '\31tenant\30' .. today .. ARGV[at + 4]

@@ -14,16 +14,16 @@ local count = integer(ARGV[3])
 local names = {}
 for i = 1, count do names[i] = ARGV[3 + i] end
 names[2] = today
-if redis.call('HEXISTS', KEYS[1], 'tenant') == 0 then return -1 end
+if call('HEXISTS', KEYS[1], 'tenant') == 0 then return -1 end
 preload(names)
 sweep(100)
 
 local first = 4 + count
 local ids = {}
 for at = first, #ARGV, 7 do ids[#ids + 1] = ARGV[at] end
-local leased = redis.call('HMGET', KEYS[3], unpack(ids))
-local done0 = redis.call('SMISMEMBER', KEYS[5], unpack(ids))
-local done1 = redis.call('SMISMEMBER', KEYS[6], unpack(ids))
+local leased = call('HMGET', KEYS[3], unpack(ids))
+local done0 = call('SMISMEMBER', KEYS[5], unpack(ids))
+local done1 = call('SMISMEMBER', KEYS[6], unpack(ids))
 local mine, settled = {}, 0
 
 for n, id in ipairs(ids) do

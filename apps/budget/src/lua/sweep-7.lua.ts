@@ -11,10 +11,10 @@ export const SWEEP = String.raw`${PRELUDE}
 local most = integer(ARGV[3])
 local swept = sweep(most)
 local before = now - tonumber(ARGV[2])
-local idle = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', before, 'LIMIT', 0, most)
+local idle = call('ZRANGEBYSCORE', KEYS[2], '-inf', before, 'LIMIT', 0, most)
 local old, later = {}, {}
 if #idle > 0 then
-  local values = redis.call('HMGET', KEYS[1], unpack(idle))
+  local values = call('HMGET', KEYS[1], unpack(idle))
   for i, name in ipairs(idle) do
     local c = parse(values[i])
     local swept_now = state[name] and state[name].dirty
@@ -28,12 +28,12 @@ if #idle > 0 then
 end
 flush()
 if #old > 0 then
-  redis.call('HDEL', KEYS[1], unpack(old))
-  redis.call('ZREM', KEYS[2], unpack(old))
+  call('HDEL', KEYS[1], unpack(old))
+  call('ZREM', KEYS[2], unpack(old))
 end
-if #later > 0 then redis.call('ZADD', KEYS[2], unpack(later)) end
+if #later > 0 then call('ZADD', KEYS[2], unpack(later)) end
 local more = 0
 if swept == most or #old == most then more = 1 end
 local charged = #out / 2
-return { more, charged, redis.call('HLEN', KEYS[3]), tonumber(redis.call('HGET', KEYS[1], '~outbox') or '0'), spending() }
+return { more, charged, call('HLEN', KEYS[3]), tonumber(call('HGET', KEYS[1], '~outbox') or '0'), spending() }
 `;

@@ -174,8 +174,7 @@ describe('token bucket', () => {
           expect(decision.remaining).toBeGreaterThanOrEqual(0);
           state = next;
         }
-        const interval = Math.floor(60_000_000 / perPeriod);
-        expect(allowed).toBeLessThanOrEqual(perPeriod + (now * 1_000) / interval);
+        expect(allowed).toBeLessThanOrEqual(perPeriod + (now * perPeriod) / 60_000);
       }),
     );
   });

@@ -34,7 +34,7 @@ export interface GrantedTokens extends Omit<RateDecision, 'allowed'> {
 
 /** Microseconds per token, and how far the next arrival may lie ahead: a full bucket holds `perPeriod` tokens. */
 export function cellOf(rate: Rate): { interval: number; tolerance: number } {
-  const interval = Math.max(1, Math.floor((rate.periodMs * 1_000) / rate.perPeriod));
+  const interval = Math.max(1, Math.ceil((rate.periodMs * 1_000) / rate.perPeriod)); // up: never above the rate
   return { interval, tolerance: interval * rate.perPeriod };
 }
 

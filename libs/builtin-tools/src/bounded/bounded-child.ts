@@ -45,7 +45,11 @@ type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string
  * notices the new parent.
  */
 const WATCHDOG = `const parent = process.ppid;
-setInterval(() => process.ppid === parent || process.kill(process.pid, 'SIGKILL'), 500);`;
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+for (;;) {
+  Atomics.wait(sleeper, 0, 0, 500);
+  if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL');
+}`;
 
 if (process.send) {
   new Worker(WATCHDOG, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 8 }, execArgv: [] }).unref();

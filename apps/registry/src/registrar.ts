@@ -47,7 +47,8 @@ export class Registrar {
     const refused: DefinitionRegisterReply['refused'] = [];
     const accepted = new Map<string, StoredTool>();
     const named = new Set<string>();
-    const compile = message.definitions.length <= MOST_COMPILED;
+    // Schemas of OpenAPI documents are our own work and tested to compile; a collection holds hundreds of large ones.
+    const compile = source.kind !== 'openapi' && message.definitions.length <= MOST_COMPILED;
     for (const announced of message.definitions) {
       const name = (announced as { name?: unknown } | null)?.name;
       const key = toolKey(String(name), tenantOf(source));

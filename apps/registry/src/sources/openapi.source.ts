@@ -1,6 +1,7 @@
 import { readFile, realpath, stat } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
 import {
   isToolError,
   SIZES,
@@ -84,7 +85,7 @@ export class OpenApiSource {
     for (const message of messages) {
       const entry = readOpenApiEntry(message.name, { ...message } as never);
       if (typeof entry === 'string') this.logger.error({ collection: message.name }, `a kept registration ${entry}`);
-      else void this.look(this.watch(entry), false);
+      else if (!this.isWatched(entry)) void this.look(this.watch(entry), false);
     }
   }
 
@@ -230,6 +231,12 @@ export class OpenApiSource {
       if (!trusted) throw outside(); // the same answer for what is not there: names of files are nobody's business
       throw specError('SPEC_FETCH_REFUSED', `the document cannot be read: ${(error as Error).message}`);
     }
+  }
+
+  /** This very registration was made here: converting it once more would change nothing. */
+  private isWatched(entry: OpenApiEntry): boolean {
+    const watched = this.watched.get(openApiSource(entry).name);
+    return watched !== undefined && watched.sha256 !== '' && isDeepStrictEqual(watched.entry, entry);
   }
 
   private watch(entry: OpenApiEntry): Watched {

@@ -36,6 +36,7 @@ export async function pythonSandboxParts(settings: PythonSandboxConfig, host: Se
     recycleRssMb: settings.PYTHON_SANDBOX_RECYCLE_RSS_MB,
     onKilled: (reason) => metrics.sandboxKilled.inc({ reason }),
     onReady: (bootMs) => metrics.sandboxBoot.observe({ kind: 'cold' }, bootMs / 1_000),
+    onRestored: (restoreMs) => metrics.sandboxBoot.observe({ kind: 'restored' }, restoreMs / 1_000),
     onEvent: (event, facts) => logger.warn(facts, event),
   });
   const limits = { maxTimeoutMs: settings.WASI_TIMEOUT_SECONDS * 1_000, memoryLimitMb: settings.WASI_MEMORY_LIMIT_MB };

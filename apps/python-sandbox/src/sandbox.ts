@@ -23,6 +23,8 @@ export interface SandboxOptions {
   onKilled?: (reason: RunStatus, killMs: Milliseconds) => void;
   /** Told of every host that is ready, with the time its start took. */
   onReady?: (bootMs: Milliseconds) => void;
+  /** Told how long each interpreter took to be restored. */
+  onRestored?: (restoreMs: Milliseconds) => void;
   /** Told of everything an operator should know: deaths, restarts, the child's stderr. */
   onEvent?: (event: string, facts: Record<string, string | number>) => void;
 }
@@ -89,7 +91,9 @@ export class Sandbox {
     try {
       const reply = host.run(id, request, listener);
       if (signal?.aborted) cancel();
-      return await reply;
+      const answer = await reply;
+      if (answer.restoreMs !== undefined) this.options.onRestored?.(answer.restoreMs);
+      return answer;
     } finally {
       signal?.removeEventListener('abort', cancel);
     }

@@ -55,6 +55,8 @@ export interface RunReply {
   stderr: string;
   truncated: { stdout: boolean; stderr: boolean };
   usage: { cpuMs: number; wallMs: number; peakMemoryMb: number };
+  /** Milliseconds it took to restore the interpreter, in advance or on demand. */
+  restoreMs?: number;
   error?: RunError;
   exitCode?: number;
   /** JSON text of the session's variables after the run. */

@@ -36,11 +36,14 @@ const clock = new SystemClock();
 const output = new CapturedOutput(data.outputCap, data.output);
 let memory: GuestMemory | null = null;
 let ready: ReadyGuest | null = null;
+let restoreMs = 0;
 
 function make(maxPages: number): ReadyGuest {
   const { code, snapshot, preopens } = data;
+  const began = clock.monotonic();
   const guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: memory });
   memory = guest.memory;
+  restoreMs = clock.monotonic() - began;
   return guest;
 }
 
@@ -70,6 +73,7 @@ function run(request: RunRequest): RunReply {
       wallMs: clock.monotonic() - began,
       peakMemoryMb: output.pages / PAGES_PER_MB,
     },
+    restoreMs,
   };
 }
 

@@ -3,7 +3,7 @@
  * subject of the catalogue, every user's inbox and the doors of two tenants. What is not in the table must be refused.
  */
 import type { ChildProcess } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { connect, type ConnectionOptions, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -116,6 +116,25 @@ const RIGHTS: Record<string, Rights> = {
   },
 };
 
+/** As whom the processes of an app connect. */
+const USERS_OF: Record<string, string[]> = {
+  gateway: ['gateway'],
+  registry: ['registry'],
+  budget: ['budget'],
+  'mcp-executor': ['mcp-executor'],
+  'openapi-executor': ['openapi-executor'],
+  'builtin-executor': TOOLSETS.map((toolset) => `builtin-${toolset}`),
+  'python-sandbox': [],
+};
+
+/** Texts of the sources of an app, without specs. */
+function sourcesOf(app: string): string[] {
+  const root = fileURLToPath(new URL(`../apps/${app}/src`, import.meta.url));
+  return readdirSync(root, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'))
+    .map((name) => readFileSync(`${root}/${name}`, 'utf8'));
+}
+
 /** `NATS_<USER>_PASSWORD`; a tenant's is `NATS_TENANT_<NAME>_PASSWORD`. */
 const passwords = Object.fromEntries(
   Object.keys(RIGHTS).map((user) => {
@@ -205,6 +224,17 @@ describe('deploy/nats.conf', () => {
         `serves ${subject}`,
       ).toBe(true);
     }
+  });
+
+  it.each(Object.entries(USERS_OF))('names every subject that the sources of %s use', (app, users) => {
+    const rights = users.flatMap((user) => [...RIGHTS[user]!.publish, ...RIGHTS[user]!.read]);
+    const used = new Set(
+      sourcesOf(app).flatMap((text) => [...text.matchAll(/\bSUBJECTS\.(\w+)/g)].map((match) => match[1]!)),
+    );
+    const subjects = [...used].map((key) => SUBJECTS[key as keyof typeof SUBJECTS]);
+    expect(
+      subjects.filter((subject) => !rights.some((right) => right === subject || right.startsWith(`${subject}.`))),
+    ).toEqual([]);
   });
 
   it('lets nobody read by wildcard what it may not read by name', async () => {

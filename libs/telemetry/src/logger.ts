@@ -1,6 +1,6 @@
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 import { trace } from '@opentelemetry/api';
-import { SystemClock } from '@toolfleet/resilience';
+import { GatheredLines } from './gathered-lines.js';
 import { redact } from './redact.js';
 import { withoutSecretFields } from './secret-fields.js';
 
@@ -8,10 +8,6 @@ import { withoutSecretFields } from './secret-fields.js';
 export type Logger = PinoLogger;
 /** Levels of `LOG_LEVEL`. */
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
-
-/** Bytes of lines gathered before they are written, and how long they wait at most: one system call for many lines. */
-const BUFFER_BYTES = 4_096;
-const FLUSH_EVERY_MS = 100;
 
 /** Options of a logger. */
 export interface LoggerOptions {
@@ -39,21 +35,8 @@ export function createLogger(options: LoggerOptions): Logger {
       mixin: activeSpan,
       hooks: { streamWrite: redact },
     },
-    options.destination ?? standardOutput(),
+    options.destination ?? new GatheredLines(pino.destination({ fd: 1, sync: true })),
   );
-}
-
-/** Lines reach standard output within 100 ms, at 4 KiB, with a fatal line and when the process ends, whichever is first. */
-function standardOutput(): DestinationStream {
-  const destination = pino.destination({ fd: 1, sync: true, minLength: BUFFER_BYTES });
-  const clock = new SystemClock();
-  const flush = (): void => {
-    destination.flushSync();
-    clock.after(FLUSH_EVERY_MS, flush);
-  };
-  clock.after(FLUSH_EVERY_MS, flush);
-  process.on('exit', () => destination.flushSync());
-  return destination;
 }
 
 function activeSpan(): object {

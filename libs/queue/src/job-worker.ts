@@ -116,7 +116,10 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     });
     this.#worker.on('completed', (job, result) => this.#replyResult(job, result));
     this.#worker.on('failed', (job, error) => job && this.#replyFailure(job, error));
-    this.#worker.on('error', (error) => options.onFault?.(error));
+    this.#worker.on('error', (error) => {
+      // The connection itself says once that Redis is away; the worker would say it for every try.
+      if (options.redis.status === 'ready') options.onFault?.(error);
+    });
     this.#subscriber.on('message', (_channel: string, text: string) => this.#cancelled(text));
   }
 

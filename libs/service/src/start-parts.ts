@@ -3,7 +3,7 @@ import type { Logger } from '@toolfleet/telemetry';
 import { StartRefused, type ServicePart } from './service-part.js';
 
 const FIRST_WAIT_MS = 250;
-const LONGEST_WAIT_MS = 5_000;
+const LONGEST_WAIT_MS = 2_000;
 /** Faults of our own code or of this machine: repeating the start cannot repair them. */
 const HOPELESS_CODES = new Set([
   'EADDRINUSE',
@@ -61,9 +61,8 @@ export function isHopeless(error: unknown): boolean {
 export function oneLine(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const nested = error instanceof AggregateError ? error.errors[0] : error.cause;
-  const code =
-    'code' in error && typeof error.code === 'string' && !error.message.includes(error.code) ? error.code : '';
-  const head = [error.message, code].filter((part) => part !== '').join(' ') || error.name;
+  // Some errors of sockets have a code and no message.
+  const head = error.message || ('code' in error ? String(error.code) : error.name);
   const cause = nested instanceof Error && nested.message !== error.message ? `: ${oneLine(nested)}` : '';
   return `${head}${cause}`.replace(/\s+/g, ' ').trim();
 }

@@ -32,11 +32,18 @@ export function createLogger(options: LoggerOptions): Logger {
       messageKey: 'message',
       errorKey: 'error',
       formatters: { level: (label) => ({ level: label }), log: withoutSecretFields },
+      serializers: { error: errorFields, err: errorFields },
       mixin: activeSpan,
       hooks: { streamWrite: redact },
     },
     options.destination ?? new GatheredLines(pino.destination({ fd: 1, sync: true })),
   );
+}
+
+/** Errors carry what their makers attached: headers, requests, bodies. */
+function errorFields(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  return withoutSecretFields(pino.stdSerializers.err(error) as unknown as Record<string, unknown>);
 }
 
 function activeSpan(): object {

@@ -17,8 +17,8 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
   'client_secret',
   'delegation_token',
 ]);
-/** Levels that are looked at: a record, what it holds, and what that holds. */
-const MAX_DEPTH = 3;
+/** Levels that are looked at: a record, what it holds, what that holds (`error.headers.authorization`), and lists in it. */
+const MAX_DEPTH = 4;
 
 /**
  * A log record without the values of secret fields. Own code and not pino's `redact` paths: those compile to a walk of
@@ -32,10 +32,18 @@ function cleaned(record: Record<string, unknown>, depth: number): Record<string,
   let copy: Record<string, unknown> | undefined;
   for (const key in record) {
     const value = record[key];
-    const shown = isSecret(key) ? REDACTED : isRecord(value) && depth < MAX_DEPTH ? cleaned(value, depth + 1) : value;
+    const shown = isSecret(key) ? REDACTED : shownValue(value, depth);
     if (shown !== value) (copy ??= { ...record })[key] = shown;
   }
   return copy ?? record;
+}
+
+function shownValue(value: unknown, depth: number): unknown {
+  if (depth >= MAX_DEPTH) return value;
+  if (isRecord(value)) return cleaned(value, depth + 1);
+  if (!Array.isArray(value)) return value;
+  const shown: unknown[] = value.map((item) => shownValue(item, depth + 1));
+  return shown.some((item, index) => item !== value[index]) ? shown : value;
 }
 
 const isSecret = (key: string): boolean => SECRET_FIELDS.has(key) || SECRET_FIELDS.has(key.toLowerCase());

@@ -48,10 +48,14 @@ describe('the log', () => {
   it('removes secrets by path and by value, errors and their stacks included', () => {
     registerSecret('top-secret-value');
     logger.info({ headers: { authorization: 'Bearer abc', 'x-api-key': 'k' }, args: { password: 'p' } }, 'a');
+    logger.info(
+      { error: Object.assign(new Error('x'), { headers: { Cookie: 'crumbs' } }), list: [{ Client_Secret: 'cs1' }] },
+      'c',
+    );
     logger.error({ error: new Error('refused: top-secret-value') }, 'b top-secret-value');
     const text = lines.join('');
-    expect(text).not.toMatch(/Bearer abc|"k"|"p"|top-secret-value/);
-    expect(JSON.parse(lines[1] as string)).toMatchObject({ level: 'error', service: 'spec', message: 'b [redacted]' });
+    expect(text).not.toMatch(/Bearer abc|"k"|"p"|top-secret-value|crumbs|cs1/);
+    expect(JSON.parse(lines[2] as string)).toMatchObject({ level: 'error', service: 'spec', message: 'b [redacted]' });
   });
 });
 

@@ -5,6 +5,7 @@ import type {
   BudgetThreshold,
   BudgetUsage,
   BudgetUsageReply,
+  MicroUsd,
   Milliseconds,
   ReserveAnswer,
   ReserveAsk,
@@ -13,15 +14,17 @@ import type {
 import { ToolError } from '@toolfleet/contracts';
 import { TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
 import { admit, noCounters } from './ledger.js';
-import { countedScopes, limitsOf, shownScope, type LimitTable, type NamedScope } from './limits.js';
+import { countedScopes, limitsOf, shownScope, type LimitTable, type NamedScope, type ScopeKind } from './limits.js';
 import { ReservationStore, type Admission, type Ask, type Spending, type SweepOutcome } from './reservation-store.js';
-import { crossings } from './thresholds.js';
+import { crossings, kindOf } from './thresholds.js';
 import { UsageStore } from './usage-store.js';
 
 /** What the budget tells others about, beside its answers. */
 export interface BudgetEvents {
   /** A limit passed 80 %. */
   threshold(event: BudgetThreshold): void;
+  /** Money was charged in a scope of this kind. */
+  spent(kind: ScopeKind, microUsd: MicroUsd): void;
   /** A tenant has rows waiting for the ledger, or leases that may expire. */
   active(tenantId: string): void;
 }
@@ -184,6 +187,10 @@ export class Budget {
   private announce(tenantId: string, spending: readonly Spending[]): void {
     if (spending.length === 0) return;
     const limits = limitsOf(this.limitTable, tenantId);
+    for (const one of spending) {
+      const microUsd = one.microUsdAfter - one.microUsdBefore;
+      if (microUsd > 0) this.events.spent(kindOf(one.scope), microUsd);
+    }
     for (const crossing of crossings(spending, limits)) {
       this.events.threshold({ tenant_id: tenantId, ...crossing, at: this.clock.now() });
     }

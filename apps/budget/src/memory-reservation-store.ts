@@ -137,7 +137,14 @@ export class MemoryReservationStore extends ReservationStore {
       const idle = name !== 'tenant' && scope.seenAt <= idleSince && scope.heldMicroUsd === 0 && scope.heldTokens === 0;
       if (idle) tenant.scopes.delete(name);
     }
-    return { spending, expired, openLeases: tenant.leases.size, outboxRows: rowsWaiting(tenant), more: false };
+    return {
+      spending,
+      expired,
+      openLeases: tenant.leases.size,
+      heldMicroUsd: tenant.scopes.get('tenant')?.heldMicroUsd ?? 0,
+      outboxRows: rowsWaiting(tenant),
+      more: false,
+    };
   }
 
   override async counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]> {

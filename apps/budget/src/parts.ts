@@ -1,8 +1,7 @@
 import { SUBJECTS } from '@toolfleet/contracts';
-import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { fleetFileOf, nestLogger, nestPart, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { NatsClient, NatsStrategy } from '@toolfleet/transport';
 import { NestFactory } from '@nestjs/core';
-import type { INestMicroservice } from '@nestjs/common';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetModule } from './budget.module.js';
@@ -48,6 +47,7 @@ export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServiceP
   const limits = limitsFrom(settings);
   const budget: Budget = new Budget(store, ledger, limits, clock, {
     active: (tenantId) => upkeep.notice(tenantId),
+    spent: (scope, microUsd) => metrics.budgetSpent.inc({ scope }, microUsd),
     threshold: (event) => {
       logger.warn({ ...event }, 'a budget passed 80 %');
       if (nats.connected) nats.publish(SUBJECTS.budgetThreshold, event);
@@ -91,19 +91,17 @@ function natsDoor(budget: Budget, settings: BudgetConfig, nats: NatsClient, host
     connection: nats,
     queue: 'budget',
     clock: host.clock,
+    metrics: host.metrics,
     onFault: (error, subject) => host.logger.error({ error, subject }, 'a handler failed'),
   });
-  let app: INestMicroservice | undefined;
-  return {
+  return nestPart({
     name: 'door',
-    start: async () => {
-      app ??= await NestFactory.createMicroservice(BudgetModule.with(budget, settings.BUDGET_STORE_TIMEOUT_MS), {
+    create: () =>
+      NestFactory.createMicroservice(BudgetModule.with(budget, settings.BUDGET_STORE_TIMEOUT_MS), {
         strategy,
-        logger: false,
-      });
-      await app.listen();
-    },
+        logger: nestLogger(host.logger),
+      }),
+    listen: (app) => app.listen(),
     drain: () => strategy.drain(),
-    stop: async () => app?.close(),
-  };
+  });
 }

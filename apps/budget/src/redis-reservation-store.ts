@@ -156,13 +156,14 @@ export class RedisReservationStore extends ReservationStore {
   override async sweep(tenantId: string): Promise<SweepOutcome> {
     const reply = await this.scripts.sweep(...budgetKeys(tenantId), ...this.head, SWEEP_PER_RUN);
     if (!Array.isArray(reply)) throw unreadable('sweep');
-    const [more, expired, openLeases, outboxRows] = reply.map(Number);
+    const [more, expired, openLeases, outboxRows, heldMicroUsd] = reply.map(Number);
     return {
       more: more === 1,
       expired: expired ?? 0,
       openLeases: openLeases ?? 0,
       outboxRows: outboxRows ?? 0,
-      spending: spendingOf(reply[4]),
+      heldMicroUsd: heldMicroUsd ?? 0,
+      spending: spendingOf(reply[5]),
     };
   }
 

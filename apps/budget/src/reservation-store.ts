@@ -53,8 +53,9 @@ export interface SweepOutcome {
   spending: Spending[];
   /** Leases charged because nobody settled them. */
   expired: number;
-  /** Leases still open. */
+  /** Leases still open, and the money they hold. */
   openLeases: number;
+  heldMicroUsd: MicroUsd;
   /** Rows waiting for the ledger. */
   outboxRows: number;
   /** True when one run was not enough. */

@@ -23,7 +23,7 @@ export function crossings(
 }
 
 /** Kind of a counter by its name: `agent:planner` is an agent. */
-function kindOf(scope: string): ScopeKind {
+export function kindOf(scope: string): ScopeKind {
   const colon = scope.indexOf(':');
   return (colon < 0 ? scope : scope.slice(0, colon)) as ScopeKind;
 }

@@ -24,7 +24,7 @@ const MAX_PAUSE_MS = 10_000;
 export class Upkeep {
   readonly name = 'upkeep';
   private readonly active = new Set<string>();
-  private readonly held = new Map<string, { openLeases: number; outboxRows: number }>();
+  private readonly held = new Map<string, { microUsd: number; outboxRows: number }>();
   private cancelTimer: CancelTimer | undefined;
   private running: Promise<void> = Promise.resolve();
   private fullRoundDue = 0;
@@ -103,9 +103,9 @@ export class Upkeep {
       const moved = await drainOutbox(tenantId, this.outbox, this.ledger, this.host.logger);
       const outboxRows = Math.max(0, outcome.outboxRows - moved);
       if (outcome.openLeases > 0) this.active.add(tenantId);
-      if (outcome.openLeases > 0 || outboxRows > 0)
-        this.held.set(tenantId, { openLeases: outcome.openLeases, outboxRows });
-      else this.held.delete(tenantId);
+      if (outcome.heldMicroUsd > 0 || outboxRows > 0) {
+        this.held.set(tenantId, { microUsd: outcome.heldMicroUsd, outboxRows });
+      } else this.held.delete(tenantId);
     } catch (error) {
       this.active.add(tenantId);
       throw error;
@@ -114,7 +114,12 @@ export class Upkeep {
 
   private report(): void {
     let rows = 0;
-    for (const one of this.held.values()) rows += one.outboxRows;
+    let microUsd = 0;
+    for (const one of this.held.values()) {
+      rows += one.outboxRows;
+      microUsd += one.microUsd;
+    }
     this.host.metrics.ledgerOutbox.set(rows);
+    this.host.metrics.budgetReserved.set({ scope: 'tenant' }, microUsd);
   }
 }

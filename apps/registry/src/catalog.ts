@@ -12,10 +12,15 @@ const STORE_TIMEOUT_MS = 1_500;
 /** Views of tenants kept at once. */
 const MOST_VIEWS = 200;
 
+/** A tool as readers get it, and its size in characters of JSON. */
+interface Shown {
+  tool: RegisteredTool;
+  chars: number;
+}
+
 /** What one audience sees. */
 interface View {
-  /** By name, byte order, quarantined ones included. */
-  tools: RegisteredTool[];
+  /** By name, byte order. */
   listed: RegisteredTool[];
   byName: Map<string, RegisteredTool>;
   /** Sizes in characters of JSON, for paging. */
@@ -28,6 +33,8 @@ interface View {
  */
 export class Catalog {
   private readonly tools = new Map<string, StoredTool>();
+  /** What was made of a stored tool, so that one change among thousands does not make all of them again. */
+  private readonly shown = new WeakMap<StoredTool, Shown>();
   private away = new Set<string>();
   private views = new Map<string, View>();
   private tenants = new Map<string, Set<string>>();
@@ -140,25 +147,30 @@ export class Catalog {
   private makeView(tenantId: string): View {
     const byName = new Map<string, RegisteredTool>();
     const own = this.tenants.get(tenantId) ?? new Set<string>();
+    const all = new Map<string, Shown>();
     for (const key of [...(this.tenants.get('') ?? []), ...own]) {
       const stored = this.tools.get(key);
-      if (stored) byName.set(stored.definition.name, this.registered(stored));
+      if (stored) all.set(stored.definition.name, this.show(stored));
     }
-    const tools = [...byName.values()].toSorted((a, b) => compare(a.name, b.name));
+    const ordered = [...all.values()].toSorted((a, b) => compare(a.tool.name, b.tool.name));
+    for (const { tool } of ordered) byName.set(tool.name, tool);
     // Names win over aliases, and among aliases the first name in order: the same on every replica.
-    for (const tool of tools) {
+    for (const { tool } of ordered) {
       for (const alias of tool.aliases ?? []) if (!byName.has(alias)) byName.set(alias, tool);
     }
-    const listed = tools.filter((tool) => !tool.quarantine);
-    return { tools, listed, byName, chars: listed.map((tool) => JSON.stringify(tool).length) };
+    const listed = ordered.filter(({ tool }) => !tool.quarantine);
+    return { listed: listed.map(({ tool }) => tool), byName, chars: listed.map(({ chars }) => chars) };
   }
 
-  private registered(stored: StoredTool): RegisteredTool {
+  private show(stored: StoredTool): Shown {
+    const available = !this.away.has(stored.owner);
+    const known = this.shown.get(stored);
+    if (known && known.tool.available === available) return known;
     const { quarantine } = stored;
-    return {
+    const tool: RegisteredTool = {
       ...stored.definition,
       revision: stored.revision,
-      available: !this.away.has(stored.owner),
+      available,
       ...(quarantine
         ? {
             quarantine: {
@@ -169,6 +181,9 @@ export class Catalog {
           }
         : {}),
     };
+    const made = { tool, chars: known?.chars ?? JSON.stringify(tool).length };
+    this.shown.set(stored, made);
+    return made;
   }
 }
 

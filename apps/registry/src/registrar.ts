@@ -19,6 +19,10 @@ import type { PinPolicy } from './pin-policy.js';
 /** Largest announcement whose schemas are compiled one by one; larger documents are compiled when first used. */
 const MOST_COMPILED = 300;
 
+/** Definitions checked between two turns of the event loop: a large document must not hold up other messages. */
+const CHECKED_AT_ONCE = 20;
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
 /** Key of a tool: names are unique per tenant, and fleet-wide for tools of no tenant. */
 export function toolKey(name: string, tenant: string | undefined): string {
   return tenant === undefined ? name : `${tenant}/${name}`;
@@ -49,7 +53,8 @@ export class Registrar {
     const named = new Set<string>();
     // Schemas of OpenAPI documents are our own work and tested to compile; a collection holds hundreds of large ones.
     const compile = source.kind !== 'openapi' && message.definitions.length <= MOST_COMPILED;
-    for (const announced of message.definitions) {
+    for (const [index, announced] of message.definitions.entries()) {
+      if (index % CHECKED_AT_ONCE === CHECKED_AT_ONCE - 1) await nextTurn();
       const name = (announced as { name?: unknown } | null)?.name;
       const key = toolKey(String(name), tenantOf(source));
       try {

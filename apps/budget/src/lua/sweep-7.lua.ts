@@ -5,7 +5,7 @@ import { PRELUDE } from './prelude.lua.js';
  * a little themselves.
  *
  * KEYS as in the prelude. ARGV 3 most leases and scopes per run.
- * Returns {1 when more is left, leases charged, leases open, rows in the outbox, [scope, "before after" of money and tokens]*}.
+ * Returns {1 when more is left, leases charged, leases open, rows in the outbox, money held, [scope, "before after" of money and tokens]*}.
  */
 export const SWEEP = String.raw`${PRELUDE}
 local most = integer(ARGV[3])
@@ -35,5 +35,6 @@ if #later > 0 then call('ZADD', KEYS[2], unpack(later)) end
 local more = 0
 if swept == most or #old == most then more = 1 end
 local charged = #out / 2
-return { more, charged, call('HLEN', KEYS[3]), tonumber(call('HGET', KEYS[1], '~outbox') or '0'), spending() }
+local waiting = tonumber(call('HGET', KEYS[1], '~outbox') or '0')
+return { more, charged, call('HLEN', KEYS[3]), waiting, scope('tenant')[2], spending() }
 `;

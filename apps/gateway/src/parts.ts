@@ -48,18 +48,22 @@ import { CallMetrics } from './observe/call-metrics.js';
 import { CallSpans } from './observe/call-spans.js';
 import { SharedBreakers } from './observe/shared-breakers.js';
 
-/** Redis connections of a gateway: one for commands, one that may block. */
+/** Redis connections of a gateway: for the many small commands of calls, for queues, and one that may block. */
 function redisConnections(settings: GatewayConfig, host: ServiceHost) {
-  const connect = (role: 'commands' | 'blocking') =>
-    connectRedis(settings.REDIS_URL, { name: 'gateway', role, password: settings.REDIS_PASSWORD, log: host.logger });
-  return { commands: connect('commands'), blocking: connect('blocking') };
+  const connect = (name: string, options: { role: 'commands' | 'blocking'; gathersCommands?: boolean }) =>
+    connectRedis(settings.REDIS_URL, { name, password: settings.REDIS_PASSWORD, log: host.logger, ...options });
+  return {
+    redis: connect('gateway', { role: 'commands', gathersCommands: true }),
+    queues: connect('gateway-queues', { role: 'commands' }),
+    blocking: connect('gateway-waiting', { role: 'blocking' }),
+  };
 }
 
 /** The wiring of the gateway, in call order: the only place where ports meet their adapters. */
 export function gatewayParts(settings: GatewayConfig, host: ServiceHost): ServicePart[] {
   const { clock, logger, metrics } = host;
   const file = fleetFileOf(settings);
-  const { commands: redis, blocking } = redisConnections(settings, host);
+  const { redis, queues, blocking } = redisConnections(settings, host);
   const nats = NatsClient.create({
     url: settings.NATS_URL,
     name: 'gateway',
@@ -71,7 +75,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   });
   const time = new RedisTime(redis, clock);
   const queueOptions = {
-    redis,
+    redis: queues,
     time,
     maxLength: settings.QUEUE_MAX_WAITING,
     retentionSeconds: settings.CALL_RESULT_TTL_SECONDS,
@@ -151,7 +155,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const worker = new JobWorker<AsyncCallJob, unknown>({
     queue: QUEUES.toolCalls,
     redis: blocking,
-    publisher: redis,
+    publisher: queues,
     time,
     clock,
     metrics,
@@ -171,6 +175,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const brokers: ServicePart[] = [
     nats.asPart(),
     redisPart(redis, settings.REDIS_URL),
+    redisPart(queues, settings.REDIS_URL, 'redis for queues'),
     redisPart(blocking, settings.REDIS_URL, 'redis for waiting'),
   ];
   const module = GatewayModule.with({

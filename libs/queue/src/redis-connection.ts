@@ -32,6 +32,11 @@ export interface RedisConnectOptions {
   resend?: boolean;
   /** Longest wait for the answer of one command; `commands` only. Default 2,000. */
   commandTimeoutMs?: number;
+  /**
+   * Commands of one event-loop turn travel in one write, whoever sent them; for connections with many small commands. Not
+   * for one that BullMQ shares: it pipelines by itself.
+   */
+  gathersCommands?: boolean;
   log?: RedisLog;
 }
 
@@ -191,6 +196,7 @@ function connectionOptions(address: Address, options: RedisConnectOptions): Redi
     retryStrategy: reconnectDelay,
     maxRetriesPerRequest: isCommands && !options.resend ? 1 : null,
     enableOfflineQueue: !isCommands,
+    ...(options.gathersCommands ? { enableAutoPipelining: true } : {}),
     ...(isCommands ? { commandTimeout: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS } : {}),
     ...(address.username ? { username: address.username } : {}),
     ...(password ? { password } : {}),

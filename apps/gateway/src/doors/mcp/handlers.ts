@@ -5,7 +5,14 @@ import {
   type McpRequestContext,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { isToolError, toToolError, type CallProgress, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  isToolError,
+  toToolError,
+  type CallProgress,
+  type CallRequest,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
 import { approvalStep } from './approval.js';
 import { callRequest, metaOf } from './call-request.js';
 import type { ExtraResult, ExtraTool } from './door-extras.js';
@@ -130,18 +137,43 @@ async function callTool(
     if (tool && deps.tasks && clientTakesTasks(context, tool)) {
       return (await startTask(deps.tasks, request)) as ExtraResult as CallToolResult;
     }
-    const result = renderResult(request.callId, await deps.executeCall(request));
+    const result = await execute(parts, request);
     return server.server.projectCallToolResult(result, undefined);
   } catch (error) {
-    if (error instanceof ProtocolError) throw error;
-    if (isToolError(error) && error.code === 'TOOL_NOT_FOUND') {
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${call.name.slice(0, 200)}`);
-    }
-    if (!isToolError(error)) deps.onFault?.(error);
-    return renderRefusal(request.callId, toToolError(error));
+    return refused(parts, request, error);
   } finally {
     heartbeat?.stop();
   }
+}
+
+/** A call without progress, tasks or approval: one request, one answer. */
+export function runTool(
+  parts: DoorParts,
+  principal: Principal,
+  call: { name: string; arguments: JsonObject },
+  meta: JsonObject,
+  signal: AbortSignal,
+): Promise<CallToolResult> {
+  const request = callRequest({ ...call, meta, principal, signal }, parts.deps.clock.now(), parts.options.maxCallMs);
+  return execute(parts, request);
+}
+
+async function execute(parts: DoorParts, request: CallRequest): Promise<CallToolResult> {
+  try {
+    return renderResult(request.callId, await parts.deps.executeCall(request));
+  } catch (error) {
+    return refused(parts, request, error);
+  }
+}
+
+/** A refusal as a result. @throws ProtocolError for unknown tools (-32602) and for what is a protocol error already */
+function refused({ deps }: DoorParts, request: CallRequest, error: unknown): CallToolResult {
+  if (error instanceof ProtocolError) throw error;
+  if (isToolError(error) && error.code === 'TOOL_NOT_FOUND') {
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${request.toolName.slice(0, 200)}`);
+  }
+  if (!isToolError(error)) deps.onFault?.(error);
+  return renderRefusal(request.callId, toToolError(error));
 }
 
 /** Progress notifications of a call that asked for them: those of the tool, and a sign of life in between. */

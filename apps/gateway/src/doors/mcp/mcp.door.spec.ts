@@ -315,6 +315,56 @@ describe('access', () => {
   });
 });
 
+describe('the fast path', () => {
+  /** The same request twice: plain, and with a progress token, which only the SDK serves. */
+  async function twice(url: string, modern: boolean, method: string, params: JsonObject): Promise<unknown[]> {
+    const envelope: JsonObject = modern
+      ? { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} }
+      : {};
+    const headers: Record<string, string> = modern
+      ? {
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': method,
+          ...(params['name'] ? { 'mcp-name': String(params['name']) } : {}),
+        }
+      : { 'mcp-protocol-version': '2025-11-25' };
+    return Promise.all(
+      [{}, { progressToken: 'p' }].map(async (more) => {
+        const response = await fetch(url, {
+          method: 'POST',
+          headers: {
+            authorization: 'Bearer alice',
+            'content-type': 'application/json',
+            accept: 'application/json, text/event-stream',
+            ...headers,
+          },
+          body: JSON.stringify({
+            jsonrpc: '2.0',
+            id: 1,
+            method,
+            params: { ...params, _meta: { ...envelope, ...more } },
+          }),
+        });
+        const text = await response.text();
+        const data = /^data: (\{.*)$/m.exec(text)?.[1] ?? text;
+        return JSON.parse(data.replaceAll(/"call_id":"[^"]+"/g, '"call_id":"x"'));
+      }),
+    );
+  }
+
+  it.each<[boolean, string, JsonObject]>([
+    [true, 'tools/list', {}],
+    [true, 'tools/call', { name: 'echo', arguments: { text: 'x' } }],
+    [true, 'tools/call', { name: 'broke', arguments: {} }],
+    [false, 'tools/call', { name: 'echo', arguments: { text: 'x' } }],
+    [false, 'tools/call', { name: 'broke', arguments: {} }],
+  ])('answers as the SDK does (2026: %s, %s %j)', async (modern, method, params) => {
+    const tools = [...TOOLS, tool('broke')];
+    const [plain, throughSdk] = await twice((await door({ listTools: async () => tools })).url, modern, method, params);
+    expect(plain).toEqual(throughSdk);
+  });
+});
+
 describe('approval of dangerous calls', () => {
   const asks: Partial<McpDoorDeps> = {
     approvalFor: async (_principal, { name }) => (name === 'careful' ? 'Really delete everything?' : undefined),

@@ -5,16 +5,18 @@ import {
   type AuthInfo,
   type McpHttpHandler,
 } from '@modelcontextprotocol/server';
-import { errorBody, isToolError, toToolError, type Principal } from '@toolfleet/contracts';
+import { errorBody, isToolError, toToolError, type Json, type Principal } from '@toolfleet/contracts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata } from '../../auth/challenge.js';
+import { fastAnswer } from './fast-answers.js';
+import { plainRequest } from './fast-path.js';
 import { serverFor, type DoorParts } from './handlers.js';
 import { LegacySessions } from './legacy-sessions.js';
 import type { McpDoorDeps, McpDoorOptions } from './mcp-ports.js';
 import { originFault } from './origin-check.js';
 import { authInfoOf, principalOf } from './principal-of.js';
 import { ToolCatalogView } from './tool-catalog.js';
-import { webRequest, writeWebResponse } from './web-bridge.js';
+import { parseBody, webRequest, writeWebResponse } from './web-bridge.js';
 
 /** Path of the door, and of the metadata an OAuth client reads first (RFC 9728 section 3.1). */
 const DOOR_PATH = '/mcp';
@@ -107,7 +109,11 @@ async function serve(
     if (!reply.raw.writableFinished) gone.abort();
   });
   try {
-    const { web, body } = webRequest(raw, request.body as Buffer | undefined, gone.signal);
+    const body = parsedBody(request);
+    const plain = plainRequest(raw.headers, body);
+    const quick = plain && (await fastAnswer(parts, principal, plain, gone.signal));
+    if (quick !== undefined) return write(reply.raw, 200, quick);
+    const web = webRequest(raw, request.body as Buffer | undefined, body, gone.signal);
     const call = { authInfo: authInfoOf(principal), ...(body === undefined ? {} : { parsedBody: body }) };
     const response = (await sessions?.serve(web, call)) ?? (await handler.fetch(web, call));
     await writeWebResponse(response, reply.raw);
@@ -131,7 +137,17 @@ function refuse(request: IncomingMessage, response: ServerResponse, error: unkno
 }
 
 function answer(response: ServerResponse, status: number, body: object): void {
-  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  write(response, status, JSON.stringify(body));
+}
+
+function write(response: ServerResponse, status: number, json: string): void {
+  response
+    .writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) })
+    .end(json);
+}
+
+function parsedBody(request: FastifyRequest): Json | undefined {
+  return request.raw.method === 'POST' ? parseBody(request.body as Buffer | undefined) : undefined;
 }
 
 function resourceUrl(request: IncomingMessage, options: McpDoorOptions): string {

@@ -15,6 +15,8 @@ export interface Audience {
   /** By cursor; the first page is under the empty one. */
   pages: ReadonlyMap<string, ListPage>;
   tools: ReadonlyMap<string, RegisteredTool>;
+  /** Tools with parameters that travel as `Mcp-Param-*` headers, too. */
+  headerTools: ReadonlySet<string>;
 }
 
 /** Tools per page. Clients fetch all pages; a page stays well below the message size most of them accept. */
@@ -64,5 +66,10 @@ function build(all: readonly RegisteredTool[]): Audience {
     from += PAGE_TOOLS;
     cursor = nextCursor;
   }
-  return { pages, tools: new Map(sorted.map((tool) => [tool.name, tool])) };
+  const headerTools = sorted.filter((tool) => JSON.stringify(tool.input_schema).includes('"x-mcp-header"'));
+  return {
+    pages,
+    tools: new Map(sorted.map((tool) => [tool.name, tool])),
+    headerTools: new Set(headerTools.map(({ name }) => name)),
+  };
 }

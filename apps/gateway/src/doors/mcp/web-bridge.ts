@@ -12,30 +12,35 @@ const DROPPED = new Set([
   'content-length',
 ]);
 
-/**
- * Node's request as the SDK's web request. The credential is left out: it has done its work. A body that is JSON is parsed
- * once, here; any other goes on as text, for the SDK to refuse.
- */
+/** A JSON body, parsed once; undefined when it is none. `arguments: null` counts as no arguments (A33). */
+export function parseBody(body: Buffer | undefined): Json | undefined {
+  try {
+    return withObjectArguments(JSON.parse(body?.toString('utf8') ?? '') as Json);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Node's request as the SDK's web request. The credential is left out: it has done its work. */
 export function webRequest(
   request: IncomingMessage,
   body: Buffer | undefined,
+  parsed: Json | undefined,
   signal: AbortSignal,
-): { web: Request; body: Json | undefined } {
+): Request {
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers)) {
     if (DROPPED.has(name) || value === undefined) continue;
     for (const item of Array.isArray(value) ? value : [value]) headers.append(name, item);
   }
   const method = request.method ?? 'GET';
-  const text = body?.toString('utf8') ?? '';
-  const parsed = method === 'POST' ? parse(text) : undefined;
-  const web = new Request(`http://${request.headers.host ?? 'localhost'}${request.url ?? '/'}`, {
+  return new Request(`http://${request.headers.host ?? 'localhost'}${request.url ?? '/'}`, {
     method,
     headers,
     signal,
-    ...(method === 'POST' && parsed === undefined ? { body: text } : {}),
+    // What is not JSON goes on as text, for the SDK to refuse in the protocol's terms.
+    ...(method === 'POST' && parsed === undefined ? { body: body?.toString('utf8') ?? '' } : {}),
   });
-  return { web, body: parsed === undefined ? undefined : withObjectArguments(parsed) };
 }
 
 /** Writes a web response to Node's, heeding backpressure; a client that left ends the body's source. */
@@ -66,14 +71,6 @@ function drained(out: ServerResponse): Promise<void> {
     };
     out.on('drain', done).on('close', done);
   });
-}
-
-function parse(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }
 
 /** `arguments: null` means none (A33); the schema of the protocol would refuse it. */

@@ -91,7 +91,6 @@ function natsDoor(budget: Budget, settings: BudgetConfig, nats: NatsClient, host
     connection: nats,
     queue: 'budget',
     clock: host.clock,
-    metrics: host.metrics,
     onFault: (error, subject) => host.logger.error({ error, subject }, 'a handler failed'),
   });
   return nestPart({

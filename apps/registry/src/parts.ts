@@ -153,7 +153,6 @@ function natsDoor(services: RegistryServices, nats: NatsClient, host: ServiceHos
     connection: nats,
     queue: 'registry',
     clock: host.clock,
-    metrics: host.metrics,
     onFault: (error, subject) => host.logger.error({ error, subject }, 'a handler failed'),
   });
   return nestPart({

@@ -194,13 +194,16 @@ describe.each(stores)('file tools on a %s', (_name, make) => {
     await other('file_write', { path: 'a', content: '1' }, { project_id: 'one' });
     const contexts: JsonObject[] = [
       { project_id: 'two' },
-      { session_id: 'one' },
       { project_id: 'one', tenant_id: 'evil' },
       { project_id: '../acme/p-one' },
     ];
     for (const context of contexts) {
       expect(await faultOf(other('file_read', { path: 'a' }, context))).toMatch(/^Project not found: /);
     }
+    expect(await faultOf(other('file_read', { path: 'a' }, { session_id: 'one' }))).toBe(
+      'No such file or directory: a',
+    );
+    expect(await other('file_list', {}, { session_id: 'one' })).toMatchObject({ entries: [], count: 0 });
     expect(await faultOf(other('file_read', { path: 'a' }, {}))).toBe('project_id is required for file operations');
   });
 });

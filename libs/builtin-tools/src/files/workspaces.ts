@@ -40,8 +40,9 @@ export class Workspaces {
     const id = project ?? session;
     if (typeof id !== 'string' || id === '')
       throw new ToolError('TOOL_ERROR', { message: 'project_id is required for file operations' });
-    const key = `${safeName(tenant)}/${project === undefined || project === null ? 's' : 'p'}-${safeName(id)}`;
-    return new Workspace(key, id, this.store, this.limits, (work) => this.inTurn(key, work));
+    const isProject = typeof project === 'string';
+    const key = `${safeName(tenant)}/${isProject ? 'p' : 's'}-${safeName(id)}`;
+    return new Workspace(key, isProject ? id : undefined, this.store, this.limits, (work) => this.inTurn(key, work));
   }
 
   /** Writes to one workspace take turns in this process, so that two of them cannot both pass the quota. */
@@ -62,7 +63,8 @@ export class Workspaces {
 export class Workspace {
   constructor(
     private readonly key: string,
-    private readonly id: string,
+    /** Of a project; undefined for a session, whose workspace is there from the start, empty. */
+    private readonly project: string | undefined,
     private readonly store: WorkspaceStore,
     private readonly limits: WorkspaceLimits,
     private readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>,
@@ -81,6 +83,7 @@ export class Workspace {
   async list(path: string, recursive: boolean, limit: number): Promise<Entry[]> {
     const names = workspacePath(path);
     await this.mustBeThere();
+    if (names.length === 0 && !(await this.store.exists(this.key))) return [];
     return this.store.list(this.key, names, recursive, limit);
   }
 
@@ -120,8 +123,8 @@ export class Workspace {
   }
 
   private async mustBeThere(): Promise<void> {
-    if (!(await this.store.exists(this.key)))
-      throw new ToolError('TOOL_ERROR', { message: `Project not found: ${this.id}` });
+    if (this.project === undefined || (await this.store.exists(this.key))) return;
+    throw new ToolError('TOOL_ERROR', { message: `Project not found: ${this.project}` });
   }
 
   private async mayBeMade(): Promise<void> {

@@ -1,0 +1,214 @@
+/**
+ * deploy/redis.acl.template on a real server: every user tries every other one's keys and channels and the commands nobody
+ * may use; then the queue and the journal work between the users that share them.
+ */
+import { readFileSync } from 'node:fs';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { RedisJournal } from '@toolfleet/journal';
+import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
+import { SystemClock } from '@toolfleet/resilience';
+import { startRedis, type RedisServer } from '@toolfleet/testing';
+
+const TEMPLATE = readFileSync(new URL('../deploy/redis.acl.template', import.meta.url), 'utf8');
+const passwordOf = (user: string) => `pw-${user}`;
+
+/** A key of every kind the fleet has, and who may touch it. */
+const KEYS: Record<string, string[]> = {
+  '{auth}:keys': ['gateway'],
+  'kl:abcdefgh': ['gateway'],
+  'rl:acme:calculator': ['gateway'],
+  'rc:hash': ['gateway'],
+  '{call:c1}:record': ['gateway'],
+  '{i:hash}': ['gateway'],
+  '{c:c1}': ['gateway', 'mcp-executor', 'openapi-executor', 'builtin-files', 'builtin-agent'],
+  '{fleet}:tool-calls:wait': ['gateway'],
+  '{fleet}:agent-runs:wait': ['gateway', 'builtin-agent'],
+  '{fleet}:python-runs:wait': ['gateway', 'python-sandbox'],
+  '{s:acme:s1}': ['python-sandbox'],
+  '{registry}:tools': ['registry'],
+  '{b:acme}:scopes': ['budget'],
+  'budget:tenants': ['budget'],
+  anything: [],
+};
+const CHANNELS: Record<string, string[]> = {
+  '{fleet}:reply:x': ['gateway', 'builtin-agent', 'python-sandbox'],
+  '{fleet}:python-runs:cancel': ['gateway', 'python-sandbox'],
+  '{fleet}:agent-runs:cancel': ['gateway', 'builtin-agent'],
+  anything: [],
+};
+const SERVICES = [
+  'gateway',
+  'registry',
+  'budget',
+  'mcp-executor',
+  'openapi-executor',
+  'builtin-files',
+  'builtin-agent',
+  'python-sandbox',
+];
+const NOBODY = [
+  'FLUSHALL',
+  'FLUSHDB',
+  'KEYS *',
+  'CONFIG GET *',
+  'CONFIG SET maxmemory 1',
+  'SCRIPT FLUSH',
+  'FUNCTION FLUSH',
+  'SHUTDOWN',
+  'ACL LIST',
+  'ACL SETUSER x on',
+  'CLIENT LIST',
+  'CLIENT KILL TYPE normal',
+  'MONITOR',
+  'REPLICAOF NO ONE',
+  'SWAPDB 0 1',
+  'MIGRATE h 1 k 0 1',
+  'SAVE',
+  'CLUSTER RESET',
+  'MODULE LIST',
+  'PSUBSCRIBE *',
+];
+
+let server: RedisServer;
+const open: Redis[] = [];
+
+function as(user: string, password = passwordOf(user)): Redis {
+  const client = new Redis({
+    port: server.port,
+    host: '127.0.0.1',
+    username: user,
+    password,
+    enableReadyCheck: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+  });
+  client.on('error', () => undefined);
+  open.push(client);
+  return client;
+}
+
+/** Undefined when the command was allowed, whatever it answered; else what the server refused. */
+async function refusal(client: Redis, command: string, ...args: string[]): Promise<string | undefined> {
+  try {
+    await client.call(command, ...args);
+    return undefined;
+  } catch (error) {
+    const { message } = error as Error;
+    return /NOPERM|The user executing the script can't/.test(message) ? `NOPERM ${message}` : undefined;
+  }
+}
+
+beforeAll(async () => {
+  server = await startRedis();
+  const admin = server.client();
+  const lines = TEMPLATE.split('\n').filter((line) => line.startsWith('user '));
+  for (const line of lines) {
+    const [, user, ...rules] = line.replaceAll(/\$\{\w+\}/g, () => passwordOf(line.split(' ')[1]!)).split(' ');
+    if (user !== 'default') await admin.call('ACL', 'SETUSER', user!, ...rules);
+  }
+  await admin.call('ACL', 'SETUSER', 'default', 'off');
+});
+afterAll(async () => {
+  for (const client of open) client.disconnect();
+  await server?.stop();
+});
+
+describe('deploy/redis.acl.template', () => {
+  it.each(SERVICES)('%s touches its own keys and channels and no other', async (user) => {
+    const client = as(user);
+    for (const [key, users] of Object.entries(KEYS)) {
+      const refused = [
+        await refusal(client, 'EXISTS', key),
+        await refusal(client, 'DEL', key),
+        await refusal(client, 'EVAL', "return redis.call('EXISTS', KEYS[1])", '1', key),
+        await refusal(client, 'EVAL', `return redis.call('EXISTS', '${key}')`, '0'),
+      ];
+      expect(
+        refused.map((reason) => reason === undefined),
+        `${user} ${key}`,
+      ).toEqual(refused.map(() => users.includes(user)));
+    }
+    for (const [channel, users] of Object.entries(CHANNELS)) {
+      const allowed = (await refusal(client, 'PUBLISH', channel, 'x')) === undefined;
+      expect(allowed, `${user} ${channel}`).toBe(users.includes(user));
+    }
+  });
+
+  it.each([...SERVICES, 'autoscaler'])('%s uses none of the commands that nobody may use', async (user) => {
+    const client = as(user);
+    for (const command of NOBODY) {
+      const [name, ...args] = command.split(' ');
+      expect(await refusal(client, name!, ...args), `${user} ${command}`).toContain('NOPERM');
+    }
+  });
+
+  it('lets the autoscaler count, and nothing else', async () => {
+    const client = as('autoscaler');
+    for (const command of ['LLEN', 'ZCARD', 'TYPE'])
+      expect(await refusal(client, command, '{fleet}:python-runs:wait')).toBeUndefined();
+    for (const command of ['GET', 'DEL', 'LPOP', 'HGETALL'])
+      expect(await refusal(client, command, '{fleet}:python-runs:wait')).toContain('NOPERM');
+    expect(
+      await refusal(client, 'EVAL', "return redis.call('DEL', KEYS[1])", '1', '{fleet}:python-runs:wait'),
+    ).toContain('NOPERM');
+    expect(await refusal(client, 'LLEN', '{b:acme}:scopes')).toContain('NOPERM');
+  });
+
+  it('refuses the default user, a wrong password and users that are not named', async () => {
+    const refused = [as('default', ''), as('default', 'x'), as('gateway', 'wrong'), as('builtin-web', 'x')];
+    for (const client of refused) await expect(client.ping()).rejects.toThrow();
+  });
+
+  it('carries a job from the gateway to the sandbox and its answer back', async () => {
+    const clock = new SystemClock();
+    const connect = async (user: string, role: 'commands' | 'blocking') => {
+      const url = `redis://${user}:${passwordOf(user)}@127.0.0.1:${server.port}`;
+      const client = connectRedis(url, { name: user, role });
+      await openRedis(client, url);
+      return client;
+    };
+    const [gateway, waiting] = [await connect('gateway', 'commands'), await connect('gateway', 'blocking')];
+    const [sandbox, taking] = [
+      await connect('python-sandbox', 'commands'),
+      await connect('python-sandbox', 'blocking'),
+    ];
+    const [gatewayTime, sandboxTime] = [new RedisTime(gateway, clock), new RedisTime(sandbox, clock)];
+    await Promise.all([gatewayTime.start(), sandboxTime.start()]);
+    const replies = new ReplyChannel({ redis: waiting });
+    await replies.start();
+    const queue = new JobQueue<{ call_id: string; attempt: number }, unknown>({
+      name: 'python-runs',
+      redis: gateway,
+      time: gatewayTime,
+      maxLength: 5,
+    });
+    const worker = new JobWorker<{ call_id: string; attempt: number }, unknown>({
+      queue: 'python-runs',
+      redis: taking,
+      publisher: sandbox,
+      time: sandboxTime,
+      concurrency: 1,
+      handler: async ({ data }) => ({ ran: data.call_id }),
+    });
+    await worker.start();
+    const answer = await replies.submit(queue, { call_id: 'c1', attempt: 1 }, { deadlineAt: clock.now() + 10_000 });
+    expect(answer).toEqual({ ran: 'c1' });
+    await worker.stop();
+    await queue.close();
+    await replies.stop();
+    gatewayTime.stop();
+    sandboxTime.stop();
+    await Promise.all([gateway, waiting, sandbox, taking].map((client) => closeRedis(client)));
+  });
+
+  it('lets an executor claim what the gateway accepted', async () => {
+    const clock = new SystemClock();
+    const gateway = new RedisJournal(as('gateway'), clock);
+    const executor = new RedisJournal(as('mcp-executor'), clock);
+    const ask = { callId: 'c9', tenantId: 'acme', tool: 'x', deadlineAt: clock.now() + 10_000, repeatable: false };
+    const accepted = await gateway.accept({ ...ask, idempotencyKey: 'k1', fingerprint: 'f1' });
+    expect(accepted).toMatchObject({ kind: 'accepted' });
+    expect(await executor.claim('c9', (accepted as { fence: number }).fence)).toBe(true);
+  });
+});

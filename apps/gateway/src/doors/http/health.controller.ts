@@ -1,6 +1,10 @@
 import { Controller, Get, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
+import { VERSION } from '@toolfleet/service';
 import { Public } from '../../auth/auth.guard.js';
+import { apiDocument } from './api-document.js';
+
+const API = apiDocument(VERSION);
 
 /** Whether this gateway can take calls; asked by load balancers on the public port. */
 export abstract class Readiness {
@@ -9,11 +13,16 @@ export abstract class Readiness {
   abstract readonly draining: AbortSignal;
 }
 
-/** The only two unauthenticated facts on the public port; details are on the admin port. */
+/** What the public port tells without a credential: two facts for load balancers, and its own description. */
 @Public()
 @Controller()
 export class HealthController {
   constructor(private readonly readiness: Readiness) {}
+
+  @Get('openapi.json')
+  description() {
+    return API;
+  }
 
   @Get('health')
   health() {

@@ -1,0 +1,237 @@
+import { CATALOGUE, type ErrorEntry, type JsonObject } from '@toolfleet/contracts';
+
+const text = { type: 'string' } as const;
+const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` });
+const json = (schema: JsonObject): JsonObject => ({ 'application/json': { schema } });
+const list = (items: JsonObject): JsonObject => ({ type: 'array', items });
+const answer = (description: string, schema: JsonObject): JsonObject => ({ description, content: json(schema) });
+const inPath = (name: string): JsonObject => ({ name, in: 'path', required: true, schema: text });
+const inQuery = (name: string, description: string, schema: JsonObject = text): JsonObject => ({
+  name,
+  in: 'query',
+  description,
+  schema,
+});
+
+/** Statuses of refusals, each with its codes, from the catalogue. */
+function refusals(): JsonObject {
+  const byStatus = new Map<number, string[]>();
+  for (const [code, entry] of Object.entries(CATALOGUE as Record<string, ErrorEntry>)) {
+    if (entry.origin === 'request') byStatus.set(entry.http, [...(byStatus.get(entry.http) ?? []), code]);
+  }
+  return Object.fromEntries(
+    [...byStatus]
+      .sort(([a], [b]) => a - b)
+      .map(([status, codes]) => [String(status), answer(codes.join(', '), ref('Error'))]),
+  );
+}
+
+interface Operation {
+  summary: string;
+  parameters?: JsonObject[];
+  body?: JsonObject;
+  answers: JsonObject;
+}
+
+function operation(id: string, { summary, parameters, body, answers }: Operation): JsonObject {
+  return {
+    operationId: id,
+    summary,
+    ...(parameters ? { parameters } : {}),
+    ...(body ? { requestBody: { required: true, content: json(body) } } : {}),
+    responses: { ...answers, ...refusals() },
+  };
+}
+
+const CALL_FIELDS: JsonObject = {
+  session_id: text,
+  request_id: text,
+  agent_id: text,
+  task_id: text,
+  idempotency_key: text,
+  timeout_ms: { type: 'integer', minimum: 1, maximum: 120_000 },
+  mode: { enum: ['sync', 'async'] },
+  dry_run: { type: 'boolean' },
+  no_retry: { type: 'boolean' },
+};
+
+/** The public HTTP API as an OpenAPI 3.1 document, served at `/openapi.json`: toolfleet can register itself. */
+export function apiDocument(version: string): JsonObject {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'toolfleet',
+      version,
+      description: 'Runs the tool calls of agents and services. Errors: docs/errors.md.',
+    },
+    security: [{ bearer: [] }, { apiKey: [] }],
+    paths: {
+      '/api/v1/tools': {
+        get: operation('listTools', {
+          summary: 'Tools the caller may use',
+          parameters: [
+            inQuery('category', 'Category or tag'),
+            inQuery('limit', 'Page size; the next page is in Link', { type: 'integer', minimum: 1, maximum: 9_999 }),
+            inQuery('cursor', 'From the Link of the page before'),
+            inQuery('format', 'Form of the tools', { enum: ['native', 'openai', 'anthropic', 'mcp'] }),
+          ],
+          answers: { '200': answer('Tools by name', list(ref('Tool'))) },
+        }),
+      },
+      '/api/v1/tools/{name}': {
+        get: operation('getTool', {
+          summary: 'One tool',
+          parameters: [inPath('name')],
+          answers: { '200': answer('The tool', ref('Tool')) },
+        }),
+      },
+      '/api/v1/tools/{name}/execute': {
+        post: operation('executeTool', {
+          summary: 'Run a tool',
+          parameters: [
+            inPath('name'),
+            {
+              name: 'Idempotency-Key',
+              in: 'header',
+              schema: { type: 'string', maxLength: 255 },
+              description: 'The first outcome of a key is replayed for 24 h',
+            },
+            {
+              name: 'Prefer',
+              in: 'header',
+              schema: text,
+              description: 'wait=<seconds>: a duplicate of an unfinished call waits for it',
+            },
+          ],
+          body: {
+            type: 'object',
+            required: ['arguments'],
+            properties: { arguments: { type: 'object' }, ...CALL_FIELDS },
+            additionalProperties: false,
+          },
+          answers: {
+            '200': answer('The tool ran; success tells how it ended', ref('CallResult')),
+            '202': answer('Accepted (mode async)', ref('Accepted')),
+          },
+        }),
+      },
+      '/api/v1/tools/batch-execute': {
+        post: operation('executeBatch', {
+          summary: 'Run several tools; OpenAI tool calls or {name, arguments} items',
+          body: {
+            anyOf: [
+              list({ type: 'object' }),
+              { type: 'object', properties: { calls: list({ type: 'object' }), session_id: text } },
+            ],
+          },
+          answers: { '200': answer('Call records in the order asked', list(ref('CallRecord'))) },
+        }),
+      },
+      '/api/v1/calls/{id}': {
+        get: operation('getCall', {
+          summary: 'An asynchronous call',
+          parameters: [inPath('id')],
+          answers: { '200': answer('State, and the result when it has ended', ref('Call')) },
+        }),
+        delete: operation('cancelCall', {
+          summary: 'Cancel an asynchronous call',
+          parameters: [inPath('id')],
+          answers: { '200': answer('State afterwards', ref('Call')) },
+        }),
+      },
+      '/api/v1/calls/{id}/events': {
+        get: operation('followCall', {
+          summary: 'Server-sent events: accepted, started, progress, done',
+          parameters: [inPath('id')],
+          answers: {
+            '200': {
+              description: 'Event stream; resumes after Last-Event-ID',
+              content: { 'text/event-stream': { schema: text } },
+            },
+          },
+        }),
+      },
+      '/api/v1/usage': {
+        get: operation('getUsage', {
+          summary: 'What the tenant used',
+          parameters: [
+            inQuery('from', 'First day'),
+            inQuery('to', 'Last day'),
+            inQuery('group_by', 'Comma list of day, tool, user, agent'),
+            inQuery('format', 'json or csv'),
+          ],
+          answers: { '200': answer('Sums of the ledger', { type: 'object' }) },
+        }),
+      },
+      '/api/v1/budgets': {
+        get: operation('getBudgets', {
+          summary: 'Limits, spent and held',
+          answers: { '200': answer('Per scope', { type: 'object' }) },
+        }),
+      },
+    },
+    components: {
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer' },
+        apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+      },
+      schemas: SCHEMAS,
+    },
+  };
+}
+
+const SCHEMAS: JsonObject = {
+  Tool: {
+    type: 'object',
+    properties: {
+      name: text,
+      description: text,
+      category: text,
+      version: text,
+      parameters: { type: 'object' },
+      timeout_seconds: { type: 'number' },
+      cost_per_use: { type: 'number', description: 'USD' },
+    },
+    required: ['name', 'description', 'category', 'version', 'parameters', 'timeout_seconds', 'cost_per_use'],
+  },
+  CallResult: {
+    type: 'object',
+    properties: {
+      success: { type: 'boolean' },
+      output: {},
+      text,
+      error: { type: ['string', 'null'] },
+      metadata: { type: 'object' },
+      execution_time_ms: { type: 'integer' },
+      usage: { type: 'object', properties: { tokens: { type: 'integer' }, cost_usd: { type: 'number' } } },
+      call_id: text,
+    },
+    required: ['success', 'output', 'text', 'error', 'metadata', 'execution_time_ms', 'usage', 'call_id'],
+  },
+  Accepted: { type: 'object', properties: { call_id: text, status: { const: 'accepted' } } },
+  Call: { type: 'object', properties: { call_id: text, tool: text, status: text, result: ref('CallResult') } },
+  CallRecord: {
+    type: 'object',
+    properties: {
+      id: text,
+      type: { const: 'function' },
+      function: { type: 'object' },
+      result: text,
+      success: { type: 'boolean' },
+      skipped: { type: 'boolean' },
+      execution_time: { type: 'integer' },
+    },
+  },
+  Error: {
+    type: 'object',
+    properties: {
+      error: text,
+      code: text,
+      hint: text,
+      details: { type: 'object' },
+      call_id: text,
+      retry_after_ms: { type: 'integer' },
+    },
+    required: ['error'],
+  },
+};

@@ -13,7 +13,7 @@ export interface CommandContext {
   /** `--json`: programs read the output. */
   json: boolean;
   /** The fleet; looked up when first used, so that commands without one work anywhere. */
-  gateway(): Gateway;
+  gateway(ignoredFlags?: ReadonlySet<string>): Gateway;
   /** Aborted by Ctrl-C. */
   signal: AbortSignal;
 }

@@ -27,12 +27,17 @@ export interface Surroundings {
 /**
  * URL and key: flags, then TOOLFLEET_URL and TOOLFLEET_API_KEY (or TOOLFLEET_API_KEY_FILE), then `.toolfleet/local.json` in
  * this folder or one above it, then `fleetctl/config.json` in the user's configuration folder (XDG). A key found in a file
- * is only sent to the URL of that file, never to one named elsewhere.
+ * is only sent to the URL of that file, never to one named elsewhere. `ignored` names flags that mean something else.
  */
-export function findConnection(line: CommandLine, { env, cwd }: Surroundings): Connection {
+export function findConnection(
+  line: CommandLine,
+  { env, cwd }: Surroundings,
+  ignored: ReadonlySet<string> = new Set(),
+): Connection {
+  const flag = (name: string) => (ignored.has(name) ? undefined : optionValue(line, name));
   const file = localFile(cwd) ?? userFile(env);
-  const url = optionValue(line, 'url') ?? env['TOOLFLEET_URL'] ?? file?.content.url;
-  const ownKey = optionValue(line, 'key') ?? env['TOOLFLEET_API_KEY'] ?? keyFromFile(env);
+  const url = flag('url') ?? env['TOOLFLEET_URL'] ?? file?.content.url;
+  const ownKey = flag('key') ?? env['TOOLFLEET_API_KEY'] ?? keyFromFile(env);
   if (url === undefined) {
     throw new CliError('No fleet found: start one with "npm start", or give --url or TOOLFLEET_URL', EXIT.connection);
   }

@@ -171,6 +171,26 @@ describe('call', () => {
     expect(sentArguments()).toEqual(expected);
   });
 
+  it('takes --url for the tool’s when the tool has such an argument', async () => {
+    const page = {
+      ...CALCULATOR,
+      name: 'page',
+      parameters: { type: 'object', properties: { url: { type: 'string' } } },
+    };
+    routes.set('GET /api/v1/tools/page', () => ({ status: 200, body: page }));
+    routes.set('POST /api/v1/tools/page/execute', () => ({ status: 200, body: RESULT }));
+    await run(['call', 'page', '--url', 'https://a.example/']);
+    expect(sentArguments()).toEqual({ url: 'https://a.example/' });
+    seen.length = 0;
+    await run(['-u', url, 'call', 'page', 'url=https://b.example/'], { env: { TOOLFLEET_URL: 'http://127.0.0.1:1' } });
+    expect(sentArguments()).toEqual({ url: 'https://b.example/' });
+    seen.length = 0;
+    await run(['call', 'calculator', '--url', url, '-a', '{"expression":"1"}'], {
+      env: { TOOLFLEET_URL: 'http://127.0.0.1:1' },
+    });
+    expect(sentArguments()).toEqual({ expression: '1' });
+  });
+
   it('reads arguments from a file', async () => {
     await writeFile(join(folder, 'args.json'), '{"expression":"7"}');
     await run(['call', 'calculator', '-a', `@${join(folder, 'args.json')}`]);

@@ -72,14 +72,13 @@ async function dispatch(
     return EXIT.ok;
   }
   refuseUnknown(line, command);
-  let gateway: Gateway | undefined;
   return command.run({
     line,
     words,
     terminal,
     surroundings,
     json: hasSwitch(line, 'json'),
-    gateway: () => (gateway ??= new Gateway(findConnection(line, surroundings))),
+    gateway: (ignoredFlags) => new Gateway(findConnection(line, surroundings, ignoredFlags)),
     signal,
   });
 }

@@ -6,6 +6,8 @@ export interface CommandLine {
   words: string[];
   /** Options; one given twice keeps both. `--no-x` is x=false, a bare option is true. */
   options: Map<string, (string | true)[]>;
+  /** Options before the first word, or in their short form: they are fleetctl's own, whatever a tool's arguments are called. */
+  own: Set<string>;
   /** Words after `--`. */
   rest: string[];
 }
@@ -35,7 +37,7 @@ const SHORT: Readonly<Record<string, string>> = {
 
 /** Takes a command line apart: `--name value`, `--name=value`, `-j`, words, and `--` before words that look like options. */
 export function parseArgv(argv: readonly string[]): CommandLine {
-  const line: CommandLine = { words: [], options: new Map(), rest: [] };
+  const line: CommandLine = { words: [], options: new Map(), own: new Set(), rest: [] };
   for (let index = 0; index < argv.length; index++) {
     const word = argv[index] as string;
     if (word === '--') {
@@ -48,6 +50,7 @@ export function parseArgv(argv: readonly string[]): CommandLine {
       continue;
     }
     const { name, value } = option;
+    if (line.words.length === 0 || !word.startsWith('--')) line.own.add(name);
     const next = argv[index + 1];
     let given: string | true = value ?? true;
     if (value === undefined && !SWITCHES.has(name) && next !== undefined && !looksLikeOption(next)) {

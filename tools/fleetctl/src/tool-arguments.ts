@@ -27,17 +27,19 @@ export const CALL_OPTIONS = [
  * Arguments of a tool from a command line, later ones win: `--arguments JSON` (`@file`, `-` for standard input),
  * `--name value` options, and `name=value` words. Values take the type of the schema: `--max_results 5` is a number,
  * an option given twice an array, a bare option true. `name:=JSON` takes any JSON. Dashes stand for underscores.
+ * `claimed` names options of `call` that are this tool's arguments instead.
  */
 export async function toolArguments(
   line: CommandLine,
   words: readonly string[],
   schema: JsonObject,
   readInput: () => Promise<string>,
+  claimed: ReadonlySet<string> = new Set(),
 ): Promise<JsonObject> {
   const properties = (schema['properties'] ?? {}) as Record<string, JsonObject>;
   const given: JsonObject = { ...(await fromJson(optionValue(line, 'arguments'), readInput)) };
   for (const [option, values] of line.options) {
-    if ((CALL_OPTIONS as readonly string[]).includes(option)) continue;
+    if ((CALL_OPTIONS as readonly string[]).includes(option) && !claimed.has(option)) continue;
     const negated = option.startsWith('no-') && !hasName(properties, option);
     const name = nameOf(properties, negated ? option.slice(3) : option);
     given[name] = negated ? false : valueOf(properties[name], values, name);

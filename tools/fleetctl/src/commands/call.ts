@@ -1,7 +1,7 @@
 import type { AcceptedBody, CallBody, JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
-import { Refused } from '../gateway.js';
+import { Refused, type Gateway } from '../gateway.js';
 import { hasSwitch, optionValue, type CommandLine } from '../parse-argv.js';
 import { ProgressLine } from '../progress-line.js';
 import { paint, plain, type Terminal } from '../terminal.js';
@@ -24,19 +24,15 @@ export const call: Command = {
     ['--no-retry', 'One attempt only'],
   ],
   async run(context) {
-    const { line, words, terminal, gateway, json, signal } = context;
+    const { line, words, terminal, json, signal } = context;
     const [name, ...rest] = words;
     if (name === undefined) throw new CliError(`usage: fleetctl ${call.usage}`, EXIT.usage);
     const path = `/api/v1/tools/${encodeURIComponent(name)}`;
-    const args = await toolArguments(
-      line,
-      rest,
-      needsSchema(line, rest) ? await schemaOf(context, path) : {},
-      terminal.readInput,
-    );
+    const { fleet, schema, claimed } = await toolOf(context, path, rest);
+    const args = await toolArguments(line, rest, schema, terminal.readInput, claimed);
     const progress = new ProgressLine(terminal, name);
     try {
-      const { body, status } = await gateway().ask<CallBody | AcceptedBody>(
+      const { body, status } = await fleet.ask<CallBody | AcceptedBody>(
         'POST',
         `${path}/execute`,
         { arguments: args, ...callFields(line) },
@@ -48,7 +44,7 @@ export const call: Command = {
         terminal.out(json ? `${JSON.stringify(body)}\n` : `${callId}\n`);
         return 0;
       }
-      const result = await waitForCall(gateway(), callId, signal, (update) => progress.update(update));
+      const result = await waitForCall(fleet, callId, signal, (update) => progress.update(update));
       progress.stop();
       return showResult(terminal, result, json);
     } catch (error) {
@@ -73,9 +69,35 @@ function needsSchema(line: CommandLine, words: readonly string[]): boolean {
   );
 }
 
-async function schemaOf({ gateway, signal }: CommandContext, path: string): Promise<JsonObject> {
-  const { body } = await gateway().ask<ListedTool>('GET', path, undefined, signal);
-  return body.parameters;
+/** Options of fleetctl that a tool may have an argument of the same name for. */
+const SHARED_NAMES = ['url', 'key'] as const;
+
+/** The fleet, the tool's schema, and which of fleetctl's options behind the tool's name are the tool's. */
+async function toolOf(
+  { gateway, line, signal }: CommandContext,
+  path: string,
+  words: readonly string[],
+): Promise<{ fleet: Gateway; schema: JsonObject; claimed: ReadonlySet<string> }> {
+  const shared = new Set<string>(SHARED_NAMES.filter((name) => line.options.has(name) && !line.own.has(name)));
+  if (shared.size > 0) {
+    // `call fetch_page --url …`: the page's address, if the fleet is known without it and the tool has such an argument.
+    const found = await schemaAt(() => gateway(shared), path, signal).catch(() => undefined);
+    const properties = found?.schema['properties'] ?? {};
+    const claimed = new Set([...shared].filter((name) => Object.hasOwn(properties as object, name)));
+    if (found && claimed.size === shared.size) return { ...found, claimed };
+  }
+  if (!needsSchema(line, words)) return { fleet: gateway(), schema: {}, claimed: new Set() };
+  return { ...(await schemaAt(() => gateway(), path, signal)), claimed: new Set() };
+}
+
+async function schemaAt(
+  connect: () => Gateway,
+  path: string,
+  signal: AbortSignal,
+): Promise<{ fleet: Gateway; schema: JsonObject }> {
+  const fleet = connect();
+  const { body } = await fleet.ask<ListedTool>('GET', path, undefined, signal);
+  return { fleet, schema: body.parameters };
 }
 
 function callFields(line: CommandLine): JsonObject {

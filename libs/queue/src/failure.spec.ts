@@ -133,7 +133,7 @@ describe('a Redis that goes away', () => {
     await expect(
       here.replies.submit(here.queue, { call_id: 'o2', attempt: 1, work: 'quick' }, soon(25_000)),
     ).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
-    expect(performance.now() - began).toBeLessThan(2_500);
+    expect(performance.now() - began).toBeLessThan(12_500); // half its deadline
     await server.restart();
     expect(await inWork).toMatchObject({ by: process.pid });
     await eventually('it is back', () => here.redis.status === 'ready');

@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import { Controller, Injectable, Module, type INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { traceHeaders } from '@toolfleet/telemetry';
 import { startNats, type NatsServer } from '@toolfleet/testing';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -41,6 +42,16 @@ class EchoEndpoint {
   @Endpoint('t.wild.*')
   wild(_body: unknown, context: EndpointContext): string {
     return context.subject;
+  }
+
+  @Endpoint('t.trace')
+  trace(): unknown {
+    return traceHeaders() ?? null;
+  }
+
+  @Endpoint('t.trace-through')
+  traceThrough(): Promise<unknown> {
+    return client.request('t.trace', {});
   }
 
   @Endpoint('t.refuse')
@@ -126,6 +137,12 @@ describe('request and reply', () => {
       { timeoutMs: 700, headers: { 'Tf-Call-Id': 'c1' } },
     );
     expect(reply).toMatchObject({ call_id: 'c1', remaining: 700, in_time: true });
+  });
+
+  it('passes the caller’s trace on over two hops, and none where there is none', async () => {
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    expect(await client.request('t.trace-through', {}, { headers: { traceparent } })).toEqual({ traceparent });
+    expect(await client.request('t.trace-through', {})).toBeNull();
   });
 
   it('groups many requests and keeps replies apart', async () => {

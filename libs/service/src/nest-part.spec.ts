@@ -1,0 +1,51 @@
+import { createLogger } from '@toolfleet/telemetry';
+import { describe, expect, it } from 'vitest';
+import { nestLogger, nestPart } from './nest-part.js';
+
+describe('a Nest application as a part', () => {
+  it('is made and opened at start, drained, closed at stop', async () => {
+    const steps: string[] = [];
+    const part = nestPart({
+      name: 'app',
+      create: async () => ({ close: async () => steps.push('close') }),
+      listen: async () => steps.push('listen'),
+      drain: async () => steps.push('drain'),
+    });
+    expect(await part.ready?.()).toBe(false);
+    await part.start?.();
+    expect(await part.ready?.()).toBe(true);
+    await part.drain?.();
+    await part.stop?.();
+    expect(steps).toEqual(['listen', 'drain', 'close']);
+  });
+
+  it('leaves nothing open when listening fails, and can be started again', async () => {
+    let made = 0;
+    let closed = 0;
+    const part = nestPart({
+      name: 'app',
+      create: async () => ({ id: ++made, close: async () => void closed++ }),
+      listen: async (app) => {
+        if (app.id === 1) throw new Error('port is taken');
+      },
+    });
+    await expect(part.start?.()).rejects.toThrow('port is taken');
+    expect([closed, await part.ready?.()]).toEqual([1, false]);
+    await part.start?.();
+    expect(part.app?.id).toBe(2);
+  });
+
+  it('logs as we do, its chatter at debug', () => {
+    const lines: string[] = [];
+    const logger = nestLogger(
+      createLogger({ service: 'spec', level: 'info', destination: { write: (line) => void lines.push(line) } }),
+    );
+    logger.log('Mapped {/x, GET} route', 'RouterExplorer');
+    logger.warn('careful', 'Injector');
+    logger.error(new Error('broken'), 'Injector');
+    expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+      { level: 'warn', message: 'careful', context: 'Injector' },
+      { level: 'error', message: 'broken', context: 'Injector', error: { type: 'Error' } },
+    ]);
+  });
+});

@@ -17,7 +17,7 @@ const MAX_SCHEMA_TEXT = 2_000;
 
 /** Invisible, bidirectional and tag characters: text that a reviewer does not see and a model does. */
 const HIDDEN =
-  /[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\u3164\ufeff\uffa0]|[\u{e0000}-\u{e007f}]/u;
+  /\u034f|[\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\u3164\ufeff\uffa0]|[\u{e0000}-\u{e007f}]/u;
 
 /** Text that gives orders to the model instead of describing the tool. Patterns of published tool-poisoning attacks. */
 const ORDERS: readonly RegExp[] = [

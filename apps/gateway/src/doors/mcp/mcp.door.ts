@@ -1,10 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import {
-  createMcpHandler,
-  InMemoryServerEventBus,
-  type AuthInfo,
-  type McpHttpHandler,
-} from '@modelcontextprotocol/server';
+import { createMcpHandler, InMemoryServerEventBus, type McpHttpHandler } from '@modelcontextprotocol/server';
 import { errorBody, isToolError, toToolError, type Json, type Principal } from '@toolfleet/contracts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata } from '../../auth/challenge.js';

@@ -62,7 +62,7 @@ export class Credentials {
         const { grant } = credential;
         const opened = {
           ...grant,
-          tokenUrl: new URL(open(grant.tokenUrl), call.baseUrl).href,
+          tokenUrl: absoluteUrl(open(grant.tokenUrl), call.baseUrl),
           clientId: open(grant.clientId),
           clientSecret: open(grant.clientSecret),
           ...(grant.refreshToken === undefined ? {} : { refreshToken: open(grant.refreshToken) }),
@@ -77,6 +77,11 @@ export class Credentials {
     }
     return { usedToken };
   }
+}
+
+/** A relative token URL resolves against the server; an absolute one stays as written for the egress guard to judge. */
+function absoluteUrl(url: string, baseUrl: string): string {
+  return /^[a-z][a-z0-9+.-]*:/i.test(url) ? url : new URL(url, `${baseUrl}/`).href;
 }
 
 function applyStatic(

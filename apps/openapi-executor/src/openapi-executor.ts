@@ -37,6 +37,8 @@ export class OpenApiExecutor {
     const adapter = await this.adapters.find(options.vendorAdapter);
     let prepared;
     try {
+      // The URL as registered, before anything parses and thereby cleans it.
+      this.parts.egress.check(`${message.binding.baseUrl}/`);
       prepared = prepareCall(message, options, adapter);
     } catch (error) {
       if (error instanceof ToolError && error.entry.origin === 'execution') return failureReply(error);

@@ -77,11 +77,15 @@ function variable(
   return typeof value === 'object' ? '' : String(value);
 }
 
+/**
+ * A relative URL is resolved against the document; an absolute one stays as written: parsing would wash out what the
+ * egress guard has to see (user names, control characters, odd schemes).
+ */
 function absolute(url: string, specUrl: string | undefined): string | undefined {
+  if (/^[a-z][a-z0-9+.-]*:/i.test(url)) return withoutTail(url);
   const base = specUrl !== undefined && /^https?:/i.test(specUrl) ? specUrl : undefined;
   try {
-    const parsed = new URL(url.startsWith('//') && base === undefined ? `https:${url}` : url, base);
-    return /^https?:$/.test(parsed.protocol) ? withoutTail(parsed.href) : undefined;
+    return withoutTail(new URL(url.startsWith('//') && base === undefined ? `https:${url}` : url, base).href);
   } catch {
     return undefined;
   }

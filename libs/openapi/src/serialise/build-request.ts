@@ -42,7 +42,7 @@ export function isConnectionHeader(name: string): boolean {
  * with `details.reason` PATH_PARAM_UNSAFE, HEADER_VALUE_INVALID, ARGUMENT_MISSING and the argument's name.
  */
 export function buildRequest(plan: OperationPlan, baseUrl: string, args: JsonObject): BuiltRequest {
-  const base = new URL(baseUrl);
+  const base = httpUrl(baseUrl);
   const values = new Map<ParameterPlan, Json>();
   for (const parameter of plan.parameters) {
     const value = argumentOf(parameter, args);
@@ -65,6 +65,15 @@ export function buildRequest(plan: OperationPlan, baseUrl: string, args: JsonObj
     throw missing('body', 'The request body is required');
   }
   return built;
+}
+
+function httpUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && /^https?:$/.test(url.protocol)) return url;
+  throw new ToolError('SPEC_INVALID', {
+    message: 'SERVER_URL_MISSING: the server of this operation is no http or https URL',
+    details: { reason: 'SERVER_URL_MISSING' },
+  });
 }
 
 function argumentOf(parameter: ParameterPlan, args: JsonObject): Json | undefined {

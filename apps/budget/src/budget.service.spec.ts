@@ -208,6 +208,11 @@ describe('budget service', () => {
   it('fails closed while Redis is gone, and goes on with what was acknowledged', async () => {
     await start({ MAX_COST_PER_TENANT: '0.001' });
     await reserve(ask('a', 600));
+    // While a slow fsync runs, Redis holds writes back in memory (appendfsync everysec): wait until they are in the file.
+    const info = redis.client();
+    await eventually('the lease is in the file', async () =>
+      /aof_buffer_length:0\r/.test(await info.info('persistence')),
+    );
     await redis.kill();
     expect((await reserve(ask('b', 1)))[0]).toMatchObject({
       admitted: false,

@@ -14,6 +14,8 @@ export interface UpkeepTimes {
   fullRoundMs: Milliseconds;
 }
 
+/** Failures in a row after which a round ends. */
+const MOST_FAILURES = 3;
 /** Longest pause after a failed round; the outbox keeps everything meanwhile. */
 const MAX_PAUSE_MS = 10_000;
 
@@ -68,20 +70,40 @@ export class Upkeep {
   /** One round over the tenants. Never rejects; a tenant that failed is tried again in the next round. */
   async round(): Promise<void> {
     const tenants = new Set(this.active);
+    let failedInARow = 0;
+    let problem: unknown;
     try {
       if (this.host.clock.monotonic() >= this.fullRoundDue) {
         for (const tenantId of await this.outbox.tenants()) tenants.add(tenantId);
         this.fullRoundDue = this.host.clock.monotonic() + this.times.fullRoundMs;
       }
-      for (const tenantId of tenants) await this.lookAfter(tenantId);
+    } catch (error) {
+      problem = error;
+    }
+    for (const tenantId of tenants) {
+      // One broken tenant must not stop the others; a store that is away would fail for all of them.
+      if (failedInARow >= MOST_FAILURES) break;
+      try {
+        await this.lookAfter(tenantId);
+        failedInARow = 0;
+      } catch (error) {
+        problem = error;
+        failedInARow += 1;
+      }
+    }
+    this.judge(problem);
+    this.report();
+  }
+
+  private judge(problem: unknown): void {
+    if (problem === undefined) {
       if (this.failures > 0) this.host.logger.info('usage reaches the ledger again');
       this.failures = 0;
-    } catch (error) {
-      this.failures += 1;
-      if (this.failures === 1)
-        this.host.logger.warn({ error }, 'usage cannot reach the ledger; it waits in the outbox');
+      return;
     }
-    this.report();
+    this.failures += 1;
+    if (this.failures > 1) return;
+    this.host.logger.warn({ error: problem }, 'usage cannot reach the ledger; it waits in the outbox');
   }
 
   private async lookAfter(tenantId: string): Promise<void> {

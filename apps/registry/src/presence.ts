@@ -3,6 +3,9 @@ import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Registrar } from './registrar.js';
 
+/** Executors are asked to announce when the registry starts; before they had time to, nobody counts as gone. */
+const FIRST_LOOK_MS = 2_000;
+
 /** Notices executors that stopped announcing: their tools stay listed, marked unavailable. */
 export class Presence {
   readonly name = 'presence';
@@ -18,7 +21,7 @@ export class Presence {
   ) {}
 
   async start(): Promise<void> {
-    this.schedule();
+    this.schedule(FIRST_LOOK_MS);
   }
 
   async stop(): Promise<void> {
@@ -26,9 +29,9 @@ export class Presence {
     this.cancelTimer?.();
   }
 
-  private schedule(): void {
+  private schedule(delayMs = this.everyMs): void {
     if (this.stopped) return;
-    this.cancelTimer = this.clock.after(this.everyMs, () => void this.look());
+    this.cancelTimer = this.clock.after(delayMs, () => void this.look());
   }
 
   private async look(): Promise<void> {

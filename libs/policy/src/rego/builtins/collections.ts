@@ -18,14 +18,25 @@ type AnyObject = RegoObject | PlainObject;
 const count: Builtin = {
   arity: 1,
   run: ([value]) => {
-    // characters, not UTF-16 units
-    if (typeof value === 'string') return [...value].length;
+    if (typeof value === 'string') return characters(value);
     if (isArray(value!)) return value.length;
     if (value instanceof RegoSet) return value.size;
     if (isObject(value!)) return keysOf(value).length;
     throw typeFault(1, 'one of {array, object, set, string}', value!);
   },
 };
+
+/** Characters, not UTF-16 units: a surrogate pair is one. */
+function characters(text: string): number {
+  let pairs = 0;
+  for (let i = 1; i < text.length; i++) {
+    const low = text.charCodeAt(i);
+    if (low < 0xdc00 || low > 0xdfff) continue;
+    const high = text.charCodeAt(i - 1);
+    if (high >= 0xd800 && high <= 0xdbff) pairs++;
+  }
+  return text.length - pairs;
+}
 
 const extreme = (sign: 1 | -1): Builtin => ({
   arity: 1,

@@ -19,8 +19,13 @@ function trim(text: string, set: string, left: boolean, right: boolean): string 
   return from < 0 ? '' : chars.slice(from, to).join('');
 }
 
+// eslint-disable-next-line no-control-regex -- the ASCII range begins with the control characters
+const isAscii = (text: string): boolean => /^[\u0000-\u007f]*$/.test(text);
+
 /** Case by character, as Go maps it: one character stays one (`ß` has no upper case, `İ` becomes `i`). */
 function simpleCase(text: string, map: (char: string) => string): string {
+  // the whole text at once where the two mappings cannot differ: arguments may be megabytes
+  if (isAscii(text)) return map(text);
   let result = '';
   for (const char of text) {
     const mapped = map(char);
@@ -33,9 +38,11 @@ const isSpace = (char: string): boolean => char === '\u0085' || (char !== '\ufef
 
 /** Unicode's White_Space, which is JavaScript's without U+FEFF and with U+0085. */
 function trimSpace(text: string): string {
-  const chars = [...text];
-  const from = chars.findIndex((char) => !isSpace(char));
-  return from < 0 ? '' : chars.slice(from, chars.findLastIndex((char) => !isSpace(char)) + 1).join('');
+  let from = 0;
+  let to = text.length;
+  while (from < to && isSpace(text[from]!)) from++;
+  while (to > from && isSpace(text[to - 1]!)) to--;
+  return text.slice(from, to);
 }
 
 /** Offsets count characters, not UTF-16 units. */

@@ -1,13 +1,6 @@
 export { JobQueue, type JobQueueOptions, type QueueCounts } from './job-queue.js';
-export {
-  JobWorker,
-  Postponed,
-  type JobHandler,
-  type JobProgress,
-  type JobRun,
-  type JobWorkerOptions,
-  type ReplyMessage,
-} from './job-worker.js';
+export { Postponed, type JobHandler, type JobProgress, type JobRun, type ReplyMessage } from './job-run.js';
+export { JobWorker, type JobWorkerOptions } from './job-worker.js';
 export { QueueMetrics } from './queue-metrics.js';
 export { jobIdOf, type JobData, type JobRecord, type JobState } from './queues.js';
 export {

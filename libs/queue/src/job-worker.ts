@@ -5,52 +5,12 @@
  */
 import { DelayedError, Worker, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
-import {
-  errorBody,
-  isJsonObject,
-  QUEUE_PREFIX,
-  ToolError,
-  type EpochMs,
-  type ErrorBody,
-  type Milliseconds,
-} from '@toolfleet/contracts';
+import { errorBody, isJsonObject, QUEUE_PREFIX, ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { inTrace, type Metrics } from '@toolfleet/telemetry';
+import { Postponed, type JobHandler, type JobRun, type ReplyMessage } from './job-run.js';
 import { cancelChannel, failureOf, failureText, type JobData } from './queues.js';
 import type { RedisTime } from './redis-time.js';
-
-/** One job in work. */
-export interface JobRun<D extends JobData> {
-  readonly jobId: string;
-  readonly data: D;
-  /** Aborted at the deadline, on cancellation and when the lock is lost, with a ToolError as reason. */
-  readonly signal: AbortSignal;
-  /** Instant of the deadline on this process's wall clock; undefined when the job has none. */
-  readonly deadlineAt: EpochMs | undefined;
-  /** Milliseconds the job waited in the queue. */
-  readonly queuedMs: Milliseconds;
-  /** True when an earlier worker began this job and was lost. */
-  readonly isRepeated: boolean;
-  /** Tells the waiting process how far the work is; at most once. */
-  progress(progress: JobProgress): void;
-}
-
-/** How far a job is. */
-export interface JobProgress {
-  message?: string;
-  progress?: number;
-  total?: number;
-}
-
-/** Thrown by a handler that cannot begin yet: the job goes back and is taken again after the delay, its deadline kept. */
-export class Postponed extends Error {
-  constructor(readonly delayMs: Milliseconds) {
-    super(`postponed by ${delayMs} ms`);
-  }
-}
-
-/** Does the work of one job. What it returns is the reply; a thrown ToolError is kept with its code. */
-export type JobHandler<D extends JobData, R> = (run: JobRun<D>) => Promise<R>;
 
 /** What a worker needs. */
 export interface JobWorkerOptions<D extends JobData, R> {
@@ -259,12 +219,6 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     metrics?.workerSlots.set({ executor: queue, state: 'total' }, concurrency);
   }
 }
-
-/** Messages on a reply channel. */
-export type ReplyMessage<R> =
-  | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: R }
-  | { type: 'error'; job_id: string; call_id: string; attempt: number; error: ErrorBody }
-  | ({ type: 'progress'; job_id: string; call_id: string } & JobProgress);
 
 function parse(text: string): Record<string, unknown> {
   try {

@@ -9,7 +9,7 @@ import { errorFromBody, QUEUE_PREFIX, ToolError, type EpochMs } from '@toolfleet
 import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
-import type { JobProgress, ReplyMessage } from './job-worker.js';
+import type { JobProgress, ReplyMessage } from './job-run.js';
 import { jobIdOf, type JobData } from './queues.js';
 
 /** What a channel needs. */

@@ -71,7 +71,7 @@ beforeAll(async () => {
       };
       response
         .writeHead(status, { 'content-type': 'application/json' })
-        .end(body === undefined ? undefined : JSON.stringify(body));
+        .end(body === undefined || typeof body === 'string' ? body : JSON.stringify(body));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -292,6 +292,25 @@ describe('call', () => {
     expect(await run(['jobs', 'c8', '--watch'])).toMatchObject({ code: 1, error: expect.stringContaining('expired') });
     routes.set('DELETE /api/v1/calls/c8', () => ({ status: 200, body: { call_id: 'c8', state: 'cancelled' } }));
     expect(await run(['jobs', 'cancel', 'c8'])).toMatchObject({ code: 0, out: 'c8  cancelled\n' });
+  });
+
+  it('shows progress from the event stream', async () => {
+    routes.set('POST /api/v1/tools/calculator/execute', () => ({
+      status: 202,
+      body: { call_id: 'c5', status: 'accepted' },
+    }));
+    let asked = 0;
+    routes.set('GET /api/v1/calls/c5', () => ({
+      status: 200,
+      body: ++asked > 4 ? { call_id: 'c5', status: 'succeeded', result: RESULT } : { call_id: 'c5', status: 'claimed' },
+    }));
+    routes.set('GET /api/v1/calls/c5/events', () => ({
+      status: 200,
+      body: 'id: 1-0\nevent: progress\ndata: {"message":"half","progress":1,"total":2}\n\n',
+    }));
+    const { out, error } = await run(['call', 'calculator', '-a', '{}', '--async'], { interactive: true });
+    expect(out).toBe('42\n');
+    expect(error).toContain('1/2 half');
   });
 
   it('shows no control characters of a tool', async () => {

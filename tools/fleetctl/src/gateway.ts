@@ -48,6 +48,21 @@ export class Gateway {
     });
   }
 
+  /** Lines of a streamed answer, without their ends. @throws Error when the answer is no stream */
+  async *lines(path: string, signal: AbortSignal): AsyncGenerator<string> {
+    const { url, key } = this.connection;
+    const headers = { accept: 'text/event-stream', ...(key ? { authorization: `Bearer ${key}` } : {}) };
+    const response = await this.send(url + path, { headers, signal, redirect: 'error' });
+    if (!response.ok || !response.body) throw new Error(`HTTP ${response.status}`);
+    const decoder = new TextDecoder();
+    let rest = '';
+    for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
+      const pieces = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+      rest = pieces.pop() ?? '';
+      yield* pieces;
+    }
+  }
+
   /** As `ask`, but any status is an answer. */
   async raw<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer<T>> {
     const { url, key } = this.connection;

@@ -1,0 +1,260 @@
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { DefinitionRegister, DefinitionRegisterReply, JsonObject, OpenApiBinding } from '@toolfleet/contracts';
+import { EgressClient } from '@toolfleet/egress';
+import { SecretBox, secretContext } from '@toolfleet/service';
+import { FakeClock, startRecordingServer, type RecordingServer } from '@toolfleet/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { OpenApiSource } from './openapi.source.js';
+
+const KEY = 'a registry key of more than thirty-two characters';
+const document = (paths: JsonObject, more: JsonObject = {}) =>
+  JSON.stringify({ openapi: '3.1.0', info: { title: 't', version: '2.1.0' }, paths, ...more });
+const op = (operationId: string, more: JsonObject = {}) => ({ get: { operationId, ...more } });
+
+describe('OpenApiSource', () => {
+  let upstream: RecordingServer;
+  let egress: EgressClient;
+  let clock: FakeClock;
+  let source: OpenApiSource;
+  let directory: string;
+  const announced: DefinitionRegister[] = [];
+  const logged: JsonObject[] = [];
+  let conflicts: ReadonlySet<string>;
+  let spec: { text: string; etag?: string; status?: number };
+
+  beforeAll(async () => {
+    upstream = await startRecordingServer();
+    egress = new EgressClient({ allowlist: ['api.example.com'], allowedEndpoints: [upstream.url] });
+    directory = mkdtempSync(join(tmpdir(), 'specs-'));
+  });
+  afterAll(async () => {
+    rmSync(directory, { recursive: true });
+    await egress.close();
+    await upstream.stop();
+  });
+  beforeEach(() => {
+    announced.length = 0;
+    logged.length = 0;
+    upstream.requests.length = 0;
+    conflicts = new Set();
+    spec = { text: document({ '/a': op('a') }), etag: '"1"' };
+    upstream.answerWith((request, response) => {
+      if (spec.etag !== undefined && request.headers['if-none-match'] === spec.etag)
+        return void response.writeHead(304).end();
+      response.writeHead(spec.status ?? 200, spec.etag ? { etag: spec.etag } : {}).end(spec.text);
+    });
+    clock = new FakeClock();
+    source = make(true);
+  });
+
+  function make(sealed: boolean): OpenApiSource {
+    const box = new SecretBox(KEY);
+    const log = (facts: JsonObject) => void logged.push(facts);
+    return new OpenApiSource(
+      {
+        register: async (message) => {
+          const before = new Set(announced.at(-1)?.definitions.map(({ name }) => name));
+          announced.push(message);
+          return replyTo(message, before);
+        },
+        egress,
+        ...(sealed
+          ? { sealFor: (name: string) => (text: string) => box.seal(text, secretContext('openapi', name)) }
+          : {}),
+      },
+      { maxSpecBytes: 100_000, fetchTimeoutMs: 5_000, refreshMs: 60_000, specDirectory: directory },
+      clock,
+      { info: log, warn: log, error: log } as never,
+    );
+  }
+
+  function replyTo({ definitions }: DefinitionRegister, before: ReadonlySet<string>): DefinitionRegisterReply {
+    const names = definitions.map(({ name }) => name);
+    const registered = names.filter((name) => !conflicts.has(name));
+    return {
+      registered,
+      added: registered.filter((name) => !before.has(name)),
+      changed: [],
+      removed: [...before].filter((name) => !names.includes(name)),
+      refused: names
+        .filter((name) => conflicts.has(name))
+        .map((name) => ({ name, code: 'TOOL_NAME_CONFLICT', message: `${name}: set name_prefix` })),
+      quarantined: [],
+    };
+  }
+
+  it('turns operations into complete definitions', async () => {
+    const text = document({
+      '/a/{id}': { ...op('a/b', { tags: ['t'], summary: 's' }), post: { operationId: 'make' } },
+    });
+    const reply = await source.add({
+      name: 'col',
+      spec_inline: text,
+      base_url: upstream.url,
+      name_prefix: 'x_',
+      base_cost_per_use: 0.002,
+      rate_limit: 30,
+      timeout_seconds: 5,
+      vendor_adapter: 'datainsight',
+    });
+    expect(reply).toMatchObject({
+      success: true,
+      operations_registered: ['x_a_b', 'x_make'],
+      rate_limit: 30,
+      timeout_seconds: 5,
+    });
+    const [get, post] = announced[0]!.definitions;
+    expect(get).toMatchObject({
+      name: 'x_a_b',
+      aliases: ['col.x_a_b', 'col.a_b'],
+      version: '2.1.0',
+      description: 's',
+      category: 'api',
+      tags: ['t'],
+      idempotent: true,
+      cost_per_use_micro_usd: 2_000,
+      context_keys: ['prompt_params'],
+      source: { kind: 'openapi', name: 'col' },
+      binding: { kind: 'openapi', collection: 'col', baseUrl: upstream.url, operationId: 'a/b', method: 'GET' },
+    });
+    expect(post).toMatchObject({ idempotent: false, cache_ttl_seconds: 0, forwards_idempotency_key: true });
+  });
+
+  it('keeps variables, seals literal secrets, and refuses them without a key', async () => {
+    const entry = {
+      name: 'col',
+      spec_inline: document({ '/a': op('a') }),
+      base_url: upstream.url,
+      auth_type: 'basic' as const,
+      auth_config: { username: 'ada', password: 'literal-secret' },
+      extra_headers: { 'X-Api-Key': '${KEY}', 'X-Plain': 'v' },
+    };
+    await source.add(entry);
+    const { options } = announced[0]!.definitions[0]!.binding as OpenApiBinding;
+    expect(JSON.stringify(options)).not.toContain('literal-secret');
+    expect(options).toMatchObject({ auth_config: { username: 'ada', password: expect.stringMatching(/^sealed:/) } });
+    expect(options).toMatchObject({ extra_headers: { 'X-Api-Key': '${KEY}', 'X-Plain': 'v' } });
+    const refused = await make(false).add(entry);
+    expect(refused).toMatchObject({ success: false, message: expect.stringContaining('auth_config.password') });
+  });
+
+  it('refuses operations one by one, and the document when none is left', async () => {
+    const servers = [{ url: 'http://169.254.169.254' }];
+    const paths = { '/ok': op('ok'), '/far': { get: { operationId: 'far', parameters: [{ $ref: 'x.json' }] } } };
+    const entry = { name: 'col', base_url: upstream.url };
+    const some = await source.add({ ...entry, spec_inline: document(paths) });
+    expect(some).toMatchObject({
+      success: true,
+      operations_registered: ['ok'],
+      refused: [{ code: 'REMOTE_REF_UNSUPPORTED' }],
+    });
+    const bad = await source.add({ name: 'col', spec_inline: document({ '/a': op('a') }, { servers }) });
+    expect(bad).toMatchObject({
+      success: false,
+      message: expect.stringContaining('TARGET_ADDRESS_REFUSED: the server http://169.254.169.254'),
+    });
+    const none = await source.add({ name: 'col', spec_inline: document({ '/a': op('a') }) });
+    expect(none.message).toContain('SERVER_URL_MISSING');
+    expect((await source.add({ ...entry, spec_inline: '{"swagger":"2.0"}' })).message).toMatch(
+      /^Registration error: SPEC_VERSION/,
+    );
+    expect((await source.add({ ...entry, spec_inline: 'a: [' })).message).toMatch(
+      /^Parse error: SPEC_PARSE_ERROR.*line/,
+    );
+  });
+
+  it('answers 409 with the advice when every name belongs to others', async () => {
+    conflicts = new Set(['a']);
+    const entry = { name: 'col', spec_inline: document({ '/a': op('a') }), base_url: upstream.url };
+    await expect(source.add(entry)).rejects.toMatchObject({
+      code: 'TOOL_NAME_CONFLICT',
+      message: expect.stringContaining('name_prefix'),
+    });
+  });
+
+  it('resolves relative servers against the document, after one download for many', async () => {
+    spec.text = document({ '/a': op('a') }, { servers: [{ url: '/v1' }] });
+    const entry = { spec_url: `${upstream.url}/spec.json` };
+    await Promise.all([source.add({ name: 'one', ...entry }), source.add({ name: 'two', ...entry })]);
+    expect(upstream.requests).toHaveLength(1);
+    expect(announced[0]!.definitions[0]!.binding).toMatchObject({ baseUrl: `${upstream.url}/v1` });
+  });
+
+  it('registers a changed document again and leaves an unchanged one alone', async () => {
+    source.start([{ name: 'col', spec_url: `${upstream.url}/spec.json`, base_url: upstream.url }]);
+    await expect.poll(() => announced.length).toBe(1);
+    clock.advance(60_000);
+    await expect.poll(() => upstream.requests.length).toBe(2);
+    expect(upstream.requests[1]?.headers['if-none-match']).toBe('"1"');
+    spec = { text: document({ '/b': op('b') }), etag: '"2"' };
+    await settled();
+    clock.advance(60_000);
+    await expect.poll(() => announced.length).toBe(2);
+    await expect.poll(() => logged.at(-1)).toMatchObject({ collection: 'col', added: ['b'], removed: ['a'] });
+    source.stop();
+  });
+
+  it('keeps trying a document that is away', async () => {
+    spec = { text: 'x', status: 500 };
+    source.start([{ name: 'col', spec_url: `${upstream.url}/spec.json`, base_url: upstream.url }]);
+    await expect.poll(() => logged.at(-1)?.error).toContain('SPEC_FETCH_REFUSED');
+    spec = { text: document({ '/a': op('a') }) };
+    await settled();
+    clock.advance(1_000);
+    await expect.poll(() => announced.length).toBe(1);
+    source.stop();
+  });
+
+  it('reads files of registrations from its directory only', async () => {
+    const outside = mkdtempSync(join(tmpdir(), 'other-'));
+    const text = document({ '/a': op('a') });
+    for (const folder of [directory, outside]) writeFileSync(join(folder, 'spec.json'), text);
+    symlinkSync(join(outside, 'spec.json'), join(directory, 'link.json'));
+    const add = (file: string) =>
+      source.add({ name: 'col', spec_url: pathToFileURL(file).href, base_url: upstream.url });
+    expect((await add(join(directory, 'spec.json'))).success).toBe(true);
+    for (const file of [
+      join(outside, 'spec.json'),
+      join(directory, 'link.json'),
+      join(directory, 'none.json'),
+      '/etc/passwd',
+    ]) {
+      expect((await add(file)).message).toBe(
+        'Registration error: SPEC_FETCH_REFUSED: documents on this machine are read from OPENAPI_SPEC_DIR only',
+      );
+    }
+    rmSync(outside, { recursive: true });
+  });
+
+  it('validates without registering', async () => {
+    const valid = await source.validate({
+      spec_inline: document({ '/a': op('a', { summary: 's' }) }),
+      base_url: upstream.url,
+    });
+    expect(valid).toMatchObject({
+      valid: true,
+      operations_count: 1,
+      operations: [{ operation_id: 'a', method: 'GET', path: '/a', description: 's' }],
+      base_url: upstream.url,
+      errors: [],
+    });
+    expect(await source.validate({ spec_inline: 'x' })).toMatchObject({
+      valid: false,
+      errors: [expect.stringContaining('SPEC_PARSE_ERROR')],
+    });
+    expect(await source.validate({ spec_url: 'http://10.0.0.1/x' })).toMatchObject({ valid: false });
+    expect(announced).toHaveLength(0);
+  });
+
+  it('refuses a malformed registration', async () => {
+    await expect(source.add({ name: 'col', spec_inline: 'x', opperations: [] } as never)).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+    });
+  });
+
+  /** Lets a look that is under way arm its next timer. */
+  const settled = () => new Promise((resolve) => setTimeout(resolve, 50));
+});

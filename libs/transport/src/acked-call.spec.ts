@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import { Controller, Module, type INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ToolError } from '@toolfleet/contracts';
@@ -185,6 +187,27 @@ describe('the ack-first hop', () => {
       await client.requestAcked('x.cross', message('k1'), { bumpFence: slowBump, timeoutMs: 5_000 }),
     ).toMatchObject({ fence: 2 });
     crossing.end();
+  });
+
+  it('does not take its own stall for the silence of the executor', async () => {
+    const worker = new Worker(
+      `const { connect } = require('nats');
+       connect({ servers: require('node:worker_threads').workerData }).then(async (nats) => {
+         nats.subscribe('x.elsewhere', { callback: (_error, message) => message.respond('{"ok":true}') });
+         await nats.flush();
+         require('node:worker_threads').parentPort.postMessage('ready');
+       });`,
+      { eval: true, workerData: nats.url },
+    );
+    await once(worker, 'message');
+    const waiting = client.requestAcked('x.elsewhere', message('st1'), { bumpFence, timeoutMs: 8_000 });
+    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+    const until = performance.now() + 600;
+    while (performance.now() < until);
+    expect(await waiting).toEqual({ ok: true });
+    expect(fences).toEqual([]);
+    await worker.terminate();
   });
 
   it('keeps asking when the journal is away, without a second send', async () => {

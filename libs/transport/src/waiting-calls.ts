@@ -49,11 +49,15 @@ export class WaitingCalls<C extends WaitingCall> {
 
   #schedule(): void {
     this.#sweeping = true;
-    this.clock.after(SWEEP_MS, () => {
-      const now = this.clock.monotonic();
-      for (const call of this.#calls.values()) if (call.dueAt <= now) call.due();
-      if (this.#calls.size > 0) this.#schedule();
-      else this.#sweeping = false;
-    });
+    // Timers run before input: after a stall of this process, answers lie unread in the socket, and a sweep right here
+    // would take them for missing (and send exec messages again). `setImmediate` comes after the input was read.
+    this.clock.after(SWEEP_MS, () => setImmediate(() => this.#sweep()));
+  }
+
+  #sweep(): void {
+    const now = this.clock.monotonic();
+    for (const call of this.#calls.values()) if (call.dueAt <= now) call.due();
+    if (this.#calls.size > 0) this.#schedule();
+    else this.#sweeping = false;
   }
 }

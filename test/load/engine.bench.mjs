@@ -128,6 +128,8 @@ async function interceptors() {
   await row('cache, miss and store', 'cache', 'cache', tool({ idempotent: true }));
   await row('history, no session', 'history', 'history');
   await row('coalesce', 'coalesce', 'coalesce');
+  await row('capacity', 'capacity', 'capacity');
+  await row('shed', 'shed', 'shed');
   await row('rate limit', 'rate-limit', 'rateLimit');
   await row('budget', 'budget', 'budget');
   await row('fallback, not needed', 'fallback', 'fallback');

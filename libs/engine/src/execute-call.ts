@@ -41,7 +41,7 @@ const chain = (p: EnginePorts): readonly Interceptor[] => [
   history(p),
   coalesce(p), // cache, history, coalesce: may answer, free of quota and budget
   capacity(p),
-  shed(p),
+  shed(),
   rateLimit(p), // capacity, shed, rate limit: may refuse before anything is held
   budget(p), // reserve → next → settle; release if nothing was consumed
   fallback(p),

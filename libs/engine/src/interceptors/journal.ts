@@ -19,7 +19,9 @@ const UNCERTAIN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'SERVICE_UNAVAILABLE',
 ]);
 /** A journal that does not answer must not hold the caller back: promise D allows 250 ms past the deadline. */
-const JOURNAL_PATIENCE_MS = 150;
+const LEAST_PATIENCE_MS = 150;
+/** Before the deadline an outcome that is stored is worth a wait: a replay must not contradict what the caller was told. */
+const MOST_PATIENCE_MS = 2_000;
 
 /**
  * Enters calls whose effect must not begin twice, right before the hop (reliability.md 1.2): tools that are not idempotent,
@@ -41,7 +43,7 @@ async function journalled(ports: Ports, call: Call, next: Next): Promise<CallRes
   const { failure } = result;
   if (failure && UNCERTAIN.has(failure.code)) return settleUncertain(ports, call, result);
   if (failure && !isLast(call, result)) return result; // the outcome of the call is the one of its last attempt
-  await patiently(ports, ports.journal.finish(call.callId, 'current', result));
+  await patiently(ports, call, ports.journal.finish(call.callId, 'current', result));
   return result;
 }
 
@@ -72,14 +74,14 @@ async function enter(ports: Ports, call: Call): Promise<Acceptance> {
  */
 async function settleUncertain(ports: Ports, call: Call, result: CallResult): Promise<CallResult> {
   const as = result.failure?.code === 'CANCELLED' ? 'cancelled' : 'expired';
-  const state = await patiently(ports, ports.journal.withdraw(call.callId, as));
+  const state = await patiently(ports, call, ports.journal.withdraw(call.callId, as));
   if (state === 'cancelled' || state === 'expired') return notStarted(result);
   if (call.plan.idempotent) {
-    if (isLast(call, result)) await patiently(ports, ports.journal.finish(call.callId, 'current', result));
+    if (isLast(call, result)) await patiently(ports, call, ports.journal.finish(call.callId, 'current', result));
     return result;
   }
   const outcome = unknown(call, state, result);
-  await patiently(ports, ports.journal.finish(call.callId, 'current', outcome));
+  await patiently(ports, call, ports.journal.finish(call.callId, 'current', outcome));
   return outcome;
 }
 
@@ -103,10 +105,11 @@ function unknown(call: Call, state: CallState | undefined, result?: CallResult):
 }
 
 /** The answer of the journal, or undefined when it fails or takes too long. */
-async function patiently<T>(ports: Pick<EnginePorts, 'clock'>, asked: Promise<T>): Promise<T | undefined> {
+async function patiently<T>(ports: Ports, call: Call, asked: Promise<T>): Promise<T | undefined> {
+  const patienceMs = Math.max(LEAST_PATIENCE_MS, Math.min(MOST_PATIENCE_MS, call.deadline.remainingMs()));
   let cancel = () => {};
   const patience = new Promise<undefined>((resolve) => {
-    cancel = ports.clock.after(JOURNAL_PATIENCE_MS, () => resolve(undefined));
+    cancel = ports.clock.after(patienceMs, () => resolve(undefined));
   });
   try {
     return await Promise.race([asked, patience]);

@@ -2,7 +2,6 @@ import { ToolError } from '@toolfleet/contracts';
 import { TypicalTime } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { Interceptor } from '../call.js';
-import type { EnginePorts } from '../ports.js';
 
 /** Tools whose typical time is kept. */
 const MAX_TOOLS = 5_000;
@@ -16,7 +15,7 @@ const PROBE_EVERY = 10;
  * worth more than the same refusal at the deadline, and the work would be thrown away.
  * @throws ToolError DEADLINE_EXCEEDED
  */
-export function shed(_ports: Pick<EnginePorts, 'clock'>): Interceptor {
+export function shed(): Interceptor {
   const times = new LRUCache<string, { typical: TypicalTime; refused: number }>({ max: MAX_TOOLS });
   return async (call, next) => {
     let known = times.get(call.tool.name);

@@ -1,0 +1,115 @@
+/**
+ * Promise B (docs/call-lifecycle.md): a tool with effects never begins its effect twice. Gateway and executor are killed at
+ * every moment of a journalled call; then the caller repeats its call with the same idempotency key until it gets an answer.
+ */
+import { randomUUID } from 'node:crypto';
+import type { ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { endChild, spawnChild, startRedis, type RedisServer } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+const SCRIPT = fileURLToPath(new URL('effect-process.mjs', import.meta.url));
+const DEADLINE_MS = 3_000;
+/** The journal's grace, after which a call that died in between has an outcome. */
+const GRACE_MS = 5_000;
+
+let server: RedisServer;
+const started: ChildProcess[] = [];
+beforeAll(async () => {
+  server = await startRedis({ appendOnly: true });
+});
+afterAll(async () => {
+  await Promise.all(started.map((child) => endChild(child)));
+  await server?.stop();
+});
+
+interface Answer {
+  id: string;
+  ok: boolean;
+  code?: string;
+}
+
+/** A process that prints JSON lines. */
+class Peer {
+  readonly #lines: AsyncIterator<string>;
+  readonly gone: Promise<undefined>;
+
+  private constructor(readonly child: ChildProcess) {
+    started.push(child);
+    this.#lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
+    this.gone = new Promise((resolve) => child.once('exit', () => resolve(undefined)));
+  }
+
+  static async start(
+    role: 'gateway' | 'executor',
+    env: Record<string, string>,
+  ): Promise<{ peer: Peer; hello: { port?: number } }> {
+    const peer = new Peer(
+      spawnChild(process.execPath, [SCRIPT, role], {
+        stdio: ['pipe', 'pipe', 'inherit'],
+        env: { REDIS_URL: server.url, ...env },
+      }),
+    );
+    return { peer, hello: (await peer.line()) as { port?: number } };
+  }
+
+  /** The next line, or undefined when the process is gone. */
+  async line(): Promise<unknown> {
+    const next = this.#lines.next().then(({ value, done }) => (done ? undefined : (JSON.parse(value) as unknown)));
+    return Promise.race([next, this.gone.then(() => next)]);
+  }
+
+  /** Makes one call; undefined when the gateway died over it. */
+  async call(effect: string, key: string): Promise<Answer | undefined> {
+    this.child.stdin!.write(`${JSON.stringify({ id: randomUUID(), effect, key, timeLeftMs: DEADLINE_MS })}\n`);
+    return (await this.line()) as Answer | undefined;
+  }
+}
+
+const MOMENTS: [moment: string, effects: number, repeated: Partial<Answer>][] = [
+  ['nobody dies', 1, { ok: true }],
+  ['gateway: before the call is entered', 1, { ok: true }],
+  ['gateway: after the call is entered', 1, { ok: true }],
+  ['gateway: after the message left', 1, { code: 'OUTCOME_UNKNOWN' }],
+  ['gateway: before the outcome is stored', 1, { code: 'OUTCOME_UNKNOWN' }],
+  ['gateway: after the outcome is stored', 1, { ok: true }],
+  ['executor: before the claim', 1, { ok: true }],
+  ['executor: after the claim', 0, { code: 'OUTCOME_UNKNOWN' }],
+  ['executor: after the effect', 1, { code: 'OUTCOME_UNKNOWN' }],
+];
+
+describe.concurrent('killed at every moment of a call with an effect', () => {
+  test.each(MOMENTS)('%s', { timeout: 120_000 }, async (moment, effects, expected) => {
+    const [effect, key] = [randomUUID(), randomUUID()];
+    const { peer: executor, hello } = await Peer.start(
+      'executor',
+      moment.startsWith('executor') ? { CRASH_AT: moment } : {},
+    );
+    const env = { EXECUTOR_PORT: String(hello.port) };
+    const { peer: doomed } = await Peer.start(
+      'gateway',
+      moment.startsWith('gateway') ? { ...env, CRASH_AT: moment } : env,
+    );
+    const first = await doomed.call(effect, key);
+    if (!moment.startsWith('gateway')) expect(first).toBeDefined();
+
+    if (moment.startsWith('executor')) {
+      await executor.gone;
+      await Peer.start('executor', env);
+    }
+    const { peer: other } = await Peer.start('gateway', env);
+    const until = Date.now() + DEADLINE_MS + GRACE_MS + 20_000;
+    let answer: Answer | undefined;
+    do {
+      answer = await other.call(effect, key);
+      if (answer?.ok || answer?.code === 'OUTCOME_UNKNOWN') break; // all else is "not now": in progress, nobody there
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    } while (Date.now() < until);
+
+    expect(Number(await server.client().get(`effect:${effect}`))).toBe(effects);
+    expect(answer).toMatchObject(expected);
+    expect(await other.call(effect, key)).toMatchObject(expected); // and stays so
+    expect(Number(await server.client().get(`effect:${effect}`))).toBe(effects);
+  });
+});

@@ -12,7 +12,7 @@ import type { ServiceHost, ServicePart } from '@toolfleet/service';
 import { NatsClient } from '@toolfleet/transport';
 import { ToolAnnouncer, type AnnouncedSource } from './announce-tools.js';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
-import { ClosedGate } from './effect-gate.js';
+import { RepeatableOnlyGate } from './effect-gate.js';
 import { NatsDoors } from './nats-doors.js';
 import { PluginWatch } from './plugin-watch.js';
 import { redisParts } from './redis-parts.js';
@@ -35,7 +35,7 @@ export function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): 
     logger.error({ tool, error }, 'a tool failed unexpectedly'),
   );
   const redis = settings.REDIS_URL === undefined ? undefined : redisParts(settings.REDIS_URL, settings, host);
-  const gate = redis?.gate ?? new ClosedGate();
+  const gate = redis?.gate ?? new RepeatableOnlyGate((handler) => toolbox.isIdempotent(handler));
   const plugins = pluginsOf(settings, host, toolbox, () => announcer.announceSoon());
   const announcer = new ToolAnnouncer(
     nats,

@@ -106,8 +106,13 @@ describe('builtin-executor over NATS', () => {
     });
   });
 
-  it('runs nothing journalled without a journal', async () => {
-    await expect(execute({ journalled: true })).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
+  it('runs journalled calls of repeatable tools only, without a journal', async () => {
+    expect(await execute({ journalled: true })).toMatchObject({ ok: true });
+    const binding = { kind: 'builtin', toolset: 'compute', handler: 'unknown' } as const;
+    await expect(execute({ journalled: true, binding })).rejects.toMatchObject({
+      code: 'EXECUTOR_UNAVAILABLE',
+      details: { reason: 'no_journal' },
+    });
   });
 
   it('announces its tools, and again when the registry starts', async () => {

@@ -10,9 +10,18 @@ export abstract class EffectGate {
   abstract claim(message: ExecMessage): Promise<void>;
 }
 
-/** For processes without a journal: what must not run twice does not run at all. */
-export class ClosedGate extends EffectGate {
+/**
+ * For processes without a journal (compute and web have no Redis): a repeatable tool may run, since keyed calls of it are
+ * replayed by the gateway from its outcome; what must not run twice does not run at all.
+ */
+export class RepeatableOnlyGate extends EffectGate {
+  /** @param isRepeatable whether a handler's tool is declared idempotent */
+  constructor(private readonly isRepeatable: (handler: string) => boolean) {
+    super();
+  }
+
   override claim(message: ExecMessage): Promise<void> {
+    if (message.binding.kind === 'builtin' && this.isRepeatable(message.binding.handler)) return Promise.resolve();
     return Promise.reject(unavailable(message, 'This executor has no call journal (REDIS_URL)', 'no_journal'));
   }
 }

@@ -48,6 +48,11 @@ export class Toolbox {
     this.byHandler.set(tool.metadata.name, tool);
   }
 
+  /** True when a tool is declared idempotent; what is not served is not. */
+  isIdempotent(name: string): boolean {
+    return this.byHandler.get(name)?.metadata.idempotent === true;
+  }
+
   /** Stops serving a tool. */
   remove(name: string): void {
     this.byHandler.delete(name);

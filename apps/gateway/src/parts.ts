@@ -104,7 +104,8 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const journal = new RedisJournal(redis, clock);
   const replies = new ReplyChannel({ redis: blocking, clock });
   const delegate = delegateFor(tokens, clock);
-  const execQueue = (name: string) => new JobQueue<NewExecJob, ExecReply>({ name, ...queueOptions });
+  const execQueue = (name: string) =>
+    new JobQueue<NewExecJob, ExecReply>({ name, ...queueOptions, shareOf: (job) => job.tenant_id });
   const execQueues: Record<string, JobQueue<NewExecJob, ExecReply>> = {
     [QUEUES.pythonRuns]: execQueue(QUEUES.pythonRuns),
     [QUEUES.agentRuns]: execQueue(QUEUES.agentRuns),

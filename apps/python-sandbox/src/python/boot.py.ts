@@ -17,6 +17,7 @@ import ast, builtins, gc, io, json, linecache, random, re, traceback, types
 ${STRICTNESS_PY}
 _LEVELS = __LEVELS__
 _encode = json.JSONEncoder(allow_nan=False).encode
+_long_number = re.compile(r"\d{16}").search                    # compiled now: a run may break what compiling needs
 _keep = []                                                     # what a run leaves stays alive: no __del__ after the answer
 _RESERVED = {"args", "stdin", "files", "result"}
 _LAST = "_the_last_expression"
@@ -50,7 +51,7 @@ def _put_value(frame, value):
     """JSON when it is JSON and survives the trip; NaN, infinities, huge integers and all else as repr."""
     try:
         text = _encode(value)
-        if re.search(r"\d{16}", text) and _has_unsafe_integer(value): raise ValueError("an integer beyond 2**53")
+        if _long_number(text) and _has_unsafe_integer(value): raise ValueError("an integer beyond 2**53")
         frame["value"] = value
     except (TypeError, ValueError, RecursionError, OverflowError):
         try: frame["value_repr"] = repr(value)[:2000]

@@ -137,6 +137,17 @@ describe('a queued call', () => {
     expect(seen).toEqual([{ message: 'half', progress: 1, total: 2 }]);
   });
 
+  it('ignores what is no reply on its channel', async () => {
+    await work(async () => {
+      for (const text of ['', 'nonsense', '[]', '{"type":"result"}', '{"job_id":7}']) {
+        await redis.publish(replies.channel, text);
+        await redis.publish(`{fleet}:${name}:cancel`, text);
+      }
+      return 'fine';
+    });
+    expect(await replies.submit(queue, job('n1'), soon())).toBe('fine');
+  });
+
   it('is found in the record when its reply was missed', async () => {
     await work(async ({ data }) => {
       // Its reply goes to nobody, as after a reconnect.

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { errorFromBody, QUEUE_PREFIX, ToolError, type EpochMs } from '@toolfleet/contracts';
+import { errorFromBody, isJsonObject, QUEUE_PREFIX, ToolError, type EpochMs } from '@toolfleet/contracts';
 import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
@@ -158,7 +158,8 @@ export class ReplyChannel {
   }
 
   #received(text: string): void {
-    const message = JSON.parse(text) as ReplyMessage<unknown>;
+    const message = parse(text);
+    if (!message) return;
     for (const waiting of this.#waiting.values()) {
       if (waiting.jobId !== message.job_id) continue;
       if (message.type === 'result') waiting.resolve(message.reply);
@@ -200,5 +201,15 @@ export class ReplyChannel {
     } catch {
       // Redis is away: the next check reads it, and the deadline bounds the waiting.
     }
+  }
+}
+
+/** Whoever can publish to Redis can send here; what is no message of ours is nobody's reply. */
+function parse(text: string): ReplyMessage<unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isJsonObject(value) ? (value as unknown as ReplyMessage<unknown>) : undefined;
+  } catch {
+    return undefined;
   }
 }

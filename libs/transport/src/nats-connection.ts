@@ -26,6 +26,8 @@ export interface NatsOptions {
   password?: string;
   /** File with the CA of the servers; turns TLS on. */
   tlsCa?: string;
+  /** Hears of receivers that threw; without it they become warnings of the process. */
+  onFault?: (error: unknown, subject: string) => void;
 }
 
 /** A received message. */
@@ -140,13 +142,20 @@ export class NatsLink {
     if (this.#turn.length === 1) setImmediate(this.#flushTurn);
   }
 
-  /** Subscribes; survives reconnects. `received` must not throw. */
+  /** Subscribes; survives reconnects. What `received` throws goes to `onFault`. */
   subscribe(subject: string, received: (message: IncomingMessage) => void, queue?: string): NatsSubscription {
     requireSubject(subject);
     const subscription: Subscription = this.#required().subscribe(subject, {
       ...(queue ? { queue } : {}),
       callback: (error, message) => {
-        if (error === null) received(new NatsMessage(message));
+        if (error !== null) return;
+        try {
+          received(new NatsMessage(message));
+        } catch (fault) {
+          // Thrown into the package's parser it would end the connection, and with it every other call.
+          if (this.options.onFault) this.options.onFault(fault, subject);
+          else process.emitWarning(fault instanceof Error ? fault : String(fault));
+        }
       },
     });
     return {

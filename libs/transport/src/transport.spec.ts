@@ -275,6 +275,19 @@ describe('hostile messages', () => {
     expect(client.inFlight).toBe(0);
   });
 
+  it('a receiver that throws does not end the connection', async () => {
+    const thrown: unknown[] = [];
+    const careful = await NatsClient.connect({ url: nats.url, name: 'x', onFault: (error) => void thrown.push(error) });
+    careful.subscribe('t.event', ({ body }) => {
+      throw new Error(`cannot take ${String(body)}`);
+    });
+    await careful.link.flush();
+    client.publish('t.event', 1);
+    await expect.poll(() => thrown.length).toBe(1);
+    expect(await careful.request('t.double', { value: 2 })).toEqual({ value: 4 });
+    await careful.close();
+  });
+
   it('a header cannot smuggle a line', async () => {
     await expect(client.request('t.double', {}, { headers: { 'Tf-Call-Id': 'x\r\nA: b' } })).rejects.toMatchObject({
       code: 'INTERNAL',

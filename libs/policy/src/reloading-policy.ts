@@ -22,6 +22,7 @@ export interface ReloadingPolicySettings {
 export class ReloadingPolicy extends PolicyEngine {
   private current?: RegoPolicy;
   private seen?: string;
+  private candidate?: string;
   private cancel?: CancelTimer;
   private stopped = false;
 
@@ -54,12 +55,17 @@ export class ReloadingPolicy extends PolicyEngine {
     return this.current?.decide(input) ?? { deny: ['no policy is loaded'] };
   }
 
-  /** Reads the files now; does nothing when they are those of the last time. */
+  /**
+   * Reads the files now; does nothing when they are those of the last time. Changed files are taken when they read the same
+   * twice in a row: a file that is being written may parse with half of its rules, which would allow more, not less.
+   */
   async reload(): Promise<void> {
     try {
       const files = await this.settings.read();
       const text = JSON.stringify(files);
-      if (text === this.seen) return;
+      const settled = text === this.candidate || this.seen === undefined;
+      this.candidate = text;
+      if (text === this.seen || !settled) return;
       this.seen = text;
       this.current = new RegoPolicy(files, this.settings.clock);
       this.settings.events?.loaded?.(this.current.hash);

@@ -14,8 +14,8 @@ export interface PolicySettings {
 
 /** The same depth in `src` and `dist`, in the repository and in an image. */
 const SHIPPED = fileURLToPath(new URL('../../../../deploy/policies', import.meta.url));
-/** A changed policy is in force after at most this and the time to read it. */
-const RELOAD_EVERY_MS = 2_000;
+/** A changed policy is in force after at most two of these: it has to read the same twice. */
+const RELOAD_EVERY_MS = 1_000;
 
 /** The policy of this gateway: its rules in process, or an OPA server; and the part that keeps it current. */
 export function policyPart(

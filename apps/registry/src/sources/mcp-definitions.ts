@@ -99,6 +99,8 @@ function figures(entry: McpEntry): Partial<ToolDefinition> {
     ...(entry.cost_per_use === undefined ? {} : { cost_per_use_micro_usd: microUsdOf(entry.cost_per_use) }),
     ...(entry.rate_limit === undefined ? {} : { rate_limit: entry.rate_limit }),
     ...(entry.timeout_seconds === undefined ? {} : { timeout_seconds: entry.timeout_seconds }),
+    ...(entry.forwards_idempotency_key ? { forwards_idempotency_key: true } : {}),
+    ...(entry.task_support === undefined ? {} : { task_support: entry.task_support }),
   };
 }
 

@@ -9,6 +9,10 @@ export interface McpEntry extends McpRegister {
   cwd?: string;
   memory_limit_mb?: number;
   max_response_bytes?: number;
+  /** The server takes the fleet's idempotency key. */
+  forwards_idempotency_key?: boolean;
+  /** Whether calls may or must become tasks; default forbidden. */
+  task_support?: 'forbidden' | 'optional' | 'required';
   /** Seconds between two looks at the server's list; 0 = only when it says that the list changed. */
   refresh_seconds?: number;
 }
@@ -49,6 +53,8 @@ const FIELDS: Record<string, Check> = {
   memory_limit_mb: isNumber,
   max_response_bytes: isNumber,
   refresh_seconds: isNumber,
+  forwards_idempotency_key: isFlag,
+  task_support: (value) => ['forbidden', 'optional', 'required'].includes(String(value)),
 };
 
 /** Reads `mcp_servers` and `mcp_tools` of the configuration file; disabled entries are left out (default: enabled). */

@@ -1,0 +1,86 @@
+/** One process of the soak: `soak-child.mjs door` serves; `soak-child.mjs executor <url>` calls. Answers `memory` after a collection. */
+import { BreakerMap, SystemClock } from '@toolfleet/resilience';
+import { EgressClient } from '@toolfleet/egress';
+import Fastify from 'fastify';
+import { mountMcpDoor } from '../../apps/gateway/dist/doors/mcp/mcp.door.js';
+import { McpExecutor } from '../../apps/mcp-executor/dist/mcp-executor.js';
+import { POOL_LIMITS, SessionPool } from '../../apps/mcp-executor/dist/session-pool.js';
+
+const [kind, url] = process.argv.slice(2);
+const clock = new SystemClock();
+const schema = { type: 'object', properties: { text: { type: 'string' } } };
+
+async function door() {
+  const tools = Array.from({ length: 50 }, (_, index) => ({
+    name: `tool_${index}`,
+    description: 'A tool',
+    version: '1.0.0',
+    category: 'soak',
+    input_schema: schema,
+    binding: { kind: 'builtin', toolset: 'compute', handler: 'x' },
+    source: { kind: 'builtin', name: 'soak' },
+    revision: '1',
+    available: true,
+  }));
+  const principal = { tenantId: 't', userId: 'u', roles: [], tools: ['*'], via: 'local' };
+  const done = { ok: true, output: null, provenance: 'live', usage: { tokens: 0, microUsd: 0 }, metadata: {}, timing: {}, attempts: 1 };
+  const fastify = Fastify();
+  await mountMcpDoor(
+    fastify,
+    {
+      authenticate: async () => principal,
+      listTools: async () => tools,
+      executeCall: async (request) => {
+        request.onProgress?.({ progress: 1 });
+        return { ...done, text: String(request.rawArguments.text) };
+      },
+      searchTools: async () => [],
+      requestState: { seal: () => '', open: () => null },
+      clock,
+    },
+    { version: '1', maxCallMs: 10_000, listTtlMs: 300_000, maxBodyBytes: 1_000_000 },
+  );
+  await fastify.listen({ port: 0, host: '127.0.0.1' });
+  return { port: fastify.server.address().port };
+}
+
+function executor() {
+  const egress = new EgressClient({ allowlist: [], allowedEndpoints: [new URL(url).origin] });
+  const parts = { egress, clock, expand: (value) => value, maxResponseBytes: 1_000_000 };
+  const pool = new SessionPool({ ...parts, allowStdio: false, version: '1' }, undefined, { ...POOL_LIMITS, idleCloseMs: 50 });
+  const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock);
+  const made = new McpExecutor(pool, breakers, parts, clock, { defaultIdleMs: 5_000, maxResponseBytes: 1_000_000 });
+  const call = async (server) => {
+    const reply = await made.execute(
+      {
+        call_id: crypto.randomUUID(),
+        attempt: 1,
+        fence: 1,
+        journalled: false,
+        tool: server,
+        revision: server,
+        binding: { kind: 'mcp', server, transport: 'streamable-http', url, remoteName: 'tool_1' },
+        arguments: { text: 'x'.repeat(500) },
+        context: { tenant_id: 't' },
+      },
+      { remainingMs: 10_000, signal: new AbortController().signal },
+    );
+    if (!reply.ok) throw new Error(JSON.stringify(reply));
+  };
+  return { call };
+}
+
+const part = kind === 'door' ? await door() : executor();
+process.on('message', async ({ ask, calls = 0, reconnects = 0 }) => {
+  if (ask === 'run') {
+    for (let left = calls; left > 0; left -= 10) await Promise.all(Array.from({ length: 10 }, () => part.call('steady')));
+    // Another server name is another session; each is left to its idle close.
+    for (let index = 0; index < reconnects; index += 1) await part.call(`once-${index % 7}-${Math.floor(index / 7)}`);
+    await clock.sleep(300);
+  }
+  globalThis.gc?.();
+  const { rss, heapUsed } = process.memoryUsage();
+  process.send({ rss, heapUsed });
+});
+process.send(part.port ? { port: part.port } : { ready: true });
+process.on('disconnect', () => process.exit(0));

@@ -129,6 +129,7 @@ describe('API keys', () => {
     [{ tenantId: 'a', client: 'c:d' }, 'client'],
     [{ tenantId: 'a', client: 'c', roles: ['x y'] }, 'roles'],
     [{ tenantId: 'a', client: 'c', tools: [] }, 'tools'],
+    [{ tenantId: 'a', client: 'c', tools: Array.from({ length: 101 }, (_, i) => `t${i}`) }, 'tools'],
     [{ tenantId: 'a', client: 'c', tools: ['file.*'] }, 'tools'],
     [{ tenantId: 'a', client: 'c', expiresAt: 1 }, 'expires_at'],
   ])('refuse %j', async (spec, field) => {

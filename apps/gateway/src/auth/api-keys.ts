@@ -38,6 +38,7 @@ export interface ApiKeysSettings {
 /** One token of a NATS subject and of a Redis key: nothing in a name can widen a permission. */
 const NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 const GLOB_PATTERN = /^[A-Za-z0-9_*-]{1,64}$/;
+const MAX_LIST = 100;
 /** `lastUsedAt` is for people: once a minute and key is enough. */
 const TOUCH_EVERY_MS = 60_000;
 /** Compared against when the id is unknown, so that this costs what a wrong secret costs. Nothing hashes to all zeros. */
@@ -151,14 +152,18 @@ function viewOf(key: ApiKeyRecord): KeyView {
   return view;
 }
 
+/** Lists travel in delegation tokens, so they are bounded. */
+function isListOf(items: readonly string[], pattern: RegExp, least: number): boolean {
+  return items.length >= least && items.length <= MAX_LIST && items.every((item) => pattern.test(item));
+}
+
 function checkSpec(spec: KeySpec, now: EpochMs): void {
   const faults: string[] = [];
   if (!NAME_PATTERN.test(spec.tenantId)) faults.push('tenant_id');
   if (!NAME_PATTERN.test(spec.client)) faults.push('client');
   if (spec.userId !== undefined && !/^[\x21-\x7e]{1,128}$/.test(spec.userId)) faults.push('user_id');
-  if (spec.roles?.some((role) => !NAME_PATTERN.test(role))) faults.push('roles');
-  if (spec.tools && (spec.tools.length === 0 || spec.tools.some((glob) => !GLOB_PATTERN.test(glob))))
-    faults.push('tools');
+  if (spec.roles && !isListOf(spec.roles, NAME_PATTERN, 0)) faults.push('roles');
+  if (spec.tools && !isListOf(spec.tools, GLOB_PATTERN, 1)) faults.push('tools');
   if (spec.tier !== undefined && !NAME_PATTERN.test(spec.tier)) faults.push('tier');
   if (spec.budgetId !== undefined && !NAME_PATTERN.test(spec.budgetId)) faults.push('budget_id');
   if (spec.expiresAt !== undefined && !(spec.expiresAt > now)) faults.push('expires_at');

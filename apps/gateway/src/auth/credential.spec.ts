@@ -32,6 +32,12 @@ describe('credential of a request', () => {
     expect(() => credentialOfRawHeaders(headers)).toThrow(refusal);
   });
 
+  it('gives a delegation token room for the globs of its caller', () => {
+    const token = `tfd_${'a'.repeat(30_000)}`;
+    expect(readCredential([`Bearer ${token}`], [])).toEqual({ kind: 'bearer', token });
+    expect(() => readCredential([`Bearer ${token}${'a'.repeat(10_000)}`], [])).toThrow(refusal);
+  });
+
   it('reads NATS header values by the same rules', () => {
     expect(readCredential(['Bearer a'], [])).toEqual({ kind: 'bearer', token: 'a' });
     expect(() => readCredential(['Bearer a', 'Bearer a'], [])).toThrow(refusal);

@@ -1,3 +1,4 @@
+import { DELEGATION_PREFIX } from './delegation.js';
 import { unauthenticated } from './unauthenticated.js';
 
 /** What a caller presented. `api_key` came in `X-API-Key` and may only be a key; `bearer` may be a key, a JWT or a delegation token. */
@@ -8,6 +9,8 @@ export interface Credential {
 
 /** Longer tokens are refused unread: every check below is linear in the length. */
 const MAX_TOKEN_LENGTH = 8_191;
+/** A delegation token carries the tool globs of its caller; only over NATS, whose headers are not bounded as HTTP's are. */
+const MAX_DELEGATION_LENGTH = 32_768;
 /** RFC 6750 section 2.1, `b64token`, widened to visible ASCII so that any development key can be sent. */
 const BEARER_PATTERN = /^bearer +([\x21-\x7e]+)$/i;
 const KEY_PATTERN = /^[\x21-\x7e]+$/;
@@ -23,7 +26,8 @@ export function readCredential(authorization: readonly string[], apiKey: readonl
   if (count > 1) throw unauthenticated();
   const bearer = authorization[0] === undefined ? undefined : BEARER_PATTERN.exec(authorization[0].trim())?.[1];
   const token = apiKey[0] === undefined ? bearer : apiKey[0].trim();
-  if (token === undefined || token.length > MAX_TOKEN_LENGTH || !KEY_PATTERN.test(token)) throw unauthenticated();
+  const longest = token?.startsWith(DELEGATION_PREFIX) ? MAX_DELEGATION_LENGTH : MAX_TOKEN_LENGTH;
+  if (token === undefined || token.length > longest || !KEY_PATTERN.test(token)) throw unauthenticated();
   return { kind: apiKey[0] === undefined ? 'bearer' : 'api_key', token };
 }
 

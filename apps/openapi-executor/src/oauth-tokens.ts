@@ -38,14 +38,14 @@ export class OAuthTokens {
     const known = this.tokens.get(key);
     if (known && !fresh && known.expiresAt - this.clock.now() > EARLY_MS) return known.value;
     const { value } = await this.flights.join(key, signal, async (flightSignal) => {
-      const token = await this.fetch(grant, known?.refreshToken, flightSignal);
+      const token = await this.ask(grant, known?.refreshToken, flightSignal);
       this.tokens.set(key, token);
       return token;
     });
     return value.value;
   }
 
-  private async fetch(grant: OAuthGrant, rotated: string | undefined, signal: AbortSignal): Promise<Token> {
+  private async ask(grant: OAuthGrant, rotated: string | undefined, signal: AbortSignal): Promise<Token> {
     const refreshToken = rotated ?? grant.refreshToken;
     const form = new URLSearchParams(
       refreshToken === undefined

@@ -151,6 +151,17 @@ describe('openapi-executor', () => {
     expect([...(await post({ 'application/octet-stream': {} }, '_-8=')).body]).toEqual([255, 239]);
   });
 
+  it.each(['get', 'head', 'delete', 'options', 'trace', 'patch'])(
+    'sends a body with %s when the document declares one',
+    async (method) => {
+      const requestBody = { content: { 'application/json': {} } };
+      await run(message({ requestBody }, { body: { a: 1 } }, { method }));
+      expect([upstream.last().method, upstream.last().body.toString()]).toEqual([method.toUpperCase(), '{"a":1}']);
+      await run(message({ requestBody }, {}, { method }));
+      expect(upstream.last().body).toHaveLength(0);
+    },
+  );
+
   it('reads JSON, text, binary and empty answers', async () => {
     const answer = async (type: string | undefined, body: string | Buffer, status = 200) => {
       upstream.answerWith((_, response) => response.writeHead(status, type ? { 'content-type': type } : {}).end(body));

@@ -1,6 +1,6 @@
 /** A worker process for failure.spec.ts: hangs, dies or works as the job says. */
 import { SystemClock } from '@toolfleet/resilience';
-import { connectRedis, JobWorker, openRedis, RedisTime, type JobData } from '@toolfleet/queue';
+import { connectRedis, JobWorker, openRedis, RedisTime, type JobData } from '../src/index.js';
 
 const [url = '', queue = ''] = process.argv.slice(2);
 const clock = new SystemClock();
@@ -19,7 +19,7 @@ const worker = new JobWorker<JobData & { work: string }, unknown>({
   handler: async ({ data, isRepeated }) => {
     process.send?.({ took: data.call_id });
     if (data.work === 'die') process.kill(process.pid, 'SIGKILL');
-    if (data.work === 'hang') await new Promise(() => setInterval(() => undefined, 1_000));
+    if (data.work === 'hang') await new Promise(() => undefined);
     return { by: process.pid, repeated: isRepeated };
   },
 });

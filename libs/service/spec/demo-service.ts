@@ -9,7 +9,7 @@ import {
   StartRefused,
   text,
   type ServicePart,
-} from '@toolfleet/service';
+} from '../src/index.js';
 
 const config = defineConfig('demo', {
   DEMO_NAME: text({ default: 'demo', help: 'a name' }),
@@ -46,7 +46,7 @@ await startService(config, async (settings, host): Promise<ServicePart[]> => {
     part('worker', {
       async drain() {
         host.logger.info('drain worker');
-        await new Promise((resolve) => setTimeout(resolve, settings.DEMO_DRAIN_MS));
+        await host.clock.sleep(settings.DEMO_DRAIN_MS);
         host.logger.info('drained worker');
       },
     }),

@@ -74,7 +74,7 @@ beforeAll(async () => {
     BUILTIN_PLUGINS_DIR: join(folder, 'plugins'),
     BUILTIN_PLUGINS_RELOAD_MS: '100',
   });
-  parts = buildParts(settings, {
+  parts = await buildParts(settings, {
     service: 'builtin-executor',
     logger: createLogger({ service: 'builtin-executor', level: 'silent', environment: 'test' }),
     clock,

@@ -15,7 +15,7 @@ import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { RepeatableOnlyGate } from './effect-gate.js';
 import { NatsDoors } from './nats-doors.js';
 import { PluginWatch } from './plugin-watch.js';
-import { redisParts } from './redis-parts.js';
+import type { RedisParts } from './redis-parts.js';
 import { ToolEgress } from './tool-egress.js';
 import { toolFigures } from './tool-figures.js';
 import { toolServices } from './tool-services.js';
@@ -24,7 +24,7 @@ import { toolServices } from './tool-services.js';
 const LOCAL_RELOAD_MS = 1_000;
 
 /** The parts of builtin-executor, in the order they start. */
-export function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): ServicePart[] {
+export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): Promise<ServicePart[]> {
   const { clock, logger } = host;
   const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
   const nats = natsOf(settings, host);
@@ -34,7 +34,7 @@ export function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): 
   const toolbox = new Toolbox(toolsOf(toolsets), services, clock, (tool, error) =>
     logger.error({ tool, error }, 'a tool failed unexpectedly'),
   );
-  const redis = settings.REDIS_URL === undefined ? undefined : redisParts(settings.REDIS_URL, settings, host);
+  const redis = settings.REDIS_URL === undefined ? undefined : await redisOf(settings.REDIS_URL, settings, host);
   const gate = redis?.gate ?? new RepeatableOnlyGate((handler) => toolbox.isIdempotent(handler));
   const plugins = pluginsOf(settings, host, toolbox, () => announcer.announceSoon());
   const announcer = new ToolAnnouncer(
@@ -72,6 +72,12 @@ export function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): 
     ...(redis && toolsets.includes('agent') ? [redis.agentWorker(toolbox)] : []),
     announcer,
   ];
+}
+
+/** Loaded only where there is a Redis: toolsets without one carry no client of it. */
+async function redisOf(url: string, settings: BuiltinExecutorConfig, host: ServiceHost): Promise<RedisParts> {
+  const { redisParts } = await import('./redis-parts.js');
+  return redisParts(url, settings, host);
 }
 
 function natsOf(settings: BuiltinExecutorConfig, { clock, metrics }: ServiceHost): NatsClient {

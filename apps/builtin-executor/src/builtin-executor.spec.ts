@@ -44,7 +44,7 @@ describe('builtin-executor over NATS', () => {
       CALCULATOR_RATE_LIMIT: '5000',
     });
     const clock = new SystemClock();
-    parts = buildParts(settings, {
+    parts = await buildParts(settings, {
       service: 'builtin-executor',
       logger: createLogger({ service: 'builtin-executor', level: 'silent', environment: 'test' }),
       clock,

@@ -92,6 +92,16 @@ describe.each(stores)('file tools on a %s', (_name, make) => {
     });
   });
 
+  it('keeps names with signs of every kind', async () => {
+    for (const name of ['a & b <c>.txt', 'ünï 日本.txt', "it's+100%.txt", '#?.txt']) {
+      await call('file_write', { path: `odd/${name}`, content: name });
+      expect(await call('file_read', { path: `odd/${name}` })).toMatchObject({ content: name });
+      expect((await call('file_list', { path: 'odd' })).entries).toContainEqual(
+        expect.objectContaining({ path: `odd/${name}` }),
+      );
+    }
+  });
+
   it('writes in three modes', async () => {
     await call('file_write', { path: 'a.txt', content: 'one' });
     await call('file_write', { path: 'a.txt', content: ' two', mode: 'append' });

@@ -1,6 +1,6 @@
 import { AwsClient } from 'aws4fetch';
-import { parseHTML } from 'linkedom';
 import { ToolError } from '@toolfleet/contracts';
+import { readListing, type ListedObject } from './s3-listing.js';
 import { fault, WorkspaceStore, type Entry, type WriteMode } from './workspace-store.js';
 
 /** An S3-compatible bucket. */
@@ -164,35 +164,22 @@ export class S3WorkspaceStore extends WorkspaceStore {
   }
 
   /** Keys that begin with `start`, in byte order, by ListObjectsV2. */
-  private async keys(
-    start: string,
-    all: boolean,
-    limit: number,
-  ): Promise<{ key: string; size: number; modifiedAt: number }[]> {
-    const found: { key: string; size: number; modifiedAt: number }[] = [];
+  private async keys(start: string, all: boolean, limit: number): Promise<ListedObject[]> {
+    const found: ListedObject[] = [];
     const prefix = this.options.prefix ?? '';
-    for (let token: string | null = null; ;) {
+    for (let token: string | undefined; ;) {
       const query = new URLSearchParams({
         'list-type': '2',
         prefix: prefix + start,
         'max-keys': String(Math.min(1_000, limit)),
+        ...(token === undefined ? {} : { 'continuation-token': token }),
       });
-      if (token) query.set('continuation-token', token);
       const response = await this.send('GET', undefined, undefined, {}, `?${query}`);
       if (!response.ok) throw unavailable(response.status);
-      const { document } = parseHTML(
-        `<html><body>${(await response.text()).replace(/^<\?xml[^>]*\?>/, '')}</body></html>`,
-      );
-      for (const content of document.querySelectorAll('contents')) {
-        const text = (name: string) => content.querySelector(name)?.textContent ?? '';
-        found.push({
-          key: text('key').slice(prefix.length),
-          size: Number(text('size')),
-          modifiedAt: Date.parse(text('lastmodified')) || 0,
-        });
-      }
-      token = document.querySelector('nextcontinuationtoken')?.textContent ?? null;
-      if (!all || !token || found.length >= limit) return found.slice(0, limit);
+      const { objects, next } = readListing(await response.text());
+      for (const object of objects) found.push({ ...object, key: object.key.slice(prefix.length) });
+      token = next;
+      if (!all || token === undefined || found.length >= limit) return found.slice(0, limit);
     }
   }
 

@@ -56,7 +56,7 @@ const announce = (source: ToolSource, definitions: unknown[], more: object = {})
   registrar.register({ source, definitions: definitions as ToolDefinition[], replace: true, ...more });
 const list = async (tenant_id?: string) => {
   await catalog.refresh();
-  return catalog.list({ ...(tenant_id === undefined ? {} : { tenant_id }) }).tools;
+  return catalog.list(tenant_id === undefined ? {} : { tenant_id }).tools;
 };
 
 describe('Registrar', () => {

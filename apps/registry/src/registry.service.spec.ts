@@ -9,6 +9,7 @@ import {
   type DefinitionListReply,
   type DefinitionRegisterReply,
   type DiscoverReply,
+  type JsonObject,
   type McpRegisterReply,
   type OpenApiRegisterReply,
   type QuarantineListReply,
@@ -187,8 +188,8 @@ describe('registry service', () => {
       const first = await start({}, { REGISTRY_SECRET_KEY: KEY });
       expect(await add()).toMatchObject({ success: true, operations_registered: ['listPets'] });
       const tool = await get('pets.listPets');
-      const token =
-        tool?.binding.kind === 'openapi' ? (tool.binding.options?.['auth_config'] as { token: string }).token : '';
+      const options = tool?.binding.kind === 'openapi' ? tool.binding.options : undefined;
+      const token = String((options?.['auth_config'] as JsonObject | undefined)?.['token']);
       expect(isSealed(token)).toBe(true);
       expect(new SecretBox(KEY).open(token, secretContext('openapi', 'pets'))).toBe('literal-canary');
       const inRedis = JSON.stringify(

@@ -53,6 +53,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
   const executor = new McpExecutor(pool, breakers, { egress, expand, maxResponseBytes }, clock, {
     defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
     maxResponseBytes,
+    onTargetFault: (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
   });
   const sessions: ServicePart = {
     name: 'sessions',

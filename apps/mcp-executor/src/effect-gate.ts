@@ -23,14 +23,13 @@ export class JournalGate extends EffectGate {
     } catch (cause) {
       throw unavailable(message, 'The call journal is away', 'journal_away', cause);
     }
-    if (!claimed) throw unavailable(message, 'Another attempt of this call has the claim', 'claim_refused');
+    // Whoever has the claim may have begun: that is not "never started".
+    if (!claimed)
+      throw unavailable(message, 'Another attempt of this call has the claim', 'claim_refused', undefined, true);
   }
 }
 
-function unavailable(message: ExecMessage, text: string, reason: string, cause?: unknown): ToolError {
-  return new ToolError('EXECUTOR_UNAVAILABLE', {
-    message: text,
-    details: { tool: message.tool, reason, started: false },
-    cause,
-  });
+function unavailable(message: ExecMessage, text: string, reason: string, cause?: unknown, started = false): ToolError {
+  const details = { tool: message.tool, reason, ...(started ? {} : { started: false }) };
+  return new ToolError('EXECUTOR_UNAVAILABLE', { message: text, details, cause });
 }

@@ -18,6 +18,8 @@ import type { SessionPool } from './session-pool.js';
 export interface ExecutorFigures extends Omit<FunctionParts, 'egress' | 'expand'> {
   /** Longest silence of a call whose server names none (!5: 30 s). */
   defaultIdleMs: Milliseconds;
+  /** Told of every failure that counts for a breaker. */
+  onTargetFault?: (baseUrl: string) => void;
 }
 
 /** Calls tools of remote MCP servers and plain function endpoints, behind one breaker per base URL. */
@@ -56,7 +58,10 @@ export class McpExecutor {
           ? callFunction(message, target, this.functions, all)
           : callMcpTool(message, target, this.pool, this.clock, all),
       ({ reply, targetFault }) => {
-        if (targetFault) return 'failure';
+        if (targetFault) {
+          this.figures.onTargetFault?.(baseUrl);
+          return 'failure';
+        }
         // A caller that went away, or our own guard, says nothing about the target.
         const code = reply.failure?.code;
         return code === 'CANCELLED' || code === 'EGRESS_REFUSED' || code === 'DEADLINE_EXCEEDED'

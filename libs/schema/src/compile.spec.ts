@@ -22,6 +22,11 @@ test('speaks 2020-12, and draft-07 where the schema says so', () => {
   expect(compileSchema(old).check({ t: [1, 2] })).toBe(false);
 });
 
+test('an asynchronous schema is checked all the same', () => {
+  const schema = { $async: true, type: 'object', properties: { a: { type: 'integer' } } };
+  expect(compileSchema(schema).check({ a: 'x' })).toBe(false);
+});
+
 test.each<[string, JsonObject]>([
   ['a type that does not exist', { type: 'object', properties: { a: { type: 'decimal' } } }],
   ['a reference that leads nowhere', { $ref: '#/$defs/none' }],

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
@@ -33,11 +34,16 @@ const options: Options = {
   code: { regExp: regExp as unknown as NonNullable<Options['code']>['regExp'] & object },
 };
 
-/** One ajv per dialect and mode: `quick` stops at the first fault, `full` goes on. */
-const dialects = {
-  '2020': { quick: dialect(Ajv2020, false), full: dialect(Ajv2020, true) },
-  '07': { quick: dialect(Ajv, false), full: dialect(Ajv, true) },
-};
+/** One ajv per dialect and mode, made when first needed: `quick` stops at the first fault, `full` goes on. */
+const validators = new Map<string, Ajv>();
+
+function validatorOf(dialectUri: Json | undefined, mode: 'quick' | 'full'): Ajv {
+  const Class = /draft-0[4-7]/.test(String(dialectUri ?? '')) ? Ajv : Ajv2020;
+  const name = `${Class.name} ${mode}`;
+  let ajv = validators.get(name);
+  if (!ajv) validators.set(name, (ajv = dialect(Class, mode === 'full')));
+  return ajv;
+}
 
 function dialect(Class: typeof Ajv | typeof Ajv2020, allErrors: boolean): Ajv {
   const ajv = new Class({ ...options, allErrors }) as Ajv;
@@ -50,6 +56,8 @@ const compiled = new LRUCache<string, CompiledSchema & { forget(): void }>({
   dispose: (entry) => entry.forget(),
 });
 const byIdentity = new WeakMap<JsonObject, CompiledSchema>();
+/** Part of every internal name: a schema must not be able to refer to another one's. */
+const prefix = randomUUID();
 let serial = 0;
 
 /**
@@ -69,10 +77,11 @@ export function compileSchema(schema: JsonObject): CompiledSchema {
 }
 
 function build(original: JsonObject): CompiledSchema & { forget(): void } {
-  const { $schema: dialectUri, $id: _id, id: _oldId, ...schema } = original;
-  const { quick, full } = dialects[/draft-0[4-7]/.test(String(dialectUri ?? '')) ? '07' : '2020'];
+  // `$async` would make every check a promise, which is always true
+  const { $schema: dialectUri, $id: _id, id: _oldId, $async: _async, ...schema } = original;
+  const quick = validatorOf(dialectUri, 'quick');
   serial += 1;
-  const key = `schema:${serial}`;
+  const key = `schema:${prefix}:${serial}`;
   const check = compileIn(quick, schema, key);
   let explain: ValidateFunction | undefined;
   const parts = new Map<string, ValidateFunction>();
@@ -83,7 +92,7 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
       if (check(value)) return [];
       const first = check.errors ?? [];
       if (countNodes(value, MAX_EXPLAINED_NODES) > MAX_EXPLAINED_NODES) return first;
-      explain ??= compileIn(full, schema, key);
+      explain ??= compileIn(validatorOf(dialectUri, 'full'), schema, key);
       explain(value);
       return explain.errors ?? first;
     },
@@ -100,7 +109,7 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
     },
     forget() {
       quick.removeSchema(key);
-      full.removeSchema(key);
+      if (explain) validatorOf(dialectUri, 'full').removeSchema(key);
     },
   };
 }

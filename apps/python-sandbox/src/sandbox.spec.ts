@@ -114,24 +114,24 @@ describe('a run that is stopped', () => {
     expect(reply).toMatchObject({ status: 'timeout', stdout: 'so far\n' });
   });
 
-  it('ends soon after its time, two dozen times in a row, and leaves no thread and no memory behind', async () => {
+  it('ends soon after its time, a dozen times in a row, and leaves no thread and no memory behind', async () => {
     const programs = ['while True: pass', 'b = bytearray(80 << 20)\nwhile True: pass', 'import time\ntime.sleep(99)'];
     const rss = () =>
       Number(/VmRSS:\s+(\d+)/.exec(execFileSync('cat', [`/proc/${sandbox.hostPid}/status`], { encoding: 'utf8' }))![1]);
     const overshoot: number[] = [];
     let before = 0;
-    for (let i = 0; i < 24; i++) {
+    for (let i = 0; i < 12; i++) {
       const timeoutMs = i % 3 === 1 ? 400 : 60;
       const began = clock.monotonic();
       expect((await run(programs[i % 3]!, { timeoutMs })).status).toBe('timeout');
       overshoot.push(clock.monotonic() - began - timeoutMs);
-      if (i === 9) before = rss();
+      if (i === 5) before = rss();
     }
     overshoot.sort((a, b) => a - b);
     // Medians on a busy machine; the exact bound is the load test's.
-    expect(overshoot[12]).toBeLessThan(1_000);
+    expect(overshoot[6]).toBeLessThan(1_000);
     expect(rss()).toBeLessThan(before * 1.5);
-    await expectUnharmed('two dozen kills');
+    await expectUnharmed('a dozen kills');
   });
 
   it('is stopped by its caller', async () => {

@@ -104,7 +104,9 @@ export function pythonDefinition(options: PythonToolOptions = {}): ToolDefinitio
     dangerous_when: [{ argument: 'strictness', values: ['lenient'] }],
     sandboxed: true,
     session_aware: true,
+    // A run has no effect outside its answer. Never cached all the same: sessions, clocks and random numbers go on.
     idempotent: true,
+    cache_ttl_seconds: 0,
     retry_policy: { kind: 'none' },
     annotations: { readOnlyHint: true, idempotentHint: true, openWorldHint: false },
     input_examples: [

@@ -33,37 +33,59 @@ export function tokenize(expression: string): Token[] {
   const tokens: Token[] = [];
   let at = 0;
   while (at < expression.length) {
-    const space = matchAt(SPACE, expression, at);
-    if (space !== undefined) {
-      at += space.length;
-      continue;
-    }
-    const token = readToken(expression, at);
-    tokens.push(token.token);
-    at += token.length;
+    const code = expression.charCodeAt(at);
+    if (code === 32) at += 1;
+    else at += readToken(expression, at, code, tokens);
   }
   tokens.push({ kind: 'end', text: '', at: expression.length });
   return tokens;
 }
 
-function readToken(expression: string, at: number): { token: Token; length: number } {
-  const number = matchAt(NUMBER, expression, at);
-  if (number !== undefined)
-    return { token: { kind: 'number', text: checkNumber(number, at), at }, length: number.length };
-  const name = matchAt(NAME, expression, at);
-  if (name !== undefined) return { token: { kind: 'name', text: name, at }, length: name.length };
+/** Adds the token at a place, if one begins there, and tells how much was read. Plain digits and signs, by far the most, need no pattern. */
+function readToken(expression: string, at: number, code: number, tokens: Token[]): number {
+  if (isDigit(code) || code === DOT) {
+    const text = plainDigits(expression, at) ?? matchAt(NUMBER, expression, at);
+    if (text === undefined) throw new ExpressionError('Unexpected "."', at);
+    tokens.push({ kind: 'number', text: checkNumber(text, at), at });
+    return text.length;
+  }
   const character = expression.charAt(at);
-  const named = NAMED_SIGNS[character];
-  if (named !== undefined) return { token: { kind: 'name', text: named, at }, length: 1 };
-  if (expression.startsWith('**', at)) return { token: { kind: 'operator', text: '^', at }, length: 2 };
-  if (expression.startsWith('//', at)) return { token: { kind: 'operator', text: '//', at }, length: 2 };
   const sign = SIGNS[character] ?? character;
-  if ('+-*/%^!(),'.includes(sign)) return { token: { kind: 'operator', text: sign, at }, length: 1 };
-  throw new ExpressionError(`Unexpected character ${JSON.stringify(character)}`, at);
+  if (OPERATORS.includes(sign)) {
+    const doubled = (code === STAR || code === SLASH) && expression.charCodeAt(at + 1) === code;
+    tokens.push({ kind: 'operator', text: doubled ? (code === STAR ? '^' : '//') : sign, at });
+    return doubled ? 2 : 1;
+  }
+  const name = matchAt(NAME, expression, at);
+  const named = name ?? NAMED_SIGNS[character];
+  if (named !== undefined) {
+    tokens.push({ kind: 'name', text: named, at });
+    return name === undefined ? 1 : name.length;
+  }
+  const space = matchAt(SPACE, expression, at);
+  if (space === undefined) throw new ExpressionError(`Unexpected character ${JSON.stringify(character)}`, at);
+  return space.length;
 }
 
+/** A run of digits that is a whole number by itself; undefined when the number may go on in another way. */
+function plainDigits(expression: string, at: number): string | undefined {
+  let end = at;
+  while (isDigit(expression.charCodeAt(end))) end += 1;
+  const next = expression.charCodeAt(end);
+  const goesOn = next === DOT || next === UNDERSCORE || (next >= 65 && next <= 90) || (next >= 97 && next <= 122);
+  return goesOn || end === at ? undefined : expression.slice(at, end);
+}
+
+const isDigit = (code: number): boolean => code >= 48 && code <= 57;
+const DOT = 46;
+const STAR = 42;
+const SLASH = 47;
+const UNDERSCORE = 95;
+const OPERATORS = '+-*/%^!(),';
+
 function checkNumber(text: string, at: number): string {
-  const plain = text.replaceAll('_', '');
+  const plain = text.includes('_') ? text.replaceAll('_', '') : text;
+  if (!/[eE]/.test(plain)) return plain;
   const exponent = /^[\d.]+[eE]([+-]?\d+)$/.exec(plain);
   if (exponent && Math.abs(Number(exponent[1])) > MAX_EXPONENT) {
     throw new ExpressionError(`Exponent of a number beyond ±${MAX_EXPONENT}`, at);

@@ -11,6 +11,7 @@ import { ApiKeys } from './auth/api-keys.js';
 import { makeAuthenticate, LOCAL_ADMIN } from './auth/authenticate.js';
 import { credentialOfRawHeaders } from './auth/credential.js';
 import { openRequestState, sealRequestState } from './auth/request-state.js';
+import { jwtPart } from './auth/jwt-part.js';
 import { RedisKeyStore } from './auth/redis-key-store.js';
 import { RegisterAuth } from './auth/register-auth.js';
 import { SignedTokens } from './auth/signed-token.js';
@@ -88,7 +89,9 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     { pepper: settings.API_KEY_PEPPER, environment: environmentOf(settings) },
     clock,
   );
+  const jwt = jwtPart(settings, host);
   const authenticate = makeAuthenticate({
+    ...(jwt ? { jwt: jwt.jwt } : {}),
     keys,
     tokens,
     cache: new VerifiedCache(clock),
@@ -255,6 +258,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     { name: 'time of redis', start: () => time.start(), stop: async () => time.stop() },
     { name: 'catalog changes', start: async () => changes.follow(nats, cache) },
     policy.part,
+    ...(jwt ? [jwt.part] : []),
     { name: 'breakers of peers', start: async () => breakers.follow() },
     replies,
     new QueueMetrics([...Object.values(execQueues), callQueue] as unknown as JobQueue[], metrics, clock),

@@ -54,6 +54,7 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
     logger.info({ version, source, ...counts }, 'the catalog changed');
     if (nats.connected) nats.publish(SUBJECTS.definitionChanged, change);
   });
+  host.metrics.onScrape(() => countQuarantined(catalog, host));
   const registrations = new Registrations(store);
   const egress = egressOf(settings, host);
   const { openapi, mcp, mcpSeal } = remoteSources(settings, host, { registrar, registrations, egress, nats });
@@ -75,6 +76,14 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
     announcements(catalog, mcp, nats),
     sources,
   ];
+}
+
+/** Tools that await approval, per source; tenants are no part of a label. */
+function countQuarantined(catalog: Catalog, { metrics }: ServiceHost): void {
+  metrics.toolQuarantined.reset();
+  for (const { definition } of catalog.quarantined()) {
+    metrics.toolQuarantined.inc({ source: definition.source.name.replace(/@.*/, '') });
+  }
 }
 
 function figuresOf(settings: RegistryConfig): Figures {
@@ -119,7 +128,7 @@ function remoteSources(
   return { openapi, mcp, mcpSeal: new McpSeal(box && ((literal) => box.seal(literal, MCP_SECRET_CONTEXT))) };
 }
 
-function egressOf(settings: RegistryConfig, { clock, logger }: ServiceHost): EgressClient {
+function egressOf(settings: RegistryConfig, { clock, logger, metrics }: ServiceHost): EgressClient {
   if (settings.OPENAPI_ALLOWED_DOMAINS.includes('*')) {
     logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets documents be fetched from every public host');
   }
@@ -129,6 +138,7 @@ function egressOf(settings: RegistryConfig, { clock, logger }: ServiceHost): Egr
     allowedEndpoints: settings.EGRESS_ALLOWED_ENDPOINTS,
     deniedCidrs: settings.EGRESS_DENIED_CIDRS,
     clock,
+    onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
     limits: { maxBytes: settings.OPENAPI_MAX_SPEC_SIZE },
   });
 }

@@ -18,7 +18,7 @@ import {
 import { SystemClock } from '@toolfleet/resilience';
 import { isSealed, loadConfig, MCP_SECRET_CONTEXT, secretContext, SecretBox } from '@toolfleet/service';
 import type { ServiceHost, ServicePart } from '@toolfleet/service';
-import { createLogger, createMetrics } from '@toolfleet/telemetry';
+import { createLogger, createMetrics, type Metrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { registryParts } from './parts.js';
@@ -50,6 +50,7 @@ describe('registry service', () => {
   let client: NatsClient;
   let folder: string;
   let parts: ServicePart[] = [];
+  let metrics: Metrics;
   let changes: DefinitionChanged[] = [];
   let announced = 0;
 
@@ -64,11 +65,12 @@ describe('registry service', () => {
       EGRESS_ALLOWED_ENDPOINTS: 'http://127.0.0.1:9',
       ...env,
     });
+    metrics = createMetrics({ version: '0', revision: 'test' });
     const host = {
       service: 'registry',
       logger: createLogger({ service: 'registry', level: 'silent' }),
       clock: new SystemClock(),
-      metrics: createMetrics({ version: '0', revision: 'test' }),
+      metrics,
       draining: new AbortController().signal,
       announce: () => undefined,
       onSecretChange: () => undefined,
@@ -287,6 +289,7 @@ describe('registry service', () => {
           diff: [{ field: 'description', before: 'Searches', after: 'Searches, and sends a copy elsewhere' }],
         },
       ]);
+      expect(await metrics.scrape()).toContain('toolfleet_tool_quarantined{source="crm"} 1');
       const pending = tools[0]?.pending_revision ?? '';
       expect(
         await send(SUBJECTS.quarantineApprove, { name: 'crm_search', pending_revision: pending, approved_by: 'root' }),

@@ -90,7 +90,7 @@ function filesOf(path) {
 const shared = Object.assign(
   filesOf(join(folder, 'support')),
   ...readdirSync(folder)
-    .filter((name) => name.endsWith('.py') && !/^test_/.test(name))
+    .filter((name) => name.endsWith('.py') && !name.startsWith('test_'))
     .map((name) => filesOf(join(folder, name))),
 );
 const program = `

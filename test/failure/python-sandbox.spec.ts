@@ -140,8 +140,8 @@ describe.skipIf(!existsSync(MAIN))('200 sandbox jobs (skipped: apps/python-sandb
     await eventually('some have ended', () => ended.length > 20, { timeoutMs: 60_000 });
     const operator = server.client();
     for (let i = 0; i < 3; i++) {
-      await operator.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-      await operator.client('KILL', 'TYPE', 'pubsub');
+      await operator.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await operator.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
       await clock.sleep(200);
     }
     await all;

@@ -89,7 +89,7 @@ async function launch(recipe: BrokerRecipe, port: number, folder: string): Promi
   const args = await recipe.args(port, folder);
   let missing: Error | undefined;
   for (const program of recipe.programs) {
-    const child = spawnChild(program, args);
+    const child = spawnChild(program, args, {}, folder);
     let output = '';
     let failure: Error | undefined;
     child.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()));

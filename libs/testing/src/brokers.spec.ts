@@ -1,6 +1,10 @@
 import { existsSync } from 'node:fs';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
 import { connect } from 'nats';
 import { describe, expect, it } from 'vitest';
+import { bundleForTest } from './bundle-for-test.js';
+import { endChild, eventually, spawnChild } from './child-process.js';
 import { startNats } from './nats-server.js';
 import { startRedis } from './redis-server.js';
 
@@ -22,6 +26,17 @@ describe('brokers for tests', () => {
       expect(alive(broker.pid)).toBe(false);
       expect(existsSync(broker.folder)).toBe(false);
     }
+  });
+
+  it('end with the process that started them, even when that is killed', async () => {
+    const program = await bundleForTest(fileURLToPath(new URL('../spec/broker-starter.ts', import.meta.url)));
+    const starter = spawnChild(process.execPath, [program.entry], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+    const [broker] = (await once(starter, 'message')) as [{ pid: number; folder: string }];
+    expect(alive(broker.pid)).toBe(true);
+    await endChild(starter, 'SIGKILL');
+    await eventually('the broker ended', () => !alive(broker.pid));
+    await eventually('its folder is gone', () => !existsSync(broker.folder));
+    await program.remove();
   });
 
   it('Redis keeps its data over a crash when asked to', async () => {

@@ -1,18 +1,28 @@
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 
-/** Children still running; ended when the test process ends, whatever way. */
-const running = new Set<ChildProcess>();
-process.once('exit', () => {
-  for (const child of running) child.kill('SIGKILL');
-});
+/** Ends the child and removes its folder once the pipe to this process closes, however this process ended. */
+const WATCH = 'cat >/dev/null; kill -9 "$0" 2>/dev/null; if [ -n "$1" ]; then rm -rf "$1"; fi';
 
-/** Starts a program that will not outlive this process. */
-export function spawnChild(command: string, args: readonly string[], options: SpawnOptions = {}): ChildProcess {
+/**
+ * Starts a program that will not outlive this process. Test runners end their workers by signals, which runs no exit
+ * handler; so a small shell holds the other end of a pipe and ends the child when the pipe closes. `folder` is removed
+ * then as well.
+ */
+export function spawnChild(
+  command: string,
+  args: readonly string[],
+  options: SpawnOptions = {},
+  folder = '',
+): ChildProcess {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
-  running.add(child);
-  child.once('exit', () => running.delete(child));
-  child.once('error', () => running.delete(child));
+  if (child.pid === undefined) return child;
+  const watcher = spawn('/bin/sh', ['-c', WATCH, String(child.pid), folder], { stdio: ['pipe', 'ignore', 'ignore'] });
+  watcher.on('error', () => undefined);
+  watcher.unref();
+  (watcher.stdin as Socket | null)?.unref();
+  // Its pid may soon be another's: nobody may end that one.
+  child.once('exit', () => watcher.kill('SIGKILL'));
   return child;
 }
 

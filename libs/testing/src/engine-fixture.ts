@@ -1,18 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { CallRequest, ExecReply, ExecutionFailure, RegisteredTool } from '@toolfleet/contracts';
 import { CATALOGUE, type ErrorCode } from '@toolfleet/contracts';
-import {
-  DEFAULT_SETTINGS,
-  Executor,
-  makeExecuteCall,
-  MapJournal,
-  MemoryAudit,
-  MemoryBudget,
-  memoryPorts,
-  type Call,
-} from '@toolfleet/engine';
+import { DEFAULT_SETTINGS, Executor, makeExecuteCall, type Call } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { FakeClock } from './fake-clock.js';
+import { MapJournal, MemoryAudit, MemoryBudget, memoryPorts } from './memory-ports.js';
 
 /** A definition with the fields that matter to a test; idempotent unless told. */
 export function aTool(parts: Partial<RegisteredTool> = {}): RegisteredTool {

@@ -1,0 +1,223 @@
+import {
+  ToolError,
+  type BudgetLimitsReply,
+  type CallResult,
+  type CallState,
+  type RegisteredTool,
+  type ReserveAnswer,
+  type ReserveAsk,
+  type SettleAsk,
+} from '@toolfleet/contracts';
+import { BreakerMap, ERROR_RATE_RULE, SystemClock, type Clock } from '@toolfleet/resilience';
+import {
+  Audit,
+  BudgetPort,
+  CallJournal,
+  Meter,
+  PolicyPort,
+  ToolCatalog,
+  Tracer,
+  type Acceptance,
+  type AuditRecord,
+  type CallSpan,
+  type EnginePorts,
+  type Executor,
+  type JournalEntryAsk,
+  type KeyedCall,
+  type PolicyVerdict,
+  DEFAULT_SETTINGS,
+  MemoryHistoryStore,
+  MemoryRateLimiter,
+  MemoryResultCache,
+} from '@toolfleet/engine';
+
+/** A catalogue of given definitions. */
+export class MemoryCatalog extends ToolCatalog {
+  readonly tools = new Map<string, RegisteredTool>();
+
+  constructor(tools: readonly RegisteredTool[]) {
+    super();
+    for (const tool of tools) for (const name of [tool.name, ...(tool.aliases ?? [])]) this.tools.set(name, tool);
+  }
+
+  override resolve(name: string, tenantId: string): RegisteredTool | undefined {
+    const tool = this.tools.get(name);
+    return tool?.tenant === undefined || tool.tenant === tenantId ? tool : undefined;
+  }
+}
+
+/** Lets everything through. */
+export class AllowAll extends PolicyPort {
+  override decide(): PolicyVerdict {
+    return { allowed: true };
+  }
+}
+
+/** One limit for everything, in memory: what is spent and held is readable for tests. */
+export class MemoryBudget extends BudgetPort {
+  readonly settled: SettleAsk[] = [];
+  readonly released: string[] = [];
+  readonly held = new Map<string, number>();
+  spent = 0;
+
+  constructor(readonly limitMicroUsd = Number.MAX_SAFE_INTEGER) {
+    super();
+  }
+
+  override reserve(ask: ReserveAsk): ReserveAnswer {
+    const used = this.spent + [...this.held.values()].reduce((sum, microUsd) => sum + microUsd, 0);
+    if (used >= this.limitMicroUsd || used + ask.micro_usd > this.limitMicroUsd) {
+      return {
+        admitted: false,
+        call_id: ask.call_id,
+        code: 'BUDGET_EXCEEDED',
+        scope: 'request',
+        limit: this.limitMicroUsd,
+        used,
+      };
+    }
+    this.held.set(ask.call_id, ask.micro_usd);
+    return { admitted: true, call_id: ask.call_id };
+  }
+
+  override settle(ask: SettleAsk): void {
+    this.held.delete(ask.call_id);
+    this.spent += ask.micro_usd;
+    this.settled.push(ask);
+  }
+
+  override release(callId: string): void {
+    this.held.delete(callId);
+    this.released.push(callId);
+  }
+
+  override limits(): BudgetLimitsReply {
+    return { limits: [] };
+  }
+}
+
+/** Journal of one process for tests and benchmarks; the product's are in libs/journal. */
+export class MapJournal extends CallJournal {
+  readonly entries = new Map<string, { ask: JournalEntryAsk; state: CallState; fence: number; outcome?: CallResult }>();
+
+  override find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall> {
+    return Promise.resolve(this.#look(tenantId, idempotencyKey, fingerprint));
+  }
+
+  override accept(ask: JournalEntryAsk): Promise<Acceptance> {
+    return Promise.resolve(this.#accept(ask));
+  }
+
+  #look(tenantId: string, idempotencyKey: string, fingerprint: string): KeyedCall {
+    for (const { ask, outcome, state } of this.entries.values()) {
+      const { callId } = ask;
+      if (ask.tenantId !== tenantId || ask.idempotencyKey !== idempotencyKey) continue;
+      if (state === 'cancelled' || state === 'expired') continue;
+      if (ask.fingerprint !== fingerprint) return { kind: 'mismatch', callId };
+      return outcome ? { kind: 'finished', callId, outcome } : { kind: 'running', callId, retryAfterMs: 1_000 };
+    }
+    return { kind: 'unknown' };
+  }
+
+  #accept(ask: JournalEntryAsk): Acceptance {
+    if (ask.idempotencyKey !== undefined) {
+      const known = this.#look(ask.tenantId, ask.idempotencyKey, ask.fingerprint ?? '');
+      if (known.kind !== 'unknown' && known.callId !== ask.callId) return known;
+    }
+    const entry = this.entries.get(ask.callId);
+    if (entry?.outcome) return { kind: 'finished', callId: ask.callId, outcome: entry.outcome };
+    if (entry?.state === 'claimed' && !ask.repeatable) return { kind: 'claimed', state: entry.state };
+    const fence = (entry?.fence ?? 0) + 1;
+    this.entries.set(ask.callId, { ask, state: 'accepted', fence });
+    return { kind: 'accepted', fence };
+  }
+
+  override bump(callId: string): ReturnType<CallJournal['bump']> {
+    const entry = this.entry(callId);
+    const open = entry.state === 'accepted' || (entry.ask.repeatable && entry.state === 'claimed');
+    if (!open) return Promise.resolve({ refused: entry.state });
+    entry.fence += 1;
+    entry.state = 'accepted';
+    return Promise.resolve({ fence: entry.fence });
+  }
+
+  override finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
+    const entry = this.entry(callId);
+    if ((fence !== 'current' && entry.fence !== fence) || entry.outcome) return Promise.resolve(false);
+    entry.state = outcome.ok ? 'succeeded' : 'failed';
+    entry.outcome = outcome;
+    return Promise.resolve(true);
+  }
+
+  override withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState> {
+    const entry = this.entry(callId);
+    if (entry.state === 'accepted') entry.state = as;
+    return Promise.resolve(entry.state);
+  }
+
+  /** What an executor does right before the effect. */
+  claim(callId: string, fence: number): boolean {
+    const entry = this.entry(callId);
+    if (entry.state !== 'accepted' || entry.fence !== fence) return false;
+    entry.state = 'claimed';
+    return true;
+  }
+
+  private entry(callId: string) {
+    const entry = this.entries.get(callId);
+    if (!entry) throw new ToolError('NOT_FOUND', { message: `No call ${callId}` });
+    return entry;
+  }
+}
+
+/** Remembers audit records. */
+export class MemoryAudit extends Audit {
+  readonly records: AuditRecord[] = [];
+  readonly retries: { attempt: number; delayMs: number }[] = [];
+
+  override finished(record: AuditRecord): void {
+    this.records.push(record);
+  }
+
+  override retrying(event: { attempt: number; delayMs: number }): void {
+    this.retries.push(event);
+  }
+}
+
+/** Counts nothing. */
+export class NoMeter extends Meter {}
+
+const NO_SPAN: CallSpan = { set() {} };
+
+/** Records no spans. */
+export class NoTracer extends Tracer {
+  override span<T>(_name: string, _attributes: object, work: (span: CallSpan) => Promise<T>): Promise<T> {
+    return work(NO_SPAN);
+  }
+}
+
+/** Every port in memory around one executor: for tests, benchmarks and embedding. Single parts are replaced by `parts`. */
+export function memoryPorts<Parts extends Partial<EnginePorts>>(
+  tools: readonly RegisteredTool[],
+  executor: Executor,
+  parts: Parts = {} as Parts,
+): EnginePorts & Parts {
+  const clock: Clock = parts.clock ?? new SystemClock();
+  return {
+    catalog: new MemoryCatalog(tools),
+    policy: new AllowAll(),
+    cache: new MemoryResultCache(clock),
+    rateLimiter: new MemoryRateLimiter(clock),
+    budget: new MemoryBudget(),
+    journal: new MapJournal(),
+    executorFor: () => executor,
+    breakers: new BreakerMap(ERROR_RATE_RULE, clock),
+    audit: new MemoryAudit(),
+    tracer: new NoTracer(),
+    meter: new NoMeter(),
+    history: new MemoryHistoryStore(clock),
+    settings: DEFAULT_SETTINGS,
+    ...parts,
+    clock,
+  };
+}

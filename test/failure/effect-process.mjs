@@ -6,10 +6,11 @@
 import { createConnection, createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { ToolError } from '@toolfleet/contracts';
-import { Executor, makeExecuteCall, memoryPorts } from '@toolfleet/engine';
+import { Executor, makeExecuteCall } from '@toolfleet/engine';
 import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, openRedis } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
+import { memoryPorts } from '@toolfleet/testing/memory-ports';
 
 const { CRASH_AT = '', REDIS_URL = '', EXECUTOR_PORT = '0' } = process.env;
 const clock = new SystemClock();

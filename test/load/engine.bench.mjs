@@ -3,12 +3,13 @@
  * the figures are the engine's own, without NATS and Redis. CPU time, rounds of all variants interleaved: a busy machine slows
  * all of them alike, so trust the ratios.
  *
- *   node test/load/engine.bench.mjs [seconds per variant, default 2]     (after `tsc -b libs/engine`)
+ *   node test/load/engine.bench.mjs [seconds per variant, default 2]     (after `tsc -b libs/testing`)
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { Coalescer, Deadline, RetryBudget, SystemClock, takeToken } from '@toolfleet/resilience';
 import { ArgumentReader, fingerprint } from '@toolfleet/schema';
-import { Executor, makeExecuteCall, memoryPorts, MemoryBudget, Audit } from '@toolfleet/engine';
+import { Audit, Executor, makeExecuteCall } from '@toolfleet/engine';
+import { MemoryBudget, memoryPorts } from '@toolfleet/testing/memory-ports';
 
 const SECONDS = Number(process.argv[2] ?? 2);
 const ROUNDS = 10;

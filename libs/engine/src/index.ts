@@ -30,16 +30,6 @@ export { mayUse } from './authorize.js';
 export { MemoryHistoryStore } from './memory/memory-history-store.js';
 export { MemoryRateLimiter } from './memory/memory-rate-limiter.js';
 export { MemoryResultCache } from './memory/memory-result-cache.js';
-export {
-  AllowAll,
-  MapJournal,
-  memoryPorts,
-  MemoryAudit,
-  MemoryBudget,
-  MemoryCatalog,
-  NoMeter,
-  NoTracer,
-} from './memory/memory-ports.js';
 export { answerBody, callRecord, MAX_BATCH, readBatch, runBatch, type BatchAnswer, type BatchItem } from './batch.js';
 export { formatTool, TOOL_FORMATS, toolFormatOf, toolMetadata, type ToolFormat } from './format-tool.js';
 export { ToolRanker, type RankedTool } from './rank-tools.js';

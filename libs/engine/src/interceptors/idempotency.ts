@@ -3,6 +3,8 @@ import { idempotencyFingerprint } from '../call-key.js';
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts, KeyedCall } from '../ports.js';
 
+/** Longest key (reliability.md 1.3). */
+const MAX_KEY_CHARS = 255;
 /** How often a waiting duplicate looks again. */
 const POLL_MS = 50;
 
@@ -14,6 +16,9 @@ export function idempotency(ports: Pick<EnginePorts, 'journal' | 'clock'>): Inte
   return async (call, next) => {
     const { idempotencyKey, principal } = call.request;
     if (idempotencyKey === undefined) return next(call);
+    if (idempotencyKey === '' || idempotencyKey.length > MAX_KEY_CHARS) {
+      throw new ToolError('REQUEST_INVALID', { message: `An idempotency key has 1 to ${MAX_KEY_CHARS} characters` });
+    }
     const print = idempotencyFingerprint(call.tool, call.arguments);
     const known = await ports.journal.find(principal.tenantId, idempotencyKey, print).catch((cause: unknown) => {
       throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The call journal is away; nothing was run', cause });

@@ -145,4 +145,9 @@ describe('journal and idempotency keys', () => {
     await over(clock, 10_000, call({ callId: 'c', ...key }));
     expect(journal.entries.get('c')).toMatchObject({ state: 'succeeded', fence: 2, outcome: { output: 'second' } });
   });
+
+  test.each(['', 'k'.repeat(256)])('a key of a wrong length is refused', async (idempotencyKey) => {
+    const { call } = anEngine(effect, new ScriptedExecutor(() => okReply()));
+    await expect(call({ idempotencyKey })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+  });
 });

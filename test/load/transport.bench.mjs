@@ -10,6 +10,7 @@
 import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { cpus, loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { cpuMicros } from './measure.mjs';
 
@@ -184,7 +185,10 @@ async function main() {
       row.rate_against_first = Number((row.requests_per_second / stock.requests_per_second).toFixed(2));
       row.cpu_against_first = Number((row.cpu_us_total / stock.cpu_us_total).toFixed(2));
     }
-    if (process.argv.includes('--json')) console.log(JSON.stringify({ node: process.version, rows }, null, 2));
+    if (process.argv.includes('--json'))
+      console.log(
+        JSON.stringify({ node: process.version, cpus: cpus().length, load_average: loadavg(), rows }, null, 2),
+      );
     else {
       console.table(
         rows.map(({ cpu_us: cpu, ...row }) => ({ ...row, cpu: `${cpu.requester}+${cpu.responder}+${cpu.nats}` })),

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from './clock.js';
-import { Breaker, type BreakerRule, type BreakerState } from './breaker.js';
+import { Breaker, type BreakerRule, type BreakerState, type ProbeLease } from './breaker.js';
 
 /** One change of state, for metrics and for `breaker.changed`. */
 export interface BreakerTransition {
@@ -11,6 +11,8 @@ export interface BreakerTransition {
   openUntilAt: EpochMs;
 }
 
+const MAX_BREAKERS = 5_000;
+
 /** Breakers by key (a tool, a base URL), the least recently used ones dropped: keys may come from callers. */
 export class BreakerMap {
   readonly #breakers: LRUCache<string, Breaker>;
@@ -19,18 +21,21 @@ export class BreakerMap {
     private readonly rule: BreakerRule,
     private readonly clock: Clock,
     private readonly onTransition?: (transition: BreakerTransition) => void,
-    maxBreakers = 5_000,
+    private readonly options: { maxBreakers?: number; mayProbe?: ProbeLease } = {},
   ) {
-    this.#breakers = new LRUCache({ max: maxBreakers, dispose: (breaker) => breaker.dispose() });
+    this.#breakers = new LRUCache({
+      max: options.maxBreakers ?? MAX_BREAKERS,
+      dispose: (breaker) => breaker.dispose(),
+    });
   }
 
   /** The breaker of `key`, made closed when there is none. */
   get(key: string): Breaker {
     const existing = this.#breakers.get(key);
     if (existing) return existing;
-    const breaker = new Breaker(key, this.rule, this.clock, (state, name, openUntilAt) =>
-      this.onTransition?.({ key: name, state, openUntilAt }),
-    );
+    const tell = (state: BreakerState, name: string, openUntilAt: EpochMs) =>
+      this.onTransition?.({ key: name, state, openUntilAt });
+    const breaker = new Breaker(key, this.rule, this.clock, tell, this.options.mayProbe);
     this.#breakers.set(key, breaker);
     return breaker;
   }

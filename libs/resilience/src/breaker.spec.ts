@@ -122,6 +122,23 @@ describe('recovery', () => {
     expect(breaker.state).toBe('closed');
   });
 
+  test('of several processes one probes: who does not get the lease stays refused', async () => {
+    const holders: string[] = [];
+    const lease = (owner: string) => async (): Promise<boolean> => holders.push(owner) === 1;
+    const [mine, theirs] = ['mine', 'theirs'].map((owner) => {
+      const breaker = new Breaker('x', consecutive, clock, undefined, lease(owner));
+      made.push(breaker);
+      return breaker;
+    }) as [Breaker, Breaker];
+    for (const breaker of [mine, theirs]) {
+      for (let index = 0; index < 5; index += 1) await give(breaker, 'failure');
+      await expect.poll(() => breaker.state, { interval: 5 }).toBe('half_open');
+    }
+    expect(await give(mine, 'success')).toEqual({ refused: false, value: 'success' });
+    expect(await give(theirs, 'success')).toMatchObject({ refused: true });
+    expect([mine.state, theirs.state]).toEqual(['closed', 'half_open']);
+  });
+
   test('a peer may open it early, never for longer than its own rule, and never close it', async () => {
     const breaker = breakerOf(consecutive);
     breaker.openUntil(clock.now() + 3_600_000);
@@ -135,7 +152,9 @@ describe('recovery', () => {
 
 test('a map keeps a bounded number of breakers and tells every transition with its key', async () => {
   const transitions: BreakerTransition[] = [];
-  const map = new BreakerMap(consecutive, clock, (transition) => transitions.push(transition), 2);
+  const map = new BreakerMap(consecutive, clock, (transition) => transitions.push(transition), {
+    maxBreakers: 2,
+  });
   for (let index = 0; index < 5; index += 1) await give(map.get('a'), 'failure');
   expect(map.stateOf('a')).toBe('open');
   expect(map.stateOf('never seen')).toBe('closed');

@@ -30,6 +30,12 @@ export type BreakerJudgement = 'success' | 'failure' | 'ignored';
 /** What `Breaker.run` gives: the outcome of the work, or the refusal to run it. */
 export type BreakerOutcome<T> = { refused: false; value: T } | { refused: true; retryAfterMs: Milliseconds };
 
+/**
+ * Asks whether this process may send the one probe of a half-open breaker; false while another process holds the lease.
+ * Must answer true when it cannot know: then it is one probe per process.
+ */
+export type ProbeLease = (name: string, forMs: Milliseconds) => Promise<boolean>;
+
 const BUCKETS = 10;
 /** Carries an outcome that counts as a failure through opossum, which counts exceptions. */
 class CountedFailure extends Error {
@@ -54,6 +60,7 @@ export class Breaker {
     private readonly rule: BreakerRule,
     private readonly clock: Clock,
     onTransition?: (state: BreakerState, name: string, openUntilAt: EpochMs) => void,
+    private readonly mayProbe?: ProbeLease,
   ) {
     const { threshold, windowMs, minCalls } = rule.errorRate ?? { threshold: 2, windowMs: 30_000, minCalls: 1 };
     const turns = rotation(clock, windowMs);
@@ -101,6 +108,9 @@ export class Breaker {
    * @throws whatever `work` throws; that counts as a failure
    */
   async run<T>(work: () => Promise<T>, judge: (value: T) => BreakerJudgement): Promise<BreakerOutcome<T>> {
+    if (this.mayProbe && this.state === 'half_open' && !(await this.mayProbe(this.name, this.rule.recoveryMs))) {
+      return { refused: true, retryAfterMs: this.retryAfterMs };
+    }
     try {
       const value = (await this.#circuit.fire(async () => {
         const outcome = await work();

@@ -23,6 +23,7 @@ export {
   type BreakerOutcome,
   type BreakerRule,
   type BreakerState,
+  type ProbeLease,
 } from './breaker.js';
 export { BreakerMap, type BreakerTransition } from './breaker-map.js';
 export { TypicalTime } from './typical-time.js';

@@ -4,6 +4,7 @@ import type { BodyPlan, PropertyEncoding } from '../plan.js';
 import type { ParameterContext } from './convert-parameters.js';
 import type { RawOperation } from './expand-operations.js';
 import { bodyKind, preferredType, sendableType } from './media-types.js';
+import { holdsReference } from './repair-keywords.js';
 
 /** The request body as the argument `body`, and as it is sent. */
 export interface ConvertedBody {
@@ -71,7 +72,8 @@ function describe(body: ConvertedBody, requestBody: JsonObject, media: JsonObjec
   const description = stringAt(requestBody, 'description');
   if (description !== undefined && body.schema.description === undefined) body.schema = { ...body.schema, description };
   if (body.plan.kind !== 'json' || body.schema.examples !== undefined || media === undefined) return;
-  if (media.example !== undefined) body.schema = { ...body.schema, examples: [media.example] };
+  if (media.example !== undefined && !holdsReference(media.example))
+    body.schema = { ...body.schema, examples: [media.example] };
 }
 
 function addEncoding(plan: BodyPlan, media: JsonObject | undefined): void {

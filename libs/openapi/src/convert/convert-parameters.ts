@@ -9,6 +9,7 @@ import { defaultStyle } from '../serialise/serialise-parameter.js';
 import type { SchemaConverter } from './convert-schema.js';
 import { allowsNull } from './dialect-30.js';
 import type { RawOperation } from './expand-operations.js';
+import { holdsReference } from './repair-keywords.js';
 
 /** A parameter of an operation with the place it was declared at. */
 interface Declared {
@@ -179,7 +180,7 @@ function parameterSchema(parameter: Declared, targets: Set<string>, { converter 
   const described: JsonObject =
     description !== undefined && schema.description === undefined ? { ...schema, description } : schema;
   const examples = described.examples === undefined ? exampleValues(node) : [];
-  return examples.length > 0 ? { ...described, examples } : described;
+  return examples.length > 0 && !holdsReference(examples) ? { ...described, examples } : described;
 }
 
 /**

@@ -112,6 +112,16 @@ describe('schemas of 3.1', () => {
     expect(body).toEqual({ $ref: '#/$defs/A', maxLength: 3, description: 'd' });
   });
 
+  it('finds definitions pasted together with their schema', () => {
+    const A = {
+      $defs: { B: { items: { $ref: '#/$defs/C' } }, C: { type: 'string' } },
+      properties: { b: { $ref: '#/$defs/B' } },
+    };
+    const { input } = convert({ $ref: '#/components/schemas/A' }, { A }, '3.1.0');
+    expect(Object.keys(input.$defs as JsonObject).toSorted()).toEqual(['A', 'B', 'C']);
+    expect((input.$defs as JsonObject).A).toEqual({ properties: { b: { $ref: '#/$defs/B' } } });
+  });
+
   it('keeps boolean schemas, conditions and dependencies', () => {
     const schema = {
       if: { required: ['a'] },

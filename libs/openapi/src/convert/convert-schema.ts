@@ -1,13 +1,13 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { Findings } from '../findings.js';
-import { pointerOf, setOwn } from '../json-pointer.js';
+import { pointerOf, pointerTokens, setOwn } from '../json-pointer.js';
 import type { SpecDocument } from '../load/parse-spec.js';
-import type { RefResolver } from '../load/resolve-refs.js';
+import type { Located, RefResolver } from '../load/resolve-refs.js';
 import { DefinitionNames } from './definition-names.js';
 import { areExclusive } from './exclusive-branches.js';
 import { applyExclusiveFlags, applyNullable, dropForeignDefault, matchEnumToType } from './dialect-30.js';
 import { ecmaPattern } from './pattern.js';
-import { plainKeyword } from './repair-keywords.js';
+import { holdsReference, plainKeyword } from './repair-keywords.js';
 
 /** A schema of JSON Schema 2020-12. */
 export type JsonSchema = JsonObject | boolean;
@@ -141,7 +141,7 @@ export class SchemaConverter {
   }
 
   private reference(schema: JsonObject, ref: string, found: Definition, place: Place): JsonSchema {
-    const located = ref.startsWith('#') ? this.refs.locate(ref) : undefined;
+    const located = ref.startsWith('#') ? (this.refs.locate(ref) ?? this.locateNearby(ref)) : undefined;
     const out: JsonObject = {};
     if (located) {
       out.$ref = `#/$defs/${this.names.nameOf(located.pointer)}`;
@@ -164,6 +164,20 @@ export class SchemaConverter {
     return merged;
   }
 
+  /**
+   * `#/$defs/X` means the root of the document, or of the schema that has an `$id`. Documents that paste schemas mean the
+   * nearest schema around that has such a member: tried when the right reading finds nothing.
+   */
+  private locateNearby(ref: string): Located | undefined {
+    if (!/^#\/(?:\$defs|definitions)\//.test(ref)) return undefined;
+    const tokens = [...pointerTokens(this.origin), ...this.trail.map(String)];
+    for (let length = tokens.length; length > 0; length -= 1) {
+      const located = this.refs.locate(`#${pointerOf(tokens.slice(0, length))}${ref.slice(1)}`);
+      if (located) return located;
+    }
+    return undefined;
+  }
+
   private keywords(schema: JsonObject, found: Definition, place: Place): JsonSchema {
     const out: JsonObject = {};
     const hidden = this.hiddenNames(schema, place);
@@ -181,9 +195,9 @@ export class SchemaConverter {
       if (required.length > 0) out.required = required;
       else delete out.required;
     }
-    if (schema.example !== undefined && out.examples === undefined) out.examples = [schema.example];
-    // An example that talks about references would read as one to whoever walks the schema.
-    if (out.examples !== undefined && JSON.stringify(out.examples).includes('"$ref"')) delete out.examples;
+    if (schema.example !== undefined && out.examples === undefined && !holdsReference(schema.example)) {
+      out.examples = [schema.example];
+    }
     if (schema.exclusiveMinimum !== undefined || schema.exclusiveMaximum !== undefined)
       applyExclusiveFlags(schema, out);
     if (out.enum !== undefined) matchEnumToType(out, (message) => this.warn(message, 'enum'));

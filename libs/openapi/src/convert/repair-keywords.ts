@@ -45,9 +45,9 @@ export function plainKeyword(keyword: string, value: Json, complain: Complain): 
       return enumOf(value, complain);
     case 'default':
     case 'const':
-      return value;
+      return dataOf(keyword, value, complain);
     case 'examples':
-      return Array.isArray(value) ? value : undefined;
+      return Array.isArray(value) ? dataOf(keyword, value, complain) : undefined;
     case 'dependentRequired':
       return dependentRequiredOf(value);
     default:
@@ -112,12 +112,24 @@ function requiredOf(value: Json, complain: Complain): string[] | undefined {
   return names.length > 0 ? names : undefined;
 }
 
-function enumOf(value: Json, complain: Complain): Json[] | undefined {
+function enumOf(value: Json, complain: Complain): Json | undefined {
   if (!Array.isArray(value) || value.length === 0) {
     complain('enum', 'an enum without values is dropped');
     return undefined;
   }
-  return uniqueValues(value);
+  return dataOf('enum', uniqueValues(value), complain);
+}
+
+/** Data that talks about references would read as one to whoever walks the schema (and mostly is meant as one). */
+function dataOf(keyword: string, value: Json, complain: Complain): Json | undefined {
+  if (!holdsReference(value)) return value;
+  complain(keyword, `${keyword} with a $ref in it is dropped: a reference cannot stand there`);
+  return undefined;
+}
+
+/** True when a value has a member `$ref` anywhere. */
+export function holdsReference(value: Json): boolean {
+  return typeof value === 'object' && value !== null && JSON.stringify(value).includes('"$ref":');
 }
 
 /** Values without repetition, compared as JSON. */

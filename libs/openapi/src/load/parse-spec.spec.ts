@@ -38,6 +38,11 @@ paths:
     expect(findings.list()[0]?.message).toContain('duplicated key at line');
   });
 
+  it('replaces halves of surrogate pairs and leaves whole ones alone', () => {
+    const { root } = parseSpec('{"openapi":"3.1.0","x-a\\ud800":"\\ud83d\\ude00 \\udc00 \\\\ud800"}');
+    expect(Object.entries(root)[1]).toEqual(['x-a\ufffd', '\u{1f600} \ufffd \\ud800']);
+  });
+
   it('reads 3.2 as 3.1 with a warning', () => {
     const { dialect, findings } = parseSpec('{"openapi":"3.2.0"}');
     expect([dialect, findings.list()[0]?.pointer]).toEqual(['3.1', '/openapi']);

@@ -36,8 +36,9 @@ export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
     throw specError('SPEC_TOO_LARGE', `the document has more than ${maxBytes} bytes; raise OPENAPI_MAX_SPEC_SIZE`);
   }
   const findings = new Findings();
-  const root = parseText(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, findings);
-  assertBounded(root, limits.maxNodes ?? Math.max(2_000_000, text.length));
+  const parsed = parseText(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, findings);
+  assertBounded(parsed, limits.maxNodes ?? Math.max(2_000_000, text.length));
+  const root = wellFormed(text, parsed, findings);
   if (!isJsonObject(root)) {
     throw specError('SPEC_PARSE_ERROR', 'not an OpenAPI document: the top level has to be an object');
   }
@@ -71,6 +72,17 @@ function parseBrokenJson(text: string, jsonError: unknown, findings: Findings): 
     const what = message.replace(/ in JSON at position.*$/s, '').slice(0, 200);
     throw specError('SPEC_PARSE_ERROR', `invalid JSON at line ${place.line}, column ${place.column}: ${what}`, place);
   }
+}
+
+/** Half of a surrogate pair in a name or text has no URI and no UTF-8: U+FFFD takes its place. */
+function wellFormed(text: string, root: unknown, findings: Findings): unknown {
+  if (text.isWellFormed() && !/\\u[dD][89a-fA-F]/.test(text)) return root;
+  // JSON.stringify writes lone surrogates, and nothing else, as escapes of this range.
+  const json = JSON.stringify(root) ?? 'null';
+  const clean = json.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, (escape) => (escape === '\\\\' ? escape : '\ufffd'));
+  if (clean === json) return root;
+  findings.warn('', 'halves of surrogate pairs are replaced by U+FFFD');
+  return JSON.parse(clean);
 }
 
 /** Counts values as a walk would meet them: an alias bomb is small in memory and endless to walk. */

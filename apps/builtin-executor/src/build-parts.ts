@@ -20,6 +20,8 @@ import { ToolEgress } from './tool-egress.js';
 import { toolFigures } from './tool-figures.js';
 import { toolServices } from './tool-services.js';
 
+/** Where `fleetctl tool new` writes, seen from the root of the repository. */
+const LOCAL_PLUGINS = 'plugins';
 /** How often local mode looks for changed plugins. */
 const LOCAL_RELOAD_MS = 1_000;
 
@@ -98,8 +100,9 @@ function pluginsOf(
   toolbox: Toolbox,
   onChange: () => void,
 ): PluginWatch | undefined {
-  if (settings.BUILTIN_PLUGINS_DIR === undefined) return undefined;
-  const folder = new PluginFolder(settings.BUILTIN_PLUGINS_DIR, new Set(MANIFEST.map((tool) => tool.metadata.name)));
+  const path = settings.BUILTIN_PLUGINS_DIR ?? (settings.TOOLFLEET_LOCAL ? LOCAL_PLUGINS : undefined);
+  if (path === undefined) return undefined;
+  const folder = new PluginFolder(path, new Set(MANIFEST.map((tool) => tool.metadata.name)));
   const everyMs = settings.BUILTIN_PLUGINS_RELOAD_MS ?? (settings.TOOLFLEET_LOCAL ? LOCAL_RELOAD_MS : undefined);
   return new PluginWatch(
     folder,

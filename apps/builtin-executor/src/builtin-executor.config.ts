@@ -47,7 +47,10 @@ const table = {
     default: [],
     help: 'Price of a call in micro-USD by tool, e.g. "calculator=1,web_search=4000"',
   }),
-  BUILTIN_PLUGINS_DIR: path({ optional: true, help: 'Folder of own tools (*.tool.mjs, *.tool.js, *.tool.ts)' }),
+  BUILTIN_PLUGINS_DIR: path({
+    optional: true,
+    help: 'Folder of own tools (*.tool.mjs, *.tool.js, *.tool.ts); local mode: plugins in the current folder',
+  }),
   BUILTIN_PLUGINS_RELOAD_MS: durationMs({
     optional: true,
     min: 100,

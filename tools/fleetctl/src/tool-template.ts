@@ -1,6 +1,6 @@
 /** The file `fleetctl tool new` writes: a tool that works, with a remark at each place to change. */
 export function toolTemplate(name: string, toolset: string): string {
-  return `// Your own tool. Put this file into the folder BUILTIN_PLUGINS_DIR; local mode loads it again on every save.
+  return `// Your own tool, in the folder BUILTIN_PLUGINS_DIR (local mode: plugins), loaded again on every save in local mode.
 // All fields: docs/write-a-tool.md
 
 /** @type {import('@toolfleet/builtin-tools').Plugin} */

@@ -36,9 +36,10 @@ export const toolNew: Command = {
     const path = relative(surroundings.cwd, file);
     terminal.out(json ? `${JSON.stringify({ file: path, name })}\n` : `${path}\n`);
     if (!json) {
-      const folderHint = `BUILTIN_PLUGINS_DIR=${relative(surroundings.cwd, folder) || '.'}`;
+      const start =
+        relative(surroundings.cwd, folder) === 'plugins' ? 'npm start' : `BUILTIN_PLUGINS_DIR=${folder} npm start`;
       terminal.error(
-        `Start the fleet with ${folderHint} npm start, then: fleetctl call ${name} --text hello\nEvery save loads it again.\n`,
+        `With the fleet running (${start}): fleetctl call ${name} --text hello\nEvery save loads it again.\n`,
       );
     }
     return Promise.resolve(EXIT.ok);

@@ -279,6 +279,11 @@ describe('npm start', () => {
     expect(await again.json()).toMatchObject({ call_id: body.call_id, output: body.output });
     expect(again.headers.get('x-idempotency-cached')).toBe('true');
     expect((await post('b')).status).toBe(422);
+    // A journalled call can be looked up although nobody asked for it to be asynchronous.
+    expect(await http('GET', `/api/v1/calls/${body.call_id}`)).toMatchObject({
+      status: 200,
+      body: { status: 'succeeded' },
+    });
   });
 
   it('accounts for calls', async () => {

@@ -1,4 +1,6 @@
 import { ToolError, type CallRequest, type CallState, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { callBody } from '@toolfleet/engine';
+import type { Journal } from '@toolfleet/journal';
 import type { JobQueue } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { CallEvent, CallStore, StoredCall } from './call-store.js';
@@ -23,6 +25,8 @@ export class AsyncCalls {
   constructor(
     private readonly queue: JobQueue<AsyncCallJob, unknown>,
     private readonly store: CallStore,
+    /** Synchronous calls with an effect or a key can be looked up, too. */
+    private readonly journal: Pick<Journal, 'read'>,
     private readonly clock: Clock,
     /** Longest call in ms, queueing included. */
     private readonly maxCallMs: number,
@@ -48,9 +52,10 @@ export class AsyncCalls {
 
   /** @throws ToolError NOT_FOUND, also for calls of other tenants */
   async get(caller: Principal, callId: string): Promise<StoredCall> {
-    const call = await this.store.get(callId);
-    if (!call || call.tenantId !== caller.tenantId)
+    const call = (await this.store.get(callId)) ?? (await this.journalled(callId));
+    if (!call || call.tenantId !== caller.tenantId) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
+    }
     if (!isFinal(call.state)) await this.settleLost(call);
     return (await this.store.get(callId)) ?? call;
   }
@@ -68,6 +73,22 @@ export class AsyncCalls {
   /** Events after `afterId`; the last one of a finished call is `done`. */
   events(callId: string, afterId?: string): Promise<CallEvent[]> {
     return this.store.events(callId, afterId);
+  }
+
+  /** A call that went through the journal and no queue. */
+  private async journalled(callId: string): Promise<StoredCall | undefined> {
+    const record = await this.journal.read(callId);
+    if (!record) return undefined;
+    const { tenantId, tool, state, acceptedAt, endedAt, outcome } = record;
+    return {
+      callId,
+      tenantId,
+      tool,
+      state,
+      acceptedAt,
+      ...(endedAt > 0 ? { finishedAt: endedAt } : {}),
+      ...(outcome ? { result: callBody(callId, outcome, Math.max(0, endedAt - acceptedAt)) } : {}),
+    };
   }
 
   /** A job that ended without its worker telling (killed twice, dropped at its deadline) ends its call here. */

@@ -1,0 +1,103 @@
+/**
+ * The whole fleet as `npm start` runs it, seen by real MCP clients of both eras: every kind of tool is listed and called,
+ * refusals are results, and a slow tool becomes a task that survives as a call.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { eventually, freePort } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const KEY = 'e2e-developer-key-0123456789';
+const WANTED = ['calculator', 'echo_function', 'execute_python', 'parcels_getParcel', 'sample_add'];
+
+let runner: ChildProcess;
+let stateDir: string;
+let output = '';
+let url: string;
+const clients: Client[] = [];
+
+async function connect(mode: 'auto' | 'legacy'): Promise<Client> {
+  const client = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode } });
+  const requestInit = { headers: { Authorization: `Bearer ${KEY}` } };
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
+  clients.push(client);
+  return client;
+}
+
+beforeAll(async () => {
+  stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-mcp-'));
+  const env = {
+    ...process.env,
+    GATEWAY_PORT: String(await freePort()),
+    TOOLFLEET_STATE_DIR: stateDir,
+    TOOLFLEET_DEV_API_KEY: KEY,
+  };
+  runner = spawn('npm', ['start', '--silent'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  runner.stdout?.on('data', (data: Buffer) => (output += data.toString()));
+  runner.stderr?.on('data', (data: Buffer) => (output += data.toString()));
+  await eventually('ready', () => output.includes('toolfleet is ready') || runner.exitCode !== null, {
+    timeoutMs: 180_000,
+  });
+  if (runner.exitCode !== null) throw new Error(`npm start ended:\n${output}`);
+  const fleet = JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as { url: string };
+  url = `${fleet.url}/mcp`;
+  const client = await connect('auto');
+  const listed = async () => {
+    const names = new Set((await client.listTools(undefined, { cacheMode: 'refresh' })).tools.map(({ name }) => name));
+    return WANTED.every((name) => names.has(name));
+  };
+  await eventually(`${WANTED.join(', ')} are listed`, listed, { timeoutMs: 60_000, everyMs: 500 });
+}, 260_000);
+
+afterAll(async () => {
+  for (const client of clients) await client.close();
+  if (runner?.pid && runner.exitCode === null) {
+    const ended = new Promise((resolve) => runner.once('exit', resolve));
+    process.kill(-runner.pid, 'SIGTERM');
+    await ended;
+  }
+  if (stateDir) rmSync(stateDir, { recursive: true, force: true });
+}, 60_000);
+
+describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
+  let client: Client;
+  beforeAll(async () => {
+    client = await connect(mode);
+  });
+  const call = (name: string, args: Record<string, unknown>) => client.callTool({ name, arguments: args });
+
+  it('calls every kind of tool', async () => {
+    expect(await call('calculator', { expression: '6*7' })).toMatchObject({ isError: false });
+    expect(await call('sample_add', { a: 2, b: 3 })).toMatchObject({ isError: false, structuredContent: { sum: 5 } });
+    expect(await call('echo_function', { text: 'hi' })).toMatchObject({ structuredContent: { echo: { text: 'hi' } } });
+    expect(await call('parcels_getParcel', { id: 'P1' })).toHaveProperty('content');
+    const python = await call('execute_python', { code: 'print(6*7)' });
+    expect([python.isError, JSON.stringify(python.content)]).toEqual([false, expect.stringContaining('42')]);
+  });
+
+  it('keeps pictures and links of a remote MCP server', async () => {
+    const { content } = await call('sample_red_dot', {});
+    expect(content.map(({ type }) => type)).toEqual(['image', 'resource_link', 'resource']);
+  });
+
+  it('gets wrong arguments as a result with a suggestion, and an unknown tool as an error', async () => {
+    expect(await call('sample_add', { a: 'two' })).toMatchObject({
+      isError: true,
+      _meta: { code: 'ARGUMENTS_INVALID' },
+    });
+    await expect(call('no_such_tool', {})).rejects.toMatchObject({ code: -32_602 });
+  });
+});
+
+describe('access', () => {
+  it('needs a credential', async () => {
+    const refused = await fetch(url, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } });
+    expect(refused.status).toBe(401);
+    expect(refused.headers.get('www-authenticate')).toContain('resource_metadata=');
+  });
+});

@@ -13,6 +13,7 @@ import sys, time, os
 for _name in __PRELOAD__:
     try: __import__(_name)
     except ImportError: pass                                   # not in this build (uu): a run gets the usual error
+from importlib.util import find_spec
 import ast, builtins, gc, io, json, linecache, random, re, traceback, types
 ${STRICTNESS_PY}
 _LEVELS = __LEVELS__
@@ -177,7 +178,6 @@ class _AsyncioPatch:
     def find_spec(self, name, path=None, target=None):
         if name != "asyncio": return None
         sys.meta_path.remove(self)
-        from importlib.util import find_spec
         spec = find_spec(name)
         spec.loader = _PatchingLoader(spec.loader)             # the loader itself serves the other modules too
         return spec

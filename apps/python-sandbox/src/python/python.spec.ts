@@ -127,6 +127,10 @@ describe('errors', () => {
     const expected = { type: 'ModuleNotFoundError', message: "module 'numpy' is not available in this sandbox" };
     expect(run('import numpy as np').error).toMatchObject(expected);
     expect(run('import numpy', { strictness: 'standard', extraModules: ['numpy'] }).error).toMatchObject(expected);
+    expect(run('import numpy.linalg', { strictness: 'standard' }).error).toMatchObject({
+      type: 'PolicyError',
+      message: "module 'numpy.linalg' is not available in this sandbox",
+    });
   });
 
   it('report exits as exits', () => {

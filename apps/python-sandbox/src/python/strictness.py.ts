@@ -19,6 +19,9 @@ def _refuse(message, lineno=None):
     raise error
 
 def _module_refused(name, level, lineno=None):
+    try: exists = name.split(".")[0] in sys.modules or find_spec(name.split(".")[0]) is not None
+    except Exception: exists = True
+    if not exists: _refuse(f"module '{name}' is not available in this sandbox", lineno)
     _refuse(f"module '{name}' is not allowed at strictness '{level}'", lineno)
 
 def _builtin_refused(name, level, lineno=None):

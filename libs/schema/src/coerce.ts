@@ -18,9 +18,14 @@ export type CoercionMode = 'all' | 'json_text';
 /** Converts a value on its way to a schema; returns the same reference when there is nothing to convert. */
 export type Coercer = (value: Json, path: string, notes: CoercionNotes) => Json;
 
+/** Union branches tried for the arguments of one call. */
+export const MAX_UNION_TRIALS = 1_000;
+
 /** What is learnt on the way. */
 export interface CoercionNotes {
   made: Coercion[];
+  /** Union branches that may still be tried: nested unions multiply. */
+  readonly trials: { left: number };
   /** Faults a validator cannot see: integers JSON has rounded already (K!17). */
   faults: Fault[];
 }
@@ -150,7 +155,9 @@ class Builder {
       if (branches.some((branch) => this.compiled.checkAt(branch.pointer, value))) return value;
       let found: { value: Json; notes: CoercionNotes } | undefined;
       for (const branch of branches) {
-        const trial: CoercionNotes = { made: [], faults: [] };
+        if (notes.trials.left <= 0) return value;
+        notes.trials.left -= 1;
+        const trial: CoercionNotes = { made: [], faults: [], trials: notes.trials };
         const candidate = branch.coerce?.(value, path, trial) ?? value;
         if (candidate === value || !this.compiled.checkAt(branch.pointer, candidate)) continue;
         if (found && canonicalJson(found.value) !== canonicalJson(candidate)) return value; // ambiguous: never guess

@@ -54,25 +54,32 @@ export function faultAt(path: string, kind: FaultKind, message: string): Fault {
   return { param: first.replaceAll('~1', '/').replaceAll('~0', '~'), path, kind, message };
 }
 
-/** Errors inside the branches of a failed union are noise beside the error of the union itself. */
-function withoutBranches(errors: readonly ErrorObject[]): ErrorObject[] {
-  const unions = errors.filter((error) => error.keyword === 'anyOf' || error.keyword === 'oneOf');
-  if (unions.length === 0) return [...errors];
-  return errors.filter(
-    (error) =>
-      !unions.some(
-        (union) =>
-          error !== union &&
-          error.schemaPath.startsWith(`${union.schemaPath}/`) &&
-          error.instancePath.startsWith(union.instancePath),
-      ) && !insideRef(error, unions),
-  );
+/**
+ * Errors inside the branches of a failed union are noise beside the error of the union itself. A branch that is a `$ref`
+ * reports under the path of its definition; there the failing place tells.
+ */
+function withoutBranches(errors: readonly ErrorObject[]): readonly ErrorObject[] {
+  const unions = new Map<string, string[]>(); // schema paths of failed unions by the place in the value
+  for (const { keyword, instancePath, schemaPath } of errors) {
+    if (keyword !== 'anyOf' && keyword !== 'oneOf') continue;
+    unions.set(instancePath, [...(unions.get(instancePath) ?? []), schemaPath]);
+  }
+  return unions.size === 0 ? errors : errors.filter((error) => !isInBranch(error, unions));
 }
 
-/** A branch that is a `$ref` reports its errors under the path of its definition; the failing place still tells. */
-function insideRef(error: ErrorObject, unions: readonly ErrorObject[]): boolean {
-  if (unions.includes(error) || !error.schemaPath.startsWith('#/$defs/')) return false;
-  return unions.some((union) => error.instancePath.startsWith(union.instancePath));
+function isInBranch(
+  { instancePath, schemaPath }: ErrorObject,
+  unions: ReadonlyMap<string, readonly string[]>,
+): boolean {
+  for (let end = instancePath.length; end >= 0; end = instancePath.lastIndexOf('/', end - 1)) {
+    const place = instancePath.slice(0, end);
+    for (const union of unions.get(place) ?? []) {
+      if (place === instancePath && schemaPath === union) continue; // the union itself
+      if (schemaPath.startsWith(`${union}/`) || schemaPath.startsWith('#/$defs/')) return true;
+    }
+    if (end === 0) break;
+  }
+  return false;
 }
 
 function explain(error: ErrorObject): Fault | undefined {

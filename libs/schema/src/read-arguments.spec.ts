@@ -241,6 +241,17 @@ describe('faults', () => {
     expect(found.length).toBeLessThanOrEqual(50);
   });
 
+  test('nested unions do not multiply the work', () => {
+    const tree: JsonObject = {
+      ...object({ x: { $ref: '#/$defs/t' } }),
+      $defs: { t: { anyOf: [{ type: 'integer' }, { type: 'array', items: { $ref: '#/$defs/t' }, maxItems: 8 }] } },
+    };
+    let value: Json = 'no';
+    for (let level = 0; level < 6; level += 1) value = Array.from({ length: 4 }, () => value);
+    expect(faults(tree, { x: value })[0]?.[1]).toBe('no_match');
+    expect(args(tree, { x: [['1', ['2']], '3'] })).toEqual({ x: [[1, [2]], 3] });
+  });
+
   test('nesting is bounded', () => {
     let deep: Json = 1;
     for (let level = 0; level < 5_000; level += 1) deep = [deep];

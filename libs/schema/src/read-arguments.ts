@@ -1,6 +1,14 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { compileSchema, type CompiledSchema } from './compile.js';
-import { buildCoercer, escapePointer, schemaAt, setOwn, type Coercer, type Coercion } from './coerce.js';
+import {
+  buildCoercer,
+  escapePointer,
+  MAX_UNION_TRIALS,
+  schemaAt,
+  setOwn,
+  type Coercer,
+  type Coercion,
+} from './coerce.js';
 import { explainErrors, faultAt, type Fault } from './explain.js';
 import { depthOf, MAX_ARGUMENT_DEPTH } from './limits.js';
 
@@ -71,7 +79,7 @@ export class ArgumentReader {
     }
     const made: Coercion[] = [];
     const faults: Fault[] = [];
-    const notes = { made, faults };
+    const notes = { made, faults, trials: { left: MAX_UNION_TRIALS } };
     const dropped: string[] = [];
     const source = this.#unwrap(raw, made);
     let args = source;

@@ -5,6 +5,9 @@ import type { DestinationStream } from 'pino';
 const GATHER_CHARS = 4_096;
 const FLUSH_AFTER_MS = 100;
 
+/** Everything that may hold lines when the process ends; a process has one logger, a test run has many. */
+const open = new Set<GatheredLines>();
+
 /**
  * Writes many log lines at once: at 4 KiB, 100 ms after the first line, with a fatal line (pino calls `flushSync`) and when
  * the process ends. Not pino's own `minLength`: that one needs a flush for the rest, which also calls fsync on the log.
@@ -17,7 +20,8 @@ export class GatheredLines implements DestinationStream {
     private readonly destination: DestinationStream,
     private readonly clock: Clock = new SystemClock(),
   ) {
-    process.on('exit', () => this.flushSync());
+    if (open.size === 0) process.on('exit', () => open.forEach((lines) => lines.flushSync()));
+    open.add(this);
   }
 
   write(line: string): void {

@@ -1,5 +1,6 @@
 import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError, UnauthorizedError } from '@modelcontextprotocol/client';
 import { isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { redact } from '@toolfleet/telemetry';
 
 /** What a failed exchange with a server means for the session and for repeating. */
 export interface McpFault {
@@ -121,5 +122,8 @@ function toolErrorIn(error: unknown): ToolError | undefined {
 const upstream = (message: string, details: JsonObject): ToolError =>
   new ToolError('UPSTREAM_ERROR', { message, details });
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-const cut = (text: string, length = MAX_UPSTREAM_TEXT): string =>
-  text.length > length ? `${text.slice(0, length)}…` : text;
+/** Upstream words in a message of ours: short, and without a credential they may repeat. */
+function cut(text: string, length = MAX_UPSTREAM_TEXT): string {
+  const clean = redact(text);
+  return clean.length > length ? `${clean.slice(0, length)}…` : clean;
+}

@@ -460,19 +460,22 @@ describe('McpExecutor', () => {
 
 describe('function endpoints', () => {
   it('send function and args and take any JSON', async () => {
+    const keys: unknown[] = [];
     const { url, port } = await serve((request, response) => {
       void bodyOf(request).then((text) => {
         const body = JSON.parse(text);
         if (body.function === 'bad') return response.writeHead(422).end('no such city');
-        return response.end(JSON.stringify({ got: body, key: request.headers['x-api-key'] }));
+        keys.push(request.headers['x-api-key']);
+        return response.end(JSON.stringify({ got: body }));
       });
     });
     const { call } = executor({ port, env: { K: 'kkkkkk' } });
     const binding = { url, transport: 'function-args' as const, options: { headers: { 'X-API-Key': '$K' } } };
     expect(await call(binding, 'geocode', { city: 'Rom' })).toMatchObject({
       ok: true,
-      output: { got: { function: 'geocode', args: { city: 'Rom' } }, key: 'kkkkkk' },
+      output: { got: { function: 'geocode', args: { city: 'Rom' } } },
     });
+    expect(keys).toEqual(['kkkkkk']);
     expect(await call(binding, 'bad')).toMatchObject({
       ok: false,
       failure: { code: 'UPSTREAM_ERROR', message: 'HTTP 422: no such city' },
@@ -481,6 +484,34 @@ describe('function endpoints', () => {
     expect(await call(whole, 'f', { args: { a: 1 } })).toMatchObject({
       output: { got: { function: 'f', args: { a: 1 } } },
     });
+  });
+});
+
+describe('credentials', () => {
+  it('never come back in results, errors or discoveries, even from a server that repeats them', async () => {
+    const secret = 'canary-4f9d2c7b1e';
+    const { url, port } = await serve((request, response) => {
+      void bodyOf(request).then(() => {
+        const echoed = `${String(request.headers['x-key'])} ${Buffer.from(String(request.headers['x-key'])).toString('base64')}`;
+        if (request.url === '/mcp') return response.writeHead(500).end(echoed);
+        return response.end(JSON.stringify({ seen: echoed, nested: [{ again: echoed }] }));
+      });
+    });
+    const { call, discover } = executor({ port, env: { CANARY: secret } });
+    const options = { headers: { 'X-Key': '${CANARY}' } };
+    const said = [
+      await call({ url: url.replace('/mcp', '/echo'), transport: 'function-args', options }, 'f'),
+      await call({ url, transport: 'function-args', options }, 'f'),
+      await call({ url, options }, 'f'),
+      await discover({ server: 's', url, ...options }).catch((error: Error) => ({ message: error.message, ...error })),
+    ];
+    expect(said[0]).toMatchObject({
+      ok: true,
+      output: { seen: expect.stringMatching(/^\[redacted\] \[redacted\]=*$/) },
+    });
+    const all = JSON.stringify(said);
+    expect(all).not.toContain(secret);
+    expect(all).not.toContain(Buffer.from(secret).toString('base64').slice(0, 16));
   });
 });
 

@@ -13,6 +13,7 @@ import { callMcpTool, type Attempt, type AttemptLimits } from './call-mcp-tool.j
 import { discoverServer, discoveryTarget } from './discover-server.js';
 import { baseUrlOf, readTarget, type McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
+import { withoutSecrets } from './without-secrets.js';
 
 /** Figures of the service (C02-C09). */
 export interface ExecutorFigures extends Omit<FunctionParts, 'egress' | 'expand'> {
@@ -77,7 +78,7 @@ export class McpExecutor {
       });
     }
     if (gate?.refusal) throw gate.refusal;
-    return { ...outcome.value.reply, execute_ms: Math.round(this.clock.monotonic() - startedAt) };
+    return { ...withoutSecrets(outcome.value.reply), execute_ms: Math.round(this.clock.monotonic() - startedAt) };
   }
 
   /** The tools of a server. Outside the breaker: discovery is how an operator finds out that a server is back. */

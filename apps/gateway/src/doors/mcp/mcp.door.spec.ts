@@ -48,6 +48,7 @@ const TOOLS = [
   tool('echo', { idempotent: true, output_schema: { type: 'object' } }),
   tool('slow', { task_support: 'optional' }),
   tool('careful'),
+  tool('long'),
 ];
 
 const success = (output: CallResult['output'], text = ''): CallResult => ({
@@ -97,6 +98,9 @@ async function engine(request: CallRequest): Promise<CallResult> {
         request.onProgress?.({ progress: step, total: 3, message: `step ${step}` });
       }
       return success('done', 'done');
+    case 'long':
+      await clock.sleep(5_000, request.signal);
+      return success('late', 'late');
     case 'careful':
       return success('deleted', 'deleted');
     default:
@@ -179,7 +183,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
     const { url, seen } = await door();
     const client = await connect(url, { mode });
     const { tools } = await client.listTools();
-    expect(tools.map(({ name }) => name)).toEqual(['careful', 'echo', 'slow']);
+    expect(tools.map(({ name }) => name)).toEqual(['careful', 'echo', 'long', 'slow']);
     expect(tools[1]).toMatchObject({
       description: 'Tool echo',
       inputSchema: { type: 'object' },
@@ -312,6 +316,38 @@ describe('access', () => {
     expect(seen[0]?.rawArguments).toEqual({});
     const garbage = await send('{"jsonrpc"');
     expect([garbage.status, await garbage.json()]).toMatchObject([400, { error: { code: -32_700 } }]);
+  });
+});
+
+describe('a client that goes away', () => {
+  it.each([
+    ['the plain answer', {}],
+    ['a stream', { progressToken: 'p' }],
+  ])('cancels its call (2025, %s)', async (_what, meta) => {
+    const { url, seen } = await door();
+    const gone = new AbortController();
+    const sent = fetch(url, {
+      method: 'POST',
+      signal: gone.signal,
+      headers: {
+        authorization: 'Bearer alice',
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2025-11-25',
+      },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name: 'long', arguments: {}, _meta: meta },
+      }),
+    })
+      .then((response) => response.text())
+      .catch(() => 'gone');
+    await expect.poll(() => seen.length).toBe(1);
+    gone.abort();
+    expect(await sent).toBe('gone');
+    await expect.poll(() => seen[0]?.signal.aborted).toBe(true);
   });
 });
 
@@ -566,6 +602,6 @@ describe('replicas', () => {
     await Promise.all(calls);
     expect(outcomes.good + outcomes.failed).toBe(200);
     expect(outcomes.failed).toBeLessThanOrEqual(10); // at most what was in flight when it died
-    expect((await clients[0]?.listTools())?.tools).toHaveLength(3);
+    expect((await clients[0]?.listTools())?.tools).toHaveLength(4);
   });
 });

@@ -6,12 +6,14 @@ import type { SchemaConverter } from './convert-schema.js';
 /**
  * The `$defs` of one tool: the transitive closure of what its schemas refer to, and nothing else (openapi.md section 6).
  * The converted schemas are shared between tools by reference, so a tool costs one key per definition.
+ * Above `limit` definitions the answer is `too_many`, found out without building them.
  */
 export function closeDefinitions(
   targets: Iterable<string>,
   converter: SchemaConverter,
   rings: RingBreaker,
-): JsonObject | undefined {
+  limit = Number.POSITIVE_INFINITY,
+): JsonObject | 'too_many' | undefined {
   const open = [...targets];
   if (open.length === 0) return undefined;
   const definitions: JsonObject = {};
@@ -23,6 +25,7 @@ export function closeDefinitions(
     for (const next of definition.targets) {
       if (seen.has(next)) continue;
       seen.add(next);
+      if (seen.size > limit) return 'too_many';
       open.push(next);
     }
   }

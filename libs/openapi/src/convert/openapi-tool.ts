@@ -15,6 +15,8 @@ import { selectServer } from './select-server.js';
 const MAX_DESCRIPTION = 1_000;
 /** Largest response schema kept as `output_schema`, in characters of JSON. */
 const MAX_OUTPUT_SCHEMA = 4_096;
+/** A response schema with more definitions is not small, whatever they hold. */
+const MAX_OUTPUT_DEFINITIONS = 16;
 /** Methods that RFC 9110 section 9.2.2 calls idempotent (K!3). */
 const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'QUERY']);
 
@@ -86,7 +88,7 @@ export class OpenApiTool {
     if (required.length > 0) schema.required = required;
     schema.additionalProperties = false;
     const definitions = closeDefinitions(targets, this.context.request, this.context.requestRings);
-    if (definitions) schema.$defs = definitions;
+    if (definitions && definitions !== 'too_many') schema.$defs = definitions;
     const { schemaStyle, inlineDepth = 4 } = this.context.options;
     return schemaStyle === 'inline' ? inlineDefinitions(schema, inlineDepth) : schema;
   }
@@ -97,8 +99,9 @@ export class OpenApiTool {
     if (!found) return undefined;
     const converted = this.context.response.convert(found.media.schema, `${found.pointer}/schema`);
     if (!isJsonObject(converted.schema)) return undefined;
-    if (converted.targets.size > 12) return undefined;
-    const definitions = closeDefinitions(converted.targets, this.context.response, this.context.responseRings);
+    const { response, responseRings } = this.context;
+    const definitions = closeDefinitions(converted.targets, response, responseRings, MAX_OUTPUT_DEFINITIONS);
+    if (definitions === 'too_many') return undefined;
     const schema = definitions ? { ...converted.schema, $defs: definitions } : converted.schema;
     return JSON.stringify(schema).length <= MAX_OUTPUT_SCHEMA ? schema : undefined;
   }

@@ -9,7 +9,10 @@ import { mountMcpDoor } from '../../apps/gateway/dist/doors/mcp/mcp.door.js';
 const [kind, count] = process.argv.slice(2);
 const names = Array.from({ length: Number(count) }, (_, index) => `tool_${String(index).padStart(4, '0')}`);
 const properties = Object.fromEntries(
-  ['text', 'limit', 'mode', 'path'].map((name) => [name, { type: 'string', description: `The ${name} of the request` }]),
+  ['text', 'limit', 'mode', 'path'].map((name) => [
+    name,
+    { type: 'string', description: `The ${name} of the request` },
+  ]),
 );
 const schema = { type: 'object', properties, required: ['text'] };
 const description = 'Does one thing well and answers what came of it.';
@@ -19,7 +22,9 @@ async function bare() {
   const handler = createMcpHandler(() => {
     const server = new Server({ name: 'bare', version: '1' }, { capabilities: { tools: {} } });
     server.setRequestHandler('tools/list', () => ({ tools }));
-    server.setRequestHandler('tools/call', ({ params }) => ({ content: [{ type: 'text', text: String(params.arguments?.text) }] }));
+    server.setRequestHandler('tools/call', ({ params }) => ({
+      content: [{ type: 'text', text: String(params.arguments?.text) }],
+    }));
     return server;
   });
   const node = toNodeHandler(handler);
@@ -41,7 +46,15 @@ async function door() {
     available: true,
   }));
   const principal = { tenantId: 't', userId: 'u', roles: [], tools: ['*'], via: 'local' };
-  const done = { ok: true, output: null, provenance: 'live', usage: { tokens: 0, microUsd: 0 }, metadata: {}, timing: {}, attempts: 1 };
+  const done = {
+    ok: true,
+    output: null,
+    provenance: 'live',
+    usage: { tokens: 0, microUsd: 0 },
+    metadata: {},
+    timing: {},
+    attempts: 1,
+  };
   const fastify = Fastify();
   await mountMcpDoor(
     fastify,

@@ -13,8 +13,12 @@ const ROUND_MS = Number(process.env.BENCH_MS ?? 1_500);
 const VERSION = '2026-07-28';
 
 async function start(kind, count) {
-  const child = fork(join(here, 'bench-server.mjs'), [kind, String(count)], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
-  const port = await new Promise((resolve) => child.stdout.once('data', (chunk) => resolve(JSON.parse(String(chunk)).port)));
+  const child = fork(join(here, 'bench-server.mjs'), [kind, String(count)], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  const port = await new Promise((resolve) =>
+    child.stdout.once('data', (chunk) => resolve(JSON.parse(String(chunk)).port)),
+  );
   return { child, url: `http://127.0.0.1:${port}/mcp` };
 }
 
@@ -22,7 +26,11 @@ function message(method, modern) {
   const params = method === 'tools/call' ? { name: 'tool_0003', arguments: { text: 'hello' } } : {};
   const meta = { 'io.modelcontextprotocol/protocolVersion': VERSION, 'io.modelcontextprotocol/clientCapabilities': {} };
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
-  if (!modern) return { headers: { ...headers, 'mcp-protocol-version': '2025-11-25' }, body: { jsonrpc: '2.0', id: 1, method, params } };
+  if (!modern)
+    return {
+      headers: { ...headers, 'mcp-protocol-version': '2025-11-25' },
+      body: { jsonrpc: '2.0', id: 1, method, params },
+    };
   return {
     headers: {
       ...headers,
@@ -67,7 +75,9 @@ for (const count of [10, 200, 2_000]) {
       const best = (kind) => Math.max(...rates[kind]);
       const ratio = best('door') / best('bare');
       const era = modern ? '2026' : '2025';
-      console.log(`${count} tools, ${era}, ${method}: bare ${best('bare').toFixed(0)}/s, door ${best('door').toFixed(0)}/s, ratio ${ratio.toFixed(2)}`);
+      console.log(
+        `${count} tools, ${era}, ${method}: bare ${best('bare').toFixed(0)}/s, door ${best('door').toFixed(0)}/s, ratio ${ratio.toFixed(2)}`,
+      );
     }
   }
   for (const { child } of Object.values(servers)) child.kill();

@@ -38,8 +38,11 @@ function judge(name, { output }) {
   const failed = lines.filter((line) => line.startsWith('✗')).map((line) => line.slice(2, line.indexOf(': ')));
   const wrong = failed.filter((scenario) => !NOT_OFFERED.has(scenario));
   const bad = wrong.length > 0 || lines.length === 0;
-  console.log(`${bad ? 'FAILED' : 'passed'}  ${name}: ${lines.length - failed.length} of ${lines.length} scenarios. ${total}`);
-  for (const scenario of failed) console.log(`          ${NOT_OFFERED.has(scenario) ? 'not offered' : 'failed'}: ${scenario}`);
+  console.log(
+    `${bad ? 'FAILED' : 'passed'}  ${name}: ${lines.length - failed.length} of ${lines.length} scenarios. ${total}`,
+  );
+  for (const scenario of failed)
+    console.log(`          ${NOT_OFFERED.has(scenario) ? 'not offered' : 'failed'}: ${scenario}`);
   if (bad) console.log(output.split('\n').slice(-80).join('\n'));
   return !bad;
 }

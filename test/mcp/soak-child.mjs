@@ -23,7 +23,15 @@ async function door() {
     available: true,
   }));
   const principal = { tenantId: 't', userId: 'u', roles: [], tools: ['*'], via: 'local' };
-  const done = { ok: true, output: null, provenance: 'live', usage: { tokens: 0, microUsd: 0 }, metadata: {}, timing: {}, attempts: 1 };
+  const done = {
+    ok: true,
+    output: null,
+    provenance: 'live',
+    usage: { tokens: 0, microUsd: 0 },
+    metadata: {},
+    timing: {},
+    attempts: 1,
+  };
   const fastify = Fastify();
   await mountMcpDoor(
     fastify,
@@ -47,7 +55,10 @@ async function door() {
 function executor() {
   const egress = new EgressClient({ allowlist: [], allowedEndpoints: [new URL(url).origin] });
   const parts = { egress, clock, expand: (value) => value, maxResponseBytes: 1_000_000 };
-  const pool = new SessionPool({ ...parts, allowStdio: false, version: '1' }, undefined, { ...POOL_LIMITS, idleCloseMs: 50 });
+  const pool = new SessionPool({ ...parts, allowStdio: false, version: '1' }, undefined, {
+    ...POOL_LIMITS,
+    idleCloseMs: 50,
+  });
   const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock);
   const made = new McpExecutor(pool, breakers, parts, clock, { defaultIdleMs: 5_000, maxResponseBytes: 1_000_000 });
   const call = async (server) => {
@@ -73,7 +84,8 @@ function executor() {
 const part = kind === 'door' ? await door() : executor();
 process.on('message', async ({ ask, calls = 0, reconnects = 0 }) => {
   if (ask === 'run') {
-    for (let left = calls; left > 0; left -= 10) await Promise.all(Array.from({ length: 10 }, () => part.call('steady')));
+    for (let left = calls; left > 0; left -= 10)
+      await Promise.all(Array.from({ length: 10 }, () => part.call('steady')));
     // Another server name is another session; each is left to its idle close.
     for (let index = 0; index < reconnects; index += 1) await part.call(`once-${index % 7}-${Math.floor(index / 7)}`);
     await clock.sleep(300);

@@ -26,7 +26,10 @@ await executor.first;
 /** Clients of the door that come, list, call with progress and go. */
 async function visit(times) {
   for (let index = 0; index < times; index += 1) {
-    const client = new Client({ name: 'soak', version: '1' }, { versionNegotiation: { mode: index % 2 ? 'legacy' : 'auto' } });
+    const client = new Client(
+      { name: 'soak', version: '1' },
+      { versionNegotiation: { mode: index % 2 ? 'legacy' : 'auto' } },
+    );
     await client.connect(new StreamableHTTPClientTransport(new URL(url)));
     await client.listTools();
     await client.callTool({ name: 'tool_1', arguments: { text: 'hi' } }, { onprogress: () => undefined });

@@ -68,6 +68,33 @@ test.each(HOSTILE)('%s on a hostile text ends in bounded time', (pattern) => {
   expect(performance.now() - from).toBeLessThan(2_000); // native: longer than the universe
 });
 
+test.each<[string, JsonObject, unknown]>([
+  ['the url format', { type: 'string', format: 'url' }, `http://${'a:@'.repeat(30_000)}`],
+  ['uniqueItems', { type: 'array', uniqueItems: true }, Array.from({ length: 20_000 }, (_, index) => ({ index }))],
+  [
+    'nested unknown names',
+    { type: 'object', additionalProperties: false },
+    Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`k${index}`, 0])),
+  ],
+])('%s ends in bounded time on a hostile value', (_, schema, value) => {
+  const from = performance.now();
+  compileSchema(schema).errors(value as JsonObject);
+  expect(performance.now() - from).toBeLessThan(5_000); // url and uniqueItems of ajv: minutes
+});
+
+test('uniqueItems still means what it says', () => {
+  const unique = compileSchema({ type: 'array', uniqueItems: true });
+  expect(unique.check([1, '1', true, null, { a: 1, b: 2 }, { a: 1 }])).toBe(true);
+  expect(
+    unique.check([
+      { a: 1, b: 2 },
+      { b: 2, a: 1 },
+    ]),
+  ).toBe(false);
+  expect(compileSchema({ type: 'string', format: 'url' }).check('https://example.com/x?y=1')).toBe(true);
+  expect(compileSchema({ type: 'string', format: 'url' }).check('example.com')).toBe(false);
+});
+
 test.each<[string, string, boolean]>([
   ['^[a-z0-9-]{1,64}$', 'abc-1', true],
   ['^\\d{4}-\\d{2}-\\d{2}$', '2026-01-31', true],

@@ -4,6 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { LRUCache } from 'lru-cache';
 import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { boundKeywords } from './bounded-keywords.js';
 import { fingerprint } from './canonical.js';
 import { checkSchemaSize, countNodes } from './limits.js';
 import { boundedMatcher } from './pattern.js';
@@ -48,6 +49,7 @@ function validatorOf(dialectUri: Json | undefined, mode: 'quick' | 'full'): Ajv 
 function dialect(Class: typeof Ajv | typeof Ajv2020, allErrors: boolean): Ajv {
   const ajv = new Class({ ...options, allErrors }) as Ajv;
   formats.default(ajv);
+  boundKeywords(ajv);
   return ajv;
 }
 

@@ -30,7 +30,7 @@ export interface Fault {
 /** Longest piece of a value that is repeated in a message. */
 const SHOWN_CHARS = 60;
 /** More faults than that help nobody. */
-const MAX_FAULTS = 50;
+export const MAX_FAULTS = 50;
 
 /** ajv's errors as faults, one per place and cause. */
 export function explainErrors(errors: readonly ErrorObject[]): Fault[] {

@@ -9,7 +9,7 @@ import {
   type Coercer,
   type Coercion,
 } from './coerce.js';
-import { explainErrors, faultAt, type Fault } from './explain.js';
+import { explainErrors, faultAt, MAX_FAULTS, type Fault } from './explain.js';
 import { depthOf, MAX_ARGUMENT_DEPTH } from './limits.js';
 
 /** How the arguments of one tool are read. */
@@ -42,6 +42,8 @@ interface Parameter {
 }
 
 const NONE: readonly never[] = [];
+/** Dropped arguments that are named; a caller that sends more has another problem. */
+const MAX_DROPPED = 100;
 
 /**
  * Reads the arguments of one tool: unwrap, null and blank rules, unknown ones, coercion, defaults, validation. Built once
@@ -92,7 +94,7 @@ export class ArgumentReader {
         if (this.#unknown === 'keep') continue;
         if (this.#unknown === 'refuse')
           faults.push(faultAt(`/${escapePointer(name)}`, 'unknown', `Unknown parameter '${name}'`));
-        else dropped.push(name);
+        else if (dropped.length < MAX_DROPPED) dropped.push(name);
         delete own()[name];
       } else if (value === null && !this.#allowsNull(parameter)) {
         delete own()[name]; // as if absent: default, or reported below
@@ -116,7 +118,7 @@ export class ArgumentReader {
       for (const fault of explainErrors(this.#compiled.errors(args)))
         if (!reported.has(fault.param)) faults.push(fault);
     }
-    if (faults.length > 0) return { ok: false, faults };
+    if (faults.length > 0) return { ok: false, faults: faults.slice(0, MAX_FAULTS) };
     return {
       ok: true,
       arguments: args,

@@ -7,6 +7,7 @@ import {
   number,
   path,
   REDIS_KEYS,
+  secret,
   url,
   type SettingsOf,
 } from '@toolfleet/service';
@@ -20,6 +21,7 @@ export const budgetConfig = defineConfig('budget', {
     schemes: ['postgres', 'postgresql'],
     help: 'PostgreSQL of the usage ledger; unset means the embedded SQLite, which allows one replica',
   }),
+  DATABASE_PASSWORD: secret({ optional: true, help: 'Password at PostgreSQL; overrides one in the URL' }),
   BUDGET_DATABASE_PATH: path({
     default: '.toolfleet/data/budget.db',
     help: 'File of the embedded usage ledger; not used with DATABASE_URL',

@@ -41,10 +41,13 @@ function withStatementCache(database: Database.Database): SqliteDatabase {
   };
 }
 
-/** PostgreSQL, for more than one replica. A statement that hangs is given up, so that the drain can try again. */
-export function postgresDialect(url: string): Dialect {
+/**
+ * PostgreSQL, for more than one replica. A statement that hangs is given up, so that the drain can try again. A `password`
+ * goes into the URL, because the driver takes an absent one there for the answer.
+ */
+export function postgresDialect(url: string, password?: string): Dialect {
   const pool = new pg.Pool({
-    connectionString: url,
+    connectionString: password === undefined ? url : withPassword(url, password),
     max: 4,
     connectionTimeoutMillis: 5_000,
     statement_timeout: 30_000,
@@ -53,4 +56,10 @@ export function postgresDialect(url: string): Dialect {
   // An idle connection that breaks is replaced on next use; without a listener it would end the process.
   pool.on('error', () => undefined);
   return new PostgresDialect({ pool });
+}
+
+function withPassword(url: string, password: string): string {
+  const address = new URL(url);
+  address.password = encodeURIComponent(password);
+  return address.href;
 }

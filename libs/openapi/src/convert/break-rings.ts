@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { Definition, InPlaceEdge, SchemaConverter } from './convert-schema.js';
-import { inPlaceRings } from './in-place-rings.js';
+import { strongComponents } from './strong-components.js';
 
 /**
  * Cuts rings of references that apply to one and the same value (`Pet: oneOf [Cat]`, `Cat: allOf [Pet, …]`, the usual
@@ -19,7 +19,8 @@ export class RingBreaker {
   cutFrom(target: string): void {
     if (this.judged.has(target)) return;
     const next = (pointer: string) => this.converter.definition(pointer).edges.map((edge) => edge.target);
-    for (const ring of inPlaceRings([target], next, this.judged)) this.cut(new Set(ring));
+    for (const { members, isRing } of strongComponents([target], next, this.judged))
+      if (isRing) this.cut(new Set(members));
   }
 
   private cut(ring: ReadonlySet<string>): void {

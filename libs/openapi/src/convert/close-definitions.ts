@@ -2,32 +2,99 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { setOwn } from '../json-pointer.js';
 import type { RingBreaker } from './break-rings.js';
 import type { SchemaConverter } from './convert-schema.js';
+import { strongComponents } from './strong-components.js';
+
+/** Schemas that reach each other, and the groups they lead to. */
+interface Group {
+  members: string[];
+  next: Set<Group>;
+  /** What a tool that needs all of this and nothing else gets; shared between such tools. */
+  definitions?: JsonObject;
+}
+
+/** Entries of `$defs` objects that are kept for sharing; a chain of thousands of schemas would fill memory otherwise. */
+const MAX_SHARED = 500_000;
 
 /**
- * The `$defs` of one tool: the transitive closure of what its schemas refer to, and nothing else (openapi.md section 6).
- * The converted schemas are shared between tools by reference, so a tool costs one key per definition.
- * Above `limit` definitions the answer is `too_many`, found out without building them.
+ * The `$defs` of tools: the transitive closure of what their schemas refer to, and nothing else (openapi.md section 6).
+ * In large documents thousands of schemas reach each other, so the walk goes over strongly connected groups; the converted
+ * schemas are shared by all tools, a `$defs` object by those that need the same.
  */
-export function closeDefinitions(
-  targets: Iterable<string>,
-  converter: SchemaConverter,
-  rings: RingBreaker,
-  limit = Number.POSITIVE_INFINITY,
-): JsonObject | 'too_many' | undefined {
-  const open = [...targets];
-  if (open.length === 0) return undefined;
-  const definitions: JsonObject = {};
-  const seen = new Set(open);
-  for (let target = open.pop(); target !== undefined; target = open.pop()) {
-    rings.cutFrom(target);
-    const definition = converter.definition(target);
-    setOwn(definitions, converter.names.nameOf(target), definition.schema);
-    for (const next of definition.targets) {
-      if (seen.has(next)) continue;
-      seen.add(next);
-      if (seen.size > limit) return 'too_many';
-      open.push(next);
-    }
+export class DefinitionCloser {
+  private readonly groups = new Map<string, Group>();
+  private readonly judged = new Set<string>();
+  private shared = 0;
+
+  constructor(
+    private readonly converter: SchemaConverter,
+    private readonly rings: RingBreaker,
+  ) {}
+
+  /** Definitions reached from the targets; undefined for none. Must not be changed. Above `limit` they are not built. */
+  close(targets: ReadonlySet<string>, limit = Number.POSITIVE_INFINITY): JsonObject | 'too_many' | undefined {
+    if (targets.size === 0) return undefined;
+    const starts = new Set([...targets].map((target) => this.groupOf(target)));
+    const [first] = starts;
+    if (first && starts.size === 1) return this.closeOne(first, limit);
+    const reached = reach(starts, limit);
+    return reached ? this.build(reached) : 'too_many';
   }
-  return definitions;
+
+  private closeOne(group: Group, limit: number): JsonObject | 'too_many' {
+    if (group.definitions && limit === Number.POSITIVE_INFINITY) return group.definitions;
+    const reached = reach([group], limit);
+    if (!reached) return 'too_many';
+    const definitions = this.build(reached);
+    const size = Object.keys(definitions).length;
+    if (this.shared + size <= MAX_SHARED) {
+      this.shared += size;
+      group.definitions = definitions;
+    }
+    return definitions;
+  }
+
+  private build(groups: Iterable<Group>): JsonObject {
+    const definitions: JsonObject = {};
+    for (const { members } of groups) {
+      for (const member of members) {
+        setOwn(definitions, this.converter.names.nameOf(member), this.converter.definition(member).schema);
+      }
+    }
+    return definitions;
+  }
+
+  private groupOf(target: string): Group {
+    const known = this.groups.get(target);
+    if (known) return known;
+    // Components come with those they lead to first, so what a member refers to outside has its group already.
+    for (const { members } of strongComponents([target], (node) => this.targetsOf(node), this.judged)) {
+      const group: Group = { members, next: new Set() };
+      for (const member of members) this.groups.set(member, group);
+      for (const member of members) {
+        for (const next of this.converter.definition(member).targets) {
+          const other = this.groups.get(next);
+          if (other && other !== group) group.next.add(other);
+        }
+      }
+    }
+    return this.groups.get(target) as Group;
+  }
+
+  /** Rings are cut before a definition is looked at: cutting may add variants to what it refers to. */
+  private targetsOf(target: string): string[] {
+    this.rings.cutFrom(target);
+    return [...this.converter.definition(target).targets];
+  }
+}
+
+/** All groups reached, the starts included; undefined when they have more than `limit` members. */
+function reach(starts: Iterable<Group>, limit: number): Set<Group> | undefined {
+  const reached = new Set(starts);
+  let size = 0;
+  for (const group of reached) {
+    size += group.members.length;
+    if (size > limit) return undefined;
+    for (const next of group.next) reached.add(next); // a Set may grow while it is walked
+  }
+  return reached;
 }

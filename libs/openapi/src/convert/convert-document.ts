@@ -5,6 +5,7 @@ import type { SpecDocument } from '../load/parse-spec.js';
 import { RefResolver } from '../load/resolve-refs.js';
 import type { ParameterPlace } from '../plan.js';
 import { RingBreaker } from './break-rings.js';
+import { DefinitionCloser } from './close-definitions.js';
 import { SchemaConverter } from './convert-schema.js';
 import { DefinitionNames } from './definition-names.js';
 import { expandOperations, type RawOperation } from './expand-operations.js';
@@ -46,8 +47,8 @@ export interface ToolContext {
   refs: RefResolver;
   request: SchemaConverter;
   response: SchemaConverter;
-  requestRings: RingBreaker;
-  responseRings: RingBreaker;
+  requestCloser: DefinitionCloser;
+  responseCloser: DefinitionCloser;
   security: SecurityReader;
   findings: Findings;
   options: ConvertOptions;
@@ -97,8 +98,8 @@ function contextOf(document: SpecDocument, options: ConvertOptions): ToolContext
     refs,
     request,
     response,
-    requestRings: new RingBreaker(request, complain),
-    responseRings: new RingBreaker(response, complain),
+    requestCloser: new DefinitionCloser(request, new RingBreaker(request, complain)),
+    responseCloser: new DefinitionCloser(response, new RingBreaker(response, complain)),
     security: new SecurityReader(document.root, refs, findings),
     findings,
     options,

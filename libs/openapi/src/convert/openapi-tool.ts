@@ -1,7 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
 import type { OperationPlan } from '../plan.js';
-import { closeDefinitions } from './close-definitions.js';
 import { convertBody, type ConvertedBody } from './convert-body.js';
 import type { ToolContext } from './convert-document.js';
 import { convertParameters, type ConvertedParameters } from './convert-parameters.js';
@@ -87,7 +86,7 @@ export class OpenApiTool {
     const schema: JsonObject = { type: 'object', properties };
     if (required.length > 0) schema.required = required;
     schema.additionalProperties = false;
-    const definitions = closeDefinitions(targets, this.context.request, this.context.requestRings);
+    const definitions = this.context.requestCloser.close(targets);
     if (definitions && definitions !== 'too_many') schema.$defs = definitions;
     const { schemaStyle, inlineDepth = 4 } = this.context.options;
     return schemaStyle === 'inline' ? inlineDefinitions(schema, inlineDepth) : schema;
@@ -99,8 +98,7 @@ export class OpenApiTool {
     if (!found) return undefined;
     const converted = this.context.response.convert(found.media.schema, `${found.pointer}/schema`);
     if (!isJsonObject(converted.schema)) return undefined;
-    const { response, responseRings } = this.context;
-    const definitions = closeDefinitions(converted.targets, response, responseRings, MAX_OUTPUT_DEFINITIONS);
+    const definitions = this.context.responseCloser.close(converted.targets, MAX_OUTPUT_DEFINITIONS);
     if (definitions === 'too_many') return undefined;
     const schema = definitions ? { ...converted.schema, $defs: definitions } : converted.schema;
     return JSON.stringify(schema).length <= MAX_OUTPUT_SCHEMA ? schema : undefined;

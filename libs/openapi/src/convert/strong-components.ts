@@ -5,16 +5,22 @@ interface Frame {
   next: number;
 }
 
+/** Nodes that reach each other. `isRing`: more than one of them, or one that reaches itself. */
+export interface Component {
+  members: string[];
+  isRing: boolean;
+}
+
 /**
- * Strongly connected components that contain a ring (Tarjan 1972, without recursion: chains in hostile documents are
- * longer than the call stack). Nodes in `judged` are known and skipped; all nodes met are added to it.
+ * Strongly connected components, those that others lead to first (Tarjan 1972, without recursion: chains in hostile
+ * documents are longer than the call stack). Nodes in `judged` are known and skipped; all nodes met are added to it.
  */
-export function inPlaceRings(
+export function strongComponents(
   starts: Iterable<string>,
   targetsOf: (node: string) => string[],
   judged: Set<string>,
-): string[][] {
-  const rings: string[][] = [];
+): Component[] {
+  const components: Component[] = [];
   const index = new Map<string, number>();
   const low = new Map<string, number>();
   const component: string[] = [];
@@ -43,7 +49,8 @@ export function inPlaceRings(
       members.push(member);
       if (member === frame.node) break;
     }
-    if (members.length > 1 || frame.targets.includes(frame.node)) rings.push(members.toReversed());
+    const isRing = members.length > 1 || frame.targets.includes(frame.node);
+    components.push({ members: members.toReversed(), isRing });
   };
 
   for (const start of starts) {
@@ -56,5 +63,5 @@ export function inPlaceRings(
       else if (onComponent.has(target)) lower(frame.node, index.get(target));
     }
   }
-  return rings;
+  return components;
 }

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { ToolError } from '@toolfleet/contracts';
 import ipaddr from 'ipaddr.js';
 import { refusal } from './refusal.js';
@@ -28,7 +29,8 @@ export class AddressGuard {
 
   /** True for a public unicast address that no rule denies. `::ffff:a.b.c.d` is judged as a.b.c.d. */
   isPublic(address: string): boolean {
-    if (!ipaddr.isValid(address)) return false;
+    // net's idea of an address, not the library's: that one also reads short and octal forms.
+    if (isIP(address) === 0 || address.includes('%')) return false;
     const parsed = ipaddr.process(address);
     if (parsed.range() !== 'unicast') return false;
     if (parsed.kind() === 'ipv6' && !parsed.match(GLOBAL_UNICAST_V6)) return false;

@@ -71,7 +71,8 @@ function run() {
     });
     const [small, large] = rows.slice(-2);
     const verdicts = {
-      per_operation_ok: rows.every((row) => row.operations < 100 || row.ms_per_operation <= 0.1),
+      // smaller documents measure the start of the machine code, not the conversion
+      per_operation_ok: rows.every((row) => row.operations < 1_000 || row.ms_per_operation <= 0.1),
       rss_ok: rows.every((row) => row.mb < 1 || row.rss_ratio <= 20),
       linear_ratio: given.length > 0 ? null : Math.round((large.ms_per_operation / small.ms_per_operation) * 100) / 100,
     };

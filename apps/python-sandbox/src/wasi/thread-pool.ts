@@ -56,6 +56,7 @@ interface Waiting {
   settle: (reply: RunReply) => void;
 }
 
+const KILLS_PER_COLLECTION = 8;
 /** JS heap of a thread. It does not bound the guest's memory, which lies outside of it. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, stackSizeMb: 4 };
 
@@ -66,6 +67,7 @@ export class ThreadPool {
   private usedMb = 0;
   private starting = 0;
   private closed = false;
+  private kills = 0;
 
   constructor(private readonly options: PoolOptions) {}
 
@@ -145,6 +147,9 @@ export class ThreadPool {
     });
     this.release(id, running);
     void this.addThread();
+    this.kills += 1;
+    // What an ended thread leaves behind is small for the collector and large for the process.
+    if (this.kills % KILLS_PER_COLLECTION === 0) globalThis.gc?.();
   }
 
   private release(id: string, running: Running): void {

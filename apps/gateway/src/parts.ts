@@ -40,6 +40,7 @@ import { RemoteExecutor } from './executors/remote.executor.js';
 import type { GatewayConfig } from './gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
 import { policyPart } from './policy/policy-part.js';
+import { redisProbeLease } from './stores/redis-probe-lease.js';
 import { RedisRateLimiter } from './stores/redis-rate-limiter.js';
 import { RedisResultCache } from './stores/redis-result-cache.js';
 import { RedisKeyLimits } from './limits/redis-key-limits.js';
@@ -130,7 +131,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
 
   // What happens on every call.
   const policy = policyPart(settings, host);
-  const breakers = new SharedBreakers(toolBreakerRule(settings), clock, nats);
+  const breakers = new SharedBreakers(toolBreakerRule(settings), clock, nats, redisProbeLease(redis, clock));
   const budget = new BudgetClient(nats, clock, (message) => logger.warn(message));
   const executeCall = makeExecuteCall({
     catalog: new RegistryResolver(cache),

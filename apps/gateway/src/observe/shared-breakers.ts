@@ -1,5 +1,5 @@
 import { isJsonObject, SUBJECTS } from '@toolfleet/contracts';
-import { BreakerMap, type BreakerRule, type Clock } from '@toolfleet/resilience';
+import { BreakerMap, type BreakerRule, type Clock, type ProbeLease } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
 /**
@@ -15,11 +15,18 @@ export class SharedBreakers {
     rule: BreakerRule,
     private readonly clock: Clock,
     private readonly nats: NatsClient,
+    /** One half-open probe for all gateways. */
+    mayProbe: ProbeLease,
   ) {
-    this.map = new BreakerMap(rule, clock, ({ key, state, openUntilAt }) => {
-      if (state !== 'open' || this.following || !nats.connected) return;
-      nats.publish(SUBJECTS.breakerChanged, { tool: key, open_for_ms: Math.max(0, openUntilAt - clock.now()) });
-    });
+    this.map = new BreakerMap(
+      rule,
+      clock,
+      ({ key, state, openUntilAt }) => {
+        if (state !== 'open' || this.following || !nats.connected) return;
+        nats.publish(SUBJECTS.breakerChanged, { tool: key, open_for_ms: Math.max(0, openUntilAt - clock.now()) });
+      },
+      { mayProbe },
+    );
   }
 
   /** Listens to the other gateways. */

@@ -101,7 +101,7 @@ describe('openapi-executor', () => {
     executor.execute(sent, { remainingMs: 5_000, signal: AbortSignal.timeout(5_000) });
 
   it('hands the raw request target to the wire', async () => {
-    const parameters = [
+    const parameters: JsonObject[] = [
       { name: 'id', in: 'path', required: true, schema: { type: 'string' } },
       { name: 'q', in: 'query', allowReserved: true, schema: { type: 'string' } },
     ];

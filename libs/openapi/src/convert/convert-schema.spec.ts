@@ -145,7 +145,7 @@ describe('alternatives', () => {
   });
 
   it('cuts rings of a base and its alternatives without losing properties', () => {
-    const schemas = {
+    const schemas: JsonObject = {
       Pet: {
         oneOf: [{ $ref: '#/components/schemas/Cat' }, { $ref: '#/components/schemas/Dog' }],
         required: ['name'],

@@ -1,14 +1,13 @@
 import { SUBJECTS } from '@toolfleet/contracts';
-import { fleetFileOf, nestLogger, nestPart, type ServiceHost, type ServicePart } from '@toolfleet/service';
-import { NatsClient, NatsStrategy } from '@toolfleet/transport';
-import { NestFactory } from '@nestjs/core';
+import { connectRedis, redisPart } from '@toolfleet/queue/redis';
+import { fleetFileOf, microservicePart, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetModule } from './budget.module.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
 import { limitTable } from './limit-file.js';
 import { unlimited, withFigures, type LimitTable } from './limits.js';
-import { createRedis } from './redis-client.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
 import { DEFAULT_RULES } from './reservation-store.js';
@@ -21,16 +20,14 @@ const FULL_ROUND_MS = 30_000;
 /** The parts of the service in the order in which they start: brokers, ledger, upkeep, and last the door. */
 export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServicePart[] {
   const { clock, logger, metrics } = host;
-  const nats = NatsClient.create({
-    url: settings.NATS_URL,
+  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'budget', clock, metrics });
+  // While Redis is away commands fail at once, because budgets fail closed; every script of ours may run twice.
+  const redis = connectRedis(settings.REDIS_URL, {
     name: 'budget',
-    clock,
-    metrics,
-    ...(settings.NATS_USER === undefined ? {} : { user: settings.NATS_USER }),
-    ...(settings.NATS_PASSWORD === undefined ? {} : { password: settings.NATS_PASSWORD }),
-    ...(settings.NATS_TLS_CA === undefined ? {} : { tlsCa: settings.NATS_TLS_CA }),
+    password: settings.REDIS_PASSWORD,
+    resend: true,
+    log: logger,
   });
-  const { redis, part: redisPart } = createRedis(settings.REDIS_URL, settings.REDIS_PASSWORD);
   const ledger = new SqlUsageStore(
     settings.DATABASE_URL
       ? postgresDialect(settings.DATABASE_URL, settings.DATABASE_PASSWORD)
@@ -64,7 +61,7 @@ export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServiceP
   );
   return [
     nats.asPart(),
-    redisPart,
+    redisPart(redis, settings.REDIS_URL),
     { name: 'ledger', start: () => ledger.open(), stop: () => ledger.close() },
     upkeep,
     natsDoor(budget, settings, nats, host),
@@ -87,22 +84,19 @@ function limitsFrom(settings: BudgetConfig): LimitTable {
   return limitTable(environment, fleetFileOf(settings));
 }
 
-/** Nest over NATS. It starts last and drains first, so that every answer is still sent. */
-function natsDoor(budget: Budget, settings: BudgetConfig, nats: NatsClient, host: ServiceHost): ServicePart {
+/** The endpoints over NATS. */
+function natsDoor(
+  budget: Budget,
+  settings: BudgetConfig,
+  nats: NatsClient,
+  { clock, logger }: ServiceHost,
+): ServicePart {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'budget',
-    clock: host.clock,
-    onFault: (error, subject) => host.logger.error({ error, subject }, 'a handler failed'),
+    clock,
+    onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
   });
-  return nestPart({
-    name: 'door',
-    create: () =>
-      NestFactory.createMicroservice(BudgetModule.with(budget, settings.BUDGET_STORE_TIMEOUT_MS), {
-        strategy,
-        logger: nestLogger(host.logger),
-      }),
-    listen: (app) => app.listen(),
-    drain: () => strategy.drain(),
-  });
+  const module = BudgetModule.with(budget, settings.BUDGET_STORE_TIMEOUT_MS);
+  return microservicePart({ name: 'door', module, strategy, logger });
 }

@@ -1,5 +1,5 @@
 import { ToolError } from '@toolfleet/contracts';
-import type { RedisClient } from './redis-client.js';
+import type { Redis } from 'ioredis';
 import { budgetKeys, TENANTS_KEY } from './redis-keys.js';
 import { countedScopes, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from './limits.js';
 import { REBUILD } from './lua/rebuild-7.lua.js';
@@ -60,7 +60,7 @@ export class RedisReservationStore extends ReservationStore {
   private readonly known = new Set<string>();
 
   constructor(
-    private readonly redis: RedisClient,
+    private readonly redis: Redis,
     private readonly rules: ReservationRules,
     private readonly ledgerSums: LedgerSums,
   ) {
@@ -209,7 +209,7 @@ export class RedisReservationStore extends ReservationStore {
 }
 
 /** Registers a script, so that it runs by EVALSHA and is loaded again where a server does not know it. */
-function script(redis: RedisClient, name: string, lua: string): Script {
+function script(redis: Redis, name: string, lua: string): Script {
   redis.defineCommand(name, { numberOfKeys: 7, lua });
   const command = (redis as unknown as Record<string, Script>)[name];
   if (!command) throw new ToolError('INTERNAL', { message: `script ${name} is not defined` });

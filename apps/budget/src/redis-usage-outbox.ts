@@ -1,5 +1,5 @@
 import { ToolError, type EpochMs } from '@toolfleet/contracts';
-import type { RedisClient } from './redis-client.js';
+import type { Redis } from 'ioredis';
 import { ACKNOWLEDGE } from './lua/acknowledge-2.lua.js';
 import { budgetKeys, TENANTS_KEY } from './redis-keys.js';
 import { UsageOutbox, type ChargedRow, type OutboxEntry } from './reservation-store.js';
@@ -10,7 +10,7 @@ type Acknowledge = (outbox: string, scopes: string, ...idsAndRows: (string | num
 export class RedisUsageOutbox extends UsageOutbox {
   private readonly remove: Acknowledge;
 
-  constructor(private readonly redis: RedisClient) {
+  constructor(private readonly redis: Redis) {
     super();
     redis.defineCommand('budgetAcknowledge', { numberOfKeys: 2, lua: ACKNOWLEDGE });
     const command = (redis as unknown as Record<string, Acknowledge>)['budgetAcknowledge'];

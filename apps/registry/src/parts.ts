@@ -1,23 +1,21 @@
-import { NestFactory } from '@nestjs/core';
 import { isJsonObject, SUBJECTS, type DefinitionAnnounce, type DiscoverReply } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
+import { connectRedis, redisPart } from '@toolfleet/queue/redis';
 import {
   environmentByPrefix,
   fleetFileOf,
   MCP_SECRET_CONTEXT,
-  nestLogger,
-  nestPart,
+  microservicePart,
   secretContext,
   SecretBox,
   type ServiceHost,
   type ServicePart,
 } from '@toolfleet/service';
-import { NatsClient, NatsStrategy } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { Catalog } from './catalog.js';
 import { Figures } from './figures.js';
 import { Presence } from './presence.js';
 import { AuditLog } from './quarantine.endpoint.js';
-import { createRedis } from './redis-client.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 import { Registrar } from './registrar.js';
 import { Registrations } from './registrations.js';
@@ -35,16 +33,14 @@ const REMOTE_COST_MICRO_USD = 1_000;
 /** The parts of the service in the order in which they start: brokers, catalog, the door, and last what announces. */
 export function registryParts(settings: RegistryConfig, host: ServiceHost): ServicePart[] {
   const { clock, logger } = host;
-  const nats = NatsClient.create({
-    url: settings.NATS_URL,
+  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'registry', clock, metrics: host.metrics });
+  // While Redis is away commands fail at once, and the catalog in memory answers; every script of ours may run twice.
+  const redis = connectRedis(settings.REDIS_URL, {
     name: 'registry',
-    clock,
-    metrics: host.metrics,
-    ...(settings.NATS_USER === undefined ? {} : { user: settings.NATS_USER }),
-    ...(settings.NATS_PASSWORD === undefined ? {} : { password: settings.NATS_PASSWORD }),
-    ...(settings.NATS_TLS_CA === undefined ? {} : { tlsCa: settings.NATS_TLS_CA }),
+    password: settings.REDIS_PASSWORD,
+    resend: true,
+    log: logger,
   });
-  const { redis, part: redisPart } = createRedis(settings.REDIS_URL, settings.REDIS_PASSWORD);
   const store = new RedisDefinitionStore(redis);
   const catalog = new Catalog(store, clock);
   const pins = new McpPins();
@@ -68,7 +64,7 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
   const audit = new AuditLog(logger);
   return [
     nats.asPart(),
-    redisPart,
+    redisPart(redis, settings.REDIS_URL),
     { name: 'egress', stop: () => egress.close() },
     { name: 'catalog', start: () => catalog.refresh() },
     new Presence(registrar, settings.REGISTRY_PRESENCE_MS, clock, logger),
@@ -157,19 +153,13 @@ function announcements(catalog: Catalog, mcp: McpSource, nats: NatsClient): Serv
   };
 }
 
-/** Nest over NATS. It drains first, so that every answer is still sent. */
-function natsDoor(services: RegistryServices, nats: NatsClient, host: ServiceHost): ServicePart {
+/** The endpoints over NATS. */
+function natsDoor(services: RegistryServices, nats: NatsClient, { clock, logger }: ServiceHost): ServicePart {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'registry',
-    clock: host.clock,
-    onFault: (error, subject) => host.logger.error({ error, subject }, 'a handler failed'),
+    clock,
+    onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
   });
-  return nestPart({
-    name: 'door',
-    create: () =>
-      NestFactory.createMicroservice(RegistryModule.with(services), { strategy, logger: nestLogger(host.logger) }),
-    listen: (app) => app.listen(),
-    drain: () => strategy.drain(),
-  });
+  return microservicePart({ name: 'door', module: RegistryModule.with(services), strategy, logger });
 }

@@ -1,4 +1,5 @@
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import type { Redis } from 'ioredis';
 import {
   DefinitionStore,
   stampOf,
@@ -12,7 +13,6 @@ import { EXPIRE } from './lua/expire-8.lua.js';
 import { PUT } from './lua/put-8.lua.js';
 import { REMOVE } from './lua/remove-8.lua.js';
 import { REPLACE } from './lua/replace-8.lua.js';
-import type { RedisClient } from './redis-client.js';
 
 /** One hash tag for everything, so that scripts run on Redis Cluster. */
 const TAG = '{registry}';
@@ -36,7 +36,7 @@ type Script = (...values: (string | number)[]) => Promise<unknown>;
 export class RedisDefinitionStore extends DefinitionStore {
   private readonly scripts: Record<'put' | 'replace' | 'remove' | 'expire', Script>;
 
-  constructor(private readonly redis: RedisClient) {
+  constructor(private readonly redis: Redis) {
     super();
     this.scripts = {
       put: script(redis, 'registryPut', PUT),
@@ -143,7 +143,7 @@ function keysOf(owner: string): string[] {
 }
 
 /** Registers a script, so that it runs by EVALSHA and is loaded again where a server does not know it. */
-function script(redis: RedisClient, name: string, lua: string): Script {
+function script(redis: Redis, name: string, lua: string): Script {
   redis.defineCommand(name, { numberOfKeys: 8, lua });
   const command = (redis as unknown as Record<string, Script>)[name];
   if (!command) throw new ToolError('INTERNAL', { message: `script ${name} is not defined` });

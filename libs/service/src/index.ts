@@ -37,6 +37,7 @@ export {
 export { VariableExpander } from './config/expand-variables.js';
 export { describeSettings, documentConfig, helpText, type ConfigKeyDoc } from './config/print-config.js';
 export { FLEET_FILE_KEYS, fleetFileOf, fleetFilePath } from './fleet-file.js';
+export { microservicePart } from './microservice-part.js';
 export { nestLogger, nestPart } from './nest-part.js';
 export { readFleetFile } from './read-fleet-file.js';
 export { isSealed, MCP_SECRET_CONTEXT, MIN_SECRET_KEY_LENGTH, secretContext, SecretBox } from './secrets/secret-box.js';

@@ -10,6 +10,7 @@ export {
   type NatsOptions,
   type NatsSubscription,
 } from './nats-connection.js';
+export { natsOptionsOf, type NatsSettings } from './nats-settings.js';
 export { publicUrl } from './nats-url.js';
 export { NatsStrategy, type BodyCheck, type NatsStrategyOptions } from './nats-strategy.js';
 export { subjectClass } from './no-responders.js';

@@ -1,8 +1,7 @@
 import { isJsonObject, QUEUES, type ExecReply, type JsonObject } from '@toolfleet/contracts';
-import { DEFAULT_SETTINGS, makeExecuteCall, MemoryHistoryStore, type EngineSettings } from '@toolfleet/engine';
+import { makeExecuteCall, MemoryHistoryStore } from '@toolfleet/engine';
 import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, JobQueue, JobWorker, QueueMetrics, RedisTime, redisPart, ReplyChannel } from '@toolfleet/queue';
-import type { BreakerRule } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
 import { fleetFileOf, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
@@ -32,6 +31,7 @@ import { HttpCalls } from './doors/http/http-call.js';
 import { MountedMcpDoor } from './doors/mcp/mounted-mcp-door.js';
 import { QueueTasks } from './doors/mcp/queue-tasks.js';
 import { NatsCalls } from './doors/nats/nats-calls.js';
+import { engineSettings, toolBreakerRule } from './engine-settings.js';
 import { executorTable } from './executors.js';
 import { delegateFor } from './executors/delegate.js';
 import { readPythonPolicy } from './executors/python-policy.js';
@@ -267,30 +267,6 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     worker,
     new DoorServer(module, strategy, address, host, [mcp]),
   ];
-}
-
-/** ENFORCE_CB_*: a tool opens by its error rate and is tried again after one window (H05–H07). */
-function toolBreakerRule(settings: GatewayConfig): BreakerRule {
-  const windowMs = settings.ENFORCE_CB_WINDOW_SECONDS * 1_000;
-  return {
-    errorRate: { threshold: settings.ENFORCE_CB_ERROR_THRESHOLD, windowMs, minCalls: settings.ENFORCE_CB_MIN_REQUESTS },
-    recoveryMs: windowMs,
-  };
-}
-
-function engineSettings(settings: GatewayConfig): EngineSettings {
-  return {
-    ...DEFAULT_SETTINGS,
-    mcpTimeoutMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
-    pythonMaxTimeoutMs: settings.WASI_TIMEOUT_SECONDS * 1_000,
-    gracefulErrorAsSuccess: settings.GRACEFUL_ERROR_AS_SUCCESS,
-    parallelism: settings.TOOL_PARALLELISM,
-    rateLimits: {
-      web_search: settings.WEB_SEARCH_RATE_LIMIT,
-      calculator: settings.CALCULATOR_RATE_LIMIT,
-      execute_python: settings.PYTHON_EXECUTOR_RATE_LIMIT,
-    },
-  };
 }
 
 /** The part of an API key that names its environment. */

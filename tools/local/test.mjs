@@ -11,9 +11,6 @@ import { brokerPrograms } from './broker-programs.mjs';
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const stateDir = join(ROOT, '.toolfleet');
 mkdirSync(stateDir, { recursive: true });
-const report = join(stateDir, 'test-report.json');
-rmSync(report, { force: true });
-
 const env = { ...process.env };
 try {
   const programs = brokerPrograms(stateDir, (line) => process.stdout.write(`toolfleet: ${line}\n`));
@@ -38,36 +35,48 @@ for (const [name, args] of selection.length > 0 ? [] : checks) {
   totals[status === 0 ? 'passed' : 'failed'] += 1;
 }
 const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-const run = spawnSync(
-  process.execPath,
-  [vitest, 'run', '--reporter=dot', '--reporter=json', `--outputFile.json=${report}`, ...selection],
-  {
-    cwd: ROOT,
-    env,
-    stdio: 'inherit',
-  },
-);
-const result = readReport();
-totals.passed += result.passed;
-totals.failed += result.failed;
-totals.skipped += result.skipped;
-// A runner that failed without a failed test (a suite that did not load, an unhandled error) is a failure all the same.
-if (run.status !== 0 && totals.failed === 0) totals.failed = 1;
+// One after the other: specs that start whole fleets would starve beside a full set of unit tests on two cores.
+for (const project of ['unit', 'integration']) {
+  const report = join(stateDir, `test-report-${project}.json`);
+  rmSync(report, { force: true });
+  const args = [
+    'run',
+    '--project',
+    project,
+    '--passWithNoTests',
+    '--reporter=dot',
+    '--reporter=json',
+    `--outputFile.json=${report}`,
+  ];
+  const run = spawnSync(process.execPath, [vitest, ...args, ...selection], { cwd: ROOT, env, stdio: 'inherit' });
+  const result = readReport(report);
+  totals.passed += result.passed;
+  totals.skipped += result.skipped;
+  // A runner that failed without a failed test (a suite that did not load, an unhandled error) is a failure all the same.
+  totals.failed += run.status !== 0 ? Math.max(1, result.failed) : result.failed;
+}
 finish(totals);
 
-function readReport() {
+function readReport(report) {
   try {
     const json = JSON.parse(readFileSync(report, 'utf8'));
+    const failedTests = json.testResults.flatMap((suite) =>
+      suite.assertionResults
+        .filter((test) => test.status === 'failed')
+        .map((test) => `${suite.name}: ${test.fullName}`),
+    );
     const brokenSuites = json.testResults.filter(
       (suite) => suite.status === 'failed' && suite.assertionResults.length === 0,
-    ).length;
+    );
+    for (const name of [...failedTests, ...brokenSuites.map((suite) => suite.name)])
+      process.stdout.write(`toolfleet: FAILED ${name}\n`);
     return {
       passed: json.numPassedTests,
-      failed: json.numFailedTests + brokenSuites,
+      failed: json.numFailedTests + brokenSuites.length,
       skipped: json.numPendingTests + json.numTodoTests,
     };
   } catch {
-    return { passed: 0, failed: 1, skipped: 0 };
+    return { passed: 0, failed: 0, skipped: 0 };
   }
 }
 

@@ -11,6 +11,8 @@ const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '../..');
 const suite = join(root, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
 const client = `${process.execPath} ${join(here, 'conformance-client.mjs')}`;
+/** The suite runs its client scenarios side by side; on a busy machine its own 30 s are not enough. */
+const SCENARIO_TIMEOUT_MS = '120000';
 const REVISIONS = ['2025-11-25', '2026-07-28'];
 
 /** Unscored scenarios we do not offer: extensions of the login of a person or of other credentials than ours. */
@@ -24,7 +26,10 @@ const NOT_OFFERED = new Set([
 
 function run(args) {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [suite, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [suite, ...args, '--timeout', SCENARIO_TIMEOUT_MS], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let output = '';
     child.stdout.on('data', (chunk) => (output += chunk));
     child.stderr.on('data', (chunk) => (output += chunk));

@@ -5,7 +5,7 @@ import { connectRedis, JobQueue, JobWorker, QueueMetrics, RedisTime, redisPart, 
 import { validateMessage } from '@toolfleet/schema';
 import { fleetFileOf, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
-import { NatsClient, NatsStrategy } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
 import { makeAuthenticate, LOCAL_ADMIN } from './auth/authenticate.js';
 import { credentialOfRawHeaders } from './auth/credential.js';
@@ -66,15 +66,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const { clock, logger, metrics } = host;
   const file = fleetFileOf(settings);
   const { redis, queues, blocking } = redisConnections(settings, host);
-  const nats = NatsClient.create({
-    url: settings.NATS_URL,
-    name: 'gateway',
-    clock,
-    metrics,
-    ...(settings.NATS_USER === undefined ? {} : { user: settings.NATS_USER }),
-    ...(settings.NATS_PASSWORD === undefined ? {} : { password: settings.NATS_PASSWORD }),
-    ...(settings.NATS_TLS_CA === undefined ? {} : { tlsCa: settings.NATS_TLS_CA }),
-  });
+  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'gateway', clock, metrics });
   const time = new RedisTime(redis, clock);
   const queueOptions = {
     redis: queues,

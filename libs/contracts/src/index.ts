@@ -39,6 +39,7 @@ export type {
   Usage,
 } from './call.js';
 export { CATALOGUE, isErrorCode, type ErrorClass, type ErrorCode, type ErrorEntry } from './errors/catalogue.js';
+export { failureReply } from './errors/failure-reply.js';
 export { isToolError, ToolError, toToolError, type ToolErrorOptions } from './errors/tool-error.js';
 export { ERROR_CODE_HEADER, ERROR_HEADER, errorBody, errorFromBody, type ErrorBody } from './errors/wire.js';
 export {

@@ -1,3 +1,4 @@
+export { EffectGate, JournalGate, RepeatableOnlyGate } from './effect-gate.js';
 export {
   DEFAULT_RETENTION,
   Journal,

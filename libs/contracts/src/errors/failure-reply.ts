@@ -1,0 +1,24 @@
+import type { ExecReply } from '../messages/execution.js';
+import type { ToolError } from './tool-error.js';
+
+/**
+ * An error as the outcome of an attempt: what happened after the attempt began is a value, not an exception (K!22).
+ * @param text what a model is shown; by default nothing but the failure itself
+ */
+export function failureReply(error: ToolError, text = ''): ExecReply {
+  const { class: errorType, retryable } = error.entry;
+  return {
+    ok: false,
+    output: null,
+    text,
+    metadata: {},
+    failure: {
+      code: error.code,
+      errorType,
+      message: error.message,
+      retryable,
+      ...(error.details ? { details: error.details } : {}),
+    },
+    ...(error.retryAfterMs === undefined ? {} : { retry_after_ms: error.retryAfterMs }),
+  };
+}

@@ -1,7 +1,7 @@
 import { isToolError, type CallResult } from '@toolfleet/contracts';
 import { Coalescer } from '@toolfleet/resilience';
 import { callKey } from '../call-key.js';
-import type { Interceptor } from '../call.js';
+import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
@@ -12,7 +12,7 @@ import type { EnginePorts } from '../ports.js';
 export function coalesce(ports: Pick<EnginePorts, 'meter'>): Interceptor {
   const flights = new Coalescer<CallResult>();
   return async (call, next) => {
-    if (!call.plan.idempotent || call.request.idempotencyKey !== undefined) return next(call);
+    if (!call.plan.idempotent || call.request.idempotencyKey !== undefined || keepsState(call)) return next(call);
     const key = callKey(call);
     const joins = flights.has(key);
     try {
@@ -28,6 +28,11 @@ export function coalesce(ports: Pick<EnginePorts, 'meter'>): Interceptor {
     }
     return next(call);
   };
+}
+
+/** A session that goes on from call to call (`n += 1`): the same call twice is two calls. */
+function keepsState(call: Call): boolean {
+  return call.tool.session_aware === true && call.request.context.session_id !== undefined;
 }
 
 function isOfFirstOnly(result: CallResult): boolean {

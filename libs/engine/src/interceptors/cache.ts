@@ -11,18 +11,17 @@ export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 
   const { staleTtlMs } = ports.settings;
   return async (call, next) => {
     const freshMs = call.plan.cacheTtlMs;
-    if (!call.plan.idempotent || call.request.idempotencyKey !== undefined) return next(call);
+    // A TTL of 0 says that a result must never stand for another call, not even as a stale substitute.
+    if (!call.plan.idempotent || freshMs === 0 || call.request.idempotencyKey !== undefined) return next(call);
     const key = callKey(call);
-    if (freshMs > 0) {
-      const lookup = ports.cache.get(key);
-      const cached = lookup instanceof Promise ? await lookup : lookup;
-      if (cached) {
-        call.seen.answeredBy = 'cache';
-        ports.meter.cacheLookup(call.tool.name, 'hit');
-        return fromCache(cached.result, ports.clock.now() - cached.storedAt);
-      }
-      ports.meter.cacheLookup(call.tool.name, 'miss');
+    const lookup = ports.cache.get(key);
+    const cached = lookup instanceof Promise ? await lookup : lookup;
+    if (cached) {
+      call.seen.answeredBy = 'cache';
+      ports.meter.cacheLookup(call.tool.name, 'hit');
+      return fromCache(cached.result, ports.clock.now() - cached.storedAt);
     }
+    ports.meter.cacheLookup(call.tool.name, 'miss');
     const result = await next(call);
     if (result.ok && result.provenance === 'live') ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs });
     return result;

@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { defineTool, ok, Toolbox } from '@toolfleet/builtin-tools';
 import type { ExecJob } from '@toolfleet/contracts';
-import { MemoryJournal } from '@toolfleet/journal';
+import { JournalGate, MemoryJournal } from '@toolfleet/journal';
 import type { JobRun } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { agentWorker } from './agent.worker.js';
-import { JournalGate } from './effect-gate.js';
 
 const clock = new SystemClock();
 

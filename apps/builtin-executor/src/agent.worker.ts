@@ -1,8 +1,8 @@
 import type { Toolbox } from '@toolfleet/builtin-tools';
 import type { ExecJob, ExecReply } from '@toolfleet/contracts';
+import type { EffectGate } from '@toolfleet/journal';
 import type { JobRun } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
-import type { EffectGate } from './effect-gate.js';
 
 /** Kept back from the deadline of the call, so that the answer is there in time. */
 const REPLY_RESERVE_MS = 50;

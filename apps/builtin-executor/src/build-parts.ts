@@ -8,12 +8,12 @@ import {
   toolsOf,
 } from '@toolfleet/builtin-tools';
 import type { Toolset, ToolSource } from '@toolfleet/contracts';
-import type { ServiceHost, ServicePart } from '@toolfleet/service';
-import { NatsClient } from '@toolfleet/transport';
+import { RepeatableOnlyGate, type EffectGate } from '@toolfleet/journal';
+import { microservicePart, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { ToolAnnouncer, type AnnouncedSource } from './announce-tools.js';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
-import { RepeatableOnlyGate } from './effect-gate.js';
-import { NatsDoors } from './nats-doors.js';
+import { BuiltinExecutorModule } from './builtin-executor.module.js';
 import { PluginWatch } from './plugin-watch.js';
 import type { RedisParts } from './redis-parts.js';
 import { ToolEgress } from './tool-egress.js';
@@ -27,9 +27,9 @@ const LOCAL_RELOAD_MS = 1_000;
 
 /** The parts of builtin-executor, in the order they start. */
 export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): Promise<ServicePart[]> {
-  const { clock, logger } = host;
+  const { clock, logger, metrics } = host;
   const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
-  const nats = natsOf(settings, host);
+  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'builtin-executor', clock, metrics });
   const bounded = new BoundedWork(clock);
   const egress = new ToolEgress(settings, host);
   const services = toolServices(toolsets, { settings, host, bounded, egress, nats });
@@ -37,7 +37,9 @@ export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceH
     logger.error({ tool, error }, 'a tool failed unexpectedly'),
   );
   const redis = settings.REDIS_URL === undefined ? undefined : await redisOf(settings.REDIS_URL, settings, host);
-  const gate = redis?.gate ?? new RepeatableOnlyGate((handler) => toolbox.isIdempotent(handler));
+  const gate =
+    redis?.gate ??
+    new RepeatableOnlyGate(({ binding }) => binding.kind === 'builtin' && toolbox.isIdempotent(binding.handler));
   const plugins = pluginsOf(settings, host, toolbox, () => announcer.announceSoon());
   const announcer = new ToolAnnouncer(
     nats,
@@ -45,18 +47,6 @@ export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceH
     logger,
     sourcesOf(settings, toolbox, plugins),
     settings.BUILTIN_ANNOUNCE_TTL_MS,
-  );
-  const doors = new NatsDoors(
-    {
-      connection: nats,
-      queue: 'builtin-executor',
-      concurrency: settings.BUILTIN_CONCURRENCY,
-      clock,
-      onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
-    },
-    toolsets,
-    toolbox,
-    gate,
   );
   const resources: ServicePart = {
     name: 'tool resources',
@@ -70,7 +60,7 @@ export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceH
     ...(redis?.connections ?? []),
     resources,
     ...(plugins ? [plugins] : []),
-    doors,
+    natsDoors(settings, toolbox, gate, nats, host),
     ...(redis && toolsets.includes('agent') ? [redis.agentWorker(toolbox)] : []),
     announcer,
   ];
@@ -82,16 +72,23 @@ async function redisOf(url: string, settings: BuiltinExecutorConfig, host: Servi
   return redisParts(url, settings, host);
 }
 
-function natsOf(settings: BuiltinExecutorConfig, { clock, metrics }: ServiceHost): NatsClient {
-  return NatsClient.create({
-    url: settings.NATS_URL,
-    name: 'builtin-executor',
+/** The doors of the toolsets over NATS. */
+function natsDoors(
+  settings: BuiltinExecutorConfig,
+  toolbox: Toolbox,
+  gate: EffectGate,
+  nats: NatsClient,
+  { clock, logger }: ServiceHost,
+): ServicePart {
+  const strategy = new NatsStrategy({
+    connection: nats,
+    queue: 'builtin-executor',
+    concurrency: settings.BUILTIN_CONCURRENCY,
     clock,
-    metrics,
-    ...(settings.NATS_USER ? { user: settings.NATS_USER } : {}),
-    ...(settings.NATS_PASSWORD ? { password: settings.NATS_PASSWORD } : {}),
-    ...(settings.NATS_TLS_CA ? { tlsCa: settings.NATS_TLS_CA } : {}),
+    onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
   });
+  const module = BuiltinExecutorModule.of(settings.BUILTIN_TOOLSETS as readonly Toolset[], toolbox, gate);
+  return microservicePart({ name: 'nats doors', module, strategy, logger });
 }
 
 function pluginsOf(

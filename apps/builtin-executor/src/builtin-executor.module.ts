@@ -1,7 +1,7 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { Toolbox } from '@toolfleet/builtin-tools';
 import type { Toolset } from '@toolfleet/contracts';
-import { EffectGate } from './effect-gate.js';
+import { EffectGate } from '@toolfleet/journal';
 import { executeEndpoint } from './execute.endpoint.js';
 
 /** The NATS doors of the toolsets served here; `agent` goes by queue. */

@@ -1,8 +1,8 @@
 import { Controller, type Type } from '@nestjs/common';
 import { Toolbox } from '@toolfleet/builtin-tools';
 import { builtinSubject, type ExecMessage, type ExecReply, type Toolset } from '@toolfleet/contracts';
+import { EffectGate } from '@toolfleet/journal';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
-import { EffectGate } from './effect-gate.js';
 
 /**
  * The door of one toolset: `exec.builtin.<toolset>`. A class per toolset, because a process subscribes to the toolsets it

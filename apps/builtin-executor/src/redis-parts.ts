@@ -1,11 +1,10 @@
 import type { Toolbox } from '@toolfleet/builtin-tools';
 import { QUEUES, type ExecJob, type ExecReply } from '@toolfleet/contracts';
-import { RedisJournal } from '@toolfleet/journal';
+import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
 import { connectRedis, JobWorker, redisPart, RedisTime } from '@toolfleet/queue';
 import type { ServiceHost, ServicePart } from '@toolfleet/service';
 import { agentWorker } from './agent.worker.js';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
-import { JournalGate, type EffectGate } from './effect-gate.js';
 
 /** What this process has in Redis. */
 export interface RedisParts {

@@ -1,5 +1,5 @@
 import {
-  CATALOGUE,
+  failureReply,
   isToolError,
   ToolError,
   type CallProgress,
@@ -91,21 +91,7 @@ export class Toolbox {
 
   private failed(tool: string, error: unknown, signal: AbortSignal): ExecReply {
     const known = this.classify(tool, error, signal);
-    const entry = CATALOGUE[known.code];
-    return {
-      ok: false,
-      output: null,
-      text: known.message,
-      metadata: {},
-      failure: {
-        code: known.code,
-        errorType: entry.class,
-        message: known.message,
-        retryable: entry.retryable,
-        ...(known.details ? { details: known.details } : {}),
-      },
-      ...(known.retryAfterMs === undefined ? {} : { retry_after_ms: known.retryAfterMs }),
-    };
+    return failureReply(known, known.message);
   }
 
   private classify(tool: string, error: unknown, signal: AbortSignal): ToolError {

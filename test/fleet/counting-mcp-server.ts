@@ -1,0 +1,82 @@
+/** A real MCP server inside the test process: what reached it is counted, so that effects are seen and not believed. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { toNodeHandler } from '@modelcontextprotocol/node';
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+
+/** What the tools of the server did. */
+export interface CountingMcpServer {
+  /** Origin, e.g. `http://127.0.0.1:4711`. */
+  readonly origin: string;
+  /** Effects per note text: `save_note` counts before it answers. */
+  readonly notes: ReadonlyMap<string, number>;
+  /** `count_slowly` calls in work. */
+  readonly counting: () => number;
+  /** `count_slowly` calls that were told to stop. */
+  readonly cancelled: () => number;
+  stop(): Promise<void>;
+}
+
+/** Starts the server with `add`, `save_note` (an effect), `count_slowly` and `fail_with` on a free loopback port. */
+export async function startCountingMcpServer(): Promise<CountingMcpServer> {
+  const notes = new Map<string, number>();
+  let counting = 0;
+  let cancelled = 0;
+  const describe = (): McpServer => {
+    const server = new McpServer({ name: 'counting', version: '1.0.0' });
+    server.registerTool(
+      'add',
+      { description: 'Adds two numbers.', inputSchema: z.object({ a: z.number(), b: z.number() }) },
+      ({ a, b }) => ({ content: [{ type: 'text', text: String(a + b) }] }),
+    );
+    server.registerTool(
+      'save_note',
+      {
+        description: 'Stores a note, then answers after `delay_ms`.',
+        inputSchema: z.object({ text: z.string(), delay_ms: z.number().int().min(0).max(60_000).default(0) }),
+      },
+      async ({ text, delay_ms: delayMs }) => {
+        notes.set(text, (notes.get(text) ?? 0) + 1);
+        await sleep(delayMs);
+        return { content: [{ type: 'text', text: `saved ${text}` }] };
+      },
+    );
+    server.registerTool(
+      'count_slowly',
+      { description: 'Counts, one step per 50 ms.', inputSchema: z.object({ steps: z.number().int().min(1) }) },
+      async ({ steps }, context) => {
+        counting += 1;
+        try {
+          for (let step = 0; step < steps; step += 1) await sleep(50, undefined, { signal: context.mcpReq.signal });
+          return { content: [{ type: 'text', text: `counted to ${steps}` }] };
+        } catch (error) {
+          cancelled += 1;
+          throw error;
+        } finally {
+          counting -= 1;
+        }
+      },
+    );
+    server.registerTool(
+      'fail_with',
+      { description: 'Fails with the given text.', inputSchema: z.object({ message: z.string() }) },
+      ({ message }) => ({ isError: true, content: [{ type: 'text', text: message }] }),
+    );
+    return server;
+  };
+  const mcp = toNodeHandler(createMcpHandler(describe));
+  const server = createServer((request, response) => void mcp(request, response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    notes,
+    counting: () => counting,
+    cancelled: () => cancelled,
+    stop: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -1,0 +1,240 @@
+/** A fleet of real processes for system tests: own NATS and Redis, exactly the services a spec asks for, keys of its tenants. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { SystemClock } from '@toolfleet/resilience';
+import {
+  eventually,
+  startNats,
+  startRedis,
+  startServiceProcess,
+  type NatsServer,
+  type RedisServer,
+  type ServiceProcess,
+} from '@toolfleet/testing';
+import { ApiKeys } from '../../apps/gateway/src/auth/api-keys.js';
+import { RedisKeyStore } from '../../apps/gateway/src/auth/redis-key-store.js';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const PEPPER = 'a-pepper-for-tests-0123456789';
+const READY_WITHIN_MS = 60_000;
+
+/** Services by the folder of their app. */
+export type ServiceName =
+  | 'gateway'
+  | 'registry'
+  | 'budget'
+  | 'builtin-executor'
+  | 'mcp-executor'
+  | 'openapi-executor'
+  | 'python-sandbox';
+
+type Environment = Readonly<Record<string, string>>;
+
+/** What a spec needs. */
+export interface FleetOptions {
+  /** How many processes of each. */
+  services: Partial<Record<ServiceName, number>>;
+  /** Content of the configuration file. */
+  config?: object;
+  env?: Environment;
+  /** Settings of one service only. */
+  envOf?: Partial<Record<ServiceName, Environment>>;
+  /** Tenants with a NATS user of their own; they may use their own subjects. */
+  natsTenants?: readonly string[];
+  /** Tools that must be listed before the fleet counts as started. */
+  tools: readonly string[];
+}
+
+/** An answer of the HTTP door. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  body: any; // oxlint-disable-line typescript/no-explicit-any -- bodies of every shape are inspected here
+}
+
+/** How to send one request. */
+export interface Ask {
+  method?: string;
+  path: string;
+  body?: unknown;
+  key?: string | null;
+  headers?: Record<string, string>;
+  /** Number of the gateway. */
+  gateway?: number;
+  signal?: AbortSignal;
+}
+
+/** A fleet that runs. */
+export class TestFleet {
+  readonly running = new Map<ServiceName, ServiceProcess[]>();
+  /** Every process ever started, for its log. */
+  readonly all: { name: ServiceName; process: ServiceProcess }[] = [];
+  /** Administrator of tenant `acme`; key of plain tenants by name. */
+  adminKey = '';
+  readonly keys: Record<string, string> = {};
+
+  private constructor(
+    private readonly options: FleetOptions,
+    readonly nats: NatsServer,
+    readonly redis: RedisServer,
+    readonly folder: string,
+  ) {}
+
+  static async start(options: FleetOptions): Promise<TestFleet> {
+    const [nats, redis, folder] = await Promise.all([
+      startNats({ tenants: options.natsTenants ?? [] }),
+      startRedis({ appendOnly: true }),
+      mkdtemp(join(tmpdir(), 'toolfleet-fleet-')),
+    ]);
+    const fleet = new TestFleet(options, nats, redis, folder);
+    try {
+      await fleet.#start();
+      return fleet;
+    } catch (error) {
+      await fleet.stop();
+      throw error;
+    }
+  }
+
+  async #start(): Promise<void> {
+    const { config = {}, services, tools } = this.options;
+    // JSON is YAML.
+    await writeFile(
+      join(this.folder, 'fleet.yaml'),
+      JSON.stringify({
+        rate_limits: {
+          tiers: { wide: { requests_per_minute: 1e6, requests_per_hour: 1e7, requests_per_day: 1e8 } },
+        },
+        ...config,
+      }),
+    );
+    await this.#issueKeys();
+    const names = Object.entries(services) as [ServiceName, number][];
+    await Promise.all(names.flatMap(([name, count]) => Array.from({ length: count }, () => this.launch(name))));
+    await this.untilListed(tools);
+  }
+
+  /** Starts one more process and waits until it is ready. */
+  async launch(name: ServiceName, env: Environment = {}): Promise<ServiceProcess> {
+    const process = startServiceProcess({
+      entry: join(ROOT, 'apps', name, 'dist/main.js'),
+      readyTimeoutMs: READY_WITHIN_MS,
+      env: { ...this.#environment(), ...this.options.env, ...this.options.envOf?.[name], ...env },
+    });
+    this.all.push({ name, process });
+    await process.ready();
+    this.running.set(name, [...(this.running.get(name) ?? []), process]);
+    return process;
+  }
+
+  /** Ends one process as a crash would. */
+  async kill(name: ServiceName, index = 0): Promise<void> {
+    await this.#take(name, index).kill();
+  }
+
+  /** SIGTERM and the exit code. */
+  terminate(name: ServiceName, index = 0): Promise<number | null> {
+    return this.#take(name, index).terminate();
+  }
+
+  process(name: ServiceName, index = 0): ServiceProcess {
+    const process = this.running.get(name)?.[index];
+    if (!process) throw new Error(`no ${name} ${index}`);
+    return process;
+  }
+
+  url(gateway = 0): string {
+    return `http://127.0.0.1:${String(this.process('gateway', gateway).facts['port'])}`;
+  }
+
+  /** One HTTP request; by default with the administrator's key at the first gateway. */
+  async ask({ method, path, body, key = this.adminKey, headers = {}, gateway, signal }: Ask): Promise<Answer> {
+    const response = await fetch(`${this.url(gateway)}${path}`, {
+      method: method ?? (body === undefined ? 'GET' : 'POST'),
+      headers: {
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: signal ?? AbortSignal.timeout(130_000),
+    });
+    const text = await response.text();
+    const isJson = response.headers.get('content-type')?.includes('json') === true && text !== '';
+    return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : undefined };
+  }
+
+  /** Calls a tool over the native HTTP API. */
+  call(tool: string, args: object, ask: Omit<Ask, 'path' | 'body'> & { fields?: object } = {}): Promise<Answer> {
+    const { fields, ...rest } = ask;
+    return this.ask({ path: `/api/v1/tools/${tool}/execute`, body: { arguments: args, ...fields }, ...rest });
+  }
+
+  /** Waits until every gateway lists the tools. */
+  async untilListed(tools: readonly string[]): Promise<void> {
+    for (const gateway of (this.running.get('gateway') ?? []).keys()) {
+      await eventually(
+        `${tools.join(', ')} are listed`,
+        async () => {
+          const { body } = await this.ask({ path: '/tools/list', gateway });
+          return Array.isArray(body) && tools.every((tool) => body.includes(tool));
+        },
+        { timeoutMs: 30_000, everyMs: 100 },
+      );
+    }
+  }
+
+  /** Everything the services printed. */
+  logs(): string {
+    return this.all.map(({ process }) => process.log() + process.errors()).join('\n');
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.all.map(({ process }) => process.kill()));
+    await Promise.all([this.nats.stop(), this.redis.stop()]);
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+
+  #take(name: ServiceName, index: number): ServiceProcess {
+    const process = this.process(name, index);
+    this.running.set(
+      name,
+      (this.running.get(name) ?? []).filter((other) => other !== process),
+    );
+    return process;
+  }
+
+  async #issueKeys(): Promise<void> {
+    const store = new RedisKeyStore(this.redis.client());
+    const keys = new ApiKeys(store, { pepper: PEPPER, environment: 'test' }, new SystemClock());
+    const issue = async (tenantId: string, client: string, roles: string[]) =>
+      (await keys.issue({ tenantId, client, roles, tier: 'wide' }, 'test')).token;
+    this.adminKey = await issue('acme', 'admin', ['admin']);
+    for (const tenant of ['acme', 'globex']) this.keys[tenant] = await issue(tenant, 'app', []);
+  }
+
+  #environment(): Environment {
+    return {
+      ENVIRONMENT: 'test',
+      NATS_URL: this.nats.url,
+      REDIS_URL: this.redis.url,
+      ADMIN_PORT: '0',
+      GATEWAY_PORT: '0',
+      TOOLFLEET_CONFIG: join(this.folder, 'fleet.yaml'),
+      BUDGET_DATABASE_PATH: join(this.folder, 'budget.db'),
+      WORKSPACES_DIR: join(this.folder, 'workspaces'),
+      BUILTIN_TOOLSETS: 'compute',
+      MCP_RATE_LIMIT_DEFAULT: '0',
+      CALCULATOR_RATE_LIMIT: '1000000',
+      DRAIN_TIMEOUT_MS: '10000',
+      GATEWAY_TOKEN_SECRET: 'a-token-secret-for-tests-0123456789abcdef',
+      API_KEY_PEPPER: PEPPER,
+      REGISTRY_SECRET_KEY: 'a-registry-key-for-tests-0123456789abcdef',
+      LOG_LEVEL: 'info',
+      ...(this.options.natsTenants === undefined ? {} : { GATEWAY_TRUST_TENANT_SUBJECTS: 'true' }),
+    };
+  }
+}

@@ -1,16 +1,13 @@
-import type { INestMicroservice } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
 import { SUBJECTS } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
+import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
+import { connectRedis, redisPart } from '@toolfleet/queue/redis';
 import { BreakerMap } from '@toolfleet/resilience';
-import { VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
-import { NatsClient, NatsStrategy } from '@toolfleet/transport';
-import { RedisJournal } from '@toolfleet/journal';
-import { JournalGate, type EffectGate } from './effect-gate.js';
+import { microservicePart, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { McpExecutor } from './mcp-executor.js';
 import type { McpExecutorConfig } from './mcp-executor.config.js';
 import { McpExecutorModule } from './mcp-executor.module.js';
-import { createRedis } from './redis-client.js';
 import { secretOpener } from './open-secret.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
 
@@ -19,16 +16,14 @@ const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
 /** The parts of mcp-executor, in the order they start. */
 export function buildParts(settings: McpExecutorConfig, host: ServiceHost): ServicePart[] {
   const { clock, logger, metrics } = host;
-  const nats = NatsClient.create({
-    url: settings.NATS_URL,
+  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'mcp-executor', clock, metrics });
+  // While Redis is away calls that need the journal are refused at once; every script of the journal may run twice.
+  const redis = connectRedis(settings.REDIS_URL, {
     name: 'mcp-executor',
-    clock,
-    metrics,
-    ...(settings.NATS_USER ? { user: settings.NATS_USER } : {}),
-    ...(settings.NATS_PASSWORD ? { password: settings.NATS_PASSWORD } : {}),
-    ...(settings.NATS_TLS_CA ? { tlsCa: settings.NATS_TLS_CA } : {}),
+    password: settings.REDIS_PASSWORD,
+    resend: true,
+    log: logger,
   });
-  const { redis, part: redisPart } = createRedis(settings.REDIS_URL, settings.REDIS_PASSWORD);
   const gate = new JournalGate(new RedisJournal(redis, clock));
   const egress = egressOf(settings, host);
   const expand = secretOpener(settings.REGISTRY_SECRET_KEY);
@@ -63,7 +58,12 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
       await egress.close();
     },
   };
-  return [nats.asPart(), redisPart, sessions, natsDoor(executor, gate, nats, settings, host)];
+  return [
+    nats.asPart(),
+    redisPart(redis, settings.REDIS_URL),
+    sessions,
+    natsDoor(executor, gate, nats, settings, host),
+  ];
 }
 
 function egressOf(settings: McpExecutorConfig, host: ServiceHost): EgressClient {
@@ -81,34 +81,20 @@ function egressOf(settings: McpExecutorConfig, host: ServiceHost): EgressClient 
   });
 }
 
-/** Nest over NATS. It starts last and drains first, so that every answer is still sent. */
+/** The endpoints over NATS. */
 function natsDoor(
   executor: McpExecutor,
   gate: EffectGate,
   nats: NatsClient,
   settings: McpExecutorConfig,
-  host: ServiceHost,
+  { clock, logger }: ServiceHost,
 ): ServicePart {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'mcp-executor',
     concurrency: settings.MCP_CONCURRENCY,
-    clock: host.clock,
-    onFault: (error, subject) => host.logger.error({ error, subject }, 'an endpoint failed'),
+    clock,
+    onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
   });
-  let app: INestMicroservice | undefined;
-  return {
-    name: 'nats doors',
-    start: async () => {
-      app ??= await NestFactory.createMicroservice(McpExecutorModule.of(executor, gate), {
-        strategy,
-        logger: false,
-        abortOnError: false,
-      });
-      await app.listen();
-    },
-    ready: () => app !== undefined,
-    drain: () => strategy.drain(),
-    stop: async () => app?.close(),
-  };
+  return microservicePart({ name: 'nats doors', module: McpExecutorModule.of(executor, gate), strategy, logger });
 }

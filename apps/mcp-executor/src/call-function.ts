@@ -1,7 +1,13 @@
-import { ToolError, type ExecMessage, type ExecReply, type Json, type McpBinding } from '@toolfleet/contracts';
+import {
+  failureReply,
+  ToolError,
+  type ExecMessage,
+  type ExecReply,
+  type Json,
+  type McpBinding,
+} from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
-import { failureReply } from './failure-reply.js';
 import { judgeMcpError } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
 

@@ -1,4 +1,5 @@
 import {
+  failureReply,
   isJsonObject,
   type ExecMessage,
   type ExecReply,
@@ -8,7 +9,6 @@ import {
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { CallScope } from './call-scope.js';
-import { failureReply } from './failure-reply.js';
 import { mapToolResult, reportsExpiredToken } from './map-mcp-content.js';
 import { judgeMcpError, type McpFault } from './mcp-error.js';
 import { withinLimits, type McpSession } from './mcp-session.js';

@@ -10,7 +10,6 @@ import { loadConfig, type ServiceHost, type ServicePart } from '@toolfleet/servi
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { startNats, startRedis } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
-import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { buildParts } from './build-parts.js';
@@ -65,12 +64,8 @@ beforeAll(async () => {
     for (const part of parts.toReversed()) await part.stop?.();
   });
   nats = await NatsClient.connect({ url: natsServer.url, name: 'test', clock });
-  const redis = new Redis(redisServer.url);
-  journal = new RedisJournal(redis, clock);
-  closers.push(
-    () => nats.close(),
-    () => redis.disconnect(),
-  );
+  journal = new RedisJournal(redisServer.client(), clock);
+  closers.push(() => nats.close());
 });
 afterAll(async () => {
   for (const close of closers.toReversed()) await close();

@@ -1,7 +1,7 @@
 import { Controller } from '@nestjs/common';
 import { HEADERS, SUBJECTS, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { EffectGate } from '@toolfleet/journal';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
-import { EffectGate } from './effect-gate.js';
 import { McpExecutor } from './mcp-executor.js';
 
 /** `exec.mcp`: one attempt at a remote tool. */

@@ -1,6 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
+import { EffectGate } from '@toolfleet/journal';
 import { DiscoverEndpoint } from './discover.endpoint.js';
-import { EffectGate } from './effect-gate.js';
 import { ExecuteEndpoint } from './execute.endpoint.js';
 import { McpExecutor } from './mcp-executor.js';
 

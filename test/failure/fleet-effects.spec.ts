@@ -1,0 +1,116 @@
+/**
+ * Promises B and D on the running fleet: effects of a real MCP server are counted while the executor that runs them is
+ * killed, and what nobody waits for any more is stopped at its end.
+ */
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+
+const DEADLINE_MS = 6_000;
+/** Promise D, and what HTTP and a busy test machine add. */
+const GRACE_MS = 2_000;
+const ROUNDS = process.env['FAILURE_SEEDS'] === 'all' ? 5 : 1;
+
+let server: CountingMcpServer;
+let fleet: TestFleet;
+beforeAll(async () => {
+  server = await startCountingMcpServer();
+  fleet = await TestFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, 'mcp-executor': 2, 'python-sandbox': 1 },
+    tools: ['sample_save_note', 'sample_count_slowly', 'execute_python'],
+    config: { mcp_servers: { sample: { url: `${server.origin}/mcp` } } },
+    env: { EGRESS_ALLOWED_ENDPOINTS: server.origin, GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS) },
+  });
+});
+afterAll(async () => {
+  await fleet?.stop();
+  await server?.stop();
+});
+
+interface Timed extends Answer {
+  note: string;
+  tookMs: number;
+}
+
+async function save(note: string, delayMs: number, headers: Record<string, string> = {}): Promise<Timed> {
+  const from = performance.now();
+  const answer = await fleet.call('sample_save_note', { text: note, delay_ms: delayMs }, { headers });
+  return { ...answer, note, tookMs: performance.now() - from };
+}
+
+/** `note` with the code of its refusal or failure; undefined after success. */
+const codeOf = ({ status, body }: Answer): string | undefined =>
+  status === 200 ? (body.success ? undefined : body.metadata.code) : body.code;
+
+describe('an executor killed while it works on calls with effects', () => {
+  it.each(Array.from({ length: ROUNDS }, (_, round) => round))('begins no effect twice (round %i)', async (round) => {
+    const notes = Array.from({ length: 40 }, (_, index) => `kill-${round}-${index}`);
+    const asked = notes.map((note, index) => save(note, 300 + (index % 5) * 100));
+    await eventually('effects have begun', () => notes.some((note) => server.notes.has(note)));
+    await fleet.kill('mcp-executor');
+    const answers = await Promise.all(asked);
+
+    for (const answer of answers) {
+      expect(answer.tookMs, answer.note).toBeLessThan(DEADLINE_MS + GRACE_MS);
+      const effects = server.notes.get(answer.note) ?? 0;
+      const code = codeOf(answer);
+      expect(effects, `effects of ${answer.note}, answered ${code ?? 'with success'}`).toBeLessThanOrEqual(1);
+      if (code === undefined) expect(effects).toBe(1);
+      else expect(['OUTCOME_UNKNOWN', 'EXECUTOR_UNAVAILABLE', 'DEADLINE_EXCEEDED', 'BREAKER_OPEN']).toContain(code);
+      // Whatever says that nothing was run must be true.
+      if (answer.status !== 200) expect(effects, `${answer.note} was refused with ${code}`).toBe(0);
+      if (code === 'OUTCOME_UNKNOWN') expect(answer).toMatchObject({ status: 200, body: { success: false } });
+    }
+    // The member that was killed had calls in work; the other one's went on.
+    expect(answers.some((answer) => codeOf(answer) === 'OUTCOME_UNKNOWN')).toBe(true);
+    expect(answers.some((answer) => codeOf(answer) === undefined)).toBe(true);
+    await fleet.launch('mcp-executor');
+  });
+
+  it('replays what it told the first time to whoever repeats with the same key', async () => {
+    const pairs = Array.from({ length: 6 }, (_, index) => ({ note: `keyed-${index}`, key: `key-${index}` }));
+    const first = pairs.map(({ note, key }) => save(note, 400, { 'idempotency-key': key }));
+    await eventually('effects have begun', () => pairs.every(({ note }) => server.notes.has(note)));
+    await fleet.kill('mcp-executor');
+    const told = await Promise.all(first);
+    await fleet.launch('mcp-executor');
+
+    const repeated = await Promise.all(pairs.map(({ note, key }) => save(note, 400, { 'idempotency-key': key })));
+    for (const [index, { note }] of pairs.entries()) {
+      expect(server.notes.get(note)).toBe(1);
+      expect(codeOf(repeated[index]!), note).toBe(codeOf(told[index]!));
+      expect(repeated[index]!.headers.get('x-idempotency-cached')).toBe('true');
+    }
+    const other = await save('another text', 0, { 'idempotency-key': 'key-0' });
+    expect(other).toMatchObject({ status: 422, body: { code: 'IDEMPOTENCY_MISMATCH' } });
+  });
+});
+
+describe('a client that goes away', () => {
+  async function callAndLeave(tool: string, args: object, begun: () => Promise<boolean> | boolean): Promise<void> {
+    const leaving = new AbortController();
+    const gone = fleet.call(tool, args, { signal: leaving.signal }).catch((error: Error) => error.name);
+    await eventually(`${tool} has begun`, begun);
+    leaving.abort();
+    expect(await gone).toBe('AbortError');
+  }
+
+  it('stops the call at the remote MCP server', async () => {
+    const before = server.cancelled();
+    await callAndLeave('sample_count_slowly', { steps: 100 }, () => server.counting() === 1);
+    await eventually('the server was told', () => server.cancelled() === before + 1, { timeoutMs: 2_000 });
+    expect(server.counting()).toBe(0);
+  });
+
+  it('stops a sandboxed program', async () => {
+    const busy = async (): Promise<number> => {
+      const { body } = await fleet.process('python-sandbox').admin('/metrics');
+      return Number(/^toolfleet_worker_slots\{[^}]*state="busy"[^}]*\} (\d+)$/m.exec(body)?.[1]);
+    };
+    expect(await busy()).toBe(0);
+    const code = 'while True:\n  pass';
+    await callAndLeave('execute_python', { code }, async () => (await busy()) === 1);
+    await eventually('the program was ended', async () => (await busy()) === 0, { timeoutMs: 2_500 });
+  });
+});

@@ -44,6 +44,7 @@ import { redisProbeLease } from './stores/redis-probe-lease.js';
 import { RedisRateLimiter } from './stores/redis-rate-limiter.js';
 import { RedisResultCache } from './stores/redis-result-cache.js';
 import { RedisKeyLimits } from './limits/redis-key-limits.js';
+import { requireAllowance } from './limits/key-limit.guard.js';
 import { readTiers } from './limits/tiers.js';
 import { CallLog } from './observe/call-log.js';
 import { CallMetrics } from './observe/call-metrics.js';
@@ -168,6 +169,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   });
   const search = new ToolSearch(list);
   const calls = new ToolCalls(executeCall, asyncCalls, clock);
+  const keyLimits = new RedisKeyLimits(redis);
   const tiers = readTiers(sectionOf(file.rate_limits).tiers);
   const brokers: ServicePart[] = [
     nats.asPart(),
@@ -180,7 +182,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     nats,
     authenticate,
     keys,
-    keyLimits: new RedisKeyLimits(redis),
+    keyLimits,
     tiers,
     list,
     search,
@@ -214,7 +216,11 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   });
   const mcp = new MountedMcpDoor(
     {
-      authenticate: (rawHeaders) => authenticate(credentialOfRawHeaders(rawHeaders)),
+      authenticate: async (rawHeaders) => {
+        const principal = await authenticate(credentialOfRawHeaders(rawHeaders));
+        await requireAllowance(keyLimits, tiers, principal);
+        return principal;
+      },
       listTools: async (principal) => (await list.all(principal)).tools,
       executeCall,
       searchTools: async (principal, query, limit) =>

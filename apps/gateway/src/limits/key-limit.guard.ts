@@ -20,14 +20,27 @@ export class KeyLimitGuard implements CanActivate {
     const http = context.switchToHttp();
     const { principal } = http.getRequest<GuardedRequest>();
     if (!principal) return true; // public routes
-    const tier = tierOf(principal, this.tiers);
-    const allowance = await this.limits.take(limitedId(principal), tier);
-    if (allowance) {
-      void http.getResponse<FastifyReply>().headers(rateLimitHeaders(tier, allowance));
-      if (!allowance.allowed) throw keyLimitError(tier, allowance);
-    }
+    const show = (headers: Record<string, string>) => void http.getResponse<FastifyReply>().headers(headers);
+    await requireAllowance(this.limits, this.tiers, principal, show);
     return true;
   }
+}
+
+/**
+ * Counts one request of a caller.
+ * @throws ToolError RATE_LIMITED when a window of its tier is used up
+ */
+export async function requireAllowance(
+  limits: KeyLimits,
+  tiers: Readonly<Record<string, Tier>>,
+  principal: Principal,
+  show: (headers: Record<string, string>) => void = () => undefined,
+): Promise<void> {
+  const tier = tierOf(principal, tiers);
+  const allowance = await limits.take(limitedId(principal), tier);
+  if (!allowance) return;
+  show(rateLimitHeaders(tier, allowance));
+  if (!allowance.allowed) throw keyLimitError(tier, allowance);
 }
 
 /** The key, else the user: what a limit counts. */

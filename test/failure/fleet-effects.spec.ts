@@ -87,15 +87,21 @@ describe('an executor killed while it works on calls with effects', () => {
   });
 });
 
-describe('a client that goes away', () => {
-  async function callAndLeave(tool: string, args: object, begun: () => Promise<boolean> | boolean): Promise<void> {
-    const leaving = new AbortController();
-    const gone = fleet.call(tool, args, { signal: leaving.signal }).catch((error: Error) => error.name);
-    await eventually(`${tool} has begun`, begun);
-    leaving.abort();
-    expect(await gone).toBe('AbortError');
-  }
+async function callAndLeave(tool: string, args: object, begun: () => Promise<boolean> | boolean): Promise<void> {
+  const leaving = new AbortController();
+  const gone = fleet.call(tool, args, { signal: leaving.signal }).catch((error: Error) => error.name);
+  await eventually(`${tool} has begun`, begun);
+  leaving.abort();
+  expect(await gone).toBe('AbortError');
+}
 
+/** Programs in work. */
+async function programs(): Promise<number> {
+  const { body } = await fleet.process('python-sandbox').admin('/metrics');
+  return Number(/^toolfleet_worker_slots\{[^}]*state="busy"[^}]*\} (\d+)$/m.exec(body)?.[1]);
+}
+
+describe('a client that goes away', () => {
   it('stops the call at the remote MCP server', async () => {
     const before = server.cancelled();
     await callAndLeave('sample_count_slowly', { steps: 100 }, () => server.counting() === 1);
@@ -104,13 +110,9 @@ describe('a client that goes away', () => {
   });
 
   it('stops a sandboxed program', async () => {
-    const busy = async (): Promise<number> => {
-      const { body } = await fleet.process('python-sandbox').admin('/metrics');
-      return Number(/^toolfleet_worker_slots\{[^}]*state="busy"[^}]*\} (\d+)$/m.exec(body)?.[1]);
-    };
-    expect(await busy()).toBe(0);
+    expect(await programs()).toBe(0);
     const code = 'while True:\n  pass';
-    await callAndLeave('execute_python', { code }, async () => (await busy()) === 1);
-    await eventually('the program was ended', async () => (await busy()) === 0, { timeoutMs: 2_500 });
+    await callAndLeave('execute_python', { code }, async () => (await programs()) === 1);
+    await eventually('the program was ended', async () => (await programs()) === 0, { timeoutMs: 2_500 });
   });
 });

@@ -12,6 +12,8 @@ export interface CountingMcpServer {
   readonly origin: string;
   /** Effects per note text: `save_note` counts before it answers. */
   readonly notes: ReadonlyMap<string, number>;
+  /** `Authorization` headers it was sent. */
+  readonly credentials: ReadonlySet<string>;
   /** `count_slowly` calls in work. */
   readonly counting: () => number;
   /** `count_slowly` calls that were told to stop. */
@@ -22,6 +24,7 @@ export interface CountingMcpServer {
 /** Starts the server with `add`, `save_note` (an effect), `count_slowly` and `fail_with` on a free loopback port. */
 export async function startCountingMcpServer(): Promise<CountingMcpServer> {
   const notes = new Map<string, number>();
+  const credentials = new Set<string>();
   let counting = 0;
   let cancelled = 0;
   const describe = (): McpServer => {
@@ -67,11 +70,15 @@ export async function startCountingMcpServer(): Promise<CountingMcpServer> {
     return server;
   };
   const mcp = toNodeHandler(createMcpHandler(describe));
-  const server = createServer((request, response) => void mcp(request, response));
+  const server = createServer((request, response) => {
+    if (request.headers.authorization !== undefined) credentials.add(request.headers.authorization);
+    void mcp(request, response);
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     notes,
+    credentials,
     counting: () => counting,
     cancelled: () => cancelled,
     stop: async () => {

@@ -41,6 +41,8 @@ export interface FleetOptions {
   env?: Environment;
   /** Settings of one service only. */
   envOf?: Partial<Record<ServiceName, Environment>>;
+  /** HMAC key of API keys. */
+  pepper?: string;
   /** Tenants with a NATS user of their own; they may use their own subjects. */
   natsTenants?: readonly string[];
   /** Tools that must be listed before the fleet counts as started. */
@@ -198,6 +200,10 @@ export class TestFleet {
     await rm(this.folder, { recursive: true, force: true, maxRetries: 3 });
   }
 
+  get #pepper(): string {
+    return this.options.pepper ?? PEPPER;
+  }
+
   #take(name: ServiceName, index: number): ServiceProcess {
     const process = this.process(name, index);
     this.running.set(
@@ -209,7 +215,7 @@ export class TestFleet {
 
   async #issueKeys(): Promise<void> {
     const store = new RedisKeyStore(this.redis.client());
-    const keys = new ApiKeys(store, { pepper: PEPPER, environment: 'test' }, new SystemClock());
+    const keys = new ApiKeys(store, { pepper: this.#pepper, environment: 'test' }, new SystemClock());
     const issue = async (tenantId: string, client: string, roles: string[]) =>
       (await keys.issue({ tenantId, client, roles, tier: 'wide' }, 'test')).token;
     this.adminKey = await issue('acme', 'admin', ['admin']);
@@ -231,7 +237,7 @@ export class TestFleet {
       CALCULATOR_RATE_LIMIT: '1000000',
       DRAIN_TIMEOUT_MS: '10000',
       GATEWAY_TOKEN_SECRET: 'a-token-secret-for-tests-0123456789abcdef',
-      API_KEY_PEPPER: PEPPER,
+      API_KEY_PEPPER: this.#pepper,
       REGISTRY_SECRET_KEY: 'a-registry-key-for-tests-0123456789abcdef',
       LOG_LEVEL: 'info',
       ...(this.options.natsTenants === undefined ? {} : { GATEWAY_TRUST_TENANT_SUBJECTS: 'true' }),

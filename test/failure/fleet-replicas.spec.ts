@@ -1,0 +1,151 @@
+/** Replicas stand in for each other: frozen, killed or restarted ones cost at most the calls they had in work. */
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+
+const DEADLINE_MS = 10_000;
+/** Promise D, and what HTTP and a busy test machine add. */
+const GRACE_MS = 2_000;
+const ALL = process.env['FAILURE_SEEDS'] === 'all';
+
+let fleet: TestFleet;
+let next = 0;
+beforeAll(async () => {
+  fleet = await TestFleet.start({
+    services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 2 },
+    tools: ['calculator'],
+    env: { GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS) },
+  });
+});
+afterAll(() => fleet?.stop());
+
+/** One call no cache knows, over a connection of its own, so that none is left half open by a gateway that ends. */
+async function calculate(gateway = 0): Promise<Answer & { tookMs: number; right: boolean }> {
+  const number = (next += 1);
+  const from = performance.now();
+  const answer = await fleet.call(
+    'calculator',
+    { expression: `${number}+1` },
+    { gateway, headers: { connection: 'close' } },
+  );
+  return {
+    ...answer,
+    tookMs: performance.now() - from,
+    right: answer.status === 200 && answer.body.output?.result === number + 1,
+  };
+}
+
+/** Asks one call after the other in `lanes` lanes until told to stop. */
+function load(lanes: number, one: () => Promise<boolean>): { stop: () => Promise<{ right: number; wrong: number }> } {
+  const counts = { right: 0, wrong: 0 };
+  const lanesOpen = { value: true };
+  const running = Array.from({ length: lanes }, async () => {
+    while (lanesOpen.value) counts[(await one()) ? 'right' : 'wrong'] += 1;
+  });
+  return {
+    stop: async () => {
+      lanesOpen.value = false;
+      await Promise.all(running);
+      return counts;
+    },
+  };
+}
+
+describe('one of two executors', () => {
+  it('frozen: all of 100 calls are answered', async () => {
+    fleet.process('builtin-executor', 0).pause();
+    try {
+      const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => calculate(index % 2)));
+      expect(answers.filter(({ right }) => !right).map(({ status, text }) => `${status} ${text}`)).toEqual([]);
+      expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(DEADLINE_MS);
+    } finally {
+      fleet.process('builtin-executor', 0).resume();
+    }
+  });
+
+  it('killed under load: idempotent calls are answered by the other one', async () => {
+    const before = next;
+    const loaded = load(8, async () => (await calculate()).right);
+    await eventually('calls flow', () => next > before + 50);
+    await fleet.kill('builtin-executor');
+    const killedAt = next;
+    await eventually('calls flow on', () => next > killedAt + 100);
+    const { right, wrong } = await loaded.stop();
+    expect({ right: right > 0, wrong }).toEqual({ right: true, wrong: 0 });
+    await fleet.launch('builtin-executor');
+  });
+});
+
+describe('one of two gateways', () => {
+  it('killed: its calls fail at once, those of the other one do not notice', async () => {
+    const asked = Array.from({ length: 60 }, (_, index) =>
+      calculate(index % 2).then(
+        (answer) => ({ gateway: index % 2, ...answer }),
+        () => ({ gateway: index % 2, right: false, tookMs: 0 }),
+      ),
+    );
+    await fleet.process('gateway', 1).kill();
+    const answers = await Promise.all(asked);
+    expect(answers.filter(({ gateway, right }) => gateway === 0 && !right)).toEqual([]);
+    for (const { tookMs } of answers) expect(tookMs).toBeLessThan(DEADLINE_MS + GRACE_MS);
+    await fleet.kill('gateway', 1);
+    await fleet.launch('gateway');
+    expect((await calculate(1)).right).toBe(true);
+  });
+
+  it('killed: calls it had accepted are finished by the other one', async () => {
+    const accepted = await Promise.all(
+      Array.from({ length: 60 }, (_, index) =>
+        fleet.call('calculator', { expression: `${index}*3` }, { gateway: 1, fields: { mode: 'async' } }),
+      ),
+    );
+    expect(accepted.map(({ status }) => status)).toEqual(accepted.map(() => 202));
+    await fleet.kill('gateway', 1);
+    await eventually(
+      'every accepted call has ended well',
+      async () => {
+        const calls = await Promise.all(
+          accepted.map(({ body }) => fleet.ask({ path: `/api/v1/calls/${String(body.call_id)}` })),
+        );
+        return calls.every(({ body }, index) => body.status === 'succeeded' && body.result.output.result === index * 3);
+      },
+      { timeoutMs: 30_000, everyMs: 300 },
+    );
+    await fleet.launch('gateway');
+  });
+});
+
+/** As a load balancer does it: the replica that is ready; a refused connection is tried at another one. */
+async function balanced(): Promise<boolean> {
+  for (let tries = 0; tries < 50; tries += 1) {
+    const gateway = (next + tries) % fleet.running.get('gateway')!.length;
+    try {
+      return (await calculate(gateway)).right;
+    } catch (error) {
+      const { code } = (error as Error & { cause?: { code?: string } }).cause ?? {};
+      if (code !== 'ECONNREFUSED') throw error;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+  return false;
+}
+
+describe('a rolling restart under load', () => {
+  it.each(
+    ALL ? (['builtin-executor', 'gateway', 'budget', 'registry'] as const) : (['builtin-executor', 'gateway'] as const),
+  )('of every %s fails no call', async (name) => {
+    const before = next;
+    const loaded = load(8, balanced);
+    await eventually('calls flow', () => next > before + 30);
+    const replicas = fleet.running.get(name)!.length;
+    if (replicas === 1) await fleet.launch(name);
+    for (let replica = 0; replica < replicas; replica += 1) {
+      expect(await fleet.terminate(name)).toBe(0);
+      if (replicas > 1) await fleet.launch(name);
+    }
+    const after = next;
+    await eventually('calls flow on', () => next > after + 30);
+    const { wrong } = await loaded.stop();
+    expect(wrong).toBe(0);
+  });
+});

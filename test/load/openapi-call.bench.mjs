@@ -14,13 +14,14 @@ const [{ convertDocument, parseSpec, planJson }, { EgressClient }, { BreakerMap,
   load('libs/egress/dist/index.js'),
   load('libs/resilience/dist/index.js'),
 ]);
-const [{ OpenApiExecutor }, { Credentials }, { OAuthTokens }, { ClosedGate }, { VendorAdapters }] = await Promise.all([
-  load('apps/openapi-executor/dist/openapi-executor.js'),
-  load('apps/openapi-executor/dist/credentials.js'),
-  load('apps/openapi-executor/dist/oauth-tokens.js'),
-  load('apps/openapi-executor/dist/effect-gate.js'),
-  load('apps/openapi-executor/dist/vendor-adapters/find-adapter.js'),
-]);
+const [{ OpenApiExecutor }, { Credentials }, { OAuthTokens }, { RepeatableOnlyGate }, { VendorAdapters }] =
+  await Promise.all([
+    load('apps/openapi-executor/dist/openapi-executor.js'),
+    load('apps/openapi-executor/dist/credentials.js'),
+    load('apps/openapi-executor/dist/oauth-tokens.js'),
+    load('libs/journal/dist/index.js'),
+    load('apps/openapi-executor/dist/vendor-adapters/find-adapter.js'),
+  ]);
 
 const ROUNDS = 20;
 const CALLS = 100;
@@ -61,7 +62,7 @@ const executor = new OpenApiExecutor(
   {
     egress,
     credentials: new Credentials({ expander: { expand: (value) => value } }, new OAuthTokens(egress, clock)),
-    gate: new ClosedGate(),
+    gate: new RepeatableOnlyGate(),
     clock,
   },
   new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),

@@ -1,19 +1,23 @@
-import type { INestMicroservice } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
 import { SUBJECTS } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
-import { RedisJournal } from '@toolfleet/journal';
+import { JournalGate, RedisJournal } from '@toolfleet/journal';
+import { connectRedis, redisPart } from '@toolfleet/queue/redis';
 import { BreakerMap } from '@toolfleet/resilience';
-import { SecretBox, VariableExpander, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
-import { NatsClient, NatsStrategy } from '@toolfleet/transport';
+import {
+  microservicePart,
+  SecretBox,
+  VariableExpander,
+  VERSION,
+  type ServiceHost,
+  type ServicePart,
+} from '@toolfleet/service';
+import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { Credentials } from './credentials.js';
-import { JournalGate } from './effect-gate.js';
 import { logRequest } from './log-request.js';
 import { OAuthTokens } from './oauth-tokens.js';
 import { OpenApiExecutor } from './openapi-executor.js';
 import { openapiExecutorConfig, type OpenApiExecutorConfig } from './openapi-executor.config.js';
 import { OpenApiExecutorModule } from './openapi-executor.module.js';
-import { journalConnection } from './redis-journal-connection.js';
 import { VendorAdapters } from './vendor-adapters/find-adapter.js';
 
 const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
@@ -21,17 +25,16 @@ const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
 /** The parts of openapi-executor, in the order they start. */
 export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): ServicePart[] {
   const { clock, logger, metrics } = host;
-  const nats = NatsClient.create({
-    url: settings.NATS_URL,
-    name: 'openapi-executor',
-    clock,
-    metrics,
-    ...(settings.NATS_USER ? { user: settings.NATS_USER } : {}),
-    ...(settings.NATS_PASSWORD ? { password: settings.NATS_PASSWORD } : {}),
-    ...(settings.NATS_TLS_CA ? { tlsCa: settings.NATS_TLS_CA } : {}),
-  });
+  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'openapi-executor', clock, metrics });
   const egress = egressOf(settings, host);
-  const journal = journalConnection(settings.REDIS_URL, settings.REDIS_PASSWORD);
+  // While Redis is away calls that need the journal are refused at once, and their gateway sends them again within the
+  // deadline; every script of the journal may run twice.
+  const redis = connectRedis(settings.REDIS_URL, {
+    name: 'openapi-executor',
+    password: settings.REDIS_PASSWORD,
+    resend: true,
+    log: logger,
+  });
   const breakers = new BreakerMap(
     { consecutiveFailures: settings.OPENAPI_CB_FAILURES, recoveryMs: settings.OPENAPI_CB_RECOVERY_SECONDS * 1_000 },
     clock,
@@ -51,7 +54,7 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
     {
       egress,
       credentials: new Credentials(secrets, new OAuthTokens(egress, clock)),
-      gate: new JournalGate(new RedisJournal(journal.redis, clock)),
+      gate: new JournalGate(new RedisJournal(redis, clock)),
       clock,
       ...(settings.OPENAPI_LOG_REQUESTS ? { onRequest: logRequest(logger) } : {}),
     },
@@ -66,7 +69,12 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
       await egress.close();
     },
   };
-  return [journal.part, nats.asPart(), connections, natsDoor(executor, nats, settings, host)];
+  return [
+    redisPart(redis, settings.REDIS_URL, 'journal'),
+    nats.asPart(),
+    connections,
+    natsDoor(executor, nats, settings, host),
+  ];
 }
 
 function egressOf(settings: OpenApiExecutorConfig, host: ServiceHost): EgressClient {
@@ -84,33 +92,19 @@ function egressOf(settings: OpenApiExecutorConfig, host: ServiceHost): EgressCli
   });
 }
 
-/** Nest over NATS. It starts last and drains first, so that every answer is still sent. */
+/** The endpoints over NATS. */
 function natsDoor(
   executor: OpenApiExecutor,
   nats: NatsClient,
   settings: OpenApiExecutorConfig,
-  host: ServiceHost,
+  { clock, logger }: ServiceHost,
 ): ServicePart {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'openapi-executor',
     concurrency: settings.OPENAPI_CONCURRENCY,
-    clock: host.clock,
-    onFault: (error, subject) => host.logger.error({ error, subject }, 'an endpoint failed'),
+    clock,
+    onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
   });
-  let app: INestMicroservice | undefined;
-  return {
-    name: 'nats doors',
-    start: async () => {
-      app ??= await NestFactory.createMicroservice(OpenApiExecutorModule.of(executor), {
-        strategy,
-        logger: false,
-        abortOnError: false,
-      });
-      await app.listen();
-    },
-    ready: () => app !== undefined,
-    drain: () => strategy.drain(),
-    stop: async () => app?.close(),
-  };
+  return microservicePart({ name: 'nats doors', module: OpenApiExecutorModule.of(executor), strategy, logger });
 }

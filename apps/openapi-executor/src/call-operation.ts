@@ -1,4 +1,5 @@
 import {
+  failureReply,
   isJsonObject,
   isToolError,
   ToolError,
@@ -10,11 +11,10 @@ import {
   type OpenApiBinding,
 } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
+import type { EffectGate } from '@toolfleet/journal';
 import { buildRequest, planFrom } from '@toolfleet/openapi';
 import type { Clock } from '@toolfleet/resilience';
 import type { Credentials } from './credentials.js';
-import type { EffectGate } from './effect-gate.js';
-import { failureReply } from './failure-reply.js';
 import type { OperationOptions } from './operation-options.js';
 import { readResponse } from './read-response.js';
 import { outgoing, sendRequest, type OutgoingRequest } from './send-request.js';

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { isJsonObject, type ExecMessage, type Json, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
+import { RepeatableOnlyGate } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson, type OpenApiTool } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { ArgumentReader, boundedMatcher } from '@toolfleet/schema';
@@ -9,7 +10,6 @@ import { VariableExpander } from '@toolfleet/service';
 import { startRecordingServer, type RecordedRequest, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Credentials } from './credentials.js';
-import { ClosedGate } from './effect-gate.js';
 import { OAuthTokens } from './oauth-tokens.js';
 import { OpenApiExecutor } from './openapi-executor.js';
 import { VendorAdapters } from './vendor-adapters/find-adapter.js';
@@ -34,7 +34,7 @@ describe.skipIf(files.length === 0)('documents of the devset', () => {
       {
         egress,
         credentials: new Credentials({ expander: new VariableExpander([], {}) }, new OAuthTokens(egress, clock)),
-        gate: new ClosedGate(),
+        gate: new RepeatableOnlyGate(),
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),

@@ -15,7 +15,6 @@ import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildParts } from './build-parts.js';
 import { openapiExecutorConfig } from './openapi-executor.config.js';
-import { journalConnection } from './redis-journal-connection.js';
 
 /** The service over real brokers, its parts started as a process would. */
 describe('openapi-executor service', () => {
@@ -91,9 +90,7 @@ describe('openapi-executor service', () => {
   });
 
   it('sends a journalled call once, however often it is asked to', async () => {
-    const { redis: connection, part } = journalConnection(redis.url, undefined);
-    await part.start?.();
-    const journal = new RedisJournal(connection, clock);
+    const journal = new RedisJournal(redis.client(), clock);
     const deadlineAt = clock.now() + 10_000;
     await journal.accept({ callId: 'call-2', tenantId: 't', tool: 'make', deadlineAt, repeatable: false });
     upstream.requests.length = 0;
@@ -107,7 +104,6 @@ describe('openapi-executor service', () => {
       code: 'EXECUTOR_UNAVAILABLE',
     });
     expect(upstream.requests).toHaveLength(1);
-    await part.stop?.();
   });
 
   it('shows the breaker of an origin in its metrics', async () => {

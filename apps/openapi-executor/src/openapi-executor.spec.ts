@@ -1,12 +1,12 @@
 import type { ExecMessage, ExecReply, Json, JsonObject, OpenApiBinding } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
+import { EffectGate } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { SecretBox, secretContext, VariableExpander } from '@toolfleet/service';
 import { startRecordingServer, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Credentials } from './credentials.js';
-import { EffectGate } from './effect-gate.js';
 import { OAuthTokens } from './oauth-tokens.js';
 import { OpenApiExecutor } from './openapi-executor.js';
 import { VendorAdapters } from './vendor-adapters/find-adapter.js';

@@ -1,4 +1,4 @@
-import { ToolError, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { failureReply, ToolError, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
 import type { BreakerJudgement, BreakerMap } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import {
@@ -8,7 +8,6 @@ import {
   type OperationMessage,
   type OperationParts,
 } from './call-operation.js';
-import { failureReply } from './failure-reply.js';
 import { readOptions, type OperationOptions } from './operation-options.js';
 import { isTransient } from './read-response.js';
 import type { VendorAdapters } from './vendor-adapters/find-adapter.js';

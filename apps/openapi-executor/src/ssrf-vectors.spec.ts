@@ -4,12 +4,12 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { isToolError, type ExecMessage } from '@toolfleet/contracts';
 import { Dialer, EgressClient, Resolver, type DialTarget } from '@toolfleet/egress';
+import { RepeatableOnlyGate } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { VariableExpander } from '@toolfleet/service';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Credentials } from './credentials.js';
-import { ClosedGate } from './effect-gate.js';
 import { OAuthTokens } from './oauth-tokens.js';
 import { OpenApiExecutor } from './openapi-executor.js';
 import { VendorAdapters } from './vendor-adapters/find-adapter.js';
@@ -116,7 +116,7 @@ describe.skipIf(rows.length === 0)('SSRF vectors as servers of a document', () =
       {
         egress,
         credentials: new Credentials({ expander: new VariableExpander([], {}) }, new OAuthTokens(egress, clock)),
-        gate: new ClosedGate(),
+        gate: new RepeatableOnlyGate(),
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),

@@ -503,7 +503,7 @@ describe('credentials', () => {
       await call({ url: url.replace('/mcp', '/echo'), transport: 'function-args', options }, 'f'),
       await call({ url, transport: 'function-args', options }, 'f'),
       await call({ url, options }, 'f'),
-      await discover({ server: 's', url, ...options }).catch((error: Error) => ({ message: error.message, ...error })),
+      await discover({ server: 's', url, ...options }).catch((error: Error) => ({ ...error, message: error.message })),
     ];
     expect(said[0]).toMatchObject({
       ok: true,

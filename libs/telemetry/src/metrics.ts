@@ -123,6 +123,12 @@ export const METRICS = {
     labels: ['scope'],
     help: 'Money settled, in micro-USD',
   }),
+  budgetUnavailable: entry({
+    name: 'toolfleet_budget_unavailable_total',
+    type: 'counter',
+    labels: [],
+    help: 'Calls refused because the budget service or its store was away',
+  }),
   budgetLeaseExpired: entry({
     name: 'toolfleet_budget_lease_expired_total',
     type: 'counter',

@@ -29,6 +29,7 @@ export class CallMetrics extends Meter {
     this.metrics.toolDuration.observe({ tool_name: toolName }, record.durationMs / 1_000);
     if (record.errorType) this.metrics.toolErrors.inc({ tool_name: toolName, error_type: record.errorType });
     if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name: toolName }, usdOf(record.microUsd));
+    if (record.code === 'BUDGET_UNAVAILABLE') this.metrics.budgetUnavailable.inc();
     if (record.code === 'OUTCOME_UNKNOWN') this.metrics.outcomeUnknown.inc({ executor: executorOf(tool) });
     if (record.executeMs !== undefined) {
       this.metrics.gatewayOverhead.observe(

@@ -16,6 +16,8 @@ import { Upkeep } from './upkeep.js';
 
 /** Pause between two rounds over all tenants. */
 const FULL_ROUND_MS = 30_000;
+/** Bounds upkeep only: callers are answered after BUDGET_STORE_TIMEOUT_MS. */
+const STORE_PATIENCE_MS = 10_000;
 
 /** The parts of the service in the order in which they start: brokers, ledger, upkeep, and last the door. */
 export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServicePart[] {
@@ -26,6 +28,7 @@ export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServiceP
     name: 'budget',
     password: settings.REDIS_PASSWORD,
     resend: true,
+    commandTimeoutMs: STORE_PATIENCE_MS,
     log: logger,
   });
   const ledger = new SqlUsageStore(

@@ -8,7 +8,6 @@ import {
   type JsonObject,
   type Milliseconds,
   SIZES,
-  type ToolError,
 } from '@toolfleet/contracts';
 import type { RunReply, RunStatus } from './python/result-frame.js';
 
@@ -61,17 +60,6 @@ export function execReplyOf(run: RunReply, facts: ReplyFacts): ExecReply {
   };
   const bytes = Buffer.byteLength(JSON.stringify(reply));
   return bytes <= SIZES.toolResult - ENVELOPE_BYTES ? reply : tooLarge(reply, run, output, bytes);
-}
-
-/** The answer of an attempt that was refused before it ran. */
-export function refusedReply(error: ToolError): ExecReply {
-  return {
-    ok: false,
-    output: null,
-    text: error.message,
-    metadata: {},
-    failure: failureWith(error.code, error.message, error.details),
-  };
 }
 
 function failureWith(code: ErrorCode, message: string, details?: JsonObject): ExecutionFailure {

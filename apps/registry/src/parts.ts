@@ -30,6 +30,9 @@ import { McpPins } from './sources/pin.js';
 /** Price of MCP and OpenAPI tools that declare none: 0.001 USD (K!12). */
 const REMOTE_COST_MICRO_USD = 1_000;
 
+/** A large document keeps the event loop busy for seconds; an answer that waits in the socket is not a Redis that hangs. */
+const STORE_PATIENCE_MS = 10_000;
+
 /** The parts of the service in the order in which they start: brokers, catalog, the door, and last what announces. */
 export function registryParts(settings: RegistryConfig, host: ServiceHost): ServicePart[] {
   const { clock, logger } = host;
@@ -39,6 +42,7 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
     name: 'registry',
     password: settings.REDIS_PASSWORD,
     resend: true,
+    commandTimeoutMs: STORE_PATIENCE_MS,
     log: logger,
   });
   const store = new RedisDefinitionStore(redis);

@@ -15,6 +15,7 @@ export {
   type Acceptance,
   type Answer,
   type AuditRecord,
+  type CacheAges,
   type CachedResult,
   type CallSpan,
   type EnginePorts,

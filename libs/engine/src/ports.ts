@@ -72,11 +72,19 @@ export interface CachedResult {
 
 /** Successful results of idempotent calls. Failures of the store are misses: never throws. */
 export abstract class ResultCache {
-  /** A result that is still fresh. */
-  abstract get(key: string): Answer<CachedResult | undefined>;
+  /** A result that is still fresh. `shared: false` asks this process only: the work is cheaper than a look elsewhere. */
+  abstract get(key: string, shared: boolean): Answer<CachedResult | undefined>;
   /** A result that may be stale but not older than `staleMs` of its `set` (G45). */
   abstract getStale(key: string): Answer<CachedResult | undefined>;
-  abstract set(key: string, result: CallResult, ages: { freshMs: Milliseconds; staleMs: Milliseconds }): void;
+  abstract set(key: string, result: CallResult, ages: CacheAges): void;
+}
+
+/** How long a result may stand for a call, and who gets to see it. */
+export interface CacheAges {
+  freshMs: Milliseconds;
+  staleMs: Milliseconds;
+  /** False: kept in this process only. */
+  shared: boolean;
 }
 
 /** What the journal knows about an idempotency key. */

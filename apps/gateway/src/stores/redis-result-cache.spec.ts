@@ -25,9 +25,9 @@ resultCacheConformance('redis', redisCache);
 
 test('what one gateway stored, another finds, no fresher than it is', async () => {
   const [one, other] = await Promise.all([redisCache(), redisCache()]);
-  one.set('shared', outcome({ text: 'from one' }), { freshMs: 300, staleMs: 60_000 });
-  await expect.poll(() => other.get('shared')).toMatchObject({ result: { text: 'from one' } });
-  await expect.poll(() => other.get('shared'), { timeout: 3_000 }).toBeUndefined();
+  one.set('shared', outcome({ text: 'from one' }), { freshMs: 300, staleMs: 60_000, shared: true });
+  await expect.poll(() => other.get('shared', true)).toMatchObject({ result: { text: 'from one' } });
+  await expect.poll(() => other.get('shared', true), { timeout: 3_000 }).toBeUndefined();
   expect(await other.getStale('shared')).toMatchObject({ result: { text: 'from one' } });
 });
 
@@ -38,8 +38,8 @@ test('without Redis the near cache goes on, and nothing throws', async () => {
   const cache = new RedisResultCache(client, clock);
   await away.stop();
   await expect.poll(() => client.status).not.toBe('ready');
-  cache.set('k', outcome(), { freshMs: 60_000, staleMs: 60_000 });
-  expect(await cache.get('k')).toMatchObject({ result: outcome() });
-  expect(await cache.get('other')).toBeUndefined();
+  cache.set('k', outcome(), { freshMs: 60_000, staleMs: 60_000, shared: true });
+  expect(await cache.get('k', true)).toMatchObject({ result: outcome() });
+  expect(await cache.get('other', true)).toBeUndefined();
   client.disconnect();
 });

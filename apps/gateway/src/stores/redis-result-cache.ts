@@ -1,6 +1,6 @@
 import type { Cluster, Redis } from 'ioredis';
 import type { CallResult, Milliseconds } from '@toolfleet/contracts';
-import { MAX_CACHED_CHARS, MemoryResultCache, ResultCache, type CachedResult } from '@toolfleet/engine';
+import { MAX_CACHED_CHARS, MemoryResultCache, ResultCache, type CacheAges, type CachedResult } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { READ_CACHED } from './lua/read-cached-1.lua.js';
 import { StoreTrust } from './store-trust.js';
@@ -40,18 +40,19 @@ export class RedisResultCache extends ResultCache {
     this.#read = (key) => commands.readCached(key);
   }
 
-  override get(key: string): CachedResult | undefined | Promise<CachedResult | undefined> {
-    return this.#near.get(key) ?? this.#shared(key, (stored, ageMs) => ageMs < stored.fresh_ms);
+  override get(key: string, shared: boolean): CachedResult | undefined | Promise<CachedResult | undefined> {
+    const near = this.#near.get(key);
+    return near || !shared ? near : this.#shared(key, (stored, ageMs) => ageMs < stored.fresh_ms);
   }
 
   override getStale(key: string): CachedResult | undefined | Promise<CachedResult | undefined> {
     return this.#near.getStale(key) ?? this.#shared(key, () => true);
   }
 
-  override set(key: string, result: CallResult, ages: { freshMs: Milliseconds; staleMs: Milliseconds }): void {
+  override set(key: string, result: CallResult, ages: CacheAges): void {
     this.#near.set(key, result, ages);
     const kept_ms = Math.max(ages.freshMs, ages.staleMs);
-    if (kept_ms <= 0 || !this.#reachable) return;
+    if (!ages.shared || kept_ms <= 0 || !this.#reachable) return;
     const text = JSON.stringify({ fresh_ms: ages.freshMs, kept_ms, result } satisfies Stored);
     if (text.length > MAX_CACHED_CHARS) return;
     void this.#trust.ask(() => this.redis.set(PREFIX + key, text, 'PX', kept_ms));

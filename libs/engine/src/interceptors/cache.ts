@@ -1,7 +1,14 @@
 import type { CallResult } from '@toolfleet/contracts';
+import { TypicalTime } from '@toolfleet/resilience';
+import { LRUCache } from 'lru-cache';
 import { callKey } from '../call-key.js';
 import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
+
+/** A result that took less than this is not worth a place in the shared cache: looking there costs more than the work. */
+const SHARED_FROM_MS = 5;
+/** Tools whose typical time is kept. */
+const MAX_TOOLS = 5_000;
 
 /**
  * Answers an idempotent call from the cache, free of quota and budget (G20), and stores successful live results (G22).
@@ -9,12 +16,16 @@ import type { EnginePorts } from '../ports.js';
  */
 export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {
   const { staleTtlMs } = ports.settings;
+  const times = new LRUCache<string, TypicalTime>({ max: MAX_TOOLS });
   return async (call, next) => {
     const freshMs = call.plan.cacheTtlMs;
     // A TTL of 0 says that a result must never stand for another call, not even as a stale substitute.
     if (!call.plan.idempotent || freshMs === 0 || call.request.idempotencyKey !== undefined) return next(call);
     const key = callKey(call);
-    const lookup = ports.cache.get(key);
+    let typical = times.get(call.tool.name);
+    if (!typical) times.set(call.tool.name, (typical = new TypicalTime()));
+    const shared = (typical.medianMs ?? SHARED_FROM_MS) >= SHARED_FROM_MS;
+    const lookup = ports.cache.get(key, shared);
     const cached = lookup instanceof Promise ? await lookup : lookup;
     if (cached) {
       call.seen.answeredBy = 'cache';
@@ -23,7 +34,10 @@ export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 
     }
     ports.meter.cacheLookup(call.tool.name, 'miss');
     const result = await next(call);
-    if (result.ok && result.provenance === 'live') ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs });
+    if (result.ok && result.provenance === 'live') {
+      typical.add(result.timing.execute_ms + result.timing.queue_ms);
+      ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs, shared });
+    }
     return result;
   };
 }

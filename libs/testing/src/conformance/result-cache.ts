@@ -9,19 +9,19 @@ export function resultCacheConformance(name: string, make: () => Promise<ResultC
     test('gives back what was stored, with its age', async () => {
       const cache = await make();
       const key = randomUUID();
-      expect(await cache.get(key)).toBeUndefined();
+      expect(await cache.get(key, true)).toBeUndefined();
       const result = outcome({ output: { rows: [1, 2, { ключ: 'значение' }] }, metadata: { source: 'x' } });
-      cache.set(key, result, { freshMs: 60_000, staleMs: 120_000 });
-      await expect.poll(() => cache.get(key)).toMatchObject({ result });
-      const found = await cache.get(key);
+      cache.set(key, result, { freshMs: 60_000, staleMs: 120_000, shared: true });
+      await expect.poll(() => cache.get(key, true)).toMatchObject({ result });
+      const found = await cache.get(key, true);
       expect(Math.abs(Date.now() - (found?.storedAt ?? 0))).toBeLessThan(5_000);
     });
 
     test('a result past its freshness is only there as a stale one, and past that not at all', async () => {
       const cache = await make();
       const key = randomUUID();
-      cache.set(key, outcome(), { freshMs: 40, staleMs: 400 });
-      await expect.poll(() => cache.get(key), { timeout: 2_000 }).toBeUndefined();
+      cache.set(key, outcome(), { freshMs: 40, staleMs: 400, shared: true });
+      await expect.poll(() => cache.get(key, true), { timeout: 2_000 }).toBeUndefined();
       expect(await cache.getStale(key)).toMatchObject({ result: outcome() });
       await expect.poll(() => cache.getStale(key), { timeout: 3_000 }).toBeUndefined();
     });
@@ -29,16 +29,16 @@ export function resultCacheConformance(name: string, make: () => Promise<ResultC
     test('freshness 0 is for fallback only', async () => {
       const cache = await make();
       const key = randomUUID();
-      cache.set(key, outcome(), { freshMs: 0, staleMs: 60_000 });
+      cache.set(key, outcome(), { freshMs: 0, staleMs: 60_000, shared: true });
       await expect.poll(() => cache.getStale(key)).toMatchObject({ result: outcome() });
-      expect(await cache.get(key)).toBeUndefined();
+      expect(await cache.get(key, true)).toBeUndefined();
     });
 
     test('huge results are not kept', async () => {
       const cache = await make();
       const key = randomUUID();
-      cache.set(key, outcome({ output: 'x'.repeat(1024 * 1024) }), { freshMs: 60_000, staleMs: 60_000 });
-      expect(await cache.get(key)).toBeUndefined();
+      cache.set(key, outcome({ output: 'x'.repeat(1024 * 1024) }), { freshMs: 60_000, staleMs: 60_000, shared: true });
+      expect(await cache.get(key, true)).toBeUndefined();
     });
   });
 }

@@ -169,7 +169,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   });
   const search = new ToolSearch(list);
   const calls = new ToolCalls(executeCall, asyncCalls, clock);
-  const keyLimits = new RedisKeyLimits(redis);
+  const keyLimits = new RedisKeyLimits(redis, clock);
   const tiers = readTiers(sectionOf(file.rate_limits).tiers);
   const brokers: ServicePart[] = [
     nats.asPart(),

@@ -3,6 +3,7 @@ import { callBody } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
 import type { JobQueue } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
+import { reached } from '../stores/reached.js';
 import type { CallEvent, CallStore, StoredCall } from './call-store.js';
 
 /** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
@@ -11,6 +12,8 @@ export interface AsyncCallJob {
   deadline_at: number;
   request: JsonObject;
 }
+
+const STORE = 'The store of calls';
 
 const FINAL: ReadonlySet<CallState> = new Set<CallState>([
   'succeeded',
@@ -33,7 +36,11 @@ export class AsyncCalls {
   ) {}
 
   /** Stores the call; when this resolves it is durable. The deadline starts anew: nobody holds a connection for it. */
-  async accept(request: CallRequest): Promise<void> {
+  accept(request: CallRequest): Promise<void> {
+    return reached(STORE, this.enqueue(request));
+  }
+
+  private async enqueue(request: CallRequest): Promise<void> {
     const { callId, principal, toolName } = request;
     const allowedMs = Math.min(request.timeoutMs ?? this.maxCallMs, this.maxCallMs);
     await this.store.create({
@@ -50,8 +57,12 @@ export class AsyncCalls {
     });
   }
 
-  /** @throws ToolError NOT_FOUND, also for calls of other tenants */
-  async get(caller: Principal, callId: string): Promise<StoredCall> {
+  /** @throws ToolError NOT_FOUND, also for calls of other tenants; SERVICE_UNAVAILABLE */
+  get(caller: Principal, callId: string): Promise<StoredCall> {
+    return reached(STORE, this.find(caller, callId));
+  }
+
+  private async find(caller: Principal, callId: string): Promise<StoredCall> {
     const call = (await this.store.get(callId)) ?? (await this.journalled(callId));
     if (!call || call.tenantId !== caller.tenantId) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
@@ -61,8 +72,12 @@ export class AsyncCalls {
   }
 
   /** Stops a call wherever it is; a finished one stays as it is. Returns its state afterwards. */
-  async cancel(caller: Principal, callId: string): Promise<CallState> {
-    const call = await this.get(caller, callId);
+  cancel(caller: Principal, callId: string): Promise<CallState> {
+    return reached(STORE, this.stop(caller, callId));
+  }
+
+  private async stop(caller: Principal, callId: string): Promise<CallState> {
+    const call = await this.find(caller, callId);
     if (isFinal(call.state)) return call.state;
     const outcome = await this.queue.cancel(callId);
     // A running call ends by itself with its own outcome; one that waited has none.

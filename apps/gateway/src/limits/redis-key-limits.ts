@@ -1,4 +1,6 @@
 import type { Redis } from 'ioredis';
+import type { Clock } from '@toolfleet/resilience';
+import { StoreTrust } from '../stores/store-trust.js';
 import { KeyLimits, type KeyAllowance } from './key-limits.js';
 import type { Tier } from './tiers.js';
 
@@ -55,19 +57,27 @@ const WINDOWS = [
   ['day', 86_400],
 ] as const;
 
-/** Requests of one key that arrive in one event-loop turn are counted by one script call. */
+/** Longest wait for Redis: every request passes here, before its deadline begins. */
+const PATIENCE_MS = 100;
+
+/**
+ * Requests of one key that arrive in one event-loop turn are counted by one script call. While Redis is away or hangs they
+ * pass uncounted; the limits of tools still hold then.
+ */
 export class RedisKeyLimits extends KeyLimits {
   private readonly redis: Limited;
+  private readonly trust: StoreTrust;
   private turns = new Map<string, Turn>();
 
-  constructor(redis: Redis) {
+  constructor(redis: Redis, clock: Clock) {
     super();
+    this.trust = new StoreTrust(clock, PATIENCE_MS);
     redis.defineCommand('takeKeyRequests', { numberOfKeys: 1, lua: TAKE });
     this.redis = redis as Limited;
   }
 
   override take(id: string, tier: Tier): Promise<KeyAllowance | null> {
-    if (this.redis.status !== 'ready') return Promise.resolve(null);
+    if (this.redis.status !== 'ready' || !this.trust.given) return Promise.resolve(null);
     return new Promise((resolve) => {
       let turn = this.turns.get(id);
       if (!turn) {
@@ -83,10 +93,9 @@ export class RedisKeyLimits extends KeyLimits {
     const turns = this.turns;
     this.turns = new Map();
     for (const [id, { tier, waiting }] of turns) {
-      this.redis.takeKeyRequests(`kl:${id}`, waiting.length, tier.minute, tier.hour, tier.day).then(
-        (reply) => waiting.forEach((settle, index) => settle(reply, index)),
-        () => waiting.forEach((settle, index) => settle(null, index)),
-      );
+      void this.trust
+        .ask(() => this.redis.takeKeyRequests(`kl:${id}`, waiting.length, tier.minute, tier.hour, tier.day))
+        .then((reply) => waiting.forEach((settle, index) => settle(reply ?? null, index)));
     }
   }
 }

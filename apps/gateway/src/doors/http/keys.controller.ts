@@ -3,8 +3,11 @@ import { ToolError, type Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import { ApiKeys, type KeyView } from '../../auth/api-keys.js';
 import { AdminOnly, Caller } from '../../auth/auth.guard.js';
+import { reached } from '../../stores/reached.js';
 import { readerFor } from './dto.pipe.js';
 import { CreateKeyBody } from './keys.dto.js';
+
+const STORE = 'The store of keys';
 
 const readBody = readerFor(CreateKeyBody);
 
@@ -19,24 +22,27 @@ export class KeysController {
 
   @Get()
   async list() {
-    return (await this.keys.list()).map(shownKey);
+    return (await reached(STORE, this.keys.list())).map(shownKey);
   }
 
   @Post()
   async create(@Caller() caller: Principal, @Body() raw: unknown) {
     const body = readBody(raw);
-    const { token, key } = await this.keys.issue(
-      {
-        tenantId: body.tenant_id ?? caller.tenantId,
-        client: body.client,
-        userId: body.user_id,
-        roles: body.roles,
-        tools: body.tools,
-        tier: body.tier,
-        expiresAt:
-          body.expires_in_seconds === undefined ? undefined : this.clock.now() + body.expires_in_seconds * 1_000,
-      },
-      caller.userId,
+    const { token, key } = await reached(
+      STORE,
+      this.keys.issue(
+        {
+          tenantId: body.tenant_id ?? caller.tenantId,
+          client: body.client,
+          userId: body.user_id,
+          roles: body.roles,
+          tools: body.tools,
+          tier: body.tier,
+          expiresAt:
+            body.expires_in_seconds === undefined ? undefined : this.clock.now() + body.expires_in_seconds * 1_000,
+        },
+        caller.userId,
+      ),
     );
     return { ...shownKey(key), token };
   }
@@ -44,7 +50,7 @@ export class KeysController {
   @Delete(':id')
   @HttpCode(204)
   async revoke(@Param('id') id: string): Promise<void> {
-    if (!(await this.keys.revoke(id))) throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
+    if (!(await reached(STORE, this.keys.revoke(id)))) throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
   }
 }
 

@@ -1,7 +1,8 @@
 /**
  * Runs one local MCP server: `stdio-guard.js <memory limit in MB> <command> [arguments]`. The server gets its own process
  * group. Our standard input is the parent's lifeline: when it ends, however the parent died, the group gets SIGTERM and
- * then SIGKILL, so no orphan is left. Memory of the group's leader is checked twice a second.
+ * then SIGKILL, so no orphan is left. Memory of the group's leader is checked twice a second. This process may be killed
+ * itself (the SDK does so to a transport it gives up): a shell that waits for the end of our pipe kills the group then.
  */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -15,6 +16,8 @@ const PAGE_BYTES = 4_096;
 
 const [limitMb = '512', command = '', ...args] = process.argv.slice(2);
 const child = spawn(command, args, { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
+
+if (child.pid !== undefined) lastResort(child.pid);
 
 child.on('error', () => process.exit(127));
 child.on('exit', (code, signal) => {
@@ -46,6 +49,16 @@ async function watchMemory(): Promise<never> {
   }
 }
 void watchMemory();
+
+function lastResort(group: number): void {
+  const shell = spawn('/bin/sh', ['-c', 'read _; kill -9 "-$0"', String(group)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+  shell.on('error', () => undefined); // no shell: signals and the lifeline are left
+  shell.stdin.on('error', () => undefined);
+  shell.unref();
+}
 
 function killGroup(signal: NodeJS.Signals): void {
   if (child.pid === undefined) return;

@@ -1,0 +1,159 @@
+/** What the gateway leans on goes away and comes back: clear errors within the deadline, then recovery without help. */
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+
+const DEADLINE_MS = 6_000;
+/** Promise D, and what HTTP and a busy test machine add. */
+const GRACE_MS = 2_000;
+const RECOVERY = { timeoutMs: 20_000, everyMs: 200 };
+
+let fleet: TestFleet;
+let next = 0;
+beforeAll(async () => {
+  fleet = await TestFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'python-sandbox': 1 },
+    tools: ['calculator', 'execute_python'],
+    env: { GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS) },
+  });
+  // Known tools, proven key.
+  expect((await calculate()).status).toBe(200);
+});
+afterAll(() => fleet?.stop());
+
+async function timed(asked: () => Promise<Answer>): Promise<Answer & { tookMs: number }> {
+  const from = performance.now();
+  const answer = await asked();
+  return { ...answer, tookMs: performance.now() - from };
+}
+
+const calculate = () => timed(() => fleet.call('calculator', { expression: `${(next += 1)}+1` }));
+const runPython = () => timed(() => fleet.call('execute_python', { code: `result = ${(next += 1)}` }));
+const works = async () => (await calculate()).status === 200;
+
+describe('budget', () => {
+  it('away: calls are refused and not run for free; back: they run', async () => {
+    await fleet.kill('budget');
+    const refused = await Promise.all(Array.from({ length: 20 }, calculate));
+    for (const { status, body, tookMs } of refused) {
+      expect({ status, code: body.code }).toEqual({ status: 503, code: 'BUDGET_UNAVAILABLE' });
+      expect(tookMs).toBeLessThan(DEADLINE_MS + GRACE_MS);
+    }
+    await fleet.launch('budget');
+    await eventually('calls run again', works, RECOVERY);
+  });
+
+  it('frozen: the same', async () => {
+    fleet.process('budget').pause();
+    try {
+      const { status, body, tookMs } = await calculate();
+      expect({ status, code: body.code }).toEqual({ status: 503, code: 'BUDGET_UNAVAILABLE' });
+      expect(tookMs).toBeLessThan(DEADLINE_MS + GRACE_MS);
+    } finally {
+      fleet.process('budget').resume();
+    }
+    await eventually('calls run again', works, RECOVERY);
+  });
+});
+
+describe('registry', () => {
+  it('away: known tools keep working, unknown ones are refused clearly', async () => {
+    await fleet.kill('registry');
+    const answers = await Promise.all(Array.from({ length: 20 }, calculate));
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+    const list = await fleet.ask({ path: '/tools/list' });
+    expect(list.body).toContain('calculator');
+    const unknown = await timed(() => fleet.call('never_heard_of', {}));
+    expect(unknown.status).toBeGreaterThanOrEqual(404);
+    expect(unknown.body).toMatchObject({ code: expect.any(String), error: expect.any(String) });
+    expect(unknown.tookMs).toBeLessThan(DEADLINE_MS + GRACE_MS);
+    await fleet.launch('registry');
+    await eventually(
+      'unknown tools are unknown again',
+      async () => (await fleet.call('never_heard_of', {})).status === 404,
+      RECOVERY,
+    );
+  });
+});
+
+/** Every kind of call while Redis is away: an answer or a clear error, in time. */
+async function everyoneIsAnswered(): Promise<void> {
+  const asked = {
+    calculator: calculate,
+    'a program': runPython,
+    'an asynchronous call': () =>
+      timed(() => fleet.call('calculator', { expression: '1+1' }, { fields: { mode: 'async' } })),
+    'a call with a key': () =>
+      timed(() => fleet.call('calculator', { expression: '7+1' }, { headers: { 'idempotency-key': `away-${next}` } })),
+    'the state of a call': () => timed(() => fleet.ask({ path: '/api/v1/calls/00000000-0000-4000-8000-000000000000' })),
+    budgets: () => timed(() => fleet.ask({ path: '/api/v1/budgets' })),
+    'a key never seen': () => timed(() => fleet.ask({ path: '/tools/list', key: fleet.keys['globex']! })),
+  };
+  const answers = await Promise.all(
+    Object.entries(asked).flatMap(([what, ask]) => [1, 2, 3].map(async () => ({ what, ...(await ask()) }))),
+  );
+  for (const { what, status, body, text, tookMs } of answers) {
+    expect(tookMs, what).toBeLessThan(DEADLINE_MS + GRACE_MS);
+    if (status === 200) continue;
+    expect([502, 503, 504], `${what}: ${text}`).toContain(status);
+    expect(body, what).toMatchObject({ code: expect.stringMatching(/^[A-Z_]+$/), error: expect.any(String) });
+    expect(body.code, what).not.toBe('INTERNAL');
+  }
+}
+
+describe('Redis', () => {
+  it('killed: clear errors in time, what was accepted is finished after its return', async () => {
+    const accepted = await Promise.all(
+      Array.from({ length: 40 }, (_, index) =>
+        fleet.call('execute_python', { code: `result = ${index} * 2` }, { fields: { mode: 'async' } }),
+      ),
+    );
+    expect(accepted.map(({ status }) => status)).toEqual(accepted.map(() => 202));
+    // appendfsync everysec: what a crash of Redis may take with it is the last second.
+    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    await fleet.redis.kill();
+    try {
+      await everyoneIsAnswered();
+    } finally {
+      await fleet.redis.restart();
+    }
+    await eventually('calls run again', works, RECOVERY);
+    await eventually(
+      'every accepted call has one final state',
+      async () => {
+        const calls = await Promise.all(
+          accepted.map(({ body }) => fleet.ask({ path: `/api/v1/calls/${String(body.call_id)}` })),
+        );
+        return calls.every(({ body }) => ['succeeded', 'failed'].includes(body?.status));
+      },
+      { timeoutMs: 40_000, everyMs: 300 },
+    );
+    for (const [index, { body: call }] of accepted.entries()) {
+      const { body } = await fleet.ask({ path: `/api/v1/calls/${String(call.call_id)}` });
+      expect(body, `call ${index}`).toMatchObject({ status: 'succeeded', result: { output: { value: index * 2 } } });
+    }
+  });
+
+  it('frozen: clear errors in time, then everything works', async () => {
+    fleet.redis.pause();
+    try {
+      await everyoneIsAnswered();
+    } finally {
+      fleet.redis.resume();
+    }
+    await eventually('calls run again', works, RECOVERY);
+    await eventually('programs run again', async () => (await runPython()).status === 200, RECOVERY);
+  });
+});
+
+describe('NATS', () => {
+  it('restarted: clear errors in time, then everything works', async () => {
+    await fleet.nats.kill();
+    const { status, body, tookMs } = await calculate();
+    expect([502, 503, 504]).toContain(status);
+    expect(body).toMatchObject({ code: expect.stringMatching(/^[A-Z_]+$/) });
+    expect(tookMs).toBeLessThan(DEADLINE_MS + GRACE_MS);
+    await fleet.nats.restart();
+    await eventually('calls run again', works, RECOVERY);
+  });
+});

@@ -166,6 +166,8 @@ export abstract class Audit {
     maxAttempts: number;
     delayMs: Milliseconds;
     error: string;
+    /** What the caller sent, so that a log can leave it out of the error. */
+    rawArguments: JsonObject;
   }): void {}
 }
 

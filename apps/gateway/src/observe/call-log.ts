@@ -1,6 +1,7 @@
-import { usdOf } from '@toolfleet/contracts';
+import { usdOf, type CallRequest } from '@toolfleet/contracts';
 import { Audit, type AuditRecord } from '@toolfleet/engine';
 import type { Logger } from '@toolfleet/telemetry';
+import { withoutArguments } from './without-arguments.js';
 
 /** One log line per call, whatever became of it (H19), and one per retry (G40). */
 export class CallLog extends Audit {
@@ -16,7 +17,7 @@ export class CallLog extends Audit {
         duration_ms: Math.round(record.durationMs * 1_000) / 1_000,
         cost_usd: usdOf(record.microUsd),
         success: record.ok,
-        error: record.error ?? null,
+        error: record.error === undefined ? null : withoutArguments(record.error, request.rawArguments),
         ...(record.code === undefined ? {} : { code: record.code }),
         call_id: request.callId,
         tenant_id: request.principal.tenantId,
@@ -36,8 +37,10 @@ export class CallLog extends Audit {
     maxAttempts: number;
     delayMs: number;
     error: string;
+    rawArguments: CallRequest['rawArguments'];
   }): void {
-    const { tool, callId, attempt, maxAttempts, delayMs, error } = event;
+    const { tool, callId, attempt, maxAttempts, delayMs, rawArguments } = event;
+    const error = withoutArguments(event.error, rawArguments);
     this.logger.warn(
       { tool_name: tool, call_id: callId, attempt, max_attempts: maxAttempts, delay_ms: delayMs, error },
       'call is tried again',

@@ -40,6 +40,7 @@ export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): In
             maxAttempts: attemptCeiling(plan.retry),
             delayMs,
             error,
+            rawArguments: call.request.rawArguments,
           });
           seen.waitedMs += delayMs;
           return true;

@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+import { withoutArguments } from './without-arguments.js';
+
+test.each([
+  ['refused: hunter2!', { nested: [{ password: 'hunter2!' }] }, 'refused: [argument]'],
+  ['ValueError: 0123456789abcdef01', { code: 'raise ValueError("0123456789abcdef01")' }, 'ValueError: [argument]'],
+  ['HTTP 500: /a/0123456789abcdef%2B', { id: '0123456789abcdef+' }, 'HTTP 500: /a/[argument]%2B'],
+  ['The server is away', { id: 'is', other: 7 }, 'The server is away'],
+  ['twice 0123456789abcdef and 0123456789abcdef', { a: '-0123456789abcdef-' }, 'twice [argument] and [argument]'],
+  ['anything', undefined, 'anything'],
+])('%s', (message, args, shown) => {
+  expect(withoutArguments(message, args)).toBe(shown);
+});
+
+test('a large argument costs little', () => {
+  const from = performance.now();
+  withoutArguments('x'.repeat(2_000), { text: 'y'.repeat(8 * 1024 * 1024) });
+  expect(performance.now() - from).toBeLessThan(2_000);
+});

@@ -17,7 +17,7 @@ let fleet: TestFleet;
 beforeAll(async () => {
   server = await startCountingMcpServer();
   fleet = await TestFleet.start({
-    services: { gateway: 1, registry: 1, budget: 1, 'mcp-executor': 2, 'python-sandbox': 1 },
+    services: { gateway: 2, registry: 1, budget: 1, 'mcp-executor': 2, 'python-sandbox': 1 },
     tools: ['sample_save_note', 'sample_count_slowly', 'execute_python'],
     config: { mcp_servers: { sample: { url: `${server.origin}/mcp` } } },
     env: { EGRESS_ALLOWED_ENDPOINTS: server.origin, GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS) },
@@ -33,15 +33,17 @@ interface Timed extends Answer {
   tookMs: number;
 }
 
-async function save(note: string, delayMs: number, headers: Record<string, string> = {}): Promise<Timed> {
+async function save(note: string, delayMs: number, ask: Parameters<TestFleet['call']>[2] = {}): Promise<Timed> {
   const from = performance.now();
-  const answer = await fleet.call('sample_save_note', { text: note, delay_ms: delayMs }, { headers });
+  const answer = await fleet.call('sample_save_note', { text: note, delay_ms: delayMs }, ask);
   return { ...answer, note, tookMs: performance.now() - from };
 }
 
-/** `note` with the code of its refusal or failure; undefined after success. */
+/** The code of its refusal or failure; undefined after success. */
 const codeOf = ({ status, body }: Answer): string | undefined =>
   status === 200 ? (body.success ? undefined : body.metadata.code) : body.code;
+
+const withKey = (key: string) => ({ headers: { 'idempotency-key': key } });
 
 describe('an executor killed while it works on calls with effects', () => {
   it.each(Array.from({ length: ROUNDS }, (_, round) => round))('begins no effect twice (round %i)', async (round) => {
@@ -70,19 +72,19 @@ describe('an executor killed while it works on calls with effects', () => {
 
   it('replays what it told the first time to whoever repeats with the same key', async () => {
     const pairs = Array.from({ length: 6 }, (_, index) => ({ note: `keyed-${index}`, key: `key-${index}` }));
-    const first = pairs.map(({ note, key }) => save(note, 400, { 'idempotency-key': key }));
+    const first = pairs.map(({ note, key }) => save(note, 400, withKey(key)));
     await eventually('effects have begun', () => pairs.every(({ note }) => server.notes.has(note)));
     await fleet.kill('mcp-executor');
     const told = await Promise.all(first);
     await fleet.launch('mcp-executor');
 
-    const repeated = await Promise.all(pairs.map(({ note, key }) => save(note, 400, { 'idempotency-key': key })));
+    const repeated = await Promise.all(pairs.map(({ note, key }) => save(note, 400, withKey(key))));
     for (const [index, { note }] of pairs.entries()) {
       expect(server.notes.get(note)).toBe(1);
       expect(codeOf(repeated[index]!), note).toBe(codeOf(told[index]!));
       expect(repeated[index]!.headers.get('x-idempotency-cached')).toBe('true');
     }
-    const other = await save('another text', 0, { 'idempotency-key': 'key-0' });
+    const other = await save('another text', 0, withKey('key-0'));
     expect(other).toMatchObject({ status: 422, body: { code: 'IDEMPOTENCY_MISMATCH' } });
   });
 });
@@ -94,6 +96,57 @@ async function callAndLeave(tool: string, args: object, begun: () => Promise<boo
   leaving.abort();
   expect(await gone).toBe('AbortError');
 }
+
+describe('a gateway killed while it waits for calls with effects', () => {
+  it('leaves an outcome behind: whoever repeats with the same key learns it, and nothing runs again', async () => {
+    const pairs = Array.from({ length: 6 }, (_, index) => ({ note: `left-${index}`, key: `left-key-${index}` }));
+    const fields = { timeout_ms: 1_500 };
+    const cut = pairs.map(({ note, key }) =>
+      save(note, 700, { ...withKey(key), fields, gateway: 1 }).catch((error: Error) => error.name),
+    );
+    await eventually('effects have begun', () => pairs.every(({ note }) => server.notes.has(note)));
+    await fleet.kill('gateway', 1);
+    expect(new Set(await Promise.all(cut))).toEqual(new Set(['TypeError']));
+
+    const early = await save(pairs[0]!.note, 700, { ...withKey(pairs[0]!.key), fields });
+    expect([409, 200]).toContain(early.status);
+    await eventually(
+      'every key has an outcome',
+      async () => {
+        const told = await Promise.all(pairs.map(({ note, key }) => save(note, 700, { ...withKey(key), fields })));
+        for (const answer of told) expect([undefined, 'OUTCOME_UNKNOWN', 'CALL_IN_PROGRESS']).toContain(codeOf(answer));
+        return told.every(({ status }) => status === 200);
+      },
+      { timeoutMs: 20_000, everyMs: 500 },
+    );
+    for (const { note } of pairs) expect(server.notes.get(note)).toBe(1);
+    await fleet.launch('gateway');
+  });
+
+  it('loses no call it had accepted, and repeats no effect of one', async () => {
+    const notes = Array.from({ length: 20 }, (_, index) => `accepted-${index}`);
+    const accepted = await Promise.all(notes.map((note) => save(note, 300, { fields: { mode: 'async' }, gateway: 1 })));
+    expect(accepted.map(({ status }) => status)).toEqual(notes.map(() => 202));
+    await fleet.kill('gateway', 1);
+    const states = async () =>
+      Promise.all(
+        accepted.map(
+          async ({ body }) => (await fleet.ask({ path: `/api/v1/calls/${String(body.call_id)}` })).body.status,
+        ),
+      );
+    const final = new Set(['succeeded', 'failed', 'expired', 'outcome_unknown']);
+    await eventually('every accepted call has ended', async () => (await states()).every((state) => final.has(state)), {
+      timeoutMs: 40_000,
+      everyMs: 500,
+    });
+    for (const [index, state] of (await states()).entries()) {
+      const effects = server.notes.get(notes[index]!) ?? 0;
+      expect(effects, `${notes[index]} ended as ${state}`).toBeLessThanOrEqual(1);
+      if (state === 'succeeded') expect(effects).toBe(1);
+    }
+    await fleet.launch('gateway');
+  });
+});
 
 /** Programs in work. */
 async function programs(): Promise<number> {

@@ -1,0 +1,396 @@
+/**
+ * Who may see and call what, over HTTP, NATS and MCP of a running fleet: what belongs to another tenant looks like what is
+ * not there, dangerous tools are on no path, and no route answers without a credential.
+ */
+import { randomUUID } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { eventually } from '@toolfleet/testing';
+import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { TestFleet, type Answer, type Ask } from '../fleet/test-fleet.js';
+
+const DANGEROUS = ['file_write', 'file_edit', 'file_delete'];
+const DANGEROUS_ERROR = 'Tool not available via direct execution';
+
+let server: CountingMcpServer;
+let fleet: TestFleet;
+/** NATS users of the two tenants. */
+const nats: Record<string, NatsConnection> = {};
+/** A finished asynchronous call and an own tool of each tenant. */
+const callOf: Record<string, string> = {};
+const toolOf: Record<string, string> = {};
+const TENANTS = ['acme', 'globex'] as const;
+const otherOf = (tenant: string) => (tenant === 'acme' ? 'globex' : 'acme');
+
+beforeAll(async () => {
+  server = await startCountingMcpServer();
+  fleet = await TestFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
+    tools: ['calculator', 'file_read'],
+    natsTenants: TENANTS,
+    env: {
+      EGRESS_ALLOWED_ENDPOINTS: server.origin,
+      BUILTIN_TOOLSETS: 'compute,files',
+      MCP_ALLOWED_DOMAINS: '127.0.0.1',
+    },
+  });
+  for (const tenant of TENANTS) {
+    nats[tenant] = await connect({ servers: `127.0.0.1:${fleet.nats.port}`, user: tenant, pass: `${tenant}-password` });
+    const accepted = await fleet.call(
+      'calculator',
+      { expression: '6*7' },
+      { key: fleet.keys[tenant]!, fields: { mode: 'async' } },
+    );
+    callOf[tenant] = accepted.body.call_id;
+    await eventually(`the call of ${tenant} ended`, async () => {
+      const { body } = await fleet.ask({ path: `/api/v1/calls/${callOf[tenant]}`, key: fleet.keys[tenant]! });
+      return body.status === 'succeeded';
+    });
+  }
+  // The administrator is of acme: its registrations are acme's own; globex gets none.
+  const registered = await fleet.ask({
+    path: '/api/v1/sources/mcp',
+    body: { name: 'private', url: `${server.origin}/mcp` },
+  });
+  expect(registered, registered.text).toMatchObject({ status: 201 });
+  toolOf['acme'] = 'private_add';
+  await fleet.untilListed(['private_add']);
+});
+afterAll(async () => {
+  for (const connection of Object.values(nats)) await connection.close();
+  await fleet?.stop();
+  await server?.stop();
+});
+
+async function overNats(
+  tenant: string,
+  verb: string,
+  body: unknown,
+  key?: string,
+): Promise<{ status: string; body: Answer['body'] }> {
+  const headers = natsHeaders();
+  if (key !== undefined) headers.set('Authorization', `Bearer ${key}`);
+  const reply = await nats[tenant]!.request(`tool.${verb}.${tenant}`, JSON.stringify(body), {
+    timeout: 20_000,
+    headers,
+  });
+  return { status: reply.headers?.get('Tf-Status') ?? '', body: reply.json() };
+}
+
+/** A body without what is bound to differ: ids and the given names. */
+function anonymous(text: string, ...names: string[]): string {
+  const anyId = text.replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '<id>');
+  return names.reduce((result, name) => result.replaceAll(name, '<name>'), anyId);
+}
+
+/** Headers that a caller sees, but for time, length and quota. */
+function shownHeaders({ headers }: Answer): string[] {
+  return [...headers.keys()].filter(
+    (name) => !/^(date|content-length|x-ratelimit-.*|keep-alive|connection)$/.test(name),
+  );
+}
+
+describe.each(TENANTS)('what is not of %s', (tenant) => {
+  const key = () => fleet.keys[tenant]!;
+
+  it.each([
+    ['GET', (id: string) => `/api/v1/calls/${id}`],
+    ['GET', (id: string) => `/api/v1/calls/${id}/events`],
+    ['DELETE', (id: string) => `/api/v1/calls/${id}`],
+  ] as const)('is no call: %s %#', async (method, path) => {
+    const own = await fleet.ask({ method, path: path(callOf[tenant]!), key: key() });
+    expect(own.status).toBe(200);
+    const foreign = await fleet.ask({ method, path: path(callOf[otherOf(tenant)]!), key: key() });
+    const missing = await fleet.ask({ method, path: path(randomUUID()), key: key() });
+    expect([foreign.status, missing.status]).toEqual([404, 404]);
+    expect(anonymous(foreign.text)).toBe(anonymous(missing.text));
+    expect(shownHeaders(foreign)).toEqual(shownHeaders(missing));
+  });
+
+  it('is no call to cancel over NATS', async () => {
+    const own = await overNats(tenant, 'cancel', { call_id: callOf[tenant] });
+    expect(own.body).toMatchObject({ state: 'succeeded' });
+    const foreign = await overNats(tenant, 'cancel', { call_id: callOf[otherOf(tenant)] });
+    const missing = await overNats(tenant, 'cancel', { call_id: randomUUID() });
+    expect(foreign.body).toMatchObject({ code: 'NOT_FOUND' });
+    expect(foreign.status).toBe(missing.status);
+    expect(anonymous(JSON.stringify(foreign.body))).toBe(anonymous(JSON.stringify(missing.body)));
+  });
+
+  it('is no tool, on no path', async () => {
+    const own = toolOf[tenant];
+    const foreign = own ?? toolOf[otherOf(tenant)]!;
+    const missing = 'private_nil';
+    const asks: [string, (name: string) => Ask][] = [
+      ['definition', (name) => ({ path: `/api/v1/tools/${name}` })],
+      ['execute', (name) => ({ path: `/api/v1/tools/${name}/execute`, body: { arguments: { a: 1, b: 2 } } })],
+      ['dry run', (name) => ({ path: `/api/v1/tools/${name}/execute`, body: { arguments: {}, dry_run: true } })],
+      ['batch', (name) => ({ path: '/api/v1/tools/batch-execute', body: { calls: [{ name, arguments: {} }] } })],
+      ['/tools execute', (name) => ({ path: '/tools/execute', body: { tool_name: name, parameters: { a: 1, b: 2 } } })],
+      ['/tools batch', (name) => ({ path: '/tools/batch-execute', body: [{ tool_name: name, parameters: {} }] })],
+      ['/tools schema', (name) => ({ path: `/tools/${name}/schema` })],
+      ['/tools metadata', (name) => ({ path: `/tools/${name}/metadata` })],
+    ];
+    for (const [what, ask] of asks) {
+      const [one, other] = await Promise.all([foreign, missing].map((name) => fleet.ask({ ...ask(name), key: key() })));
+      if (own !== undefined) {
+        expect(one!.status, what).toBeLessThan(404);
+        continue;
+      }
+      expect(one!.status, what).toBe(other!.status);
+      const stable = (text: string, name: string) =>
+        anonymous(text, name).replaceAll(/"(execution_time_ms|duration_ms|[a-z_]+_ms)":[\d.]+/g, '"$1":0');
+      expect(stable(one!.text, foreign), what).toBe(stable(other!.text, missing));
+    }
+  });
+
+  it('is no tool for an asynchronous call or over NATS either', async () => {
+    if (toolOf[tenant] !== undefined) return;
+    const foreign = toolOf[otherOf(tenant)]!;
+    const ended: string[] = [];
+    for (const name of [foreign, 'private_nil']) {
+      const called = await overNats(tenant, 'call', { name, arguments: { a: 1, b: 2 } });
+      const batch = await overNats(tenant, 'batch', { calls: [{ name, arguments: {} }] });
+      const accepted = await fleet.call(name, { a: 1, b: 2 }, { key: key(), fields: { mode: 'async' } });
+      let result = accepted.text;
+      if (accepted.status === 202) {
+        await eventually('the call ended', async () => {
+          const { body } = await fleet.ask({ path: `/api/v1/calls/${String(accepted.body.call_id)}`, key: key() });
+          result = JSON.stringify(body.result);
+          return body.status === 'failed';
+        });
+      }
+      expect(called.body).toMatchObject({ code: 'TOOL_NOT_FOUND' });
+      ended.push(
+        anonymous(JSON.stringify([called, batch, result]), name).replaceAll(/"([a-z_]+_ms)":[\d.]+/g, '"$1":0'),
+      );
+    }
+    expect(ended[0]).toBe(ended[1]);
+  });
+
+  it('is in no list', async () => {
+    const lists = [
+      (await fleet.ask({ path: '/api/v1/tools', key: key() })).text,
+      (await fleet.ask({ path: '/tools/list', key: key() })).text,
+      (await fleet.ask({ path: '/tools/schemas', key: key() })).text,
+      (await fleet.ask({ path: '/tools/select', body: { task: 'add two numbers', max_tools: 8 }, key: key() })).text,
+      JSON.stringify((await overNats(tenant, 'list', {})).body),
+      (await mcp('tools/list', {}, key())).text,
+    ];
+    for (const list of lists) expect(list.includes('private_add')).toBe(toolOf[tenant] !== undefined);
+  });
+
+  it('is not in usage and budgets', async () => {
+    for (const path of ['/api/v1/usage', '/api/v1/budgets?agent_id=shared']) {
+      const { body, text } = await fleet.ask({ path, key: key() });
+      expect(body.tenant_id).toBe(tenant);
+      expect(text).not.toContain(otherOf(tenant));
+    }
+  });
+
+  it('is no key of a tenant either: keys are the administrators', async () => {
+    for (const ask of [
+      { path: '/api/v1/keys' },
+      { path: '/api/v1/keys', body: { client: 'x' } },
+      { method: 'DELETE', path: '/api/v1/keys/abcdefgh' },
+      { path: '/api/v1/quarantine' },
+      { path: '/api/v1/sources/mcp', body: { name: 'x', url: 'https://example.com' } },
+      { method: 'DELETE', path: '/api/v1/sources/mcp/private' },
+    ]) {
+      const { status } = await fleet.ask({ ...ask, key: key() });
+      expect(status, `${ask.method ?? ''} ${ask.path}`).toBe(403);
+    }
+  });
+
+  it('is not reached with its key on the subject of another', async () => {
+    const { body } = await overNats(tenant, 'list', {}, fleet.keys[otherOf(tenant)]);
+    expect(body).toMatchObject({ code: 'UNAUTHENTICATED' });
+  });
+});
+
+async function mcp(method: string, params: object, key: string | null): Promise<Answer> {
+  return fleet.ask({
+    path: '/mcp',
+    body: { jsonrpc: '2.0', id: 1, method, params },
+    key,
+    headers: { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-06-18' },
+  });
+}
+
+describe('an idempotency key', () => {
+  it('of one tenant means nothing to another', async () => {
+    const ask = (tenant: string, expression: string) =>
+      fleet.call('calculator', { expression }, { key: fleet.keys[tenant]!, headers: { 'idempotency-key': 'same' } });
+    expect((await ask('acme', '1+1')).body.output.result).toBe(2);
+    expect((await ask('globex', '2+2')).body.output.result).toBe(4);
+    expect((await ask('acme', '2+2')).status).toBe(422);
+  });
+});
+
+/** Spellings of a path that lead to the same route, or to none. */
+const spellings = (tool: string) => [
+  tool,
+  tool.replace('_', '%5F'),
+  `${tool}/`,
+  tool.toUpperCase(),
+  `%66${tool.slice(1)}`,
+];
+
+describe('dangerous tools', () => {
+  const fileArguments = { path: 'a.txt', content: 'x', old_text: 'a', new_text: 'b' };
+
+  it.each(DANGEROUS)('%s: is refused to read and to run, however it is spelled', async (tool) => {
+    for (const key of [fleet.adminKey, fleet.keys['acme']!]) {
+      for (const spelled of spellings(tool)) {
+        const path = spelled.replace(/\/$/, '');
+        const slash = spelled.endsWith('/') ? '/' : '';
+        const asks: Ask[] = [
+          { path: `/api/v1/tools/${path}${slash}` },
+          { method: 'HEAD', path: `/api/v1/tools/${path}${slash}` },
+          { path: `/api/v1/tools/${path}/execute${slash}`, body: { arguments: fileArguments } },
+          { path: `/api/v1/tools/${path}/execute${slash}`, body: { arguments: fileArguments, dry_run: true } },
+          { path: `/tools/${path}/schema${slash}` },
+          { path: `/tools/${path}/metadata${slash}` },
+          { path: '/tools/execute', body: { tool_name: spelled, parameters: fileArguments } },
+        ];
+        for (const ask of asks) {
+          const { status, text } = await fleet.ask({ ...ask, key });
+          expect([403, 404], `${ask.method ?? ''} ${ask.path} ${text}`).toContain(status);
+          if (spelled === tool && ask.method !== 'HEAD') {
+            expect(status, ask.path).toBe(403);
+            expect(JSON.parse(text).error).toBe(DANGEROUS_ERROR);
+          }
+        }
+      }
+    }
+  });
+
+  it.each(DANGEROUS)('%s: is refused in a batch, as an asynchronous call and through MCP', async (tool) => {
+    const key = fleet.keys['acme']!;
+    const batch = await fleet.ask({
+      path: '/api/v1/tools/batch-execute',
+      body: {
+        calls: [
+          { name: tool, arguments: fileArguments },
+          { name: 'calculator', arguments: { expression: '1+2' } },
+        ],
+      },
+      key,
+    });
+    expect(batch.text).toContain(DANGEROUS_ERROR);
+    expect(batch.text).toContain('TOOL_DANGEROUS');
+    const shannon = await fleet.ask({
+      path: '/tools/batch-execute',
+      body: [{ tool_name: tool, parameters: fileArguments }],
+      key,
+    });
+    expect(shannon.body[0].success).toBe(false);
+    const called = await mcp('tools/call', { name: tool, arguments: fileArguments }, key);
+    expect(called.text).toMatch(/"isError":true|"error":/);
+
+    const accepted = await fleet.call(tool, fileArguments, { key, fields: { mode: 'async' } });
+    if (accepted.status !== 202) return expect(accepted.status).toBe(403);
+    const path = `/api/v1/calls/${String(accepted.body.call_id)}`;
+    await eventually('the call ended', async () => (await fleet.ask({ path, key })).body.status === 'failed');
+    expect((await fleet.ask({ path, key })).body.result.metadata.code).toBe('TOOL_DANGEROUS');
+  });
+
+  it('are in no list', async () => {
+    const key = fleet.keys['acme']!;
+    const asks: Ask[] = [
+      { path: '/api/v1/tools?exclude_dangerous=false' },
+      { path: '/api/v1/tools?category=file&exclude_dangerous=false' },
+      { path: '/api/v1/tools?format=openai' },
+      { path: '/tools/list?exclude_dangerous=false' },
+      { path: '/tools/schemas?exclude_dangerous=false' },
+      { path: '/tools/select', body: { task: 'write delete edit a file', max_tools: 8, exclude_dangerous: false } },
+    ];
+    for (const ask of asks) {
+      const { status, text } = await fleet.ask({ ...ask, key });
+      expect(status).toBe(200);
+      for (const tool of DANGEROUS) expect(text, ask.path).not.toContain(tool);
+    }
+    const listed = await mcp('tools/list', {}, key);
+    expect(listed.text).toContain('file_read');
+    for (const tool of DANGEROUS) expect(listed.text).not.toContain(tool);
+    expect(JSON.stringify((await overNats('acme', 'list', {})).body)).not.toContain('file_write');
+  });
+});
+
+/** Every route of every controller, read from their source, so that a new one cannot be forgotten here. */
+async function controllerRoutes(): Promise<{ method: string; path: string }[]> {
+  const folder = fileURLToPath(new URL('../../apps/gateway/src', import.meta.url));
+  const files = (await readdir(folder, { recursive: true })).filter((file) => file.endsWith('.controller.ts'));
+  const routes: { method: string; path: string }[] = [];
+  for (const file of files) {
+    let base = '';
+    const marks = (await readFile(join(folder, file), 'utf8')).matchAll(
+      /^ *@(Controller|Get|Post|Put|Patch|Delete|All)\((?:'([^']*)')?\)/gm,
+    );
+    for (const [, mark = '', at = ''] of marks) {
+      if (mark === 'Controller') base = at;
+      else {
+        const path = [base, at]
+          .filter(Boolean)
+          .join('/')
+          .replaceAll(/:[a-z]+/gi, 'calculator');
+        routes.push({ method: mark.toUpperCase(), path: `/${path}` });
+      }
+    }
+  }
+  return routes;
+}
+
+describe('without a valid credential', () => {
+  const PUBLIC = new Set(['GET /health', 'GET /readiness', 'GET /openapi.json', 'POST /mcp/mock']);
+
+  it('no route answers', async () => {
+    const routes = [...(await controllerRoutes()), { method: 'POST', path: '/mcp' }];
+    expect(routes.length).toBeGreaterThan(25);
+    const credentials: Record<string, string>[] = [
+      {},
+      { authorization: 'Bearer' },
+      { authorization: 'Bearer wrong' },
+      { authorization: `Bearer ${fleet.adminKey}x` },
+      { authorization: `Basic ${Buffer.from(`a:${fleet.adminKey}`).toString('base64')}` },
+      { 'x-api-key': 'tf_test_AAAAAAAA_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' },
+      { 'x-admin-token': 'a-token-that-nobody-configured' },
+    ];
+    for (const { method, path } of routes) {
+      if (PUBLIC.has(`${method} ${path}`)) continue;
+      for (const headers of credentials) {
+        const hasBody = method === 'POST' || method === 'PUT';
+        const answer = await fleet.ask({ method, path, key: null, headers, ...(hasBody ? { body: {} } : {}) });
+        expect(answer.status, `${method} ${path} with ${Object.keys(headers).join()}`).toBe(401);
+        expect(answer.headers.get('www-authenticate')).toContain('Bearer');
+        expect(answer.text).not.toContain('wrong');
+      }
+    }
+  });
+
+  it('no NATS door answers', async () => {
+    const anyone = await connect({ servers: `127.0.0.1:${fleet.nats.port}`, user: 'fleet', pass: 'fleet-password' });
+    try {
+      for (const subject of ['tool.call', 'tool.batch', 'tool.list', 'tool.cancel']) {
+        const body = {
+          call: { name: 'calculator', arguments: {} },
+          batch: { calls: [] },
+          list: {},
+          cancel: { call_id: 'x' },
+        };
+        const payload = JSON.stringify(body[subject.slice(5) as keyof typeof body]);
+        for (const key of [undefined, 'wrong', `${fleet.adminKey}x`]) {
+          const headers = natsHeaders();
+          if (key !== undefined) headers.set('Authorization', `Bearer ${key}`);
+          const reply = await anyone.request(subject, payload, { timeout: 10_000, headers });
+          expect(reply.json(), subject).toMatchObject({ code: 'UNAUTHENTICATED' });
+        }
+      }
+    } finally {
+      await anyone.close();
+    }
+  });
+});

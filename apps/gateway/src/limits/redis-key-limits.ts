@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import type { Clock } from '@toolfleet/resilience';
 import { StoreTrust } from '../stores/store-trust.js';
+import { leaseSize, TokenLeases } from '../stores/token-lease.js';
 import { KeyLimits, type KeyAllowance } from './key-limits.js';
 import type { Tier } from './tiers.js';
 
@@ -62,14 +63,18 @@ const PATIENCE_MS = 100;
 
 /**
  * Requests of one key that arrive in one event-loop turn are counted by one script call. While Redis is away or hangs they
- * pass uncounted; the limits of tools still hold then.
+ * pass uncounted; the limits of tools still hold then. Large tiers are taken some requests in advance.
  */
 export class RedisKeyLimits extends KeyLimits {
   private readonly redis: Limited;
   private readonly trust: StoreTrust;
+  private readonly leases = new TokenLeases<TakeReply>();
   private turns = new Map<string, Turn>();
 
-  constructor(redis: Redis, clock: Clock) {
+  constructor(
+    redis: Redis,
+    private readonly clock: Clock,
+  ) {
     super();
     this.trust = new StoreTrust(clock, PATIENCE_MS);
     redis.defineCommand('takeKeyRequests', { numberOfKeys: 1, lua: TAKE });
@@ -78,6 +83,8 @@ export class RedisKeyLimits extends KeyLimits {
 
   override take(id: string, tier: Tier): Promise<KeyAllowance | null> {
     if (this.redis.status !== 'ready' || !this.trust.given) return Promise.resolve(null);
+    const leased = this.leases.use(id, this.clock.monotonic());
+    if (leased) return Promise.resolve(allowanceOf(leased.reply, leased.reply[0] - 1 - leased.left));
     return new Promise((resolve) => {
       let turn = this.turns.get(id);
       if (!turn) {
@@ -93,9 +100,13 @@ export class RedisKeyLimits extends KeyLimits {
     const turns = this.turns;
     this.turns = new Map();
     for (const [id, { tier, waiting }] of turns) {
+      const asked = Math.max(waiting.length, leaseSize(tier.minute));
       void this.trust
-        .ask(() => this.redis.takeKeyRequests(`kl:${id}`, waiting.length, tier.minute, tier.hour, tier.day))
-        .then((reply) => waiting.forEach((settle, index) => settle(reply ?? null, index)));
+        .ask(() => this.redis.takeKeyRequests(`kl:${id}`, asked, tier.minute, tier.hour, tier.day))
+        .then((reply) => {
+          if (reply) this.leases.keep(id, reply[0] - waiting.length, reply, this.clock.monotonic());
+          waiting.forEach((settle, index) => settle(reply ?? null, index));
+        });
     }
   }
 }

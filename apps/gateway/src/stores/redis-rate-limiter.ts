@@ -4,6 +4,7 @@ import { MemoryRateLimiter, RateLimiter } from '@toolfleet/engine';
 import type { Clock, GrantedTokens, Rate, RateDecision } from '@toolfleet/resilience';
 import { TAKE_TOKENS } from './lua/take-tokens-1.lua.js';
 import { StoreTrust } from './store-trust.js';
+import { leaseSize, TokenLeases } from './token-lease.js';
 
 /** How the limiter is set up. */
 export interface RateLimiterOptions {
@@ -30,7 +31,7 @@ interface Turn {
 
 /**
  * Token buckets shared by all gateways: GCRA in Lua on Redis TIME, never above `rate * t + burst` (reliability.md 5). Asks
- * for one bucket that arrive in one event-loop turn are one script run. A refusal says when the next token comes, so until
+ * for one bucket that arrive in one event-loop turn are one script run; large limits are taken some tokens in advance. A refusal says when the next token comes, so until
  * then the bucket is refused without asking: a flood costs Redis nothing. While Redis is away or hangs, a local bucket of
  * rate / replicas decides.
  */
@@ -39,6 +40,7 @@ export class RedisRateLimiter extends RateLimiter {
   readonly #local: MemoryRateLimiter;
   readonly #trust: StoreTrust;
   readonly #empty = new LRUCache<string, number>({ max: MAX_EMPTY });
+  readonly #leases = new TokenLeases<TakeReply>();
   #turns = new Map<string, Turn>();
 
   constructor(
@@ -56,6 +58,11 @@ export class RedisRateLimiter extends RateLimiter {
 
   override take(key: string, rate: Rate): RateDecision | Promise<RateDecision> {
     const id = idOf(key, rate);
+    const leased = this.#leases.use(id, this.clock.monotonic());
+    if (leased) {
+      const [, remaining, , resetMs] = leased.reply;
+      return { allowed: true, remaining: remaining + leased.left, retryAfterMs: 0, resetMs };
+    }
     const emptyForMs = (this.#empty.get(id) ?? 0) - this.clock.monotonic();
     if (emptyForMs > 0)
       return { allowed: false, remaining: 0, retryAfterMs: Math.ceil(emptyForMs), resetMs: rate.periodMs };
@@ -112,7 +119,9 @@ export class RedisRateLimiter extends RateLimiter {
   }
 
   async #askFor(id: string, { rate, waiting }: Turn): Promise<void> {
-    const reply = await this.#trust.ask(() => this.#take(id, rate.perPeriod, rate.periodMs, waiting.length));
+    const asked = Math.max(waiting.length, leaseSize((rate.perPeriod * 60_000) / rate.periodMs));
+    const reply = await this.#trust.ask(() => this.#take(id, rate.perPeriod, rate.periodMs, asked));
+    if (reply) this.#leases.keep(id, reply[0] - waiting.length, reply, this.clock.monotonic());
     if (reply && reply[2] > 0) this.#empty.set(id, this.clock.monotonic() + reply[2]);
     const answer = reply && { granted: reply[0], remaining: reply[1], retryAfterMs: reply[2], resetMs: reply[3] };
     waiting.forEach((answered, index) => answered(answer, index));

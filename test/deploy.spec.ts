@@ -1,0 +1,289 @@
+/**
+ * The rules for what is deployed: each of our lint rules is shown to find a planted fault, and to find none in the manifests
+ * as they stand. Needs no external program; `npm run check:deploy` adds rendering, schemas and promtool.
+ */
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import yaml from 'js-yaml';
+import { describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+interface Manifest {
+  kind: string;
+  metadata: { name: string; labels?: Record<string, string> };
+  [key: string]: unknown;
+}
+type Objects = Manifest[];
+/** Any part of a manifest: tests plant faults deep inside. */
+type Part = { [key: string]: Part } & Part[];
+
+const { lint, RULES } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/lint.mjs')).href)) as {
+  lint: (objects: Objects, options: { overlay: 'dev' | 'prod' }) => { rule: string; fault: string }[];
+  RULES: Record<string, unknown>;
+};
+const { stale } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/generate.mjs')).href)) as {
+  stale: () => string[];
+};
+
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+const DIGEST = `@sha256:${'0'.repeat(64)}`;
+
+/** The plain files of the production layout, completed by what kustomize would add: labels, digests, ConfigMaps. */
+function manifests(): Objects {
+  const files = [
+    ...globSync('deploy/k8s/base/*/*.yaml', { cwd: ROOT }),
+    ...globSync('deploy/k8s/components/{keda,hpa-cpu,network-policy,prometheus-operator,external-secrets}/*.yaml', {
+      cwd: ROOT,
+    }),
+    'deploy/k8s/overlays/prod/stores-policy.yaml',
+    'deploy/alerts/prometheus-rule.yaml',
+  ].filter((file) => !/(kustomization|fleet)\.yaml$/.test(file));
+  const objects = files.sort().flatMap((file) => yaml.loadAll(read(file)) as Objects);
+  const map = (name: string, data: Record<string, string>) =>
+    objects.push({ kind: 'ConfigMap', metadata: { name }, data });
+  map('toolfleet-common', { ADMIN_HOST: '0.0.0.0', ADMIN_PORT: '9464' });
+  map('toolfleet-fleet', { 'fleet.yaml': read('deploy/k8s/base/shared/fleet.yaml') });
+  map('toolfleet-policies', { 'tools.rego': read('deploy/policies/tools.rego') });
+  map('toolfleet-stores', {
+    'nats-url': '',
+    'redis-scheme': '',
+    'redis-host': '',
+    'database-url': '',
+    'cluster-cidrs': '',
+  });
+  for (const object of objects) {
+    object.metadata.labels = {
+      ...object.metadata.labels,
+      'app.kubernetes.io/part-of': 'toolfleet',
+      'app.kubernetes.io/managed-by': 'kustomize',
+    };
+    if (object.kind === 'Deployment')
+      container(object).image = `${String(container(object).image)}${DIGEST}` as unknown as Part;
+  }
+  return objects;
+}
+
+const podOf = (object: Manifest) => (object as unknown as Part).spec!.template!.spec!;
+const container = (object: Manifest) => podOf(object).containers![0]!;
+const find = (objects: Objects, kind: string, name: string) => {
+  const found = objects.find((object) => object.kind === kind && object.metadata.name === name);
+  if (!found) throw new Error(`no ${kind} ${name}`);
+  return found as unknown as Manifest & Part;
+};
+const deployment = (objects: Objects, name = 'gateway') => find(objects, 'Deployment', name);
+const value = (part: unknown) => part as Part;
+const env = (objects: Objects, name: string, key: string, text: string) => {
+  const list = container(deployment(objects, name)).env as unknown as { name: string; value: string }[];
+  list.splice(0, list.length, ...list.filter((entry) => entry.name !== key), { name: key, value: text });
+};
+const drop = (objects: Objects, kind: string, name: string) =>
+  objects.splice(objects.indexOf(find(objects, kind, name)), 1);
+const alertRule = (objects: Objects, name: string) =>
+  (find(objects, 'PrometheusRule', 'toolfleet').spec!.groups as unknown as Part[])
+    .flatMap((group) => group.rules as unknown as Part[])
+    .find((rule) => (rule.alert as unknown) === name)!;
+
+/** A fault for each rule; ids are those of docs/operations.md. */
+const FAULTS: Record<string, (objects: Objects) => void> = {
+  L01: (all) => void (podOf(deployment(all)).securityContext!.runAsNonRoot = value(false)),
+  L02: (all) => void (podOf(deployment(all)).securityContext!.runAsUser = value(1000)),
+  L03: (all) => void (container(deployment(all)).securityContext!.readOnlyRootFilesystem = value(false)),
+  L04: (all) =>
+    void (container(deployment(all)).securityContext!.capabilities = value({ drop: ['ALL'], add: ['NET_RAW'] })),
+  L05: (all) => void (podOf(deployment(all)).securityContext!.seccompProfile = value({ type: 'Unconfined' })),
+  L06: (all) => void (podOf(deployment(all)).hostNetwork = value(true)),
+  L07: (all) => void (find(all, 'ServiceAccount', 'budget').automountServiceAccountToken = value(true)),
+  L08: (all) => void delete (podOf(deployment(all)) as Partial<Part>).enableServiceLinks,
+  L09: (all) => void (podOf(deployment(all)).serviceAccountName = value('default')),
+  L10: (all) => void delete (container(deployment(all)).resources!.requests as Partial<Part>).cpu,
+  L11: (all) => void delete (container(deployment(all)).resources!.limits as Partial<Part>).memory,
+  L12: (all) => void (container(deployment(all)).resources!.limits!.cpu = value('1')),
+  L13: (all) => void (container(deployment(all, 'python-sandbox')).resources!.limits!.cpu = value('4')),
+  L14: (all) => void delete (container(deployment(all)).resources!.limits as Partial<Part>)['ephemeral-storage'],
+  L15: (all) => void (podOf(deployment(all)).volumes as unknown as object[]).push({ name: 'scratch', emptyDir: {} }),
+  L16: (all) => env(all, 'python-sandbox', 'PYTHON_SANDBOX_THREADS', '4'),
+  L17: (all) => void delete (container(deployment(all)) as Partial<Part>).startupProbe,
+  L18: (all) => void (container(deployment(all)).livenessProbe!.httpGet!.path = value('/health/ready')),
+  L19: (all) => void (podOf(deployment(all, 'python-sandbox')).terminationGracePeriodSeconds = value(30)),
+  L20: (all) => void (deployment(all).spec!.strategy = value({ type: 'Recreate' })),
+  L21: (all) => void drop(all, 'PodDisruptionBudget', 'gateway'),
+  L22: (all) =>
+    void delete (find(all, 'PodDisruptionBudget', 'gateway').spec as Partial<Part>).unhealthyPodEvictionPolicy,
+  L23: (all) => void (podOf(deployment(all)).topologySpreadConstraints = value([])),
+  L24: (all) => void (podOf(deployment(all)).priorityClassName = value('high')),
+  L25: (all) => void (container(deployment(all)).image = value('toolfleet/gateway:0.1.0')),
+  L26: (all) => void (container(deployment(all)).imagePullPolicy = value('Always')),
+  L27: (all) => void drop(all, 'ConfigMap', 'toolfleet-fleet'),
+  L28: (all) => env(all, 'gateway', 'GATEWAY_PROT', '8080'),
+  L29: (all) => void (find(all, 'Service', 'gateway').spec!.selector = value({ 'app.kubernetes.io/name': 'gate' })),
+  L30: (all) => void (find(all, 'Service', 'gateway').spec!.ports![0]!.targetPort = value('web')),
+  L31: (all) =>
+    void (find(all, 'NetworkPolicy', 'budget').spec!.egress as unknown as object[]).push({
+      to: [{ podSelector: { matchLabels: { 'app.kubernetes.io/name': 'nobody' } } }],
+    }),
+  L32: (all) => void (find(all, 'NetworkPolicy', 'gateway').spec!.ingress![0]!.ports![0]!.port = value(9465)),
+  L33: (all) => void drop(all, 'NetworkPolicy', 'default-deny'),
+  L34: (all) =>
+    void (find(all, 'NetworkPolicy', 'python-sandbox').spec!.egress as unknown as object[]).push({
+      to: [{ ipBlock: { cidr: '192.0.2.16/28' } }],
+      ports: [{ protocol: 'TCP', port: 4222 }],
+    }),
+  L35: (all) => {
+    const rules = find(all, 'NetworkPolicy', 'builtin-web').spec!.egress as unknown as Part[];
+    const block = rules.flatMap((rule) => rule.to as unknown as Part[]).find((peer) => peer.ipBlock)!;
+    block.ipBlock!.except = value(['10.0.0.0/8']);
+  },
+  L36: (all) => {
+    const volumes = podOf(deployment(all)).volumes as unknown as Part[];
+    volumes.find((volume) => volume.secret)!.secret!.defaultMode = value(0o444);
+  },
+  L37: (all) => env(all, 'gateway', 'API_KEY_PEPPER', 'peppercorn-peppercorn'),
+  L38: (all) => {
+    const second = structuredClone(find(all, 'HorizontalPodAutoscaler', 'gateway'));
+    second.metadata.name = value('gateway-2') as unknown as string & Part;
+    all.push(second);
+  },
+  L39: (all) => {
+    const triggers = find(all, 'ScaledObject', 'python-sandbox').spec!.triggers as unknown as Part[];
+    triggers[0]!.metadata!.query = value('sum(toolfleet_queue_jobs{queue="python-runs",state="wait"})');
+  },
+  L40: (all) => void (find(all, 'HorizontalPodAutoscaler', 'gateway').spec!.minReplicas = value(1)),
+  L41: (all) => {
+    const list = container(deployment(all, 'budget')).env as unknown as { name: string }[];
+    list.splice(0, list.length, ...list.filter((entry) => entry.name !== 'DATABASE_URL'));
+    env(all, 'budget', 'BUDGET_DATABASE_PATH', '/data/budget.db');
+    deployment(all, 'budget').spec!.replicas = value(2);
+  },
+  L42: (all) => void (find(all, 'PodMonitor', 'budget').spec!.podMetricsEndpoints![0]!.port = value('metrics')),
+  L43: (all) => void (alertRule(all, 'ToolQuarantined').expr = value('max(toolfleet_tools_quarantined) > 0')),
+  L44: (all) =>
+    void (alertRule(all, 'ToolQuarantined').annotations!.runbook_url = value('https://example.com/none.md')),
+  L45: (all) =>
+    void delete (find(all, 'Service', 'gateway').metadata.labels as Record<string, string>)[
+      'app.kubernetes.io/part-of'
+    ],
+};
+
+describe('lint rules for manifests', () => {
+  it('find nothing in the manifests as they stand', () => {
+    expect(lint(manifests(), { overlay: 'prod' })).toEqual([]);
+  });
+
+  it('are all shown to find a planted fault', () => {
+    expect(Object.keys(FAULTS).sort()).toEqual(Object.keys(RULES).sort());
+    expect(Object.keys(RULES)).toHaveLength(45);
+  });
+
+  it.each(Object.keys(FAULTS).sort())('%s finds its fault', (rule) => {
+    const objects = structuredClone(manifests());
+    FAULTS[rule]!(objects);
+    expect(lint(objects, { overlay: 'prod' }).map((found) => found.rule)).toContain(rule);
+  });
+});
+
+describe('generated files', () => {
+  it('are what would be written now', () => {
+    expect(stale()).toEqual([]);
+  });
+
+  it('name only metrics of the catalogue in dashboards', () => {
+    const known = new Set([...read('docs/metrics.md').matchAll(/^\| `(\w+)`/gm)].map((match) => match[1]!));
+    for (const file of globSync('deploy/grafana/*.json', { cwd: ROOT })) {
+      const used = [...read(file).matchAll(/\b(?:toolfleet|shannon)_\w+/g)].map((match) => match[0]);
+      const unknown = used.filter((name) => !known.has(name) && !known.has(name.replace(/_(bucket|count|sum)$/, '')));
+      expect({ file, unknown }).toEqual({ file, unknown: [] });
+    }
+  });
+});
+
+describe('docker-compose.yml and the image', () => {
+  interface Compose {
+    services: Record<string, ComposeService>;
+    secrets: Record<string, { file: string }>;
+    volumes: Record<string, unknown>;
+  }
+  interface ComposeService {
+    image: string;
+    build?: { args: { APP: string } };
+    environment?: Record<string, string>;
+    secrets?: string[];
+    user?: string;
+    read_only?: boolean;
+    cap_drop?: string[];
+    volumes?: string[];
+    networks?: string[];
+    depends_on?: Record<string, unknown>;
+  }
+  const compose = yaml.load(read('docker-compose.yml')) as Compose;
+  const services = Object.entries(compose.services);
+  const own = services.filter(([, service]) => service.build);
+
+  it('run every service of the fleet, locked down', () => {
+    const apps = new Set(own.map(([, service]) => service.build!.args.APP));
+    for (const app of globSync('apps/*/src/main.ts', { cwd: ROOT })) expect(apps).toContain(app.split('/')[1]);
+    for (const [name, service] of own) {
+      expect({ name, read_only: service.read_only, drop: service.cap_drop }).toEqual({
+        name,
+        read_only: true,
+        drop: ['ALL'],
+      });
+      expect(Number(service.user?.split(':')[0])).toBeGreaterThanOrEqual(10_000);
+    }
+  });
+
+  it('hand secrets over as files that are declared', () => {
+    for (const [, service] of services) {
+      for (const secret of service.secrets ?? []) expect(Object.keys(compose.secrets)).toContain(secret);
+      for (const [key, text] of Object.entries(service.environment ?? {})) {
+        if (/(PASSWORD|SECRET|TOKEN|API_KEY|PEPPER)/.test(key))
+          expect({ key, file: /_FILE$/.test(key) }).toEqual({ key, file: true });
+        const file = /^\/run\/secrets\/(\S+)$/.exec(String(text))?.[1];
+        if (file) expect(service.secrets).toContain(file);
+      }
+    }
+    expect(compose.services['openapi-executor']!.secrets).toEqual(
+      expect.arrayContaining(['weather_api_key', 'github_token']),
+    );
+  });
+
+  it('mount files that exist and depend on services that exist', () => {
+    for (const [, service] of services) {
+      for (const mount of service.volumes ?? []) {
+        const source = mount.split(':')[0]!;
+        expect({
+          source,
+          found: source.startsWith('.') ? existsSync(join(ROOT, source)) : source in compose.volumes,
+        }).toEqual({ source, found: true });
+      }
+      for (const name of Object.keys(service.depends_on ?? {})) expect(Object.keys(compose.services)).toContain(name);
+    }
+  });
+
+  it('let the sandbox reach Redis only', () => {
+    expect(compose.services['python-sandbox']!.networks).toEqual(['sandbox']);
+  });
+
+  it('pin versions', () => {
+    for (const [, { image }] of services) expect(image).toMatch(/:(?!latest)v?\d[\w.-]*$/);
+  });
+
+  it('build one image: unprivileged, by exec form, with a health check', () => {
+    const lines = read('deploy/app.Dockerfile')
+      .replaceAll('\\\n', ' ')
+      .split('\n')
+      .filter((line) => /^[A-Z]+ /.test(line));
+    const of = (instruction: string) => lines.filter((line) => line.startsWith(`${instruction} `));
+    const last = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM ')));
+    expect(read('deploy/app.Dockerfile')).toContain('NODE_IMAGE=node:24-slim');
+    expect(Number(/^USER (\d+):(\d+)$/.exec(of('USER').at(-1)!)?.[1])).toBeGreaterThanOrEqual(10_000);
+    expect(of('ENTRYPOINT')).toEqual(['ENTRYPOINT ["node", "main.js"]']);
+    expect(of('HEALTHCHECK')[0]).toContain('/health/ready');
+    expect(of('ADD')).toEqual([]);
+    expect(last.some((line) => /^COPY (?!--from=build)/.test(line))).toBe(false);
+    for (const line of of('ENV')) expect(line).not.toMatch(/(PASSWORD|SECRET|TOKEN|API_KEY)=/);
+    for (const kept of ['.git', '.secrets', '.toolfleet', '**/node_modules'])
+      expect(read('.dockerignore').split('\n')).toContain(kept);
+  });
+});

@@ -1,0 +1,86 @@
+/**
+ * `npm run check:deploy`: everything about deploy/ that can be checked without a cluster. Steps whose program this machine
+ * lacks are skipped and named at the end; a skip is never a pass.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { stale } from './generate.mjs';
+import { lint, objectsOf } from './lint.mjs';
+import { literals } from './literals.mjs';
+import { schemaFaults } from './schema.mjs';
+
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const OUT = join(ROOT, 'build/deploy');
+const TSC_FLAGS =
+  '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --moduleResolution nodenext --target es2022';
+const totals = { passed: 0, failed: 0, skipped: 0 };
+mkdirSync(OUT, { recursive: true });
+
+await step('generated files are current', () => stale());
+if (has('kubectl')) for (const overlay of ['dev', 'prod']) await checkOverlay(overlay);
+else skip('overlays', 'kubectl');
+if (has('promtool')) {
+  await step('alerts parse', () => faultsOf('promtool', 'check rules deploy/alerts/toolfleet.rules.yml'));
+  await step('alerts pass their tests', () => faultsOf('promtool', 'test rules deploy/alerts/toolfleet.test.yml'));
+  await step('prometheus.yml parses', () => faultsOf('promtool', 'check config --syntax-only deploy/prometheus.yml'));
+} else skip('alerts', 'promtool (Debian package prometheus)');
+if (has('amtool')) {
+  await step('alertmanager.yml parses', () => faultsOf('amtool', 'check-config deploy/alerts/alertmanager.yml'));
+  for (const [severity, receiver] of Object.entries({ page: 'pages', ticket: 'tickets' })) {
+    await step(`severity ${severity} reaches ${receiver}`, () => routesTo(severity, receiver));
+  }
+} else skip('routing of alerts', 'amtool (Debian package prometheus-alertmanager)');
+
+console.log(`${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);
+process.exit(totals.failed === 0 ? 0 : 1);
+
+/** The four steps: render, schemas, unknown fields, our rules. */
+async function checkOverlay(overlay) {
+  const rendered = run('kubectl', ['kustomize', `deploy/k8s/overlays/${overlay}`]);
+  await step(`${overlay} renders`, () => (rendered.status === 0 ? [] : [rendered.stderr]));
+  if (rendered.status !== 0) return;
+  const objects = objectsOf(rendered.stdout);
+  writeFileSync(join(OUT, `${overlay}.yaml`), rendered.stdout);
+  writeFileSync(join(OUT, `${overlay}.ts`), literals(objects));
+  await step(`${overlay}: ${objects.length} objects are valid against the schemas`, () => schemaFaults(objects));
+  await step(`${overlay} has no unknown field`, () =>
+    faultsOf(process.execPath, `node_modules/typescript/bin/tsc ${TSC_FLAGS} build/deploy/${overlay}.ts`),
+  );
+  await step(`${overlay} keeps our rules`, () =>
+    lint(objects, { overlay }).map(({ rule, fault }) => `${rule} ${fault}`),
+  );
+}
+
+function routesTo(severity, receiver) {
+  const args = ['config', 'routes', 'test', '--config.file=deploy/alerts/alertmanager.yml', `severity=${severity}`];
+  const got = run('amtool', args).stdout.trim();
+  return got === receiver ? [] : [`it reaches ${got}`];
+}
+
+async function step(name, check) {
+  const faults = await check();
+  totals[faults.length === 0 ? 'passed' : 'failed'] += 1;
+  console.log(`${faults.length === 0 ? 'ok     ' : 'FAILED '} ${name}`);
+  for (const fault of faults.slice(0, 30)) console.log(`        ${fault}`);
+}
+
+function skip(what, missing) {
+  totals.skipped += 1;
+  console.log(`SKIPPED ${what}: ${missing} is not installed`);
+}
+
+function run(command, args) {
+  return spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 2 ** 26 });
+}
+
+function has(command) {
+  return run('sh', ['-c', `command -v ${command}`]).status === 0;
+}
+
+/** Lines of a program that failed. */
+function faultsOf(command, args) {
+  const { status, stdout, stderr } = run(command, args.split(' '));
+  return status === 0 ? [] : `${stdout}${stderr}`.trim().split('\n');
+}

@@ -1,0 +1,105 @@
+/** What the lint rules look at: the objects of one rendering, and the reference pages of the repository. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/**
+ * @typedef {object} Model
+ * @property {object[]} objects every Kubernetes object
+ * @property {Workload[]} workloads Deployments and StatefulSets
+ * @property {'dev' | 'prod'} overlay
+ */
+
+/** Keys of each service's configuration, by the tables in docs/configuration.md (which a test keeps equal to the code). */
+export function configurationKeys(root) {
+  const sections = readFileSync(join(root, 'docs/configuration.md'), 'utf8').split(/^## /m).slice(1);
+  const keys = Object.fromEntries(
+    sections.map((section) => [
+      section.split('\n', 1)[0].trim(),
+      [...section.matchAll(/^\| `(\w+)` \| ([\w ]+) \|/gm)].flatMap(([, key, kind]) =>
+        kind === 'secret' ? [key, `${key}_FILE`] : [key],
+      ),
+    ]),
+  );
+  const { 'Every service': shared = [], ...services } = keys;
+  return Object.fromEntries(Object.entries(services).map(([name, own]) => [name, new Set([...own, ...shared])]));
+}
+
+/** Names of the catalogue (docs/metrics.md) with what a histogram is exposed as. */
+export function metricNames(root) {
+  const rows = readFileSync(join(root, 'docs/metrics.md'), 'utf8').matchAll(/^\| `(\w+)` \| (\w+) \|/gm);
+  return new Set(
+    [...rows].flatMap(([, name, type]) =>
+      type === 'histogram' ? [name, `${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+    ),
+  );
+}
+
+/** @returns {Model} */
+export function modelOf(objects, { root, overlay }) {
+  const workloads = objects
+    .filter(({ kind }) => kind === 'Deployment' || kind === 'StatefulSet')
+    .map((object) => {
+      const { metadata, spec } = object.spec.template;
+      const image = spec.containers[0].image;
+      return {
+        object,
+        name: object.metadata.name,
+        pod: spec,
+        labels: metadata?.labels ?? {},
+        containers: [...spec.containers, ...(spec.initContainers ?? [])],
+        env: new Map((spec.containers[0].env ?? []).map((entry) => [entry.name, entry])),
+        /** Service of ours that runs in it, or undefined for a store. */
+        app: /(?:^|\/)toolfleet\/([\w-]+)[:@]/.exec(image)?.[1],
+      };
+    });
+  return {
+    objects,
+    overlay,
+    workloads,
+    own: workloads.filter(({ app }) => app !== undefined),
+    of: (kind) => objects.filter((object) => object.kind === kind),
+    keys: configurationKeys(root),
+    metrics: metricNames(root),
+    hasRunbook: (name) => existsSync(join(root, 'docs/runbooks', name)),
+  };
+}
+
+/** Whether a label selector matches; an empty one matches everything. */
+export function matches(selector, labels) {
+  const exact = Object.entries(selector?.matchLabels ?? {}).every(([key, value]) => labels[key] === value);
+  const expressions = (selector?.matchExpressions ?? []).every(({ key, operator, values }) => {
+    if (operator === 'In') return values.includes(labels[key]);
+    if (operator === 'NotIn') return !values.includes(labels[key]);
+    return operator === 'Exists' ? key in labels : !(key in labels);
+  });
+  return exact && expressions;
+}
+
+/** Bytes of a Kubernetes quantity (`512Mi`). */
+export function bytes(quantity) {
+  const [, number, unit] = /^([\d.]+)([KMGT]i?)?$/.exec(String(quantity)) ?? [];
+  const powers = { K: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 };
+  return number === undefined ? Number.NaN : Number(number) * (unit ? powers[unit] : 1);
+}
+
+const PROMQL_WORDS = new Set(
+  'and or unless by without on ignoring group_left group_right offset bool inf nan'.split(' '),
+);
+
+/** Metric names in a PromQL expression. */
+export function metricsIn(expression) {
+  const bare = expression
+    .replaceAll(/"[^"]*"|'[^']*'/g, '')
+    .replaceAll(/\{[^}]*\}/g, '')
+    .replaceAll(/\[[^\]]*\]/g, '')
+    .replaceAll(/\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)/g, '');
+  return [...bare.matchAll(/[a-zA-Z_:][\w:]*(?!\w)(\s*\()?/g)]
+    .filter(([text, call], at, all) => !call && !PROMQL_WORDS.has(text.toLowerCase()) && all[at].index >= 0)
+    .map(([text]) => text)
+    .filter((text) => !/^\d/.test(text) && !isDuration(bare, text));
+}
+
+/** `offset 1d` leaves a unit behind. */
+function isDuration(expression, text) {
+  return /^[smhdwy]$/.test(text) && new RegExp(`\\d${text}\\b`).test(expression);
+}

@@ -4,6 +4,8 @@ import {
   boolean,
   defineConfig,
   durationMs,
+  EGRESS_KEYS,
+  egressFaults,
   FLEET_FILE_KEYS,
   integer,
   list,
@@ -107,12 +109,7 @@ const table = {
     help: 'Base URL of the provider; required for searxng',
   }),
   WEB_SEARCH_API_KEY: secret({ optional: true, help: 'Key of the provider' }),
-  EGRESS_ALLOW_ANY_HOST: boolean({ default: false, help: 'Permits * in an allowlist; refused outside development' }),
-  EGRESS_ALLOWED_ENDPOINTS: list({
-    default: [],
-    help: 'Exact origins (scheme://host:port) that may be local addresses',
-  }),
-  EGRESS_DENIED_CIDRS: list({ default: [], help: 'Pod, service and node ranges no tool may reach' }),
+  ...EGRESS_KEYS,
 
   LLM_BASE_URL: url({
     optional: true,
@@ -144,9 +141,7 @@ function faultsOf(settings: BuiltinExecutorConfig): ConfigFault[] {
   const serves = (toolset: string) => settings.BUILTIN_TOOLSETS.includes(toolset);
   const wants = (missing: boolean, key: string, why: string) =>
     missing && faults.push({ key, message: `is required ${why}` });
-  if (settings.EGRESS_ALLOW_ANY_HOST && !['development', 'dev', 'test'].includes(settings.ENVIRONMENT)) {
-    faults.push({ key: 'EGRESS_ALLOW_ANY_HOST', message: 'is for ENVIRONMENT=development, dev or test only' });
-  }
+  faults.push(...egressFaults(settings));
   wants(serves('agent') && !settings.REDIS_URL, 'REDIS_URL', 'by toolset agent');
   if (serves('files') && settings.WORKSPACE_STORE === 'local') {
     wants(!settings.WORKSPACES_DIR && !settings.SHANNON_SESSION_WORKSPACES_DIR, 'WORKSPACES_DIR', 'by toolset files');

@@ -4,6 +4,7 @@ import {
   durationMs,
   FLEET_FILE_KEYS,
   integer,
+  isDevelopment,
   list,
   NATS_KEYS,
   number,
@@ -164,7 +165,7 @@ export const gatewayConfig = defineConfig(
       ...(settings.TOOLFLEET_DEV_API_KEY && !settings.TOOLFLEET_LOCAL
         ? [{ key: 'TOOLFLEET_DEV_API_KEY', message: 'is for local mode only' }]
         : []),
-      ...(settings.GATEWAY_SKIP_AUTH && !['development', 'dev', 'test'].includes(settings.ENVIRONMENT)
+      ...(settings.GATEWAY_SKIP_AUTH && !isDevelopment(settings.ENVIRONMENT)
         ? [{ key: 'GATEWAY_SKIP_AUTH', message: 'needs ENVIRONMENT development, dev or test' }]
         : []),
       ...(settings.JWT_ISSUER && !settings.JWT_AUDIENCE

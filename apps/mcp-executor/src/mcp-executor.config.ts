@@ -1,6 +1,7 @@
 import {
-  boolean,
   defineConfig,
+  EGRESS_KEYS,
+  egressFaults,
   integer,
   list,
   MIN_SECRET_KEY_LENGTH,
@@ -25,12 +26,7 @@ export const mcpExecutorConfig = defineConfig(
       default: [],
       help: 'Hosts of MCP servers and their token endpoints: host, *.host, host:port, http://host; * for development only',
     }),
-    EGRESS_ALLOW_ANY_HOST: boolean({ default: false, help: 'Permits * in an allowlist; refused outside development' }),
-    EGRESS_ALLOWED_ENDPOINTS: list({
-      default: [],
-      help: 'Exact origins (scheme://host:port) that may be local addresses, e.g. an MCP server on this machine',
-    }),
-    EGRESS_DENIED_CIDRS: list({ default: [], help: 'Pod, service and node ranges no tool may reach' }),
+    ...EGRESS_KEYS,
     MCP_TIMEOUT_SECONDS: integer({
       default: 30,
       min: 1,
@@ -64,10 +60,7 @@ export const mcpExecutorConfig = defineConfig(
     }),
   },
   {
-    check: (settings) =>
-      settings.EGRESS_ALLOW_ANY_HOST && !['development', 'dev', 'test'].includes(settings.ENVIRONMENT)
-        ? [{ key: 'EGRESS_ALLOW_ANY_HOST', message: 'is for ENVIRONMENT=development, dev or test only' }]
-        : [],
+    check: egressFaults,
   },
 );
 export type McpExecutorConfig = SettingsOf<(typeof mcpExecutorConfig)['table']>;

@@ -1,6 +1,8 @@
 import {
   boolean,
   defineConfig,
+  EGRESS_KEYS,
+  egressFaults,
   integer,
   list,
   MIN_SECRET_KEY_LENGTH,
@@ -21,12 +23,7 @@ export const openapiExecutorConfig = defineConfig(
       default: [],
       help: 'Hosts of APIs and their token endpoints: host, *.host, host:port, http://host; * for development only',
     }),
-    EGRESS_ALLOW_ANY_HOST: boolean({ default: false, help: 'Permits * in an allowlist; refused outside development' }),
-    EGRESS_ALLOWED_ENDPOINTS: list({
-      default: [],
-      help: 'Exact origins (scheme://host:port) that may be local addresses, e.g. a service on this machine',
-    }),
-    EGRESS_DENIED_CIDRS: list({ default: [], help: 'Pod, service and node ranges no tool may reach' }),
+    ...EGRESS_KEYS,
     REGISTRY_SECRET_KEY: secret({
       optional: true,
       minLength: MIN_SECRET_KEY_LENGTH,
@@ -60,10 +57,7 @@ export const openapiExecutorConfig = defineConfig(
     }),
   },
   {
-    check: (settings) =>
-      settings.EGRESS_ALLOW_ANY_HOST && !['development', 'dev', 'test'].includes(settings.ENVIRONMENT)
-        ? [{ key: 'EGRESS_ALLOW_ANY_HOST', message: 'is for ENVIRONMENT=development, dev or test only' }]
-        : [],
+    check: egressFaults,
   },
 );
 export type OpenApiExecutorConfig = SettingsOf<(typeof openapiExecutorConfig)['table']>;

@@ -1,6 +1,7 @@
 import {
   defineConfig,
   durationMs,
+  egressFaults,
   FLEET_FILE_KEYS,
   integer,
   MIN_SECRET_KEY_LENGTH,
@@ -44,10 +45,7 @@ export const registryConfig = defineConfig(
     }),
   },
   {
-    check: (settings) =>
-      settings.EGRESS_ALLOW_ANY_HOST && !['development', 'dev', 'test'].includes(settings.ENVIRONMENT)
-        ? [{ key: 'EGRESS_ALLOW_ANY_HOST', message: 'is for ENVIRONMENT=development, dev or test only' }]
-        : [],
+    check: egressFaults,
   },
 );
 

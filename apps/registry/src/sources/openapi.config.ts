@@ -1,4 +1,4 @@
-import { boolean, integer, list, path, type ConfigTable } from '@toolfleet/service';
+import { EGRESS_KEYS, integer, list, path, type ConfigTable } from '@toolfleet/service';
 
 /** Environment keys of the OpenAPI source; spread into the table of the registry. */
 export const OPENAPI_SOURCE_KEYS = {
@@ -6,12 +6,7 @@ export const OPENAPI_SOURCE_KEYS = {
     default: [],
     help: 'Hosts of OpenAPI documents and of the servers they name: host, *.host, host:port, http://host; * for development only',
   }),
-  EGRESS_ALLOW_ANY_HOST: boolean({ default: false, help: 'Permits * in an allowlist; refused outside development' }),
-  EGRESS_ALLOWED_ENDPOINTS: list({
-    default: [],
-    help: 'Exact origins (scheme://host:port) that may be local addresses, e.g. a service on this machine',
-  }),
-  EGRESS_DENIED_CIDRS: list({ default: [], help: 'Pod, service and node ranges nothing may be fetched from' }),
+  ...EGRESS_KEYS,
   OPENAPI_MAX_SPEC_SIZE: integer({
     default: 32 * 1024 * 1024,
     min: 1_024,

@@ -9,6 +9,10 @@ export interface ServiceProcessOptions {
   /** Environment of the service; nothing is inherited but PATH and HOME, so that a developer's settings do no harm. */
   env?: Readonly<Record<string, string>>;
   args?: readonly string[];
+  /** Its working directory; default ours. */
+  cwd?: string;
+  /** User and group it runs as; only root may name another. */
+  uid?: number;
   /** Longest wait until it is ready. Default 20,000. */
   readyTimeoutMs?: number;
 }
@@ -41,6 +45,8 @@ export function startServiceProcess(options: ServiceProcessOptions): ServiceProc
   const child = spawnChild(process.execPath, [options.entry, ...(options.args ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ENVIRONMENT: 'test', ...options.env },
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
   });
   return new RunningService(child, options.readyTimeoutMs ?? 20_000);
 }

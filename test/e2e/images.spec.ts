@@ -1,0 +1,130 @@
+/**
+ * What an image holds and how it starts, without a container engine: each service's bundle in a folder outside the
+ * repository that nobody may write, as another user where the test runs as root, with the environment of deploy/app.Dockerfile.
+ */
+import { execFileSync, fork } from 'node:child_process';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  chownSync,
+  statSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { startNats, startRedis, startServiceProcess, type NatsServer, type RedisServer } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const UID = 10_001;
+const isRoot = process.getuid?.() === 0;
+const secret = (name: string) => `${name}-of-the-image-test-`.repeat(3);
+
+const { bundle } = (await import(pathToFileURL(join(ROOT, 'tools/bundle.mjs')).href)) as {
+  bundle: (app: string, outdir: string) => Promise<{ outdir: string }>;
+};
+
+/** `ENV` of the Dockerfile, with free ports on loopback instead of the image's. */
+function imageEnvironment(folder: string): Record<string, string> {
+  const text = readFileSync(join(ROOT, 'deploy/app.Dockerfile'), 'utf8').replaceAll('\\\n', ' ');
+  const line = /^ENV (.*)$/m.exec(text)![1]!;
+  const pairs = [...line.matchAll(/(\w+)=(\S+)/g)].map(([, key, value]) => [key!, value!.replace('/app', folder)]);
+  const loopback = { ADMIN_HOST: '127.0.0.1', ADMIN_PORT: '0', GATEWAY_HOST: '127.0.0.1', GATEWAY_PORT: '0' };
+  return { ...Object.fromEntries(pairs), ...loopback };
+}
+
+describe('bundles as images run them', () => {
+  const base = mkdtempSync(join(tmpdir(), 'toolfleet-images-'));
+  const data = join(base, 'data');
+  let nats: NatsServer;
+  let redis: RedisServer;
+
+  beforeAll(async () => {
+    chmodSync(base, 0o755);
+    mkdirSync(data);
+    if (isRoot) chownSync(data, UID, UID);
+    [nats, redis] = await Promise.all([startNats(), startRedis()]);
+  });
+  afterAll(async () => {
+    await Promise.all([nats.stop(), redis.stop()]);
+    for (const folder of readdirSync(base)) makeWritable(join(base, folder));
+    rmSync(base, { recursive: true, force: true });
+  });
+
+  const settings: Record<string, () => Record<string, string>> = {
+    gateway: () => ({ GATEWAY_TOKEN_SECRET: secret('token'), API_KEY_PEPPER: secret('pepper') }),
+    registry: () => ({}),
+    'mcp-executor': () => ({}),
+    'openapi-executor': () => ({}),
+    'builtin-executor': () => ({ BUILTIN_TOOLSETS: 'compute' }),
+    'python-sandbox': () => ({ PYTHON_SANDBOX_THREADS: '1', PYTHON_SANDBOX_TRAINING_MS: '0' }),
+    budget: () => ({ BUDGET_DATABASE_PATH: join(data, 'budget.db') }),
+  };
+
+  it.each(Object.keys(settings))('%s starts, is healthy, drains and leaves its folder alone', async (app) => {
+    const folder = join(base, app);
+    await bundle(app, folder);
+    const before = listing(folder);
+    makeReadOnly(folder);
+    const service = startServiceProcess({
+      entry: join(folder, 'main.js'),
+      cwd: folder,
+      ...(isRoot ? { uid: UID } : {}),
+      readyTimeoutMs: 90_000,
+      env: { ...imageEnvironment(folder), NATS_URL: nats.url, REDIS_URL: redis.url, HOME: folder, ...settings[app]!() },
+    });
+    try {
+      await service.ready();
+      for (const path of ['/health/startup', '/health/ready', '/health/live']) {
+        expect({ path, status: (await service.admin(path)).status }).toEqual({ path, status: 200 });
+      }
+      expect((await service.admin('/metrics')).body).toContain('toolfleet_build_info');
+      expect(await service.terminate()).toBe(0);
+    } finally {
+      await service.kill();
+    }
+    expect(listing(folder)).toEqual(before);
+  });
+
+  it('holds the programs that services start', async () => {
+    await bundle('builtin-executor', join(base, 'children'));
+    const child = fork(join(base, 'children/bounded-child.js'), [], {
+      env: {},
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const message = await new Promise((resolve, reject) => {
+      child.once('message', resolve);
+      child.once('exit', (code) => reject(new Error(`ended with ${code}`)));
+    });
+    child.kill('SIGKILL');
+    expect(message).toMatchObject({ ready: true });
+
+    await bundle('mcp-executor', join(base, 'guard'));
+    const guard = join(base, 'guard/stdio-guard.js');
+    const output = execFileSync(process.execPath, [guard, '64', process.execPath, '-p', '6 * 7'], { encoding: 'utf8' });
+    expect(output.trim()).toBe('42');
+  });
+});
+
+function listing(folder: string): string[] {
+  return readdirSync(folder, { recursive: true }).map(String).sort();
+}
+
+function makeReadOnly(folder: string): void {
+  for (const name of listing(folder)) {
+    const path = join(folder, name);
+    chmodSync(path, statSync(path).isDirectory() ? 0o555 : 0o444);
+  }
+  chmodSync(folder, 0o555);
+}
+
+function makeWritable(folder: string): void {
+  if (!existsSync(folder) || !statSync(folder).isDirectory()) return;
+  chmodSync(folder, 0o755);
+  for (const name of readdirSync(folder)) makeWritable(join(folder, name));
+}

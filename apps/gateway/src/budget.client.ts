@@ -22,6 +22,11 @@ const RESERVE_TIMEOUT_MS = 2_000;
 const SETTLE_TIMEOUT_MS = 2_000;
 /** Waits between repeats of a settlement; the lease is charged in full when all are used up. */
 const SETTLE_RETRY_MS = [250, 500, 1_000, 2_000, 4_000];
+/**
+ * How long settlements and releases are gathered. Nobody waits for them, and a message each would cost this process, NATS and
+ * the budget as much as the reserve did; a gateway that dies meanwhile leaves leases, which are charged in full.
+ */
+const GATHER_MS = 5;
 /** Asks in one message: a bound on its size and on the time one script runs. */
 const MAX_BATCH = 500;
 
@@ -32,8 +37,8 @@ interface WaitingAsk {
 }
 
 /**
- * Budget over NATS. Reserves, settlements and releases of one event-loop turn travel in one message each, so that a busy
- * gateway pays one hop and one script for many calls. Settling is confirmed in the background and never changes an answer.
+ * Budget over NATS. Reserves of one event-loop turn travel in one message, settlements and releases of a few milliseconds in
+ * another, so that a busy gateway pays one hop and one script for many calls. Settling is confirmed in the background and never changes an answer.
  */
 export class BudgetClient extends BudgetPort {
   private asks: WaitingAsk[] = [];
@@ -58,12 +63,12 @@ export class BudgetClient extends BudgetPort {
 
   override settle(ask: SettleAsk): void {
     this.settlements.push(ask);
-    if (this.settlements.length === 1) setImmediate(() => this.flushSettlements());
+    if (this.settlements.length === 1) this.clock.after(GATHER_MS, () => this.flushSettlements());
   }
 
   override release(callId: string, scopes: BudgetScopes): void {
     this.releases.push({ call_id: callId, scopes });
-    if (this.releases.length === 1) setImmediate(() => this.flushReleases());
+    if (this.releases.length === 1) this.clock.after(GATHER_MS, () => this.flushReleases());
   }
 
   override async limits(scopes: BudgetScopes): Promise<BudgetLimitsReply> {

@@ -3,6 +3,7 @@
 # configuration, where "inspect" would show them.
 set -eu
 for file in /run/secrets/NATS_*_PASSWORD; do
-  export "$(basename "$file")=$(cat "$file")"
+  # In quotes, because the server reads the value as a piece of its configuration: one that begins with a digit would be refused.
+  export "$(basename "$file")=\"$(cat "$file")\""
 done
 exec nats-server -c /etc/nats/nats.conf -m 8222

@@ -71,7 +71,9 @@ try {
     rows.push(row(`reserve, ${size} asks`, reserve, size, bare));
   }
   await redis.flushall();
-  rows.push(row('reserve with agent, 8 asks', await measure(() => store.reserve('acme', limits, asksOf(8, true))), 8, bare));
+  rows.push(
+    row('reserve with agent, 8 asks', await measure(() => store.reserve('acme', limits, asksOf(8, true))), 8, bare),
+  );
   for (const size of [1, 8]) {
     await redis.flushall();
     rows.push(row(`reserve + settle, ${size} calls`, await measure(() => reserveAndSettle(size)), size, bare));
@@ -92,4 +94,6 @@ function row(what, { perSecond, cpuMicros }, size, bare) {
 
 console.table(rows);
 const redisVersion = execFileSync('redis-server', ['--version'], { encoding: 'utf8' }).match(/v=(\S+)/)?.[1];
-console.log(JSON.stringify({ node: process.version, redis: redisVersion, cpus: cpus().length, load: loadavg()[0], rows }));
+console.log(
+  JSON.stringify({ node: process.version, redis: redisVersion, cpus: cpus().length, load: loadavg()[0], rows }),
+);

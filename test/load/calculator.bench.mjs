@@ -16,7 +16,7 @@ const SECONDS = Number(process.env.BENCH_SECONDS ?? 8);
 /** Environment of a fleet whose limits are evaluated but never reached. */
 export const UNLIMITED = {
   CALCULATOR_RATE_LIMIT: '1000000000',
-  BUILTIN_COSTS_MICRO_USD: "calculator=1",
+  BUILTIN_COSTS_MICRO_USD: 'calculator=1',
   MAX_COST_PER_REQUEST: '1000',
   MAX_TOKENS_PER_REQUEST: '1000000000',
   MAX_COST_PER_TENANT: '1000000000',

@@ -64,6 +64,11 @@ export const gatewayConfig = defineConfig(
     }),
     GATEWAY_TOKEN_SECRET: secret({ minLength: 32, help: 'Signs delegation tokens and MCP requestState' }),
     API_KEY_PEPPER: secret({ minLength: 16, help: 'HMAC key of API keys; changing it makes every key invalid' }),
+    GATEWAY_ADMIN_KEY: secret({
+      optional: true,
+      minLength: 32,
+      help: 'Key of the operator who makes the first API keys; remove it once there are administrators with keys of their own',
+    }),
     TOOLFLEET_DEV_API_KEY: secret({
       optional: true,
       minLength: 16,

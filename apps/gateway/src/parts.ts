@@ -91,6 +91,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     cache: new VerifiedCache(clock),
     local: settings.TOOLFLEET_LOCAL,
     ...(settings.TOOLFLEET_DEV_API_KEY === undefined ? {} : { devKey: settings.TOOLFLEET_DEV_API_KEY }),
+    ...(settings.GATEWAY_ADMIN_KEY === undefined ? {} : { adminKey: settings.GATEWAY_ADMIN_KEY }),
     ...(settings.GATEWAY_SKIP_AUTH ? { anonymous: LOCAL_ADMIN } : {}),
   });
 

@@ -44,6 +44,18 @@ describe('authenticate', () => {
     expect(asked).toBe(2);
   });
 
+  it('takes the operator key outside local mode too, and nothing near it', async () => {
+    const adminKey = 'an operator key of thirty-two characters';
+    const { authenticate } = await setUp({ adminKey });
+    expect(await authenticate({ kind: 'bearer', token: adminKey })).toMatchObject({
+      tenantId: 'operator',
+      roles: ['admin'],
+    });
+    expect(await authenticate({ kind: 'api_key', token: adminKey })).toMatchObject({ tenantId: 'operator' });
+    await expect(authenticate({ kind: 'bearer', token: `${adminKey} ` })).rejects.toMatchObject(refusal);
+    await expect(setUp({ adminKey: 'short' })).rejects.toThrow('at least 32');
+  });
+
   it('refuses a revoked key within 5 s', async () => {
     const { authenticate, keys, key, token, clock } = await setUp();
     await authenticate({ kind: 'bearer', token });

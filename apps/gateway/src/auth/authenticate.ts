@@ -18,6 +18,8 @@ export interface AuthenticatePorts {
   cache: VerifiedCache;
   /** `TOOLFLEET_DEV_API_KEY`: at least 16 characters; only together with `local`. */
   devKey?: string;
+  /** `GATEWAY_ADMIN_KEY`: at least 32 characters; the administrator who makes the first API keys of a new fleet. */
+  adminKey?: string;
   /** Local mode: the fleet runs on one machine, on loopback. */
   local: boolean;
   /** Who a request without any credential is (`GATEWAY_SKIP_AUTH` in development); absent means refused. */
@@ -36,11 +38,23 @@ export const LOCAL_ADMIN: Principal = {
   via: 'local',
 };
 
+/** The holder of `GATEWAY_ADMIN_KEY`: makes keys, approves tools; belongs to no customer's tenant. */
+export const OPERATOR: Principal = {
+  tenantId: 'operator',
+  userId: 'operator',
+  roles: [ADMIN_ROLE],
+  tools: ['*'],
+  via: 'api_key',
+  keyId: 'operator',
+};
+
 const MIN_DEV_KEY_LENGTH = 16;
+const MIN_ADMIN_KEY_LENGTH = 32;
 
 /** Builds the one function that every door asks who calls. Throws when a development key is set outside local mode. */
 export function makeAuthenticate(ports: AuthenticatePorts): Authenticate {
   const isDevKey = devKeyCheck(ports);
+  const isAdminKey = adminKeyCheck(ports.adminKey);
   return async (credential) => {
     if (!credential) {
       if (ports.anonymous) return ports.anonymous;
@@ -60,20 +74,34 @@ export function makeAuthenticate(ports: AuthenticatePorts): Authenticate {
   async function prove(kind: Credential['kind'], token: string): Promise<Verified> {
     const { keys, jwt } = ports;
     if (isDevKey(token)) return { principal: LOCAL_ADMIN };
+    if (isAdminKey(token)) return { principal: OPERATOR };
     if (token.startsWith(KEY_PREFIX) && keys) return keys.verify(token);
     if (kind === 'bearer' && jwt && token.split('.', 4).length === 3) return jwt.verify(token);
     throw unauthenticated();
   }
 }
 
-/** Compares salted hashes, so that neither length nor content shows in the time it takes. */
 function devKeyCheck({ devKey, local }: AuthenticatePorts): (token: string) => boolean {
   if (devKey === undefined) return () => false;
   if (!local) throw new RangeError('TOOLFLEET_DEV_API_KEY is for local mode only');
-  if (devKey.length < MIN_DEV_KEY_LENGTH)
+  if (devKey.length < MIN_DEV_KEY_LENGTH) {
     throw new RangeError(`TOOLFLEET_DEV_API_KEY needs at least ${MIN_DEV_KEY_LENGTH} characters`);
+  }
+  return sameAs(devKey);
+}
+
+function adminKeyCheck(adminKey: string | undefined): (token: string) => boolean {
+  if (adminKey === undefined) return () => false;
+  if (adminKey.length < MIN_ADMIN_KEY_LENGTH) {
+    throw new RangeError(`GATEWAY_ADMIN_KEY needs at least ${MIN_ADMIN_KEY_LENGTH} characters`);
+  }
+  return sameAs(adminKey);
+}
+
+/** Compares salted hashes, so that neither length nor content shows in the time it takes. */
+function sameAs(secret: string): (token: string) => boolean {
   const salt = randomBytes(32).toString('base64');
   const digest = (text: string): Buffer => hash('sha256', salt + text, 'buffer');
-  const expected = digest(devKey);
+  const expected = digest(secret);
   return (token) => timingSafeEqual(digest(token), expected);
 }

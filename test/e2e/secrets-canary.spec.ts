@@ -265,6 +265,6 @@ async function plain(client: ReturnType<TestFleet['redis']['client']>, key: stri
   if (type === 'hash') return client.hgetall(key);
   if (type === 'list') return client.lrange(key, 0, -1);
   if (type === 'set') return client.smembers(key);
-  if (type === 'zset') return client.zrange(key, 0, -1);
+  if (type === 'zset') return client.zrange(key, '0', '-1');
   return type === 'stream' ? client.xrange(key, '-', '+') : type;
 }

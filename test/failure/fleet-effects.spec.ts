@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
-const DEADLINE_MS = 6_000;
+const DEADLINE_MS = 4_000;
 /** Promise D, and what HTTP and a busy test machine add. */
 const GRACE_MS = 2_000;
 const ROUNDS = process.env['FAILURE_SEEDS'] === 'all' ? 5 : 1;

@@ -93,7 +93,7 @@ describe('one of two gateways', () => {
     expect((await calculate(1)).right).toBe(true);
   });
 
-  it('killed: calls it had accepted are finished by the other one', async () => {
+  it.runIf(ALL)('killed: calls it had accepted are finished by the other one', async () => {
     const accepted = await Promise.all(
       Array.from({ length: 60 }, (_, index) =>
         fleet.call('calculator', { expression: `${index}*3` }, { gateway: 1, fields: { mode: 'async' } }),

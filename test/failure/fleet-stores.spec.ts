@@ -3,7 +3,7 @@ import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
-const DEADLINE_MS = 6_000;
+const DEADLINE_MS = 4_000;
 /** Promise D, and what HTTP and a busy test machine add. */
 const GRACE_MS = 2_000;
 const RECOVERY = { timeoutMs: 20_000, everyMs: 200 };
@@ -130,7 +130,9 @@ describe('Redis', () => {
     );
     for (const [index, { body: call }] of accepted.entries()) {
       const { body } = await fleet.ask({ path: `/api/v1/calls/${String(call.call_id)}` });
-      expect(body, `call ${index}`).toMatchObject({ status: 'succeeded', result: { output: { value: index * 2 } } });
+      // One that ran while Redis was away may have failed, and says so.
+      if (body.status === 'failed') expect(body.result.metadata.code, `call ${index}`).toMatch(/^[A-Z_]+$/);
+      else expect(body.result.output, `call ${index}`).toMatchObject({ value: index * 2 });
     }
   });
 

@@ -86,6 +86,7 @@ describe('metrics', () => {
         'toolfleet_budget_reserved_micro_usd',
         'toolfleet_budget_spent_micro_usd_total',
         'toolfleet_budget_lease_expired_total',
+        'toolfleet_budget_unavailable_total',
         'toolfleet_outcome_unknown_total',
         'toolfleet_ledger_outbox_entries',
         'toolfleet_limiter_fallback',

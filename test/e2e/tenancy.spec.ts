@@ -86,6 +86,11 @@ function anonymous(text: string, ...names: string[]): string {
   return names.reduce((result, name) => result.replaceAll(name, '<name>'), anyId);
 }
 
+/** Without durations, also inside JSON text that is a value of its own (batch records). */
+function timeless(text: string): string {
+  return text.replaceAll(/(\\*")(execution_time|[a-z_]+_ms)\1:[\d.]+/g, '$1$2$1:0');
+}
+
 /** Headers that a caller sees, but for time, length and quota. */
 function shownHeaders({ headers }: Answer): string[] {
   return [...headers.keys()].filter(
@@ -141,9 +146,7 @@ describe.each(TENANTS)('what is not of %s', (tenant) => {
         continue;
       }
       expect(one!.status, what).toBe(other!.status);
-      const stable = (text: string, name: string) =>
-        anonymous(text, name).replaceAll(/"(execution_time_ms|duration_ms|[a-z_]+_ms)":[\d.]+/g, '"$1":0');
-      expect(stable(one!.text, foreign), what).toBe(stable(other!.text, missing));
+      expect(timeless(anonymous(one!.text, foreign)), what).toBe(timeless(anonymous(other!.text, missing)));
     }
   });
 
@@ -164,9 +167,7 @@ describe.each(TENANTS)('what is not of %s', (tenant) => {
         });
       }
       expect(called.body).toMatchObject({ code: 'TOOL_NOT_FOUND' });
-      ended.push(
-        anonymous(JSON.stringify([called, batch, result]), name).replaceAll(/"([a-z_]+_ms)":[\d.]+/g, '"$1":0'),
-      );
+      ended.push(timeless(anonymous(JSON.stringify([called, batch, result]), name)));
     }
     expect(ended[0]).toBe(ended[1]);
   });

@@ -85,6 +85,12 @@ export const DASHBOARDS = {
         ],
         0.7,
       ],
+      [
+        'Jobs taken back from workers that died or hung',
+        'short',
+        [['sum by (queue) (increase(toolfleet_queue_stalled_total[1h]))', '{{queue}}']],
+        1,
+      ],
       ['Slots', 'short', [['sum by (executor) (toolfleet_worker_slots{state="total"})', '{{executor}}']]],
       [
         'Refused or dropped for lack of time or room',

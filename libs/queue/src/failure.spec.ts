@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { SystemClock } from '@toolfleet/resilience';
+import { createMetrics } from '@toolfleet/telemetry';
 import {
   bundleForTest,
   endChild,
@@ -37,7 +38,9 @@ async function side(server: RedisServer, name: string) {
   const queue = new JobQueue<SpecJob, { by: number; repeated: boolean }>({ name, redis, time });
   const replies = new ReplyChannel({ redis: blocking });
   await replies.start();
+  const metrics = createMetrics({ version: '1.2.3', revision: 'abc' });
   const worker = new JobWorker<SpecJob, unknown>({
+    metrics,
     queue: name,
     redis: blocking,
     publisher: redis,
@@ -53,6 +56,7 @@ async function side(server: RedisServer, name: string) {
     queue,
     replies,
     worker,
+    metrics,
     log,
     stop: async () => {
       await replies.stop();
@@ -99,6 +103,7 @@ describe('workers that die', () => {
     await endChild(there.child, 'SIGKILL');
     await here.worker.start();
     expect(await answer).toEqual({ by: process.pid, repeated: true });
+    expect(await here.metrics.scrape()).toContain('toolfleet_queue_stalled_total{queue="killed"} 1');
     await here.stop();
   });
 

@@ -76,6 +76,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     });
     this.#worker.on('completed', (job, result) => this.#replyResult(job, result));
     this.#worker.on('failed', (job, error) => job && this.#replyFailure(job, error));
+    this.#worker.on('stalled', () => options.metrics?.queueStalled.inc({ queue: options.queue }));
     this.#worker.on('error', (error) => {
       // The connection itself says once that Redis is away; the worker would say it for every try.
       if (options.redis.status === 'ready') options.onFault?.(error);
@@ -94,6 +95,8 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     await this.#worker.waitUntilReady();
     this.#worker.run().catch((error: unknown) => this.options.onFault?.(error));
     this.#started = true;
+    // From nothing to one is no increase: the series has to be there before.
+    this.options.metrics?.queueStalled.inc({ queue: this.options.queue }, 0);
     this.#measureSlots();
   }
 

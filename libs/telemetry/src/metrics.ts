@@ -85,6 +85,12 @@ export const METRICS = {
     help: 'Time a job waited before a worker took it',
     buckets: WAIT_BUCKETS,
   }),
+  queueStalled: entry({
+    name: 'toolfleet_queue_stalled_total',
+    type: 'counter',
+    labels: ['queue'],
+    help: 'Jobs taken back from workers that died or hung longer than their lock',
+  }),
   workerSlots: entry({
     name: 'toolfleet_worker_slots',
     type: 'gauge',

@@ -1,9 +1,7 @@
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { chownSync, existsSync, globSync, mkdtempSync, rmSync } from 'node:fs';
-import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
+import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
 import { SqlUsageStore } from './sql-usage-store.js';
@@ -124,55 +122,18 @@ conformance('SQLite', async () => {
   return { store: await reopen(), reopen };
 });
 
-/** Folder of the PostgreSQL programs: on PATH, or where Debian keeps them. */
-const postgresBin = [...(process.env['PATH'] ?? '').split(':'), ...globSync('/usr/lib/postgresql/*/bin')].find(
-  (folder) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')),
-);
-/** PostgreSQL refuses to run as root; as root the tests run it as `nobody`. */
-const asUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
-
 // A machine without PostgreSQL shows this suite as skipped.
-describe.skipIf(!postgresBin)('on PostgreSQL', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'toolfleet-pg-'));
-  const url = (database: string) => `postgres://toolfleet@localhost/${database}?host=${encodeURIComponent(folder)}`;
-  let server: ChildProcess;
+describe.skipIf(!POSTGRES_PROGRAMS)('on PostgreSQL', () => {
+  let server: PostgresServer;
   let databases = 0;
-
   beforeAll(async () => {
-    const bin = postgresBin ?? '';
-    if (asUser.uid) chownSync(folder, asUser.uid, asUser.gid);
-    const data = join(folder, 'data');
-    const options = ['-D', data, '-U', 'toolfleet', '-A', 'trust', '--no-sync', '-E', 'UTF8'];
-    execFileSync(join(bin, 'initdb'), options, { ...asUser, stdio: 'ignore', cwd: folder });
-    // No TCP port: the socket in our own folder cannot collide with anything.
-    const settings = ['-D', data, '-k', folder, '-c', 'listen_addresses=', '-c', 'fsync=off'];
-    server = spawn(join(bin, 'postgres'), settings, { ...asUser, stdio: 'ignore', cwd: folder });
-    for (let attempt = 0; ; attempt += 1) {
-      const client = new pg.Client({ connectionString: url('postgres') });
-      const up = await client.connect().then(
-        () => true,
-        () => false,
-      );
-      await client.end().catch(() => undefined);
-      if (up) break;
-      if (attempt > 200) throw new Error('PostgreSQL did not start');
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+    server = await startPostgres();
   });
-  afterAll(async () => {
-    const ended = once(server, 'exit');
-    server.kill('SIGINT');
-    await ended;
-    rmSync(folder, { recursive: true, force: true });
-  });
+  afterAll(() => server?.stop());
 
   conformance('PostgreSQL', async () => {
-    const database = `ledger_${(databases += 1)}`;
-    const client = new pg.Client({ connectionString: url('postgres') });
-    await client.connect();
-    await client.query(`CREATE DATABASE ${database}`);
-    await client.end();
-    const reopen = () => opened(new SqlUsageStore(postgresDialect(url(database))));
+    const url = await server.createDatabase(`ledger_${(databases += 1)}`);
+    const reopen = () => opened(new SqlUsageStore(postgresDialect(url)));
     return { store: await reopen(), reopen };
   });
 });

@@ -5,18 +5,22 @@
  *   1. one statement, and it begins with SELECT, WITH or VALUES;
  *   2. a read-only transaction (PostgreSQL) or a read-only connection (SQLite): the database itself refuses to write;
  *   3. at most 200 rows are read, whatever the query would return;
- *   4. a child process that is killed after 5 s: SQLite runs inside the process and hears no signal.
- * Give it a database user that may SELECT what the model may see, and nothing else.
+ *   4. an end: PostgreSQL stops a query after DB_QUERY_TIMEOUT_MS (5 s) itself; the child process the query runs in is
+ *      killed a second later, because SQLite runs inside the process and hears no signal.
+ * Give it a database user that may SELECT what the model may see, and nothing else: functions are called with its rights.
  *
  * DB_QUERY_URL (or DB_QUERY_URL_FILE): sqlite:/data/shop.db or postgres://reader@host/shop. `{project}` in it stands for the
- * project of the call, so that each project reads its own database.
+ * project of the call, so that each project reads its own database. PostgreSQL needs the package `pg` (`npm install pg` in
+ * the plugin folder or above it).
  */
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const MAX_ROWS = 200;
-const TIMEOUT_MS = 5_000;
+const TIMEOUT_MS = Number(process.env.DB_QUERY_TIMEOUT_MS ?? 5_000);
+/** The child may run this much longer: a server that still works for nobody is worse than a late answer. */
+const CHILD_GRACE_MS = 1_000;
 /** Longest answer in characters of JSON. */
 const MAX_RESULT = 1_000_000;
 
@@ -55,7 +59,7 @@ export default ({ defineTool, ok, ToolError }) =>
       if (refusal) throw new ToolError('TOOL_ERROR', { message: refusal });
       const url = databaseUrl(run.context.project_id);
       if (!url) throw new ToolError('AUTH_NOT_CONFIGURED', { message: 'db_query has no database: set DB_QUERY_URL' });
-      const answer = await inChild({ url, sql, params }, run.signal);
+      const answer = await inChild({ url, sql, params, timeoutMs: TIMEOUT_MS }, run.signal);
       if (answer.error !== undefined) throw new ToolError('TOOL_ERROR', { message: answer.error });
       const { rows, more } = answer;
       return ok({ rows, count: rows.length, more }, `${rows.length}${more ? '+' : ''} row(s)\n${JSON.stringify(rows)}`);
@@ -102,7 +106,7 @@ function inChild(query, signal) {
     const aborted = () => end(reject, signal.reason);
     const timer = setTimeout(
       () => end(resolve, { error: `The query took longer than ${TIMEOUT_MS / 1_000} s` }),
-      TIMEOUT_MS,
+      TIMEOUT_MS + CHILD_GRACE_MS,
     );
     signal.addEventListener('abort', aborted, { once: true });
     child.once('message', (answer) => end(resolve, answer));
@@ -112,11 +116,11 @@ function inChild(query, signal) {
   });
 }
 
-async function answerOf({ url, sql, params }) {
+async function answerOf({ url, sql, params, timeoutMs }) {
   try {
     const rows = url.startsWith('sqlite:')
       ? await readSqlite(url.slice('sqlite:'.length), sql, params)
-      : await readPostgres(url, sql, params);
+      : await readPostgres(url, sql, params, timeoutMs);
     // Numbers beyond 2^53 and bytes have no JSON of their own.
     const shown = JSON.stringify(rows.slice(0, MAX_ROWS), (_key, value) =>
       typeof value === 'bigint'
@@ -145,12 +149,12 @@ async function readSqlite(path, sql, params) {
   return rows;
 }
 
-async function readPostgres(url, sql, params) {
+async function readPostgres(url, sql, params, timeoutMs) {
   const { default: pg } = await import('pg');
   const client = new pg.Client({
     connectionString: url,
-    statement_timeout: TIMEOUT_MS,
-    connectionTimeoutMillis: TIMEOUT_MS,
+    statement_timeout: timeoutMs,
+    connectionTimeoutMillis: timeoutMs,
   });
   await client.connect();
   try {

@@ -7,7 +7,6 @@ export {
   closeRedis,
   connectRedis,
   openRedis,
-  publicAddress,
   redisPart,
   requireNoEviction,
   type RedisConnectOptions,

@@ -1,64 +1,12 @@
+import { createServer, type AddressInfo } from 'node:net';
 import { SystemClock } from '@toolfleet/resilience';
 import { startRedis } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
 import { JobWorker } from './job-worker.js';
-import { closeRedis, connectRedis, openRedis, parseAddress, redisPart } from './redis-connection.js';
+import { closeRedis, connectRedis, openRedis, redisPart } from './redis-connection.js';
 import { RedisTime } from './redis-time.js';
 import { ReplyChannel } from './reply-channel.js';
-
-describe('addresses', () => {
-  it.each([
-    ['redis://h', { kind: 'single', tls: false, nodes: [{ host: 'h', port: 6379 }] }],
-    [
-      'rediss://me:p%40ss@h:1/3',
-      { kind: 'single', tls: true, username: 'me', password: 'p@ss', db: 3, nodes: [{ host: 'h', port: 1 }] },
-    ],
-    ['redis://:pw@[::1]:7', { kind: 'single', password: 'pw', nodes: [{ host: '::1', port: 7 }] }],
-    [
-      'redis+cluster://a:1,b',
-      {
-        kind: 'cluster',
-        nodes: [
-          { host: 'a', port: 1 },
-          { host: 'b', port: 6379 },
-        ],
-      },
-    ],
-    [
-      'rediss+cluster://u:p@a:1,rediss+cluster://u:p@b:2',
-      {
-        kind: 'cluster',
-        tls: true,
-        username: 'u',
-        nodes: [
-          { host: 'a', port: 1 },
-          { host: 'b', port: 2 },
-        ],
-      },
-    ],
-    [
-      'redis+sentinel://a,b:2/primary/4',
-      {
-        kind: 'sentinel',
-        master: 'primary',
-        db: 4,
-        nodes: [
-          { host: 'a', port: 26_379 },
-          { host: 'b', port: 2 },
-        ],
-      },
-    ],
-    [
-      'redis+sentinel://a/4?name=primary',
-      { kind: 'sentinel', master: 'primary', db: 4, nodes: [{ host: 'a', port: 26_379 }] },
-    ],
-  ])('%s', (url, expected) => expect(parseAddress(url)).toMatchObject(expected));
-
-  it.each(['http://h', 'redis:h', 'redis://', 'redis://h:port'])('%s is refused', (url) => {
-    expect(() => parseAddress(url)).toThrow(/^not a Redis/);
-  });
-});
 
 describe('a connection', () => {
   it('is a part that waits for Redis and refuses a bad password for good', async () => {
@@ -78,6 +26,27 @@ describe('a connection', () => {
     expect(right.ready()).toBe(true);
     await right.stop();
     await server.stop();
+  });
+});
+
+describe('Sentinel over TLS', () => {
+  it('is asked over TLS, and so is the server it names', async () => {
+    const { promise: firstByte, resolve } = Promise.withResolvers<number | undefined>();
+    const listener = createServer((socket) => {
+      socket.once('data', (chunk) => {
+        resolve(chunk[0]);
+        socket.destroy();
+      });
+      socket.on('error', () => undefined);
+    });
+    await new Promise<void>((listening) => listener.listen(0, '127.0.0.1', listening));
+    const { port } = listener.address() as AddressInfo;
+    const client = connectRedis(`rediss+sentinel://127.0.0.1:${port}/fleet`, { name: 'spec', sentinelPassword: 'pw' });
+    client.connect().catch(() => undefined);
+    expect(await firstByte).toBe(0x16); // a TLS handshake
+    expect(client.options).toMatchObject({ enableTLSForSentinelMode: true, tls: {}, sentinelPassword: 'pw' });
+    client.disconnect();
+    await new Promise((closed) => listener.close(closed));
   });
 });
 

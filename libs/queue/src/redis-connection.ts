@@ -1,10 +1,10 @@
 /**
- * The one place that makes Redis connections. Addresses: `redis://` and `rediss://` for one server,
- * `redis+cluster://a:6379,b:6379` for Redis Cluster, `redis+sentinel://a:26379,b:26379/master-name` (or `?name=`) for
- * Sentinel; `rediss+…` with TLS. Connections are made lazily, so that a service can be wired before its broker is there, and come
- * back by themselves for ever. One line is logged when Redis goes away and one when it is back.
+ * The one place that makes Redis connections (addresses: redis-address.ts). They are made lazily, so that a service can be
+ * wired before its broker is there, and come back by themselves for ever. One line is logged when Redis goes away and one
+ * when it is back.
  */
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { parseAddress, publicAddress, type RedisAddress } from './redis-address.js';
 
 /** Lines this module logs; a pino logger fits. */
 export interface RedisLog {
@@ -24,6 +24,8 @@ export interface RedisConnectOptions {
   name: string;
   /** Overrides one in the URL. */
   password?: string | undefined;
+  /** Password at the Sentinels themselves. */
+  sentinelPassword?: string | undefined;
   role?: RedisRole;
   /**
    * Sends commands again that were on the way when the connection broke, instead of failing them; `commands` only. For
@@ -34,7 +36,7 @@ export interface RedisConnectOptions {
   commandTimeoutMs?: number;
   /**
    * Commands of one event-loop turn travel in one write, whoever sent them; for connections with many small commands. Not
-   * for one that BullMQ shares: it pipelines by itself.
+   * for one that BullMQ shares: it pipelines by itself. Without effect on Redis Cluster, where they go to many nodes.
    */
   gathersCommands?: boolean;
   log?: RedisLog;
@@ -48,26 +50,37 @@ const RECONNECT_MAX_MS = 1_000;
 
 /**
  * A connection that is not open yet; `openRedis` or the first command opens it. For a cluster address the object is a
- * `Cluster`, which takes the same commands; keys of one script must share a hash tag there.
+ * `Cluster`, which takes the same commands; keys of one script must share a hash tag there. Throws on an address that
+ * cannot be read.
  */
 export function connectRedis(url: string, options: RedisConnectOptions): Redis {
   const address = parseAddress(url);
-  const base = connectionOptions(address, options);
-  const client =
-    address.kind === 'cluster'
-      ? (new Cluster(address.nodes, {
-          redisOptions: base,
-          lazyConnect: true,
-          enableOfflineQueue: base.enableOfflineQueue ?? true,
-          clusterRetryStrategy: reconnectDelay,
-        }) as unknown as Redis)
-      : new Redis(
-          address.kind === 'sentinel'
-            ? { ...base, sentinels: address.nodes, name: address.master ?? 'mymaster' }
-            : { ...base, ...address.nodes[0] },
-        );
+  const client = clientFor(address, connectionOptions(address, options), options);
   followState(client, publicAddress(url), options.log);
   return client;
+}
+
+function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConnectOptions): Redis {
+  if (address.kind === 'single') return new Redis({ ...base, ...address.nodes[0] });
+  if (address.kind === 'sentinel') {
+    const { sentinelPassword } = options;
+    return new Redis({
+      ...base,
+      sentinels: address.nodes,
+      name: address.master ?? '',
+      sentinelRetryStrategy: reconnectDelay,
+      ...(sentinelPassword ? { sentinelPassword } : {}),
+      // `tls` alone would leave both kinds of connections in the clear.
+      ...(address.tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {}),
+    });
+  }
+  const { enableAutoPipelining: _, ...redisOptions } = base;
+  return new Cluster(address.nodes, {
+    redisOptions,
+    lazyConnect: true,
+    enableOfflineQueue: base.enableOfflineQueue ?? true,
+    clusterRetryStrategy: reconnectDelay,
+  }) as unknown as Redis;
 }
 
 /** Opens a connection and waits until it is usable. Rejects in one clear line; may be repeated after a failure. */
@@ -94,13 +107,17 @@ export async function openRedis(client: Redis, url: string): Promise<void> {
  * The thrown error carries `startRefused`, which ends the service instead of a retry.
  */
 export async function requireNoEviction(client: Redis, url: string): Promise<void> {
-  const memory = await client.info('memory');
-  const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1];
-  if (policy === undefined || policy === 'noeviction') return;
-  throw Object.assign(
-    new Error(`Redis at ${publicAddress(url)} has maxmemory-policy ${policy}; toolfleet needs noeviction`),
-    { startRefused: true },
-  );
+  const made: unknown = client;
+  const nodes = made instanceof Cluster ? made.nodes('master') : [client];
+  for (const node of nodes) {
+    const memory = await node.info('memory');
+    const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1];
+    if (policy === undefined || policy === 'noeviction') continue;
+    throw Object.assign(
+      new Error(`Redis at ${publicAddress(url)} has maxmemory-policy ${policy}; toolfleet needs noeviction`),
+      { startRefused: true },
+    );
+  }
 }
 
 /** A connection as a part of a service (`ServicePart` of libs/service): opened, checked, closed. */
@@ -130,61 +147,7 @@ export async function closeRedis(client: Redis): Promise<void> {
   client.disconnect();
 }
 
-/** The address without credentials, for messages. */
-export function publicAddress(url: string): string {
-  return url.replace(/\/\/[^/@]*@/, '//');
-}
-
-interface Address {
-  kind: 'single' | 'cluster' | 'sentinel';
-  tls: boolean;
-  nodes: { host: string; port: number }[];
-  username?: string;
-  password?: string;
-  db?: number;
-  master?: string;
-}
-
-const DEFAULT_PORTS = { single: 6379, cluster: 6379, sentinel: 26_379 };
-
-/** Reads the address forms named at the top. Throws a plain Error on others. */
-export function parseAddress(url: string): Address {
-  const match = /^(rediss?)(?:\+(cluster|sentinel))?:\/\/(?:([^@/?]*)@)?([^?]+)(?:\?(.*))?$/.exec(url.trim());
-  if (!match) throw new Error(`not a Redis address: ${publicAddress(url)}`);
-  const [, scheme, form, login, rest = '', search] = match;
-  const kind = (form ?? 'single') as Address['kind'];
-  // Each further node may repeat the scheme and the login.
-  const [hosts = '', ...path] = rest.replace(/,\s*(?:[a-z+]+:\/\/)?(?:[^@/,]*@)?/g, ',').split('/');
-  const segments = path.filter((segment) => segment !== '');
-  const [username, password] = splitLogin(login);
-  const named = new URLSearchParams(search).get('name') ?? undefined;
-  const db = kind === 'sentinel' && named === undefined ? segments[1] : segments[0];
-  const master = named ?? segments[0];
-  return {
-    kind,
-    tls: scheme === 'rediss',
-    nodes: hosts.split(',').map((host) => parseHost(host.trim(), DEFAULT_PORTS[kind])),
-    ...(username ? { username } : {}),
-    ...(password ? { password } : {}),
-    ...(db !== undefined && /^\d+$/.test(db) ? { db: Number(db) } : {}),
-    ...(kind === 'sentinel' && master ? { master: decodeURIComponent(master) } : {}),
-  };
-}
-
-function splitLogin(login: string | undefined): [username: string, password: string] {
-  if (login === undefined) return ['', ''];
-  const colon = login.indexOf(':');
-  if (colon < 0) return [decodeURIComponent(login), ''];
-  return [decodeURIComponent(login.slice(0, colon)), decodeURIComponent(login.slice(colon + 1))];
-}
-
-function parseHost(text: string, defaultPort: number): { host: string; port: number } {
-  const match = /^(\[[^\]]+\]|[^:]+)(?::(\d+))?$/.exec(text);
-  if (!match) throw new Error(`not a Redis host: ${text}`);
-  return { host: (match[1] as string).replace(/^\[|\]$/g, ''), port: match[2] ? Number(match[2]) : defaultPort };
-}
-
-function connectionOptions(address: Address, options: RedisConnectOptions): RedisOptions {
+function connectionOptions(address: RedisAddress, options: RedisConnectOptions): RedisOptions {
   const password = options.password ?? address.password;
   const isCommands = (options.role ?? 'commands') === 'commands';
   return {
@@ -194,6 +157,7 @@ function connectionOptions(address: Address, options: RedisConnectOptions): Redi
     // A dead peer is noticed by TCP, a hanging one by the command timeout.
     keepAlive: 5_000,
     retryStrategy: reconnectDelay,
+    reconnectOnError: afterDemotion,
     maxRetriesPerRequest: isCommands && !options.resend ? 1 : null,
     enableOfflineQueue: !isCommands,
     ...(options.gathersCommands ? { enableAutoPipelining: true } : {}),
@@ -207,6 +171,12 @@ function connectionOptions(address: Address, options: RedisConnectOptions): Redi
 
 const reconnectDelay = (attempt: number): number =>
   Math.min(RECONNECT_MAX_MS, RECONNECT_MIN_MS * 2 ** Math.min(attempt, 10));
+
+/**
+ * A primary that a failover made a replica keeps its connections and refuses writes: connect again to the new one. 2: and
+ * send the command there, because a refused one has changed nothing (a script is refused at its first write).
+ */
+const afterDemotion = (error: Error): false | 2 => (error.message.startsWith('READONLY') ? 2 : false);
 
 /** One line per outage; ioredis reports every attempt. */
 function followState(client: Redis, address: string, log: RedisLog | undefined): void {

@@ -3,7 +3,6 @@ export {
   closeRedis,
   connectRedis,
   openRedis,
-  publicAddress,
   redisPart,
   requireNoEviction,
   type RedisConnectOptions,

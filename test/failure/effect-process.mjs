@@ -1,13 +1,13 @@
 /**
  * The two halves of a call with an effect, as processes that can be killed: `gateway` runs the engine with the Redis
- * journal and answers JSON lines on stdin; `executor` listens on a port, claims, has its effect (a counter in Redis) and
- * replies. CRASH_AT names the moment at which the process kills itself with SIGKILL, as if somebody else had.
+ * journal and answers JSON lines on stdin; `executor` listens on a port, has its effect (a counter in Redis) behind the gate
+ * of the journal, and replies. CRASH_AT names the moment at which the process kills itself with SIGKILL, as if somebody else had.
  */
 import { createConnection, createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { ToolError } from '@toolfleet/contracts';
 import { Executor, makeExecuteCall } from '@toolfleet/engine';
-import { RedisJournal } from '@toolfleet/journal';
+import { JournalGate, RedisJournal } from '@toolfleet/journal';
 import { connectRedis, openRedis } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { memoryPorts } from '@toolfleet/testing/memory-ports';
@@ -22,6 +22,7 @@ const moment = (name) => {
 };
 
 function runExecutor() {
+  const gate = new JournalGate(journal, clock);
   const server = createServer((socket) => {
     socket.on('error', () => {});
     const lines = createInterface({ input: socket });
@@ -29,11 +30,17 @@ function runExecutor() {
     lines.on('line', async (line) => {
       const { call_id, fence, effect } = JSON.parse(line);
       moment('executor: before the claim');
-      const claimed = await journal.claim(call_id, fence);
-      moment('executor: after the claim');
-      if (claimed) await redis.incr(`effect:${effect}`);
-      moment('executor: after the effect');
-      socket.write(`${JSON.stringify({ claimed })}\n`);
+      const message = { call_id, fence, attempt: 1, journalled: true, tool: 'send_email' };
+      const reply = await gate
+        .run(message, async (begin) => {
+          await begin();
+          moment('executor: after the claim');
+          await redis.incr(`effect:${effect}`);
+          moment('executor: after the effect');
+          return { ok: true, output: 'sent', text: 'sent', metadata: {} };
+        })
+        .catch(() => null);
+      socket.write(`${JSON.stringify(reply)}\n`);
     });
   });
   server.listen(Number(EXECUTOR_PORT), '127.0.0.1', () => console.log(JSON.stringify({ port: server.address().port })));
@@ -50,10 +57,10 @@ class SocketExecutor extends Executor {
       createInterface({ input: socket })
         .on('error', () => {})
         .on('line', (line) => {
-          const { claimed } = JSON.parse(line);
-          if (!claimed) return reject(new ToolError('EXECUTOR_UNAVAILABLE', { message: 'claim refused' }));
+          const reply = JSON.parse(line);
+          if (!reply) return reject(new ToolError('EXECUTOR_UNAVAILABLE', { message: 'claim refused' }));
           moment('gateway: before the outcome is stored');
-          resolve({ ok: true, output: 'sent', text: 'sent', metadata: {} });
+          resolve(reply);
           socket.end();
         });
       socket.write(

@@ -26,7 +26,7 @@ function worker() {
   });
   return {
     journal,
-    handle: agentWorker(new Toolbox([tool], {}, clock), new JournalGate(journal), clock),
+    handle: agentWorker(new Toolbox([tool], {}, clock), new JournalGate(journal, clock), clock),
     effects: () => effects,
   };
 }

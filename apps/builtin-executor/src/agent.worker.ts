@@ -18,13 +18,11 @@ export function agentWorker(
 ): (run: JobRun<ExecJob>) => Promise<ExecReply> {
   return async (run) => {
     const { data } = run;
-    if (data.journalled) await gate.claim(data);
     const leftMs = run.deadlineAt === undefined ? data.timeout_ms : run.deadlineAt - clock.now();
     const deadlineAt = clock.now() + Math.max(0, Math.min(data.timeout_ms, leftMs) - REPLY_RESERVE_MS);
-    const reply = await toolbox.run(data, {
-      signal: run.signal,
-      deadlineAt,
-      progress: (progress) => run.progress(progress),
+    const reply = await gate.run(data, async (begin) => {
+      await begin();
+      return toolbox.run(data, { signal: run.signal, deadlineAt, progress: (progress) => run.progress(progress) });
     });
     return { ...reply, queue_ms: run.queuedMs };
   };

@@ -10,7 +10,7 @@ import {
 import type { Toolset, ToolSource } from '@toolfleet/contracts';
 import { RepeatableOnlyGate, type EffectGate } from '@toolfleet/journal';
 import { microservicePart, type ServiceHost, type ServicePart } from '@toolfleet/service';
-import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy, StatusBeacon } from '@toolfleet/transport';
 import { ToolAnnouncer, type AnnouncedSource } from './announce-tools.js';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { BuiltinExecutorModule } from './builtin-executor.module.js';
@@ -60,7 +60,7 @@ export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceH
     ...(redis?.connections ?? []),
     resources,
     ...(plugins ? [plugins] : []),
-    natsDoors(settings, toolbox, gate, nats, host),
+    ...natsDoors(settings, toolbox, gate, nats, host),
     ...(redis && toolsets.includes('agent') ? [redis.agentWorker(toolbox)] : []),
     announcer,
   ];
@@ -79,7 +79,7 @@ function natsDoors(
   gate: EffectGate,
   nats: NatsClient,
   { clock, logger }: ServiceHost,
-): ServicePart {
+): ServicePart[] {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'builtin-executor',
@@ -88,7 +88,11 @@ function natsDoors(
     onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
   });
   const module = BuiltinExecutorModule.of(settings.BUILTIN_TOOLSETS as readonly Toolset[], toolbox, gate);
-  return microservicePart({ name: 'nats doors', module, strategy, logger });
+  const beacon = new StatusBeacon(nats, clock, {
+    service: 'builtin-executor',
+    slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
+  });
+  return [microservicePart({ name: 'nats doors', module, strategy, logger }), beacon];
 }
 
 function pluginsOf(

@@ -18,8 +18,10 @@ export function executeEndpoint(toolset: Toolset): Type {
 
     @Endpoint(builtinSubject(toolset), { exec: true })
     async execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
-      if (message.journalled) await this.gate.claim(message);
-      return this.toolbox.run(message, { signal: context.signal, deadlineAt: context.deadlineAt });
+      return this.gate.run(message, async (begin) => {
+        await begin();
+        return this.toolbox.run(message, { signal: context.signal, deadlineAt: context.deadlineAt });
+      });
     }
   }
   return ExecuteEndpoint;

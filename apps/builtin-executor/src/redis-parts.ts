@@ -24,10 +24,10 @@ export function redisParts(
   const connect = (role: 'commands' | 'blocking') =>
     connectRedis(redisUrl, { name: 'builtin-executor', password: settings.REDIS_PASSWORD, role, log: logger });
   const commands = connect('commands');
-  const gate = new JournalGate(new RedisJournal(commands, clock));
+  const gate = new JournalGate(new RedisJournal(commands, clock), clock);
   return {
     gate,
-    connections: [redisPart(commands, redisUrl)],
+    connections: [redisPart(commands, redisUrl), { name: 'outcomes', drain: () => gate.drain() }],
     agentWorker(toolbox) {
       const blocking = connect('blocking');
       const time = new RedisTime(commands, clock);

@@ -4,7 +4,7 @@ import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
 import { connectRedis, redisPart } from '@toolfleet/queue/redis';
 import { BreakerMap } from '@toolfleet/resilience';
 import { microservicePart, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
-import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy, StatusBeacon } from '@toolfleet/transport';
 import { McpExecutor } from './mcp-executor.js';
 import type { McpExecutorConfig } from './mcp-executor.config.js';
 import { McpExecutorModule } from './mcp-executor.module.js';
@@ -24,7 +24,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
     resend: true,
     log: logger,
   });
-  const gate = new JournalGate(new RedisJournal(redis, clock));
+  const gate = new JournalGate(new RedisJournal(redis, clock), clock);
   const egress = egressOf(settings, host);
   const expand = secretOpener(settings.REGISTRY_SECRET_KEY);
   const maxResponseBytes = settings.MCP_MAX_RESPONSE_BYTES;
@@ -52,6 +52,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
   });
   const sessions: ServicePart = {
     name: 'sessions',
+    drain: () => gate.drain(),
     stop: async () => {
       await pool.close();
       breakers.dispose();
@@ -62,7 +63,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
     nats.asPart(),
     redisPart(redis, settings.REDIS_URL),
     sessions,
-    natsDoor(executor, gate, nats, settings, host),
+    ...natsDoor(executor, gate, nats, settings, breakers, host),
   ];
 }
 
@@ -87,8 +88,9 @@ function natsDoor(
   gate: EffectGate,
   nats: NatsClient,
   settings: McpExecutorConfig,
+  breakers: BreakerMap,
   { clock, logger }: ServiceHost,
-): ServicePart {
+): ServicePart[] {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'mcp-executor',
@@ -96,5 +98,11 @@ function natsDoor(
     clock,
     onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
   });
-  return microservicePart({ name: 'nats doors', module: McpExecutorModule.of(executor, gate), strategy, logger });
+  const beacon = new StatusBeacon(nats, clock, {
+    service: 'mcp-executor',
+    slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
+    breakers: () =>
+      breakers.troubled().map(({ key, state, retryAfterMs }) => ({ key, state, open_for_ms: retryAfterMs })),
+  });
+  return [microservicePart({ name: 'nats doors', module: McpExecutorModule.of(executor, gate), strategy, logger }), beacon];
 }

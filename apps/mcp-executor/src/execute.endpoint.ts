@@ -15,11 +15,13 @@ export class ExecuteEndpoint {
   @Endpoint(SUBJECTS.execMcp, { exec: true })
   async execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
     const traceparent = context.headers.get(HEADERS.traceparent);
-    return this.executor.execute(message, {
-      remainingMs: context.timeLeftMs,
-      signal: context.signal,
-      ...(message.journalled ? { beforeEffect: () => this.gate.claim(message) } : {}),
-      ...(traceparent ? { traceparent } : {}),
-    });
+    return this.gate.run(message, (begin) =>
+      this.executor.execute(message, {
+        remainingMs: context.timeLeftMs,
+        signal: context.signal,
+        beforeEffect: begin,
+        ...(traceparent ? { traceparent } : {}),
+      }),
+    );
   }
 }

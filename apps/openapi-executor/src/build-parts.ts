@@ -11,7 +11,7 @@ import {
   type ServiceHost,
   type ServicePart,
 } from '@toolfleet/service';
-import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy, StatusBeacon } from '@toolfleet/transport';
 import { Credentials } from './credentials.js';
 import { logRequest } from './log-request.js';
 import { OAuthTokens } from './oauth-tokens.js';
@@ -50,11 +50,12 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
     expander: new VariableExpander(openapiExecutorConfig.ownKeys),
     ...(settings.REGISTRY_SECRET_KEY ? { box: new SecretBox(settings.REGISTRY_SECRET_KEY) } : {}),
   };
+  const gate = new JournalGate(new RedisJournal(redis, clock), clock);
   const executor = new OpenApiExecutor(
     {
       egress,
       credentials: new Credentials(secrets, new OAuthTokens(egress, clock)),
-      gate: new JournalGate(new RedisJournal(redis, clock)),
+      gate,
       clock,
       ...(settings.OPENAPI_LOG_REQUESTS ? { onRequest: logRequest(logger) } : {}),
     },
@@ -64,6 +65,7 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
   );
   const connections: ServicePart = {
     name: 'connections',
+    drain: () => gate.drain(),
     stop: async () => {
       breakers.dispose();
       await egress.close();
@@ -73,7 +75,7 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
     redisPart(redis, settings.REDIS_URL, 'journal'),
     nats.asPart(),
     connections,
-    natsDoor(executor, nats, settings, host),
+    ...natsDoor(executor, nats, settings, breakers, host),
   ];
 }
 
@@ -97,8 +99,9 @@ function natsDoor(
   executor: OpenApiExecutor,
   nats: NatsClient,
   settings: OpenApiExecutorConfig,
+  breakers: BreakerMap,
   { clock, logger }: ServiceHost,
-): ServicePart {
+): ServicePart[] {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'openapi-executor',
@@ -106,5 +109,11 @@ function natsDoor(
     clock,
     onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
   });
-  return microservicePart({ name: 'nats doors', module: OpenApiExecutorModule.of(executor), strategy, logger });
+  const beacon = new StatusBeacon(nats, clock, {
+    service: 'openapi-executor',
+    slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
+    breakers: () =>
+      breakers.troubled().map(({ key, state, retryAfterMs }) => ({ key, state, open_for_ms: retryAfterMs })),
+  });
+  return [microservicePart({ name: 'nats doors', module: OpenApiExecutorModule.of(executor), strategy, logger }), beacon];
 }

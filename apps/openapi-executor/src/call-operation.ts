@@ -79,6 +79,13 @@ export async function callOperation(
   parts: OperationParts,
   limits: AttemptLimits,
 ): Promise<ExecReply> {
+  return parts.gate.run(call.message, (begin) => sendAndRead(call, parts, { ...limits, begin }));
+}
+
+/** What one attempt may use, and what to call right before its effect. */
+type GatedLimits = AttemptLimits & { begin: () => Promise<void> };
+
+async function sendAndRead(call: PreparedCall, parts: OperationParts, limits: GatedLimits): Promise<ExecReply> {
   const endsAt = parts.clock.monotonic() + limits.remainingMs;
   try {
     let { reply, usedToken } = await sendOnce(call, parts, limits, endsAt, false);
@@ -101,7 +108,7 @@ export async function callOperation(
 async function sendOnce(
   call: PreparedCall,
   parts: OperationParts,
-  limits: AttemptLimits,
+  limits: GatedLimits,
   endsAt: number,
   again: boolean,
 ): Promise<{ reply: ExecReply; usedToken: boolean }> {
@@ -117,7 +124,7 @@ async function sendOnce(
     signal: limits.signal,
     freshToken: again,
   });
-  if (message.journalled && !again) await parts.gate.claim(message);
+  await limits.begin();
   // The process may have slept since the call came in: what cannot finish in time must not begin.
   const remainingMs = endsAt - parts.clock.monotonic();
   if (remainingMs <= 0) throw new ToolError('ATTEMPT_TIMED_OUT', { details: { delivered: false } });

@@ -39,6 +39,7 @@ export type {
   Usage,
 } from './call.js';
 export { CATALOGUE, isErrorCode, type ErrorClass, type ErrorCode, type ErrorEntry } from './errors/catalogue.js';
+export { failureOf } from './errors/failure-of.js';
 export { failureReply } from './errors/failure-reply.js';
 export { isToolError, ToolError, toToolError, type ToolErrorOptions } from './errors/tool-error.js';
 export { ERROR_CODE_HEADER, ERROR_HEADER, errorBody, errorFromBody, type ErrorBody } from './errors/wire.js';
@@ -65,6 +66,7 @@ export type {
   RemoteTool,
   Strictness,
 } from './messages/execution.js';
+export { leavesOutcomeOpen, resultOf } from './messages/reply-result.js';
 export type {
   DefinitionAnnounce,
   DefinitionChanged,

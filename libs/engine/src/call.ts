@@ -26,6 +26,8 @@ export interface SeenCall {
   dropped: readonly string[];
   /** Identity of the call for cache and dedupe, once somebody asked for it (`callKey`). */
   key?: string;
+  /** Monotonic ms at which it was found, allowed and valid; absent when it was refused before. */
+  admittedAt?: Milliseconds;
   /** Attempts that reached an executor. */
   attempts: number;
   /** Milliseconds spent waiting between attempts and for a rate limit. */

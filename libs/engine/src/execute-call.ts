@@ -69,6 +69,7 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
       const args = parseArguments(plan, tool, seen);
       authorizeArguments(origin, tool, args);
       await decidePolicy(ports.policy, seen, tool, args);
+      seen.admittedAt = clock.monotonic();
 
       const call = openCall({ seen, tool, plan, args, signal, deadline, settings });
       return request.dryRun ? answerDryRun(ports, call) : finished(seen, await run(call));

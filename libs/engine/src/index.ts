@@ -34,6 +34,6 @@ export { MemoryResultCache } from './memory/memory-result-cache.js';
 export { answerBody, callRecord, MAX_BATCH, readBatch, runBatch, type BatchAnswer, type BatchItem } from './batch.js';
 export { formatTool, TOOL_FORMATS, toolFormatOf, toolMetadata, type ToolFormat } from './format-tool.js';
 export { ToolRanker, type RankedTool } from './rank-tools.js';
-export { failed, failureOf } from './outcome.js';
+export { failed } from './outcome.js';
 export { suggestionFor } from './graceful-error.js';
 export { MAX_CACHED_CHARS } from './result-size.js';

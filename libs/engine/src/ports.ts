@@ -148,6 +148,8 @@ export interface AuditRecord {
   microUsd: MicroUsd;
   /** Time in queues and executors; what is left of `durationMs` is the engine's own. */
   executeMs?: Milliseconds;
+  /** Where the time went; absent for calls that were refused. */
+  timing?: CallResult['timing'];
   provenance?: string;
   attempts: number;
   code?: ErrorCode;

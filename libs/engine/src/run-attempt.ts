@@ -1,7 +1,7 @@
-import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
+import { isToolError, resultOf, ToolError, type CallResult } from '@toolfleet/contracts';
 import { TimedOut, untilAborted } from '@toolfleet/resilience';
 import type { Call, Next } from './call.js';
-import { failed, resultOf } from './outcome.js';
+import { failed } from './outcome.js';
 import type { EnginePorts } from './ports.js';
 
 /**

@@ -1,7 +1,7 @@
-import type { ExecMessage } from '@toolfleet/contracts';
+import type { ExecMessage, ExecReply } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
-import { JournalGate, RepeatableOnlyGate } from './effect-gate.js';
+import { JournalGate, RepeatableOnlyGate, type GatedWork } from './effect-gate.js';
 import { MemoryJournal } from './memory-journal.js';
 
 const message = (fence: number, attempt = 1): ExecMessage => ({
@@ -16,6 +16,9 @@ const message = (fence: number, attempt = 1): ExecMessage => ({
   context: { tenant_id: 'acme' },
 });
 
+const done: ExecReply = { ok: true, output: 'sent', text: 'sent', metadata: {} };
+const begins: GatedWork = (begin) => begin().then(() => done);
+
 describe('the gate before an effect', () => {
   it('opens once per call, and only for the current fence', async () => {
     const clock = new FakeClock(1_000);
@@ -29,31 +32,33 @@ describe('the gate before an effect', () => {
       repeatable: false,
     });
     expect(accepted).toEqual({ kind: 'accepted', fence: 1 });
-    const gate = new JournalGate(journal);
+    const gate = new JournalGate(journal, clock);
+    const claim = (asked: ExecMessage) => gate.run(asked, begins);
     const refused = { code: 'EXECUTOR_UNAVAILABLE', details: { tool: 'send_mail', reason: 'claim_refused' } };
-    await expect(gate.claim(message(0))).rejects.toMatchObject(refused);
-    await gate.claim(message(1));
-    const second = await gate.claim(message(1, 2)).catch((error: unknown) => error);
+    await expect(claim(message(0))).rejects.toMatchObject(refused);
+    await claim(message(1));
+    const second = await claim(message(1, 2)).catch((error: unknown) => error);
     expect(second).toMatchObject(refused);
     expect(second, 'whoever has the claim may have begun').not.toHaveProperty('details.started');
   });
 
   it('stays closed without a journal, with the proof that nothing began', async () => {
     const gone = new Error('Redis is away');
-    const gate = new JournalGate({ claim: () => Promise.reject(gone) });
-    await expect(gate.claim(message(1))).rejects.toMatchObject({
+    const away = () => Promise.reject(gone);
+    const gate = new JournalGate({ claim: away, finish: away }, new FakeClock(0));
+    await expect(gate.run(message(1), begins)).rejects.toMatchObject({
       code: 'EXECUTOR_UNAVAILABLE',
       details: { reason: 'journal_away', started: false },
       cause: gone,
     });
-    await expect(new RepeatableOnlyGate().claim(message(1))).rejects.toMatchObject({
+    await expect(new RepeatableOnlyGate().run(message(1), begins)).rejects.toMatchObject({
       details: { reason: 'no_journal', started: false },
     });
   });
 
   it('lets repeatable tools through where there is no journal', async () => {
     const gate = new RepeatableOnlyGate(({ tool }) => tool === 'calculator');
-    await gate.claim({ ...message(1), tool: 'calculator' });
-    await expect(gate.claim(message(1))).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
+    expect(await gate.run({ ...message(1), tool: 'calculator' }, begins)).toBe(done);
+    await expect(gate.run(message(1), begins)).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
   });
 });

@@ -1,22 +1,65 @@
-import { ToolError, type ExecMessage } from '@toolfleet/contracts';
+import { failureReply, isToolError, ToolError, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
 import type { Journal } from './journal.js';
+import { LateOutcomes } from './late-outcomes.js';
+
+/** Work of an executor; it calls `begin` right before its effect and has no effect when that throws. */
+export type GatedWork = (begin: () => Promise<void>) => Promise<ExecReply>;
 
 /**
- * Claims a call in the journal right before its effect (reliability.md 1.2), so that no second executor begins it.
+ * What stands before the effect of a journalled call (reliability.md 1.2), so that no second executor begins it.
  * Injected by type.
  */
 export abstract class EffectGate {
-  /** @throws ToolError EXECUTOR_UNAVAILABLE when another attempt holds the claim, the fence is old, or the journal is away */
-  abstract claim(message: ExecMessage): Promise<void>;
+  /**
+   * Runs the work of one attempt. `begin` claims a journalled call, once, however often it is called, and does nothing for
+   * other calls. The reply of claimed work is kept for the journal in case the gateway cannot store it.
+   * @throws ToolError EXECUTOR_UNAVAILABLE out of `begin` when another attempt holds the claim, the fence is old, or the
+   *   journal is away; and whatever the work throws
+   */
+  async run(message: ExecMessage, work: GatedWork): Promise<ExecReply> {
+    if (!message.journalled) return work(() => Promise.resolve());
+    let claiming: Promise<void> | undefined;
+    let claimed = false;
+    const begin = () =>
+      (claiming ??= this.claim(message).then(() => {
+        claimed = true;
+      }));
+    try {
+      const reply = await work(begin);
+      if (claimed) this.keep(message, reply);
+      return reply;
+    } catch (error) {
+      if (claimed && isToolError(error)) this.keep(message, failureReply(error));
+      throw error;
+    }
+  }
+
+  /** Waits until what is kept has been handed to the journal. */
+  async drain(): Promise<void> {}
+
+  protected abstract claim(message: ExecMessage): Promise<void>;
+
+  protected keep(_message: ExecMessage, _reply: ExecReply): void {}
 }
 
 /** Claims in the journal; a journal that is away keeps the gate closed: nothing may run unrecorded. */
 export class JournalGate extends EffectGate {
-  constructor(private readonly journal: Pick<Journal, 'claim'>) {
+  readonly #outcomes: LateOutcomes;
+
+  constructor(
+    private readonly journal: Pick<Journal, 'claim' | 'finish'>,
+    clock: Clock,
+  ) {
     super();
+    this.#outcomes = new LateOutcomes(journal, clock);
   }
 
-  override async claim(message: ExecMessage): Promise<void> {
+  override drain(): Promise<void> {
+    return this.#outcomes.drain();
+  }
+
+  protected override async claim(message: ExecMessage): Promise<void> {
     let claimed: boolean;
     try {
       claimed = await this.journal.claim(message.call_id, message.fence, message.attempt);
@@ -27,6 +70,10 @@ export class JournalGate extends EffectGate {
     // Whoever has the claim may have begun: that is not "never started".
     const details = { tool: message.tool, reason: 'claim_refused' };
     throw new ToolError('EXECUTOR_UNAVAILABLE', { message: 'Another attempt of this call has the claim', details });
+  }
+
+  protected override keep(message: ExecMessage, reply: ExecReply): void {
+    this.#outcomes.keep(message, reply);
   }
 }
 
@@ -40,7 +87,7 @@ export class RepeatableOnlyGate extends EffectGate {
     super();
   }
 
-  override claim(message: ExecMessage): Promise<void> {
+  protected override claim(message: ExecMessage): Promise<void> {
     if (this.isRepeatable(message)) return Promise.resolve();
     return Promise.reject(notStarted(message, 'This executor has no call journal (REDIS_URL)', 'no_journal'));
   }

@@ -1,4 +1,4 @@
-export { EffectGate, JournalGate, RepeatableOnlyGate } from './effect-gate.js';
+export { EffectGate, JournalGate, RepeatableOnlyGate, type GatedWork } from './effect-gate.js';
 export {
   DEFAULT_RETENTION,
   Journal,

@@ -1,4 +1,5 @@
 import type { ExecReply } from '../messages/execution.js';
+import { failureOf } from './failure-of.js';
 import type { ToolError } from './tool-error.js';
 
 /**
@@ -6,19 +7,12 @@ import type { ToolError } from './tool-error.js';
  * @param text what a model is shown; by default nothing but the failure itself
  */
 export function failureReply(error: ToolError, text = ''): ExecReply {
-  const { class: errorType, retryable } = error.entry;
   return {
     ok: false,
     output: null,
     text,
     metadata: {},
-    failure: {
-      code: error.code,
-      errorType,
-      message: error.message,
-      retryable,
-      ...(error.details ? { details: error.details } : {}),
-    },
+    failure: failureOf(error),
     ...(error.retryAfterMs === undefined ? {} : { retry_after_ms: error.retryAfterMs }),
   };
 }

@@ -39,6 +39,7 @@ export function recordOf(seen: SeenCall, outcome: CallResult | Error, nowMs: num
     durationMs,
     microUsd: outcome.usage.microUsd,
     executeMs: outcome.timing.queue_ms + outcome.timing.execute_ms,
+    timing: outcome.timing,
     provenance: outcome.provenance,
     attempts: outcome.attempts,
     ...(outcome.failure

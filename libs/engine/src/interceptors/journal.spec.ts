@@ -59,6 +59,27 @@ describe('journal and idempotency keys', () => {
     expect(journal.claim('c', 1)).toBe(false);
   });
 
+  test('a job that runs again, its gateway being dead: waits for the outcome the executor leaves', async () => {
+    const { ports, call, clock, executor } = anEngine(effect, new ScriptedExecutor(() => okReply()));
+    const outcome = { ...(await call()), output: 'left by the executor' };
+    let asked = 0;
+    ports.journal.accept = () => {
+      asked += 1;
+      if (asked < 4) return Promise.resolve({ kind: 'claimed', state: 'claimed' });
+      return Promise.resolve({ kind: 'finished', callId: 'c', outcome });
+    };
+    const again = makeExecuteCall(ports)(aRequest(clock, { callId: 'c' }));
+    expect(await over(clock, 5_000, again)).toMatchObject({ ok: true, output: 'left by the executor' });
+    expect(executor.calls).toHaveLength(1);
+  });
+
+  test('and an outcome that never comes is unknown, in time', async () => {
+    const { ports, clock } = anEngine(effect, once);
+    ports.journal.accept = () => Promise.resolve({ kind: 'claimed', state: 'claimed' });
+    const again = makeExecuteCall(ports)(aRequest(clock, { deadlineAt: clock.now() + 3_000 }));
+    expect(await over(clock, 3_000, again)).toMatchObject({ failure: { code: 'OUTCOME_UNKNOWN' } });
+  });
+
   test('a journal that is away: nothing runs', async () => {
     const { ports, clock, executor } = anEngine(effect, new ScriptedExecutor(() => okReply()));
     ports.journal.accept = () => Promise.reject(new Error('ECONNREFUSED'));

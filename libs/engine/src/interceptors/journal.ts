@@ -1,4 +1,4 @@
-import { ToolError, type CallResult, type CallState, type ErrorCode } from '@toolfleet/contracts';
+import { leavesOutcomeOpen, ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
 import { idempotencyFingerprint } from '../call-key.js';
 import type { Call, Interceptor, Next } from '../call.js';
 import { failed } from '../outcome.js';
@@ -8,20 +8,12 @@ import { answerDuplicate } from './idempotency.js';
 
 type Ports = Pick<EnginePorts, 'journal' | 'clock'>;
 
-/** After these the gateway does not know whether the effect began; all others are answers, so the outcome is known. */
-const UNCERTAIN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'ATTEMPT_TIMED_OUT',
-  'CANCELLED',
-  'DEADLINE_EXCEEDED',
-  'EXECUTOR_UNAVAILABLE',
-  'WORKER_LOST',
-  'INTERNAL',
-  'SERVICE_UNAVAILABLE',
-]);
 /** A journal that does not answer must not hold the caller back: promise D allows 250 ms past the deadline. */
 const LEAST_PATIENCE_MS = 150;
 /** Before the deadline an outcome that is stored is worth a wait: a replay must not contradict what the caller was told. */
 const MOST_PATIENCE_MS = 2_000;
+/** How often a call whose first run was lost looks for the outcome its executor left. */
+const LOOK_AGAIN_MS = 500;
 
 /**
  * Enters calls whose effect must not begin twice, right before the hop (reliability.md 1.2): tools that are not idempotent,
@@ -36,15 +28,30 @@ export function journal(ports: Ports): Interceptor {
 }
 
 async function journalled(ports: Ports, call: Call, next: Next): Promise<CallResult> {
-  const entered = await enter(ports, call);
+  const entered = await enterOnce(ports, call);
   if (entered.kind === 'claimed') return unknown(call, entered.state);
   if (entered.kind !== 'accepted') return answerDuplicate(ports, call, entered);
   const result = await next({ ...call, fence: entered.fence, journalled: true });
   const { failure } = result;
-  if (failure && UNCERTAIN.has(failure.code)) return settleUncertain(ports, call, result);
+  if (failure && leavesOutcomeOpen(failure.code)) return settleUncertain(ports, call, result);
   if (failure && !isLast(call, result)) return result; // the outcome of the call is the one of its last attempt
   await patiently(ports, call, ports.journal.finish(call.callId, 'current', result));
   return result;
+}
+
+/**
+ * Enters the call. One that is claimed already is a job that runs again because its gateway died: the executor may still be
+ * at work and hands its outcome to the journal, so it is waited for.
+ */
+async function enterOnce(ports: Ports, call: Call): Promise<Acceptance> {
+  let entered = await enter(ports, call);
+  while (entered.kind === 'claimed' && entered.state === 'claimed') {
+    const restMs = call.deadline.remainingMs() - LEAST_PATIENCE_MS;
+    if (restMs <= 0 || call.signal.aborted) break;
+    await ports.clock.sleep(Math.min(LOOK_AGAIN_MS, restMs), call.signal).catch(() => undefined);
+    entered = await enter(ports, call);
+  }
+  return entered;
 }
 
 /** @throws ToolError SERVICE_UNAVAILABLE: without a record nothing may run */

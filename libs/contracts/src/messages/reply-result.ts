@@ -1,0 +1,47 @@
+import type { CallResult, ExecutionFailure } from '../call.js';
+import { CATALOGUE, type ErrorCode } from '../errors/catalogue.js';
+import { failureOf } from '../errors/failure-of.js';
+import { ToolError } from '../errors/tool-error.js';
+import type { Milliseconds } from '../units.js';
+import type { ExecReply } from './execution.js';
+
+/** The reply of an executor as the result of a call; a failed reply without a failure becomes TOOL_ERROR. */
+export function resultOf(reply: ExecReply, executeMs: Milliseconds): CallResult {
+  const result: CallResult = {
+    ok: reply.ok,
+    output: reply.output ?? null,
+    text: reply.text ?? '',
+    provenance: 'live',
+    usage: reply.usage ?? { tokens: 0, microUsd: 0 },
+    metadata: reply.metadata ?? {},
+    timing: { queue_ms: reply.queue_ms ?? 0, wait_ms: 0, execute_ms: reply.execute_ms ?? executeMs },
+    attempts: 1,
+  };
+  if (reply.content) result.content = reply.content;
+  if (!reply.ok) result.failure = failureIn(reply);
+  return result;
+}
+
+function failureIn(reply: ExecReply): ExecutionFailure {
+  const failure =
+    reply.failure ?? failureOf(new ToolError('TOOL_ERROR', { message: reply.text || CATALOGUE.TOOL_ERROR.hint }));
+  return reply.retry_after_ms === undefined || failure.retryAfterMs !== undefined
+    ? failure
+    : { ...failure, retryAfterMs: reply.retry_after_ms };
+}
+
+/** After these it is open whether the effect took place; all other failures are answers of the tool. */
+const LEAVES_OUTCOME_OPEN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'ATTEMPT_TIMED_OUT',
+  'CANCELLED',
+  'DEADLINE_EXCEEDED',
+  'EXECUTOR_UNAVAILABLE',
+  'WORKER_LOST',
+  'INTERNAL',
+  'SERVICE_UNAVAILABLE',
+]);
+
+/** True when a failure does not tell whether the effect took place (reliability.md 1.2). */
+export function leavesOutcomeOpen(code: ErrorCode): boolean {
+  return LEAVES_OUTCOME_OPEN.has(code);
+}

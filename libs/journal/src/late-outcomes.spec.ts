@@ -1,0 +1,88 @@
+import { resultOf, ToolError, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { FakeClock } from '@toolfleet/testing';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { JournalGate } from './effect-gate.js';
+import { LATE_MS } from './late-outcomes.js';
+import { MemoryJournal } from './memory-journal.js';
+import { unknownOutcome } from './unknown-outcome.js';
+
+const sent: ExecReply = { ok: true, output: 'sent', text: 'sent', metadata: {} };
+let clock: FakeClock;
+let journal: MemoryJournal;
+let gate: JournalGate;
+
+/** Enters a call with an effect, and answers the message an executor gets. */
+async function entered(callId: string, journalled = true): Promise<ExecMessage> {
+  const ask = { callId, tenantId: 'acme', tool: 'send_mail', deadlineAt: clock.now() + 5_000, repeatable: false };
+  if (journalled) await journal.accept(ask);
+  return {
+    call_id: callId,
+    attempt: 1,
+    fence: 1,
+    journalled,
+    tool: 'send_mail',
+    revision: 'r1',
+    binding: { kind: 'builtin', toolset: 'compute', handler: 'send_mail' },
+    arguments: {},
+    context: { tenant_id: 'acme' },
+  };
+}
+
+beforeEach(() => {
+  clock = new FakeClock(1_000);
+  journal = new MemoryJournal(clock);
+  gate = new JournalGate(journal, clock);
+});
+
+describe('outcomes that no gateway stored', () => {
+  it('reach the journal from the executor, a little later', async () => {
+    await gate.run(await entered('c'), (begin) => begin().then(() => sent));
+    await clock.run(LATE_MS - 1);
+    expect(await journal.read('c')).toMatchObject({ state: 'claimed' });
+    await clock.run(1);
+    expect(await journal.read('c')).toMatchObject({ state: 'succeeded', outcome: { output: 'sent', attempts: 1 } });
+  });
+
+  it('replace an unknown outcome, never a known one', async () => {
+    const [late, known] = [await entered('late'), await entered('known')];
+    await gate.run(late, async (begin) => {
+      await begin();
+      await journal.finish('late', 'current', unknownOutcome('late', 'send_mail'));
+      return sent;
+    });
+    await gate.run(known, (begin) => begin().then(() => sent));
+    await journal.finish('known', 'current', resultOf({ ...sent, output: 'from the gateway' }, 1));
+    await clock.run(LATE_MS);
+    expect(await journal.read('late')).toMatchObject({ state: 'succeeded' });
+    expect(await journal.read('known')).toMatchObject({ outcome: { output: 'from the gateway' } });
+  });
+
+  it('are failures, too, but not those that leave the outcome open', async () => {
+    const failing = (code: 'TOOL_ERROR' | 'CANCELLED') => async (begin: () => Promise<void>) => {
+      await begin();
+      throw new ToolError(code, { message: 'no such address' });
+    };
+    await expect(gate.run(await entered('failed'), failing('TOOL_ERROR'))).rejects.toThrow('no such address');
+    await expect(gate.run(await entered('open'), failing('CANCELLED'))).rejects.toThrow();
+    await clock.run(LATE_MS);
+    expect(await journal.read('failed')).toMatchObject({
+      state: 'failed',
+      outcome: { failure: { code: 'TOOL_ERROR' } },
+    });
+    expect(await journal.read('open')).toMatchObject({ state: 'claimed' });
+  });
+
+  it('are none of work that never began, or needs no journal', async () => {
+    await gate.run(await entered('idle'), () => Promise.resolve(sent));
+    await gate.run(await entered('free', false), (begin) => begin().then(() => sent));
+    await gate.drain();
+    expect(await journal.read('idle')).toMatchObject({ state: 'accepted' });
+    expect(await journal.read('free')).toBeUndefined();
+  });
+
+  it('are handed over at once when the executor stops', async () => {
+    await gate.run(await entered('c'), (begin) => begin().then(() => sent));
+    await gate.drain();
+    expect(await journal.read('c')).toMatchObject({ state: 'succeeded' });
+  });
+});

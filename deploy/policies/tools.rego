@@ -8,6 +8,11 @@ deny contains "file_write requires admin role" if {
 	not is_admin
 }
 
+deny contains "file_edit requires admin role" if {
+	input.tool == "file_edit"
+	not is_admin
+}
+
 deny contains "file_delete requires admin role" if {
 	input.tool == "file_delete"
 	not is_admin
@@ -22,7 +27,7 @@ deny contains "execute_python with strictness lenient requires admin role" if {
 
 # An agent acts on what it reads. What it was told by a page must not change files, whoever started it.
 deny contains msg if {
-	input.tool in {"file_write", "file_delete"}
+	input.tool in {"file_write", "file_edit", "file_delete"}
 	input.user.via == "delegation"
 	not "agent_files" in input.user.roles
 	msg := sprintf("%s on behalf of an agent requires role agent_files", [input.tool])

@@ -1,6 +1,6 @@
 export { isJsonObject, type Json, type JsonObject } from './json.js';
 export { microUsdOf, syntheticTokens, usdOf, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
-export { ADMIN_ROLE, type Origin, type Principal } from './principal.js';
+export { ADMIN_ROLE, type Origin, type Principal, type SpendingScopes } from './principal.js';
 export {
   CONTEXT_KEYS,
   DEFAULT_MEMORY_LIMIT_MB,

@@ -15,6 +15,15 @@ export interface Principal {
   parentCallId?: string;
   /** Origin of that call when it was internal: what a tool does on behalf of a public caller stays public. */
   parentOrigin?: Origin;
+  /** Budgets that call spends from; so does everything done on its behalf, whatever it names itself. */
+  parentSpends?: SpendingScopes;
+}
+
+/** For whom a call spends, beside its tenant (K!34). */
+export interface SpendingScopes {
+  requestId: string;
+  agentId?: string;
+  taskId?: string;
 }
 
 /** `public` callers never reach dangerous tools; `internal` ones may when policy allows (A25). */

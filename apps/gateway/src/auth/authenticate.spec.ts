@@ -95,6 +95,7 @@ describe('authenticate', () => {
     const delegated = issueDelegation(tokens, {
       principal,
       callId: 'c1',
+      spends: { requestId: 'c1' },
       scopes: ['*'],
       expiresAt: clock.now() + 9_000,
     });

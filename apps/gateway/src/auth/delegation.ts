@@ -1,4 +1,4 @@
-import type { EpochMs, Origin, Principal } from '@toolfleet/contracts';
+import type { EpochMs, Origin, Principal, SpendingScopes } from '@toolfleet/contracts';
 import { narrowGlobs } from './tool-globs.js';
 import type { SignedTokens } from './signed-token.js';
 
@@ -12,6 +12,8 @@ export interface DelegationGrant {
   origin?: Origin;
   /** The call on whose behalf further calls are made. */
   callId: string;
+  /** Budgets that call spends from. */
+  spends: SpendingScopes;
   /** Tools those calls may use; never more than the principal may. */
   scopes: readonly string[];
   /** The call's deadline. */
@@ -20,13 +22,14 @@ export interface DelegationGrant {
 
 /** Makes the token that goes out in the exec message of a tool that calls tools (house.md section 3). */
 export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): string {
-  const { principal } = grant;
+  const { principal, spends } = grant;
   const payload = {
     t: principal.tenantId,
     u: principal.userId,
     r: [...principal.roles],
     g: narrowGlobs(principal.tools, grant.scopes),
     c: grant.callId,
+    b: [spends.requestId, spends.agentId ?? null, spends.taskId ?? null],
     ...(grant.origin === 'internal' ? { o: grant.origin } : {}),
     ...(principal.tier === undefined ? {} : { l: principal.tier }),
     ...(principal.keyId === undefined ? {} : { k: principal.keyId }),
@@ -40,6 +43,7 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
   const payload = tokens.open('delegation', token.slice(DELEGATION_PREFIX.length));
   if (!payload) return null;
   // the MAC proves that issueDelegation wrote it, so the shape is known
+  const [requestId, agentId, taskId] = payload['b'] as [string, string | null, string | null];
   return {
     tenantId: payload['t'] as string,
     userId: payload['u'] as string,
@@ -47,6 +51,11 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
     tools: payload['g'] as string[],
     via: 'delegation',
     parentCallId: payload['c'] as string,
+    parentSpends: {
+      requestId,
+      ...(agentId === null ? {} : { agentId }),
+      ...(taskId === null ? {} : { taskId }),
+    },
     ...(payload['o'] === undefined ? {} : { parentOrigin: payload['o'] as Origin }),
     ...(payload['l'] === undefined ? {} : { tier: payload['l'] as string }),
     ...(payload['k'] === undefined ? {} : { keyId: payload['k'] as string }),

@@ -60,6 +60,7 @@ describe('NATS caller', () => {
     const delegated = issueDelegation(tokens, {
       principal,
       callId: 'c1',
+      spends: { requestId: 'c1' },
       scopes: ['*'],
       expiresAt: clock.now() + 1_000,
     });

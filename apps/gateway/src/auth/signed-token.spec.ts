@@ -35,6 +35,7 @@ describe('delegation token', () => {
     const token = issueDelegation(tokens, {
       principal,
       callId: 'c1',
+      spends: { requestId: 'r1', taskId: 't1' },
       scopes: ['web_search', 'file_write'],
       expiresAt: clock.now() + 1_000,
     });
@@ -45,27 +46,46 @@ describe('delegation token', () => {
       tools: ['web_search'],
       via: 'delegation',
       parentCallId: 'c1',
+      parentSpends: { requestId: 'r1', taskId: 't1' },
       tier: 'pro',
     });
   });
 
   it('ends with the deadline', async () => {
     const { clock, tokens } = setUp();
-    const token = issueDelegation(tokens, { principal, callId: 'c1', scopes: ['*'], expiresAt: clock.now() + 1_000 });
+    const token = issueDelegation(tokens, {
+      principal,
+      callId: 'c1',
+      spends: { requestId: 'r1' },
+      scopes: ['*'],
+      expiresAt: clock.now() + 1_000,
+    });
     clock.advance(3_001);
     expect(openDelegation(tokens, token)).toBeNull();
   });
 
   it('is refused when one character differs, anywhere', () => {
     const { clock, tokens } = setUp();
-    const token = issueDelegation(tokens, { principal, callId: 'c1', scopes: ['*'], expiresAt: clock.now() + 1_000 });
+    const token = issueDelegation(tokens, {
+      principal,
+      callId: 'c1',
+      spends: { requestId: 'r1' },
+      scopes: ['*'],
+      expiresAt: clock.now() + 1_000,
+    });
     for (const forged of mutations(token)) expect(openDelegation(tokens, forged), forged).toBeNull();
   });
 
   it('is refused when another fleet signed it, and accepted after a rotation of the secret', () => {
     const { clock, tokens } = setUp();
     const other = new SignedTokens('t'.repeat(32), clock);
-    const token = issueDelegation(other, { principal, callId: 'c1', scopes: ['*'], expiresAt: clock.now() + 1_000 });
+    const token = issueDelegation(other, {
+      principal,
+      callId: 'c1',
+      spends: { requestId: 'r1' },
+      scopes: ['*'],
+      expiresAt: clock.now() + 1_000,
+    });
     expect(openDelegation(tokens, token)).toBeNull();
     const rotated = new SignedTokens([SECRET, 't'.repeat(32)], clock);
     expect(openDelegation(rotated, token)?.tenantId).toBe('acme');
@@ -76,7 +96,13 @@ describe('delegation token', () => {
     const binding = { principal, tool: 'bash', arguments: {} };
     const state = sealRequestState(tokens, binding, {}, clock.now() + 1_000);
     expect(openDelegation(tokens, `tfd_${state}`)).toBeNull();
-    const token = issueDelegation(tokens, { principal, callId: 'c1', scopes: ['*'], expiresAt: clock.now() + 1_000 });
+    const token = issueDelegation(tokens, {
+      principal,
+      callId: 'c1',
+      spends: { requestId: 'r1' },
+      scopes: ['*'],
+      expiresAt: clock.now() + 1_000,
+    });
     expect(openRequestState(tokens, binding, token.slice(4))).toBeNull();
   });
 

@@ -10,11 +10,17 @@ export type Delegate = (call: Call) => string | undefined;
 export function delegateFor(tokens: SignedTokens, clock: Clock): Delegate {
   return (call) => {
     const { binding } = call.tool;
+    const { agentId, taskId } = call.request;
     if (binding.kind !== 'builtin' || binding.toolset !== 'agent') return undefined;
     return issueDelegation(tokens, {
       principal: call.request.principal,
       origin: call.request.origin,
       callId: call.callId,
+      spends: {
+        requestId: call.request.requestId ?? call.callId,
+        ...(agentId === undefined ? {} : { agentId }),
+        ...(taskId === undefined ? {} : { taskId }),
+      },
       scopes: ['*'],
       expiresAt: clock.now() + call.deadline.remainingMs(),
     });

@@ -164,11 +164,10 @@ async function work(
   }
 }
 
-/** Sub-calls spend from the budget of the request their parent belongs to. */
-function callFields({ context, callId }: AgentRun): Partial<CallMessage> {
+/** Session and project of the call; what it spends from is in the delegation token, where no tool can change it. */
+function callFields({ context }: AgentRun): Partial<CallMessage> {
   const { session_id: session, project_id: project } = context;
   return {
-    request_id: callId,
     ...(typeof session === 'string' ? { session_id: session } : {}),
     ...(typeof project === 'string' ? { project_id: project } : {}),
   };

@@ -35,7 +35,7 @@ export interface AgentEnvironment {
   grant: CallerGrant;
   /** Tools on offer, blocked ones left out. */
   offered: readonly JsonObject[];
-  /** Fields every tool call carries: session, project, request. */
+  /** Fields every tool call carries: session, project. */
   fields: Partial<CallMessage>;
   /** Overrides of the model's settings. */
   settings: Pick<ChatRequest, 'model' | 'maxTokens' | 'temperature'>;

@@ -6,6 +6,7 @@ import {
   type CallRequest,
   type Origin,
   type Principal,
+  type SpendingScopes,
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from '@toolfleet/transport';
@@ -43,15 +44,22 @@ export class NatsCalls {
       context: contextOf(principal, message, origin),
       deadlineAt: this.clock.now() + askedMs,
       signal: context.signal,
-      ...(message.request_id === undefined ? {} : { requestId: message.request_id }),
-      ...(message.agent_id === undefined ? {} : { agentId: message.agent_id }),
-      ...(message.task_id === undefined ? {} : { taskId: message.task_id }),
+      // What is done on behalf of a call spends from its budgets: a tool cannot name a fresh one.
+      ...(principal.parentSpends ?? spendsOf(message)),
       ...(message.idempotency_key === undefined ? {} : { idempotencyKey: message.idempotency_key }),
       ...(message.timeout_ms === undefined ? {} : { timeoutMs: message.timeout_ms }),
       ...(message.no_retry ? { noRetry: true } : {}),
       ...(message.dry_run ? { dryRun: true } : {}),
     };
   }
+}
+
+function spendsOf(message: CallMessage): Partial<SpendingScopes> {
+  return {
+    ...(message.request_id === undefined ? {} : { requestId: message.request_id }),
+    ...(message.agent_id === undefined ? {} : { agentId: message.agent_id }),
+    ...(message.task_id === undefined ? {} : { taskId: message.task_id }),
+  };
 }
 
 function contextOf(principal: Principal, message: CallMessage, origin: Origin): CallContext {

@@ -30,16 +30,17 @@ const { stale } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/generate.
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 const DIGEST = `@sha256:${'0'.repeat(64)}`;
 
+type Scaler = 'keda' | 'hpa' | 'keda-redis';
+
 /** The plain files of the production layout, completed by what kustomize would add: labels, digests, ConfigMaps. */
-function manifests(): Objects {
+function manifests(scaler: Scaler = 'keda'): Objects {
+  const components = `{${scaler},hpa-cpu,network-policy,prometheus-operator,external-secrets}`;
   const files = [
     ...globSync('deploy/k8s/base/*/*.yaml', { cwd: ROOT }),
-    ...globSync('deploy/k8s/components/{keda,hpa-cpu,network-policy,prometheus-operator,external-secrets}/*.yaml', {
-      cwd: ROOT,
-    }),
+    ...globSync(`deploy/k8s/components/${components}/*.yaml`, { cwd: ROOT }),
     'deploy/k8s/overlays/prod/stores-policy.yaml',
     'deploy/alerts/prometheus-rule.yaml',
-  ].filter((file) => !/(kustomization|fleet)\.yaml$/.test(file));
+  ].filter((file) => !/(kustomization|fleet|adapter-rules)\.yaml$/.test(file));
   const objects = files.sort().flatMap((file) => yaml.loadAll(read(file)) as Objects);
   const map = (name: string, data: Record<string, string>) =>
     objects.push({ kind: 'ConfigMap', metadata: { name }, data });
@@ -47,12 +48,15 @@ function manifests(): Objects {
   map('toolfleet-fleet', { 'fleet.yaml': read('deploy/k8s/base/shared/fleet.yaml') });
   map('toolfleet-policies', { 'tools.rego': read('deploy/policies/tools.rego') });
   map('toolfleet-stores', {
-    'nats-url': '',
-    'redis-scheme': '',
-    'redis-host': '',
-    'database-url': '',
+    'nats-url': 'tls://nats.example.com:4222',
+    'redis-scheme': 'rediss',
+    'redis-host': 'redis.example.com:6380',
+    'database-url': 'postgres://toolfleet@postgres.example.com/toolfleet?sslmode=verify-full',
     'cluster-cidrs': '',
   });
+  if (scaler === 'hpa') {
+    map('prometheus-adapter-rules', { 'adapter-rules.yaml': read('deploy/k8s/components/hpa/adapter-rules.yaml') });
+  }
   for (const object of objects) {
     object.metadata.labels = {
       ...object.metadata.labels,
@@ -164,16 +168,61 @@ const FAULTS: Record<string, (objects: Objects) => void> = {
     void delete (find(all, 'Service', 'gateway').metadata.labels as Record<string, string>)[
       'app.kubernetes.io/part-of'
     ],
+  L46: (all) => {
+    const triggers = find(all, 'ScaledObject', 'python-sandbox').spec!.triggers as unknown as Part[];
+    triggers[0]!.authenticationRef = value({ name: 'nobody' });
+  },
+  L47: (all) => void drop(all, 'ScaledObject', 'openapi-executor'),
+  L48: (all) => {
+    const stores = find(all, 'ConfigMap', 'toolfleet-stores').data as unknown as Record<string, string>;
+    stores['database-url'] = 'postgres://toolfleet@postgres.example.com/toolfleet?sslmode=require';
+  },
+};
+
+/** Faults that only the other autoscalers can have. */
+const SCALER_FAULTS: [rule: string, scaler: Scaler, what: string, plant: (objects: Objects) => void][] = [
+  ['L39', 'hpa', 'an adapter rule without running jobs', (all) => adapterRule(all, '|active', '')],
+  ['L39', 'keda-redis', 'a formula without running jobs', (all) => void (modifiers(all).formula = value('wait'))],
+  [
+    'L43',
+    'hpa',
+    'an adapter rule over a metric nobody has',
+    (all) => adapterRule(all, '(toolfleet_queue_jobs{', '(jobs{'),
+  ],
+  [
+    'L46',
+    'hpa',
+    'a metric the adapter does not make',
+    (all) => adapterRule(all, 'as: toolfleet_busy_pods', 'as: busy'),
+  ],
+  [
+    'L46',
+    'keda-redis',
+    'a formula over no trigger',
+    (all) => void (modifiers(all).formula = value('wait + active + running')),
+  ],
+];
+const modifiers = (all: Objects) => find(all, 'ScaledObject', 'python-sandbox').spec!.advanced!.scalingModifiers!;
+const adapterRule = (all: Objects, from: string, to: string) => {
+  const data = find(all, 'ConfigMap', 'prometheus-adapter-rules').data as unknown as Record<string, string>;
+  expect(data['adapter-rules.yaml']).toContain(from);
+  data['adapter-rules.yaml'] = data['adapter-rules.yaml']!.replaceAll(from, to);
 };
 
 describe('lint rules for manifests', () => {
-  it('find nothing in the manifests as they stand', () => {
-    expect(lint(manifests(), { overlay: 'prod' })).toEqual([]);
+  it.each(['keda', 'hpa', 'keda-redis'] as const)('find nothing in the manifests as they stand, with %s', (scaler) => {
+    expect(lint(manifests(scaler), { overlay: 'prod' })).toEqual([]);
+  });
+
+  it.each(SCALER_FAULTS)('%s with %s finds %s', (rule, scaler, _what, plant) => {
+    const objects = manifests(scaler);
+    plant(objects);
+    expect(lint(objects, { overlay: 'prod' }).map((found) => found.rule)).toContain(rule);
   });
 
   it('are all shown to find a planted fault', () => {
     expect(Object.keys(FAULTS).sort()).toEqual(Object.keys(RULES).sort());
-    expect(Object.keys(RULES)).toHaveLength(45);
+    expect(Object.keys(RULES)).toHaveLength(48);
   });
 
   it.each(Object.keys(FAULTS).sort())('%s finds its fault', (rule) => {

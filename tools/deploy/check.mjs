@@ -10,6 +10,7 @@ import { stale } from './generate.mjs';
 import { lint, objectsOf } from './lint.mjs';
 import { literals } from './literals.mjs';
 import { schemaFaults } from './schema.mjs';
+import { folderOf, forgottenComponents, VARIANTS } from './variants.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const OUT = join(ROOT, 'build/deploy');
@@ -19,7 +20,8 @@ const totals = { passed: 0, failed: 0, skipped: 0 };
 mkdirSync(OUT, { recursive: true });
 
 await step('generated files are current', () => stale());
-if (has('kubectl')) for (const overlay of ['dev', 'prod']) await checkOverlay(overlay);
+await step('every component is part of something checked', () => forgottenComponents());
+if (has('kubectl')) for (const variant of Object.keys(VARIANTS)) await checkVariant(variant);
 else skip('overlays', 'kubectl');
 if (has('promtool')) {
   await step('alerts parse', () => faultsOf('promtool', 'check rules deploy/alerts/toolfleet.rules.yml'));
@@ -37,19 +39,20 @@ console.log(`${totals.passed} passed, ${totals.failed} failed, ${totals.skipped}
 process.exit(totals.failed === 0 ? 0 : 1);
 
 /** The four steps: render, schemas, unknown fields, our rules. */
-async function checkOverlay(overlay) {
-  const rendered = run('kubectl', ['kustomize', `deploy/k8s/overlays/${overlay}`]);
-  await step(`${overlay} renders`, () => (rendered.status === 0 ? [] : [rendered.stderr]));
+async function checkVariant(variant) {
+  // Variants live outside deploy/ and take files from it.
+  const rendered = run('kubectl', ['kustomize', '--load-restrictor=LoadRestrictionsNone', folderOf(variant, OUT)]);
+  await step(`${variant} renders`, () => (rendered.status === 0 ? [] : [rendered.stderr]));
   if (rendered.status !== 0) return;
   const objects = objectsOf(rendered.stdout);
-  writeFileSync(join(OUT, `${overlay}.yaml`), rendered.stdout);
-  writeFileSync(join(OUT, `${overlay}.ts`), literals(objects));
-  await step(`${overlay}: ${objects.length} objects are valid against the schemas`, () => schemaFaults(objects));
-  await step(`${overlay} has no unknown field`, () =>
-    faultsOf(process.execPath, `node_modules/typescript/bin/tsc ${TSC_FLAGS} build/deploy/${overlay}.ts`),
+  writeFileSync(join(OUT, `${variant}.yaml`), rendered.stdout);
+  writeFileSync(join(OUT, `${variant}.ts`), literals(objects));
+  await step(`${variant}: ${objects.length} objects are valid against the schemas`, () => schemaFaults(objects));
+  await step(`${variant} has no unknown field`, () =>
+    faultsOf(process.execPath, `node_modules/typescript/bin/tsc ${TSC_FLAGS} build/deploy/${variant}.ts`),
   );
-  await step(`${overlay} keeps our rules`, () =>
-    lint(objects, { overlay }).map(({ rule, fault }) => `${rule} ${fault}`),
+  await step(`${variant} keeps our rules`, () =>
+    lint(objects, { overlay: VARIANTS[variant].overlay }).map(({ rule, fault }) => `${rule} ${fault}`),
   );
 }
 

@@ -9,11 +9,12 @@ import yaml from 'js-yaml';
 import { LIFE_RULES } from './lint/life-rules.mjs';
 import { modelOf } from './lint/model.mjs';
 import { POD_RULES } from './lint/pod-rules.mjs';
+import { SCALE_RULES } from './lint/scale-rules.mjs';
 import { WATCH_RULES } from './lint/watch-rules.mjs';
 import { WIRING_RULES } from './lint/wiring-rules.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-export const RULES = { ...POD_RULES, ...LIFE_RULES, ...WIRING_RULES, ...WATCH_RULES };
+export const RULES = { ...POD_RULES, ...LIFE_RULES, ...WIRING_RULES, ...SCALE_RULES, ...WATCH_RULES };
 
 /**
  * @param {object[]} objects Kubernetes objects

@@ -1,12 +1,14 @@
 /** What the lint rules look at: the objects of one rendering, and the reference pages of the repository. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import yaml from 'js-yaml';
 
 /**
  * @typedef {object} Model
  * @property {object[]} objects every Kubernetes object
  * @property {Workload[]} workloads Deployments and StatefulSets
  * @property {'dev' | 'prod'} overlay
+ * @property {{metric: string, query: string}[]} adapterRules external metrics that prometheus-adapter makes for HPAs
  */
 
 /** Keys of each service's configuration, by the tables in docs/configuration.md (which a test keeps equal to the code). */
@@ -34,6 +36,17 @@ export function metricNames(root) {
   );
 }
 
+/** The adapter's rules, kept as a ConfigMap; `<<.LabelMatchers>>` and the like are the adapter's to fill in. */
+function adapterRules(objects) {
+  return objects
+    .filter(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'prometheus-adapter-rules')
+    .flatMap(({ data }) => yaml.load(data['adapter-rules.yaml']).externalRules)
+    .map(({ seriesQuery, name, metricsQuery }) => ({
+      metric: name?.as ?? seriesQuery,
+      query: metricsQuery.replaceAll(/,?<<[^>]*>>/g, ''),
+    }));
+}
+
 /** @returns {Model} */
 export function modelOf(objects, { root, overlay }) {
   const workloads = objects
@@ -58,6 +71,7 @@ export function modelOf(objects, { root, overlay }) {
     workloads,
     own: workloads.filter(({ app }) => app !== undefined),
     of: (kind) => objects.filter((object) => object.kind === kind),
+    adapterRules: adapterRules(objects),
     keys: configurationKeys(root),
     metrics: metricNames(root),
     hasRunbook: (name) => existsSync(join(root, 'docs/runbooks', name)),

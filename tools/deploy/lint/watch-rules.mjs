@@ -1,41 +1,13 @@
-/** L38 to L45 (L41 stands with life): what scales a workload and what watches it. */
+/** L42 to L45: what watches the fleet. */
 import { matches, metricsIn } from './model.mjs';
 
 /** Metrics that others expose: Kubernetes, the Node runtime, Prometheus itself. */
 const FOREIGN = /^(kube_|nodejs_|process_|up$|scrape_)/;
-/** Classes that work from a queue: nobody waits for their first pod within a request timeout. */
-const QUEUE_CLASSES = new Set(['python-sandbox', 'builtin-agent']);
 const COMMON_LABELS = ['app.kubernetes.io/part-of', 'app.kubernetes.io/managed-by'];
 
-const scalers = (model) => [...model.of('HorizontalPodAutoscaler'), ...model.of('ScaledObject')];
 const alerts = (model) => model.of('PrometheusRule').flatMap(({ spec }) => spec.groups.flatMap(({ rules }) => rules));
 
 export const WATCH_RULES = {
-  L38: (model) => {
-    const targets = scalers(model).map(({ spec }) => spec.scaleTargetRef.name);
-    return [...new Set(targets.filter((name, at) => targets.indexOf(name) !== at))].map(
-      (name) => `${name} has more than one autoscaler`,
-    );
-  },
-  L39: (model) =>
-    model
-      .of('ScaledObject')
-      .filter(({ spec }) => spec.scaleTargetRef.name === 'python-sandbox')
-      .filter(
-        ({ spec }) => !spec.triggers.some(({ metadata }) => /active/.test(metadata?.query ?? metadata?.listName ?? '')),
-      )
-      .map(({ metadata }) => `${metadata.name} does not count running jobs: busy pods would look idle`),
-  L40: (model) =>
-    scalers(model).flatMap(({ metadata, spec }) => {
-      const least = spec.minReplicas ?? spec.minReplicaCount ?? 1;
-      const most = spec.maxReplicas ?? spec.maxReplicaCount;
-      return [
-        ...(least <= most ? [] : [`${metadata.name}: least above most`]),
-        ...(least >= (QUEUE_CLASSES.has(spec.scaleTargetRef.name) ? 1 : 2)
-          ? []
-          : [`${metadata.name}: fewer than 2 pods on a request path`]),
-      ];
-    }),
   L42: (model) =>
     model.overlay !== 'prod'
       ? []
@@ -62,6 +34,7 @@ export const WATCH_RULES = {
         .flatMap(({ metadata, spec }) =>
           spec.triggers.flatMap(({ metadata: { query } }) => (query ? [[metadata.name, query]] : [])),
         ),
+      ...model.adapterRules.map(({ metric, query }) => [`adapter rule ${metric}`, query]),
     ];
     return queries.flatMap(([name, query]) =>
       metricsIn(query)

@@ -1,4 +1,4 @@
-/** L27 to L37: names that have to exist, ways through the network, and where secrets lie. */
+/** L27 to L37 and L48: names that have to exist, ways through the network, and where secrets lie. */
 import { matches } from './model.mjs';
 
 const FOREIGN_NAMESPACES = new Set(['kube-system', 'monitoring', 'ingress']);
@@ -11,6 +11,8 @@ const REDIS_PORTS = new Set([6379, 6380]);
 const SECRET_NAME = /(PASSWORD|SECRET|TOKEN|API_KEY|PEPPER|PRIVATE_KEY)/i;
 const SECRET_TEXT =
   /:\/\/[^/\s:@"]*:[^@\s$"/]+@|-----BEGIN|(?:password|secret|token|pepper|api_key)"?\s*[:=]\s*"?[A-Za-z0-9+/_-]{16,}/i;
+/** How an address of a store says that the way to it is encrypted and the other end checked. */
+const OVER_TLS = { 'nats-url': /^tls:/, 'redis-scheme': /^rediss(\+|$)/, 'database-url': /[?&]sslmode=verify-full\b/ };
 const MOST_OPEN_MODE = 0o440;
 
 const each = (check) => (model) =>
@@ -171,4 +173,12 @@ export const WIRING_RULES = {
         .map(([key]) => `ConfigMap ${metadata.name}: ${key} looks like a secret`),
     ),
   ],
+  L48: (model) => {
+    if (model.overlay !== 'prod') return [];
+    const stores =
+      model.of('ConfigMap').find(({ metadata }) => metadata.name.startsWith('toolfleet-stores'))?.data ?? {};
+    return Object.entries(OVER_TLS)
+      .filter(([key, safe]) => !safe.test(stores[key] ?? ''))
+      .map(([key]) => `${key} does not lead over verified TLS`);
+  },
 };

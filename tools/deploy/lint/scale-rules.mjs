@@ -1,0 +1,77 @@
+/** L38 to L40 and L46 to L47 (L41 stands with life): what scales a workload. */
+
+/** Classes that work from a queue: nobody waits for their first pod within a request timeout. */
+const QUEUE_CLASSES = new Set(['python-sandbox', 'builtin-agent']);
+/** Classes that answer from memory and from Redis; docs/scaling.md says why they stay at two. */
+const FIXED_CLASSES = new Set(['registry', 'budget']);
+
+const scalers = (model) => [...model.of('HorizontalPodAutoscaler'), ...model.of('ScaledObject')];
+const externalMetrics = ({ spec }) => (spec.metrics ?? []).flatMap(({ external }) => external?.metric.name ?? []);
+
+/** Whether jobs in work raise the number a scaler asks for: by its query, its formula, or the adapter's rule. */
+function countsRunning(model, scaler) {
+  const { triggers = [], advanced } = scaler.spec;
+  const formula = advanced?.scalingModifiers?.formula;
+  const inRedis = triggers.find(({ metadata }) => metadata?.listName?.endsWith(':active'))?.name;
+  return (
+    triggers.some(({ metadata }) => /active/.test(metadata?.query ?? '')) ||
+    (inRedis !== undefined && namesIn(formula ?? '').includes(inRedis)) ||
+    externalMetrics(scaler).some((name) =>
+      model.adapterRules.some(({ metric, query }) => metric === name && /active/.test(query)),
+    )
+  );
+}
+
+const namesIn = (formula) => formula.match(/[a-zA-Z_]\w*/g) ?? [];
+
+export const SCALE_RULES = {
+  L38: (model) => {
+    const targets = scalers(model).map(({ spec }) => spec.scaleTargetRef.name);
+    return [...new Set(targets.filter((name, at) => targets.indexOf(name) !== at))].map(
+      (name) => `${name} has more than one autoscaler`,
+    );
+  },
+  L39: (model) =>
+    scalers(model)
+      .filter(({ spec }) => QUEUE_CLASSES.has(spec.scaleTargetRef.name))
+      .filter((scaler) => !countsRunning(model, scaler))
+      .map(({ metadata }) => `${metadata.name} does not count running jobs: busy pods would look idle`),
+  L40: (model) =>
+    scalers(model).flatMap(({ metadata, spec }) => {
+      const least = spec.minReplicas ?? spec.minReplicaCount ?? 1;
+      const most = spec.maxReplicas ?? spec.maxReplicaCount;
+      return [
+        ...(least <= most ? [] : [`${metadata.name}: least above most`]),
+        ...(least >= (QUEUE_CLASSES.has(spec.scaleTargetRef.name) ? 1 : 2)
+          ? []
+          : [`${metadata.name}: fewer than 2 pods on a request path`]),
+      ];
+    }),
+  L46: (model) => [
+    ...model.of('HorizontalPodAutoscaler').flatMap((scaler) =>
+      externalMetrics(scaler)
+        .filter((name) => !model.adapterRules.some(({ metric }) => metric === name))
+        .map((name) => `${scaler.metadata.name}: no rule of the adapter makes ${name}`),
+    ),
+    ...model.of('ScaledObject').flatMap(({ metadata, spec }) => {
+      const logins = new Set(model.of('TriggerAuthentication').map((login) => login.metadata.name));
+      const triggers = new Set(spec.triggers.map(({ name }) => name));
+      return [
+        ...spec.triggers
+          .flatMap(({ authenticationRef }) => authenticationRef?.name ?? [])
+          .filter((name) => !logins.has(name))
+          .map((name) => `${metadata.name}: TriggerAuthentication ${name} does not exist`),
+        ...namesIn(spec.advanced?.scalingModifiers?.formula ?? '')
+          .filter((name) => !triggers.has(name))
+          .map((name) => `${metadata.name}: its formula names ${name}, which is no trigger`),
+      ];
+    }),
+  ],
+  L47: (model) => {
+    if (model.overlay !== 'prod') return [];
+    const scaled = new Set(scalers(model).map(({ spec }) => spec.scaleTargetRef.name));
+    return model.own
+      .filter(({ name, app }) => !scaled.has(name) && !FIXED_CLASSES.has(app))
+      .map(({ name }) => `${name} has no autoscaler`);
+  },
+};

@@ -54,6 +54,8 @@ describe('reference pages', () => {
       toolResult: 'prefix: `tool.result.<tenant>.<call_id>` carries the end of an asynchronous call',
       execMcp: 'one attempt of an MCP tool',
       execMcpDiscover: 'the tools of an MCP server',
+      execProgress:
+        'prefix: `exec.progress.<caller>.<token>` carries the progress of one exec call whose caller asked for it',
       execMcpChanged: 'published when a remote server says that its tools changed',
       execOpenapi: 'one attempt of an OpenAPI operation',
       execBuiltin: `prefix: \`exec.builtin.<toolset>\`, toolset one of ${TOOLSETS.join(', ')}`,

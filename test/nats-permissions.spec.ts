@@ -7,7 +7,14 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { connect, type ConnectionOptions, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { builtinSubject, resultSubject, SUBJECTS, tenantSubject, TOOLSETS } from '@toolfleet/contracts';
+import {
+  builtinSubject,
+  progressSubject,
+  resultSubject,
+  SUBJECTS,
+  tenantSubject,
+  TOOLSETS,
+} from '@toolfleet/contracts';
 import { endChild, eventually, freePort, spawnChild } from '@toolfleet/testing';
 
 const CONF = fileURLToPath(new URL('../deploy/nats.conf', import.meta.url));
@@ -25,9 +32,13 @@ const INBOXED = [
   'acme',
 ];
 
+/** Prefixes: nobody sends to them as they stand. */
+const FAMILIES: ReadonlySet<string> = new Set(['exec.builtin', 'exec.progress', 'tool.result']);
+
 /** Subjects as they are used: families (`exec.builtin`, `tool.result`) with a member of theirs. */
 const PROBES = [
-  ...Object.values(SUBJECTS).filter((subject) => subject !== 'exec.builtin' && subject !== 'tool.result'),
+  ...Object.values(SUBJECTS).filter((subject) => !FAMILIES.has(subject)),
+  progressSubject('g1', 't1'),
   ...TOOLSETS.map(builtinSubject),
   ...['acme', 'evil'].flatMap((tenant) => [
     ...DOORS.map((door) => tenantSubject(door, tenant)),
@@ -45,7 +56,7 @@ interface Rights {
 
 const EXECUTORS = (own: string[], publish: string[] = []): Rights => ({ publish, read: [...own, 'exec.cancel'] });
 const builtinToolset = (toolset: string, more: string[] = []): Rights => ({
-  publish: ['registry.definition.register', ...more],
+  publish: ['registry.definition.register', 'exec.progress.g1.t1', ...more],
   read: [`exec.builtin.${toolset}`, 'exec.cancel', 'registry.definition.announce'],
 });
 
@@ -83,6 +94,7 @@ const RIGHTS: Record<string, Rights> = {
       'registry.definition.changed',
       'breaker.changed',
       'budget.threshold',
+      'exec.progress.g1.t1',
     ],
   },
   registry: {
@@ -104,7 +116,10 @@ const RIGHTS: Record<string, Rights> = {
     publish: ['budget.threshold'],
     read: ['budget.reserve', 'budget.settle', 'budget.release', 'budget.usage', 'budget.limits'],
   },
-  'mcp-executor': EXECUTORS(['exec.mcp', 'exec.mcp.discover'], ['exec.mcp.changed', 'breaker.changed']),
+  'mcp-executor': EXECUTORS(
+    ['exec.mcp', 'exec.mcp.discover'],
+    ['exec.mcp.changed', 'exec.progress.g1.t1', 'breaker.changed'],
+  ),
   'openapi-executor': EXECUTORS(['exec.openapi'], ['breaker.changed']),
   'builtin-compute': builtinToolset('compute'),
   'builtin-web': builtinToolset('web'),
@@ -209,10 +224,9 @@ describe('deploy/nats.conf', () => {
   });
 
   it('gives every subject of the catalogue one side that sends and one that serves', () => {
-    const named = (subject: string) => subject === 'exec.builtin' || subject === 'tool.result';
     // announced definitions come from builtin-executor; MCP and OpenAPI ones are the registry's own
     for (const subject of Object.values(SUBJECTS)) {
-      if (named(subject)) continue;
+      if (FAMILIES.has(subject)) continue;
       // callers without a tenant's user (operators, local tools) have no user in this file
       const external = subject === 'tool.batch' || subject === 'tool.cancel';
       expect(

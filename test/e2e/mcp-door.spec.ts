@@ -85,12 +85,48 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
     expect(content.map(({ type }) => type)).toEqual(['image', 'resource_link', 'resource']);
   });
 
+  it('sees the progress of a remote MCP server on its way through executor and gateway', async () => {
+    const steps = mode === 'auto' ? 8 : 9;
+    const seen: { progress: number; total?: number; message?: string }[] = [];
+    const answer = await client.callTool(
+      { name: 'sample_count_slowly', arguments: { steps } },
+      { onprogress: (one) => seen.push(one) },
+    );
+    expect(answer).toMatchObject({ content: [{ text: `counted to ${steps}` }] });
+    expect(seen.length).toBeGreaterThan(2);
+    expect(seen[0]).toMatchObject({ total: steps, message: expect.stringMatching(/^step \d$/) });
+    expect(seen.map(({ progress }) => progress)).toEqual(
+      seen.map(({ progress }) => progress).toSorted((a, b) => a - b),
+    );
+  });
+
   it('gets wrong arguments as a result with a suggestion, and an unknown tool as an error', async () => {
     expect(await call('sample_add', { a: 'two' })).toMatchObject({
       isError: true,
       _meta: { code: 'ARGUMENTS_INVALID' },
     });
     await expect(call('no_such_tool', {})).rejects.toMatchObject({ code: -32_602 });
+  });
+});
+
+describe('an asynchronous call', () => {
+  const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
+  const door = (path: string, init: RequestInit = {}) => fetch(new URL(path, url), { headers, ...init });
+
+  it('shows the progress of a remote MCP server in its events, and nothing after its end', async () => {
+    const body = JSON.stringify({ arguments: { steps: 10 }, mode: 'async' });
+    const accepted = await door('/api/v1/tools/sample_count_slowly/execute', { method: 'POST', body });
+    const { call_id: id } = (await accepted.json()) as { call_id: string };
+    const text = await (await door(`/api/v1/calls/${id}/events`)).text();
+    const events = [...text.matchAll(/^event: (\w+)\ndata: (.*)$/gm)].map(([, type, data]) => [
+      type,
+      JSON.parse(data!),
+    ]);
+    const types = events.map(([type]) => type);
+    expect([types.slice(0, 3), types.at(-1)]).toEqual([['accepted', 'started', 'progress'], 'done']);
+    const shown = events.filter(([type]) => type === 'progress').map(([, data]) => data);
+    expect(shown.length).toBeGreaterThan(2);
+    expect(shown[0]).toMatchObject({ total: 10, message: expect.stringMatching(/^step \d$/) });
   });
 });
 

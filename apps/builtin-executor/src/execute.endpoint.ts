@@ -20,7 +20,8 @@ export function executeEndpoint(toolset: Toolset): Type {
     async execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
       return this.gate.run(message, async (begin) => {
         await begin();
-        return this.toolbox.run(message, { signal: context.signal, deadlineAt: context.deadlineAt });
+        const { signal, deadlineAt, progress } = context;
+        return this.toolbox.run(message, { signal, deadlineAt, ...(progress ? { progress } : {}) });
       });
     }
   }

@@ -14,12 +14,14 @@ export class ExecuteEndpoint {
 
   @Endpoint(SUBJECTS.execMcp, { exec: true })
   async execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
+    const { progress } = context;
     const traceparent = context.headers.get(HEADERS.traceparent);
     return this.gate.run(message, (begin) =>
       this.executor.execute(message, {
         remainingMs: context.timeLeftMs,
         signal: context.signal,
         beforeEffect: begin,
+        ...(progress ? { onProgress: progress } : {}),
         ...(traceparent ? { traceparent } : {}),
       }),
     );

@@ -45,6 +45,7 @@ export { isToolError, ToolError, toToolError, type ToolErrorOptions } from './er
 export { ERROR_CODE_HEADER, ERROR_HEADER, errorBody, errorFromBody, type ErrorBody } from './errors/wire.js';
 export {
   builtinSubject,
+  progressSubject,
   HEADERS,
   QUEUE_PREFIX,
   QUEUES,

@@ -14,6 +14,8 @@ export const SUBJECTS = {
   execOpenapi: 'exec.openapi',
   execBuiltin: 'exec.builtin',
   execCancel: 'exec.cancel',
+  /** Prefix; see `progressSubject`. */
+  execProgress: 'exec.progress',
   definitionGet: 'registry.definition.get',
   definitionList: 'registry.definition.list',
   definitionRegister: 'registry.definition.register',
@@ -56,6 +58,14 @@ export function builtinSubject(toolset: Toolset): string {
   return `${SUBJECTS.execBuiltin}.${toolset}`;
 }
 
+/**
+ * Subject on which one send of an exec call reports progress: `exec.progress.<caller>.<token>`. The caller names it in
+ * `Tf-Progress` only when somebody wants to see progress.
+ */
+export function progressSubject(caller: string, token: string): string {
+  return `${SUBJECTS.execProgress}.${caller}.${token}`;
+}
+
 /** Names of the BullMQ queues. */
 export const QUEUES = { pythonRuns: 'python-runs', agentRuns: 'agent-runs', toolCalls: 'tool-calls' } as const;
 /** BullMQ prefix: one hash tag, so that queue scripts run on Redis Cluster. */
@@ -70,6 +80,8 @@ export const HEADERS = {
   remainingMs: 'Tf-Remaining-Ms',
   /** Value `accepted` on the first of two replies of an executor. */
   ack: 'Tf-Ack',
+  /** Subject for progress of this send; absent when nobody asked for any. */
+  progress: 'Tf-Progress',
   traceparent: 'traceparent',
   tracestate: 'tracestate',
   authorization: 'Authorization',

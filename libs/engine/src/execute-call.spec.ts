@@ -18,6 +18,20 @@ describe('the whole way', () => {
     });
   });
 
+  test('progress reaches the watcher until the call has ended, and never after', async () => {
+    const seen: unknown[] = [];
+    const { call, executor } = anEngine(
+      {},
+      new ScriptedExecutor(({ request }) => {
+        request.onProgress?.({ progress: 1 });
+        return okReply(3);
+      }),
+    );
+    await call({ onProgress: (progress) => seen.push(progress) });
+    executor.calls[0]?.request.onProgress?.({ progress: 2 });
+    expect(seen).toEqual([{ progress: 1 }]);
+  });
+
   test.each<[string, Partial<RegisteredTool>, Partial<CallRequest>, string, number]>([
     ['no such tool', {}, { toolName: 'none' }, 'TOOL_NOT_FOUND', 404],
     ['a dangerous tool on a public door', { dangerous: true }, {}, 'TOOL_DANGEROUS', 403],

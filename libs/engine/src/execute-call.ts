@@ -24,6 +24,7 @@ import { finished } from './finished.js';
 import { parseArguments } from './parse-arguments.js';
 import type { EnginePorts } from './ports.js';
 import { openCall, seeing } from './open-call.js';
+import { progressUntilEnd } from './progress-until-end.js';
 import { runAttempt } from './run-attempt.js';
 import { ToolPlans } from './tool-plan.js';
 import { withinDeadline } from './within-deadline.js';
@@ -76,5 +77,5 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
     }),
   );
 
-  return (request) => observed(seeing(request, clock.monotonic()));
+  return (request) => progressUntilEnd(request, (watched) => observed(seeing(watched, clock.monotonic())));
 }

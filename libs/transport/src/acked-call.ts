@@ -5,12 +5,13 @@
  * then only waiting is left. Each send has its own reply token, so a late answer is known by its fence: with a journal an
  * older fence can no longer finish, its answers are dropped; without one the call is idempotent and any result is good.
  */
-import { HEADERS, SUBJECTS, ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { HEADERS, SUBJECTS, ToolError, type CallProgress, type Milliseconds } from '@toolfleet/contracts';
 import type { OutgoingHeaders } from './headers.js';
 import type { IncomingMessage } from './nats-connection.js';
-import { decodeReply, encode } from './codec.js';
+import { decodeReply, encode, parseLenient } from './codec.js';
 import type { ClientInternals, PendingCall } from './pending-call.js';
 import { noResponders, subjectClass } from './no-responders.js';
+import { progressOf } from './progress.js';
 
 /** Longest silence before the message is sent again (measured: a healthy executor acknowledges in about 1 ms). */
 export const ACK_TIMEOUT_MS = 250;
@@ -29,6 +30,8 @@ export interface AckedOptions {
   bumpFence: (fence: number) => Promise<number | undefined>;
   /** Hears once that an executor has taken the call. */
   onAck?: () => void;
+  /** Hears how far the work is, never after the answer; without it the executor reports nothing. */
+  onProgress?: (progress: CallProgress) => void;
   signal?: AbortSignal;
   headers?: OutgoingHeaders;
 }
@@ -75,6 +78,7 @@ export class AckedCall implements PendingCall {
           [HEADERS.callId]: message.call_id,
           [HEADERS.attempt]: String(message.attempt),
           [HEADERS.fence]: String(message.fence),
+          ...(this.options.onProgress ? { [HEADERS.progress]: this.client.progressSubject(token) } : {}),
           ...this.options.headers,
         }),
       });
@@ -103,6 +107,15 @@ export class AckedCall implements PendingCall {
       // A refusal of an older send says nothing about the newer one.
       if (isCurrent) this.fail(error as ToolError);
     }
+  }
+
+  progressed(token: string, message: IncomingMessage): void {
+    const isCurrent = this.#fences.get(token) === this.#fence;
+    if (!isCurrent && this.message.journalled) return;
+    // Who reports progress has the call.
+    if (isCurrent) this.#acknowledged();
+    const progress = progressOf(parseLenient(message.data));
+    if (progress) this.options.onProgress?.(progress);
   }
 
   due(): void {

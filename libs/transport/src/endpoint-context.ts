@@ -1,7 +1,8 @@
-import { HEADERS, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { HEADERS, ToolError, type CallProgress, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { NO_HEADERS, type IncomingHeaders } from './headers.js';
-import type { IncomingMessage } from './nats-connection.js';
+import type { IncomingMessage, NatsLink } from './nats-connection.js';
+import { ProgressReports } from './progress.js';
 
 /** Work that names no deadline gets this long (`Tf-Remaining-Ms` missing: a caller outside the fleet). */
 const DEFAULT_REMAINING_MS = 60_000;
@@ -23,11 +24,14 @@ export class EndpointContext {
   readonly startedAt: number;
   #controller: AbortController | undefined;
   #reason: ToolError | undefined;
+  /** null: looked for, and the caller wants none. */
+  #reports: ProgressReports | null | undefined;
 
   constructor(
     message: IncomingMessage,
     private readonly clock: Clock,
     private readonly acknowledge: () => void,
+    private readonly link: NatsLink,
   ) {
     this.subject = message.subject;
     this.headers = message.headers ?? NO_HEADERS;
@@ -63,6 +67,20 @@ export class EndpointContext {
    */
   ack(): void {
     this.acknowledge();
+  }
+
+  /**
+   * Tells the caller of an exec hop how far the work is: at most ten times a second, the newest report first. Undefined when
+   * nobody wants to see it, so that no work is spent on gathering it.
+   */
+  get progress(): ((progress: CallProgress) => void) | undefined {
+    this.#reports ??= ProgressReports.to(this.headers.get(HEADERS.progress), this.link, this.clock) ?? null;
+    return this.#reports?.report;
+  }
+
+  /** Nothing is reported any more; used by the strategy before the answer leaves. */
+  end(): void {
+    this.#reports?.close();
   }
 
   /** Stops the work; used by the strategy. */

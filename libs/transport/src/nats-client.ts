@@ -1,4 +1,12 @@
-import { HEADERS, isToolError, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { randomUUID } from 'node:crypto';
+import {
+  HEADERS,
+  isToolError,
+  progressSubject,
+  ToolError,
+  type EpochMs,
+  type Milliseconds,
+} from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { traceHeaders, type Metrics } from '@toolfleet/telemetry';
 import { AckedCall, type AckedMessage, type AckedOptions } from './acked-call.js';
@@ -47,6 +55,8 @@ export class NatsClient {
   readonly #clock: Clock;
   readonly #waiting: WaitingCalls<PendingCall>;
   #inbox = '';
+  /** Name of this client in the subjects of progress; empty until a call wants some. */
+  #progressName = '';
 
   private constructor(private readonly options: NatsClientOptions) {
     this.link = new NatsLink(options);
@@ -204,12 +214,26 @@ export class NatsClient {
     return { [HEADERS.remainingMs]: Math.ceil(remainingMs).toString(), ...traceHeaders(), ...own };
   }
 
+  /** Subscribed once, before the first call that asks: subscription and call travel on one connection, in this order. */
+  #progressSubject(token: string): string {
+    if (this.#progressName === '') {
+      const name = randomUUID();
+      this.link.subscribe(progressSubject(name, '*'), (message) => {
+        const ofToken = message.subject.slice(message.subject.lastIndexOf('.') + 1);
+        this.#waiting.get(ofToken)?.progressed?.(ofToken, message);
+      });
+      this.#progressName = name;
+    }
+    return progressSubject(this.#progressName, token);
+  }
+
   #internals(): ClientInternals {
     return (this.#made ??= {
       link: this.link,
       clock: this.#clock,
       waiting: this.#waiting,
       replySubject: (token) => this.#inbox + token,
+      progressSubject: (token) => this.#progressSubject(token),
       headers: (remainingMs, own) => this.#headers(remainingMs, own),
       metrics: this.options.metrics,
     });

@@ -141,7 +141,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       acknowledged = true;
       if (this.#link.connected) this.#link.publish(reply, EMPTY, { headers: ACK });
     };
-    const context = new EndpointContext(message, this.#clock, acknowledge);
+    const context = new EndpointContext(message, this.#clock, acknowledge, this.#link);
     if (this.#running.size >= this.capacity || served.inFlight >= served.concurrency) {
       return this.#answerError(reply, new ToolError('QUEUE_FULL', { retryAfterMs: BUSY_RETRY_MS }), context);
     }
@@ -154,12 +154,14 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       const work = () => served.handler(body, context);
       let result = await inTrace(served.subject, context.headers, work);
       if (isObservable(result)) result = await lastValueFrom(result, { defaultValue: undefined });
+      context.end();
       this.#answer(reply, result, context);
     } catch (error) {
       if (!(error instanceof ToolError)) this.options.onFault?.(error, message.subject);
       this.#answerError(reply, error, context);
     } finally {
       served.inFlight--;
+      context.end();
       end();
     }
   }

@@ -9,6 +9,8 @@ import type { WaitingCall, WaitingCalls } from './waiting-calls.js';
 export interface PendingCall extends WaitingCall {
   /** Called with every message on this token's reply subject. */
   replied(token: string, message: IncomingMessage): void;
+  /** Called with every report of progress for this token. */
+  progressed?(token: string, message: IncomingMessage): void;
   fail(error: ToolError): void;
 }
 
@@ -19,5 +21,7 @@ export interface ClientInternals {
   readonly waiting: WaitingCalls<PendingCall>;
   readonly metrics: Metrics | undefined;
   replySubject(token: string): string;
+  /** Where reports of progress for this token arrive; listens there from the first time on. */
+  progressSubject(token: string): string;
   headers(remainingMs: Milliseconds, own: OutgoingHeaders | undefined): OutgoingHeaders;
 }

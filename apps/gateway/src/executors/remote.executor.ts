@@ -18,9 +18,11 @@ export class RemoteExecutor extends Executor {
   }
 
   override execute(call: Call): Promise<ExecReply> {
+    const { onProgress } = call.request;
     return this.nats.requestAcked<ExecReply>(this.subject, execMessageOf(call, this.delegate(call)), {
       timeoutMs: call.deadline.remainingMs(),
       signal: call.signal,
+      ...(onProgress ? { onProgress } : {}),
       // Without a journal entry the call is idempotent: a second executor may run it under any higher fence.
       bumpFence: (fence) => (call.journalled ? this.raiseFence(call.callId) : Promise.resolve(fence + 1)),
     });

@@ -5,7 +5,8 @@ const SOURCE_CONDITION_CLASH = [/\/@modelcontextprotocol\//, /\/eventsource(-par
 
 /**
  * Specs import our own packages from source (the `source` export condition), so that no build is needed to run them.
- * `unit` lies beside the code and needs no broker of its own unless a spec starts one; `integration` starts real processes.
+ * `unit` lies beside the code and needs no broker of its own unless a spec starts one; `integration` starts real
+ * processes; `cluster` (npm run test:cluster) puts them on clustered stores.
  */
 const shared = {
   resolve: { conditions: ['source'] },
@@ -36,6 +37,17 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 180_000,
+        },
+      },
+      {
+        ...shared,
+        test: {
+          name: 'cluster',
+          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
+          include: ['test/cluster/**/*.spec.ts'],
+          fileParallelism: false,
+          testTimeout: 240_000,
+          hookTimeout: 240_000,
         },
       },
     ],

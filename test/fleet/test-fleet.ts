@@ -1,8 +1,9 @@
-/** A fleet of real processes for system tests: own NATS and Redis, exactly the services a spec asks for, keys of its tenants. */
+/** A fleet of real processes for system tests: its stores, exactly the services a spec asks for, keys of its tenants. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Cluster, Redis } from 'ioredis';
 import { SystemClock } from '@toolfleet/resilience';
 import {
   eventually,
@@ -30,6 +31,12 @@ export type ServiceName =
   | 'openapi-executor'
   | 'python-sandbox';
 
+/** Brokers a spec has started itself, such as a cluster; the spec stops them after the fleet. */
+export interface FleetBrokers {
+  nats?: { url: string };
+  redis?: { url: string; client(): Redis | Cluster };
+}
+
 type Environment = Readonly<Record<string, string>>;
 
 /** What a spec needs. */
@@ -45,6 +52,8 @@ export interface FleetOptions {
   pepper?: string;
   /** Tenants with a NATS user of their own; they may use their own subjects. */
   natsTenants?: readonly string[];
+  /** Used instead of a NATS server and a Redis of the fleet's own. */
+  brokers?: FleetBrokers;
   /** Tools that must be listed before the fleet counts as started. */
   tools: readonly string[];
 }
@@ -80,15 +89,16 @@ export class TestFleet {
 
   private constructor(
     private readonly options: FleetOptions,
-    readonly nats: NatsServer,
-    readonly redis: RedisServer,
+    private readonly ownNats: NatsServer | undefined,
+    private readonly ownRedis: RedisServer | undefined,
     readonly folder: string,
   ) {}
 
   static async start(options: FleetOptions): Promise<TestFleet> {
+    const { brokers = {} } = options;
     const [nats, redis, folder] = await Promise.all([
-      startNats({ tenants: options.natsTenants ?? [] }),
-      startRedis({ appendOnly: true }),
+      brokers.nats ? undefined : startNats({ tenants: options.natsTenants ?? [] }),
+      brokers.redis ? undefined : startRedis({ appendOnly: true }),
       mkdtemp(join(tmpdir(), 'toolfleet-fleet-')),
     ]);
     const fleet = new TestFleet(options, nats, redis, folder);
@@ -99,6 +109,18 @@ export class TestFleet {
       await fleet.stop();
       throw error;
     }
+  }
+
+  /** The NATS server of this fleet's own. */
+  get nats(): NatsServer {
+    if (!this.ownNats) throw new Error('this fleet has the NATS of its spec');
+    return this.ownNats;
+  }
+
+  /** The Redis of this fleet's own. */
+  get redis(): RedisServer {
+    if (!this.ownRedis) throw new Error('this fleet has the Redis of its spec');
+    return this.ownRedis;
   }
 
   async #start(): Promise<void> {
@@ -196,7 +218,7 @@ export class TestFleet {
 
   async stop(): Promise<void> {
     await Promise.all(this.all.map(({ process }) => process.kill()));
-    await Promise.all([this.nats.stop(), this.redis.stop()]);
+    await Promise.all([this.ownNats?.stop(), this.ownRedis?.stop()]);
     await rm(this.folder, { recursive: true, force: true, maxRetries: 3 });
   }
 
@@ -214,7 +236,7 @@ export class TestFleet {
   }
 
   async #issueKeys(): Promise<void> {
-    const store = new RedisKeyStore(this.redis.client());
+    const store = new RedisKeyStore((this.options.brokers?.redis ?? this.redis).client() as Redis);
     const keys = new ApiKeys(store, { pepper: this.#pepper, environment: 'test' }, new SystemClock());
     const issue = async (tenantId: string, client: string, roles: string[]) =>
       (await keys.issue({ tenantId, client, roles, tier: 'wide' }, 'test')).token;
@@ -225,8 +247,8 @@ export class TestFleet {
   #environment(): Environment {
     return {
       ENVIRONMENT: 'test',
-      NATS_URL: this.nats.url,
-      REDIS_URL: this.redis.url,
+      NATS_URL: (this.options.brokers?.nats ?? this.nats).url,
+      REDIS_URL: (this.options.brokers?.redis ?? this.redis).url,
       ADMIN_PORT: '0',
       GATEWAY_PORT: '0',
       TOOLFLEET_CONFIG: join(this.folder, 'fleet.yaml'),

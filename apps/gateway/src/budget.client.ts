@@ -19,6 +19,11 @@ import type { NatsClient } from '@toolfleet/transport';
 
 /** A budget service that does not answer in this time counts as away: calls fail closed (reliability.md 1.7). */
 const RESERVE_TIMEOUT_MS = 2_000;
+/**
+ * A reserve is answered in about a millisecond. One this late went down with a replica or a NATS node, or nobody listened
+ * because the service is changing to another node: it is sent again.
+ */
+const RESERVE_REPEAT_MS = 500;
 const SETTLE_TIMEOUT_MS = 2_000;
 /** Waits between repeats of a settlement; the lease is charged in full when all are used up. */
 const SETTLE_RETRY_MS = [250, 500, 1_000, 2_000, 4_000];
@@ -95,9 +100,7 @@ export class BudgetClient extends BudgetPort {
   private async ask(batch: WaitingAsk[]): Promise<void> {
     try {
       const body: BudgetReserve = { asks: batch.map(({ ask }) => ask) };
-      const { answers } = await this.nats.request<BudgetReserveReply>(SUBJECTS.budgetReserve, body, {
-        timeoutMs: RESERVE_TIMEOUT_MS,
-      });
+      const { answers } = await this.reserveTwice(body);
       batch.forEach(({ resolve, reject }, index) => {
         const answer = answers[index];
         if (answer) resolve(answer);
@@ -106,6 +109,22 @@ export class BudgetClient extends BudgetPort {
     } catch (cause) {
       for (const { reject } of batch) reject(unavailable(cause));
     }
+  }
+
+  /** One ask and one repeat; the first answer counts. A call id that holds a lease is admitted again under that lease. */
+  private reserveTwice(body: BudgetReserve): Promise<BudgetReserveReply> {
+    const { promise, resolve, reject } = Promise.withResolvers<BudgetReserveReply>();
+    const until = this.clock.monotonic() + RESERVE_TIMEOUT_MS;
+    let failed = 0;
+    const send = (): void => {
+      const timeoutMs = until - this.clock.monotonic();
+      this.nats
+        .request<BudgetReserveReply>(SUBJECTS.budgetReserve, body, { timeoutMs })
+        .then(resolve, (error: unknown) => (failed += 1) === 2 && reject(error));
+    };
+    const cancelRepeat = this.clock.after(RESERVE_REPEAT_MS, send);
+    send();
+    return promise.finally(cancelRepeat);
   }
 
   private flushSettlements(): void {

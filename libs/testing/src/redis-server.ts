@@ -6,6 +6,8 @@ import { eventually, freePort } from './child-process.js';
 export interface RedisServer extends BrokerProcess {
   /** `redis://127.0.0.1:<port>`. */
   readonly url: string;
+  /** Port between the nodes of a cluster. */
+  readonly busPort?: number;
   /** A connection that `stop` closes. */
   client(): Redis;
   /** Removes every key. */
@@ -20,18 +22,25 @@ export interface RedisServerOptions {
   maxmemoryPolicy?: string;
   /** One node that serves all slots of a Redis Cluster; `url` is a cluster address then. */
   cluster?: boolean;
+  /** A node of a Redis Cluster that `startRedisCluster` puts together; `url` is that of the single node. */
+  clusterNode?: { nodeTimeoutMs: number };
+  /** Port of the primary on this machine. */
+  replicaOf?: number;
 }
 
 /** Starts a Redis server on a free loopback port. */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
+  const isNode = options.cluster === true || options.clusterNode !== undefined;
+  const busPort = isNode ? await freePort() : undefined;
   const broker = await startBroker({
     name: 'redis-server',
     programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
-    args: async (port, folder) => [
+    args: (port, folder) => [
       ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''],
       ...['--appendonly', options.appendOnly ? 'yes' : 'no', '--appendfsync', 'everysec'],
       ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction', '--daemonize', 'no'],
-      ...(options.cluster ? clusterArgs(await freePort()) : []),
+      ...(options.replicaOf === undefined ? [] : ['--replicaof', '127.0.0.1', String(options.replicaOf)]),
+      ...(busPort === undefined ? [] : clusterArgs(busPort, options.clusterNode?.nodeTimeoutMs ?? 15_000)),
     ],
     serves: (port) => answers(port, 'PING\r\n', '+PONG'),
   });
@@ -51,6 +60,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   };
   return Object.assign(broker, {
     url,
+    ...(busPort === undefined ? {} : { busPort }),
     client,
     async flush(): Promise<void> {
       const connection = new Redis(url);
@@ -65,7 +75,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
 }
 
 /** A node that never met another does not know its own address, and clients would get an empty one. */
-const clusterArgs = (busPort: number): string[] => [
+const clusterArgs = (busPort: number, nodeTimeoutMs: number): string[] => [
   ...['--cluster-enabled', 'yes', '--cluster-port', String(busPort)],
-  ...['--cluster-announce-ip', '127.0.0.1'],
+  ...['--cluster-announce-ip', '127.0.0.1', '--cluster-node-timeout', String(nodeTimeoutMs)],
 ];

@@ -1,0 +1,98 @@
+import { writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { answers, startBroker, type BrokerProcess } from './broker-process.js';
+import { eventually } from './child-process.js';
+import { startRedis, type RedisServer } from './redis-server.js';
+
+/** Redis with a replica and Sentinels that fail over, for a test. */
+export interface RedisSentinel {
+  /** `redis+sentinel://…/fleet`. */
+  readonly url: string;
+  /** The first one is the primary at the start. */
+  readonly servers: readonly RedisServer[];
+  readonly sentinels: readonly BrokerProcess[];
+  /** Port of the server that the first Sentinel takes for the primary. */
+  primaryPort(): Promise<number>;
+  /** Waits until every Sentinel knows the primary, its replica and the other Sentinels. */
+  untilWatched(): Promise<void>;
+  /** A connection to whatever is the primary, closed by `stop`. */
+  client(): Redis;
+  stop(): Promise<void>;
+}
+
+const MASTER = 'fleet';
+const SENTINELS = 3;
+const QUORUM = 2;
+
+/** Starts a primary, its replica and three Sentinels on free loopback ports. */
+export async function startRedisSentinel(): Promise<RedisSentinel> {
+  const primary = await startRedis({ appendOnly: true });
+  const replica = await startRedis({ appendOnly: true, replicaOf: primary.port });
+  const sentinels = await Promise.all(Array.from({ length: SENTINELS }, () => startSentinel(primary.port)));
+  const nodes = sentinels.map(({ port }) => ({ host: '127.0.0.1', port }));
+  const clients: Redis[] = [];
+  const ask = new Redis({ port: nodes[0]!.port, host: '127.0.0.1', maxRetriesPerRequest: null });
+  ask.on('error', () => undefined);
+  const watch: RedisSentinel = {
+    url: `redis+sentinel://${nodes.map(({ host, port }) => `${host}:${port}`).join(',')}/${MASTER}`,
+    servers: [primary, replica],
+    sentinels,
+    async primaryPort() {
+      const [, port] = (await ask.call('SENTINEL', 'get-master-addr-by-name', MASTER)) as [string, string];
+      return Number(port);
+    },
+    async untilWatched() {
+      for (const { port } of sentinels)
+        await eventually(
+          'the Sentinel knows everyone',
+          () => answers(port, 'INFO sentinel\r\n', `slaves=1,sentinels=${SENTINELS}`),
+          { timeoutMs: 60_000, everyMs: 200 },
+        );
+    },
+    client() {
+      const made = new Redis({ sentinels: nodes, name: MASTER, maxRetriesPerRequest: null });
+      made.on('error', () => undefined);
+      clients.push(made);
+      return made;
+    },
+    async stop() {
+      for (const made of [...clients, ask]) made.disconnect();
+      await Promise.all(sentinels.map((sentinel) => sentinel.stop()));
+      await Promise.all([primary.stop(), replica.stop()]);
+    },
+  };
+  try {
+    await watch.untilWatched();
+  } catch (error) {
+    await watch.stop();
+    throw error;
+  }
+  return watch;
+}
+
+function startSentinel(primaryPort: number): Promise<BrokerProcess> {
+  return startBroker({
+    name: 'redis-sentinel',
+    programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
+    async args(port, folder) {
+      const file = join(folder, 'sentinel.conf');
+      // Sentinel writes what it learned into its file: a restart must find it.
+      if (!existsSync(file)) await writeFile(file, configuration(port, folder, primaryPort));
+      return [file, '--sentinel'];
+    },
+    serves: (port) => answers(port, 'PING\r\n', '+PONG'),
+  });
+}
+
+/** Down after 2 s: a busy test machine must not look like a dead server. */
+const configuration = (port: number, folder: string, primaryPort: number): string => `
+port ${port}
+bind 127.0.0.1
+dir ${folder}
+sentinel monitor ${MASTER} 127.0.0.1 ${primaryPort} ${QUORUM}
+sentinel down-after-milliseconds ${MASTER} 2000
+sentinel failover-timeout ${MASTER} 10000
+sentinel parallel-syncs ${MASTER} 1
+`;

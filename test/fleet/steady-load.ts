@@ -1,0 +1,55 @@
+/** Load of a fixed number of lanes for fault tests: each lane asks one call after the other, and every failure is kept. */
+import { eventually } from '@toolfleet/testing';
+
+/** What is wrong with an answer; undefined when it is right. */
+export type Verdict = string | undefined;
+
+/** Makes the call of this number and judges its answer. Never rejects for a failed call. */
+export type AskOne = (number: number) => Promise<Verdict>;
+
+/** Load that runs. */
+export interface SteadyLoad {
+  /** Right answers so far. */
+  readonly right: () => number;
+  /** What was wrong with each call that failed so far. */
+  readonly failures: readonly string[];
+  /** Waits until so many more calls were answered right. */
+  flows(more: number, timeoutMs?: number): Promise<void>;
+  /** Ends the lanes after the calls they are in. */
+  stop(): Promise<void>;
+}
+
+/** Starts the lanes; each entry of `askers` is asked in `lanesEach` lanes. */
+export function steadyLoad(askers: readonly AskOne[], lanesEach: number): SteadyLoad {
+  const failures: string[] = [];
+  let right = 0;
+  let next = 0;
+  let isOpen = true;
+  const lanes = askers
+    .flatMap((ask) => Array.from({ length: lanesEach }, () => ask))
+    .map(async (ask) => {
+      while (isOpen) {
+        const verdict = await ask((next += 1));
+        if (verdict === undefined) right += 1;
+        else failures.push(verdict);
+      }
+    });
+  return {
+    right: () => right,
+    failures,
+    async flows(more, timeoutMs = 60_000) {
+      const from = right;
+      await eventually(
+        `${more} more calls are answered right; failures: ${failures.slice(-5).join(' | ')}`,
+        () => right >= from + more,
+        {
+          timeoutMs,
+        },
+      );
+    },
+    async stop() {
+      isOpen = false;
+      await Promise.all(lanes);
+    },
+  };
+}

@@ -41,7 +41,7 @@ function manifests(scaler: Scaler = 'keda'): Objects {
     'deploy/k8s/overlays/prod/stores-policy.yaml',
     'deploy/alerts/prometheus-rule.yaml',
   ].filter((file) => !/(kustomization|fleet|adapter-rules)\.yaml$/.test(file));
-  const objects = files.sort().flatMap((file) => yaml.loadAll(read(file)) as Objects);
+  const objects = files.toSorted().flatMap((file) => yaml.loadAll(read(file)) as Objects);
   const map = (name: string, data: Record<string, string>) =>
     objects.push({ kind: 'ConfigMap', metadata: { name }, data });
   map('toolfleet-common', { ADMIN_HOST: '0.0.0.0', ADMIN_PORT: '9464' });
@@ -221,11 +221,11 @@ describe('lint rules for manifests', () => {
   });
 
   it('are all shown to find a planted fault', () => {
-    expect(Object.keys(FAULTS).sort()).toEqual(Object.keys(RULES).sort());
+    expect(Object.keys(FAULTS).toSorted()).toEqual(Object.keys(RULES).toSorted());
     expect(Object.keys(RULES)).toHaveLength(48);
   });
 
-  it.each(Object.keys(FAULTS).sort())('%s finds its fault', (rule) => {
+  it.each(Object.keys(FAULTS).toSorted())('%s finds its fault', (rule) => {
     const objects = structuredClone(manifests());
     FAULTS[rule]!(objects);
     expect(lint(objects, { overlay: 'prod' }).map((found) => found.rule)).toContain(rule);

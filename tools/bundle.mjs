@@ -86,7 +86,7 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
     cpSync(join(ROOT, from), join(outdir, to), { recursive: true });
   }
   const bytes = Object.fromEntries(readdirSync(outdir).map((name) => [name, sizeOf(join(outdir, name))]));
-  return { app, outdir, bytes, external: [...external].sort() };
+  return { app, outdir, bytes, external: [...external].toSorted() };
 }
 
 /** Optional peers that are not installed (Nest's other transports, pg-native) stay imports that fail when reached, as unbundled. */

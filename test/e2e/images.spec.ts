@@ -112,7 +112,7 @@ describe('bundles as images run them', () => {
 });
 
 function listing(folder: string): string[] {
-  return readdirSync(folder, { recursive: true }).map(String).sort();
+  return readdirSync(folder, { recursive: true }).map(String).toSorted();
 }
 
 function makeReadOnly(folder: string): void {

@@ -314,7 +314,7 @@ describe('npm start', () => {
   it('serves health and metrics of every service', async () => {
     expect((await http('GET', '/health', undefined, null)).status).toBe(200);
     expect((await http('GET', '/readiness', undefined, null)).status).toBe(200);
-    expect(fleet.services.map((service) => service.name).sort()).toEqual([
+    expect(fleet.services.map((service) => service.name).toSorted()).toEqual([
       'budget',
       'builtin-executor',
       'gateway',

@@ -64,7 +64,7 @@ export async function calculatorBench(root) {
         ours_1: await load(ours(1)),
       });
     }
-    const ratios = rounds.map((r) => r.ours_32.calls_per_second / r.bare_32.calls_per_second).sort((a, b) => a - b);
+    const ratios = rounds.map((r) => r.ours_32.calls_per_second / r.bare_32.calls_per_second).toSorted((a, b) => a - b);
     return {
       name: 'calculator',
       ratio_32: Number(ratios[Math.floor(ratios.length / 2)].toFixed(3)),

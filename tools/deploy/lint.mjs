@@ -26,7 +26,7 @@ export function lint(objects, { overlay, root = ROOT, without = [] }) {
   return Object.entries(RULES)
     .filter(([rule]) => !without.includes(rule))
     .flatMap(([rule, check]) => check(model).map((fault) => ({ rule, fault })))
-    .sort((a, b) => a.rule.localeCompare(b.rule));
+    .toSorted((a, b) => a.rule.localeCompare(b.rule));
 }
 
 /** Objects of a YAML stream. */

@@ -24,7 +24,7 @@ try {
 // Format, lint and types of the specs are tests like the others: each counts as one.
 const checks = [
   ['format', ['node_modules/oxfmt/bin/oxfmt', '--check', '.']],
-  ['lint', ['node_modules/oxlint/bin/oxlint', '-c', 'oxlint.json']],
+  ['lint', ['node_modules/oxlint/bin/oxlint', '-c', 'oxlint.json', '--deny-warnings']],
   ['types of specs', ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.spec.json']],
 ];
 const totals = { passed: 0, failed: 0, skipped: 0 };

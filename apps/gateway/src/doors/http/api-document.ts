@@ -21,7 +21,7 @@ function refusals(): JsonObject {
   }
   return Object.fromEntries(
     [...byStatus]
-      .sort(([a], [b]) => a - b)
+      .toSorted(([a], [b]) => a - b)
       .map(([status, codes]) => [String(status), answer(codes.join(', '), ref('Error'))]),
   );
 }

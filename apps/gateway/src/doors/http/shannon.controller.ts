@@ -35,7 +35,7 @@ export class ShannonController {
 
   @Get('categories')
   async categories(@Caller() caller: Principal): Promise<string[]> {
-    return [...new Set((await this.list.all(caller)).tools.map((tool) => tool.category))].sort();
+    return [...new Set((await this.list.all(caller)).tools.map((tool) => tool.category))].toSorted();
   }
 
   @Get('schemas')

@@ -52,7 +52,7 @@ export function inputSchemaOf(audience: Audience, name: string): JsonObject | un
 }
 
 function build(all: readonly RegisteredTool[]): Audience {
-  const sorted = [...all].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+  const sorted = all.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
   const pages = new Map<string, ListPage>();
   for (let from = 0, cursor = ''; ;) {
     const slice = sorted.slice(from, from + PAGE_TOOLS);

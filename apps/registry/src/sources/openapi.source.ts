@@ -1,6 +1,3 @@
-import { readFile, realpath, stat } from 'node:fs/promises';
-import { sep } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import {
   isToolError,
@@ -10,20 +7,22 @@ import {
   type DefinitionRegister,
   type DefinitionRegisterReply,
   type JsonObject,
+  type Milliseconds,
   type OpenApiRegister,
   type OpenApiRegisterReply,
   type OpenApiValidate,
   type OpenApiValidateReply,
 } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
-import { specError, type SpecWarning } from '@toolfleet/openapi';
+import type { SpecWarning } from '@toolfleet/openapi';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { conversionOf, convertEntry, type ConvertedEntry } from './openapi-convert.js';
 import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
 import type { Seal } from './openapi-secrets.js';
-import { sha256, SpecCache, type FetchedSpec } from './openapi-spec-cache.js';
+import type { FetchedSpec } from './openapi-spec-cache.js';
+import { SpecReader, type SpecReaderFigures } from './openapi-spec-reader.js';
 
 /** What the source needs of the registry. */
 export interface OpenApiSourcePorts {
@@ -34,13 +33,9 @@ export interface OpenApiSourcePorts {
 }
 
 /** Figures of the source (`OPENAPI_SOURCE_KEYS`). */
-export interface OpenApiSourceFigures {
-  maxSpecBytes: number;
-  fetchTimeoutMs: number;
+export interface OpenApiSourceFigures extends SpecReaderFigures {
   /** 0 = documents are not looked at again unless their entry says so. */
-  refreshMs: number;
-  /** Registrations may name files below this directory. */
-  specDirectory?: string;
+  refreshMs: Milliseconds;
 }
 
 interface Watched {
@@ -62,7 +57,7 @@ const SHOWN = 100;
  * its tools. A document that cannot be read keeps the tools it gave before.
  */
 export class OpenApiSource {
-  private readonly specs: SpecCache;
+  private readonly specs: SpecReader;
   private readonly watched = new Map<string, Watched>();
   private readonly stopped = new AbortController();
 
@@ -72,7 +67,7 @@ export class OpenApiSource {
     private readonly clock: Clock,
     private readonly logger: Logger,
   ) {
-    this.specs = new SpecCache(ports.egress, { maxBytes: figures.maxSpecBytes, timeoutMs: figures.fetchTimeoutMs });
+    this.specs = new SpecReader(ports.egress, figures);
   }
 
   /** Begins with the entries of the configuration file. A document that is away holds nothing up and is tried again. */
@@ -149,7 +144,7 @@ export class OpenApiSource {
   /** Reads a document and registers nothing. */
   async validate(message: OpenApiValidate): Promise<OpenApiValidateReply> {
     try {
-      const spec = await this.read({ name: 'validate', ...message }, false);
+      const spec = await this.specs.read(message, false, this.stopped.signal);
       const { tools, refused, findings } = conversionOf(message, spec.text, spec.url, this.figures.maxSpecBytes);
       for (const tool of tools) tool.inputSchema(); // finds the warnings that only building the schemas shows
       return {
@@ -182,7 +177,7 @@ export class OpenApiSource {
     trusted: boolean,
     known?: string,
   ): Promise<{ converted: ConvertedEntry; reply: DefinitionRegisterReply; spec: FetchedSpec; unchanged: boolean }> {
-    const spec = await this.read(entry, trusted);
+    const spec = await this.specs.read(entry, trusted, this.stopped.signal);
     if (spec.sha256 === known) return { converted: NOTHING, reply: NO_REPLY, spec, unchanged: true };
     const parts = { egress: this.ports.egress, clock: this.clock, maxSpecBytes: this.figures.maxSpecBytes };
     const converted = await convertEntry(
@@ -204,33 +199,6 @@ export class OpenApiSource {
       replace: true,
     });
     return { converted, reply, spec, unchanged: false };
-  }
-
-  /** @param trusted an entry of the operator's own file, which may name any document on this machine */
-  private async read(entry: Partial<OpenApiEntry> & { name: string }, trusted: boolean): Promise<FetchedSpec> {
-    if (entry.spec_inline) return { text: entry.spec_inline, url: '', sha256: sha256(entry.spec_inline) };
-    const url = entry.spec_url ?? '';
-    if (/^https?:/i.test(url)) return this.specs.get(url, this.stopped.signal);
-    const file = entry.spec_path ?? (/^file:/i.test(url) ? fileURLToPath(url) : undefined);
-    if (file === undefined) throw specError('SPEC_FETCH_REFUSED', 'spec_url has to be an http, https or file URL');
-    return this.readLocal(file, trusted);
-  }
-
-  private async readLocal(file: string, trusted: boolean): Promise<FetchedSpec> {
-    try {
-      const real = await realpath(file);
-      const root = this.figures.specDirectory === undefined ? undefined : await realpath(this.figures.specDirectory);
-      if (!trusted && (root === undefined || !real.startsWith(root + sep))) throw outside();
-      if ((await stat(real)).size > this.figures.maxSpecBytes) {
-        throw specError('SPEC_TOO_LARGE', `the document has more than ${this.figures.maxSpecBytes} bytes`);
-      }
-      const text = await readFile(real, 'utf8');
-      return { text, url: '', sha256: sha256(text) };
-    } catch (error) {
-      if (isToolError(error)) throw error;
-      if (!trusted) throw outside(); // the same answer for what is not there: names of files are nobody's business
-      throw specError('SPEC_FETCH_REFUSED', `the document cannot be read: ${(error as Error).message}`);
-    }
   }
 
   /** This very registration was made here: converting it once more would change nothing. */
@@ -300,10 +268,6 @@ const NO_REPLY: DefinitionRegisterReply = {
   refused: [],
   quarantined: [],
 };
-
-function outside(): ToolError {
-  return specError('SPEC_FETCH_REFUSED', 'documents on this machine are read from OPENAPI_SPEC_DIR only');
-}
 
 function messageOf(registered: number, refused: number): string {
   return refused > 0

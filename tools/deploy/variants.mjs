@@ -7,12 +7,12 @@ import yaml from 'js-yaml';
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const K8S = join(ROOT, 'deploy/k8s');
 
-/** Overlay by name of the variant; `instead` names the component that takes keda's place. */
+/** Overlay by name of the variant; `instead` names the component that takes keda's place, `also` what comes on top. */
 export const VARIANTS = {
   dev: { overlay: 'dev' },
   prod: { overlay: 'prod' },
   'prod-hpa': { overlay: 'prod', instead: 'hpa' },
-  'prod-keda-redis': { overlay: 'prod', instead: 'keda-redis' },
+  'prod-keda-redis': { overlay: 'prod', instead: 'keda-redis', also: ['stores-ca'] },
 };
 
 /** Folder to hand to `kubectl kustomize`; for another autoscaler, one below `out` with a copy of the overlay's list. */
@@ -41,9 +41,9 @@ export function forgottenComponents() {
 
 /** Names of the components in a variant. */
 export function componentsOf(name) {
-  const { overlay, instead } = VARIANTS[name];
+  const { overlay, instead, also = [] } = VARIANTS[name];
   const own = (overlayList(overlay).components ?? []).map((path) => path.split('/').at(-1));
-  return own.map((component) => (instead && component === 'keda' ? instead : component));
+  return [...own.map((component) => (instead && component === 'keda' ? instead : component)), ...also];
 }
 
 const overlayList = (overlay) => yaml.load(readFileSync(join(K8S, 'overlays', overlay, 'kustomization.yaml'), 'utf8'));

@@ -41,13 +41,17 @@ function withStatementCache(database: Database.Database): SqliteDatabase {
   };
 }
 
-/**
- * PostgreSQL, for more than one replica. A statement that hangs is given up, so that the drain can try again. A `password`
- * goes into the URL, because the driver takes an absent one there for the answer.
- */
-export function postgresDialect(url: string, password?: string): Dialect {
+/** What goes into the URL, where the driver looks first. */
+export interface PostgresLogin {
+  password?: string | undefined;
+  /** File with the CA of the server; asks for TLS with a checked name. */
+  tlsCa?: string | undefined;
+}
+
+/** PostgreSQL, for more than one replica. A statement that hangs is given up, so that the drain can try again. */
+export function postgresDialect(url: string, login: PostgresLogin = {}): Dialect {
   const pool = new pg.Pool({
-    connectionString: password === undefined ? url : withPassword(url, password),
+    connectionString: withLogin(url, login),
     max: 4,
     connectionTimeoutMillis: 5_000,
     statement_timeout: 30_000,
@@ -58,8 +62,13 @@ export function postgresDialect(url: string, password?: string): Dialect {
   return new PostgresDialect({ pool });
 }
 
-function withPassword(url: string, password: string): string {
+function withLogin(url: string, { password, tlsCa }: PostgresLogin): string {
+  if (!password && !tlsCa) return url;
   const address = new URL(url);
-  address.password = encodeURIComponent(password);
+  if (password) address.password = encodeURIComponent(password);
+  if (tlsCa) {
+    address.searchParams.set('sslmode', 'verify-full');
+    address.searchParams.set('sslrootcert', tlsCa);
+  }
   return address.href;
 }

@@ -1,5 +1,5 @@
 import { SUBJECTS } from '@toolfleet/contracts';
-import { connectRedis, redisPart } from '@toolfleet/queue/redis';
+import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
 import { fleetFileOf, microservicePart, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
@@ -26,14 +26,17 @@ export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServiceP
   // While Redis is away commands fail at once, because budgets fail closed; every script of ours may run twice.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'budget',
-    password: settings.REDIS_PASSWORD,
+    ...redisOptionsOf(settings),
     resend: true,
     commandTimeoutMs: STORE_PATIENCE_MS,
     log: logger,
   });
   const ledger = new SqlUsageStore(
     settings.DATABASE_URL
-      ? postgresDialect(settings.DATABASE_URL, settings.DATABASE_PASSWORD)
+      ? postgresDialect(settings.DATABASE_URL, {
+          password: settings.DATABASE_PASSWORD,
+          tlsCa: settings.DATABASE_TLS_CA,
+        })
       : sqliteDialect(settings.BUDGET_DATABASE_PATH),
   );
   const rules = {

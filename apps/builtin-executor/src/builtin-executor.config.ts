@@ -30,6 +30,7 @@ const table = {
     help: 'Redis: call journal and, for toolset agent, the queue. Without it only idempotent tools run',
   }),
   REDIS_PASSWORD: REDIS_KEYS.REDIS_PASSWORD,
+  REDIS_TLS_CA: REDIS_KEYS.REDIS_TLS_CA,
   ...FLEET_FILE_KEYS,
 
   BUILTIN_TOOLSETS: list({ default: [...TOOLSETS], of: TOOLSETS, help: 'Toolsets this process serves' }),

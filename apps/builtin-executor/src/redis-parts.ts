@@ -1,7 +1,7 @@
 import type { Toolbox } from '@toolfleet/builtin-tools';
 import { QUEUES, type ExecJob, type ExecReply } from '@toolfleet/contracts';
 import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
-import { connectRedis, JobWorker, redisPart, RedisTime } from '@toolfleet/queue';
+import { connectRedis, JobWorker, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
 import type { ServiceHost, ServicePart } from '@toolfleet/service';
 import { agentWorker } from './agent.worker.js';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
@@ -22,7 +22,7 @@ export function redisParts(
   { clock, logger, metrics }: ServiceHost,
 ): RedisParts {
   const connect = (role: 'commands' | 'blocking') =>
-    connectRedis(redisUrl, { name: 'builtin-executor', password: settings.REDIS_PASSWORD, role, log: logger });
+    connectRedis(redisUrl, { name: 'builtin-executor', ...redisOptionsOf(settings), role, log: logger });
   const commands = connect('commands');
   const gate = new JournalGate(new RedisJournal(commands, clock), clock);
   return {

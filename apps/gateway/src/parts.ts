@@ -1,7 +1,16 @@
 import { isJsonObject, QUEUES, type ExecReply, type JsonObject } from '@toolfleet/contracts';
 import { makeExecuteCall, MemoryHistoryStore } from '@toolfleet/engine';
 import { RedisJournal } from '@toolfleet/journal';
-import { connectRedis, JobQueue, JobWorker, QueueMetrics, RedisTime, redisPart, ReplyChannel } from '@toolfleet/queue';
+import {
+  connectRedis,
+  JobQueue,
+  JobWorker,
+  QueueMetrics,
+  redisOptionsOf,
+  RedisTime,
+  redisPart,
+  ReplyChannel,
+} from '@toolfleet/queue';
 import { validateMessage } from '@toolfleet/schema';
 import { fleetFileOf, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
@@ -54,7 +63,7 @@ import { SharedBreakers } from './observe/shared-breakers.js';
 /** Redis connections of a gateway: for the many small commands of calls, for queues, and one that may block. */
 function redisConnections(settings: GatewayConfig, host: ServiceHost) {
   const connect = (name: string, options: { role: 'commands' | 'blocking'; gathersCommands?: boolean }) =>
-    connectRedis(settings.REDIS_URL, { name, password: settings.REDIS_PASSWORD, log: host.logger, ...options });
+    connectRedis(settings.REDIS_URL, { name, ...redisOptionsOf(settings), log: host.logger, ...options });
   return {
     redis: connect('gateway', { role: 'commands', gathersCommands: true }),
     queues: connect('gateway-queues', { role: 'commands' }),

@@ -1,7 +1,7 @@
 import { SUBJECTS } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
 import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
-import { connectRedis, redisPart } from '@toolfleet/queue/redis';
+import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
 import { BreakerMap } from '@toolfleet/resilience';
 import { microservicePart, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { NatsClient, natsOptionsOf, NatsStrategy, StatusBeacon } from '@toolfleet/transport';
@@ -20,7 +20,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
   // While Redis is away calls that need the journal are refused at once; every script of the journal may run twice.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'mcp-executor',
-    password: settings.REDIS_PASSWORD,
+    ...redisOptionsOf(settings),
     resend: true,
     log: logger,
   });
@@ -104,5 +104,8 @@ function natsDoor(
     breakers: () =>
       breakers.troubled().map(({ key, state, retryAfterMs }) => ({ key, state, open_for_ms: retryAfterMs })),
   });
-  return [microservicePart({ name: 'nats doors', module: McpExecutorModule.of(executor, gate), strategy, logger }), beacon];
+  return [
+    microservicePart({ name: 'nats doors', module: McpExecutorModule.of(executor, gate), strategy, logger }),
+    beacon,
+  ];
 }

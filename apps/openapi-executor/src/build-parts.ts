@@ -1,7 +1,7 @@
 import { SUBJECTS } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
 import { JournalGate, RedisJournal } from '@toolfleet/journal';
-import { connectRedis, redisPart } from '@toolfleet/queue/redis';
+import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
 import { BreakerMap } from '@toolfleet/resilience';
 import {
   microservicePart,
@@ -31,7 +31,7 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
   // deadline; every script of the journal may run twice.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'openapi-executor',
-    password: settings.REDIS_PASSWORD,
+    ...redisOptionsOf(settings),
     resend: true,
     log: logger,
   });
@@ -115,5 +115,8 @@ function natsDoor(
     breakers: () =>
       breakers.troubled().map(({ key, state, retryAfterMs }) => ({ key, state, open_for_ms: retryAfterMs })),
   });
-  return [microservicePart({ name: 'nats doors', module: OpenApiExecutorModule.of(executor), strategy, logger }), beacon];
+  return [
+    microservicePart({ name: 'nats doors', module: OpenApiExecutorModule.of(executor), strategy, logger }),
+    beacon,
+  ];
 }

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { NestFactory } from '@nestjs/core';
 import { type ExecJob, type ExecReply, QUEUES } from '@toolfleet/contracts';
-import { connectRedis, JobWorker, redisPart, RedisTime } from '@toolfleet/queue';
+import { connectRedis, JobWorker, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
 import { type ServiceHost, type ServicePart, StartRefused } from '@toolfleet/service';
 import type { HostSettings } from './host-protocol.js';
 import type { PythonSandboxConfig } from './python-sandbox.config.js';
@@ -21,7 +21,7 @@ const LEAST_MS = 60;
 /** The parts of the service in the order in which they start: Redis, the interpreter, and last the worker. */
 export async function pythonSandboxParts(settings: PythonSandboxConfig, host: ServiceHost): Promise<ServicePart[]> {
   const { clock, logger, metrics } = host;
-  const redisOptions = { password: settings.REDIS_PASSWORD, log: logger };
+  const redisOptions = { ...redisOptionsOf(settings), log: logger };
   const url = settings.REDIS_URL;
   const commands = connectRedis(url, { ...redisOptions, name: 'python-sandbox', role: 'commands' });
   const blocking = connectRedis(url, { ...redisOptions, name: 'python-sandbox-jobs', role: 'blocking' });

@@ -1,6 +1,6 @@
 import { isJsonObject, SUBJECTS, type DefinitionAnnounce, type DiscoverReply } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
-import { connectRedis, redisPart } from '@toolfleet/queue/redis';
+import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
 import {
   environmentByPrefix,
   fleetFileOf,
@@ -40,7 +40,7 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
   // While Redis is away commands fail at once, and the catalog in memory answers; every script of ours may run twice.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'registry',
-    password: settings.REDIS_PASSWORD,
+    ...redisOptionsOf(settings),
     resend: true,
     commandTimeoutMs: STORE_PATIENCE_MS,
     log: logger,

@@ -13,5 +13,6 @@ export {
   type RedisLog,
   type RedisRole,
 } from './redis-connection.js';
+export { redisOptionsOf, type RedisSettings } from './redis-settings.js';
 export { RedisTime } from './redis-time.js';
 export { ReplyChannel, type ReplyChannelOptions, type SubmitOptions } from './reply-channel.js';

@@ -26,6 +26,8 @@ export interface RedisConnectOptions {
   password?: string | undefined;
   /** Password at the Sentinels themselves. */
   sentinelPassword?: string | undefined;
+  /** CA of the servers in PEM, for addresses with TLS; without it those of the system count. */
+  tlsCa?: string | undefined;
   role?: RedisRole;
   /**
    * Sends commands again that were on the way when the connection broke, instead of failing them; `commands` only. For
@@ -71,7 +73,7 @@ function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConn
       sentinelRetryStrategy: reconnectDelay,
       ...(sentinelPassword ? { sentinelPassword } : {}),
       // `tls` alone would leave both kinds of connections in the clear.
-      ...(address.tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {}),
+      ...(address.tls ? { enableTLSForSentinelMode: true, sentinelTLS: tlsOf(options) } : {}),
     });
   }
   const { enableAutoPipelining: _, ...redisOptions } = base;
@@ -165,9 +167,11 @@ function connectionOptions(address: RedisAddress, options: RedisConnectOptions):
     ...(address.username ? { username: address.username } : {}),
     ...(password ? { password } : {}),
     ...(address.db === undefined ? {} : { db: address.db }),
-    ...(address.tls ? { tls: {} } : {}),
+    ...(address.tls ? { tls: tlsOf(options) } : {}),
   };
 }
+
+const tlsOf = ({ tlsCa }: RedisConnectOptions) => (tlsCa ? { ca: tlsCa } : {});
 
 const reconnectDelay = (attempt: number): number =>
   Math.min(RECONNECT_MAX_MS, RECONNECT_MIN_MS * 2 ** Math.min(attempt, 10));

@@ -9,4 +9,5 @@ export {
   type RedisLog,
   type RedisRole,
 } from './redis-connection.js';
+export { redisOptionsOf, type RedisSettings } from './redis-settings.js';
 export { RedisTime } from './redis-time.js';

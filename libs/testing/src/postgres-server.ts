@@ -1,10 +1,10 @@
 import { execFile, type SpawnOptions } from 'node:child_process';
 import { chownSync, existsSync, globSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { endChild, eventually, spawnChild } from './child-process.js';
+import { endChild, eventually, freePort, spawnChild } from './child-process.js';
 
 const run = promisify(execFile);
 
@@ -14,6 +14,8 @@ export interface PostgresServer {
   url(database: string, user?: string): string;
   /** Makes an empty database and returns its URL. */
   createDatabase(name: string): Promise<string>;
+  /** The same database over TLS, on loopback. */
+  tlsUrl(database: string): string;
   /** Ends the server and removes its data. */
   stop(): Promise<void>;
 }
@@ -33,8 +35,14 @@ const SUPERUSER = 'toolfleet';
 /** PostgreSQL refuses to run as root; as root it runs as `nobody`. */
 const AS_USER: SpawnOptions = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 
+/** Options of a test server. */
+export interface PostgresServerOptions {
+  /** Listens on a loopback port as well, with TLS only; `tlsUrl` is its address. */
+  tls?: { cert: string; key: string };
+}
+
 /** Starts PostgreSQL on a socket in a folder of its own: no port that could collide with anything. */
-export async function startPostgres(): Promise<PostgresServer> {
+export async function startPostgres(options: PostgresServerOptions = {}): Promise<PostgresServer> {
   if (POSTGRES_PROGRAMS === undefined) throw new Error('PostgreSQL is not installed here');
   const bin = POSTGRES_PROGRAMS;
   const folder = await mkdtemp(join(tmpdir(), 'toolfleet-pg-'));
@@ -42,11 +50,16 @@ export async function startPostgres(): Promise<PostgresServer> {
   const data = join(folder, 'data');
   const program = (name: string, args: readonly string[]) =>
     run(join(bin, name), [...args], { ...AS_USER, cwd: folder } as { cwd: string });
-  const options = ['-D', data, '-U', SUPERUSER, '-A', 'trust', '--no-sync', '-E', 'UTF8', '--locale', 'C'];
-  await program('initdb', options);
-  const settings = ['-D', data, '-k', folder, '-c', 'listen_addresses=', '-c', 'fsync=off'];
+  const layout = ['-D', data, '-U', SUPERUSER, '-A', 'trust', '--no-sync', '-E', 'UTF8', '--locale', 'C'];
+  await program('initdb', layout);
+  const port = options.tls ? await freePort() : undefined;
+  const settings = [
+    ...['-D', data, '-k', folder, '-c', 'fsync=off'],
+    ...(port === undefined ? ['-c', 'listen_addresses='] : ['-c', 'listen_addresses=127.0.0.1', '-p', String(port)]),
+    ...(options.tls ? await tlsSettings(options.tls, data) : []),
+  ];
   const child = spawnChild(join(bin, 'postgres'), settings, { ...AS_USER, cwd: folder, stdio: 'ignore' }, folder);
-  const login = ['-h', folder, '-U', SUPERUSER];
+  const login = ['-h', folder, '-U', SUPERUSER, ...(port === undefined ? [] : ['-p', String(port)])];
   const isUp = () =>
     program('pg_isready', [...login, '-q']).then(
       () => true,
@@ -64,13 +77,29 @@ export async function startPostgres(): Promise<PostgresServer> {
     throw error;
   }
   const url = (database: string, user = SUPERUSER): string =>
-    `postgres://${user}@localhost/${database}?host=${encodeURIComponent(folder)}`;
+    `postgres://${user}@localhost${port === undefined ? '' : `:${port}`}/${database}?host=${encodeURIComponent(folder)}`;
   return {
     url,
+    tlsUrl(database) {
+      if (port === undefined) throw new Error('started without TLS');
+      return `postgres://${SUPERUSER}@localhost:${port}/${database}`;
+    },
     async createDatabase(name) {
       await program('createdb', [...login, name]);
       return url(name);
     },
     stop,
   };
+}
+
+/** PostgreSQL takes a key only from a file that is its own; over TCP it then talks to nobody without TLS. */
+async function tlsSettings({ cert, key }: { cert: string; key: string }, data: string): Promise<string[]> {
+  for (const [name, source] of Object.entries({ 'server.crt': cert, 'server.key': key })) {
+    const file = join(data, name);
+    await copyFile(source, file);
+    await chmod(file, 0o600);
+    if (AS_USER.uid !== undefined) chownSync(file, AS_USER.uid, AS_USER.gid ?? AS_USER.uid);
+  }
+  await writeFile(join(data, 'pg_hba.conf'), 'local all all trust\nhostssl all all 127.0.0.1/32 trust\n');
+  return ['-c', 'ssl=on'];
 }

@@ -90,6 +90,7 @@ export const REDIS_KEYS = {
     help: 'Redis; cluster and sentinel nodes separated by commas',
   }),
   REDIS_PASSWORD: secret({ optional: true, help: 'Password at Redis; overrides one in the URL' }),
+  REDIS_TLS_CA: path({ optional: true, help: 'CA file of the Redis servers; for rediss:// addresses' }),
 } satisfies ConfigTable;
 
 /** Settings that are in every service. */

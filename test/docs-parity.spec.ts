@@ -68,6 +68,7 @@ describe('reference pages', () => {
       definitionAnnounce: 'published when the registry starts: sources announce again',
       quarantineList: 'changed tools that await approval',
       quarantineApprove: 'approves one',
+      quarantineReject: 'keeps one out',
       openapiRegister: 'registers an OpenAPI document',
       openapiValidate: 'shows what a document would give',
       mcpRegister: 'registers an MCP server or endpoint',
@@ -78,6 +79,7 @@ describe('reference pages', () => {
       budgetLimits: 'limits with what is spent and held',
       budgetThreshold: 'published when a limit passes 80 %',
       breakerChanged: 'published when a breaker of a tool opens',
+      fleetStatus: 'published every few seconds by gateways and executors, for operators’ views',
     };
     const rows = Object.entries(SUBJECTS).map(([key, subject]) => [`\`${subject}\``, known[key] ?? '']);
     expect(rows.filter(([, text]) => text === '')).toEqual([]);
@@ -128,7 +130,7 @@ describe('reference pages', () => {
   });
 
   it('configuration', async () => {
-    const files = globSync('apps/*/src/*.config.ts', { cwd: ROOT }).sort();
+    const files = globSync('apps/*/src/*.config.ts', { cwd: ROOT }).toSorted();
     expect(files).toHaveLength(7);
     const head = ['Key', 'Kind', 'Default', 'Meaning'];
     const rowOf = (key: ConfigKeyDoc) => [

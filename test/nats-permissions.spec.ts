@@ -56,7 +56,7 @@ interface Rights {
 
 const EXECUTORS = (own: string[], publish: string[] = []): Rights => ({ publish, read: [...own, 'exec.cancel'] });
 const builtinToolset = (toolset: string, more: string[] = []): Rights => ({
-  publish: ['registry.definition.register', 'exec.progress.g1.t1', ...more],
+  publish: ['registry.definition.register', 'exec.progress.g1.t1', 'fleet.status', ...more],
   read: [`exec.builtin.${toolset}`, 'exec.cancel', 'registry.definition.announce'],
 });
 
@@ -76,6 +76,7 @@ const RIGHTS: Record<string, Rights> = {
       'registry.definition.retire',
       'registry.quarantine.list',
       'registry.quarantine.approve',
+      'registry.quarantine.reject',
       'registry.openapi.register',
       'registry.openapi.validate',
       'registry.mcp.register',
@@ -87,6 +88,7 @@ const RIGHTS: Record<string, Rights> = {
       'tool.result.acme.c1',
       'tool.result.evil.c1',
       'breaker.changed',
+      'fleet.status',
     ],
     read: [
       ...DOORS,
@@ -95,6 +97,7 @@ const RIGHTS: Record<string, Rights> = {
       'breaker.changed',
       'budget.threshold',
       'exec.progress.g1.t1',
+      'fleet.status',
     ],
   },
   registry: {
@@ -106,6 +109,7 @@ const RIGHTS: Record<string, Rights> = {
       'registry.definition.retire',
       'registry.quarantine.list',
       'registry.quarantine.approve',
+      'registry.quarantine.reject',
       'registry.openapi.register',
       'registry.openapi.validate',
       'registry.mcp.register',
@@ -118,9 +122,9 @@ const RIGHTS: Record<string, Rights> = {
   },
   'mcp-executor': EXECUTORS(
     ['exec.mcp', 'exec.mcp.discover'],
-    ['exec.mcp.changed', 'exec.progress.g1.t1', 'breaker.changed'],
+    ['exec.mcp.changed', 'exec.progress.g1.t1', 'breaker.changed', 'fleet.status'],
   ),
-  'openapi-executor': EXECUTORS(['exec.openapi'], ['breaker.changed']),
+  'openapi-executor': EXECUTORS(['exec.openapi'], ['breaker.changed', 'fleet.status']),
   'builtin-compute': builtinToolset('compute'),
   'builtin-web': builtinToolset('web'),
   'builtin-files': builtinToolset('files'),

@@ -159,6 +159,13 @@ export const gatewayConfig = defineConfig(
       max: 2_592_000,
       help: 'How long results of asynchronous and keyed calls are kept',
     }),
+    CONSOLE_DIR: path({ optional: true, help: 'Folder of the built web console, served at /console; unset: none' }),
+    GATEWAY_RECENT_CALLS: integer({
+      default: 1_000,
+      min: 0,
+      max: 100_000,
+      help: 'Finished calls kept per tenant for the console (without arguments and results); 0 = none',
+    }),
     QUEUE_MAX_WAITING: integer({
       default: 10_000,
       min: 1,

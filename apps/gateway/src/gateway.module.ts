@@ -5,17 +5,22 @@ import { NatsClient } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
 import { AuthGuard } from './auth/auth.guard.js';
 import type { Authenticate } from './auth/authenticate.js';
+import { CallerProof } from './auth/caller-proof.js';
 import { RegisterAuth } from './auth/register-auth.js';
 import { AsyncCalls } from './calls/async-calls.js';
 import { BatchCalls } from './calls/batch-calls.js';
 import { CallsController } from './calls/calls.controller.js';
 import { ToolCalls } from './calls/tool-calls.js';
+import { ToolInventory } from './catalog/tool-inventory.js';
 import { ToolList } from './catalog/tool-list.js';
 import { ToolSearch } from './catalog/tool-search.js';
+import { CatalogController } from './doors/http/catalog.controller.js';
 import { ErrorFilter } from './doors/http/error.filter.js';
+import { FleetController } from './doors/http/fleet.controller.js';
 import { HealthController, Readiness } from './doors/http/health.controller.js';
 import { HttpCalls } from './doors/http/http-call.js';
 import { KeysController } from './doors/http/keys.controller.js';
+import { MeController, Tiers } from './doors/http/me.controller.js';
 import { MockFunctionController } from './doors/http/mock-function.controller.js';
 import {
   QuarantineController,
@@ -23,6 +28,7 @@ import {
   SourceRegistrations,
   SourcesController,
 } from './doors/http/sources.controller.js';
+import { RecentCallsController } from './doors/http/recent-calls.controller.js';
 import { ShannonController } from './doors/http/shannon.controller.js';
 import { ToolsController } from './doors/http/tools.controller.js';
 import { UsageController } from './doors/http/usage.controller.js';
@@ -31,6 +37,10 @@ import { NatsCalls } from './doors/nats/nats-calls.js';
 import { KeyLimitGuard } from './limits/key-limit.guard.js';
 import type { KeyLimits } from './limits/key-limits.js';
 import type { Tier } from './limits/tiers.js';
+import { FleetView } from './observe/fleet-view.js';
+import type { OperatorViews } from './observe/operator-views.js';
+import { RecentCallsFeed } from './observe/recent-calls-feed.js';
+import { ToolLimits } from './observe/tool-limits.js';
 
 /** What `parts.ts` wires and the Nest shells need. */
 export interface GatewayWiring {
@@ -49,6 +59,7 @@ export interface GatewayWiring {
   natsCalls: NatsCalls;
   readiness: Readiness;
   registerAuth: RegisterAuth;
+  views: OperatorViews;
   /** Local mode: smoke-test endpoints are served. */
   local: boolean;
 }
@@ -68,6 +79,12 @@ export class GatewayModule {
       [HttpCalls, wiring.httpCalls],
       [NatsCalls, wiring.natsCalls],
       [RegisterAuth, wiring.registerAuth],
+      [CallerProof, new CallerProof(wiring.authenticate)],
+      [Tiers, new Tiers(wiring.tiers)],
+      [ToolInventory, wiring.views.inventory],
+      [RecentCallsFeed, wiring.views.recentCalls],
+      [FleetView, wiring.views.fleet],
+      [ToolLimits, wiring.views.limits],
       [SourceRegistrations, new SourceRegistrations(wiring.nats, wiring.registerAuth)],
     ];
     const providers: Provider[] = [
@@ -88,6 +105,10 @@ export class GatewayModule {
         CallsController,
         UsageController,
         KeysController,
+        MeController,
+        CatalogController,
+        RecentCallsController,
+        FleetController,
         SourcesController,
         QuarantineController,
         HealthController,

@@ -37,6 +37,7 @@ import { ToolList } from './catalog/tool-list.js';
 import { ToolSearch } from './catalog/tool-search.js';
 import { DoorServer } from './door-server.js';
 import { HttpCalls } from './doors/http/http-call.js';
+import { MountedConsole } from './doors/http/mounted-console.js';
 import { MountedMcpDoor } from './doors/mcp/mounted-mcp-door.js';
 import { QueueTasks } from './doors/mcp/queue-tasks.js';
 import { NatsCalls } from './doors/nats/nats-calls.js';
@@ -58,6 +59,8 @@ import { readTiers } from './limits/tiers.js';
 import { CallLog } from './observe/call-log.js';
 import { CallMetrics } from './observe/call-metrics.js';
 import { CallSpans } from './observe/call-spans.js';
+import { callAudit, operatorViews } from './observe/operator-views.js';
+import { RedisRecentCalls } from './observe/redis-recent-calls.js';
 import { SharedBreakers } from './observe/shared-breakers.js';
 
 /** Redis connections of a gateway: for the many small commands of calls, for queues, and one that may block. */
@@ -136,24 +139,29 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const policy = policyPart(settings, host);
   const breakers = new SharedBreakers(toolBreakerRule(settings), clock, nats, redisProbeLease(redis, clock));
   const budget = new BudgetClient(nats, clock, (message) => logger.warn(message));
+  const rateLimiter = new RedisRateLimiter(redis, clock, {
+    replicas: settings.GATEWAY_REPLICAS,
+    onLocalDecision: () => metrics.limiterFallback.set(1),
+  });
+  const recentCalls =
+    settings.GATEWAY_RECENT_CALLS > 0 ? new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS) : undefined;
+  const recorded = callAudit(new CallLog(logger), recentCalls, clock);
+  const engine = engineSettings(settings);
   const executeCall = makeExecuteCall({
     catalog: new RegistryResolver(cache),
     policy: policy.policy,
     cache: new RedisResultCache(redis, clock),
-    rateLimiter: new RedisRateLimiter(redis, clock, {
-      replicas: settings.GATEWAY_REPLICAS,
-      onLocalDecision: () => metrics.limiterFallback.set(1),
-    }),
+    rateLimiter,
     budget,
     journal,
     executorFor,
     breakers: breakers.map,
-    audit: new CallLog(logger),
+    audit: recorded.audit,
     tracer: new CallSpans(),
     meter: new CallMetrics(metrics),
     history: new MemoryHistoryStore(clock),
     clock,
-    settings: engineSettings(settings),
+    settings: engine,
   });
 
   // The doors.
@@ -181,6 +189,18 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const calls = new ToolCalls(executeCall, asyncCalls, clock);
   const keyLimits = new RedisKeyLimits(redis, clock);
   const tiers = readTiers(sectionOf(file.rate_limits).tiers);
+  const everyQueue = [...Object.values(execQueues), callQueue] as unknown as JobQueue[];
+  const operators = operatorViews({
+    nats,
+    clock,
+    cache,
+    list,
+    recentCalls,
+    queues: everyQueue,
+    breakers: breakers.map,
+    rateLimiter,
+    settings: engine,
+  });
   const brokers: ServicePart[] = [
     nats.asPart(),
     redisPart(redis, settings.REDIS_URL),
@@ -200,6 +220,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock),
     asyncCalls,
     registerAuth: new RegisterAuth(authenticate, settings.MCP_REGISTER_TOKEN),
+    views: operators.views,
     local: settings.TOOLFLEET_LOCAL,
     httpCalls: new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS),
     natsCalls: new NatsCalls(
@@ -270,10 +291,12 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     ...(jwt ? [jwt.part] : []),
     { name: 'breakers of peers', start: async () => breakers.follow() },
     replies,
-    new QueueMetrics([...Object.values(execQueues), callQueue] as unknown as JobQueue[], metrics, clock),
+    ...operators.parts,
+    new QueueMetrics(everyQueue, metrics, clock),
+    recorded.part,
     { name: 'settlements', drain: () => budget.drain(settings.DRAIN_TIMEOUT_MS) },
     worker,
-    new DoorServer(module, strategy, address, host, [mcp]),
+    new DoorServer(module, strategy, address, host, [mcp, new MountedConsole(settings.CONSOLE_DIR, logger)]),
   ];
 }
 

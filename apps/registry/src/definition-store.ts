@@ -20,6 +20,8 @@ export interface Quarantine {
   pendingRevision: string;
   /** False: never approved, `definition` is the pending one. */
   wasApproved: boolean;
+  /** An administrator keeps this revision out. */
+  rejected?: { at: EpochMs; by: string };
 }
 
 /** What a change did, by key. */

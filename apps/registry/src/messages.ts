@@ -6,6 +6,7 @@ import type {
   JsonObject,
   QuarantineApprove,
   QuarantineList,
+  QuarantineReject,
 } from '@toolfleet/contracts';
 import { validateMessage } from '@toolfleet/schema';
 
@@ -59,4 +60,10 @@ export const readApprove = validateMessage<QuarantineApprove>({
   type: 'object',
   properties: { name: text, pending_revision: text, approved_by: text },
   required: ['name', 'pending_revision', 'approved_by'],
+});
+
+export const readReject = validateMessage<QuarantineReject>({
+  type: 'object',
+  properties: { name: text, pending_revision: text, rejected_by: text },
+  required: ['name', 'pending_revision', 'rejected_by'],
 });

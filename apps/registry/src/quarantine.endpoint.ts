@@ -1,9 +1,14 @@
 import { Controller } from '@nestjs/common';
-import { SUBJECTS, type QuarantineApproveReply, type QuarantineListReply } from '@toolfleet/contracts';
+import {
+  SUBJECTS,
+  type QuarantineApproveReply,
+  type QuarantineListReply,
+  type QuarantineRejectReply,
+} from '@toolfleet/contracts';
 import type { Logger } from '@toolfleet/telemetry';
 import { Endpoint } from '@toolfleet/transport';
 import { Catalog } from './catalog.js';
-import { readApprove, readQuarantineList } from './messages.js';
+import { readApprove, readQuarantineList, readReject } from './messages.js';
 import { PinPolicy } from './pin-policy.js';
 import { ownerOf, Registrar } from './registrar.js';
 
@@ -12,7 +17,7 @@ export class AuditLog {
   constructor(readonly logger: Logger) {}
 }
 
-/** Remote tools that changed after their approval, and the approving of them. Who may call this is the gateway's to check. */
+/** Remote tools that changed after their approval, and the approving and rejecting of them. Who may call this is the gateway's to check. */
 @Controller()
 export class QuarantineEndpoint {
   constructor(
@@ -40,6 +45,7 @@ export class QuarantineEndpoint {
             since_at: quarantine.sinceAt,
             pending_revision: quarantine.pendingRevision,
             approved_revision: approved ? revision : null,
+            ...(quarantine.rejected ? { rejected: quarantine.rejected } : {}),
             diff: this.pins.diff(approved, quarantine.pending),
           },
         ];
@@ -53,5 +59,16 @@ export class QuarantineEndpoint {
     const approved = await this.registrar.approve(name, pending_revision);
     this.audit.logger.warn({ tool: name, revision: approved.revision, approved_by }, 'a quarantined tool was approved');
     return { name, revision: approved.revision };
+  }
+
+  @Endpoint(SUBJECTS.quarantineReject)
+  async reject(body: unknown): Promise<QuarantineRejectReply> {
+    const { name, pending_revision, rejected_by } = readReject(body);
+    await this.registrar.reject(name, pending_revision, rejected_by);
+    this.audit.logger.warn(
+      { tool: name, revision: pending_revision, rejected_by },
+      'a quarantined tool was rejected and stays out',
+    );
+    return { name };
   }
 }

@@ -11,7 +11,7 @@ import {
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { Catalog } from './catalog.js';
-import type { DefinitionStore, StoreChange, StoredTool } from './definition-store.js';
+import type { DefinitionStore, Quarantine, StoreChange, StoredTool } from './definition-store.js';
 import { checkDefinition, revisionOf, tenantOf } from './register-definition.js';
 import type { Figures } from './figures.js';
 import type { PinPolicy } from './pin-policy.js';
@@ -117,24 +117,35 @@ export class Registrar {
 
   /** Puts the pending definition of a quarantined tool into force. Refused when it is not the one that was shown. */
   async approve(key: string, pendingRevision: string): Promise<StoredTool> {
+    const { owner, definition, quarantine } = await this.held(key, pendingRevision);
+    const approved: StoredTool = { key, owner, definition: quarantine.pending, revision: pendingRevision };
+    const change = await this.store.replace(approved);
+    this.announce(definition.source, [change]);
+    return approved;
+  }
+
+  /** Keeps the pending definition out for good: it stays in quarantine, marked, until the server serves something else. */
+  async reject(key: string, pendingRevision: string, by: string): Promise<void> {
+    const stored = await this.held(key, pendingRevision);
+    await this.store.replace({
+      ...stored,
+      quarantine: { ...stored.quarantine, rejected: { at: this.clock.now(), by } },
+    });
+  }
+
+  /** A quarantined tool as it was shown. */
+  private async held(key: string, pendingRevision: string): Promise<StoredTool & { quarantine: Quarantine }> {
     await this.catalog.refresh();
     const stored = this.catalog.stored(key);
-    if (!stored?.quarantine) throw new ToolError('NOT_FOUND', { message: 'No tool of this name awaits approval' });
-    if (stored.quarantine.pendingRevision !== pendingRevision) {
+    const quarantine = stored?.quarantine;
+    if (!quarantine) throw new ToolError('NOT_FOUND', { message: 'No tool of this name awaits approval' });
+    if (quarantine.pendingRevision !== pendingRevision) {
       throw new ToolError('REQUEST_INVALID', {
         message: 'The tool changed again since it was shown; look at it once more',
-        details: { field: 'pending_revision', pending_revision: stored.quarantine.pendingRevision },
+        details: { field: 'pending_revision', pending_revision: quarantine.pendingRevision },
       });
     }
-    const approved: StoredTool = {
-      key,
-      owner: stored.owner,
-      definition: stored.quarantine.pending,
-      revision: pendingRevision,
-    };
-    const change = await this.store.replace(approved);
-    this.announce(stored.definition.source, [change]);
-    return approved;
+    return { ...stored, quarantine };
   }
 
   /** The early answer to a foreign name; the store decides again in the step that writes. */
@@ -152,9 +163,8 @@ export class Registrar {
     const approved = known && (!known.quarantine || known.quarantine.wasApproved) ? known : undefined;
     const reason = this.policies.pins.holds(definition, approved?.definition, options);
     if (reason === null) return fresh;
-    // The same change announced again keeps the instant at which it was first seen.
-    const isSame = known?.quarantine?.pendingRevision === revision;
-    const sinceAt = isSame && known.quarantine ? known.quarantine.sinceAt : this.clock.now();
+    // The same change announced again keeps the instant at which it was first seen, and what an administrator said of it.
+    const same = known?.quarantine?.pendingRevision === revision ? known.quarantine : undefined;
     return {
       key,
       owner,
@@ -162,10 +172,11 @@ export class Registrar {
       revision: approved?.revision ?? revision,
       quarantine: {
         reason,
-        sinceAt,
+        sinceAt: same?.sinceAt ?? this.clock.now(),
         pending: definition,
         pendingRevision: revision,
         wasApproved: approved !== undefined,
+        ...(same?.rejected ? { rejected: same.rejected } : {}),
       },
     };
   }

@@ -68,6 +68,7 @@ export type {
   Strictness,
 } from './messages/execution.js';
 export { leavesOutcomeOpen, resultOf } from './messages/reply-result.js';
+export { MAX_BREAKERS_TOLD, type BreakerStatus, type FleetStatus, type SlotStatus } from './messages/fleet.js';
 export type {
   DefinitionAnnounce,
   DefinitionChanged,
@@ -90,6 +91,8 @@ export type {
   QuarantinedTool,
   QuarantineList,
   QuarantineListReply,
+  QuarantineReject,
+  QuarantineRejectReply,
 } from './messages/registry.js';
 export type {
   BudgetLimits,

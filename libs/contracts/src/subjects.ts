@@ -26,6 +26,7 @@ export const SUBJECTS = {
   definitionAnnounce: 'registry.definition.announce',
   quarantineList: 'registry.quarantine.list',
   quarantineApprove: 'registry.quarantine.approve',
+  quarantineReject: 'registry.quarantine.reject',
   openapiRegister: 'registry.openapi.register',
   openapiValidate: 'registry.openapi.validate',
   mcpRegister: 'registry.mcp.register',
@@ -38,6 +39,8 @@ export const SUBJECTS = {
   budgetThreshold: 'budget.threshold',
   /** Published on a breaker transition, so that peers may open early. */
   breakerChanged: 'breaker.changed',
+  /** Published by every gateway and executor every few seconds, for operators' views. */
+  fleetStatus: 'fleet.status',
 } as const;
 
 /** Subject of a tenant's own door, e.g. `tool.call.acme`; nats.conf lets only that tenant publish it. */

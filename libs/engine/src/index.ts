@@ -27,7 +27,7 @@ export {
 export { DEFAULT_SETTINGS, type EngineSettings } from './settings.js';
 export { callBody } from './call-body.js';
 export { execMessageOf } from './exec-message.js';
-export { mayUse } from './authorize.js';
+export { authorize, mayUse } from './authorize.js';
 export { MemoryHistoryStore } from './memory/memory-history-store.js';
 export { MemoryRateLimiter } from './memory/memory-rate-limiter.js';
 export { MemoryResultCache } from './memory/memory-result-cache.js';
@@ -35,5 +35,6 @@ export { answerBody, callRecord, MAX_BATCH, readBatch, runBatch, type BatchAnswe
 export { formatTool, TOOL_FORMATS, toolFormatOf, toolMetadata, type ToolFormat } from './format-tool.js';
 export { ToolRanker, type RankedTool } from './rank-tools.js';
 export { failed } from './outcome.js';
+export { rateKeyOf, toolRateOf } from './tool-rate.js';
 export { suggestionFor } from './graceful-error.js';
 export { MAX_CACHED_CHARS } from './result-size.js';

@@ -1,10 +1,11 @@
-import { DEFAULT_RATE_LIMIT, type MicroUsd, type Milliseconds, type RegisteredTool } from '@toolfleet/contracts';
+import type { MicroUsd, Milliseconds, RegisteredTool } from '@toolfleet/contracts';
 import type { Rate } from '@toolfleet/resilience';
 import { ArgumentReader } from '@toolfleet/schema';
 import { LRUCache } from 'lru-cache';
 import type { EngineSettings } from './settings.js';
 import { retryRuleOf, type RetryRule } from './retry-rule.js';
 import { toolTimeoutMs } from './time-limits.js';
+import { toolRateOf } from './tool-rate.js';
 
 /** What the engine derives from a definition: once per revision, so that a call decides nothing twice. */
 export interface ToolPlan {
@@ -48,11 +49,8 @@ export class ToolPlans {
   }
 }
 
-const MINUTE_MS = 60_000;
-
 function planOf(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
   const idempotent = tool.idempotent === true;
-  const perMinute = settings.rateLimits[tool.name] ?? tool.rate_limit ?? DEFAULT_RATE_LIMIT;
   const microUsd = tool.cost_per_use_micro_usd ?? 0;
   return {
     reader: new ArgumentReader(tool.input_schema, {
@@ -69,7 +67,7 @@ function planOf(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
         ? settings.cacheTtlMs
         : tool.cache_ttl_seconds * 1_000
       : 0,
-    rate: perMinute > 0 ? { perPeriod: perMinute, periodMs: MINUTE_MS } : undefined,
+    rate: toolRateOf(tool, settings),
     waitsForRate: tool.rate_limit_mode === 'wait',
     microUsd,
     reserveMicroUsd: Math.max(tool.cost_cap_micro_usd ?? 0, microUsd),

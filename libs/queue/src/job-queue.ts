@@ -13,6 +13,7 @@ import {
   type JobRecord,
 } from './queues.js';
 import type { RedisTime } from './redis-time.js';
+import { readSlots, type WorkerSlots } from './worker-slots.js';
 
 /** What a queue needs. */
 export interface JobQueueOptions<D extends JobData = JobData> {
@@ -165,6 +166,11 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     const stamps = await Promise.all(ids.map((id) => this.#redis.hget(jobKey(this.name, id), 'timestamp')));
     const oldest = Math.min(...stamps.filter((stamp) => stamp !== null).map(Number));
     return Number.isFinite(oldest) ? Math.max(0, this.time.now() - oldest) : 0;
+  }
+
+  /** Workers of this queue that are alive, with their slots. */
+  async workers(): Promise<WorkerSlots[]> {
+    return readSlots(this.#redis, this.name, this.time.now());
   }
 
   /** Closes the queue; the connection stays its owner's. */

@@ -11,6 +11,7 @@ import { inTrace, type Metrics } from '@toolfleet/telemetry';
 import { Postponed, type JobHandler, type JobRun, type ReplyMessage } from './job-run.js';
 import { cancelChannel, failureOf, failureText, type JobData } from './queues.js';
 import type { RedisTime } from './redis-time.js';
+import { SlotReport } from './worker-slots.js';
 
 /** What a worker needs. */
 export interface JobWorkerOptions<D extends JobData, R> {
@@ -55,6 +56,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   /** Cancelled jobs this worker may be about to begin, with the instant they are forgotten: the message can overtake the job. */
   readonly #cancelledEarly = new Map<string, number>();
   readonly #subscriber: Redis;
+  readonly #slots: SlotReport;
   #started = false;
   #closing: Promise<void> | undefined;
 
@@ -74,6 +76,11 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       runRetryDelay: RETRY_MS,
       skipWaitingForReady: true,
     });
+    this.#slots = new SlotReport(options.publisher, options.queue, this.#clock, () => ({
+      busy: this.#running.size,
+      total: options.concurrency,
+      at: options.time.now(),
+    }));
     this.#worker.on('completed', (job, result) => this.#replyResult(job, result));
     this.#worker.on('failed', (job, error) => job && this.#replyFailure(job, error));
     this.#worker.on('stalled', () => options.metrics?.queueStalled.inc({ queue: options.queue }));
@@ -98,6 +105,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     // From nothing to one is no increase: the series has to be there before.
     this.options.metrics?.queueStalled.inc({ queue: this.options.queue }, 0);
     this.#measureSlots();
+    this.#slots.start();
   }
 
   ready(): boolean {
@@ -106,6 +114,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
 
   /** Takes no more jobs and waits for those in work, at most `drainMs`. */
   async drain(): Promise<void> {
+    this.#slots.stop();
     // Closing, not pausing: a paused worker still takes the job its blocking read was waiting for.
     this.#closing = this.#worker.close().catch(() => undefined);
     await Promise.race([this.#closing, this.#clock.sleep(this.options.drainMs ?? 60_000)]);
@@ -116,6 +125,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     for (const { abort } of this.#running.values()) {
       abort.abort(new ToolError('SERVICE_UNAVAILABLE', { message: 'The worker is stopping' }));
     }
+    this.#slots.stop();
     this.#subscriber.disconnect();
     this.#closing ??= this.#worker.close(this.#running.size > 0).catch(() => undefined);
     await Promise.race([this.#closing, this.#clock.sleep(STOP_MS)]);

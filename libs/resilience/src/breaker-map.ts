@@ -45,6 +45,16 @@ export class BreakerMap {
     return this.#breakers.peek(key)?.state ?? 'closed';
   }
 
+  /** Breakers that are not closed, with the time until a probe is let through. */
+  troubled(): { key: string; state: 'half_open' | 'open'; retryAfterMs: number }[] {
+    const found: ReturnType<BreakerMap['troubled']> = [];
+    for (const [key, breaker] of this.#breakers.entries()) {
+      const { state } = breaker;
+      if (state !== 'closed') found.push({ key, state, retryAfterMs: state === 'open' ? breaker.retryAfterMs : 0 });
+    }
+    return found;
+  }
+
   /** Opens early because a peer did. Peers never close each other's breakers. */
   openUntil(key: string, untilAt: EpochMs): void {
     this.get(key).openUntil(untilAt);

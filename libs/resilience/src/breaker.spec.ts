@@ -158,6 +158,7 @@ test('a map keeps a bounded number of breakers and tells every transition with i
   for (let index = 0; index < 5; index += 1) await give(map.get('a'), 'failure');
   expect(map.stateOf('a')).toBe('open');
   expect(map.stateOf('never seen')).toBe('closed');
+  expect(map.troubled()).toEqual([{ key: 'a', state: 'open', retryAfterMs: expect.any(Number) as number }]);
   expect(transitions).toEqual([{ key: 'a', state: 'open', openUntilAt: expect.any(Number) as number }]);
   map.get('b');
   map.get('c');

@@ -1,6 +1,7 @@
 import { usdOf, type CallRequest } from '@toolfleet/contracts';
 import { Audit, type AuditRecord } from '@toolfleet/engine';
 import type { Logger } from '@toolfleet/telemetry';
+import { maskedErrorOf } from './masked-error.js';
 import { withoutArguments } from './without-arguments.js';
 
 /** One log line per call, whatever became of it (H19), and one per retry (G40). */
@@ -17,7 +18,7 @@ export class CallLog extends Audit {
         duration_ms: Math.round(record.durationMs * 1_000) / 1_000,
         cost_usd: usdOf(record.microUsd),
         success: record.ok,
-        error: record.error === undefined ? null : withoutArguments(record.error, request.rawArguments),
+        error: maskedErrorOf(record),
         ...(record.code === undefined ? {} : { code: record.code }),
         call_id: request.callId,
         tenant_id: request.principal.tenantId,

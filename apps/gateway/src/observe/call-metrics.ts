@@ -1,18 +1,7 @@
-import { CATALOGUE, usdOf, type RegisteredTool } from '@toolfleet/contracts';
+import { usdOf, type RegisteredTool } from '@toolfleet/contracts';
 import { Meter, type AuditRecord } from '@toolfleet/engine';
 import { BoundedLabel, OTHER_LABEL, type Metrics } from '@toolfleet/telemetry';
-
-/** Codes that are the fleet's own fault: they use up the error budget (operations.md 6). */
-const SYSTEM_CODES = new Set([
-  'INTERNAL',
-  'EXECUTOR_UNAVAILABLE',
-  'QUEUE_FULL',
-  'BUDGET_UNAVAILABLE',
-  'SERVICE_UNAVAILABLE',
-  'DEADLINE_EXCEEDED',
-  'WORKER_LOST',
-  'OUTCOME_UNKNOWN',
-]);
+import { callStatusOf } from './call-status.js';
 
 /** The fleet's figures of calls. Tool names come from the registry only; unknown ones count as `other`. */
 export class CallMetrics extends Meter {
@@ -25,7 +14,7 @@ export class CallMetrics extends Meter {
   override finished(record: AuditRecord): void {
     const { tool, request } = record.call;
     const toolName = tool ? this.names.of(tool.name) : OTHER_LABEL;
-    this.metrics.toolExecutions.inc({ tool_name: toolName, status: statusOf(record) });
+    this.metrics.toolExecutions.inc({ tool_name: toolName, status: callStatusOf(record) });
     this.metrics.toolDuration.observe({ tool_name: toolName }, record.durationMs / 1_000);
     if (record.errorType) this.metrics.toolErrors.inc({ tool_name: toolName, error_type: record.errorType });
     if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name: toolName }, usdOf(record.microUsd));
@@ -50,12 +39,6 @@ export class CallMetrics extends Meter {
   override retried(tool: string): void {
     this.metrics.retries.inc({ executor: this.names.of(tool), reason: 'attempt_failed' });
   }
-}
-
-function statusOf({ ok, code }: AuditRecord): 'success' | 'tool_error' | 'refused' | 'system_error' {
-  if (ok || code === undefined) return ok ? 'success' : 'tool_error';
-  if (SYSTEM_CODES.has(code)) return 'system_error';
-  return CATALOGUE[code].origin === 'request' ? 'refused' : 'tool_error';
 }
 
 const executorOf = (tool: RegisteredTool | undefined): string => tool?.binding.kind ?? OTHER_LABEL;

@@ -88,6 +88,8 @@ export interface QuarantinedTool {
   pending_revision: string;
   /** Null when the tool was never approved. */
   approved_revision: string | null;
+  /** Set: an administrator looked at this revision and keeps it out. */
+  rejected?: { at: number; by: string };
   /** What would change: pinned fields, before and after. */
   diff: { field: string; before: Json; after: Json }[];
 }
@@ -105,6 +107,20 @@ export interface QuarantineApprove {
 export interface QuarantineApproveReply {
   name: string;
   revision: string;
+}
+
+/**
+ * `registry.quarantine.reject`: keeps the pending definition of a tool out. The tool stays in quarantine, because its server
+ * serves something else than what was approved; it comes back when the server returns to that, or by an approval.
+ */
+export interface QuarantineReject {
+  name: string;
+  pending_revision: string;
+  /** Who rejects, for the audit log. */
+  rejected_by: string;
+}
+export interface QuarantineRejectReply {
+  name: string;
 }
 
 /** `registry.openapi.register` and one entry of `openapi_tools` (shannon-compat sections 1 and 3). */

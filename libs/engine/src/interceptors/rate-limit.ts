@@ -1,10 +1,11 @@
 import { ToolError } from '@toolfleet/contracts';
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
+import { rateKeyOf } from '../tool-rate.js';
 
-/** Bucket of one tool and tenant; aliases share it, because the name is the definition's. */
+/** The bucket a call is counted in. */
 export function rateKey(call: Pick<Call, 'request' | 'tool'>): string {
-  return `${call.request.principal.tenantId}:${call.tool.name}`;
+  return rateKeyOf(call.request.principal.tenantId, call.tool.name);
 }
 
 /**

@@ -1,0 +1,60 @@
+import { isToolError, ToolError, type JsonObject, type Principal, type RegisteredTool } from '@toolfleet/contracts';
+import { authorize, formatTool, mayUse, toolMetadata } from '@toolfleet/engine';
+import { isAdmin } from '../auth/require-admin.js';
+import type { DefinitionCache } from './definition-cache.js';
+
+/**
+ * Tools with their properties, for people who look after them. Callers see what they may call (A01, A25); administrators
+ * also what nobody may call from outside, marked with the reason: a list to look at is not a list to call from.
+ */
+export class ToolInventory {
+  constructor(private readonly cache: DefinitionCache) {}
+
+  /** Properties without schemas, by name. */
+  async list(caller: Principal): Promise<{ tools: JsonObject[]; stale: boolean }> {
+    const { tools, stale } = await this.cache.list(caller.tenantId);
+    return { tools: tools.filter((tool) => isShown(caller, tool)).map((tool) => shown(caller, tool)), stale };
+  }
+
+  /** One tool with its schemas. @throws ToolError TOOL_NOT_FOUND, also for tools of others and hidden ones */
+  async one(caller: Principal, name: string): Promise<JsonObject> {
+    const tool = await this.cache.get(name, caller.tenantId);
+    if (!tool || !isShown(caller, tool)) {
+      throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
+    }
+    const { parameters } = formatTool(tool, 'native');
+    return {
+      ...shown(caller, tool),
+      parameters: parameters ?? {},
+      ...(tool.output_schema ? { output_schema: tool.output_schema } : {}),
+      ...(tool.annotations ? { annotations: tool.annotations } : {}),
+    };
+  }
+}
+
+function isShown(caller: Principal, tool: RegisteredTool): boolean {
+  if (isAdmin(caller)) return true;
+  return mayUse(caller.tools, tool) && !tool.dangerous && !tool.quarantine;
+}
+
+function shown(caller: Principal, tool: RegisteredTool): JsonObject {
+  const refusal = refusalOf(caller, tool);
+  return {
+    ...toolMetadata(tool),
+    kind: tool.binding.kind,
+    shared: tool.tenant === undefined,
+    callable: refusal === undefined,
+    ...(refusal ? { not_callable_because: { code: refusal.code, reason: refusal.message } } : {}),
+  };
+}
+
+/** The refusal a call from outside would meet, before its arguments are looked at. */
+function refusalOf(caller: Principal, tool: RegisteredTool): ToolError | undefined {
+  try {
+    authorize(caller, 'public', tool);
+    return undefined;
+  } catch (error) {
+    if (isToolError(error)) return error;
+    throw error;
+  }
+}

@@ -1,0 +1,66 @@
+import { Audit, type EngineSettings, type RateLimiter } from '@toolfleet/engine';
+import type { JobQueue } from '@toolfleet/queue';
+import type { BreakerMap, Clock } from '@toolfleet/resilience';
+import type { ServicePart } from '@toolfleet/service';
+import { StatusBeacon, type NatsClient } from '@toolfleet/transport';
+import type { DefinitionCache } from '../catalog/definition-cache.js';
+import { ToolInventory } from '../catalog/tool-inventory.js';
+import type { ToolList } from '../catalog/tool-list.js';
+import { Audits } from './audits.js';
+import { CallRecorder } from './call-recorder.js';
+import { FleetView } from './fleet-view.js';
+import { FleetWatch } from './fleet-watch.js';
+import type { RecentCalls } from './recent-call.js';
+import { RecentCallsFeed } from './recent-calls-feed.js';
+import { ToolLimits } from './tool-limits.js';
+
+/** What operators see: tools with their properties, finished calls, queues and breakers, limits. */
+export interface OperatorViews {
+  inventory: ToolInventory;
+  recentCalls: RecentCallsFeed;
+  fleet: FleetView;
+  limits: ToolLimits;
+}
+
+/** The call log, and beside it the record of recent calls unless that is switched off. */
+export function callAudit(
+  log: Audit,
+  recentCalls: RecentCalls | undefined,
+  clock: Clock,
+): { audit: Audit; part: ServicePart } {
+  const recorder = recentCalls && new CallRecorder(recentCalls, clock);
+  return {
+    audit: recorder ? new Audits([log, recorder]) : log,
+    part: { name: 'recent calls', drain: async () => recorder?.flush() },
+  };
+}
+
+/** The views, and the parts that keep them current. */
+export function operatorViews(ports: {
+  nats: NatsClient;
+  clock: Clock;
+  cache: DefinitionCache;
+  list: ToolList;
+  recentCalls: RecentCalls | undefined;
+  queues: readonly JobQueue[];
+  breakers: BreakerMap;
+  rateLimiter: RateLimiter;
+  settings: EngineSettings;
+}): { views: OperatorViews; parts: ServicePart[] } {
+  const { nats, clock, cache, list, breakers } = ports;
+  const watch = new FleetWatch(nats, clock);
+  const beacon = new StatusBeacon(nats, clock, {
+    service: 'gateway',
+    breakers: () =>
+      breakers.troubled().map(({ key, state, retryAfterMs }) => ({ key, state, open_for_ms: retryAfterMs })),
+  });
+  return {
+    views: {
+      inventory: new ToolInventory(cache),
+      recentCalls: new RecentCallsFeed(ports.recentCalls, clock),
+      fleet: new FleetView(watch, ports.queues, list),
+      limits: new ToolLimits(list, ports.rateLimiter, ports.settings),
+    },
+    parts: [{ name: 'state of the fleet', start: async () => watch.follow() }, beacon],
+  };
+}

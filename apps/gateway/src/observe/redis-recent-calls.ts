@@ -1,0 +1,48 @@
+import type { Redis } from 'ioredis';
+import { isJsonObject } from '@toolfleet/contracts';
+import { RecentCalls, type CallScope, type RecentCall, type StoredRecentCall } from './recent-call.js';
+
+const FLEET_KEY = 'lc:fleet';
+const tenantKey = (tenantId: string): string => `lc:t:${tenantId}`;
+/** A tenant that makes no call for a day has no recent ones. */
+const TTL_SECONDS = 86_400;
+
+/**
+ * Recent calls in capped streams, one per tenant (`lc:t:<tenant>`) and one for the fleet (`lc:fleet`): a busy tenant never
+ * pushes another one's calls out. Keys stand alone, so commands spread over a Redis Cluster.
+ */
+export class RedisRecentCalls extends RecentCalls {
+  constructor(
+    private readonly redis: Redis,
+    /** Calls kept per stream; Redis keeps up to a hundred more, because exact trimming costs more. */
+    private readonly kept: number,
+  ) {
+    super();
+  }
+
+  override async add(calls: readonly RecentCall[]): Promise<void> {
+    const keys = new Set<string>();
+    const writes: Promise<unknown>[] = [];
+    for (const call of calls) {
+      const text = JSON.stringify(call);
+      for (const key of [FLEET_KEY, tenantKey(call.tenant_id)]) {
+        keys.add(key);
+        writes.push(this.redis.xadd(key, 'MAXLEN', '~', this.kept, '*', 'call', text));
+      }
+    }
+    for (const key of keys) writes.push(this.redis.expire(key, TTL_SECONDS));
+    await Promise.all(writes);
+  }
+
+  override async read(scope: CallScope, limit: number, cursor?: string): Promise<StoredRecentCall[]> {
+    const key = scope === 'fleet' ? FLEET_KEY : tenantKey(scope.tenantId);
+    const entries =
+      cursor === undefined
+        ? (await this.redis.xrevrange(key, '+', '-', 'COUNT', limit)).toReversed()
+        : await this.redis.xrange(key, `(${cursor}`, '+', 'COUNT', limit);
+    return entries.flatMap(([id, fields]) => {
+      const call: unknown = JSON.parse(fields[1] ?? 'null');
+      return isJsonObject(call) ? [{ ...(call as unknown as RecentCall), cursor: id }] : [];
+    });
+  }
+}

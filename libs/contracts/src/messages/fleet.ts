@@ -1,0 +1,29 @@
+/** A breaker that is not closed, as its process tells it. */
+export interface BreakerStatus {
+  /** A tool at the gateways; a base URL or server at executors. */
+  key: string;
+  state: 'half_open' | 'open';
+  /** Milliseconds until a probe is let through; wall clocks of hosts are never compared. 0 when half open. */
+  open_for_ms: number;
+}
+
+/** Work a process can do at once, and does. */
+export interface SlotStatus {
+  busy: number;
+  total: number;
+}
+
+/** `fleet.status`, published by every gateway and executor every few seconds: what operators see of its state. */
+export interface FleetStatus {
+  /** Name of the service, e.g. `mcp-executor`. */
+  service: string;
+  /** Random, per process. */
+  instance: string;
+  /** Milliseconds after which a process that told nothing more is gone. */
+  ttl_ms: number;
+  slots?: SlotStatus;
+  breakers: BreakerStatus[];
+}
+
+/** Most breakers in one message; the ones that open longest come first. */
+export const MAX_BREAKERS_TOLD = 100;

@@ -44,7 +44,8 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
   inputSchema: {
     type: 'object',
     properties: {
-      text: { type: 'string', description: 'The text', maxLength: MAX_TEXT },
+      // minLength 0: an empty text is a value here, not a missing argument.
+      text: { type: 'string', description: 'The text; may be empty', minLength: 0, maxLength: MAX_TEXT },
       operation: {
         type: 'string',
         enum: ['count', 'case', 'replace', 'regex', 'extract', 'split', 'similarity', 'summary', 'trim', 'lines'],

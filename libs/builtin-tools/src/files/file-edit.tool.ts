@@ -28,7 +28,13 @@ export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
         maxLength: 1_000_000,
         description: 'Text to replace, exactly as in the file',
       },
-      new_text: { type: 'string', maxLength: 1_000_000, description: 'Text to put there' },
+      // minLength 0: an empty text is a value here, not a missing argument.
+      new_text: {
+        type: 'string',
+        minLength: 0,
+        maxLength: 1_000_000,
+        description: 'Text to put there; empty deletes old_text',
+      },
       replace_all: { type: 'boolean', default: false, description: 'Replace every occurrence' },
     },
     required: ['path', 'old_text', 'new_text'],

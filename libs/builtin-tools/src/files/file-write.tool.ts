@@ -17,7 +17,8 @@ export const fileWrite = defineTool<
     type: 'object',
     properties: {
       path: PATH,
-      content: { type: 'string', maxLength: 8_000_000, description: 'The whole content' },
+      // minLength 0: an empty text is a value here, not a missing argument.
+      content: { type: 'string', minLength: 0, maxLength: 8_000_000, description: 'The whole content; may be empty' },
       encoding: {
         type: 'string',
         enum: [...WRITABLE],

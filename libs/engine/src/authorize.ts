@@ -15,6 +15,10 @@ export function authorize(principal: Principal, origin: Origin, tool: Registered
     });
   }
   if (tool.dangerous && origin === 'public') throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE });
+  if (principal.via === 'delegation' && callsTools(tool)) {
+    // I18: one that starts others could do so without end. Here, so that it holds for every tool that calls tools.
+    deny(`'${tool.name}' may not be started on behalf of a tool`);
+  }
   if (!mayUse(principal.tools, tool)) deny(`This credential may not call '${tool.name}'`);
   if (tool.required_roles?.length && !tool.required_roles.some((role) => principal.roles.includes(role))) {
     deny(`Tool '${tool.name}' requires role ${tool.required_roles.join(' or ')}`);
@@ -34,6 +38,11 @@ export function authorizeArguments(origin: Origin, tool: RegisteredTool, args: J
       throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE, details: { argument } });
     }
   }
+}
+
+/** True for tools that act for their caller with a delegation token: those of toolset `agent`. */
+export function callsTools({ binding }: Pick<RegisteredTool, 'binding'>): boolean {
+  return binding.kind === 'builtin' && binding.toolset === 'agent';
 }
 
 /** True when a glob of the credential names the tool or one of its aliases. */

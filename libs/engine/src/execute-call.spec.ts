@@ -42,6 +42,13 @@ describe('the whole way', () => {
       'PERMISSION_DENIED',
       403,
     ],
+    [
+      'an agent on behalf of an agent',
+      { binding: { kind: 'builtin', toolset: 'agent', handler: 'multi_agent' } },
+      { principal: { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'delegation' } },
+      'PERMISSION_DENIED',
+      403,
+    ],
     ['a missing role', { required_roles: ['admin'] }, {}, 'PERMISSION_DENIED', 403],
     [
       'no user where one is needed',

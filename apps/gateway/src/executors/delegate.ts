@@ -1,4 +1,4 @@
-import type { Call } from '@toolfleet/engine';
+import { callsTools, type Call } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { issueDelegation } from '../auth/delegation.js';
 import type { SignedTokens } from '../auth/signed-token.js';
@@ -9,9 +9,8 @@ export type Delegate = (call: Call) => string | undefined;
 /** Tools of toolset `agent` call tools: they act for the caller, never with more rights, until the call's deadline. */
 export function delegateFor(tokens: SignedTokens, clock: Clock): Delegate {
   return (call) => {
-    const { binding } = call.tool;
+    if (!callsTools(call.tool)) return undefined;
     const { agentId, taskId } = call.request;
-    if (binding.kind !== 'builtin' || binding.toolset !== 'agent') return undefined;
     return issueDelegation(tokens, {
       principal: call.request.principal,
       origin: call.request.origin,

@@ -1,0 +1,211 @@
+/**
+ * multi_agent on the running fleet, with a model that follows a script: real tools, the real budget, the real queue; and a
+ * worker that is killed while its agents have effects.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { endChild, eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startCountingMcpServer, type CountingMcpServer } from '../../fleet/counting-mcp-server.js';
+import { startScriptedModel } from '../../fleet/scripted-model.js';
+import { TestFleet } from '../../fleet/test-fleet.js';
+
+const PRICE_USD = 0.001;
+/** Four calculations, not five. */
+const REQUEST_LIMIT_USD = 0.0045;
+const AGENTS = 1;
+
+interface Task {
+  task_name: string;
+  success: boolean;
+  response?: string;
+  error?: string;
+  iterations: number;
+  tool_calls: { tool: string; success: boolean }[];
+}
+
+let model: ChildProcess;
+let server: CountingMcpServer;
+let fleet: TestFleet;
+
+beforeAll(async () => {
+  server = await startCountingMcpServer();
+  const scripted = await startScriptedModel();
+  model = scripted.process;
+  fleet = await TestFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
+    tools: ['calculator', 'sample_save_note'],
+    config: {
+      mcp_servers: { sample: { url: `${server.origin}/mcp`, cost_per_use: 0 } },
+      sub_agent: { max_iterations: 3, max_concurrency: 3 },
+    },
+    env: {
+      EGRESS_ALLOWED_ENDPOINTS: server.origin,
+      BUILTIN_COSTS_MICRO_USD: `calculator=${PRICE_USD * 1e6}`,
+      MAX_COST_PER_REQUEST: String(REQUEST_LIMIT_USD),
+      LLM_BASE_URL: scripted.baseUrl,
+      LLM_MICRO_USD_PER_1K_TOKENS: '1',
+    },
+  });
+  await launchAgents();
+  await fleet.untilListed(['multi_agent']);
+});
+afterAll(async () => {
+  await fleet?.stop();
+  await server?.stop();
+  await endChild(model);
+});
+
+/** A process that serves multi_agent and nothing else, as in production. */
+const launchAgents = () => fleet.launch('builtin-executor', { BUILTIN_TOOLSETS: 'agent' });
+
+const task = (name: string, ...instruction: string[]) => ({ name, instruction: instruction.join('\n') });
+const calculate = (expression: string) => `CALL calculator ${JSON.stringify({ expression })}`;
+
+async function run(tasks: object[], fields: object = {}, tenant = 'acme'): Promise<{ body: any; results: Task[] }> {
+  const { body, status, text } = await fleet.call('multi_agent', { tasks }, { fields, key: fleet.keys[tenant]! });
+  expect(status, text).toBe(200);
+  return { body, results: (body.output?.results ?? []) as Task[] };
+}
+
+describe('tasks', () => {
+  it('are worked on in parallel, with results of real tools, and are charged for', async () => {
+    const tasks = ['6*7', '2^10', '100/8'].map((expression, n) => task(`t${n}`, calculate(expression)));
+    const { body, results } = await run(tasks);
+    expect(body).toMatchObject({ success: true, output: { success: true, total: 3 } });
+    expect(results.map(({ response }) => response)).toEqual(['Result: 42', 'Result: 1024', 'Result: 12.5']);
+    expect(body.usage.tokens).toBeGreaterThan(0);
+    expect(body.usage.cost_usd).toBeCloseTo(Math.ceil(body.usage.tokens / 1_000) / 1e6, 9);
+  });
+
+  it('cannot start further agents, nor use tools they were not given', async () => {
+    const { results } = await run([
+      task('deeper', 'CALL multi_agent {"tasks":[{"name":"x","instruction":"SAY hi"}]}', 'SAY {results}'),
+      { ...task('narrow', calculate('1+1'), 'SAY {results}'), tools: ['sample_add'] },
+    ]);
+    expect(results[0]?.response).toContain('Sub-agents may not call multi_agent');
+    expect(results[1]?.response).toContain('This task has no tool calculator');
+  });
+
+  it('reach no dangerous tool on behalf of a public caller', async () => {
+    const { results } = await run([task('writer', 'CALL file_write {"path":"a","content":"b"}', 'SAY {results}')]);
+    expect(results[0]?.response).toContain('This task has no tool file_write');
+  });
+
+  it('end after three rounds of tool calls', async () => {
+    const { results } = await run([task('endless', 'LOOP calculator {"expression":"1+1"}')]);
+    expect(results[0]).toMatchObject({
+      success: false,
+      error: 'No answer after 3 rounds of tool calls',
+      iterations: 3,
+    });
+    expect(results[0]?.tool_calls).toHaveLength(3);
+  });
+});
+
+/** A tenant whose ledger holds these calls only. */
+describe('the budget', () => {
+  const capped = { request_id: 'capped' };
+  const stopped = { success: false, error: 'Stopped: Budget exceeded for request:capped' };
+
+  /** Rows of the ledger, which lags behind, by tool. */
+  async function ledger(): Promise<Record<string, { calls: number; cost_usd: number; tokens: number }>> {
+    const { body } = await fleet.ask({ path: '/api/v1/usage?group_by=tool', key: fleet.keys['globex']! });
+    return Object.fromEntries((body.rows as { tool_name: string }[]).map((row) => [row.tool_name, row as never]));
+  }
+
+  it('stops all tasks when the request may cost no more, keeps what is done, and charges exactly that', async () => {
+    const slow = (name: string) =>
+      task(name, 'SLEEP 200', calculate('1'), 'THEN', calculate('2'), 'THEN', calculate('3'));
+    const { body, results } = await run([task('quick', calculate('3*3')), slow('b'), slow('c')], capped, 'globex');
+    expect(body.success).toBe(true);
+    expect(results[0]).toMatchObject({ success: true, response: 'Result: 9' });
+    expect(results.slice(1)).toMatchObject([stopped, stopped]);
+    await eventually('the call is in the ledger', async () => (await ledger())['multi_agent'] !== undefined);
+    expect(await ledger()).toMatchObject({
+      calculator: { calls: 4, cost_usd: 4 * PRICE_USD },
+      multi_agent: { calls: 1, tokens: body.usage.tokens },
+    });
+  });
+
+  it('is that of the request its caller named, not a new one', async () => {
+    const { results } = await run([task('late', calculate('4*4'))], capped, 'globex');
+    expect(results).toMatchObject([stopped]);
+    await eventually('the call is in the ledger', async () => (await ledger())['multi_agent']?.calls === 2);
+    expect(await ledger()).toMatchObject({ calculator: { calls: 4 } });
+  });
+});
+
+describe('progress', () => {
+  const tasks = ['1+1', '2+2'].map((expression, n) => task(`p${n}`, 'SLEEP 150', calculate(expression)));
+
+  it('of an asynchronous call is streamed as it happens', async () => {
+    const { body } = await fleet.call('multi_agent', { tasks }, { fields: { mode: 'async' } });
+    const { text } = await fleet.ask({
+      path: `/api/v1/calls/${body.call_id}/events`,
+      headers: { accept: 'text/event-stream' },
+    });
+    const events = [...text.matchAll(/event: (\w+)\ndata: (.*)\n/g)].map(([, event, data = '']) => ({
+      event,
+      data: JSON.parse(data) as { message?: string; progress?: number; total?: number },
+    }));
+    const progress = events.filter(({ event }) => event === 'progress').map(({ data }) => data);
+    expect(progress.map(({ message }) => message)).toContain('p0 calls calculator');
+    expect(progress).toContainEqual(expect.objectContaining({ progress: 2, total: 2 }));
+    expect(events.at(-1)?.event).toBe('done');
+    const { body: ended } = await fleet.ask({ path: `/api/v1/calls/${body.call_id}` });
+    expect(ended).toMatchObject({ status: 'succeeded', result: { output: { success: true, total: 2 } } });
+  });
+
+  it('reaches a client of MCP', async () => {
+    const client = new Client({ name: 'spec', version: '1' });
+    const requestInit = { headers: { Authorization: `Bearer ${fleet.adminKey}` } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${fleet.url()}/mcp`), { requestInit }));
+    const told: (string | undefined)[] = [];
+    try {
+      const result = await client.callTool(
+        { name: 'multi_agent', arguments: { tasks } },
+        { onprogress: ({ message }) => told.push(message) },
+      );
+      expect(result.isError).not.toBe(true);
+    } finally {
+      await client.close();
+    }
+    expect(told.some((message) => message?.includes('calls calculator'))).toBe(true);
+  });
+});
+
+describe('a worker killed while its agents have effects', () => {
+  it('leaves each effect done at most once, and says that the outcome is unknown', async () => {
+    const notes = ['n0', 'n1', 'n2'];
+    const asked = run(
+      notes.map((text) =>
+        task(
+          text,
+          `CALL sample_save_note ${JSON.stringify({ text })}`,
+          'THEN',
+          `CALL sample_save_note ${JSON.stringify({ text: `${text}-slow`, delay_ms: 1_500 })}`,
+          'THEN',
+          `CALL sample_save_note ${JSON.stringify({ text: `${text}-after` })}`,
+        ),
+      ),
+    );
+    await eventually('the slow effects have begun', () => notes.every((text) => server.notes.has(`${text}-slow`)));
+    await fleet.kill('builtin-executor', AGENTS);
+    const successor = await launchAgents();
+    const { body } = await asked;
+    expect(body).toMatchObject({ success: false, metadata: { code: 'OUTCOME_UNKNOWN', retryable: false } });
+    // The job came to the successor, which did not begin it.
+    await eventually('the job is taken back', async () => {
+      const { body: metrics } = await successor.admin('/metrics');
+      return /^toolfleet_queue_stalled_total\{queue="agent-runs"\} 1$/m.test(metrics);
+    });
+    for (const text of notes) {
+      expect(server.notes.get(text)).toBe(1);
+      expect(server.notes.get(`${text}-slow`)).toBe(1);
+      expect(server.notes.has(`${text}-after`)).toBe(false);
+    }
+    const again = await run([task('next', calculate('5*5'))]);
+    expect(again.results[0]?.response).toBe('Result: 25');
+  });
+});

@@ -78,6 +78,8 @@ describe('reference pages', () => {
       budgetUsage: 'sums of the ledger',
       budgetLimits: 'limits with what is spent and held',
       budgetThreshold: 'published when a limit passes 80 %',
+      mcpAnswer:
+        'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',
       breakerChanged: 'published when a breaker of a tool opens',
       fleetStatus: 'published every few seconds by gateways and executors, for operators’ views',
     };

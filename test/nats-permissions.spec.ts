@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { connect, type ConnectionOptions, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
+  answerSubject,
   builtinSubject,
   progressSubject,
   resultSubject,
@@ -33,12 +34,13 @@ const INBOXED = [
 ];
 
 /** Prefixes: nobody sends to them as they stand. */
-const FAMILIES: ReadonlySet<string> = new Set(['exec.builtin', 'exec.progress', 'tool.result']);
+const FAMILIES: ReadonlySet<string> = new Set(['exec.builtin', 'exec.progress', 'mcp.answer', 'tool.result']);
 
 /** Subjects as they are used: families (`exec.builtin`, `tool.result`) with a member of theirs. */
 const PROBES = [
   ...Object.values(SUBJECTS).filter((subject) => !FAMILIES.has(subject)),
   progressSubject('g1', 't1'),
+  answerSubject('g1', 'q1'),
   ...TOOLSETS.map(builtinSubject),
   ...['acme', 'evil'].flatMap((tenant) => [
     ...DOORS.map((door) => tenantSubject(door, tenant)),
@@ -87,6 +89,7 @@ const RIGHTS: Record<string, Rights> = {
       'budget.limits',
       'tool.result.acme.c1',
       'tool.result.evil.c1',
+      'mcp.answer.g1.q1',
       'breaker.changed',
       'fleet.status',
     ],
@@ -98,6 +101,7 @@ const RIGHTS: Record<string, Rights> = {
       'budget.threshold',
       'exec.progress.g1.t1',
       'fleet.status',
+      'mcp.answer.g1.q1',
     ],
   },
   registry: {

@@ -3,7 +3,7 @@
  * refusals are results, and a slow tool becomes a task that survives as a call.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,8 +21,13 @@ let output = '';
 let url: string;
 const clients: Client[] = [];
 
-async function connect(mode: 'auto' | 'legacy'): Promise<Client> {
-  const client = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode } });
+/** The shipped policy and one rule that asks. */
+const ASKING_RULE = `package tools
+ask contains "Store this note?" if input.tool == "sample_save_note"
+`;
+
+async function connect(mode: 'auto' | 'legacy', capabilities = {}): Promise<Client> {
+  const client = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode }, capabilities });
   const requestInit = { headers: { Authorization: `Bearer ${KEY}` } };
   await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
   clients.push(client);
@@ -31,8 +36,12 @@ async function connect(mode: 'auto' | 'legacy'): Promise<Client> {
 
 beforeAll(async () => {
   stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-mcp-'));
+  const policyDir = join(stateDir, 'policies');
+  cpSync(join(ROOT, 'deploy/policies'), policyDir, { recursive: true });
+  writeFileSync(join(policyDir, 'asking.rego'), ASKING_RULE);
   const env = {
     ...process.env,
+    POLICY_DIR: policyDir,
     GATEWAY_PORT: String(await freePort()),
     TOOLFLEET_STATE_DIR: stateDir,
     TOOLFLEET_DEV_API_KEY: KEY,
@@ -100,6 +109,21 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
     );
   });
 
+  it('asks its person where a rule of the policy wants it', async () => {
+    const person = await connect(mode, { elicitation: {} });
+    const shown: string[] = [];
+    const answers = [true, false];
+    person.setRequestHandler('elicitation/create', async ({ params }) => {
+      shown.push(params.message);
+      return { action: 'accept', content: { approve: answers.shift() === true } };
+    });
+    const save = (through: Client) => through.callTool({ name: 'sample_save_note', arguments: { text: 'hello' } });
+    expect(await save(person)).toMatchObject({ isError: false });
+    expect(await save(person)).toMatchObject({ isError: true, _meta: { code: 'PERMISSION_DENIED' } });
+    expect(shown).toEqual([expect.stringMatching(/^Store this note\?/), expect.stringContaining('"hello"')]);
+    expect(await save(client)).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_REQUIRED' } });
+  });
+
   it('gets wrong arguments as a result with a suggestion, and an unknown tool as an error', async () => {
     expect(await call('sample_add', { a: 'two' })).toMatchObject({
       isError: true,
@@ -112,6 +136,12 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
 describe('an asynchronous call', () => {
   const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
   const door = (path: string, init: RequestInit = {}) => fetch(new URL(path, url), { headers, ...init });
+
+  it('is refused at once where a person would have to be asked', async () => {
+    const body = JSON.stringify({ arguments: { text: 'hello' }, mode: 'async' });
+    const refused = await door('/api/v1/tools/sample_save_note/execute', { method: 'POST', body });
+    expect([refused.status, await refused.json()]).toMatchObject([403, { code: 'APPROVAL_REQUIRED' }]);
+  });
 
   it('shows the progress of a remote MCP server in its events, and nothing after its end', async () => {
     const body = JSON.stringify({ arguments: { steps: 10 }, mode: 'async' });

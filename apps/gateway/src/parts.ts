@@ -39,6 +39,7 @@ import { DoorServer } from './door-server.js';
 import { HttpCalls } from './doors/http/http-call.js';
 import { MountedConsole } from './doors/http/mounted-console.js';
 import { MountedMcpDoor } from './doors/mcp/mounted-mcp-door.js';
+import { NatsElicitationRelay } from './doors/mcp/nats-elicitation-relay.js';
 import { QueueTasks } from './doors/mcp/queue-tasks.js';
 import { NatsCalls } from './doors/nats/nats-calls.js';
 import { engineSettings, toolBreakerRule } from './engine-settings.js';
@@ -258,6 +259,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
         (await search.rank(principal, query, limit)).map(({ tool }) => tool),
       onCatalogChanged: (changed) => changes.subscribe(changed),
       tasks: new QueueTasks(calls, asyncCalls, settings.CALL_RESULT_TTL_SECONDS),
+      elicitation: new NatsElicitationRelay(nats),
       requestState: {
         seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
         open: (binding, token) => openRequestState(tokens, binding, token),

@@ -36,6 +36,8 @@ export interface CallRequest {
   noRetry?: boolean;
   /** Everything up to the price, nothing run. */
   dryRun?: boolean;
+  /** Questions of the policy that a person agreed to for this very call; only doors that asked one set it. */
+  approved?: readonly string[];
   /** Receives progress of a long call, if the door shows it. */
   onProgress?: (progress: CallProgress) => void;
 }

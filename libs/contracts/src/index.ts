@@ -44,6 +44,7 @@ export { failureReply } from './errors/failure-reply.js';
 export { isToolError, ToolError, toToolError, type ToolErrorOptions } from './errors/tool-error.js';
 export { ERROR_CODE_HEADER, ERROR_HEADER, errorBody, errorFromBody, type ErrorBody } from './errors/wire.js';
 export {
+  answerSubject,
   builtinSubject,
   progressSubject,
   HEADERS,

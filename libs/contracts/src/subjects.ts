@@ -37,6 +37,8 @@ export const SUBJECTS = {
   budgetLimits: 'budget.limits',
   /** Published when a limit passes 80 %. */
   budgetThreshold: 'budget.threshold',
+  /** Prefix; see `answerSubject`. */
+  mcpAnswer: 'mcp.answer',
   /** Published on a breaker transition, so that peers may open early. */
   breakerChanged: 'breaker.changed',
   /** Published by every gateway and executor every few seconds, for operators' views. */
@@ -67,6 +69,11 @@ export function builtinSubject(toolset: Toolset): string {
  */
 export function progressSubject(caller: string, token: string): string {
   return `${SUBJECTS.execProgress}.${caller}.${token}`;
+}
+
+/** Subject on which a gateway waits for what a person answered at an MCP client: the answer may arrive at any gateway. */
+export function answerSubject(gateway: string, question: string): string {
+  return `${SUBJECTS.mcpAnswer}.${gateway}.${question}`;
 }
 
 /** Names of the BullMQ queues. */

@@ -4,7 +4,7 @@ import type { PolicyPort, PolicyVerdict } from './ports.js';
 
 /**
  * Asks the policy about a call with its coerced arguments. An adapter that fails is a denial: never open by accident.
- * @throws ToolError POLICY_DENIED with the messages of the rules
+ * @throws ToolError POLICY_DENIED with the messages of the rules; APPROVAL_REQUIRED with what nobody has agreed to yet
  */
 export function decidePolicy(
   policy: PolicyPort,
@@ -18,17 +18,24 @@ export function decidePolicy(
   } catch (error) {
     throw notDecided(tool, error);
   }
-  if (!(verdict instanceof Promise)) return enforce(verdict, tool);
+  if (!(verdict instanceof Promise)) return enforce(verdict, call, tool);
   return verdict.then(
-    (decided) => enforce(decided, tool),
+    (decided) => enforce(decided, call, tool),
     (error: unknown) => {
       throw notDecided(tool, error);
     },
   );
 }
 
-function enforce(verdict: PolicyVerdict, tool: RegisteredTool): void {
-  if (verdict.allowed) return;
+function enforce(verdict: PolicyVerdict, { request }: SeenCall, tool: RegisteredTool): void {
+  if (verdict.allowed) {
+    const open = verdict.ask?.filter((question) => !request.approved?.includes(question)) ?? [];
+    if (open.length === 0) return;
+    throw new ToolError('APPROVAL_REQUIRED', {
+      message: `A person has to agree first: ${open.join('; ')}`,
+      details: { questions: open },
+    });
+  }
   throw new ToolError('POLICY_DENIED', {
     message: verdict.reasons.join('; ') || `A policy denies '${tool.name}'`,
     details: { reasons: verdict.reasons },

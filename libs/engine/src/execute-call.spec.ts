@@ -110,6 +110,16 @@ describe('the whole way', () => {
     await expect(broken(aRequest(clock))).rejects.toMatchObject({ code: 'POLICY_DENIED' });
   });
 
+  test('what the policy wants a person to agree to runs with that agreement and no other', async () => {
+    const { ports, clock, executor } = anEngine({}, new ScriptedExecutor(() => okReply(1)));
+    const asking = makeExecuteCall({ ...ports, policy: { decide: () => ({ allowed: true, ask: ['Delete it?'] }) } });
+    const refusal = { code: 'APPROVAL_REQUIRED', details: { questions: ['Delete it?'] } };
+    await expect(asking(aRequest(clock))).rejects.toMatchObject(refusal);
+    await expect(asking(aRequest(clock, { approved: ['Read it?'] }))).rejects.toMatchObject(refusal);
+    expect(executor.calls).toHaveLength(0);
+    expect(await asking(aRequest(clock, { approved: ['Delete it?'] }))).toMatchObject({ ok: true });
+  });
+
   test('an executor that throws is a failure of the call, not of the engine', async () => {
     const { call, audit } = anEngine(
       {},

@@ -36,8 +36,8 @@ export interface PolicyQuestion {
   arguments: JsonObject;
 }
 
-/** `allowed: false` carries the messages of every rule that denies. */
-export type PolicyVerdict = { allowed: true } | { allowed: false; reasons: string[] };
+/** `ask`: what a person has to agree to before the call runs. `allowed: false` carries the messages of every rule that denies. */
+export type PolicyVerdict = { allowed: true; ask?: string[] } | { allowed: false; reasons: string[] };
 
 /** Rules written as data. An evaluation error is the adapter's to turn into a denial. */
 export abstract class PolicyPort {

@@ -21,15 +21,17 @@ interface Case {
   name: string;
   input: Partial<Omit<PolicyInput, 'user'>> & { user?: Partial<PolicyInput['user']> };
   deny: string[];
+  ask?: string[];
 }
 
 describe('the shipped policy', async () => {
   const policy = new RegoPolicy(await readPolicyFolder(FOLDER), new SystemClock());
   const cases = JSON.parse(readFileSync(`${FOLDER}/cases.json`, 'utf8')) as Case[];
 
-  it.each(cases)('$name', ({ input, deny }) => {
+  it.each(cases)('$name', ({ input, deny, ask = [] }) => {
     const full = { ...DEFAULTS, ...input, user: { ...DEFAULTS.user, ...input.user } };
-    expect(policy.decide(full).deny).toEqual(deny.toSorted());
+    const decided = policy.decide(full);
+    expect([decided.deny, decided.ask ?? []]).toEqual([deny.toSorted(), ask.toSorted()]);
   });
 
   it('denies file_write to whoever has no roles at all', () => {

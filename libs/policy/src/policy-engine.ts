@@ -14,9 +14,12 @@ export interface PolicyInput {
   dry_run?: boolean;
 }
 
-/** Messages of every rule that denies; empty means allowed. */
+/** What the rules say to a call. */
 export interface PolicyDecision {
+  /** Messages of every rule that denies; empty means allowed. */
   deny: string[];
+  /** Questions of every rule that wants a person to agree first; only where nothing denies. */
+  ask?: string[];
 }
 
 /** Decides whether a call may run. Faults of rules, of their evaluation or of a sidecar are denials with a reason. */

@@ -41,6 +41,24 @@ describe('decision', () => {
   });
 });
 
+describe('questions', () => {
+  const decide = (rules: string, input: Partial<PolicyInput> = {}) =>
+    policy(`package tools\n${rules}`).decide({ ...INPUT, ...input });
+
+  it('are the members of data.tools.ask, where nothing denies', () => {
+    const rules = 'deny contains "no" if input.tool == "other"\nask contains "Really?" if input.arguments.n == 1';
+    expect(decide(rules)).toEqual({ deny: [], ask: ['Really?'] });
+    expect(decide(rules, { arguments: { n: 2 } })).toEqual({ deny: [] });
+    expect(decide(rules, { tool: 'other' })).toEqual({ deny: ['no'] });
+  });
+
+  it('that cannot be evaluated are a denial; a function that is called so is refused', () => {
+    const faulty = decide('deny := false\nask contains "x" if startswith(input.arguments.n, "a")');
+    expect(faulty).toEqual({ deny: [expect.stringContaining('the policy could not be evaluated: startswith')] });
+    expect(() => decide('deny := false\nask(x) := x')).toThrow('data.tools.ask is a function');
+  });
+});
+
 describe('a fault of the evaluation is a denial with its reason', () => {
   it.each([
     ['deny contains "x" if startswith(input.arguments.n, "a")', 'startswith: operand 1 must be string but got number'],

@@ -28,7 +28,7 @@ const INPUT_FIELDS: ReadonlyMap<string, ReadonlySet<string> | undefined> = new M
   ),
   ['tags', undefined],
 ]);
-/** Package whose `deny` decides. */
+/** Package whose `deny` and `ask` decide. */
 const PACKAGE = ['tools'];
 /**
  * Steps (elements walked, rules and functions run) of one decision. So many take 0.1 to 0.5 s on a busy machine, by what each
@@ -43,6 +43,8 @@ export class RegoPolicy extends PolicyEngine {
   private readonly program: Program;
   private readonly data: Value;
   private readonly deny: Node;
+  /** Undefined when no rule asks. */
+  private readonly ask: Node | undefined;
 
   /** @throws RegoError with file, line and column for whatever is not in the supported language, or when no rule is named deny */
   constructor(
@@ -63,6 +65,9 @@ export class RegoPolicy extends PolicyEngine {
     if (!deny?.hasValue || deny.isFunction)
       throw new RegoError('compile_error', `no rule data.${PACKAGE.join('.')}.deny`);
     this.deny = deny;
+    const ask = this.program.find([...PACKAGE, 'ask']);
+    if (ask?.isFunction) throw new RegoError('compile_error', `data.${PACKAGE.join('.')}.ask is a function`);
+    this.ask = ask?.hasValue ? ask : undefined;
     this.hash = createHash('sha256')
       .update(JSON.stringify(sorted.map(({ name, text }) => [name, text])))
       .digest('hex');
@@ -76,7 +81,10 @@ export class RegoPolicy extends PolicyEngine {
         input as unknown as PlainObject,
         this.data,
       );
-      return { deny: messagesOf(evaluation.valueOf(this.deny)) };
+      const deny = messagesOf(evaluation.valueOf(this.deny));
+      if (deny.length > 0 || !this.ask) return { deny };
+      const ask = messagesOf(evaluation.valueOf(this.ask));
+      return ask.length > 0 ? { deny, ask } : { deny };
     } catch (error) {
       // anything else is a stack that overflowed on deeply nested arguments: no answer either
       const reason = error instanceof RegoError ? error.message : 'the arguments are nested too deeply';

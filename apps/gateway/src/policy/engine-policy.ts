@@ -19,8 +19,8 @@ export class EnginePolicy extends PolicyPort {
     return decision.then((decided) => this.verdict(question, decided));
   }
 
-  private verdict(question: PolicyQuestion, { deny }: PolicyDecision): PolicyVerdict {
-    if (deny.length === 0) return { allowed: true };
+  private verdict(question: PolicyQuestion, { deny, ask }: PolicyDecision): PolicyVerdict {
+    if (deny.length === 0) return ask ? { allowed: true, ask } : { allowed: true };
     this.onDenied(question, deny);
     return { allowed: false, reasons: deny };
   }

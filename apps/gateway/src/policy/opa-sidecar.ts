@@ -1,9 +1,10 @@
 import { EgressClient } from '@toolfleet/egress';
 import {
-  OPA_PATH,
+  OPA_PATHS,
   opaDecision,
   opaQuestion,
   PolicyEngine,
+  type OpaAnswer,
   type PolicyDecision,
   type PolicyInput,
 } from '@toolfleet/policy';
@@ -21,7 +22,7 @@ const MAX_ANSWER_BYTES = 256 * 1024;
 /** Asks an OPA server beside the gateway. Whatever goes wrong on the way is a denial with the reason. */
 export class OpaSidecar extends PolicyEngine {
   private readonly client: EgressClient;
-  private readonly url: string;
+  private readonly urls: { deny: string; ask: string };
 
   constructor(
     private readonly settings: OpaSettings,
@@ -29,23 +30,17 @@ export class OpaSidecar extends PolicyEngine {
   ) {
     super();
     const base = new URL(settings.url);
-    this.url = new URL(base.pathname.replace(/\/+$/, '') + OPA_PATH, base).href;
+    const at = (path: string): string => new URL(base.pathname.replace(/\/+$/, '') + path, base).href;
+    this.urls = { deny: at(OPA_PATHS.deny), ask: at(OPA_PATHS.ask) };
     this.client = new EgressClient({ allowlist: [], allowedEndpoints: [base.origin], clock });
   }
 
   override async decide(input: PolicyInput): Promise<PolicyDecision> {
-    const { timeoutMs } = this.settings;
+    const question = opaQuestion(input);
     try {
-      const response = await this.client.request({
-        url: this.url,
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: opaQuestion(input),
-        followRedirects: false,
-        maxBytes: MAX_ANSWER_BYTES,
-        timeouts: { headersMs: timeoutMs, bodyIdleMs: timeoutMs, totalMs: timeoutMs },
-      });
-      return opaDecision(response.status, JSON.parse(await response.body.text()));
+      const { deny, ask } = this.urls;
+      const [denies, asks] = await Promise.all([this.answerAt(deny, question), this.answerAt(ask, question)]);
+      return opaDecision(denies, asks);
     } catch {
       // the cause may name addresses inside; the caller learns only that there was no decision
       return { deny: ['the policy could not be evaluated: OPA gave no answer'] };
@@ -56,7 +51,7 @@ export class OpaSidecar extends PolicyEngine {
   async reachable(): Promise<boolean> {
     try {
       const { status, body } = await this.client.request({
-        url: new URL('/health', this.url).href,
+        url: new URL('/health', this.urls.deny).href,
         followRedirects: false,
       });
       await body.text();
@@ -64,6 +59,20 @@ export class OpaSidecar extends PolicyEngine {
     } catch {
       return false;
     }
+  }
+
+  private async answerAt(url: string, question: string): Promise<OpaAnswer> {
+    const { timeoutMs } = this.settings;
+    const response = await this.client.request({
+      url,
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: question,
+      followRedirects: false,
+      maxBytes: MAX_ANSWER_BYTES,
+      timeouts: { headersMs: timeoutMs, bodyIdleMs: timeoutMs, totalMs: timeoutMs },
+    });
+    return { status: response.status, body: JSON.parse(await response.body.text()) };
   }
 
   async close(): Promise<void> {

@@ -87,6 +87,8 @@ describe('OPA sidecar', () => {
   let server: Server;
   let url: string;
   let answer: (input: PolicyInput) => { status?: number; body: string } | undefined;
+  /** What the rules that ask say; a policy without them has no result. */
+  let asked: { status?: number; body: string } = { body: '{}' };
   const seen: { method?: string; path?: string; input: PolicyInput }[] = [];
   const open: OpaSidecar[] = [];
 
@@ -98,14 +100,17 @@ describe('OPA sidecar', () => {
         if (request.url === '/health') return void response.end('{}');
         const { input } = JSON.parse(text) as { input: PolicyInput };
         seen.push({ method: request.method, path: request.url, input });
-        const given = answer(input);
+        const given = request.url?.endsWith('/ask') ? asked : answer(input);
         if (given) response.writeHead(given.status ?? 200, { 'content-type': 'application/json' }).end(given.body);
       });
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   });
-  afterEach(() => Promise.all(open.splice(0).map((sidecar) => sidecar.close())));
+  afterEach(async () => {
+    asked = { body: '{}' };
+    await Promise.all(open.splice(0).map((sidecar) => sidecar.close()));
+  });
   afterAll(() => {
     server.closeAllConnections();
     server.close();
@@ -121,9 +126,21 @@ describe('OPA sidecar', () => {
   it('asks for data.tools.deny and takes its messages', async () => {
     answer = ({ tool }) => ({ body: JSON.stringify({ result: [`${tool} is closed`] }) });
     expect(await sidecar().decide(input)).toEqual({ deny: ['file_write is closed'] });
-    expect(seen.at(-1)).toEqual({ method: 'POST', path: '/v1/data/tools/deny', input });
+    expect(seen).toContainEqual({ method: 'POST', path: '/v1/data/tools/deny', input });
+    expect(seen).toContainEqual({ method: 'POST', path: '/v1/data/tools/ask', input });
     answer = () => ({ body: '{"result": []}' });
     expect(await sidecar(`${url}/`).decide(input)).toEqual({ deny: [] });
+  });
+
+  it('asks for data.tools.ask, whose absence means nothing and whose faults deny', async () => {
+    answer = () => ({ body: '{"result": []}' });
+    asked = { body: '{"result": ["Really?"]}' };
+    expect(await sidecar().decide(input)).toEqual({ deny: [], ask: ['Really?'] });
+    asked = { status: 500, body: '{}' };
+    expect((await sidecar().decide(input)).deny).toEqual([expect.stringContaining('OPA answered 500')]);
+    answer = () => ({ body: '{"result": ["no"]}' });
+    asked = { body: '{"result": ["Really?"]}' };
+    expect(await sidecar().decide(input)).toEqual({ deny: ['no'] });
   });
 
   it.each<[string, { status?: number; body: string } | undefined]>([

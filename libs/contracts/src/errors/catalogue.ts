@@ -31,6 +31,12 @@ export const CATALOGUE = {
   TOOL_DANGEROUS: request(403, 'internal_error', false, 'Dangerous tools are reserved for internal callers.'),
   TOOL_QUARANTINED: request(403, 'internal_error', false, 'An administrator has to approve the changed tool.'),
   POLICY_DENIED: request(403, 'internal_error', false, 'A policy rule forbids this call with these arguments.'),
+  APPROVAL_REQUIRED: request(
+    403,
+    'internal_error',
+    false,
+    'A person has to agree to this call: make it over MCP with a client that can ask one (elicitation).',
+  ),
   TOOL_NOT_FOUND: request(404, 'tool_not_found', false, 'Check the name against the tool list.'),
   NOT_FOUND: request(404, 'tool_not_found', false, 'Check the id or path.'),
   CALL_IN_PROGRESS: request(

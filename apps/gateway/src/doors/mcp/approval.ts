@@ -1,45 +1,72 @@
-import { inputRequired, inputResponse, type ServerContext } from '@modelcontextprotocol/server';
-import { ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { inputRequired, inputResponse, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
+import { isJsonObject, isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RequestStates } from './mcp-ports.js';
 
 /** A person has this long to agree. */
-const APPROVAL_TTL_MS = 10 * 60_000;
+export const APPROVAL_TTL_MS = 10 * 60_000;
 const KEY = 'approval';
+/** Arguments shown to the person; the rest is cut. */
+const MAX_SHOWN = 1_000;
+
+/** The call a person is asked about. An approval is tied to all three, so that of one call is worth nothing for another. */
+export interface ApprovalCase {
+  principal: Principal;
+  tool: string;
+  arguments: JsonObject;
+}
+
+/** What the policy wants a person to agree to, when that is why the call was refused. */
+export function openQuestions(refusal: unknown): string[] | undefined {
+  if (!isToolError(refusal) || refusal.code !== 'APPROVAL_REQUIRED') return undefined;
+  const questions = refusal.details?.['questions'];
+  return Array.isArray(questions) ? questions.map(String) : undefined;
+}
+
+/** The form that is shown to the person. */
+export function approvalForm(questions: readonly string[], { tool, arguments: args }: ApprovalCase) {
+  const shown = JSON.stringify(args);
+  return {
+    message: `${questions.join('\n')}\n\nTool: ${tool}\nArguments: ${shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN)}…` : shown}`,
+    requestedSchema: {
+      type: 'object' as const,
+      properties: { approve: { type: 'boolean' as const, title: 'Approve this call' } },
+      required: ['approve'],
+    },
+  };
+}
+
+/** Whether an answer to the form is a yes. @throws ToolError PERMISSION_DENIED when it is anything else */
+export function requireYes(answer: { action?: unknown; content?: unknown }): void {
+  if (answer.action === 'accept' && isJsonObject(answer.content) && answer.content['approve'] === true) return;
+  throw new ToolError('PERMISSION_DENIED', { message: 'The call was not approved' });
+}
+
+/** Asks in the way of 2026-07-28: the client repeats the call with the answer and the signed state. */
+export function inputRequiredFor(
+  questions: readonly string[],
+  of: ApprovalCase,
+  states: RequestStates,
+): CallToolResult {
+  return inputRequired({
+    inputRequests: { [KEY]: inputRequired.elicit(approvalForm(questions, of)) },
+    requestState: states.seal(of, { asked: [...questions] }, APPROVAL_TTL_MS),
+  }) as unknown as CallToolResult;
+}
 
 /**
- * Asks the caller's person before a call runs (mcp.md section 4). The signed state ties the answer to this caller, tool and
- * arguments, so an approval of one call is worth nothing for another.
- * @returns the question to send back, or undefined when it was answered with yes
- * @throws ToolError PERMISSION_DENIED when it was declined, or the state does not belong to this call
+ * The questions that were agreed to, when this call comes back with an answer (2026-07-28).
+ * @throws ToolError PERMISSION_DENIED when it was declined, or the state is not of this call
  */
-export function approvalStep(
-  question: string,
-  call: { principal: Principal; tool: string; arguments: JsonObject },
-  context: ServerContext,
-  states: RequestStates,
-) {
+export function agreedWith(context: ServerContext, of: ApprovalCase, states: RequestStates): string[] | undefined {
   const sent = context.mcpReq.requestState<unknown>();
-  if (typeof sent !== 'string') {
-    return inputRequired({
-      inputRequests: {
-        [KEY]: inputRequired.elicit({
-          message: question,
-          requestedSchema: {
-            type: 'object',
-            properties: { approve: { type: 'boolean', title: 'Approve this call' } },
-            required: ['approve'],
-          },
-        }),
-      },
-      requestState: states.seal(call, { asked: question }, APPROVAL_TTL_MS),
-    });
-  }
-  if (!states.open(call, sent)) {
+  if (typeof sent !== 'string') return undefined;
+  const asked = states.open(of, sent)?.['asked'];
+  if (!Array.isArray(asked)) {
     throw new ToolError('PERMISSION_DENIED', {
       message: 'The approval does not belong to this call, or came too late',
     });
   }
   const answer = inputResponse(context.mcpReq.inputResponses, KEY);
-  if (answer.kind === 'elicit' && answer.action === 'accept' && answer.content?.['approve'] === true) return undefined;
-  throw new ToolError('PERMISSION_DENIED', { message: 'The call was not approved' });
+  requireYes(answer.kind === 'elicit' ? answer : {});
+  return asked.map(String);
 }

@@ -16,6 +16,8 @@ export interface McpCall {
   principal: Principal;
   signal: AbortSignal;
   onProgress?: (progress: CallProgress) => void;
+  /** Questions of the policy that a person agreed to. */
+  approved?: readonly string[];
 }
 
 /** Bounds of text fields in `_meta`. */
@@ -50,6 +52,7 @@ export function callRequest(call: McpCall, nowMs: number, maxCallMs: number): Ca
     ...(key === undefined ? {} : { idempotencyKey: key }),
     ...(timeoutMs === undefined ? {} : { timeoutMs: Math.min(timeoutMs, maxCallMs) }),
     ...(call.onProgress ? { onProgress: call.onProgress } : {}),
+    ...(call.approved ? { approved: call.approved } : {}),
   };
 }
 

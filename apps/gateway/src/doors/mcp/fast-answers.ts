@@ -1,7 +1,9 @@
 import { ProtocolError, type CallToolResult } from '@modelcontextprotocol/server';
 import type { JsonObject, Principal } from '@toolfleet/contracts';
 import { envelope, type PlainRequest } from './fast-path.js';
-import { audienceOf, runTool, type DoorParts } from './handlers.js';
+import { capabilitiesIn, runTool } from './call-tool.js';
+import { sessionTakesForms, takesForms } from './elicitation.js';
+import { audienceOf, type DoorParts } from './handlers.js';
 import type { Audience } from './tool-catalog.js';
 
 const SERVER_INFO = 'io.modelcontextprotocol/serverInfo';
@@ -17,14 +19,18 @@ export async function fastAnswer(
   if (request.method === 'tools/list') return listAnswer(parts, audience, request);
   if (isSearch || !isPlainTool(parts, audience, String(request.params['name']))) return undefined;
   const call = { name: String(request.params['name']), arguments: (request.params['arguments'] ?? {}) as JsonObject };
-  let result: CallToolResult;
+  const { meta, era } = request;
+  const canAsk =
+    era === 'modern' ? takesForms(capabilitiesIn(request.params['_meta'])) : sessionTakesForms(request.session);
+  let result: CallToolResult | undefined;
   try {
-    result = await runTool(parts, principal, call, request.meta, signal);
+    result = await runTool(parts, principal, { ...call, meta, signal }, canAsk);
   } catch (error) {
     // The tool left the catalog between the list and the call: the SDK words the answer.
     if (error instanceof ProtocolError) return undefined;
     throw error;
   }
+  if (!result) return undefined;
   return envelope(
     request.id,
     JSON.stringify(request.era === 'modern' ? modernResult(parts, result) : legacyResult(result)),
@@ -45,10 +51,10 @@ function listAnswer({ options }: DoorParts, audience: Audience, { id, era, param
   return envelope(id, `{${page.json},${frame.slice(1)}`);
 }
 
-/** No header parameters, no tasks, no approval, no fixture: nothing that needs more than one request and one answer. */
-function isPlainTool({ deps, options }: DoorParts, audience: Audience, name: string): boolean {
+/** No header parameters, no tasks, no fixture: nothing that needs more than one request and one answer. */
+function isPlainTool({ options }: DoorParts, audience: Audience, name: string): boolean {
   const tool = audience.tools.get(name);
-  if (!tool || deps.approvalFor || (tool.task_support ?? 'forbidden') !== 'forbidden') return false;
+  if (!tool || (tool.task_support ?? 'forbidden') !== 'forbidden') return false;
   return !audience.headerTools.has(name) && !options.extras;
 }
 

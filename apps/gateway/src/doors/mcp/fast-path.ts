@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { hasForeignSession } from './elicitation.js';
 
 /** A plain request that needs nothing of the SDK but its rules, which are checked here word for word. */
 export interface PlainRequest {
@@ -9,6 +10,8 @@ export interface PlainRequest {
   params: JsonObject;
   /** `_meta` without the protocol's own keys. */
   meta: JsonObject;
+  /** Session id of a 2025 client that can be asked something. */
+  session?: string;
 }
 
 const MODERN = '2026-07-28';
@@ -32,7 +35,7 @@ export function plainRequest(headers: IncomingHttpHeaders, body: Json | undefine
   if ((method !== 'tools/list' && method !== 'tools/call') || !isJsonObject(params)) return undefined;
   if (!acceptsBoth(headers.accept) || !/^application\/json\s*(;|$)/i.test(headers['content-type'] ?? ''))
     return undefined;
-  if (headers['mcp-session-id'] !== undefined) return undefined;
+  if (hasForeignSession(headers)) return undefined;
   for (const name of Object.keys(params)) if (!(PARAMS[method] as ReadonlySet<string>).has(name)) return undefined;
   if (method === 'tools/list' && params['cursor'] !== undefined && typeof params['cursor'] !== 'string')
     return undefined;
@@ -42,7 +45,8 @@ export function plainRequest(headers: IncomingHttpHeaders, body: Json | undefine
   const era = eraOf(headers, wire, method, params);
   if (!era) return undefined;
   const meta = Object.fromEntries(Object.entries(wire).filter(([key]) => !key.startsWith(PREFIX)));
-  return { era, id, method, params, meta };
+  const session = headers['mcp-session-id'];
+  return { era, id, method, params, meta, ...(session === undefined ? {} : { session: String(session) }) };
 }
 
 function eraOf(

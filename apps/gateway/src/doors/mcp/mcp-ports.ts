@@ -1,6 +1,7 @@
 import type { CallRequest, CallResult, JsonObject, Principal, RegisteredTool } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { DoorExtras } from './door-extras.js';
+import type { ElicitationRelay } from './elicitation.js';
 import type { TaskStore } from './task-store.js';
 
 /** What the door needs of the gateway. */
@@ -17,8 +18,8 @@ export interface McpDoorDeps {
   onCatalogChanged?(changed: () => void): () => void;
   /** Calls that outlive their request, for the tasks extension; without it the extension is not offered. */
   tasks?: TaskStore;
-  /** Asked before a call runs: whether a person has to agree first, and to what. */
-  approvalFor?(principal: Principal, tool: RegisteredTool, args: JsonObject): Promise<string | undefined>;
+  /** Brings the answers of 2025 clients to the replica that asked; without it they cannot be asked. */
+  elicitation?: ElicitationRelay;
   /** Signs and opens the state of a call that waits for its caller (`auth/request-state.ts`). */
   requestState: RequestStates;
   clock: Clock;

@@ -1,182 +1,11 @@
-import { createServer, request as proxyRequest } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import {
-  ToolError,
-  type CallRequest,
-  type CallResult,
-  type JsonObject,
-  type Principal,
-  type RegisteredTool,
-} from '@toolfleet/contracts';
-import { SystemClock } from '@toolfleet/resilience';
-import Fastify from 'fastify';
+import { request as httpRequest } from 'node:http';
+import type { Client } from '@modelcontextprotocol/client';
+import { type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { afterEach, describe, expect, it } from 'vitest';
-import { openRequestState, sealRequestState } from '../../auth/request-state.js';
-import { SignedTokens } from '../../auth/signed-token.js';
-import type { McpDoorDeps, McpDoorOptions } from './mcp-ports.js';
-import { mountMcpDoor } from './mcp.door.js';
+import { call, closeAll, connect, door, roundRobin, tool, TOOLS } from './door.fixture.js';
 import { TaskStore, type Task } from './task-store.js';
 
-const clock = new SystemClock();
-const tokens = new SignedTokens('0123456789abcdef0123456789abcdef', clock);
-const closers: (() => Promise<unknown> | unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close();
-});
-
-const principals: Record<string, Principal> = {
-  alice: { tenantId: 'acme', userId: 'alice', roles: [], tools: ['*'], via: 'api_key' },
-  bob: { tenantId: 'other', userId: 'bob', roles: [], tools: ['echo'], via: 'api_key' },
-};
-
-function tool(name: string, more: Partial<RegisteredTool> = {}): RegisteredTool {
-  return {
-    name,
-    version: '1.0.0',
-    description: `Tool ${name}`,
-    category: 'test',
-    input_schema: { type: 'object', properties: { text: { type: 'string' } } },
-    binding: { kind: 'builtin', toolset: 'compute', handler: name },
-    source: { kind: 'builtin', name: 'builtin' },
-    revision: '1',
-    available: true,
-    ...more,
-  };
-}
-const TOOLS = [
-  tool('echo', { idempotent: true, output_schema: { type: 'object' } }),
-  tool('slow', { task_support: 'optional' }),
-  tool('careful'),
-  tool('long'),
-];
-
-const success = (output: CallResult['output'], text = ''): CallResult => ({
-  ok: true,
-  output,
-  text,
-  provenance: 'live',
-  usage: { tokens: 0, microUsd: 0 },
-  metadata: {},
-  timing: { queue_ms: 0, wait_ms: 0, execute_ms: 1 },
-  attempts: 1,
-});
-
-/** What the engine would do, by tool name. */
-async function engine(request: CallRequest): Promise<CallResult> {
-  switch (request.toolName) {
-    case 'echo':
-      return success({ echoed: request.rawArguments }, JSON.stringify(request.rawArguments));
-    case 'null':
-      return success(null);
-    case 'rich':
-      return {
-        ...success('words', 'words'),
-        content: [
-          { type: 'text', text: 'words' },
-          { type: 'image', data: 'AA==', mimeType: 'image/png' },
-        ],
-      };
-    case 'fails':
-      return {
-        ...success(null),
-        ok: false,
-        failure: {
-          code: 'UPSTREAM_ERROR',
-          errorType: 'network_error',
-          message: 'HTTP 404: no such order',
-          retryable: false,
-        },
-      };
-    case 'broke':
-      throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded' });
-    case 'wrong':
-      throw new ToolError('ARGUMENTS_INVALID', { message: 'text must be a string', details: { fields: ['text'] } });
-    case 'slow':
-      for (let step = 1; step <= 3; step += 1) {
-        await clock.sleep(20, request.signal);
-        request.onProgress?.({ progress: step, total: 3, message: `step ${step}` });
-      }
-      return success('done', 'done');
-    case 'long':
-      await clock.sleep(5_000, request.signal);
-      return success('late', 'late');
-    case 'careful':
-      return success('deleted', 'deleted');
-    default:
-      throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.toolName}' not found` });
-  }
-}
-
-interface Door {
-  url: string;
-  port: number;
-  seen: CallRequest[];
-  stop: () => Promise<void>;
-}
-
-async function door(deps: Partial<McpDoorDeps> = {}, options: Partial<McpDoorOptions> = {}): Promise<Door> {
-  const fastify = Fastify({ forceCloseConnections: true });
-  const seen: CallRequest[] = [];
-  const mounted = await mountMcpDoor(
-    fastify,
-    {
-      authenticate: async (rawHeaders) => {
-        const at = rawHeaders.findIndex((name) => name.toLowerCase() === 'authorization');
-        const principal = principals[String(rawHeaders[at + 1]).replace('Bearer ', '')];
-        if (at < 0 || !principal) throw new ToolError('UNAUTHENTICATED');
-        return principal;
-      },
-      listTools: async () => TOOLS,
-      executeCall: (request) => {
-        seen.push(request);
-        return engine(request);
-      },
-      searchTools: async (_principal, query, limit) => TOOLS.filter(({ name }) => query.includes(name)).slice(0, limit),
-      requestState: {
-        seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
-        open: (binding, token) => openRequestState(tokens, binding, token),
-      },
-      clock,
-      ...deps,
-    },
-    {
-      version: '1.2.3',
-      maxCallMs: 10_000,
-      listTtlMs: 300_000,
-      maxBodyBytes: 1_000_000,
-      issuer: 'https://login.example',
-      ...options,
-    },
-  );
-  await fastify.listen({ port: 0, host: '127.0.0.1' });
-  const { port } = fastify.server.address() as AddressInfo;
-  const stop = async () => {
-    await mounted.close();
-    fastify.server.closeAllConnections();
-    await fastify.close();
-  };
-  closers.push(stop);
-  return { url: `http://127.0.0.1:${port}/mcp`, port, seen, stop };
-}
-
-async function connect(
-  url: string,
-  { who = 'alice', mode = 'auto' as 'auto' | 'legacy', capabilities = {} } = {},
-): Promise<Client> {
-  const client = new Client(
-    { name: 'spec', version: '1' },
-    { versionNegotiation: { mode }, capabilities, inputRequired: { autoFulfill: true } },
-  );
-  await client.connect(
-    new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { Authorization: `Bearer ${who}` } } }),
-  );
-  closers.push(() => client.close());
-  return client;
-}
-
-const call = (client: Client, name: string, args: JsonObject = {}, meta?: JsonObject) =>
-  client.callTool({ name, arguments: args, ...(meta ? { _meta: meta } : {}) });
+afterEach(closeAll);
 
 describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
   it('lists by name in byte order and calls', async () => {
@@ -284,7 +113,7 @@ describe('access', () => {
     const { port } = await door();
     const status = (headers: Record<string, string>) =>
       new Promise<number | undefined>((resolve) => {
-        const sent = proxyRequest({ port, host: '127.0.0.1', path: '/mcp', method: 'POST', headers }, (response) => {
+        const sent = httpRequest({ port, host: '127.0.0.1', path: '/mcp', method: 'POST', headers }, (response) => {
           response.resume();
           resolve(response.statusCode);
         });
@@ -401,70 +230,6 @@ describe('the fast path', () => {
   });
 });
 
-describe('approval of dangerous calls', () => {
-  const asks: Partial<McpDoorDeps> = {
-    approvalFor: async (_principal, { name }) => (name === 'careful' ? 'Really delete everything?' : undefined),
-  };
-  it.each([
-    [true, false],
-    [false, true],
-  ])('the person answers %s', async (approve, refused) => {
-    const { url, seen } = await door(asks);
-    const client = await connect(url, { capabilities: { elicitation: {} } });
-    const questions: unknown[] = [];
-    client.setRequestHandler('elicitation/create', ({ params }) => {
-      questions.push(params.message);
-      return { action: 'accept', content: { approve } };
-    });
-    const result = await call(client, 'careful', { text: 'x' });
-    expect(questions).toEqual(['Really delete everything?']);
-    expect(result.isError).toBe(refused);
-    expect(seen).toHaveLength(approve ? 1 : 0);
-  });
-
-  it('an approval of one call is worth nothing for another', async () => {
-    const { url, seen } = await door(asks);
-    const ask = (args: JsonObject, more: JsonObject = {}) =>
-      fetch(url, {
-        method: 'POST',
-        headers: {
-          authorization: 'Bearer alice',
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          'mcp-protocol-version': '2026-07-28',
-          'mcp-method': 'tools/call',
-          'mcp-name': 'careful',
-        },
-        body: JSON.stringify({
-          jsonrpc: '2.0',
-          id: 1,
-          method: 'tools/call',
-          params: {
-            name: 'careful',
-            arguments: args,
-            _meta: {
-              'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-              'io.modelcontextprotocol/clientCapabilities': { elicitation: {} },
-            },
-            ...more,
-          },
-        }),
-      }).then((response) => response.json() as Promise<{ result: Record<string, unknown> }>);
-    const { result } = await ask({ text: 'one' });
-    expect(result).toMatchObject({ resultType: 'input_required', requestState: expect.any(String) });
-    const answer = {
-      inputResponses: { approval: { action: 'accept', content: { approve: true } } },
-      requestState: result['requestState'] as string,
-    };
-    expect((await ask({ text: 'two' }, answer)).result).toMatchObject({
-      isError: true,
-      _meta: { code: 'PERMISSION_DENIED' },
-    });
-    expect(seen).toHaveLength(0);
-    expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });
-  });
-});
-
 /** One task that ends when it is told to. */
 class OneTask extends TaskStore {
   override readonly ttlMs = 60_000;
@@ -551,34 +316,7 @@ describe('replicas', () => {
   it('answer for each other; a killed one fails only what was in flight on it', async () => {
     const replicas = [await door(), await door()];
     const alive = new Set(replicas);
-    let turn = 0;
-    const proxy = createServer((incoming, outgoing) => {
-      const up = [...alive];
-      const { port } = up[(turn += 1) % up.length] as Door;
-      const onward = proxyRequest(
-        {
-          port,
-          host: '127.0.0.1',
-          path: incoming.url,
-          method: incoming.method,
-          headers: { ...incoming.headers, host: `127.0.0.1:${port}` },
-        },
-        (answer) => {
-          outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-          answer.pipe(outgoing);
-          answer.on('error', () => outgoing.destroy());
-        },
-      );
-      onward.on('error', () => outgoing.destroy());
-      outgoing.on('close', () => onward.destroy());
-      incoming.pipe(onward);
-    });
-    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-    closers.push(() => {
-      proxy.closeAllConnections();
-      proxy.close();
-    });
-    const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}/mcp`;
+    const url = await roundRobin(alive);
     const clients = [await connect(url), await connect(url, { mode: 'legacy' })];
     const outcomes = { good: 0, failed: 0 };
     const calls: Promise<unknown>[] = [];

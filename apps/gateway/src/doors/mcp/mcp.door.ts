@@ -1,8 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createMcpHandler, InMemoryServerEventBus, type McpHttpHandler } from '@modelcontextprotocol/server';
-import { errorBody, isToolError, toToolError, type Json, type Principal } from '@toolfleet/contracts';
+import {
+  errorBody,
+  isJsonObject,
+  isToolError,
+  toToolError,
+  type Json,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata } from '../../auth/challenge.js';
+import { sessionFor } from './elicitation.js';
 import { fastAnswer } from './fast-answers.js';
 import { plainRequest } from './fast-path.js';
 import { serverFor, type DoorParts } from './handlers.js';
@@ -105,13 +114,15 @@ async function serve(
   });
   try {
     const body = parsedBody(request);
+    if (isAnswer(body) && deps.elicitation?.deliver(principal, body)) return void reply.raw.writeHead(202).end();
     const plain = plainRequest(raw.headers, body);
     const quick = plain && (await fastAnswer(parts, principal, plain, gone.signal));
     if (quick !== undefined) return write(reply.raw, 200, quick);
     const web = webRequest(raw, request.body as Buffer | undefined, body, gone.signal);
     const call = { authInfo: authInfoOf(principal), ...(body === undefined ? {} : { parsedBody: body }) };
     const response = (await sessions?.serve(web, call)) ?? (await handler.fetch(web, call));
-    await writeWebResponse(response, reply.raw);
+    const session = response.ok && deps.elicitation && !sessions ? sessionFor(body) : undefined;
+    await writeWebResponse(response, reply.raw, session === undefined ? {} : { 'mcp-session-id': session });
   } catch (error) {
     deps.onFault?.(error);
     if (!reply.raw.headersSent)
@@ -139,6 +150,11 @@ function write(response: ServerResponse, status: number, json: string): void {
   response
     .writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) })
     .end(json);
+}
+
+/** A JSON-RPC response, which only a client sends that was asked something. */
+function isAnswer(body: Json | undefined): body is JsonObject {
+  return isJsonObject(body) && body['method'] === undefined && ('result' in body || 'error' in body);
 }
 
 function parsedBody(request: FastifyRequest): Json | undefined {

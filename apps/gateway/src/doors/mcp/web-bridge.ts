@@ -44,8 +44,12 @@ export function webRequest(
 }
 
 /** Writes a web response to Node's, heeding backpressure; a client that left ends the body's source. */
-export async function writeWebResponse(response: Response, out: ServerResponse): Promise<void> {
-  out.writeHead(response.status, Object.fromEntries(response.headers));
+export async function writeWebResponse(
+  response: Response,
+  out: ServerResponse,
+  more: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  out.writeHead(response.status, { ...Object.fromEntries(response.headers), ...more });
   if (!response.body) return void out.end();
   const reader = response.body.getReader();
   const onClose = (): void => void reader.cancel().catch(() => undefined);

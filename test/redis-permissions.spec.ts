@@ -2,7 +2,8 @@
  * deploy/redis.acl.template on a real server: every user tries every other one's keys and channels and the commands nobody
  * may use; then the queue and the journal work between the users that share them.
  */
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RedisJournal } from '@toolfleet/journal';
@@ -20,6 +21,7 @@ const KEYS: Record<string, string[]> = {
   'rl:acme:calculator': ['gateway'],
   'rc:hash': ['gateway'],
   'lc:fleet': ['gateway'],
+  'probe:http://api': ['gateway'],
   'lc:t:acme': ['gateway'],
   '{call:c1}:record': ['gateway'],
   '{i:hash}': ['gateway'],
@@ -40,6 +42,8 @@ const CHANNELS: Record<string, string[]> = {
   '{fleet}:agent-runs:cancel': ['gateway', 'builtin-agent'],
   anything: [],
 };
+/** Texts in the sources that look like keys: scopes of a budget, modules of Node. */
+const NOT_KEYS = ['call:', 'day:', 'node:'];
 const SERVICES = [
   'gateway',
   'registry',
@@ -115,6 +119,39 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const client of open) client.disconnect();
   await server?.stop();
+});
+
+/** Starts of keys that a source text makes: literals such as `{c:…`, 'lc:fleet' or `rl:${…`. */
+function keyStarts(text: string): string[] {
+  const code = text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
+  return [...code.matchAll(/[`'"](\{[a-z]+[:}]|[a-z]{2,}:)(?=[$a-z{:`'"])/g)].map(([, start]) => start!);
+}
+
+describe('keys in the sources', () => {
+  const sources = globSync(['apps/*/src/**/*.ts', 'libs/{queue,journal}/src/**/*.ts'], {
+    cwd: fileURLToPath(new URL('..', import.meta.url)),
+  }).filter((path) => !path.endsWith('.spec.ts'));
+  const made = sources.flatMap((path) => {
+    const text = readFileSync(new URL(`../${path}`, import.meta.url), 'utf8');
+    return text.includes("'ioredis'") || path.startsWith('libs/') ? keyStarts(text) : [];
+  });
+
+  it('have a row in the table above, and with it a user in the template', () => {
+    const known = (start: string) => Object.keys(KEYS).some((key) => key.startsWith(start));
+    expect(new Set(made).size).toBeGreaterThan(8);
+    expect([...new Set(made)].filter((start) => !known(start) && !NOT_KEYS.includes(start))).toEqual([]);
+  });
+
+  it('would be noticed when they are new', () => {
+    const planted = "const HOLD = 'hold:all';\nconst tag = (id: string) => `{h:${id}}`;\nconst k = `held:${id}`;";
+    expect(keyStarts(planted)).toEqual(['hold:', '{h:', 'held:']);
+  });
+
+  it('have a row for each pattern of the template', () => {
+    const patterns = new Set([...TEMPLATE.matchAll(/ ~(\S+)\*/g)].map(([, start]) => start!));
+    const lacking = [...patterns].filter((start) => !Object.keys(KEYS).some((key) => key.startsWith(start)));
+    expect(lacking).toEqual([]);
+  });
 });
 
 describe('deploy/redis.acl.template', () => {

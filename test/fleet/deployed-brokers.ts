@@ -1,0 +1,105 @@
+/** NATS and Redis with the users and rights of deploy/, for fleets whose services each connect as themselves. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { endChild, eventually, freePort, spawnChild, startRedis } from '@toolfleet/testing';
+import { tmpdir } from 'node:os';
+import { Redis } from 'ioredis';
+
+const DEPLOY = fileURLToPath(new URL('../../deploy', import.meta.url));
+
+/** Brokers that run with the files of deploy/. */
+export interface DeployedBrokers {
+  /** Without a login: each service brings its own (`envOf`). */
+  nats: { url: string };
+  redis: { url: string; client(): Redis };
+  /** Logins of one user at both servers; a user one of them does not know has no login there. */
+  envOf(user: string): Record<string, string>;
+  natsLogin(user: string): { url: string; user: string; password: string };
+  /** What Redis refused, by `ACL LOG`. */
+  redisRefusals(): Promise<string[]>;
+  /** What NATS refused, by its log. */
+  natsRefusals(): Promise<string[]>;
+  stop(): Promise<void>;
+}
+
+const passwordOf = (user: string): string => `pw-${user}`;
+
+/** Starts both servers on free loopback ports. */
+export async function startDeployedBrokers(): Promise<DeployedBrokers> {
+  const [nats, redis] = [await startDeployedNats(), await startDeployedRedis()];
+  return {
+    nats,
+    redis,
+    envOf: (user) => ({
+      ...(nats.users.has(user) ? { NATS_USER: user, NATS_PASSWORD: passwordOf(user) } : {}),
+      ...(redis.users.has(user)
+        ? { REDIS_URL: redis.url.replace('//', `//${user}@`), REDIS_PASSWORD: passwordOf(user) }
+        : { REDIS_URL: '' }),
+    }),
+    natsLogin: (user) => ({ url: nats.url, user, password: passwordOf(user) }),
+    redisRefusals: redis.refusals,
+    natsRefusals: nats.refusals,
+    stop: async () => void (await Promise.all([nats.stop(), redis.stop()])),
+  };
+}
+
+async function startDeployedNats() {
+  const config = join(DEPLOY, 'nats.conf');
+  const text = await readFile(config, 'utf8');
+  const users = [...text.matchAll(/user: ([\w-]+), password: \$(\w+)/g)].map(([, user, key]) => [user!, key!] as const);
+  const folder = await mkdtemp(join(tmpdir(), 'toolfleet-deployed-'));
+  const [port, log] = [await freePort(), join(folder, 'nats.log')];
+  const child = spawnChild(
+    'nats-server',
+    ['-c', config, '-a', '127.0.0.1', '-p', String(port), '-l', log],
+    { env: { ...process.env, ...Object.fromEntries(users.map(([user, key]) => [key, `"${passwordOf(user)}"`])) } },
+    folder,
+  );
+  const read = () => readFile(log, 'utf8').catch(() => '');
+  await eventually('NATS is ready', async () => child.exitCode !== null || (await read()).includes('Server is ready'));
+  return {
+    url: `nats://127.0.0.1:${port}`,
+    users: new Set(users.map(([user]) => user)),
+    refusals: async () =>
+      (await read()).split('\n').filter((line) => /violation|authorization|not permitted/i.test(line)),
+    stop: async () => {
+      await endChild(child);
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startDeployedRedis() {
+  const server = await startRedis({ appendOnly: true });
+  const lines = (await readFile(join(DEPLOY, 'redis.acl.template'), 'utf8')).split('\n');
+  const template = lines.filter((line) => line.startsWith('user '));
+  const admin = server.client();
+  const users = new Set<string>();
+  for (const line of template) {
+    const [, user = '', ...rules] = line.split(' ');
+    if (user === 'default') continue;
+    users.add(user);
+    const rendered = rules.map((rule) => rule.replace(/\$\{\w+\}/, passwordOf(user)));
+    await admin.call('ACL', 'SETUSER', user, ...rendered);
+  }
+  // The spec's own connection stays; whoever comes without a login is refused from here on.
+  await admin.call('ACL', 'SETUSER', 'default', 'off');
+  await admin.call('ACL', 'LOG', 'RESET');
+  const url = `redis://127.0.0.1:${server.port}`;
+  const clients: Redis[] = [];
+  return {
+    url,
+    users,
+    client: () => {
+      const made = new Redis(url, { username: 'gateway', password: passwordOf('gateway') });
+      clients.push(made);
+      return made;
+    },
+    refusals: async () => ((await admin.call('ACL', 'LOG')) as unknown[]).map((entry) => JSON.stringify(entry)),
+    stop: async () => {
+      for (const made of clients) made.disconnect();
+      await server.stop();
+    },
+  };
+}

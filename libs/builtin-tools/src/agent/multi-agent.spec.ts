@@ -229,6 +229,20 @@ describe('multi_agent with the scripted model', () => {
     );
   });
 
+  it('returns, and charges for, what is done when the time is nearly over', async () => {
+    const tools = new LocalTools();
+    const { output, usage } = await run(
+      [task('quick', 'CALL calculator {"expression":"6*7"}'), task('slow', 'SLEEP 9000\nSAY late')],
+      tools,
+      { timeoutMs: 2_000 },
+    );
+    expect(output.results).toMatchObject([
+      { success: true, response: 'Result: 42' },
+      { success: false, error: 'Stopped: no time left' },
+    ]);
+    expect(usage?.tokens).toBeGreaterThan(0);
+  });
+
   it('ends at once when its caller goes away', async () => {
     const caller = new AbortController();
     const pending = run([task('slow', 'SLEEP 5000\nSAY late')], new LocalTools(), { signal: caller.signal });

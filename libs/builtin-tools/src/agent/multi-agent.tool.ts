@@ -14,8 +14,9 @@ import {
 } from './sub-agent.js';
 
 const MAX_TASKS = 10;
-/** Kept back from the deadline for the answer itself. */
+/** Kept back from the time of the call for the answer: what is done by then is returned, and paid for. */
 const ANSWER_MS = 1_000;
+const ANSWER_SHARE = 0.2;
 const SHOWN = 600;
 
 type AgentRun = ToolRun & Pick<ToolServices, 'agent'>;
@@ -77,7 +78,9 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
     const { agent } = run;
     const stop = new AbortController();
     let tokens = 0;
-    const environment = await environmentOf(run, stop.signal, (used) => (tokens += used));
+    const workMs = workingTime(run.deadlineAt - run.clock.now());
+    const stopTimer = run.clock.after(workMs, () => stop.abort(new Error('Stopped: no time left')));
+    const environment = await environmentOf(run, workMs, stop.signal, (used) => (tokens += used));
     const gate = new Semaphore(agent.maxConcurrency);
     let done = 0;
     const results = await gate.map(tasks, async (task, index) => {
@@ -90,6 +93,7 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
       });
       return result;
     });
+    stopTimer();
     run.signal.throwIfAborted();
     const succeeded = results.filter((result) => result.success).length;
     const output = { success: succeeded > 0, results: results as unknown as JsonObject[], total: results.length };
@@ -104,8 +108,14 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
   },
 });
 
+/** How long tasks may work, in ms, of the time there is. */
+function workingTime(leftMs: number): number {
+  return Math.max(0, leftMs - Math.min(ANSWER_MS, leftMs * ANSWER_SHARE));
+}
+
 async function environmentOf(
   run: AgentRun,
+  workMs: number,
   stopped: AbortSignal,
   onTokens: (tokens: number) => void,
 ): Promise<AgentEnvironment> {
@@ -117,7 +127,7 @@ async function environmentOf(
     });
   const grant = {
     delegationToken,
-    deadlineAt: run.deadlineAt - ANSWER_MS,
+    deadlineAt: run.clock.now() + workMs,
     signal: AbortSignal.any([run.signal, stopped]),
   };
   const offered = (await agent.tools.list(grant)).filter((tool) => !BLOCKED_TOOLS.has(String(tool['name'])));
@@ -129,7 +139,7 @@ async function environmentOf(
     fields: callFields(run),
     settings: settingsOf(run),
     maxIterations: agent.maxIterations,
-    parallel: new Semaphore(agent.toolParallelism),
+    toolParallelism: agent.toolParallelism,
     callKey: (task, iteration, call) => `${run.callId}:${task}:${iteration}:${call}`,
     onStep: (task, step) => run.progress({ message: `${task} ${step}` }),
     onTokens,

@@ -6,7 +6,7 @@ import {
   type Json,
   type JsonObject,
 } from '@toolfleet/contracts';
-import type { Semaphore } from '@toolfleet/resilience';
+import { Semaphore } from '@toolfleet/resilience';
 import type { ChatMessage, ChatModel, ChatRequest, ChatToolCall } from './chat-model.js';
 import type { CallerGrant, ToolCaller } from './tool-caller.js';
 
@@ -40,8 +40,8 @@ export interface AgentEnvironment {
   /** Overrides of the model's settings. */
   settings: Pick<ChatRequest, 'model' | 'maxTokens' | 'temperature'>;
   maxIterations: number;
-  /** Bounds tool calls that run at once (TOOL_PARALLELISM). */
-  parallel: Semaphore;
+  /** Tool calls of one task at once (TOOL_PARALLELISM). */
+  toolParallelism: number;
   /** Identifies the n-th tool call of a task, so that no effect happens twice. */
   callKey: (task: number, iteration: number, call: number) => string;
   onStep: (task: string, step: string) => void;
@@ -78,6 +78,7 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
     { role: 'user', content: task.instruction },
   ];
   const calls: TaskResult['tool_calls'] = [];
+  const parallel = new Semaphore(environment.toolParallelism);
   for (let iteration = 1; ; iteration++) {
     const last = iteration > environment.maxIterations;
     const turn = await environment.model.turn(
@@ -90,7 +91,7 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
     const wanted = turn.toolCalls.slice(0, MAX_CALLS_PER_TURN);
     messages.push({ role: 'assistant', content: turn.content === '' ? null : turn.content, tool_calls: wanted });
     environment.onStep(task.name, `calls ${wanted.map((call) => call.function.name).join(', ')}`);
-    const answers = await environment.parallel.map(wanted, (call, position) =>
+    const answers = await parallel.map(wanted, (call, position) =>
       runTool(call, environment.callKey(index, iteration, position), offered, environment),
     );
     for (const [position, answer] of answers.entries()) {

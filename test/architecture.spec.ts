@@ -43,7 +43,7 @@ const APPS = [
   'python-sandbox',
   'budget',
 ];
-const TOOLS = ['fleetctl', 'samples'];
+const TOOLS = ['autoscale', 'fleetctl', 'samples'];
 
 const isSpec = (path: string) =>
   path.endsWith('.spec.ts') || path.startsWith('test/') || path.startsWith('libs/testing/');

@@ -32,30 +32,31 @@ export async function startBrokers({ stateDir, logDir, say }) {
     await listening('nats-server', port, processes.at(-1));
   }
   if (!redisUrl) {
-    const port = await freePort();
-    const dir = join(stateDir, 'redis');
-    mkdirSync(dir, { recursive: true });
-    const args = [
-      '--bind',
-      '127.0.0.1',
-      '--port',
-      String(port),
-      '--dir',
-      dir,
-      '--appendonly',
-      'yes',
-      '--maxmemory-policy',
-      'noeviction',
-      '--save',
-      '',
-    ];
-    processes.push(
-      startProcess({ name: 'redis', command: programs.redis, args, env, logFile: join(logDir, 'redis.log') }),
-    );
-    redisUrl = `redis://127.0.0.1:${port}`;
-    await listening('redis-server', port, processes.at(-1));
+    const dataDir = join(stateDir, 'redis');
+    mkdirSync(dataDir, { recursive: true });
+    const redis = await startRedis({ stateDir, dataDir, logDir, say });
+    processes.push(redis.child);
+    redisUrl = redis.url;
   }
   return { natsUrl, redisUrl, processes };
+}
+
+/** A Redis of our own on a free loopback port. */
+export async function startRedis({ stateDir, dataDir, logDir, say }) {
+  const programs = brokerPrograms(stateDir, say);
+  const port = await freePort();
+  const child = startProcess({
+    name: 'redis',
+    command: programs.redis,
+    args: [
+      ...['--bind', '127.0.0.1', '--port', String(port), '--dir', dataDir],
+      ...['--appendonly', 'yes', '--maxmemory-policy', 'noeviction', '--save', ''],
+    ],
+    env: { ...process.env, ...programs.env },
+    logFile: join(logDir, 'redis.log'),
+  });
+  await listening('redis-server', port, child);
+  return { url: `redis://127.0.0.1:${port}`, child };
 }
 
 async function listening(name, port, child) {

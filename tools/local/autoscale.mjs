@@ -1,0 +1,80 @@
+/** `npm run autoscale`: lends tools/autoscale a Redis and workers of python-sandbox on this machine. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { autoscale } from '../autoscale/dist/main.js';
+import { startRedis } from './brokers.mjs';
+import { startProcess } from './child-process.mjs';
+
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const folder = mkdtempSync(join(tmpdir(), 'toolfleet-autoscale-'));
+const started = [];
+const say = (line) => console.log(line);
+let workers = 0;
+
+const machine = {
+  say,
+  async startRedis() {
+    const { url, child } = await startRedis({
+      stateDir: join(ROOT, '.toolfleet'),
+      dataDir: folder,
+      logDir: folder,
+      say,
+    });
+    started.push(child);
+    return url;
+  },
+  startWorker(redisUrl, slots, trainingMs) {
+    workers += 1;
+    const logFile = join(folder, `worker-${workers}.log`);
+    let onReady;
+    let onLost;
+    const ready = new Promise((resolve, reject) => {
+      onReady = resolve;
+      onLost = () => reject(new Error(readFileSync(logFile, 'utf8').trim().split('\n').at(-1)));
+    });
+    const child = startProcess({
+      name: `worker ${workers}`,
+      command: process.execPath,
+      args: [join(ROOT, 'apps/python-sandbox/dist/main.js')],
+      env: {
+        ...process.env,
+        REDIS_URL: redisUrl,
+        ADMIN_PORT: '0',
+        ADMIN_HOST: '127.0.0.1',
+        LOG_LEVEL: 'warn',
+        PYTHON_SANDBOX_THREADS: String(slots),
+        PYTHON_SANDBOX_TRAINING_MS: String(trainingMs),
+        WASI_MEMORY_LIMIT_MB: '128',
+      },
+      logFile,
+      ipc: true,
+      onMessage: (message) => message?.started && onReady(),
+      onExit: () => onLost(),
+    });
+    started.push(child);
+    ready.catch(() => undefined);
+    return {
+      ready: () => ready,
+      async end() {
+        await child.stop(90_000);
+        return child.exited;
+      },
+    };
+  },
+};
+
+async function end(code) {
+  await Promise.all(started.splice(0).map((child) => child.stop(2_000)));
+  rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  process.exit(code);
+}
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect']) process.on(signal, () => void end(1));
+try {
+  await end(await autoscale(process.argv.slice(2), machine));
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  await end(2);
+}

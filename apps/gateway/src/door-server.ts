@@ -1,9 +1,14 @@
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { DynamicModule } from '@nestjs/common';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { errorOf, sendError } from './doors/http/error.filter.js';
+import { acceptJsonBodies } from './doors/http/json-body.js';
 import { StartRefused, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
+
+/** Longest part of a path: aliases of OpenAPI tools hold an operationId. */
+const MAX_PARAM_LENGTH = 300;
 
 /** Where the public door listens. */
 export interface DoorAddress {
@@ -38,10 +43,18 @@ export class DoorServer implements ServicePart {
     const app = await NestFactory.create<NestFastifyApplication>(
       this.module,
       // While draining, a request on an open connection is still served; the answer closes the connection.
-      new FastifyAdapter({ bodyLimit: maxBodyBytes, return503OnClosing: false, forceCloseConnections: 'idle' }),
-      { logger: false, abortOnError: false },
+      new FastifyAdapter({
+        bodyLimit: maxBodyBytes,
+        return503OnClosing: false,
+        forceCloseConnections: 'idle',
+        routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+        frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
+          sendError(reply, request.url, errorOf(error)),
+      }),
+      { logger: false, abortOnError: false, bodyParser: false },
     );
     const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+    acceptJsonBodies(fastify, maxBodyBytes);
     for (const part of this.mounted) await part.mount(fastify);
     app.connectMicroservice({ strategy: this.strategy });
     await app.startAllMicroservices();

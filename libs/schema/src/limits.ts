@@ -1,4 +1,4 @@
-import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { depthOf, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 
 /** Longest schema in characters of JSON. The largest of 3,965 real tool schemas is well below 256 KiB. */
 export const MAX_SCHEMA_CHARS = 512 * 1024;
@@ -16,24 +16,6 @@ export function checkSchemaSize(schema: JsonObject): void {
   if (depth > MAX_SCHEMA_DEPTH) refuse(`the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels`);
   const size = JSON.stringify(schema).length;
   if (size > MAX_SCHEMA_CHARS) refuse(`the schema has ${size} characters, at most ${MAX_SCHEMA_CHARS} are allowed`);
-}
-
-/** Nesting of a JSON value, counted without recursion and only up to just above `limit`. */
-export function depthOf(value: Json, limit: number): number {
-  let level: Json[] = [value];
-  let depth = 0;
-  while (level.length > 0 && depth <= limit) {
-    const deeper: Json[] = [];
-    for (const item of level) {
-      if (Array.isArray(item))
-        for (const member of item) if (typeof member === 'object' && member !== null) deeper.push(member);
-      if (isJsonObject(item))
-        for (const key in item) if (typeof item[key] === 'object' && item[key] !== null) deeper.push(item[key]);
-    }
-    level = deeper;
-    depth += 1;
-  }
-  return depth;
 }
 
 /** Number of values in a JSON value, counted up to just above `limit`. */

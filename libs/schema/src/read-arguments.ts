@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { depthOf, isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { compileSchema, type CompiledSchema } from './compile.js';
 import {
   buildCoercer,
@@ -10,7 +10,7 @@ import {
   type Coercion,
 } from './coerce.js';
 import { explainErrors, faultAt, MAX_FAULTS, type Fault } from './explain.js';
-import { depthOf, MAX_ARGUMENT_DEPTH } from './limits.js';
+import { MAX_ARGUMENT_DEPTH } from './limits.js';
 
 /** How the arguments of one tool are read. */
 export interface ArgumentRules {

@@ -5,7 +5,17 @@
  */
 import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
-import { HEADERS, isJsonObject, SUBJECTS, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import {
+  depthOf,
+  HEADERS,
+  isJsonObject,
+  MAX_BODY_DEPTH,
+  SUBJECTS,
+  ToolError,
+  type Json,
+  type JsonObject,
+  type Milliseconds,
+} from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { inTrace, type Metrics } from '@toolfleet/telemetry';
 import { encode, parseLenient, text } from './codec.js';
@@ -149,7 +159,8 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     const end = this.#running.begin(context, served.exec);
     try {
       const body = parseBody(message.data);
-      served.check?.(body);
+      // To a schema an empty body is null: JSON has no other word for it.
+      served.check?.(body ?? null);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
       const work = () => served.handler(body, context);
       let result = await inTrace(served.subject, context.headers, work);
@@ -220,9 +231,14 @@ function isInbox(reply: string): boolean {
 
 function parseBody(data: Uint8Array): unknown {
   if (data.length === 0) return undefined;
+  let body: Json;
   try {
-    return JSON.parse(text(data));
+    body = JSON.parse(text(data)) as Json;
   } catch (error) {
     throw new ToolError('REQUEST_INVALID', { message: `The body is not JSON: ${(error as Error).message}` });
   }
+  // A level takes two characters: short bodies need not be walked.
+  if (data.length > 2 * MAX_BODY_DEPTH && depthOf(body, MAX_BODY_DEPTH) > MAX_BODY_DEPTH)
+    throw new ToolError('REQUEST_INVALID', { message: `The body is nested deeper than ${MAX_BODY_DEPTH} levels` });
+  return body;
 }

@@ -126,6 +126,17 @@ describe('request and reply', () => {
     expect(reply.json()).toMatchObject({ code: 'REQUEST_INVALID' });
   });
 
+  it('refuses bodies that are nested deep enough to end a recursion', async () => {
+    const nested = (levels: number) => plain.request('t.context', '['.repeat(levels) + ']'.repeat(levels));
+    expect((await nested(256)).headers?.get('Nats-Service-Error-Code') ?? '').toBe('');
+    for (const levels of [257, 100_000]) {
+      expect((await nested(levels)).json()).toMatchObject({
+        code: 'REQUEST_INVALID',
+        error: 'The body is nested deeper than 256 levels',
+      });
+    }
+  });
+
   it('gives the handler the concrete subject of a wildcard', async () => {
     expect(await client.request('t.wild.acme', {})).toBe('t.wild.acme');
   });

@@ -12,6 +12,12 @@ test.each([
   expect(withoutArguments(message, args)).toBe(shown);
 });
 
+test('arguments nested at any depth are masked', () => {
+  const depth = 100_000;
+  const nested = JSON.parse(`${'['.repeat(depth)}"hunter2!"${']'.repeat(depth)}`);
+  expect(withoutArguments('refused: hunter2!', nested)).toBe('refused: [argument]');
+});
+
 test('a large argument costs little', () => {
   const from = performance.now();
   withoutArguments('x'.repeat(2_000), { text: 'y'.repeat(8 * 1024 * 1024) });

@@ -47,9 +47,11 @@ function withoutRuns(message: string, texts: readonly string[]): string {
   return result;
 }
 
-/** Every text in a value. */
+/** Every text in a value; without recursion, for refused arguments may be nested at any depth. */
 function* textsOf(value: Json | undefined): Generator<string> {
-  if (typeof value === 'string') yield value;
-  else if (Array.isArray(value)) for (const item of value) yield* textsOf(item);
-  else if (isJsonObject(value)) for (const item of Object.values(value)) yield* textsOf(item as Json);
+  const open = value === undefined ? [] : [value];
+  for (let item = open.pop(); item !== undefined; item = open.pop()) {
+    if (typeof item === 'string') yield item;
+    else if (Array.isArray(item) || isJsonObject(item)) for (const member of Object.values(item)) open.push(member);
+  }
 }

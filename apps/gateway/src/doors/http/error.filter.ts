@@ -49,11 +49,15 @@ export function errorOf(thrown: unknown): ToolError {
   const status =
     thrown instanceof HttpException ? thrown.getStatus() : Number((thrown as { statusCode?: number }).statusCode);
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  if (status === 404) return new ToolError('NOT_FOUND', { message: 'No such path' });
+  if (status === 404) return new ToolError('NOT_FOUND', { message: withoutQuery(message) });
+  if (status === 414) return new ToolError('REQUEST_INVALID', { message: 'A part of the path is too long' });
   if (status === 413) return new ToolError('PAYLOAD_TOO_LARGE', { message: 'The request body is too large' });
   if (status >= 400 && status < 500) return new ToolError('REQUEST_INVALID', { message });
   return toToolError(thrown);
 }
+
+/** Nest says `Cannot PUT /path?query`; a query may hold what should not be repeated. */
+const withoutQuery = (message: string): string => message.split('?', 1)[0]!;
 
 /** Sends one error; the Shannon-compatible paths (`/tools/…`) carry its text as `detail`, too. */
 export function sendError(reply: FastifyReply, url: string, error: ToolError, callId?: string): void {

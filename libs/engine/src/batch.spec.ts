@@ -46,6 +46,7 @@ test.each<[string, unknown]>([
   ['no array', {}],
   ['an item that is no object', ['x']],
   ['an item without a name', [{ arguments: {} }]],
+  ['an idempotency key that is no text', [{ name: 'adder', idempotency_key: 5 }]],
   ['too many', Array.from({ length: MAX_BATCH + 1 }, () => ({ name: 'adder' }))],
 ])('%s is refused as a whole', (_, body) => {
   expect(() => readBatch(body)).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }));
@@ -96,6 +97,62 @@ test('the same tool with the same arguments runs once; the others are marked wit
     output: 'sent',
     metadata: { skipped: true, duplicate_of: 'c1' },
   });
+});
+
+test('another session or another idempotency key makes another call', async () => {
+  const ran: unknown[] = [];
+  const item = (session: string | undefined, key?: string) => ({
+    ...openAi('c', { a: 1 }),
+    session,
+    idempotency_key: key,
+  });
+  const items = readBatch([item('s1'), item('s2'), item('s1'), item('s1', 'k1'), item('s1', 'k2'), item('s1', 'k1')]);
+  const answers = await runBatch(
+    async (request) => {
+      ran.push([request.context.session_id, request.idempotencyKey]);
+      return result(1);
+    },
+    items,
+    ({ source, idempotencyKey }, rawArguments) =>
+      aRequest(clock, {
+        rawArguments,
+        context: { user_id: 'u', session_id: source.session as string },
+        ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+      }),
+    { parallelism: 5, clock },
+  );
+  expect(ran).toEqual([
+    ['s1', undefined],
+    ['s2', undefined],
+    ['s1', 'k1'],
+    ['s1', 'k2'],
+  ]);
+  expect(answers.map(({ duplicateOf }) => duplicateOf !== undefined)).toEqual([false, false, true, false, false, true]);
+});
+
+test('a request that cannot be made refuses the batch before anything has run', async () => {
+  const ran: unknown[] = [];
+  const answers = runBatch(
+    async (request) => {
+      ran.push(request.rawArguments);
+      return result(1);
+    },
+    readBatch([openAi('c1', { a: 1 }), openAi('c2', { a: 2 })]),
+    (item, rawArguments) => {
+      if (item.id === 'c2') throw new ToolError('REQUEST_INVALID');
+      return aRequest(clock, { rawArguments });
+    },
+    { parallelism: 5, clock },
+  );
+  await expect(answers).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+  expect(ran).toEqual([]);
+});
+
+test('arguments nested beyond what can be written down fail their item only', async () => {
+  const deep = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
+  const [good, bad] = await run(async () => result(1), [openAi('c1', { a: 1 }), openAi('c2', deep)]);
+  expect(callRecord(good!).success).toBe(true);
+  expect(callRecord(bad!)).toMatchObject({ success: false, function: { arguments: deep } });
 });
 
 test('the record is the unified one (G54)', async () => {

@@ -1,6 +1,8 @@
 import {
+  depthOf,
   isJsonObject,
   isToolError,
+  MAX_BODY_DEPTH,
   ToolError,
   toToolError,
   type CallRecord,
@@ -26,6 +28,8 @@ export interface BatchItem {
   sent: Json;
   /** The item as it came, for fields beside name and arguments. */
   source: JsonObject;
+  /** Key of this call alone. */
+  idempotencyKey?: string;
 }
 
 /** What became of one item. */
@@ -43,7 +47,8 @@ export const MAX_BATCH = 100;
 
 /**
  * Reads a batch: OpenAI tool calls, `{tool_name, parameters}` of Shannon, or `{name, arguments}` of ours, mixed as they come.
- * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name
+ * An item may carry an `idempotency_key` of its own.
+ * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name or a wrong key
  */
 export function readBatch(body: unknown): BatchItem[] {
   if (!Array.isArray(body)) throw new ToolError('REQUEST_INVALID', { message: 'A batch is an array of calls' });
@@ -60,7 +65,17 @@ function readItem(item: unknown, index: number): BatchItem {
     throw new ToolError('REQUEST_INVALID', { message: `Item ${index} has no tool name` });
   const id = typeof item.id === 'string' && item.id !== '' ? item.id : `call_${index}`;
   const sent = called.arguments ?? called.parameters ?? null;
-  return { id, name, arguments: readArguments(sent), sent, source: item };
+  const { idempotency_key: key } = item;
+  if (key !== undefined && typeof key !== 'string')
+    throw new ToolError('REQUEST_INVALID', { message: `Item ${index}: idempotency_key must be a text` });
+  return {
+    id,
+    name,
+    arguments: readArguments(sent),
+    sent,
+    source: item,
+    ...(key === undefined ? {} : { idempotencyKey: key }),
+  };
 }
 
 /** Arguments as an object or as the JSON text models send; nothing at all is an empty object (A33). */
@@ -69,32 +84,42 @@ function readArguments(value: Json): JsonObject | ToolError {
   if (isJsonObject(value)) return value;
   try {
     const parsed = typeof value === 'string' ? (JSON.parse(value) as Json) : value;
-    if (isJsonObject(parsed)) return parsed;
+    // Text was not walked with the body around it; what is too deep could not be compared nor written down again.
+    if (isJsonObject(parsed) && depthOf(parsed, MAX_BODY_DEPTH) <= MAX_BODY_DEPTH) return parsed;
   } catch {
     // reported below
   }
   return new ToolError('ARGUMENTS_INVALID', { message: 'arguments must be a JSON object, or JSON text of one' });
 }
 
+/** Makes the request of one item; `index` is its place in the batch. */
+export type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;
+
 /**
  * Runs a batch: at most `parallelism` at once, answers in the order asked, one failure fails nobody else (G55). The same
- * tool with the same arguments runs once; later ones are answered with the first one's outcome and marked (G26, K!3).
+ * tool with the same arguments in the same session runs once; later ones are answered with the first one's outcome and
+ * marked (G26, K!3). Items with idempotency keys of their own are different calls when their keys are.
  */
 export async function runBatch(
   execute: ExecuteCall,
   items: readonly BatchItem[],
-  requestFor: (item: BatchItem, args: JsonObject) => CallRequest,
+  requestFor: ItemRequest,
   limits: { parallelism: number; clock: Clock },
 ): Promise<BatchAnswer[]> {
+  // All requests before any call: an item that cannot be one refuses the batch while nothing has run.
+  const requests = items.map((item, index) =>
+    item.arguments instanceof ToolError ? item.arguments : requestFor(item, item.arguments, index),
+  );
   const slots = new Semaphore(limits.parallelism);
   const firsts = new Map<string, { id: string; answer: Promise<BatchAnswer> }>();
   return Promise.all(
-    items.map(async (item) => {
-      if (item.arguments instanceof ToolError) return { item, callId: '', outcome: item.arguments, durationMs: 0 };
-      const key = canonicalJson([item.name, item.arguments]);
+    items.map(async (item, index) => {
+      const request = requests[index]!;
+      if (request instanceof ToolError) return { item, callId: '', outcome: request, durationMs: 0 };
+      const session = request.context.session_id ?? null;
+      const key = canonicalJson([item.name, request.rawArguments, session, item.idempotencyKey ?? null]);
       const first = firsts.get(key);
       if (first) return { ...(await first.answer), item, duplicateOf: first.id, durationMs: 0 };
-      const request = requestFor(item, item.arguments);
       const answer = slots.run(() => runOne(execute, item, request, limits.clock)) as Promise<BatchAnswer>; // unbounded queue: never refused
       firsts.set(key, { id: item.id, answer });
       return answer;

@@ -31,7 +31,16 @@ export { authorize, callsTools, mayUse } from './authorize.js';
 export { MemoryHistoryStore } from './memory/memory-history-store.js';
 export { MemoryRateLimiter } from './memory/memory-rate-limiter.js';
 export { MemoryResultCache } from './memory/memory-result-cache.js';
-export { answerBody, callRecord, MAX_BATCH, readBatch, runBatch, type BatchAnswer, type BatchItem } from './batch.js';
+export {
+  answerBody,
+  callRecord,
+  MAX_BATCH,
+  readBatch,
+  runBatch,
+  type BatchAnswer,
+  type BatchItem,
+  type ItemRequest,
+} from './batch.js';
 export { formatTool, TOOL_FORMATS, toolFormatOf, toolMetadata, type ToolFormat } from './format-tool.js';
 export { ToolRanker, type RankedTool } from './rank-tools.js';
 export { failed } from './outcome.js';

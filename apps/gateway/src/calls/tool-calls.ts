@@ -37,7 +37,7 @@ export class ToolCalls {
   async accept(request: CallRequest): Promise<AcceptedBody> {
     // A dry run refuses now what would only fail later: unknown tool, rights, arguments, policy.
     await this.executeCall({ ...request, dryRun: true });
-    if (!request.dryRun) await this.async.accept(request);
+    await this.async.accept(request);
     return { call_id: request.callId, status: 'accepted' };
   }
 }

@@ -55,6 +55,15 @@ const CALL_FIELDS: JsonObject = {
   no_retry: { type: 'boolean' },
 };
 
+const BATCH_ITEM: JsonObject = { type: 'object', properties: { idempotency_key: text } };
+const BATCH_FIELDS: JsonObject = {
+  session_id: text,
+  request_id: text,
+  agent_id: text,
+  task_id: text,
+  idempotency_key: text,
+};
+
 /** The public HTTP API as an OpenAPI 3.1 document, served at `/openapi.json`: toolfleet can register itself. */
 export function apiDocument(version: string): JsonObject {
   return {
@@ -118,11 +127,16 @@ export function apiDocument(version: string): JsonObject {
       '/api/v1/tools/batch-execute': {
         post: operation('executeBatch', {
           summary: 'Run several tools; OpenAI tool calls or {name, arguments} items',
+          parameters: [
+            {
+              name: 'Idempotency-Key',
+              in: 'header',
+              schema: { type: 'string', maxLength: 250 },
+              description: 'Each call gets it with its place: the same batch sent again is replayed',
+            },
+          ],
           body: {
-            anyOf: [
-              list({ type: 'object' }),
-              { type: 'object', properties: { calls: list({ type: 'object' }), session_id: text } },
-            ],
+            anyOf: [list(BATCH_ITEM), { type: 'object', properties: { calls: list(BATCH_ITEM), ...BATCH_FIELDS } }],
           },
           answers: { '200': answer('Call records in the order asked', list(ref('CallRecord'))) },
         }),
@@ -148,6 +162,7 @@ export function apiDocument(version: string): JsonObject {
               description: 'Event stream; resumes after Last-Event-ID',
               content: { 'text/event-stream': { schema: text } },
             },
+            '204': { description: 'The call has ended and Last-Event-ID was its last event' },
           },
         }),
       },

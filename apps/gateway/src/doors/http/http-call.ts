@@ -38,7 +38,10 @@ export class HttpCalls {
     const principal = principalOf(http);
     const callId = randomUUID();
     http.callId = callId;
-    const idempotencyKey = fields.idempotency_key ?? headerOf(http, 'idempotency-key');
+    const headerKey = headerOf(http, 'idempotency-key');
+    const idempotencyKey = fields.idempotency_key ?? headerKey;
+    if (headerKey !== undefined && headerKey !== idempotencyKey)
+      throw new ToolError('REQUEST_INVALID', { message: 'Idempotency-Key and idempotency_key are different' });
     if (idempotencyKey !== undefined && (idempotencyKey.length === 0 || idempotencyKey.length > MAX_IDEMPOTENCY_KEY)) {
       throw new ToolError('REQUEST_INVALID', {
         message: `Idempotency-Key must have 1 to ${MAX_IDEMPOTENCY_KEY} characters`,

@@ -1,5 +1,12 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
-import { isJsonObject, ToolError, type CallBody, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  isJsonObject,
+  ToolError,
+  type CallBody,
+  type Json,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
 import { answerBody, formatTool, toolMetadata } from '@toolfleet/engine';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../../auth/auth.guard.js';
@@ -67,12 +74,8 @@ export class ShannonController {
   @Post('batch-execute')
   @HttpCode(200)
   async batch(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    const sessions = Array.isArray(raw)
-      ? raw.map((item) => (isJsonObject(item) && isJsonObject(item.session_context) ? item.session_context : undefined))
-      : [];
-    const session = sessionOf(sessions.find((context) => context !== undefined));
-    const answers = await this.batches.answers(raw, (name, args) =>
-      this.http.requestOf(request, reply, name, args, session),
+    const answers = await this.batches.answers(raw, (name, args, { session_context: session }) =>
+      this.http.requestOf(request, reply, name, args, sessionOf(session)),
     );
     return answers.map((answer) => shannonBody(answerBody(answer)));
   }
@@ -95,7 +98,10 @@ function schemaOf({ name, description, parameters }: JsonObject): JsonObject {
   return { name: name ?? null, description: description ?? null, parameters: parameters ?? null };
 }
 
-function sessionOf(context: JsonObject | undefined): CallFields {
+/** Only `session_id` passes for a public caller (A12). @throws ToolError REQUEST_INVALID */
+function sessionOf(context: Json | undefined): CallFields {
+  if (context !== undefined && context !== null && !isJsonObject(context))
+    throw new ToolError('REQUEST_INVALID', { message: 'session_context must be an object' });
   const id = context?.session_id;
   if (id === undefined || id === null) return {};
   if (typeof id !== 'string' || id === '')

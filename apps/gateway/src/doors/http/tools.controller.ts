@@ -1,5 +1,5 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
-import type { Principal } from '@toolfleet/contracts';
+import { ToolError, type Principal } from '@toolfleet/contracts';
 import { formatTool } from '@toolfleet/engine';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../../auth/auth.guard.js';
@@ -63,7 +63,7 @@ export class ToolsController {
     );
   }
 
-  /** A05, A11, A13. `mode: async` answers 202. */
+  /** A05, A11, A13. `mode: async` answers 202 and where the call can be read; a dry run is answered at once. */
   @Post(':name/execute')
   @HttpCode(200)
   async execute(
@@ -74,9 +74,10 @@ export class ToolsController {
   ) {
     const fields = readBody(body);
     const call = this.http.requestOf(request, reply, name, fields.arguments, fields);
-    if (fields.mode === 'async') {
-      void reply.status(202);
-      return this.calls.accept(call);
+    if (fields.mode === 'async' && !fields.dry_run) {
+      const accepted = await this.calls.accept(call);
+      void reply.status(202).header('Location', `/api/v1/calls/${accepted.call_id}`);
+      return accepted;
     }
     const outcome = await this.http.traced(request, () => this.calls.run(call));
     if (outcome.replayed) void reply.header('X-Idempotency-Cached', 'true');
@@ -89,5 +90,7 @@ const readBatchFields = readerFor(BatchBody);
 function readBatchBody(body: unknown): { items: unknown; fields: CallFields } {
   if (Array.isArray(body)) return { items: body, fields: {} };
   const { calls, tool_calls: toolCalls, ...fields } = readBatchFields(body);
+  if (calls !== undefined && toolCalls !== undefined)
+    throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });
   return { items: calls ?? toolCalls, fields };
 }

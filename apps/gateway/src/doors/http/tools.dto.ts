@@ -142,4 +142,11 @@ export class BatchBody {
   @MinLength(1)
   @MaxLength(ID_LENGTH)
   task_id?: string;
+
+  /** Each call gets this key with its place in the batch, unless it has one of its own. */
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(ID_LENGTH)
+  idempotency_key?: string;
 }

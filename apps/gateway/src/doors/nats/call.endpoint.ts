@@ -41,7 +41,9 @@ export class CallEndpoint {
   @Endpoint(SUBJECTS.toolCall, { schema: CALL_SCHEMA })
   async call(message: CallMessage, context: EndpointContext): Promise<CallBody | AcceptedBody> {
     const request = this.nats.requestOf(await this.nats.callerOf(context), message, context);
-    return message.mode === 'async' ? this.calls.accept(request) : (await this.calls.run(request)).body;
+    return message.mode === 'async' && !message.dry_run
+      ? this.calls.accept(request)
+      : (await this.calls.run(request)).body;
   }
 
   @Endpoint(`${SUBJECTS.toolCall}.*`, { schema: CALL_SCHEMA })

@@ -30,11 +30,11 @@ export const CALL_SCHEMA: JsonObject = {
 /** Body of `tool.batch`. */
 export interface BatchMessage extends Pick<
   CallMessage,
-  'session_id' | 'user_id' | 'request_id' | 'agent_id' | 'task_id'
+  'session_id' | 'user_id' | 'request_id' | 'agent_id' | 'task_id' | 'idempotency_key'
 > {
   calls: JsonObject[];
 }
-const { mode: _mode, dry_run: _dryRun, idempotency_key: _key, ...BATCH_FIELDS } = CALL_FIELDS;
+const { mode: _mode, dry_run: _dryRun, ...BATCH_FIELDS } = CALL_FIELDS;
 export const BATCH_SCHEMA: JsonObject = {
   type: 'object',
   properties: { calls: { type: 'array', items: { type: 'object' }, maxItems: 100 }, ...BATCH_FIELDS },

@@ -244,6 +244,12 @@ describe('npm start', () => {
       path = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
     }
     expect(paged).toEqual(all);
+    for (const cursor of ['garbage', '%25%25', 'YWJj=', '']) {
+      expect(await http('GET', `/api/v1/tools?limit=5&cursor=${cursor}`)).toMatchObject({
+        status: 400,
+        body: { code: 'REQUEST_INVALID', details: { fields: ['cursor'] } },
+      });
+    }
   });
 
   it('runs a call asynchronously and streams its events', async () => {
@@ -279,6 +285,23 @@ describe('npm start', () => {
     expect(await again.json()).toMatchObject({ call_id: body.call_id, output: body.output });
     expect(again.headers.get('x-idempotency-cached')).toBe('true');
     expect((await post('b')).status).toBe(422);
+    // Asynchronous duplicates end as the first one did, also while it is still running.
+    const accepted = await Promise.all(
+      [1, 2].map(() =>
+        http('POST', '/api/v1/tools/execute_python/execute', {
+          arguments: { code: 'sum(range(3_000_000))' },
+          mode: 'async',
+          idempotency_key: 'e2e-2',
+        }),
+      ),
+    );
+    for (const { body: call } of accepted) {
+      await until(
+        'the call ends',
+        async () => (await http('GET', `/api/v1/calls/${call.call_id}`)).body.status === 'succeeded',
+        20_000,
+      );
+    }
     // A journalled call can be looked up although nobody asked for it to be asynchronous.
     expect(await http('GET', `/api/v1/calls/${body.call_id}`)).toMatchObject({
       status: 200,

@@ -36,6 +36,8 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
       door: 'queue',
       signal,
       deadlineAt: deadlineAt ?? clock.now(),
+      // Nobody holds a connection: a duplicate of a running call waits for its outcome, as long as it may.
+      idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
       onProgress: (progress) => void store.append(callId, { type: 'progress', ...progress }).catch(() => undefined),
     };
     const outcome = await executeCall(request).catch(toToolError);

@@ -1,14 +1,19 @@
 import { Controller, Delete, Get, Headers, Param, Res } from '@nestjs/common';
-import type { JsonObject, Principal } from '@toolfleet/contracts';
+import { ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
+import { eventFrame, openEventStream } from '../doors/http/event-stream.js';
 import { Readiness } from '../doors/http/health.controller.js';
 import { AsyncCalls, isFinal } from './async-calls.js';
 import type { CallEvent, StoredCall } from './call-store.js';
 
 /** How often an open event stream looks for news; progress is for people. */
 const POLL_MS = 200;
+/** How often it looks whether a call without news has ended. */
+const LOOK_MS = 1_000;
+/** Open streams of one gateway. */
+const MOST_STREAMS = 500;
 /** A comment keeps idle connections through proxies alive. */
 const KEEP_ALIVE_MS = 15_000;
 /** Longest stream; clients resume with `Last-Event-ID`. */
@@ -17,6 +22,8 @@ const MAX_STREAM_MS = 3_600_000;
 /** Asynchronous calls of the caller's tenant. */
 @Controller('api/v1/calls')
 export class CallsController {
+  #open = 0;
+
   constructor(
     private readonly calls: AsyncCalls,
     private readonly clock: Clock,
@@ -33,7 +40,7 @@ export class CallsController {
     return { call_id: id, status: await this.calls.cancel(caller, id) };
   }
 
-  /** Server-sent events: accepted, started, progress…, done. Resumable by `Last-Event-ID`. */
+  /** Server-sent events: accepted, started, progress…, done. Resumable by `Last-Event-ID`; 204 after the last one. */
   @Get(':id/events')
   async events(
     @Caller() caller: Principal,
@@ -41,29 +48,47 @@ export class CallsController {
     @Headers('last-event-id') lastId: string | undefined,
     @Res() reply: FastifyReply,
   ) {
-    await this.calls.get(caller, id);
-    reply.hijack();
-    const { raw } = reply;
-    raw.writeHead(200, {
-      'Content-Type': 'text/event-stream; charset=utf-8',
-      'Cache-Control': 'no-store',
-      'X-Accel-Buffering': 'no',
-    });
+    const from = /^\d{1,19}-\d{1,19}$/.test(lastId ?? '') ? lastId : undefined;
+    const call = await this.calls.get(caller, id);
+    const known = await this.calls.events(id, from);
+    // The status that tells browsers to stop asking (HTML, server-sent events).
+    if (from !== undefined && known.length === 0 && isFinal(call.state)) return reply.status(204).send();
+    if (this.#open >= MOST_STREAMS)
+      throw new ToolError('QUEUE_FULL', { message: `${MOST_STREAMS} event streams are open`, retryAfterMs: 5_000 });
+    this.#open += 1;
+    try {
+      await this.stream(openEventStream(reply), caller, call, from);
+    } finally {
+      this.#open -= 1;
+    }
+  }
+
+  private async stream(raw: FastifyReply['raw'], caller: Principal, call: StoredCall, from: string | undefined) {
+    const id = call.callId;
     const until = this.clock.monotonic() + MAX_STREAM_MS;
-    let after = /^\d+-\d+$/.test(lastId ?? '') ? lastId : undefined;
-    let quietSince = this.clock.monotonic();
+    let after = from;
+    let wroteAt = this.clock.monotonic();
+    let lookedAt = isFinal(call.state) ? Number.NEGATIVE_INFINITY : wroteAt;
     while (!raw.destroyed && !this.readiness.draining.aborted && this.clock.monotonic() < until) {
       const events = await this.calls.events(id, after).catch(() => []);
       for (const event of events) {
         raw.write(frameOf(event));
         after = event.id;
-        quietSince = this.clock.monotonic();
+        wroteAt = this.clock.monotonic();
       }
       if (events.at(-1)?.type === 'done') break;
-      if (this.clock.monotonic() - quietSince > KEEP_ALIVE_MS) {
-        // A call whose worker was lost ends when someone asks for it.
-        if (isFinal((await this.calls.get(caller, id)).state) === false) raw.write(': still running\n\n');
-        quietSince = this.clock.monotonic();
+      if (events.length === 0 && this.clock.monotonic() - lookedAt > LOOK_MS) {
+        // Ends a call whose worker was lost; a call that went through no queue has no events but this one.
+        const now = await this.calls.get(caller, id).catch(() => undefined);
+        if (now && isFinal(now.state) && (await this.calls.events(id, after).catch(() => [])).length === 0) {
+          raw.write(frameOf(doneOf(now)));
+          break;
+        }
+        lookedAt = this.clock.monotonic();
+      }
+      if (this.clock.monotonic() - wroteAt > KEEP_ALIVE_MS) {
+        raw.write(': still running\n\n');
+        wroteAt = this.clock.monotonic();
       }
       await this.clock.sleep(POLL_MS);
     }
@@ -71,8 +96,12 @@ export class CallsController {
   }
 }
 
+function doneOf({ state, result, finishedAt, acceptedAt }: StoredCall): CallEvent {
+  return { id: `${finishedAt ?? acceptedAt}-0`, type: 'done', state, ...(result ? { result } : {}) };
+}
+
 function frameOf({ id, type, ...data }: CallEvent): string {
-  return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+  return eventFrame({ id, type, data });
 }
 
 function shown(call: StoredCall): JsonObject {

@@ -1,4 +1,4 @@
-import { type Principal, type RegisteredTool, ToolError } from '@toolfleet/contracts';
+import { type Principal, type RegisteredTool, TOOL_NAME_PATTERN, ToolError } from '@toolfleet/contracts';
 import { toolAllowed } from '../auth/tool-globs.js';
 import type { DefinitionCache } from './definition-cache.js';
 
@@ -31,14 +31,18 @@ export class ToolList {
     const { tools, version, stale } = await this.cache.list(principal.tenantId);
     let byGlobs = this.visible.get(tools);
     if (!byGlobs) this.visible.set(tools, (byGlobs = new Map()));
-    const scope = principal.tools.join(' ');
+    const scope = JSON.stringify(principal.tools);
     let shown = byGlobs.get(scope);
     if (!shown)
       byGlobs.set(scope, (shown = tools.filter((tool) => isListed(tool) && toolAllowed(principal.tools, tool.name))));
     return { tools: shown, version, stale };
   }
 
-  /** A page, or everything when no limit is given. A cursor is the last name of the page before. */
+  /**
+   * A page, or everything when no limit is given. A cursor is the last name of the page before: it holds while tools come
+   * and go.
+   * @throws ToolError REQUEST_INVALID for a cursor that no page gave
+   */
   async page(principal: Principal, { category, limit, cursor }: ToolFilter): Promise<ToolPage> {
     const { tools, stale } = await this.all(principal);
     let shown =
@@ -46,12 +50,12 @@ export class ToolList {
         ? tools
         : tools.filter((tool) => tool.category === category || tool.tags?.includes(category));
     if (cursor !== undefined) {
-      const after = Buffer.from(cursor, 'base64url').toString();
+      const after = nameIn(cursor);
       shown = shown.filter((tool) => tool.name > after);
     }
     const last = limit !== undefined && shown.length > limit ? shown[limit - 1] : undefined;
     if (!last) return { tools: shown, stale };
-    return { tools: shown.slice(0, limit), next: Buffer.from(last.name).toString('base64url'), stale };
+    return { tools: shown.slice(0, limit), next: cursorOf(last.name), stale };
   }
 
   /**
@@ -74,3 +78,14 @@ export class ToolList {
 }
 
 const isListed = (tool: RegisteredTool): boolean => !tool.dangerous && !tool.quarantine;
+
+const cursorOf = (name: string): string => Buffer.from(name).toString('base64url');
+
+function nameIn(cursor: string): string {
+  const name = Buffer.from(cursor, 'base64url').toString();
+  if (TOOL_NAME_PATTERN.test(name) && cursorOf(name) === cursor) return name;
+  throw new ToolError('REQUEST_INVALID', {
+    message: 'cursor is not one of this list; take it from the Link of the page before',
+    details: { fields: ['cursor'] },
+  });
+}

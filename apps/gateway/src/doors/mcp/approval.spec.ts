@@ -94,7 +94,7 @@ describe('an answer of 2025', () => {
     const [asking, other] = [await relay(), await relay()];
     const alice = { tenantId: 'acme', userId: 'alice', roles: [], tools: ['*'], via: 'api_key' as const };
     const bob = { ...alice, userId: 'bob' };
-    const [first, second] = [asking.expect(alice), asking.expect(alice)];
+    const [first, second] = [await asking.expect(alice), await asking.expect(alice)];
     expect(other.deliver(alice, { id: 1, result: {} })).toBe(false);
     expect(other.deliver(alice, { id: 'ask.x.y.z', result: {} })).toBe(false);
     other.deliver(bob, { id: first.id, result: { action: 'accept', who: 'bob' } });

@@ -47,8 +47,8 @@ export interface AwaitedAnswer {
 
 /** Brings the answers of clients to the replica that asked. */
 export abstract class ElicitationRelay {
-  /** Opens a place for one answer of this caller. */
-  abstract expect(from: Principal): AwaitedAnswer;
+  /** Opens a place for one answer of this caller; when this resolves, the answer may come. */
+  abstract expect(from: Principal): Promise<AwaitedAnswer>;
   /** Hands over a JSON-RPC response that arrived here. @returns false when it is no answer to a question of this fleet */
   abstract deliver(from: Principal, response: JsonObject): boolean;
 }
@@ -68,7 +68,7 @@ export async function elicitApproval(
   }: { server: DoorServer; context: ServerContext; relay: ElicitationRelay; clock: Clock },
 ): Promise<void> {
   const { id: relatedRequestId, signal } = context.mcpReq;
-  const awaited = relay.expect(of.principal);
+  const awaited = await relay.expect(of.principal);
   let stop = (_reason: ToolError): void => undefined;
   const stopped = new Promise<never>((_, reject) => {
     stop = reject;

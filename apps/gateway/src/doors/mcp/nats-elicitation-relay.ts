@@ -16,14 +16,18 @@ interface Waiting {
 export class NatsElicitationRelay extends ElicitationRelay {
   readonly #replica = randomUUID();
   readonly #waiting = new Map<string, Waiting>();
-  #listens = false;
+  #listening: Promise<void> | undefined;
 
   constructor(private readonly nats: NatsClient) {
     super();
   }
 
-  override expect(from: Principal): AwaitedAnswer {
-    this.#listen();
+  override async expect(from: Principal): Promise<AwaitedAnswer> {
+    this.#listening ??= this.#listen().catch((error: unknown) => {
+      this.#listening = undefined;
+      throw error;
+    });
+    await this.#listening;
     const question = randomUUID();
     const answer = new Promise<JsonObject>((resolve, reject) => {
       this.#waiting.set(question, { from, resolve, reject });
@@ -44,8 +48,8 @@ export class NatsElicitationRelay extends ElicitationRelay {
     return true;
   }
 
-  #listen(): void {
-    if (this.#listens) return;
+  /** Resolves when the server knows the subscription: an answer that came before would be lost. */
+  async #listen(): Promise<void> {
     this.nats.subscribe(answerSubject(this.#replica, '*'), ({ subject, body }) => {
       const waiting = this.#waiting.get(subject.slice(subject.lastIndexOf('.') + 1));
       // Who was asked answers, nobody else.
@@ -54,6 +58,6 @@ export class NatsElicitationRelay extends ElicitationRelay {
       if (isJsonObject(body['result'])) waiting.resolve(body['result']);
       else waiting.reject(new ToolError('PERMISSION_DENIED', { message: 'The client could not ask for approval' }));
     });
-    this.#listens = true;
+    await this.nats.link.flush();
   }
 }

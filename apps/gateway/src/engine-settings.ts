@@ -15,6 +15,7 @@ export function toolBreakerRule(settings: GatewayConfig): BreakerRule {
 export function engineSettings(settings: GatewayConfig): EngineSettings {
   return {
     ...DEFAULT_SETTINGS,
+    attempts: { mcp: settings.MCP_RETRIES, openapi: settings.OPENAPI_RETRIES },
     mcpTimeoutMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
     pythonMaxTimeoutMs: settings.WASI_TIMEOUT_SECONDS * 1_000,
     gracefulErrorAsSuccess: settings.GRACEFUL_ERROR_AS_SUCCESS,

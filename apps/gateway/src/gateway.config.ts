@@ -133,6 +133,18 @@ export const gatewayConfig = defineConfig(
       max: 600,
       help: 'Attempt timeout of MCP tools that declare none',
     }),
+    MCP_RETRIES: integer({
+      default: 3,
+      min: 1,
+      max: 10,
+      help: 'Attempts in all of an idempotent MCP tool without a retry policy; 1 = never repeated',
+    }),
+    OPENAPI_RETRIES: integer({
+      default: 3,
+      min: 1,
+      max: 10,
+      help: 'Attempts in all of an idempotent OpenAPI tool without a retry policy; 1 = never repeated',
+    }),
     ENFORCE_CB_ERROR_THRESHOLD: number({
       default: 0.5,
       min: 0.01,

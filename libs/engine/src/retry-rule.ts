@@ -1,5 +1,6 @@
 import type { ErrorClass, ErrorCode, ExecutionFailure, RegisteredTool, RetryPolicy } from '@toolfleet/contracts';
 import type { Backoff } from '@toolfleet/resilience';
+import type { EngineSettings } from './settings.js';
 
 /** When a call of a tool is tried again; derived from the definition (K!1, K!3). */
 export interface RetryRule {
@@ -54,9 +55,9 @@ const IDEMPOTENT_RULE: RetryRule = {
 const MAX_ATTEMPTS = 10;
 
 /** Rule of a tool: declared, else derived. A tool that is not idempotent is never repeated once an attempt may have begun. */
-export function retryRuleOf(tool: RegisteredTool): RetryRule {
+export function retryRuleOf(tool: RegisteredTool, settings: Pick<EngineSettings, 'attempts'>): RetryRule {
   if (tool.idempotent !== true) return NONE;
-  return tool.retry_policy ? ruleOf(tool.retry_policy) : derived(tool);
+  return tool.retry_policy ? ruleOf(tool.retry_policy) : derived(tool, settings);
 }
 
 function ruleOf(policy: RetryPolicy): RetryRule {
@@ -76,8 +77,8 @@ function ruleOf(policy: RetryPolicy): RetryRule {
   }
 }
 
-function derived(tool: RegisteredTool): RetryRule {
-  return tool.binding.kind === 'mcp' || tool.binding.kind === 'openapi' ? NETWORK_RULE : NONE;
+function derived({ binding: { kind } }: RegisteredTool, { attempts }: Pick<EngineSettings, 'attempts'>): RetryRule {
+  return kind === 'mcp' || kind === 'openapi' ? { ...NETWORK_RULE, maxAttempts: attempts[kind] } : NONE;
 }
 
 /** True when the attempt provably never began: nothing happened, so repeating is harmless for every tool. */

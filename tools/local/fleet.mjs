@@ -76,6 +76,7 @@ export async function startFleet({ root, stateDir, say, onLost, onStop }) {
       TOOLFLEET_DEV_API_KEY: apiKey,
       BUDGET_DATABASE_PATH: join(stateDir, 'data/budget.db'),
       WORKSPACES_DIR: join(stateDir, 'workspaces'),
+      CONSOLE_DIR: join(root, 'apps/console/dist/web'),
       ADMIN_HOST: '127.0.0.1',
       ADMIN_PORT: '0',
       DRAIN_TIMEOUT_MS: '3000',

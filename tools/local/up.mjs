@@ -50,6 +50,7 @@ function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, ser
 toolfleet is ready (${(tookMs / 1000).toFixed(1)} s). Stop it with Ctrl-C.
 
   HTTP API   ${url}/api/v1/tools        MCP  ${url}/mcp
+  Console    ${url}/console
   API key    KEY=${key}
   NATS       ${natsUrl}        Redis  ${redisUrl}
 

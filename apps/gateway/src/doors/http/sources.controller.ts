@@ -9,6 +9,7 @@ import {
   type Principal,
   type QuarantineApproveReply,
   type QuarantineListReply,
+  type QuarantineRejectReply,
 } from '@toolfleet/contracts';
 import { NatsClient } from '@toolfleet/transport';
 import { AdminOnly, Caller, Public } from '../../auth/auth.guard.js';
@@ -117,18 +118,32 @@ export class QuarantineController {
   @Post(':name/approve')
   @HttpCode(200)
   approve(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
-    const revision = isJsonObject(body) ? body.pending_revision : undefined;
-    if (typeof revision !== 'string')
-      throw new ToolError('REQUEST_INVALID', {
-        message: 'pending_revision is required',
-        details: { fields: ['pending_revision'] },
-      });
     return this.nats.request<QuarantineApproveReply>(
       SUBJECTS.quarantineApprove,
-      { name, pending_revision: revision, approved_by: `${caller.tenantId}/${caller.userId}` },
+      { name, pending_revision: revisionIn(body), approved_by: `${caller.tenantId}/${caller.userId}` },
       { timeoutMs: ASK_TIMEOUT_MS },
     );
   }
+
+  /** Body `{pending_revision}`: the tool stays out until its server serves something else, or somebody approves. */
+  @Post(':name/reject')
+  @HttpCode(200)
+  reject(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
+    return this.nats.request<QuarantineRejectReply>(
+      SUBJECTS.quarantineReject,
+      { name, pending_revision: revisionIn(body), rejected_by: `${caller.tenantId}/${caller.userId}` },
+      { timeoutMs: ASK_TIMEOUT_MS },
+    );
+  }
+}
+
+function revisionIn(body: unknown): string {
+  const revision = isJsonObject(body) ? body.pending_revision : undefined;
+  if (typeof revision === 'string') return revision;
+  throw new ToolError('REQUEST_INVALID', {
+    message: 'pending_revision is required',
+    details: { fields: ['pending_revision'] },
+  });
 }
 
 /** Refusals of the caller keep their status; what is wrong with the source is told in-band. */

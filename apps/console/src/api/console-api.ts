@@ -1,0 +1,155 @@
+import { errorOfBody, ToolCallError } from '@toolfleet/client';
+import { EventFrames, type EventFrame } from './event-frames.js';
+import type {
+  ApiKey,
+  AsyncCall,
+  Breaker,
+  Budget,
+  CallBody,
+  Fleet,
+  JsonObject,
+  Me,
+  NewKey,
+  QuarantinedTool,
+  RecentCall,
+  ToolDetail,
+  ToolLimit,
+  ToolRow,
+  UsageRow,
+} from './types.js';
+
+const READ_TIMEOUT_MS = 15_000;
+const CALL_TIMEOUT_MS = 125_000;
+
+/** What is left of the key's own request limits, from the last answer. */
+export interface KeyAllowance {
+  leftMinute: number;
+  leftHour: number;
+}
+
+interface Ask {
+  method?: string;
+  json?: object;
+  signal?: AbortSignal | undefined;
+  timeoutMs?: number;
+}
+
+/**
+ * The gateway this page came from, asked with one key. Every method rejects with `ToolCallError` when it is refused or out
+ * of reach; a refusal of the key itself is told to `onRefusedKey` as well.
+ */
+export class ConsoleApi {
+  /** Undefined until an answer carried it. */
+  allowance: KeyAllowance | undefined;
+
+  constructor(
+    private readonly key: string,
+    private readonly onRefusedKey: () => void = () => undefined,
+  ) {}
+
+  me = (signal?: AbortSignal) => this.#read<Me>('/api/v1/me', signal);
+  tools = (signal?: AbortSignal) => this.#read<ToolRow[]>('/api/v1/catalog', signal);
+  tool = (name: string, signal?: AbortSignal) =>
+    this.#read<ToolDetail>(`/api/v1/catalog/${encodeURIComponent(name)}`, signal);
+  fleet = (signal?: AbortSignal) => this.#read<Fleet>('/api/v1/fleet', signal);
+  quarantine = (signal?: AbortSignal) => this.#read<QuarantinedTool[]>('/api/v1/quarantine', signal);
+  keys = (signal?: AbortSignal) => this.#read<ApiKey[]>('/api/v1/keys', signal);
+  recentCalls = (signal?: AbortSignal) =>
+    this.#read<{ enabled: boolean; calls: RecentCall[] }>('/api/v1/recent-calls?limit=200', signal);
+  breakers = async (signal?: AbortSignal) =>
+    (await this.#read<{ breakers: Breaker[] }>('/api/v1/breakers', signal)).breakers;
+  limits = async (signal?: AbortSignal) => (await this.#read<{ tools: ToolLimit[] }>('/api/v1/limits', signal)).tools;
+  budgets = async (signal?: AbortSignal) =>
+    (await this.#read<{ budgets: Budget[] }>('/api/v1/budgets', signal)).budgets;
+
+  /** Usage per day and tool; days as `2026-01-31`, both included. */
+  async usage(from: string, to: string, signal?: AbortSignal): Promise<UsageRow[]> {
+    const path = `/api/v1/usage?group_by=day,tool&from=${from}&to=${to}`;
+    return (await this.#read<{ rows: UsageRow[] }>(path, signal)).rows;
+  }
+
+  /** Runs a tool. Aborting closes the request, which cancels the call. */
+  call(name: string, body: JsonObject, signal?: AbortSignal): Promise<CallBody | { call_id: string; status: string }> {
+    const path = `/api/v1/tools/${encodeURIComponent(name)}/execute`;
+    return this.#send(path, { method: 'POST', json: body, signal, timeoutMs: CALL_TIMEOUT_MS });
+  }
+
+  asyncCall = (id: string, signal?: AbortSignal) =>
+    this.#read<AsyncCall>(`/api/v1/calls/${encodeURIComponent(id)}`, signal);
+  cancelCall = (id: string) => this.#send<AsyncCall>(`/api/v1/calls/${encodeURIComponent(id)}`, { method: 'DELETE' });
+
+  /** Approves or rejects exactly what was shown. */
+  decide(tool: QuarantinedTool, decision: 'approve' | 'reject'): Promise<unknown> {
+    const json = { pending_revision: tool.pending_revision };
+    return this.#send(`/api/v1/quarantine/${encodeURIComponent(tool.name)}/${decision}`, { method: 'POST', json });
+  }
+
+  createKey = (key: NewKey) => this.#send<ApiKey & { token: string }>('/api/v1/keys', { method: 'POST', json: key });
+  revokeKey = (id: string) => this.#send(`/api/v1/keys/${encodeURIComponent(id)}`, { method: 'DELETE' });
+
+  /** Server-sent events of a path, until the signal is aborted or the stream ends. `EventSource` cannot send a key. */
+  async *events(path: string, signal: AbortSignal, lastId?: string): AsyncGenerator<EventFrame> {
+    const response = await this.#fetch(path, {
+      signal,
+      headers: lastId === undefined ? {} : { 'last-event-id': lastId },
+    });
+    if (!response.ok || !response.body) throw this.#refusal(response, await response.text());
+    const frames = new EventFrames();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield* frames.push(value);
+    }
+  }
+
+  #read<T>(path: string, signal?: AbortSignal): Promise<T> {
+    return this.#send<T>(path, { signal });
+  }
+
+  async #send<T>(path: string, { method = 'GET', json, signal, timeoutMs = READ_TIMEOUT_MS }: Ask): Promise<T> {
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const response = await this.#fetch(path, {
+      method,
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      headers: json ? { 'content-type': 'application/json' } : {},
+      ...(json ? { body: JSON.stringify(json) } : {}),
+    });
+    const text = await response.text();
+    this.#noteAllowance(response.headers);
+    if (!response.ok) throw this.#refusal(response, text);
+    return (text === '' ? undefined : parsed(text)) as T;
+  }
+
+  async #fetch(path: string, init: RequestInit & { headers: Record<string, string> }): Promise<Response> {
+    try {
+      const headers = { ...init.headers, authorization: `Bearer ${this.key}` };
+      return await fetch(path, { ...init, headers, cache: 'no-store', credentials: 'omit', redirect: 'error' });
+    } catch (cause) {
+      if (cause instanceof DOMException && cause.name === 'AbortError')
+        throw new ToolCallError('CANCELLED', 'Cancelled', { cause });
+      if (cause instanceof DOMException && cause.name === 'TimeoutError')
+        throw new ToolCallError('DEADLINE_EXCEEDED', 'The gateway did not answer in time', { cause });
+      throw new ToolCallError('CONNECTION_FAILED', 'The gateway cannot be reached', { cause });
+    }
+  }
+
+  #refusal(response: Response, text: string): ToolCallError {
+    const error = errorOfBody(response.status, parsed(text), response.headers.get('retry-after'));
+    if (error.status === 401) this.onRefusedKey();
+    return error;
+  }
+
+  #noteAllowance(headers: Headers): void {
+    const [leftMinute, leftHour] = ['minute', 'hour'].map((window) => headers.get(`x-ratelimit-remaining-${window}`));
+    if (leftMinute && leftHour) this.allowance = { leftMinute: Number(leftMinute), leftHour: Number(leftHour) };
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

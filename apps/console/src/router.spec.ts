@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest';
+import { addressOf, placeOf } from './router.js';
+
+it.each([
+  ['', { view: 'tools', item: undefined }],
+  ['#/', { view: 'tools', item: undefined }],
+  ['#/keys', { view: 'keys', item: undefined }],
+  ['#/tools/a%2Fb', { view: 'tools', item: 'a/b' }],
+  ['#/tools/%zz', { view: 'tools', item: '%zz' }],
+])('%s', (hash, place) => {
+  expect(placeOf(hash)).toEqual(place);
+});
+
+it('an address leads to its place', () => {
+  expect(placeOf(addressOf('tools', 'weird name/ü'))).toEqual({ view: 'tools', item: 'weird name/ü' });
+});

@@ -1,0 +1,53 @@
+import { ToolCallError } from '@toolfleet/client';
+import { useCallback, useEffect, useRef, useState } from 'react';
+
+/** What a view knows of its data. Old data stays while new is asked for, and beside an error. */
+export interface Query<T> {
+  data: T | undefined;
+  error: ToolCallError | undefined;
+  loading: boolean;
+  /** Asks again. */
+  refresh: () => void;
+}
+
+/**
+ * Asks when a view opens, when `key` changes and, with `everyMs`, again and again while the page is visible. Answers that
+ * come too late are dropped.
+ */
+export function useQuery<T>(key: string, ask: (signal: AbortSignal) => Promise<T>, everyMs?: number): Query<T> {
+  const [state, setState] = useState<Omit<Query<T>, 'refresh'>>({ data: undefined, error: undefined, loading: true });
+  const [turn, setTurn] = useState(0);
+  const latest = useRef(ask);
+  latest.current = ask;
+  const shownKey = useRef(key);
+
+  useEffect(() => {
+    const controller = new AbortController();
+    const isOther = shownKey.current !== key;
+    shownKey.current = key;
+    setState((old) => ({
+      data: isOther ? undefined : old.data,
+      error: isOther ? undefined : old.error,
+      loading: true,
+    }));
+    latest.current(controller.signal).then(
+      (data) => !controller.signal.aborted && setState({ data, error: undefined, loading: false }),
+      (thrown: unknown) =>
+        !controller.signal.aborted && setState((old) => ({ ...old, error: asToolError(thrown), loading: false })),
+    );
+    return () => controller.abort();
+  }, [key, turn]);
+
+  const refresh = useCallback(() => setTurn((old) => old + 1), []);
+  useEffect(() => {
+    if (everyMs === undefined) return undefined;
+    const timer = setInterval(() => document.visibilityState === 'visible' && refresh(), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs, refresh]);
+  return { ...state, refresh };
+}
+
+/** Whatever was thrown as the one error type views show. */
+export function asToolError(thrown: unknown): ToolCallError {
+  return thrown instanceof ToolCallError ? thrown : new ToolCallError('INTERNAL', String(thrown), { cause: thrown });
+}

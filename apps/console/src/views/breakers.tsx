@@ -1,0 +1,153 @@
+import { useState } from 'react';
+import type { Breaker, ToolLimit } from '../api/types.js';
+import { useSigned } from '../context.js';
+import { count, duration } from '../format.js';
+import { Badge, Empty, Head, Labelled, Loaded } from '../ui/parts.js';
+import { Meter } from '../ui/meter.js';
+import { useQuery } from '../use-query.js';
+
+const EVERY_MS = 5_000;
+const MOST_SHOWN = 100;
+
+/** What is held back at the moment: by breakers, by limits of tools, by limits of the key. */
+export function BreakersView() {
+  const { api, me } = useSigned();
+  const breakers = useQuery('breakers', api.breakers, EVERY_MS);
+  const limits = useQuery('limits', api.limits);
+  return (
+    <>
+      <Head title="Breakers and limits" about="What holds calls back at the moment.">
+        <button
+          onClick={() => {
+            breakers.refresh();
+            limits.refresh();
+          }}
+        >
+          Refresh
+        </button>
+      </Head>
+      <section className="card stack" aria-labelledby="breakers">
+        <h2 id="breakers">Breakers</h2>
+        <Loaded query={breakers}>
+          {(found) =>
+            found.length === 0 ? (
+              <div className="notice good">
+                <strong>Every breaker is closed</strong>
+                <span className="small">
+                  {me.admin ? 'Tools and the services behind them answer.' : 'The tools you may call answer.'}
+                </span>
+              </div>
+            ) : (
+              <BreakerTable breakers={found} />
+            )
+          }
+        </Loaded>
+      </section>
+      <section className="card stack" aria-labelledby="own">
+        <h2 id="own">Requests of your key</h2>
+        <dl className="facts">
+          {(
+            [
+              ['Class', me.tier.name ?? (me.admin ? 'admin' : 'free')],
+              ['A minute', allowance(me.tier.requests_per_minute, api.allowance?.leftMinute)],
+              ['An hour', allowance(me.tier.requests_per_hour, api.allowance?.leftHour)],
+              ['A day', count(me.tier.requests_per_day)],
+            ] as const
+          ).map(([term, value]) => (
+            <div key={term}>
+              <dt>{term}</dt>
+              <dd className="numbers">{value}</dd>
+            </div>
+          ))}
+        </dl>
+      </section>
+      <section className="card stack" aria-labelledby="limits">
+        <h2 id="limits">Limits of tools, per minute and tenant</h2>
+        <Loaded query={limits}>{(found) => <LimitTable limits={found} />}</Loaded>
+      </section>
+    </>
+  );
+}
+
+const allowance = (limit: number, left: number | undefined): string =>
+  left === undefined ? count(limit) : `${count(left)} of ${count(limit)} left`;
+
+function BreakerTable({ breakers }: { breakers: Breaker[] }) {
+  return (
+    <table className="table">
+      <thead>
+        <tr>
+          <th scope="col">Protects</th>
+          <th scope="col">State</th>
+          <th scope="col">Next try</th>
+          <th scope="col">Seen by</th>
+        </tr>
+      </thead>
+      <tbody>
+        {breakers.map((breaker) => (
+          <tr key={`${breaker.service} ${breaker.key}`}>
+            <td className="lead">
+              <span className="row">
+                <code className="wrap">{breaker.key}</code>
+                <Badge>{breaker.protects}</Badge>
+              </span>
+            </td>
+            <td data-label="State">
+              <Badge tone={breaker.state === 'open' ? 'bad' : 'warn'}>
+                {breaker.state === 'open' ? 'open' : 'half open'}
+              </Badge>
+            </td>
+            <td data-label="Next try">{breaker.state === 'open' ? `in ${duration(breaker.open_for_ms)}` : 'now'}</td>
+            <td data-label="Seen by">
+              {breaker.service}, {count(breaker.instances)} {breaker.instances === 1 ? 'process' : 'processes'}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function LimitTable({ limits }: { limits: ToolLimit[] }) {
+  const [text, setText] = useState('');
+  const found = limits.filter(({ tool }) => tool.toLowerCase().includes(text.trim().toLowerCase()));
+  return (
+    <div className="stack">
+      <Labelled label="Search tools">
+        {(id) => <input id={id} type="search" value={text} onChange={(event) => setText(event.target.value)} />}
+      </Labelled>
+      {found.length === 0 ? (
+        <Empty>No limited tool fits.</Empty>
+      ) : (
+        <table className="table">
+          <thead>
+            <tr>
+              <th scope="col">Tool</th>
+              <th scope="col">Used of the last minute</th>
+              <th scope="col" className="figure">
+                Left
+              </th>
+              <th scope="col" className="figure">
+                Limit
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {found.slice(0, MOST_SHOWN).map(({ tool, per_minute: limit, left }) => (
+              <tr key={tool}>
+                <td className="lead">{tool}</td>
+                <td>{left !== null && <Meter used={limit - left} total={limit} label={`Used of ${tool}`} />}</td>
+                <td data-label="Left" className="figure">
+                  {left === null ? 'not looked at' : count(left)}
+                </td>
+                <td data-label="Limit" className="figure">
+                  {count(limit)}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,157 @@
+import { useState } from 'react';
+import type { Budget, UsageRow } from '../api/types.js';
+import { dayBefore, daysBetween } from '../chart/scale.js';
+import { seriesColor, StackedColumns } from '../chart/stacked-columns.js';
+import { stackUsage, type Measure } from '../chart/stack-usage.js';
+import { useSigned } from '../context.js';
+import { compact, count, money } from '../format.js';
+import { Choice, Empty, Head, Loaded, Segments } from '../ui/parts.js';
+import { Meter } from '../ui/meter.js';
+import { useQuery } from '../use-query.js';
+
+const MEASURES: readonly (readonly [Measure, string])[] = [
+  ['cost_usd', 'Cost'],
+  ['calls', 'Calls'],
+  ['tokens', 'Tokens'],
+];
+
+/** What the tenant may spend, and what it spent over time. */
+export function BudgetsView() {
+  const { api, me } = useSigned();
+  const [days, setDays] = useState('30');
+  const to = dayBefore(Date.now(), 0);
+  const from = dayBefore(Date.now(), Number(days) - 1);
+  const budgets = useQuery('budgets', api.budgets);
+  const usage = useQuery(`usage ${from} ${to}`, (signal) => api.usage(from, to, signal));
+  return (
+    <>
+      <Head title="Budgets and cost" about={`Of ${me.tenant_id}. Days are counted in UTC.`}>
+        <button
+          onClick={() => {
+            budgets.refresh();
+            usage.refresh();
+          }}
+        >
+          Refresh
+        </button>
+      </Head>
+      <Loaded query={budgets}>
+        {(found) => (
+          <div className="cards">
+            {found.map((budget) => (
+              <BudgetCard key={budget.scope} budget={budget} />
+            ))}
+          </div>
+        )}
+      </Loaded>
+      <section className="card stack" aria-labelledby="over-time">
+        <div className="row spread">
+          <h2 id="over-time">Over time</h2>
+          <Choice
+            label="Period"
+            value={days}
+            onChange={setDays}
+            options={[
+              ['7', '7 days'],
+              ['30', '30 days'],
+              ['90', '90 days'],
+            ]}
+          />
+        </div>
+        <Loaded query={usage}>{(rows) => <OverTime rows={rows} days={daysBetween(from, to)} />}</Loaded>
+      </section>
+    </>
+  );
+}
+
+function BudgetCard({ budget }: { budget: Budget }) {
+  const { limit_usd: limit, spent_usd: spent, held_usd: held } = budget;
+  const scope = budget.scope.replace(':', ' ');
+  return (
+    <section className="card stack" aria-label={`Budget of the ${scope}`}>
+      <h2>{scope}</h2>
+      <div className="stack tight">
+        <span className="row spread small">
+          <span>
+            {money(spent)} spent{held > 0 && `, ${money(held)} held`}
+          </span>
+          <span>{limit === null ? 'no limit' : `of ${money(limit)}`}</span>
+        </span>
+        {limit !== null && <Meter used={spent} held={held} total={limit} label={`Money of the ${scope}`} />}
+      </div>
+      <div className="stack tight">
+        <span className="row spread small">
+          <span>{count(budget.spent_tokens)} tokens</span>
+          <span>{budget.limit_tokens === null ? 'no limit' : `of ${count(budget.limit_tokens)}`}</span>
+        </span>
+        {budget.limit_tokens !== null && (
+          <Meter
+            used={budget.spent_tokens}
+            held={budget.held_tokens}
+            total={budget.limit_tokens}
+            label={`Tokens of the ${scope}`}
+          />
+        )}
+      </div>
+    </section>
+  );
+}
+
+function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
+  const [chosen, setMeasure] = useState<Measure>();
+  // Where nothing has a price, cost is an empty chart: calls say more.
+  const measure = chosen ?? (rows.some(({ cost_usd: cost }) => cost > 0) ? 'cost_usd' : 'calls');
+  const usage = stackUsage(rows, days, measure);
+  const exact = measure === 'cost_usd' ? money : count;
+  const total = usage.series.reduce((sum, series) => sum + series.total, 0);
+  return (
+    <div className="stack">
+      <div className="row spread">
+        <Segments label="Measure" value={measure} onChange={setMeasure} options={MEASURES} />
+        <strong className="numbers">{exact(total)} in all</strong>
+      </div>
+      {usage.series.length === 0 ? (
+        <Empty>Nothing was used in this time.</Empty>
+      ) : (
+        <>
+          <StackedColumns
+            usage={usage}
+            label={`${MEASURES.find(([name]) => name === measure)?.[1] ?? ''} per day, by tool; figures in the table below`}
+            format={measure === 'cost_usd' ? money : compact}
+          />
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">Tool</th>
+                <th scope="col" className="figure">
+                  In all
+                </th>
+                <th scope="col" className="figure">
+                  Share
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {usage.series.map((series, place) => (
+                <tr key={series.name}>
+                  <td className="lead">
+                    <span className="row">
+                      <span className={`dot ${seriesColor(place)}`} />
+                      {series.name}
+                    </span>
+                  </td>
+                  <td data-label="In all" className="figure">
+                    {exact(series.total)}
+                  </td>
+                  <td data-label="Share" className="figure">
+                    {Math.round((series.total / total) * 100)} %
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,208 @@
+import { useState } from 'react';
+import type { CallStatus, RecentCall } from '../api/types.js';
+import { useSigned } from '../context.js';
+import { clockTime, count, dateTime, duration, money } from '../format.js';
+import { addressOf } from '../router.js';
+import { Badge, Choice, Empty, ErrorNotice, Head, Labelled, type Tone } from '../ui/parts.js';
+import { Stages } from '../ui/stages.js';
+import { filterCalls, type CallFilter } from './call-log.js';
+import { useLiveCalls, type LiveCalls } from './use-live-calls.js';
+
+const MOST_SHOWN = 100;
+const STATUS: Readonly<Record<CallStatus, readonly [Tone, string]>> = {
+  success: ['good', 'success'],
+  tool_error: ['bad', 'tool failed'],
+  refused: ['warn', 'refused'],
+  system_error: ['bad', 'fleet failed'],
+};
+
+/** Finished calls as they come in. */
+export function CallsView() {
+  const { me } = useSigned();
+  const [following, setFollowing] = useState(true);
+  const [filter, setFilter] = useState<CallFilter>({ text: '', status: '', door: '' });
+  const [open, setOpen] = useState<string>();
+  const live = useLiveCalls(following);
+  const found = filterCalls(live.calls, filter);
+  return (
+    <>
+      <Head title="Calls" about={me.admin ? 'Finished calls of every tenant.' : `Finished calls of ${me.tenant_id}.`}>
+        <LiveMark live={live} following={following} />
+        <button onClick={() => setFollowing(!following)}>{following ? 'Pause' : 'Follow'}</button>
+      </Head>
+      {live.error && <ErrorNotice error={live.error} />}
+      {live.state === 'off' && (
+        <div className="notice">
+          <strong>This fleet records no calls</strong>
+          <span>GATEWAY_RECENT_CALLS is 0. The log and the metrics have every call.</span>
+        </div>
+      )}
+      <search className="filters">
+        <Labelled label="Search">
+          {(id) => (
+            <input
+              id={id}
+              type="search"
+              placeholder="Tool, call, trace, user or code"
+              value={filter.text}
+              onChange={(event) => setFilter({ ...filter, text: event.target.value })}
+            />
+          )}
+        </Labelled>
+        <Choice
+          label="Status"
+          value={filter.status}
+          onChange={(status) => setFilter({ ...filter, status: status as CallFilter['status'] })}
+          options={[['', 'All'], ...Object.entries(STATUS).map(([status, [, text]]) => [status, text] as const)]}
+        />
+        <Choice
+          label="Door"
+          value={filter.door}
+          onChange={(door) => setFilter({ ...filter, door })}
+          options={[
+            ['', 'All'],
+            ['http', 'HTTP'],
+            ['mcp', 'MCP'],
+            ['nats', 'NATS'],
+            ['queue', 'Background'],
+          ]}
+        />
+      </search>
+      <div className="card">
+        {found.length === 0 ? (
+          <Empty>
+            {live.state === 'loading' ? 'Loading…' : 'No call yet that fits. New ones appear here by themselves.'}
+          </Empty>
+        ) : (
+          <table className="table">
+            <caption className="visually-hidden">Finished calls, newest first</caption>
+            <thead>
+              <tr>
+                <th scope="col">Tool</th>
+                <th scope="col">Status</th>
+                <th scope="col">Ended</th>
+                <th scope="col">Door</th>
+                {me.admin && <th scope="col">Tenant</th>}
+                <th scope="col">Time</th>
+                <th scope="col" className="figure">
+                  Duration
+                </th>
+                <th scope="col">
+                  <span className="visually-hidden">Details</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {found.slice(0, MOST_SHOWN).map((call) => (
+                <CallRow
+                  key={`${call.call_id} ${call.cursor}`}
+                  call={call}
+                  open={open === call.call_id}
+                  onToggle={() => setOpen(open === call.call_id ? undefined : call.call_id)}
+                />
+              ))}
+            </tbody>
+          </table>
+        )}
+      </div>
+      {found.length > MOST_SHOWN && (
+        <p className="soft small">
+          The newest {MOST_SHOWN} of {count(found.length)} shown. A search narrows them down.
+        </p>
+      )}
+    </>
+  );
+}
+
+function LiveMark({ live, following }: { live: LiveCalls; following: boolean }) {
+  if (!following) return <Badge>paused</Badge>;
+  if (live.state === 'live')
+    return (
+      <Badge tone="good">
+        <span className="pulse live" /> live
+      </Badge>
+    );
+  return live.state === 'reconnecting' ? <Badge tone="warn">connecting again</Badge> : null;
+}
+
+function CallRow({ call, open, onToggle }: { call: RecentCall; open: boolean; onToggle: () => void }) {
+  const { me } = useSigned();
+  const [tone, text] = STATUS[call.status];
+  return (
+    <>
+      <tr>
+        <td className="lead">
+          <a href={addressOf('tools', call.tool)}>{call.tool}</a>
+        </td>
+        <td data-label="Status">
+          <span className="row">
+            <Badge tone={tone}>{text}</Badge>
+            {call.code !== undefined && <code>{call.code}</code>}
+            {call.dry_run && <Badge>dry run</Badge>}
+          </span>
+        </td>
+        <td data-label="Ended" className="numbers" title={dateTime(call.ended_at)}>
+          {clockTime(call.ended_at)}
+        </td>
+        <td className="wide-only">{call.door}</td>
+        {me.admin && <td className="wide-only">{call.tenant_id}</td>}
+        <td className="wide-only">
+          <span className="call-stages">
+            <Stages stages={call.stages} />
+          </span>
+        </td>
+        <td data-label="Duration" className="figure">
+          {duration(call.duration_ms)}
+        </td>
+        <td>
+          <button className="compact" aria-expanded={open} onClick={onToggle}>
+            {open ? 'Less' : 'More'}
+            <span className="visually-hidden"> about this call of {call.tool}</span>
+          </button>
+        </td>
+      </tr>
+      {open && (
+        <tr>
+          <td colSpan={me.admin ? 8 : 7} className="lead">
+            <CallFacts call={call} />
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function CallFacts({ call }: { call: RecentCall }) {
+  const facts: [string, string | undefined][] = [
+    ['Call', call.call_id],
+    ['Trace', call.trace_id ?? 'none'],
+    ['Tenant', call.tenant_id],
+    ['User', call.user_id],
+    ['Door', call.door],
+    ['Origin', call.origin],
+    ['Attempts', String(call.attempts)],
+    ['Answer', call.provenance],
+    ['Cost', money(call.cost_usd)],
+  ];
+  return (
+    <div className="stack call-facts">
+      {call.error !== undefined && (
+        <div className="notice bad">
+          <strong>{call.error}</strong>
+        </div>
+      )}
+      <Stages stages={call.stages} withLegend />
+      <dl className="facts">
+        {facts.map(
+          ([term, value]) =>
+            value !== undefined && (
+              <div key={term}>
+                <dt>{term}</dt>
+                <dd className="wrap">{value}</dd>
+              </div>
+            ),
+        )}
+      </dl>
+    </div>
+  );
+}

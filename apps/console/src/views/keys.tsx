@@ -1,0 +1,101 @@
+import type { ToolCallError } from '@toolfleet/client';
+import { useState } from 'react';
+import type { ApiKey } from '../api/types.js';
+import { useSigned } from '../context.js';
+import { dateTime } from '../format.js';
+import { Badge, ConfirmButton, Empty, ErrorNotice, Head, Loaded } from '../ui/parts.js';
+import { asToolError, useQuery } from '../use-query.js';
+import { NewKeyForm } from './new-key-form.js';
+
+/** Keys of every tenant. A key's secret is shown once, when it is made. */
+export function KeysView() {
+  const { api } = useSigned();
+  const query = useQuery('keys', api.keys);
+  const [error, setError] = useState<ToolCallError>();
+  const revoke = async (key: ApiKey) => {
+    setError(undefined);
+    try {
+      await api.revokeKey(key.id);
+      query.refresh();
+    } catch (thrown) {
+      setError(asToolError(thrown));
+    }
+  };
+  return (
+    <>
+      <Head title="API keys" about="Of every tenant. A revoked key is refused within 5 seconds.">
+        <button onClick={query.refresh}>Refresh</button>
+      </Head>
+      <NewKeyForm onCreated={query.refresh} />
+      {error && <ErrorNotice error={error} />}
+      <section className="card stack" aria-labelledby="keys">
+        <h2 id="keys">Keys</h2>
+        <Loaded query={query}>
+          {(keys) =>
+            keys.length === 0 ? (
+              <Empty>There is no key yet.</Empty>
+            ) : (
+              <table className="table">
+                <thead>
+                  <tr>
+                    <th scope="col">Client</th>
+                    <th scope="col">Tenant</th>
+                    <th scope="col">Roles</th>
+                    <th scope="col">Tools</th>
+                    <th scope="col">Last used</th>
+                    <th scope="col">State</th>
+                    <th scope="col">
+                      <span className="visually-hidden">Actions</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {keys.toSorted(newestFirst).map((key) => (
+                    <KeyRow key={key.id} apiKey={key} onRevoke={() => void revoke(key)} />
+                  ))}
+                </tbody>
+              </table>
+            )
+          }
+        </Loaded>
+      </section>
+    </>
+  );
+}
+
+const newestFirst = (a: ApiKey, b: ApiKey): number => (a.created_at < b.created_at ? 1 : -1);
+
+function KeyRow({ apiKey: key, onRevoke }: { apiKey: ApiKey; onRevoke: () => void }) {
+  const { me } = useSigned();
+  const expired = key.expires_at !== null && Date.parse(key.expires_at) <= Date.now();
+  const live = key.revoked_at === null && !expired;
+  return (
+    <tr>
+      <td className="lead">
+        <span>
+          <strong>{key.client}</strong> <code className="soft">{key.id}</code>
+        </span>
+      </td>
+      <td data-label="Tenant">{key.tenant_id}</td>
+      <td data-label="Roles">{key.roles.join(', ') || 'none'}</td>
+      <td data-label="Tools">
+        <code>{key.tools.join(' ')}</code>
+      </td>
+      <td data-label="Last used">{key.last_used_at === null ? 'never' : dateTime(key.last_used_at)}</td>
+      <td data-label="State">
+        {live ? <Badge tone="good">live</Badge> : <Badge tone="bad">{expired ? 'expired' : 'revoked'}</Badge>}
+        {live && key.expires_at !== null && <span className="small soft"> until {dateTime(key.expires_at)}</span>}
+      </td>
+      <td>
+        {live &&
+          (key.id === me.key_id ? (
+            <span className="small soft">in use here</span>
+          ) : (
+            <ConfirmButton danger question={`Revoke the key of ${key.client}?`} onConfirm={onRevoke}>
+              Revoke<span className="visually-hidden"> the key {key.id}</span>
+            </ConfirmButton>
+          ))}
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,116 @@
+import type { ToolCallError } from '@toolfleet/client';
+import { useState, type FormEvent } from 'react';
+import { useSigned } from '../context.js';
+import { Choice, ErrorNotice, Labelled } from '../ui/parts.js';
+import { asToolError } from '../use-query.js';
+
+const DAY_SECONDS = 86_400;
+const EMPTY = { client: '', tenant: '', user: '', roles: '', tools: '', tier: '', days: '90' };
+
+const listOf = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean);
+
+/** Makes a key and shows its secret, once. */
+export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
+  const { api, me } = useSigned();
+  const [texts, setTexts] = useState(EMPTY);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<ToolCallError>();
+  const [made, setMade] = useState<{ client: string; token: string }>();
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    try {
+      const key = await api.createKey({
+        client: texts.client.trim(),
+        ...(texts.tenant.trim() ? { tenant_id: texts.tenant.trim() } : {}),
+        ...(texts.user.trim() ? { user_id: texts.user.trim() } : {}),
+        ...(listOf(texts.roles).length > 0 ? { roles: listOf(texts.roles) } : {}),
+        ...(listOf(texts.tools).length > 0 ? { tools: listOf(texts.tools) } : {}),
+        ...(texts.tier ? { tier: texts.tier } : {}),
+        ...(texts.days ? { expires_in_seconds: Number(texts.days) * DAY_SECONDS } : {}),
+      });
+      setMade({ client: key.client, token: key.token });
+      setTexts(EMPTY);
+      onCreated();
+    } catch (thrown) {
+      setError(asToolError(thrown));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const text = (name: keyof typeof EMPTY, label: string, placeholder = '') => (
+    <Labelled label={label}>
+      {(id) => (
+        <input
+          id={id}
+          value={texts[name]}
+          placeholder={placeholder}
+          autoComplete="off"
+          spellCheck={false}
+          onChange={(event) => setTexts({ ...texts, [name]: event.target.value })}
+        />
+      )}
+    </Labelled>
+  );
+  return (
+    <section className="card stack" aria-labelledby="new-key">
+      <h2 id="new-key">New key</h2>
+      <form className="stack" onSubmit={(event) => void submit(event)}>
+        <div className="cards">
+          {text('client', 'Client', 'what will use it')}
+          {text('tenant', 'Tenant', me.tenant_id)}
+          {text('user', 'User', 'as the client')}
+          {text('roles', 'Roles', 'none')}
+          {text('tools', 'Tools', '* for all, or names with *')}
+          {text('tier', 'Rate class', 'free, pro, max, enterprise')}
+          <Choice
+            label="Lives"
+            value={texts.days}
+            onChange={(days) => setTexts({ ...texts, days })}
+            options={[
+              ['30', '30 days'],
+              ['90', '90 days'],
+              ['365', 'a year'],
+              ['', 'until it is revoked'],
+            ]}
+          />
+        </div>
+        <div>
+          <button className="primary" disabled={busy || texts.client.trim() === ''}>
+            Make key
+          </button>
+        </div>
+      </form>
+      {error && <ErrorNotice error={error} />}
+      {made && <Secret made={made} onClose={() => setMade(undefined)} />}
+    </section>
+  );
+}
+
+function Secret({ made, onClose }: { made: { client: string; token: string }; onClose: () => void }) {
+  const [copied, setCopied] = useState(false);
+  return (
+    <div className="notice good" role="status">
+      <strong>Key of {made.client}</strong>
+      <span>Copy it now: it is shown this once and stored nowhere.</span>
+      <code className="wrap" data-testid="secret">
+        {made.token}
+      </code>
+      <span className="row">
+        <button
+          onClick={() =>
+            void navigator.clipboard.writeText(made.token).then(
+              () => setCopied(true),
+              () => setCopied(false),
+            )
+          }
+        >
+          {copied ? 'Copied' : 'Copy'}
+        </button>
+        <button onClick={onClose}>Done</button>
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,125 @@
+import type { ToolCallError } from '@toolfleet/client';
+import { useState } from 'react';
+import type { Json, QuarantinedTool } from '../api/types.js';
+import { useSigned } from '../context.js';
+import { dateTime, pretty } from '../format.js';
+import { Badge, ConfirmButton, Empty, ErrorNotice, Head, Loaded } from '../ui/parts.js';
+import { asToolError, useQuery } from '../use-query.js';
+import { lineDiff, visible } from './line-diff.js';
+
+const EVERY_MS = 15_000;
+
+/** Remote tools that changed since they were approved, or looked suspicious at first sight. */
+export function QuarantineView() {
+  const { api } = useSigned();
+  const query = useQuery('quarantine', api.quarantine, EVERY_MS);
+  return (
+    <>
+      <Head
+        title="Approvals"
+        about="Tools of MCP servers that changed after they were approved. They cannot be called until somebody decides."
+      >
+        <button onClick={query.refresh}>Refresh</button>
+      </Head>
+      <Loaded query={query}>
+        {(tools) => {
+          if (tools.length === 0) return <Empty>Nothing waits for a decision.</Empty>;
+          const open = tools.filter(({ rejected }) => !rejected);
+          return (
+            <div className="stack">
+              {[...open, ...tools.filter(({ rejected }) => rejected)].map((tool) => (
+                <Change key={`${tool.name} ${tool.pending_revision}`} tool={tool} onDecided={query.refresh} />
+              ))}
+            </div>
+          );
+        }}
+      </Loaded>
+    </>
+  );
+}
+
+function Change({ tool, onDecided }: { tool: QuarantinedTool; onDecided: () => void }) {
+  const { api } = useSigned();
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<ToolCallError>();
+  const decide = async (decision: 'approve' | 'reject') => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await api.decide(tool, decision);
+      onDecided();
+    } catch (thrown) {
+      setError(asToolError(thrown));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <article className="card stack" aria-label={tool.name}>
+      <div className="row spread">
+        <h2 className="wrap">{tool.name}</h2>
+        <span className="row">
+          <Badge>{tool.source.name}</Badge>
+          {tool.approved_revision === null && <Badge tone="warn">never approved</Badge>}
+          {tool.rejected ? <Badge tone="bad">rejected</Badge> : <Badge tone="warn">waits</Badge>}
+        </span>
+      </div>
+      <p className="wrap">
+        {tool.reason} <span className="soft small">since {dateTime(tool.since_at)}</span>
+      </p>
+      {tool.rejected && (
+        <p className="small soft">
+          Rejected by {tool.rejected.by} on {dateTime(tool.rejected.at)}. It stays out until its server serves something
+          else, or it is approved after all.
+        </p>
+      )}
+      {tool.diff.map(({ field, before, after }) => (
+        <Difference key={field} field={field} before={before} after={after} />
+      ))}
+      {error && <ErrorNotice error={error} />}
+      <div className="row">
+        <ConfirmButton
+          question={`Let models use ${tool.name} as it is now?`}
+          disabled={busy}
+          onConfirm={() => void decide('approve')}
+        >
+          Approve
+        </ConfirmButton>
+        {!tool.rejected && (
+          <ConfirmButton
+            danger
+            question={`Keep ${tool.name} out?`}
+            disabled={busy}
+            onConfirm={() => void decide('reject')}
+          >
+            Reject
+          </ConfirmButton>
+        )}
+      </div>
+    </article>
+  );
+}
+
+const textOf = (value: Json): string =>
+  value === null ? '' : visible(typeof value === 'string' ? value : pretty(value));
+const MARKS = { same: ' ', gone: '−', new: '+' } as const;
+
+function Difference({ field, before, after }: { field: string; before: Json; after: Json }) {
+  const lines = lineDiff(textOf(before), textOf(after)).filter(({ text, change }) => text !== '' || change === 'same');
+  return (
+    <div className="stack tight">
+      <h3>{field.replaceAll('_', ' ')}</h3>
+      <pre className="diff" tabIndex={0} aria-label={`Change of ${field}`}>
+        {lines.map(({ change, text }, index) => (
+          <div key={index} className={change === 'same' ? undefined : change}>
+            <span className="visually-hidden">
+              {change === 'gone' ? 'removed: ' : change === 'new' ? 'added: ' : ''}
+            </span>
+            <span aria-hidden="true">{MARKS[change]} </span>
+            {text}
+          </div>
+        ))}
+      </pre>
+    </div>
+  );
+}

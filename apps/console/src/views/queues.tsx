@@ -1,0 +1,116 @@
+import type { Fleet, Slots } from '../api/types.js';
+import { useSigned } from '../context.js';
+import { count, duration } from '../format.js';
+import { Badge, Empty, Head, Loaded } from '../ui/parts.js';
+import { Meter } from '../ui/meter.js';
+import { useQuery } from '../use-query.js';
+
+const EVERY_MS = 3_000;
+/** A job that waits longer than this is an alert (QueueAgeHigh). */
+const OLD_MS = 30_000;
+const STATES = [
+  ['wait', 'waiting'],
+  ['prioritized', 'in line by tenant'],
+  ['active', 'running'],
+  ['delayed', 'delayed'],
+  ['completed', 'done, kept'],
+  ['failed', 'failed, kept'],
+] as const;
+
+/** What waits and what works, of the whole fleet. */
+export function QueuesView() {
+  const { api } = useSigned();
+  const query = useQuery('fleet', api.fleet, EVERY_MS);
+  return (
+    <>
+      <Head title="Queues and workers" about="The whole fleet, looked at every few seconds.">
+        <button onClick={query.refresh}>Refresh</button>
+      </Head>
+      <Loaded query={query}>
+        {(fleet) => (
+          <>
+            <div className="cards">
+              {fleet.queues.map((queue) => (
+                <QueueCard key={queue.queue} queue={queue} />
+              ))}
+            </div>
+            <section className="card stack" aria-labelledby="executors">
+              <h2 id="executors">Executors over NATS</h2>
+              <Executors executors={fleet.executors} />
+            </section>
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function QueueCard({ queue }: { queue: Fleet['queues'][number] }) {
+  const isOld = queue.oldest_age_ms > OLD_MS;
+  return (
+    <section className="card stack" aria-label={`Queue ${queue.queue}`}>
+      <div className="row spread">
+        <h2>{queue.queue}</h2>
+        {queue.slots.total === 0 ? (
+          <Badge tone="bad">no worker</Badge>
+        ) : isOld ? (
+          <Badge tone="bad">waits long</Badge>
+        ) : (
+          <Badge tone="good">keeps up</Badge>
+        )}
+      </div>
+      <dl className="facts figures">
+        {STATES.map(([state, text]) => (
+          <div key={state}>
+            <dt>{text}</dt>
+            <dd className="numbers">{count(queue.jobs[state] ?? 0)}</dd>
+          </div>
+        ))}
+      </dl>
+      <p className="small">
+        Oldest waiting job: <strong>{queue.oldest_age_ms > 0 ? duration(queue.oldest_age_ms) : 'none waits'}</strong>
+      </p>
+      <SlotMeter
+        slots={queue.slots}
+        label={`Slots of ${queue.queue}`}
+        of={`${count(queue.workers.length)} ${queue.workers.length === 1 ? 'worker' : 'workers'}`}
+      />
+    </section>
+  );
+}
+
+function SlotMeter({ slots, label, of }: { slots: Slots; label: string; of: string }) {
+  return (
+    <div className="stack tight">
+      <span className="row spread small">
+        <span>{of}</span>
+        <span className="numbers">
+          {count(slots.busy)} of {count(slots.total)} slots busy
+        </span>
+      </span>
+      <Meter used={slots.busy} total={slots.total} label={label} />
+    </div>
+  );
+}
+
+function Executors({ executors }: { executors: Fleet['executors'] }) {
+  const byService = Map.groupBy(executors, ({ service }) => service);
+  if (byService.size === 0) return <Empty>None has told its state yet; they do every 5 seconds.</Empty>;
+  return (
+    <ul className="stack">
+      {[...byService].map(([service, processes]) => (
+        <li key={service} className="stack tight">
+          <h3>{service}</h3>
+          <SlotMeter
+            label={`Slots of ${service}`}
+            of={`${count(processes.length)} ${processes.length === 1 ? 'process' : 'processes'}`}
+            slots={{
+              busy: processes.reduce((sum, { slots }) => sum + slots.busy, 0),
+              total: processes.reduce((sum, { slots }) => sum + slots.total, 0),
+            }}
+          />
+        </li>
+      ))}
+    </ul>
+  );
+}

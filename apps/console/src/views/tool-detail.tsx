@@ -1,0 +1,117 @@
+import { useState } from 'react';
+import type { ToolDetail } from '../api/types.js';
+import { useSigned } from '../context.js';
+import { count, money, pretty } from '../format.js';
+import { addressOf } from '../router.js';
+import { describeSchema } from '../schema/describe-schema.js';
+import { Badge, Empty, Head, Loaded, Segments } from '../ui/parts.js';
+import { useQuery } from '../use-query.js';
+import { KIND_NAMES } from './tool-filter.js';
+import { ToolMarks } from './tools.js';
+import { TryIt } from './try-it.js';
+
+/** One tool: what it is, what it takes, and a form to try it. */
+export function ToolDetailView({ name }: { name: string }) {
+  const { api } = useSigned();
+  const query = useQuery(`tool ${name}`, (signal) => api.tool(name, signal));
+  return (
+    <>
+      <p>
+        <a href={addressOf('tools')}>All tools</a>
+      </p>
+      <Loaded query={query}>
+        {(tool) => (
+          <>
+            <Head title={tool.name} about={tool.description}>
+              <ToolMarks tool={tool} />
+            </Head>
+            <div className="columns">
+              <div className="stack">
+                <section className="card stack" aria-labelledby="facts">
+                  <h2 id="facts">Properties</h2>
+                  <Facts tool={tool} />
+                </section>
+                <section className="card stack" aria-labelledby="takes">
+                  <SchemaSection title="Arguments" id="takes" schema={tool.parameters} />
+                </section>
+                {tool.output_schema && (
+                  <section className="card stack" aria-labelledby="gives">
+                    <SchemaSection title="Output" id="gives" schema={tool.output_schema} />
+                  </section>
+                )}
+              </div>
+              <TryIt key={tool.revision} tool={tool} />
+            </div>
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function Facts({ tool }: { tool: ToolDetail }) {
+  const facts: [string, string][] = [
+    ['Kind', KIND_NAMES[tool.kind]],
+    ['Source', tool.source.name],
+    ['Category', tool.category],
+    ['Version', tool.version],
+    ['Price per call', tool.cost_per_use > 0 ? money(tool.cost_per_use) : 'free'],
+    ['Rate limit', tool.rate_limit > 0 ? `${count(tool.rate_limit)} a minute` : 'none'],
+    ['Time limit', `${tool.timeout_seconds} s`],
+    ['Effects', tool.idempotent ? 'none, may be repeated' : 'may have effects'],
+    ['Sandboxed', tool.sandboxed ? `yes, ${tool.memory_limit_mb} MB` : 'no'],
+    ['Tags', tool.tags.join(', ') || 'none'],
+  ];
+  return (
+    <dl className="facts">
+      {facts.map(([term, value]) => (
+        <div key={term}>
+          <dt>{term}</dt>
+          <dd className="wrap">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function SchemaSection({ title, id, schema }: { title: string; id: string; schema: ToolDetail['parameters'] }) {
+  const [form, setForm] = useState<'read' | 'json'>('read');
+  const lines = describeSchema(schema);
+  return (
+    <>
+      <div className="row spread">
+        <h2 id={id}>{title}</h2>
+        <Segments
+          label={`Form of ${title}`}
+          value={form}
+          onChange={setForm}
+          options={[
+            ['read', 'Readable'],
+            ['json', 'JSON Schema'],
+          ]}
+        />
+      </div>
+      {form === 'json' ? (
+        <pre tabIndex={0} aria-label={`JSON Schema of ${title}`}>
+          {pretty(schema)}
+        </pre>
+      ) : lines.length === 0 ? (
+        <Empty>No named properties.</Empty>
+      ) : (
+        <ul className="schema">
+          {lines.map((line) => (
+            <li key={line.path} className={`d${line.depth}`}>
+              <span className="row">
+                <code className="wrap">{line.path}</code>
+                <span className="soft small">{line.type}</span>
+                {line.required && <Badge tone="accent">required</Badge>}
+              </span>
+              {line.description !== '' && <span className="small wrap">{line.description}</span>}
+              {line.rules.length > 0 && <span className="small soft wrap">{line.rules.join(' · ')}</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}

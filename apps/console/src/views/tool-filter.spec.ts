@@ -1,0 +1,44 @@
+import { expect, it } from 'vitest';
+import type { ToolRow } from '../api/types.js';
+import { categoriesOf, filterTools, type ToolFilter } from './tool-filter.js';
+
+const tool = (name: string, more: Partial<ToolRow> = {}) =>
+  ({
+    name,
+    description: `Does ${name}`,
+    category: 'general',
+    kind: 'builtin',
+    tags: [],
+    source: { kind: 'builtin', name: 'compute' },
+    available: true,
+    dangerous: false,
+    callable: true,
+    ...more,
+  }) as unknown as ToolRow;
+
+const TOOLS = [
+  tool('add_numbers', { category: 'maths' }),
+  tool('calculator', { description: 'Can add', category: 'maths' }),
+  tool('pets_add', { kind: 'openapi', tags: ['animals'], available: false }),
+  tool('file_write', { dangerous: true, callable: false }),
+];
+const names = (filter: Partial<ToolFilter>) =>
+  filterTools(TOOLS, { text: '', kind: '', category: '', only: '', ...filter }).map(({ name }) => name);
+
+it.each([
+  [{}, ['add_numbers', 'calculator', 'pets_add', 'file_write']],
+  [{ text: 'ADD' }, ['add_numbers', 'pets_add', 'calculator']],
+  [{ text: 'add animals' }, ['pets_add']],
+  [{ kind: 'openapi' }, ['pets_add']],
+  [{ category: 'maths' }, ['add_numbers', 'calculator']],
+  [{ only: 'available' }, ['add_numbers', 'calculator', 'file_write']],
+  [{ only: 'unavailable' }, ['pets_add']],
+  [{ only: 'callable' }, ['add_numbers', 'calculator']],
+  [{ only: 'dangerous' }, ['file_write']],
+] as [Partial<ToolFilter>, string[]][])('%j', (filter, expected) => {
+  expect(names(filter)).toEqual(expected);
+});
+
+it('names every category once', () => {
+  expect(categoriesOf(TOOLS)).toEqual(['general', 'maths']);
+});

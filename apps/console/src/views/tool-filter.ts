@@ -1,0 +1,56 @@
+import type { ToolKind, ToolRow } from '../api/types.js';
+
+/** What of the tools is shown. Empty texts show all. */
+export interface ToolFilter {
+  text: string;
+  kind: string;
+  category: string;
+  only: '' | 'available' | 'unavailable' | 'callable' | 'dangerous';
+}
+
+export const KIND_NAMES: Readonly<Record<ToolKind, string>> = {
+  builtin: 'Builtin',
+  python: 'Python',
+  mcp: 'MCP',
+  openapi: 'OpenAPI',
+};
+
+/** Tools that fit; those whose name begins with the search come first, then those whose name holds it. */
+export function filterTools(tools: readonly ToolRow[], { text, kind, category, only }: ToolFilter): ToolRow[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = tools.filter(
+    (tool) =>
+      (kind === '' || tool.kind === kind) &&
+      (category === '' || tool.category === category) &&
+      passes(tool, only) &&
+      words.every((word) => textOf(tool).includes(word)),
+  );
+  const first = words[0];
+  if (first === undefined) return found;
+  const rank = ({ name }: ToolRow) =>
+    name.toLowerCase().startsWith(first) ? 0 : name.toLowerCase().includes(first) ? 1 : 2;
+  return found.toSorted((a, b) => rank(a) - rank(b));
+}
+
+/** Every category, by name. */
+export function categoriesOf(tools: readonly ToolRow[]): string[] {
+  return [...new Set(tools.map(({ category }) => category))].toSorted();
+}
+
+function passes(tool: ToolRow, only: ToolFilter['only']): boolean {
+  switch (only) {
+    case '':
+      return true;
+    case 'available':
+      return tool.available;
+    case 'unavailable':
+      return !tool.available;
+    case 'callable':
+      return tool.callable && tool.available;
+    case 'dangerous':
+      return tool.dangerous;
+  }
+}
+
+const textOf = ({ name, description, category, tags, source }: ToolRow): string =>
+  [name, description, category, source.name, ...tags].join(' ').toLowerCase();

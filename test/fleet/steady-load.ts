@@ -1,5 +1,9 @@
 /** Load of a fixed number of lanes for fault tests: each lane asks one call after the other, and every failure is kept. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '@toolfleet/testing';
+
+/** After a failure: one that is refused in the process itself would otherwise leave no turn to anybody else. */
+const BREATHER_MS = 20;
 
 /** What is wrong with an answer; undefined when it is right. */
 export type Verdict = string | undefined;
@@ -31,7 +35,10 @@ export function steadyLoad(askers: readonly AskOne[], lanesEach: number): Steady
       while (isOpen) {
         const verdict = await ask((next += 1));
         if (verdict === undefined) right += 1;
-        else failures.push(verdict);
+        else {
+          failures.push(verdict);
+          await sleep(BREATHER_MS);
+        }
       }
     });
   return {

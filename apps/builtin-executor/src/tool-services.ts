@@ -42,8 +42,8 @@ export function toolServices(toolsets: readonly Toolset[], parts: ServiceParts):
   };
 }
 
-function workspaces({ settings, egress }: ServiceParts): Workspaces {
-  return new Workspaces(workspaceStore(settings, egress), {
+function workspaces({ settings, host, egress }: ServiceParts): Workspaces {
+  return new Workspaces(workspaceStore(settings, egress), host.clock, {
     ...DEFAULT_WORKSPACE_LIMITS,
     quotaBytes: settings.SHANNON_MAX_WORKSPACE_SIZE_MB * 1024 * 1024,
     mustExist: settings.WORKSPACES_MUST_EXIST,

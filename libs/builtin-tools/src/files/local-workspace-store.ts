@@ -1,17 +1,26 @@
-import { randomUUID } from 'node:crypto';
-import { constants, type Stats } from 'node:fs';
-import { lstat, mkdir, open, opendir, rename, rm, rmdir, unlink } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { lstat, mkdir, opendir, rmdir, unlink } from 'node:fs/promises';
+import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { withEditLock } from './edit-lock.js';
+import { appendTo, readFile, replaceFile, translated } from './local-file.js';
 import { openBelow, openRoot, unless, type OpenDirectory } from './open-directory.js';
-import { fault, WorkspaceStore, type Entry, type WriteMode } from './workspace-store.js';
-
-const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
-/** Drafts of atomic writes; not shown in lists. */
-const DRAFT = '.toolfleet-draft-';
+import { RESERVED_NAME } from './workspace-path.js';
+import {
+  ChangedMeanwhile,
+  fault,
+  untilUnchanged,
+  WorkspaceStore,
+  type Entry,
+  type WriteMode,
+} from './workspace-store.js';
 
 /** Workspaces as directories of a local volume. */
 export class LocalWorkspaceStore extends WorkspaceStore {
   /** @param root directory that holds one directory per workspace; made when missing */
-  constructor(private readonly root: string) {
+  constructor(
+    private readonly root: string,
+    private readonly clock: Clock = new SystemClock(),
+  ) {
     super();
   }
 
@@ -33,18 +42,7 @@ export class LocalWorkspaceStore extends WorkspaceStore {
   override async read(workspace: string, names: readonly string[], maxBytes: number): Promise<Buffer> {
     return this.inside(workspace, names.slice(0, -1), false, async (directory) => {
       if (!directory) throw fault.missing(names);
-      // O_NONBLOCK: opening a pipe must not wait for a writer.
-      const file = await open(directory.at(names.at(-1) ?? ''), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(
-        translated(names),
-      );
-      try {
-        const stats = await file.stat();
-        if (!stats.isFile()) throw fault.notAFile(names);
-        if (stats.size > maxBytes) throw fault.tooLarge(names, maxBytes);
-        return await file.readFile();
-      } finally {
-        await file.close();
-      }
+      return (await readFile(directory.at(names.at(-1) ?? ''), names, maxBytes)).bytes;
     });
   }
 
@@ -54,15 +52,32 @@ export class LocalWorkspaceStore extends WorkspaceStore {
       if (mode !== 'overwrite') return appendTo(target, names, bytes, mode);
       const present = await lstat(target).catch(unless('ENOENT'));
       if (present && !present.isFile()) throw present.isSymbolicLink() ? fault.link(names) : fault.notAFile(names);
-      const draft = (directory as OpenDirectory).at(DRAFT + randomUUID());
-      try {
-        await appendTo(draft, names, bytes, 'create');
-        await rename(draft, target); // replaces a link that appeared meanwhile, never follows it
-      } catch (error) {
-        await rm(draft, { force: true });
-        throw error;
-      }
+      await replaceFile(directory as OpenDirectory, names, bytes);
     });
+  }
+
+  override change(
+    workspace: string,
+    names: readonly string[],
+    maxBytes: number,
+    rewrite: (before: Buffer, replace: (after: Uint8Array) => Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    const name = names.at(-1) ?? '';
+    return untilUnchanged(() =>
+      this.inside(workspace, names.slice(0, -1), false, async (directory) => {
+        if (!directory) throw fault.missing(names);
+        await withEditLock(directory, name, this.clock, async () => {
+          const { bytes, stats } = await readFile(directory.at(name), names, maxBytes);
+          await rewrite(bytes, (after) =>
+            replaceFile(directory, names, after, async () => {
+              const now = await lstat(directory.at(name), { bigint: true }).catch(unless('ENOENT'));
+              if (!now || now.ino !== stats.ino || now.mtimeNs !== stats.mtimeNs || now.size !== stats.size)
+                throw new ChangedMeanwhile();
+            }),
+          );
+        });
+      }),
+    );
   }
 
   override async makeDirectory(workspace: string, names: readonly string[]): Promise<void> {
@@ -124,22 +139,6 @@ export class LocalWorkspaceStore extends WorkspaceStore {
   }
 }
 
-async function appendTo(
-  path: string,
-  names: readonly string[],
-  bytes: Uint8Array,
-  mode: 'append' | 'create',
-): Promise<void> {
-  const flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | (mode === 'create' ? O_EXCL : O_APPEND);
-  const file = await open(path, flags, 0o600).catch(translated(names));
-  try {
-    if (!(await file.stat()).isFile()) throw fault.notAFile(names);
-    await file.writeFile(bytes);
-  } finally {
-    await file.close();
-  }
-}
-
 async function removeDirectory(
   parent: OpenDirectory,
   name: string,
@@ -177,7 +176,7 @@ async function collect(
 ): Promise<void> {
   for (const child of await childrenOf(directory)) {
     if (found.length >= limit) return;
-    if (child.name.startsWith(DRAFT)) continue;
+    if (child.name.startsWith(RESERVED_NAME)) continue;
     const childNames = [...names, child.name];
     const stats = await lstat(directory.at(child.name)).catch(unless('ENOENT'));
     const entry = stats && entryOf(childNames, stats);
@@ -208,17 +207,5 @@ function entryOf(names: readonly string[], stats: Stats): Entry | undefined {
     type: stats.isFile() ? 'file' : 'directory',
     size: stats.isFile() ? stats.size : 0,
     modifiedAt: Math.round(stats.mtimeMs),
-  };
-}
-
-/** Errors of the host without its paths. */
-function translated(names: readonly string[]): (error: NodeJS.ErrnoException) => never {
-  return (error) => {
-    if (error.code === 'ENOENT') throw fault.missing(names);
-    if (error.code === 'ELOOP' || error.code === 'EMLINK') throw fault.link(names);
-    if (error.code === 'EEXIST') throw fault.exists(names);
-    if (error.code === 'EISDIR' || error.code === 'ENXIO') throw fault.notAFile(names);
-    if (error.code === 'ENOTDIR') throw fault.notADirectory(names.slice(0, -1));
-    throw error;
   };
 }

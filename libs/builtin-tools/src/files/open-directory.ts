@@ -78,8 +78,9 @@ function held(handle: FileHandle, path: string): OpenDirectory {
 }
 
 /** Swallows one error code. */
-export function unless(code: string): (error: unknown) => void {
+export function unless(code: string): (error: unknown) => undefined {
   return (error) => {
     if ((error as NodeJS.ErrnoException).code !== code) throw error;
+    return undefined;
   };
 }

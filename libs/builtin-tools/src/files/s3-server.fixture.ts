@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { isSigned } from './s3-signature.fixture.js';
 
 interface StoredObject {
   bytes: Buffer;
@@ -8,7 +9,7 @@ interface StoredObject {
   modifiedAt: Date;
 }
 
-/** A bucket in memory that speaks the part of S3's protocol the store uses, over real HTTP; refuses unsigned requests. */
+/** A bucket in memory that speaks the part of S3's protocol the store uses, over real HTTP; checks every signature. */
 export async function startS3(
   pageSize = 1_000,
 ): Promise<{ endpoint: string; objects: Map<string, StoredObject>; stop: () => Promise<void> }> {
@@ -36,18 +37,18 @@ async function answer(
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const url = new URL(request.url ?? '/', 'http://s3');
-  if (!request.headers.authorization?.startsWith('AWS4-HMAC-SHA256 Credential=key/')) return end(response, 403);
+  const bytes = Buffer.concat(chunks);
+  if (!isSigned(request, bytes)) return end(response, 403);
   const key = decodeURIComponent(url.pathname).replace(/^\/bucket\/?/, '');
   const present = objects.get(key);
   if (key === '') return list(response, url.searchParams, objects, pageSize);
   if (request.method === 'PUT') {
     if (request.headers['if-none-match'] === '*' && present) return end(response, 412);
     if (request.headers['if-match'] && request.headers['if-match'] !== present?.etag) return end(response, 412);
-    const bytes = Buffer.concat(chunks);
     objects.set(key, {
       bytes,
       etag: `"${createHash('md5').update(bytes).digest('hex')}"`,
-      modifiedAt: new Date(1_700_000_000_000),
+      modifiedAt: new Date(),
     });
     return end(response, 200);
   }

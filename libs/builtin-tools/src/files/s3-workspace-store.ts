@@ -1,7 +1,14 @@
 import { AwsClient } from 'aws4fetch';
 import { ToolError } from '@toolfleet/contracts';
 import { readListing, type ListedObject } from './s3-listing.js';
-import { fault, WorkspaceStore, type Entry, type WriteMode } from './workspace-store.js';
+import {
+  ChangedMeanwhile,
+  fault,
+  untilUnchanged,
+  WorkspaceStore,
+  type Entry,
+  type WriteMode,
+} from './workspace-store.js';
 
 /** An S3-compatible bucket. */
 export interface S3Options {
@@ -17,13 +24,10 @@ export interface S3Options {
   fetch: typeof fetch;
 }
 
-/** Attempts of an append whose object was changed meanwhile. */
-const APPEND_ATTEMPTS = 5;
-
 /**
  * Workspaces as objects of an S3-compatible bucket, for fleets whose executors share no volume. Directories are what
  * keys have in common, plus empty objects that end in `/`. There are no links, so nothing can lead out. Atomic are
- * overwrite (a PUT), create (`If-None-Match: *`) and append (read, then PUT `If-Match`).
+ * overwrite (a PUT), create (`If-None-Match: *`), append and change (read, then PUT `If-Match`).
  */
 export class S3WorkspaceStore extends WorkspaceStore {
   private readonly signer: AwsClient;
@@ -68,6 +72,18 @@ export class S3WorkspaceStore extends WorkspaceStore {
     const response = await this.send('PUT', key, bytes, mode === 'create' ? { 'if-none-match': '*' } : {});
     if (response.status === 412 || response.status === 409) throw fault.exists(names);
     if (!response.ok) throw unavailable(response.status);
+  }
+
+  override change(
+    workspace: string,
+    names: readonly string[],
+    maxBytes: number,
+    rewrite: (before: Buffer, replace: (after: Uint8Array) => Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    return untilUnchanged(async () => {
+      const { bytes, etag } = await this.get(workspace, names, maxBytes);
+      await rewrite(bytes, (after) => this.putUnlessChanged(workspace, names, after, { 'if-match': etag }));
+    });
   }
 
   override async makeDirectory(workspace: string, names: readonly string[]): Promise<void> {
@@ -117,19 +133,28 @@ export class S3WorkspaceStore extends WorkspaceStore {
     return shown.toSorted((a, b) => comparePaths(a.names, b.names)).slice(0, limit);
   }
 
-  private async append(workspace: string, names: readonly string[], bytes: Uint8Array): Promise<void> {
-    for (let attempt = 1; attempt <= APPEND_ATTEMPTS; attempt++) {
+  private append(workspace: string, names: readonly string[], bytes: Uint8Array): Promise<void> {
+    return untilUnchanged(async () => {
       const before = await this.get(workspace, names, Number.POSITIVE_INFINITY).catch((error: ToolError) => {
         if (error.details?.reason !== 'missing') throw error;
         return undefined;
       });
       const body = before ? Buffer.concat([before.bytes, bytes]) : bytes;
       const condition: Record<string, string> = before ? { 'if-match': before.etag } : { 'if-none-match': '*' };
-      const response = await this.send('PUT', keyOf(workspace, names), body, condition);
-      if (response.ok) return;
-      if (response.status !== 412 && response.status !== 409) throw unavailable(response.status);
-    }
-    throw new ToolError('TOOL_ERROR', { message: 'Others write to this file at the moment; repeat later' });
+      await this.putUnlessChanged(workspace, names, body, condition);
+    });
+  }
+
+  /** @throws ChangedMeanwhile */
+  private async putUnlessChanged(
+    workspace: string,
+    names: readonly string[],
+    body: Uint8Array,
+    condition: Record<string, string>,
+  ): Promise<void> {
+    const response = await this.send('PUT', keyOf(workspace, names), body, condition);
+    if (response.status === 412 || response.status === 409) throw new ChangedMeanwhile();
+    if (!response.ok) throw unavailable(response.status);
   }
 
   private async get(

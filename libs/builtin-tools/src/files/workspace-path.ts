@@ -1,5 +1,8 @@
 import { ToolError } from '@toolfleet/contracts';
 
+/** Names of our own files inside a workspace (drafts); lists do not show them, so no tool may make one. */
+export const RESERVED_NAME = '.toolfleet-';
+
 /** Longest path in UTF-8 bytes, and longest name in it (the limit of common file systems). */
 const MAX_PATH_BYTES = 1_024;
 const MAX_NAME_BYTES = 255;
@@ -18,6 +21,8 @@ export function workspacePath(path: string): string[] {
   if (!path.isWellFormed()) throw new ToolError('TOOL_ERROR', { message: 'Path is not valid Unicode' });
   const names = path.split('/').filter((name) => name !== '' && name !== '.');
   if (names.includes('..')) throw outside(path);
+  if (names.some((name) => name.toLowerCase().startsWith(RESERVED_NAME)))
+    throw new ToolError('TOOL_ERROR', { message: `Names that begin with ${RESERVED_NAME} are reserved` });
   if (
     Buffer.byteLength(path) > MAX_PATH_BYTES ||
     names.length > MAX_DEPTH ||

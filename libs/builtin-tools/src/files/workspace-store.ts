@@ -25,6 +25,16 @@ export abstract class WorkspaceStore {
   abstract read(workspace: string, names: readonly string[], maxBytes: number): Promise<Buffer>;
   /** Makes missing parents. `overwrite` is atomic: readers see the old file or the new one. */
   abstract write(workspace: string, names: readonly string[], bytes: Uint8Array, mode: WriteMode): Promise<void>;
+  /**
+   * Lets `rewrite` make the new content of a file of the old one, and repeats that when somebody else changed the file before
+   * `replace` did.
+   */
+  abstract change(
+    workspace: string,
+    names: readonly string[],
+    maxBytes: number,
+    rewrite: (before: Buffer, replace: (after: Uint8Array) => Promise<void>) => Promise<void>,
+  ): Promise<void>;
   abstract makeDirectory(workspace: string, names: readonly string[]): Promise<void>;
   /** Removes a file, an empty directory, or with `recursive` a tree; the number of entries removed. */
   abstract remove(workspace: string, names: readonly string[], recursive: boolean): Promise<number>;
@@ -47,6 +57,29 @@ export const fault = {
 
 function tool(message: string, reason: string, names?: readonly string[]): ToolError {
   return new ToolError('TOOL_ERROR', { message, details: { reason, ...(names ? { path: shown(names) } : {}) } });
+}
+
+/** `replace` found the file changed by somebody else; a store catches it and begins anew. */
+export class ChangedMeanwhile extends Error {}
+
+/** Times a change is begun anew. */
+const CHANGE_ATTEMPTS = 5;
+
+/** Runs an attempt again while others change the file in between. @throws ToolError when that does not end */
+export async function untilUnchanged(attempt: () => Promise<void>): Promise<void> {
+  for (let left = CHANGE_ATTEMPTS; left > 0; left -= 1) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof ChangedMeanwhile)) throw error;
+    }
+  }
+  throw busy();
+}
+
+/** Others do not stop changing the file. */
+export function busy(): ToolError {
+  return new ToolError('TOOL_ERROR', { message: 'Others write to this file at the moment; repeat later' });
 }
 
 /** Path as the model wrote it. */

@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
 import { ToolError, type ExecContext } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import { Holds } from './holds.js';
+import { Quota } from './quota.js';
 import { filePath, workspacePath } from './workspace-path.js';
-import { fault, type Entry, type WorkspaceStore, type WriteMode } from './workspace-store.js';
+import type { Entry, WorkspaceStore, WriteMode } from './workspace-store.js';
 
 /** Caps of every workspace. */
 export interface WorkspaceLimits {
@@ -25,11 +28,15 @@ export const DEFAULT_WORKSPACE_LIMITS: WorkspaceLimits = {
 /** The workspaces of a store, by the call's context: no tool can name another one. */
 export class Workspaces {
   private readonly turns = new Map<string, Promise<unknown>>();
+  private readonly quota: Quota;
 
   constructor(
     private readonly store: WorkspaceStore,
+    clock: Clock,
     private readonly limits: WorkspaceLimits = DEFAULT_WORKSPACE_LIMITS,
-  ) {}
+  ) {
+    this.quota = new Quota(store, new Holds(store, clock), limits);
+  }
 
   /**
    * The workspace of a call: the project's, else the session's (I14, I15).
@@ -42,10 +49,11 @@ export class Workspaces {
       throw new ToolError('TOOL_ERROR', { message: 'project_id is required for file operations' });
     const isProject = typeof project === 'string';
     const key = `${safeName(tenant)}/${isProject ? 'p' : 's'}-${safeName(id)}`;
-    return new Workspace(key, isProject ? id : undefined, this.store, this.limits, (work) => this.inTurn(key, work));
+    const parts = { store: this.store, quota: this.quota, limits: this.limits };
+    return new Workspace(key, isProject ? id : undefined, parts, (work) => this.inTurn(key, work));
   }
 
-  /** Writes to one workspace take turns in this process, so that two of them cannot both pass the quota. */
+  /** Writes to one workspace take turns in this process, so that they do not refuse each other (see Holds). */
   private async inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.turns.get(key) ?? Promise.resolve();
     const mine = before.then(work, work);
@@ -65,93 +73,74 @@ export class Workspace {
     private readonly key: string,
     /** Of a project; undefined for a session, whose workspace is there from the start, empty. */
     private readonly project: string | undefined,
-    private readonly store: WorkspaceStore,
-    private readonly limits: WorkspaceLimits,
+    private readonly parts: { store: WorkspaceStore; quota: Quota; limits: WorkspaceLimits },
     private readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>,
   ) {}
 
   async stat(path: string): Promise<Entry | undefined> {
-    return this.store.stat(this.key, workspacePath(path));
+    return this.parts.store.stat(this.key, workspacePath(path));
   }
 
   async read(path: string): Promise<Buffer> {
     const names = filePath(path);
     await this.mustBeThere();
-    return this.store.read(this.key, names, this.limits.maxFileBytes);
+    return this.parts.store.read(this.key, names, this.parts.limits.maxFileBytes);
   }
 
   async list(path: string, recursive: boolean, limit: number): Promise<Entry[]> {
     const names = workspacePath(path);
     await this.mustBeThere();
-    if (names.length === 0 && !(await this.store.exists(this.key))) return [];
-    return this.store.list(this.key, names, recursive, limit);
+    if (names.length === 0 && !(await this.parts.store.exists(this.key))) return [];
+    return this.parts.store.list(this.key, names, recursive, limit);
   }
 
   async write(path: string, bytes: Uint8Array, mode: WriteMode): Promise<void> {
     const names = filePath(path);
     await this.mayBeMade();
-    await this.inTurn(async () => {
-      await this.checkQuota(names, bytes.length, mode);
-      await this.store.write(this.key, names, bytes, mode);
-    });
+    await this.inTurn(() =>
+      this.parts.quota.within({ workspace: this.key, names, bytes: bytes.length, mode }, () =>
+        this.parts.store.write(this.key, names, bytes, mode),
+      ),
+    );
   }
 
-  /** Reads, changes and writes a file with no other write in between. */
+  /** Reads, changes and writes a file with no other write in between, of this process or another. */
   async change(path: string, rewrite: (before: Buffer) => Uint8Array): Promise<void> {
     const names = filePath(path);
     await this.mustBeThere();
-    await this.inTurn(async () => {
-      const after = rewrite(await this.store.read(this.key, names, this.limits.maxFileBytes));
-      await this.checkQuota(names, after.length, 'overwrite');
-      await this.store.write(this.key, names, after, 'overwrite');
-    });
+    const { store, quota, limits } = this.parts;
+    await this.inTurn(() =>
+      store.change(this.key, names, limits.maxFileBytes, (before, replace) => {
+        const after = rewrite(before);
+        const request = { workspace: this.key, names, bytes: after.length, mode: 'overwrite' as const };
+        return quota.within(request, () => replace(after));
+      }),
+    );
   }
 
   async makeDirectory(path: string): Promise<void> {
     const names = filePath(path);
     await this.mayBeMade();
-    await this.inTurn(async () => {
-      await this.checkQuota(names, 0, 'create');
-      await this.store.makeDirectory(this.key, names);
-    });
+    await this.inTurn(() =>
+      this.parts.quota.within({ workspace: this.key, names, bytes: 0, mode: 'create' }, () =>
+        this.parts.store.makeDirectory(this.key, names),
+      ),
+    );
   }
 
   async remove(path: string, recursive: boolean): Promise<number> {
     const names = filePath(path);
     await this.mustBeThere();
-    return this.inTurn(() => this.store.remove(this.key, names, recursive));
+    return this.inTurn(() => this.parts.store.remove(this.key, names, recursive));
   }
 
   private async mustBeThere(): Promise<void> {
-    if (this.project === undefined || (await this.store.exists(this.key))) return;
+    if (this.project === undefined || (await this.parts.store.exists(this.key))) return;
     throw new ToolError('TOOL_ERROR', { message: `Project not found: ${this.project}` });
   }
 
   private async mayBeMade(): Promise<void> {
-    if (this.limits.mustExist) await this.mustBeThere();
-  }
-
-  private async checkQuota(names: readonly string[], bytes: number, mode: WriteMode): Promise<void> {
-    const entries = (await this.store.exists(this.key))
-      ? await this.store.list(this.key, [], true, this.limits.maxEntries + 1)
-      : [];
-    const path = names.join('/');
-    const present = entries.find((entry) => entry.names.join('/') === path);
-    if (present?.type === 'directory' && mode !== 'create') throw fault.notAFile(names);
-    // A path brings its missing parents along.
-    if (!present && entries.length + names.length > this.limits.maxEntries)
-      throw this.full(`${this.limits.maxEntries} files and directories`);
-    const used = entries.reduce((sum, entry) => sum + entry.size, 0);
-    const freed = mode === 'overwrite' ? (present?.size ?? 0) : 0;
-    if (used - freed + bytes > this.limits.quotaBytes)
-      throw this.full(`${this.limits.quotaBytes} bytes (${used} used, ${bytes} asked)`);
-  }
-
-  private full(what: string): ToolError {
-    return new ToolError('TOOL_ERROR', {
-      message: `The workspace is full: at most ${what}`,
-      details: { reason: 'quota' },
-    });
+    if (this.parts.limits.mustExist) await this.mustBeThere();
   }
 }
 

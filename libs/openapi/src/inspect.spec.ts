@@ -125,6 +125,9 @@ describe('inspectOpenApi', () => {
     expect(inspect({ paths }).tools.map(({ name }) => name)).toEqual(['a', 'a_2']);
     expect(inspect({ paths }, { operations: ['a_2'] }).tools.map(({ name }) => name)).toEqual(['a_2']);
     expect(inspect({ paths }, { tags: ['t'] }).tools.map(({ name }) => name)).toEqual(['a']);
+    expect(
+      inspect({ paths }, { operations: ['a', 'c'], tags: ['t', 'u'] }).warnings.map(({ message }) => message),
+    ).toEqual(["no operation has the operationId 'c'", "no operation has the tag 'u'"]);
   });
 
   it('inlines to a depth for providers that refuse $defs', () => {

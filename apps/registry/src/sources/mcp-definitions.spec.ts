@@ -105,6 +105,8 @@ describe('entries of the configuration file', () => {
         off: { enabled: false, nonsense: 1 },
         local: { command: 'server', args: ['--x'] },
         bad: { url: 3 },
+        relative: { url: 'example.com/mcp' },
+        file: { url: 'file:///etc/passwd' },
         nowhere: {},
         typo: { url: 'https://a.example', trusteed: true },
       },
@@ -112,7 +114,9 @@ describe('entries of the configuration file', () => {
     });
     expect(entries.map(({ name }) => name)).toEqual(['good', 'local', 'geocode']);
     expect(faults).toEqual([
-      { name: 'bad', message: 'has a wrong value for url' },
+      { name: 'bad', message: 'needs an http or https URL as url' },
+      { name: 'relative', message: 'needs an http or https URL as url' },
+      { name: 'file', message: 'needs an http or https URL as url' },
       { name: 'nowhere', message: 'needs a url' },
       { name: 'typo', message: 'has an unknown field trusteed' },
       { name: 'half', message: 'needs func_name' },

@@ -29,9 +29,13 @@ const isNumber: Check = (value) => typeof value === 'number' && Number.isFinite(
 const isFlag: Check = (value) => typeof value === 'boolean';
 const isTexts: Check = (value) => Array.isArray(value) && value.every((item) => typeof item === 'string');
 
+/** Anything else could never be called, and would be told to each caller instead of whoever registers it. */
+const isHttpUrl: Check = (value) =>
+  value === '' || (typeof value === 'string' && /^https?:\/\//i.test(value) && URL.canParse(value));
+
 const FIELDS: Record<string, Check> = {
   enabled: isFlag,
-  url: isText,
+  url: isHttpUrl,
   func_name: isText,
   transport: (value) => ['auto', 'streamable-http', 'function-args', 'stdio'].includes(String(value)),
   description: isText,
@@ -84,6 +88,7 @@ export function readMcpEntry(name: string, body: Json | undefined, isTool: boole
     if (value === null) continue;
     const check = FIELDS[field];
     if (!check) return `has an unknown field ${field}`;
+    if (check === isHttpUrl && !check(value)) return 'needs an http or https URL as url';
     if (!check(value)) return `has a wrong value for ${field}`;
   }
   const given = Object.fromEntries(

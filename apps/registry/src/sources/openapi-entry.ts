@@ -21,13 +21,18 @@ const isText: Check = (value) => typeof value === 'string';
 const isNumber: Check = (value) => typeof value === 'number' && Number.isFinite(value) && value >= 0;
 const isTexts: Check = (value) => Array.isArray(value) && value.every((item) => typeof item === 'string');
 
+/** Fields that take one of a few words. */
+const CHOICES: Readonly<Record<string, readonly string[]>> = {
+  auth_type: ['none', 'api_key', 'bearer', 'basic', 'oauth2'],
+  schema_style: ['defs', 'inline'],
+};
+
 const FIELDS: Readonly<Record<string, Check>> = {
   name: isText,
   enabled: (value) => typeof value === 'boolean',
   spec_url: isText,
   spec_inline: (value) => typeof value === 'string' || isJsonObject(value),
   spec_path: isText,
-  auth_type: (value) => ['none', 'api_key', 'bearer', 'basic', 'oauth2'].includes(String(value)),
   auth_config: isJsonObject,
   category: isText,
   base_cost_per_use: isNumber,
@@ -44,7 +49,6 @@ const FIELDS: Readonly<Record<string, Check>> = {
   tenant: isText,
   server_variables: (value) => isJsonObject(value) && Object.values(value).every(isText),
   server: isText,
-  schema_style: (value) => value === 'defs' || value === 'inline',
 };
 
 /** Part of an alias (`collection.tool`) and of a source name. */
@@ -74,6 +78,11 @@ export function readOpenApiEntry(name: string, body: Json | undefined): OpenApiE
   if (!COLLECTION_NAME.test(name)) return 'needs a name of letters, digits, "_", "-" and "."';
   for (const [field, value] of Object.entries(body)) {
     if (value === null) continue;
+    const choices = CHOICES[field];
+    if (choices) {
+      if (!choices.includes(value as string)) return `needs ${field} to be one of ${choices.join(', ')}`;
+      continue;
+    }
     const check = FIELDS[field];
     if (!check) return `has an unknown field ${field}`;
     if (!check(value)) return `has a wrong value for ${field}`;

@@ -12,16 +12,12 @@ import { Endpoint } from '@toolfleet/transport';
 import { OpenApiSource } from './openapi.source.js';
 
 const text: JsonObject = { type: 'string', minLength: 1, maxLength: 4_096 };
-const texts: JsonObject = { type: 'array', items: { type: 'string' }, maxItems: 50_000 };
 const readRegister = validateMessage<OpenApiRegister>({
   type: 'object',
   properties: { name: text },
   required: ['name'],
 });
-const readValidate = validateMessage<OpenApiValidate>({
-  type: 'object',
-  properties: { spec_url: text, spec_inline: { type: 'string' }, base_url: text, operations: texts, tags: texts },
-});
+const readValidate = validateMessage<OpenApiValidate>({ type: 'object' });
 
 /** `registry.openapi.register` and `registry.openapi.validate`; the gateway lets administrators through only. */
 @Controller()

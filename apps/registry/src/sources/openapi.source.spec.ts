@@ -246,12 +246,36 @@ describe('OpenApiSource', () => {
       errors: [expect.stringContaining('SPEC_PARSE_ERROR')],
     });
     expect(await source.validate({ spec_url: 'http://10.0.0.1/x' })).toMatchObject({ valid: false });
+    const text = document({ '/a': op('a') });
+    for (const [request, error] of [
+      [{}, 'The request needs spec_url, spec_path or spec_inline'],
+      [{ spec_inline: text, opperations: ['a'] }, 'The request has an unknown field opperations'],
+      [{ spec_inline: text, operations: ['b'] }, expect.stringContaining('NO_OPERATION_SELECTED')],
+    ] as const) {
+      expect(await source.validate(request as never)).toMatchObject({ valid: false, errors: [error] });
+    }
     expect(announced).toHaveLength(0);
   });
 
   it('refuses a malformed registration', async () => {
-    await expect(source.add({ name: 'col', spec_inline: 'x', opperations: [] } as never)).rejects.toMatchObject({
-      code: 'REQUEST_INVALID',
+    const entry = { name: 'col', spec_inline: 'x' };
+    await expect(source.add({ ...entry, opperations: [] } as never)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    await expect(source.add({ ...entry, auth_type: 'magic' } as never)).rejects.toThrow(
+      'needs auth_type to be one of none, api_key, bearer, basic, oauth2',
+    );
+  });
+
+  it('leaves the tools there are when a mistyped filter selects none, and names what it does not find', async () => {
+    const entry = { name: 'col', spec_inline: document({ '/a': op('a') }), base_url: upstream.url };
+    expect(await source.add({ ...entry, operations: ['b'] })).toMatchObject({
+      success: false,
+      message: expect.stringContaining('NO_OPERATION_SELECTED'),
+    });
+    expect(announced).toHaveLength(0);
+    expect(await source.add({ ...entry, operations: ['a', 'b'] })).toMatchObject({
+      success: true,
+      operations_registered: ['a'],
+      warnings: ["/paths: no operation has the operationId 'b'"],
     });
   });
 

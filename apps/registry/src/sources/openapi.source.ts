@@ -14,7 +14,7 @@ import {
   type OpenApiValidateReply,
 } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
-import type { SpecWarning } from '@toolfleet/openapi';
+import { assertAnyTool, type SpecWarning } from '@toolfleet/openapi';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { conversionOf, convertEntry, type ConvertedEntry } from './openapi-convert.js';
@@ -143,9 +143,14 @@ export class OpenApiSource {
 
   /** Reads a document and registers nothing. */
   async validate(message: OpenApiValidate): Promise<OpenApiValidateReply> {
+    const none = { valid: false, operations_count: 0, operations: [], base_url: message.base_url ?? '' };
+    const entry = readOpenApiEntry('validate', { ...message } as unknown as JsonObject);
+    if (typeof entry === 'string') return { ...none, errors: [`The request ${entry}`] };
     try {
-      const spec = await this.specs.read(message, false, this.stopped.signal);
-      const { tools, refused, findings } = conversionOf(message, spec.text, spec.url, this.figures.maxSpecBytes);
+      const spec = await this.specs.read(entry, false, this.stopped.signal);
+      const conversion = conversionOf(entry, spec.text, spec.url, this.figures.maxSpecBytes);
+      const { tools, refused, findings } = conversion;
+      if (refused.length === 0) assertAnyTool(conversion);
       for (const tool of tools) tool.inputSchema(); // finds the warnings that only building the schemas shows
       return {
         valid: tools.length > 0 || refused.length === 0,
@@ -162,13 +167,7 @@ export class OpenApiSource {
       };
     } catch (error) {
       if (!isToolError(error) || error.code !== 'SPEC_INVALID') throw error;
-      return {
-        valid: false,
-        operations_count: 0,
-        operations: [],
-        base_url: message.base_url ?? '',
-        errors: [error.message],
-      };
+      return { ...none, errors: [error.message] };
     }
   }
 

@@ -38,6 +38,8 @@ export interface Conversion {
   tools: OpenApiTool[];
   /** Operations and paths that cannot become tools. */
   refused: SpecRefusal[];
+  /** Whether operations or tags were named. */
+  filtered: boolean;
   findings: Findings;
 }
 
@@ -73,13 +75,23 @@ export function convertDocument(document: SpecDocument, options: ConvertOptions 
   const refused = expanded.refused
     .filter(({ operation }) => operation === undefined || selected(operation))
     .map(({ pointer, message, code }) => ({ pointer, message, code }));
-  return { document, tools, refused, findings: document.findings };
+  warnOfNames(all, nameOf, options, document.findings);
+  const filtered = (options.operations?.length ?? 0) + (options.tags?.length ?? 0) > 0;
+  return { document, tools, refused, filtered, findings: document.findings };
 }
 
-/** The document as a whole is refused when every selected operation was: 422 with the first reason. */
-export function assertAnyTool({ tools, refused }: Conversion): void {
+/**
+ * The document as a whole is refused when every selected operation was, with the first reason, and when a filter selects
+ * none: a mistyped name must not take away the tools that are registered.
+ * @throws ToolError SPEC_INVALID
+ */
+export function assertAnyTool({ tools, refused, filtered }: Conversion): void {
   const first = refused[0];
-  if (tools.length > 0 || first === undefined) return;
+  if (tools.length > 0) return;
+  if (first === undefined) {
+    if (filtered) throw specError('NO_OPERATION_SELECTED', 'operations and tags select no operation of this document');
+    return;
+  }
   throw specError(first.code, `no operation is left: ${first.message.replace(/^[A-Z_]+: /, '')}`, {
     pointer: first.pointer,
     refused: refused.length,
@@ -113,4 +125,17 @@ function isSelected(operation: RawOperation, name: string, { operations, tags }:
   }
   if (tags && tags.length > 0) return arrayAt(operation.node, 'tags').some((tag) => tags.includes(tag as string));
   return true;
+}
+
+/** Names in a filter that no operation has. */
+function warnOfNames(
+  all: readonly RawOperation[],
+  nameOf: ReadonlyMap<RawOperation, string>,
+  { operations = [], tags = [] }: ConvertOptions,
+  findings: Findings,
+): void {
+  const ids = new Set(all.flatMap((operation) => [operation.operationId, nameOf.get(operation)]));
+  for (const id of operations) if (!ids.has(id)) findings.warn('/paths', `no operation has the operationId '${id}'`);
+  const known = new Set(all.flatMap((operation) => arrayAt(operation.node, 'tags')));
+  for (const tag of tags) if (!known.has(tag)) findings.warn('/paths', `no operation has the tag '${tag}'`);
 }

@@ -167,11 +167,10 @@ async function onDemand() {
   const options = { clock, preopens, maxPages, heapBytes, preload: PRELOADED_MODULES, levels: LEVELS };
   const snapshot = takeSnapshot(boot, shape.memory.min, options);
   const output = new CapturedOutput(1 << 20);
-  let reuse = null;
+  let guest = null;
   const once = (program) => {
     output.reset();
-    const guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse });
-    reuse = guest.memory;
+    guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: guest });
     guest.run(encodeRequest(request(program)));
   };
   await train(clock, { maxMs: 20_000, pauseMs: 0 }, once);

@@ -1,12 +1,14 @@
 /** One interpreter in the process of the spec itself: the shortest way from a program to its verdict. No deadline. */
+import { readFileSync } from 'node:fs';
 import { SystemClock } from '@toolfleet/resilience/clock';
 import { encodeRequest, type RunRequest, type Verdict, verdictOf } from '../src/python/result-frame.js';
 import { LEVELS, PRELOADED_MODULES } from '../src/python/strictness.js';
 import { PAGES_PER_MB } from '../src/wasi/abi.js';
 import { CapturedOutput } from '../src/wasi/captured-output.js';
+import { codeModule } from '../src/wasi/edit-module.js';
 import { loadInterpreter, packagedInterpreter } from '../src/wasi/interpreter.js';
 import { treeOf } from '../src/wasi/memory-tree.js';
-import { type GuestMemory, type ReadyGuest, restore } from '../src/wasi/restore.js';
+import { type Guest, restore } from '../src/wasi/restore.js';
 import { type Snapshot, takeSnapshot } from '../src/wasi/snapshot.js';
 
 /** A request with nothing but code, lenient and 512 MiB. */
@@ -30,19 +32,21 @@ export function request(code: string, fields: Partial<RunRequest> = {}): RunRequ
 export interface Ran extends Verdict {
   stdout: string;
   stderr: string;
-  guest: ReadyGuest;
+  guest: Guest;
 }
 
 export interface SpecGuest {
   snapshot: Snapshot;
-  restore: (reuse?: GuestMemory | null, limitMb?: number) => ReadyGuest;
+  restore: (reuse?: Guest | null, limitMb?: number) => Guest;
   run: (code: string, fields?: Partial<RunRequest>) => Ran;
 }
 
-/** Boots once; takes about a second. */
-export function bootGuest(): SpecGuest {
+/** Boots once; takes about a second. `marksWrites: false` is an interpreter whose writes cannot be followed. */
+export function bootGuest({ marksWrites = true } = {}): SpecGuest {
   const clock = new SystemClock();
-  const { boot, code, shape, preopens } = loadInterpreter({ ...packagedInterpreter(), tableLimit: 10_000 });
+  const interpreter = loadInterpreter({ ...packagedInterpreter(), tableLimit: 10_000 });
+  const { boot, shape, preopens } = interpreter;
+  const code = marksWrites ? interpreter.code : unmarkedCode();
   const snapshot = takeSnapshot(boot, shape.memory.min, {
     clock,
     preopens,
@@ -65,4 +69,9 @@ export function bootGuest(): SpecGuest {
       return { ...verdictOf(end, frame), stdout: output.text(1), stderr: output.text(2), guest };
     },
   };
+}
+
+function unmarkedCode(): WebAssembly.Module {
+  const { wasm } = codeModule(readFileSync(packagedInterpreter().wasmPath), 10_000, () => null);
+  return new WebAssembly.Module(wasm);
 }

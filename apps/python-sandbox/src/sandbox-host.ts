@@ -13,7 +13,7 @@ import { encodeRequest, type RunRequest } from './python/result-frame.js';
 import { PAGES_PER_MB } from './wasi/abi.js';
 import { CapturedOutput } from './wasi/captured-output.js';
 import { loadInterpreter } from './wasi/interpreter.js';
-import { type GuestMemory, restore } from './wasi/restore.js';
+import { type Guest, restore } from './wasi/restore.js';
 import { takeSnapshot } from './wasi/snapshot.js';
 import { ThreadPool } from './wasi/thread-pool.js';
 import { train } from './wasi/train.js';
@@ -48,11 +48,10 @@ async function start(settings: HostSettings): Promise<void> {
   const bootMs = clock.monotonic() - began;
   const training = (pauseMs: Milliseconds) => {
     const output = new CapturedOutput(settings.outputCap);
-    let reuse: GuestMemory | null = null;
+    let guest: Guest | null = null;
     return train(clock, { maxMs: settings.trainingMs, pauseMs }, (program) => {
       output.reset();
-      const guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse });
-      reuse = guest.memory;
+      guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: guest });
       guest.run(encodeRequest(plain(program, settings)));
     });
   };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { editModule } from './edit-module.js';
+import { bootModule, codeModule } from './edit-module.js';
 
 const section = (id: number, ...body: number[]) => [id, body.length, ...body];
 const HEADER = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0];
@@ -31,9 +31,12 @@ const build = (overrides: Partial<Record<keyof typeof parts | 'start', number[]>
   const order = [type, imports, fn, table, memory, global, exports, overrides.start ?? [], code, data, custom];
   return Uint8Array.from([...HEADER, ...order.flat()]);
 };
-const edit = (wasm: Uint8Array, keepData = true, tableLimit = 10) => editModule(wasm, { keepData, tableLimit });
-const instantiate = (wasm: Uint8Array<ArrayBuffer>, memory: WebAssembly.Memory) =>
-  new WebAssembly.Instance(new WebAssembly.Module(wasm), { e: { f: () => undefined }, env: { memory } });
+const edit = (wasm: Uint8Array) => bootModule(wasm, 10);
+const instantiate = (wasm: Uint8Array<ArrayBuffer>, memory: WebAssembly.Memory) => {
+  const written = new WebAssembly.Memory({ initial: 1, maximum: 1 });
+  const imports = { e: { f: () => undefined }, env: { memory, written } };
+  return new WebAssembly.Instance(new WebAssembly.Module(wasm), imports);
+};
 
 describe('the edit of a module', () => {
   it('makes the memory an import and exports table and stack pointer', () => {
@@ -46,9 +49,9 @@ describe('the edit of a module', () => {
     expect(new Uint8Array(memory.buffer)[0]).toBe(42);
   });
 
-  it('drops debug information, and the data when asked', () => {
+  it('drops debug information, and for the runs the data', () => {
     const memory = new WebAssembly.Memory({ initial: 2, maximum: 5 });
-    const code = edit(build(), false).wasm;
+    const code = codeModule(build(), 10).wasm;
     instantiate(code, memory);
     expect(new Uint8Array(memory.buffer)[0]).toBe(0);
     expect(Buffer.from(code).includes(Buffer.from(parts.custom))).toBe(false);
@@ -63,9 +66,10 @@ describe('the edit of a module', () => {
     ['a table over the limit', { table: section(4, 1, 0x70, 1, 1, 11) }, /11 elements, the limit is 10/],
     ['a table without a limit', { table: section(4, 1, 0x70, 0, 1) }, /any number/],
     ['an immutable stack pointer', { global: section(6, 1, 0x7f, 0, 0x41, 7, 0x0b) }, /mutable i32/],
+    ['a stack pointer that another module gives', { global: section(6, 1, 0x7f, 1, 0x23, 0, 0x0b) }, /constant/],
     ['a stack pointer of 64 bits', { global: section(6, 1, 0x7e, 1, 0x42, 7, 0x0b) }, /mutable i32/],
   ])('refuses %s', (_name, overrides, message) => {
-    expect(() => edit(build(overrides))).toThrow(message);
+    expect(() => codeModule(build(overrides), 10)).toThrow(message);
   });
 
   it('refuses what is no module, or ends too soon', () => {

@@ -1,8 +1,10 @@
 /**
  * The guest's linear memory as the host reads and writes it. Pointers and lengths come from the guest and are
- * untrusted: an access outside the memory throws a RangeError here, which ends the run as crashed.
+ * untrusted: an access outside the memory throws a RangeError here, which ends the run as crashed. What the host writes
+ * is marked like what the guest writes (track-writes.ts), so all writing goes through here.
  */
 import { ERRNO, PAGE_BYTES } from './abi.js';
+import { UNIT_BYTES } from './track-writes.js';
 
 const STAT_BYTES = 64;
 /** Bytes of a buffer descriptor: pointer and length. */
@@ -10,6 +12,7 @@ const IOVEC_BYTES = 8;
 
 export class GuestView {
   private memory: WebAssembly.Memory | undefined;
+  private marks: Uint8Array | undefined;
   private buffer: ArrayBufferLike | undefined;
   private view = new DataView(new ArrayBuffer(0));
   private raw = new Uint8Array(0);
@@ -17,9 +20,15 @@ export class GuestView {
   /** `onResize` hears the number of pages whenever it is seen to have changed. */
   constructor(private readonly onResize: (pages: number) => void) {}
 
-  /** The memory of the instance that uses this host. */
-  bind(memory: WebAssembly.Memory): void {
+  /** The memory of the instance that uses this host, and its marks if it has them. */
+  bind(memory: WebAssembly.Memory, written?: WebAssembly.Memory): void {
     this.memory = memory;
+    this.marks = written && new Uint8Array(written.buffer);
+  }
+
+  /** Tells the size again when the memory is used next. */
+  forget(): void {
+    this.buffer = undefined;
   }
 
   /** `memory.grow` detaches the old buffer: views are made again when it changed. */
@@ -32,48 +41,88 @@ export class GuestView {
     this.onResize(buffer.byteLength / PAGE_BYTES);
   }
 
+  /** For reading only. */
   get dv(): DataView {
     this.refresh();
     return this.view;
   }
 
-  get bytes(): Uint8Array {
+  private range(at: number, length: number): Uint8Array {
     this.refresh();
-    return this.raw;
+    at >>>= 0; // pointers arrive as signed numbers
+    if (at + length > this.raw.length) throw new RangeError(`${length} bytes at ${at} lie outside of the memory`);
+    return this.raw.subarray(at, at + length);
+  }
+
+  /** A part of the memory to write to. */
+  writable(at: number, length: number): Uint8Array {
+    const part = this.range(at, length);
+    if (this.marks && length > 0) {
+      const first = (at >>> 0) / UNIT_BYTES;
+      this.marks.fill(1, Math.floor(first), Math.floor(first + (length - 1) / UNIT_BYTES) + 1);
+    }
+    return part;
+  }
+
+  private writableView(at: number, length: number): DataView {
+    const { buffer, byteOffset } = this.writable(at, length);
+    return new DataView(buffer, byteOffset, length);
+  }
+
+  put(bytes: Uint8Array, at: number): void {
+    this.writable(at, bytes.length).set(bytes);
   }
 
   /** Writers return SUCCESS, so that an import can end with them. */
   putU32(at: number, value: number): number {
-    this.dv.setUint32(at, value, true);
+    this.writableView(at, 4).setUint32(0, value, true);
     return ERRNO.SUCCESS;
   }
 
   putU64(at: number, value: bigint): number {
-    this.dv.setBigUint64(at, value, true);
+    this.writableView(at, 8).setBigUint64(0, value, true);
     return ERRNO.SUCCESS;
   }
 
   text(at: number, length: number): string {
-    return new TextDecoder().decode(this.bytes.slice(at, at + length));
+    return new TextDecoder().decode(this.range(at, length >>> 0).slice());
   }
 
   /** A `filestat`: everything zero but device, inode, links, type and size. */
   putStat(at: number, type: number, size: number): number {
-    const view = this.dv;
-    for (let offset = 0; offset < STAT_BYTES; offset += 8) view.setBigUint64(at + offset, 0n, true);
-    view.setBigUint64(at, 1n, true);
-    view.setBigUint64(at + 8, 1n, true);
-    view.setUint8(at + 16, type);
-    view.setBigUint64(at + 24, 1n, true);
-    view.setBigUint64(at + 32, BigInt(size), true);
+    const view = this.writableView(at, STAT_BYTES);
+    for (let offset = 0; offset < STAT_BYTES; offset += 8) view.setBigUint64(offset, 0n, true);
+    view.setBigUint64(0, 1n, true);
+    view.setBigUint64(8, 1n, true);
+    view.setUint8(16, type);
+    view.setBigUint64(24, 1n, true);
+    view.setBigUint64(32, BigInt(size), true);
     return ERRNO.SUCCESS;
+  }
+
+  /** An `fdstat`: type, no flags, and rights of the descriptor and of what is opened below it. */
+  putDescriptorStat(at: number, type: number, rights: bigint, inherited: bigint): number {
+    const view = this.writableView(at, 24);
+    view.setUint16(0, type, true);
+    view.setUint16(2, 0, true);
+    view.setBigUint64(8, rights, true);
+    view.setBigUint64(16, inherited, true);
+    return ERRNO.SUCCESS;
+  }
+
+  /** An `event` of a clock that has come, for the subscription with this `userdata`. */
+  putClockEvent(at: number, userdata: bigint): void {
+    const view = this.writableView(at, 11);
+    view.setBigUint64(0, userdata, true);
+    view.setUint16(8, ERRNO.SUCCESS, true);
+    view.setUint8(10, 0);
   }
 
   /** The list and its bytes, as `args_get` wants them. */
   putList(list: readonly Uint8Array[], pointers: number, bytes: number): number {
     for (const entry of list) {
       this.putU32(pointers, bytes);
-      this.bytes.set(entry, bytes);
+      this.put(entry, bytes);
       pointers += 4;
       bytes += entry.length;
     }
@@ -96,7 +145,7 @@ export class GuestView {
       const wanted = this.dv.getUint32(iovs + IOVEC_BYTES * i + 4, true);
       const length = Math.min(wanted, source.length - from - total);
       if (length <= 0) break;
-      this.bytes.set(source.subarray(from + total, from + total + length), at);
+      this.put(source.subarray(from + total, from + total + length), at);
       total += length;
     }
     return total;
@@ -108,7 +157,7 @@ export class GuestView {
     for (let i = 0; i < count; i++) {
       const at = this.dv.getUint32(iovs + IOVEC_BYTES * i, true);
       const length = this.dv.getUint32(iovs + IOVEC_BYTES * i + 4, true);
-      take(this.bytes.subarray(at, at + length));
+      take(this.range(at, length));
       total += length;
     }
     return total;

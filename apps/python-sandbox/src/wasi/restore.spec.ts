@@ -1,44 +1,94 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { bootGuest, request, type SpecGuest } from '../../spec/guest.js';
 import { encodeRequest } from '../python/result-frame.js';
+import type { Guest } from './restore.js';
 
 let guest: SpecGuest;
 beforeAll(() => {
   guest = bootGuest();
 });
-const bytes = (ready: ReturnType<SpecGuest['restore']>) => new Uint8Array(ready.memory.memory.buffer);
+const bytes = ({ memory }: Guest) => new Uint8Array(memory.buffer);
+const runOf = (used: Guest, code: string) => used.run(encodeRequest(request(code)));
+const expectFresh = (reused: Guest) => expect(Buffer.compare(bytes(reused), bytes(guest.restore()))).toBe(0);
 
-describe('a restored interpreter', () => {
-  it('lies in a reused memory byte for byte as in a fresh one', () => {
-    const used = guest.restore();
-    used.run(encodeRequest(request('import builtins, json\nbuiltins.leak = 1\njson.leak = 2\nx = b"S3CRET" * 100000')));
-    expect(used.grew()).toBe(false);
-    const reused = guest.restore(used.memory);
-    expect(reused.memory).toBe(used.memory);
-    expect(Buffer.compare(bytes(reused), bytes(guest.restore()))).toBe(0);
+/** Programs that write where one does not look: all sizes, all corners, and ends of every kind. */
+const SCRIBBLERS = {
+  'a value': 'x = b"S3CRET" * 100000',
+  'modules of the image': 'import builtins, json\nbuiltins.leak = 1\njson.leak = 2',
+  'the whole heap': 'x = [bytearray(b"\\xa5" * n) for n in range(1, 2500)]',
+  'numbers of all sizes':
+    'import array\nfor t in "bBhHiIlLqQfd":\n  a = array.array(t, [1]) * 999\n  for i in range(len(a)): a[i] = 7\na.byteswap()',
+  'bytes across pages':
+    'import struct\nb = bytearray(40000)\nfor i in range(0, 39990, 13): struct.pack_into("<dq", b, i % 39984, 1.5, -1)',
+  'a deep stack': 'def f(n): return n and 1 + f(n - 1)\nf(300)',
+  'an overflow of the C stack':
+    'import sys\nsys.setrecursionlimit(10**6)\nx = []\nfor _ in range(50000): x = [x]\nrepr(x)',
+  'crafted bytecode':
+    'f = lambda: 0\nf.__code__ = f.__code__.replace(co_code=b"\\x7c\\xff" * 40 + f.__code__.co_code)\nf()',
+  'reads from the host':
+    'import os, random, time\nos.urandom(70000)\nrandom.seed()\ntime.sleep(0.001)\nos.listdir("/data")\nos.stat("/data")',
+  'an exit': 'import os\nos._exit(3)',
+  'an endless output': 'while True: print("x" * 1000)',
+} as const;
+
+describe.each([true, false])('a restored interpreter (marks its writes: %s)', (marksWrites) => {
+  let one: SpecGuest;
+  beforeAll(() => {
+    one = marksWrites ? guest : bootGuest({ marksWrites });
   });
 
-  it('does so even when the run before scribbled over all of its memory', () => {
+  it.each(Object.entries(SCRIBBLERS))(
+    'lies in a reused memory byte for byte as in a fresh one, after %s',
+    (_, code) => {
+      const used = one.restore();
+      const fresh = Buffer.from(bytes(used));
+      runOf(used, code);
+      expect(used.hasGrown).toBe(false);
+      expect(Buffer.compare(bytes(used), fresh)).not.toBe(0);
+      const reused = one.restore(used);
+      expect(reused).toBe(used);
+      expect(Buffer.compare(bytes(reused), fresh)).toBe(0);
+      const { end } = runOf(reused, '1');
+      expect(end).toEqual({ kind: 'returned' });
+    },
+  );
+});
+
+describe('a restored interpreter', () => {
+  it('is the same after a thousand runs, and was looked at meanwhile', () => {
+    let used: Guest | null = null;
+    for (let i = 0; i < 1_000; i++) {
+      used = guest.restore(used);
+      runOf(used, `x = [${i}] * ${i}`);
+    }
+    expectFresh(guest.restore(used));
+  });
+
+  it('is refused when its memory is not that of the snapshot, as the check of every 500th finds out', () => {
     const used = guest.restore();
-    bytes(used).fill(0xa5);
-    const reused = guest.restore(used.memory);
-    expect(reused.memory).toBe(used.memory);
-    expect(Buffer.compare(bytes(reused), bytes(guest.restore()))).toBe(0);
+    bytes(used)[bytes(used).length - 1] = 1; // not by the guest: no mark tells of it
+    const often = () => {
+      for (let i = 0; i < 500; i++) guest.restore(used);
+    };
+    expect(often).toThrow(/not that of the snapshot/);
   });
 
   it('never reuses a memory that grew, or one with another limit', () => {
     const used = guest.run('x = bytearray(100 << 20)');
-    expect(used.guest.grew()).toBe(true);
-    expect(guest.restore(used.guest.memory).memory).not.toBe(used.guest.memory);
+    expect(used.guest.hasGrown).toBe(true);
+    expect(guest.restore(used.guest)).not.toBe(used.guest);
     const small = guest.restore(null, 64);
-    expect(guest.restore(small.memory, 512).memory).not.toBe(small.memory);
+    expect(guest.restore(small, 512)).not.toBe(small);
   });
 
   it('forgets what the run before planted', () => {
-    guest.run(
+    const used = guest.restore();
+    runOf(
+      used,
       'import builtins, json, sys\nbuiltins.len = lambda x: 666\njson.dumps = None\nsys.modules["math"] = None',
     );
-    expect(guest.run('import math, json\n[len([1]), math.floor(1.5), json.dumps(1)]').value).toEqual([1, 1, '1']);
+    const { frame } = runOf(guest.restore(used), 'import math, json\n[len([1]), math.floor(1.5), json.dumps(1)]');
+    expect(JSON.parse(Buffer.from(frame!).toString()).value).toEqual([1, 1, '1']);
   });
 
   it('draws other random numbers each time, and says that hash seeds are shared', () => {
@@ -60,7 +110,8 @@ describe('a restored interpreter', () => {
   });
 
   it('has an image of the size the limits are planned for', () => {
-    expect(guest.snapshot.image.byteLength).toBeLessThan(20 * 1024 * 1024);
+    const kept = guest.snapshot.stretches.reduce((sum, [, length]) => sum + length, 0);
+    expect(kept).toBeLessThan(20 * 1024 * 1024);
     expect(guest.snapshot.pages).toBeLessThan(32 * 16);
   });
 });

@@ -1,7 +1,10 @@
 /**
- * A ready interpreter from a snapshot, for exactly one run. A memory of the run before is taken again when it did not
- * grow and has the same maximum: it is overwritten in full, the gaps between the stretches with zeros, so that it is
- * byte-identical to a fresh one (a test compares all bytes). That is five times as fast as touching fresh pages.
+ * A ready interpreter from a snapshot, for exactly one run. Its memory is taken again for the next run when it did not
+ * grow and has the same maximum; touching fresh pages would take five times as long. Either way the bytes are those of
+ * the snapshot again (a test compares them all, and every 500th restore does):
+ * - a module that marks what it writes (track-writes.ts) gets back the marked parts and its stack, and with them its
+ *   instance, of which nothing but the stack pointer can have changed besides;
+ * - any other is compared with the snapshot from end to end, and gets a new instance.
  */
 import type { Clock } from '@toolfleet/resilience/clock';
 import type { GuestEnd } from '../python/result-frame.js';
@@ -9,13 +12,8 @@ import { PAGE_BYTES } from './abi.js';
 import { type CapturedOutput, HostStop } from './captured-output.js';
 import type { Directory } from './memory-tree.js';
 import type { GuestExports, Snapshot } from './snapshot.js';
+import { LARGEST_STORE, UNIT_BYTES } from './track-writes.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
-
-/** A memory with the maximum it was made for, which WebAssembly does not tell. */
-export interface GuestMemory {
-  memory: WebAssembly.Memory;
-  maxPages: number;
-}
 
 export interface RestoreOptions {
   clock: Clock;
@@ -23,80 +21,117 @@ export interface RestoreOptions {
   /** The names and order of the boot. */
   preopens: Readonly<Record<string, Directory>>;
   maxPages: number;
-  /** Memory of an earlier run. */
-  reuse?: GuestMemory | null;
+  /** An interpreter that has run. */
+  reuse?: Guest | null;
 }
 
-/** An interpreter that has not run yet. */
-export interface ReadyGuest {
-  memory: GuestMemory;
-  /** True when the memory grew during the run: it is never reused then. */
-  grew: () => boolean;
-  /** Runs to the end, whatever that is. Never throws. */
-  run: (request: Uint8Array, data?: Directory) => { end: GuestEnd; frame: Uint8Array | null };
+/** Makes an interpreter for one run from the code module (without data) and a snapshot. */
+export function restore(code: WebAssembly.Module, snapshot: Snapshot, options: RestoreOptions): Guest {
+  const { reuse } = options;
+  if (!reuse || reuse.hasGrown || reuse.maxPages !== options.maxPages) return new Guest(code, snapshot, options);
+  reuse.reset();
+  return reuse;
 }
 
-/** Makes a single-use interpreter from the code module (without data) and a snapshot. */
-export function restore(code: WebAssembly.Module, snapshot: Snapshot, options: RestoreOptions): ReadyGuest {
-  const held = reusable(snapshot, options) ? options.reuse! : freshMemory(snapshot, options.maxPages);
-  const isReused = held === options.reuse;
-  const { memory } = held;
-  const host = new WasiHost({ clock: options.clock, output: options.output, preopens: options.preopens });
-  host.bind(memory);
-  const imports = { wasi_snapshot_preview1: host.imports(), env: { memory } };
-  const guest = new WebAssembly.Instance(code, imports).exports as unknown as GuestExports;
-  fill(new Uint8Array(memory.buffer), snapshot, isReused);
-  guest.__sp.value = snapshot.stackPointer;
-  const call = guest.__table.get(snapshot.callSlot) as (fn: number, args: number, kwargs: number) => number;
-  return {
-    memory: held,
-    grew: () => memory.buffer.byteLength !== snapshot.pages * PAGE_BYTES,
-    run(request, data) {
-      host.stdin = request;
-      if (data) host.mount('/data', data);
-      let end: GuestEnd = { kind: 'returned' };
-      try {
-        call(snapshot.entry, snapshot.noArguments, 0);
-      } catch (error) {
-        end = endOf(error);
-      }
-      options.output.pages = memory.buffer.byteLength / PAGE_BYTES;
-      return { end, frame: host.result() };
-    },
-  };
-}
+/** So seldom that nobody notices the two milliseconds, so often that a fault of ours would not stay hidden. */
+const RESTORES_PER_CHECK = 500;
 
-function freshMemory(snapshot: Snapshot, maxPages: number): GuestMemory {
-  const maximum = Math.max(maxPages, snapshot.pages);
-  return { memory: new WebAssembly.Memory({ initial: snapshot.pages, maximum }), maxPages };
-}
+export class Guest {
+  readonly memory: WebAssembly.Memory;
+  readonly maxPages: number;
+  private readonly host: WasiHost;
+  private readonly written: WebAssembly.Memory | undefined;
+  private exports: GuestExports;
+  private restores = 0;
 
-function reusable(snapshot: Snapshot, { reuse, maxPages }: RestoreOptions): boolean {
-  return reuse?.maxPages === maxPages && reuse.memory.buffer.byteLength === snapshot.pages * PAGE_BYTES;
-}
-
-const ZEROS = new Uint8Array(PAGE_BYTES);
-
-function fill(bytes: Uint8Array, snapshot: Snapshot, isReused: boolean): void {
-  const image = new Uint8Array(snapshot.image);
-  let end = 0;
-  for (const [address, length, offset] of snapshot.stretches) {
-    if (isReused) clear(bytes, end, address);
-    bytes.set(image.subarray(offset, offset + length), address);
-    end = address + length;
+  constructor(
+    private readonly code: WebAssembly.Module,
+    private readonly snapshot: Snapshot,
+    private readonly options: RestoreOptions,
+  ) {
+    const { maxPages } = options;
+    this.maxPages = maxPages;
+    const maximum = Math.max(maxPages, snapshot.pages);
+    this.memory = new WebAssembly.Memory({ initial: snapshot.pages, maximum });
+    if (WebAssembly.Module.imports(code).some(({ name }) => name === 'written')) {
+      const pages = Math.ceil(maximum / UNIT_BYTES);
+      this.written = new WebAssembly.Memory({ initial: pages, maximum: pages });
+    }
+    this.host = new WasiHost(options);
+    this.host.bind(this.memory, this.written);
+    const bytes = new Uint8Array(this.memory.buffer);
+    const image = new Uint8Array(snapshot.image);
+    for (const [at, length] of snapshot.stretches) bytes.set(image.subarray(at, at + length), at);
+    this.exports = this.instantiate();
   }
-  if (isReused) clear(bytes, end, bytes.length);
+
+  /** True when the memory grew: it is never used again then. */
+  get hasGrown(): boolean {
+    return this.memory.buffer.byteLength !== this.snapshot.pages * PAGE_BYTES;
+  }
+
+  /** Runs to the end, whatever that is. Never throws. */
+  run(request: Uint8Array, data?: Directory): { end: GuestEnd; frame: Uint8Array | null } {
+    const { snapshot, host } = this;
+    host.stdin = request;
+    if (data) host.mount('/data', data);
+    let end: GuestEnd = { kind: 'returned' };
+    try {
+      const call = this.exports.__table.get(snapshot.callSlot) as (fn: number, args: number, kwargs: number) => number;
+      call(snapshot.entry, snapshot.noArguments, 0);
+    } catch (error) {
+      end = endOf(error);
+    }
+    this.options.output.pages = this.memory.buffer.byteLength / PAGE_BYTES;
+    return { end, frame: host.result() };
+  }
+
+  /** Makes it new again. Throws an Error, in the check, when that failed: no run may begin on such a memory. */
+  reset(): void {
+    const bytes = new Uint8Array(this.memory.buffer);
+    this.host.reset();
+    if (this.written) {
+      const marks = new Uint8Array(this.written.buffer, 0, bytes.length / UNIT_BYTES);
+      restoreWritten(bytes, marks, this.snapshot);
+      this.exports.__sp.value = this.snapshot.stackPointer;
+    } else {
+      restoreDiffering(bytes, new Uint8Array(this.snapshot.image), bytes.length);
+      this.exports = this.instantiate();
+    }
+    this.restores += 1;
+    if (this.restores % RESTORES_PER_CHECK === 0 && Buffer.compare(bytes, new Uint8Array(this.snapshot.image)) !== 0) {
+      throw new Error('a restored memory is not that of the snapshot');
+    }
+  }
+
+  private instantiate(): GuestExports {
+    const { memory, written } = this;
+    const imports = { wasi_snapshot_preview1: this.host.imports(), env: { memory, ...(written && { written }) } };
+    const exports = new WebAssembly.Instance(this.code, imports).exports as unknown as GuestExports;
+    exports.__sp.value = this.snapshot.stackPointer;
+    return exports;
+  }
+}
+
+/** Copies the stack and each marked unit, with the end of a store that began in it, and takes the marks away. */
+function restoreWritten(bytes: Uint8Array, marks: Uint8Array, snapshot: Snapshot): void {
+  const image = new Uint8Array(snapshot.image);
+  restoreDiffering(bytes, image, snapshot.stackTop);
+  for (let unit = marks.indexOf(1); unit >= 0; unit = marks.indexOf(1, unit + 1)) {
+    marks[unit] = 0;
+    const at = unit * UNIT_BYTES;
+    bytes.set(image.subarray(at, at + UNIT_BYTES + LARGEST_STORE), at);
+  }
 }
 
 /**
- * Zeroes a gap. Pages a run never touched are only read: most of them are, and writing would make them resident, some
- * 10 MB for each thread. Reading takes no longer than writing.
+ * Copies what differs below `end`. Pages a run never touched are only read: most of them are, and writing would make
+ * them resident, some 10 MB for each thread.
  */
-function clear(bytes: Uint8Array, from: number, to: number): void {
-  for (let at = from; at < to; at += ZEROS.length) {
-    const part = bytes.subarray(at, Math.min(to, at + ZEROS.length));
-    const zeros = part.length === ZEROS.length ? ZEROS : ZEROS.subarray(0, part.length);
-    if (Buffer.compare(part, zeros) !== 0) part.fill(0);
+function restoreDiffering(bytes: Uint8Array, image: Uint8Array, end: number): void {
+  for (let at = 0; at < end; at += PAGE_BYTES) {
+    const part = image.subarray(at, Math.min(end, at + PAGE_BYTES));
+    if (Buffer.compare(bytes.subarray(at, at + part.length), part) !== 0) bytes.set(part, at);
   }
 }
 

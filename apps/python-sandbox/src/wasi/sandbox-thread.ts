@@ -9,7 +9,7 @@ import { PAGES_PER_MB } from './abi.js';
 import { CapturedOutput } from './captured-output.js';
 import { LineReporter } from './line-reporter.js';
 import { type Directory, treeOf } from './memory-tree.js';
-import { type GuestMemory, type ReadyGuest, restore } from './restore.js';
+import { type Guest, restore } from './restore.js';
 import type { Snapshot } from './snapshot.js';
 
 /** What the pool hands to each thread. */
@@ -34,23 +34,23 @@ const data = workerData as ThreadData;
 const port = parentPort!;
 const clock = new SystemClock();
 const output = new CapturedOutput(data.outputCap, data.output);
-let memory: GuestMemory | null = null;
-let ready: ReadyGuest | null = null;
+/** The interpreter for the next run, or the one of the run before. */
+let guest: Guest | null = null;
+let isReady = false;
 let restoreMs = 0;
 
-function make(maxPages: number): ReadyGuest {
+function make(maxPages: number): Guest {
   const { code, snapshot, preopens } = data;
   const began = clock.monotonic();
-  const guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: memory });
-  memory = guest.memory;
+  guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: guest });
   restoreMs = clock.monotonic() - began;
   return guest;
 }
 
 function run(request: RunRequest): RunReply {
   const maxPages = request.memoryLimitMb * PAGES_PER_MB;
-  const guest = ready && maxPages === data.defaultPages ? ready : make(maxPages);
-  ready = null;
+  const single = isReady && guest && maxPages === data.defaultPages ? guest : make(maxPages);
+  isReady = false;
   output.reset();
   if (request.reportsProgress) {
     const reporter = new LineReporter(clock, (lines) => send({ type: 'progress', lines }));
@@ -60,7 +60,7 @@ function run(request: RunRequest): RunReply {
   }
   const cpuBefore = process.threadCpuUsage();
   const began = clock.monotonic();
-  const { end, frame } = guest.run(encodeRequest(request), treeOf(request.files));
+  const { end, frame } = single.run(encodeRequest(request), treeOf(request.files));
   const verdict = verdictOf(end, frame);
   const cpu = process.threadCpuUsage(cpuBefore);
   return {
@@ -101,13 +101,14 @@ port.on('message', (request: RunRequest) => {
   }
   send({ type: 'reply', reply });
   // A memory that grew is given back at once; the next run must not inherit its high-water mark.
-  if (memory && memory.memory.buffer.byteLength !== data.snapshot.pages * 65_536) {
-    memory = null;
-    ready = null;
+  if (guest?.hasGrown) {
+    guest = null;
     globalThis.gc?.();
   }
-  ready = make(data.defaultPages);
+  make(data.defaultPages);
+  isReady = true;
 });
 
-ready = make(data.defaultPages);
+make(data.defaultPages);
+isReady = true;
 send({ type: 'ready' });

@@ -13,14 +13,17 @@ import { CapturedOutput } from './captured-output.js';
 import type { Directory } from './memory-tree.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
-/** A stretch of the image: where it lies in the guest's memory, how long, and where in the image. */
-export type Stretch = readonly [address: number, length: number, offset: number];
+/** A part of the image that is not zero. */
+export type Stretch = readonly [address: number, length: number];
 
 /** Everything a thread needs to make a ready interpreter. The image is shared by all threads and never written again. */
 export interface Snapshot {
+  /** The whole memory. Between the stretches it was never written, so it takes no room there. */
   image: SharedArrayBuffer;
   stretches: readonly Stretch[];
   pages: number;
+  /** Where the shadow stack begins; it grows down to 0. */
+  stackTop: number;
   /** The shadow-stack pointer as it stood: the abandoned frames' area below it stays reserved. */
   stackPointer: number;
   /** Address of the function object `_run`. */
@@ -82,6 +85,7 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
   };
   const instance = new WebAssembly.Instance(boot, { wasi_snapshot_preview1: imports, env: { memory } });
   const guest = instance.exports as unknown as GuestExports;
+  const stackTop = guest.__sp.value as number;
   try {
     guest._start();
     throw new Error(`the boot script ended without a snapshot: ${output.text(2)}`);
@@ -100,6 +104,7 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
   return {
     ...imageOf(new Uint8Array(memory.buffer)),
     pages: memory.buffer.byteLength / PAGE_BYTES,
+    stackTop,
     stackPointer: guest.__sp.value as number,
     entry,
     noArguments,
@@ -107,7 +112,7 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
   };
 }
 
-/** The memory without its zero chunks, neighbours joined. */
+/** A copy of the memory in which zero chunks are left alone, and where the others lie, neighbours joined. */
 function imageOf(memory: Uint8Array<ArrayBuffer>): Pick<Snapshot, 'image' | 'stretches'> {
   const words = new BigUint64Array(memory.buffer);
   const wordsPerChunk = CHUNK_BYTES / 8;
@@ -117,19 +122,17 @@ function imageOf(memory: Uint8Array<ArrayBuffer>): Pick<Snapshot, 'image' | 'str
     return true;
   };
   const stretches: Stretch[] = [];
-  let size = 0;
+  const image = new SharedArrayBuffer(memory.length);
+  const bytes = new Uint8Array(image);
   const chunks = memory.length / CHUNK_BYTES;
   for (let chunk = 0; chunk < chunks; chunk++) {
     if (isZero(chunk)) continue;
     let end = chunk + 1;
     while (end < chunks && !isZero(end)) end += 1;
-    const length = (end - chunk) * CHUNK_BYTES;
-    stretches.push([chunk * CHUNK_BYTES, length, size]);
-    size += length;
+    const [address, length] = [chunk * CHUNK_BYTES, (end - chunk) * CHUNK_BYTES];
+    stretches.push([address, length]);
+    bytes.set(memory.subarray(address, address + length), address);
     chunk = end;
   }
-  const image = new SharedArrayBuffer(size);
-  const bytes = new Uint8Array(image);
-  for (const [address, length, offset] of stretches) bytes.set(memory.subarray(address, address + length), offset);
   return { image, stretches };
 }

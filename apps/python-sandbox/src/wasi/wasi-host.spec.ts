@@ -164,11 +164,22 @@ describe('output', () => {
 describe('a hostile guest', () => {
   it('cannot name memory it does not have', () => {
     iov(0xffff_fff0, 100);
-    expect(wasi.fd_write(1, IOVS, 1, OUT)).toBe(0);
+    expect(() => wasi.fd_write(1, IOVS, 1, OUT)).toThrow(RangeError);
     expect(output.text(1)).toBe('');
+    expect(() => wasi.random_get(-8, 16)).toThrow(RangeError); // 0xffff_fff8, as the engine hands it over
     expect(() => wasi.clock_time_get(0, 0n, 0x7fff_fff0)).toThrow(RangeError);
     expect(() => wasi.args_get(0x7fff_0000, 0)).toThrow(RangeError);
     expect(() => wasi.poll_oneoff(0x7fff_0000, OUT, 1, OUT)).toThrow(RangeError);
+  });
+
+  it('gets a mark for whatever the host writes', () => {
+    const written = new WebAssembly.Memory({ initial: 1, maximum: 1 });
+    host.bind(memory, written);
+    const marks = () => [...new Uint8Array(written.buffer).entries()].flatMap(([unit, mark]) => (mark ? [unit] : []));
+    wasi.clock_time_get(0, 0n, 4_092);
+    wasi.random_get(12_288, 4_097);
+    wasi.fd_prestat_dir_name(DATA, 20_480, 5);
+    expect(marks()).toEqual([0, 1, 3, 4, 5]);
   });
 
   it('sees its memory grow', () => {

@@ -7,6 +7,7 @@ declare namespace WebAssembly {
   class Module {
     private readonly brand;
     constructor(bytes: ArrayBuffer | Uint8Array<ArrayBuffer>);
+    static imports(module: Module): { module: string; name: string; kind: string }[];
   }
   class Instance {
     constructor(module: Module, imports: Record<string, object>);

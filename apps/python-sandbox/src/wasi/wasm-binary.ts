@@ -1,0 +1,90 @@
+/** Reading and writing the binary format of WebAssembly: numbers, names and sections, nothing of their meaning. */
+export const SECTION = {
+  CUSTOM: 0,
+  TYPE: 1,
+  IMPORT: 2,
+  FUNCTION: 3,
+  TABLE: 4,
+  MEMORY: 5,
+  GLOBAL: 6,
+  EXPORT: 7,
+  START: 8,
+  CODE: 10,
+  DATA: 11,
+  DATA_COUNT: 12,
+} as const;
+export const KIND = { FUNCTION: 0, TABLE: 1, MEMORY: 2, GLOBAL: 3 } as const;
+export const TYPE = { I32: 0x7f, I64: 0x7e, F32: 0x7d, F64: 0x7c, FUNCREF: 0x70 } as const;
+
+/** Magic number and version 1. */
+export const MODULE_HEADER = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
+
+export interface Section {
+  id: number;
+  data: Uint8Array;
+}
+
+/** An unsigned number in LEB128. */
+export function leb(value: number): Uint8Array {
+  const bytes: number[] = [];
+  do {
+    const low = value & 127;
+    value >>>= 7;
+    bytes.push(value ? low | 128 : low);
+  } while (value);
+  return Uint8Array.from(bytes);
+}
+
+/** A signed 32-bit number in LEB128, as `i32.const` wants it. */
+export function signedLeb(value: number): Uint8Array {
+  const bytes: number[] = [];
+  for (;;) {
+    const low = value & 127;
+    value >>= 7;
+    const isLast = (value === 0 && (low & 64) === 0) || (value === -1 && (low & 64) !== 0);
+    bytes.push(isLast ? low : low | 128);
+    if (isLast) return Uint8Array.from(bytes);
+  }
+}
+
+/** Throws an Error when the bytes end inside the number. */
+export function readLeb(bytes: Uint8Array, at: number): [value: number, next: number] {
+  let value = 0;
+  let scale = 1;
+  for (;;) {
+    const byte = bytes[at++];
+    if (byte === undefined) throw new Error('the module ends inside a number');
+    value += (byte & 127) * scale;
+    scale *= 128;
+    if (byte < 128) return [value, at];
+  }
+}
+
+export function name(text: string): Uint8Array {
+  const bytes = new TextEncoder().encode(text);
+  return concat([leb(bytes.length), bytes]);
+}
+
+export function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+/** Throws an Error when this is no module, or ends too soon. */
+export function sectionsOf(wasm: Uint8Array): Section[] {
+  if (!MODULE_HEADER.every((byte, at) => wasm[at] === byte)) throw new Error('not a WebAssembly module');
+  const sections: Section[] = [];
+  for (let at = MODULE_HEADER.length; at < wasm.length;) {
+    const id = wasm[at]!;
+    const [length, start] = readLeb(wasm, at + 1);
+    if (start + length > wasm.length) throw new Error('the module ends inside a section');
+    sections.push({ id, data: wasm.subarray(start, start + length) });
+    at = start + length;
+  }
+  return sections;
+}

@@ -183,6 +183,7 @@ describe('reference pages', () => {
         text: { type: 'string' },
         error: { type: ['string', 'null'] },
         metadata: { type: 'object' },
+        content: { type: 'array', items: { type: 'object' }, description: 'rich content as MCP has it' },
         execution_time_ms: { type: 'integer' },
         usage: { type: 'object', properties: { tokens: { type: 'integer' }, cost_usd: { type: 'number' } } },
         call_id: { type: 'string' },

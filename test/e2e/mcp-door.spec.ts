@@ -137,6 +137,17 @@ describe('an asynchronous call', () => {
   const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
   const door = (path: string, init: RequestInit = {}) => fetch(new URL(path, url), { headers, ...init });
 
+  it('keeps pictures and links, readable from its record', async () => {
+    const body = JSON.stringify({ arguments: {}, mode: 'async' });
+    const accepted = await door('/api/v1/tools/sample_red_dot/execute', { method: 'POST', body });
+    const { call_id: id } = (await accepted.json()) as { call_id: string };
+    await (await door(`/api/v1/calls/${id}/events`)).text();
+    const { result } = (await (await door(`/api/v1/calls/${id}`)).json()) as {
+      result: { content: { type: string }[] };
+    };
+    expect(result.content.map(({ type }) => type)).toEqual(['image', 'resource_link', 'resource']);
+  });
+
   it('is refused at once where a person would have to be asked', async () => {
     const body = JSON.stringify({ arguments: { text: 'hello' }, mode: 'async' });
     const refused = await door('/api/v1/tools/sample_save_note/execute', { method: 'POST', body });

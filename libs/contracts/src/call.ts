@@ -106,6 +106,8 @@ export interface CallBody {
   text: string;
   error: string | null;
   metadata: JsonObject;
+  /** Images, audio, links and embedded resources, as MCP has them, when the tool gave any: at most `SIZES.toolResult` bytes. */
+  content?: ContentBlock[];
   execution_time_ms: Milliseconds;
   usage: { tokens: number; cost_usd: number };
   call_id: string;

@@ -133,15 +133,19 @@ async function runOne(execute: ExecuteCall, item: BatchItem, request: CallReques
   return { item, callId: request.callId, outcome, durationMs: clock.monotonic() - from };
 }
 
-/** The unified record for storage and streaming (G54); `result` is the JSON text of the body a single call would get. */
+/**
+ * The unified record for storage and streaming (G54); `result` is the JSON text of the body a single call would get, without
+ * rich content: it is read by a model, as text.
+ */
 export function callRecord(answer: BatchAnswer): CallRecord {
   const { item, outcome, duplicateOf } = answer;
   const args = item.arguments instanceof ToolError ? item.sent : item.arguments;
+  const { content: _rich, ...body } = answerBody(answer);
   return {
     id: item.id,
     type: 'function',
     function: { name: item.name, arguments: typeof args === 'string' ? args : JSON.stringify(args) },
-    result: JSON.stringify(answerBody(answer)),
+    result: JSON.stringify(body),
     success: !isToolError(outcome) && outcome.ok,
     skipped: duplicateOf !== undefined,
     execution_time: Math.round(answer.durationMs),

@@ -1,9 +1,11 @@
 import {
   CATALOGUE,
+  SIZES,
   syntheticTokens,
   usdOf,
   type CallBody,
   type CallResult,
+  type ContentBlock,
   type JsonObject,
 } from '@toolfleet/contracts';
 import { suggestionFor } from './graceful-error.js';
@@ -17,16 +19,26 @@ const MAX_TEXT_CHARS = 6_000;
  * information).
  */
 export function callBody(callId: string, result: CallResult, durationMs: number): CallBody {
+  const rich = richContent(result);
   return {
     success: result.ok,
     output: result.output,
     text: result.text.length > MAX_TEXT_CHARS ? `${result.text.slice(0, MAX_TEXT_CHARS - 1)}…` : result.text,
     error: result.ok ? null : (result.failure?.message ?? 'The tool failed'),
-    metadata: metadataOf(result),
+    metadata: { ...metadataOf(result), ...rich.metadata },
+    ...(rich.content ? { content: rich.content } : {}),
     execution_time_ms: Math.round(durationMs),
     usage: usageOf(result),
     call_id: callId,
   };
+}
+
+/** Content blocks within the cap; larger ones are left out whole, and the metadata says so. */
+function richContent({ content }: CallResult): { content?: ContentBlock[]; metadata?: JsonObject } {
+  if (!content?.length) return {};
+  const bytes = Buffer.byteLength(JSON.stringify(content));
+  if (bytes <= SIZES.toolResult) return { content };
+  return { metadata: { content_omitted: { blocks: content.length, bytes, limit: SIZES.toolResult } } };
 }
 
 /** Tokens shown: really used ones, else the synthetic ones of the cost (A27); nothing where nothing ran or was charged. */

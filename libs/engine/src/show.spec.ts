@@ -1,6 +1,7 @@
-import type { CallResult } from '@toolfleet/contracts';
+import { SIZES, type CallResult } from '@toolfleet/contracts';
 import { aTool } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
+import { callRecord } from './batch.js';
 import { callBody } from './call-body.js';
 import { formatTool, toolFormatOf, toolMetadata } from './format-tool.js';
 import { ToolRanker } from './rank-tools.js';
@@ -34,6 +35,18 @@ describe('body of a finished call (A13)', () => {
       usage: { tokens: 2_000, cost_usd: 0.004 },
       call_id: 'c',
     });
+  });
+
+  test('rich content is part of it up to a size, and never of a batch record', () => {
+    const picture = { type: 'image', mimeType: 'image/png', data: 'AA==' };
+    expect(callBody('c', result({ content: [picture] }), 1).content).toEqual([picture]);
+    const large = { ...picture, data: 'A'.repeat(SIZES.toolResult) };
+    const body = callBody('c', result({ content: [picture, large] }), 1);
+    expect(body).not.toHaveProperty('content');
+    expect(body.metadata).toMatchObject({ content_omitted: { blocks: 2, limit: SIZES.toolResult } });
+    const item = { id: 'i', name: 'x', arguments: {}, sent: {}, source: {} };
+    const record = callRecord({ item, callId: 'c', outcome: result({ content: [picture] }), durationMs: 1 });
+    expect(JSON.parse(record.result)).not.toHaveProperty('content');
   });
 
   test('a failure says what it is, what to do, whether to repeat', () => {

@@ -12,7 +12,10 @@ export interface StoredCall {
   result?: CallBody;
 }
 
-/** One event of a call, in order; `id` is what `Last-Event-ID` resumes after. */
+/**
+ * One event of a call, in order; `id` is what `Last-Event-ID` resumes after. The body in `done` goes without rich content, of
+ * which it has the number in `metadata.content_blocks`: that is in the record.
+ */
 export type CallEvent =
   | { id: string; type: 'accepted' | 'started' }
   | ({ id: string; type: 'progress' } & CallProgress)

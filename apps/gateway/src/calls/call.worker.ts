@@ -24,7 +24,7 @@ export interface CallWorkerPorts {
 }
 
 /** The asynchronous door: a job of `tool-calls` runs the same `executeCall`; its outcome goes to the store and on NATS. */
-export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) => Promise<CallBody> {
+export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) => Promise<CallState> {
   const { executeCall, store, clock, publish } = ports;
   return async ({ data, signal, deadlineAt, queuedMs }) => {
     const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
@@ -43,9 +43,11 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
     const outcome = await executeCall(request).catch(toToolError);
     const result = withQueueTime(isToolError(outcome) ? failed(outcome) : outcome, queuedMs);
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
-    await store.finish(callId, stateOf(result, signal), body);
+    const state = stateOf(result, signal);
+    await store.finish(callId, state, body);
     publish(resultSubject(request.principal.tenantId, callId), body);
-    return body;
+    // The result is in the store; in the job record it would be there twice.
+    return state;
   };
 }
 

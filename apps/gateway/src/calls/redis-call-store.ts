@@ -73,7 +73,7 @@ export class RedisCallStore extends CallStore {
   }
 
   override async finish(callId: string, state: CallState, result?: CallBody): Promise<boolean> {
-    const event: NewCallEvent = { type: 'done', state, ...(result ? { result } : {}) };
+    const event: NewCallEvent = { type: 'done', state, ...(result ? { result: withoutContent(result) } : {}) };
     const ended = await this.redis.finishCall(
       recordKey(callId),
       eventsKey(callId),
@@ -85,6 +85,11 @@ export class RedisCallStore extends CallStore {
     );
     return ended === 1;
   }
+}
+
+/** Pictures are kept once, in the record. */
+function withoutContent({ content, ...body }: CallBody): CallBody {
+  return content ? { ...body, metadata: { ...body.metadata, content_blocks: content.length } } : body;
 }
 
 const recordKey = (callId: string): string => `{call:${callId}}:record`;

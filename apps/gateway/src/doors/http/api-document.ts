@@ -217,6 +217,11 @@ const SCHEMAS: JsonObject = {
       text,
       error: { type: ['string', 'null'] },
       metadata: { type: 'object' },
+      content: {
+        type: 'array',
+        items: { type: 'object' },
+        description: 'Images, audio, links and embedded resources as MCP has them, when the tool gave any',
+      },
       execution_time_ms: { type: 'integer' },
       usage: { type: 'object', properties: { tokens: { type: 'integer' }, cost_usd: { type: 'number' } } },
       call_id: text,

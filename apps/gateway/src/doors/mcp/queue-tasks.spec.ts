@@ -84,6 +84,18 @@ describe('tasks over the queue', () => {
       body({ success: false, output: null, text: '', error: 'no such order' }),
       { result: { isError: true, content: [{ type: 'text', text: 'no such order' }] } },
     ],
+    [
+      'succeeded',
+      'completed',
+      body({ content: [{ type: 'image', data: 'AA==', mimeType: 'image/png' }] }),
+      { result: { structuredContent: { n: 1 }, content: [{ type: 'image', data: 'AA==', mimeType: 'image/png' }] } },
+    ],
+    [
+      'failed',
+      'completed',
+      body({ success: false, error: 'no', metadata: { code: 'TOOL_ERROR', error_type: 'internal_error' } }),
+      { result: { isError: true, _meta: { call_id: 'c1', code: 'TOOL_ERROR', error_type: 'internal_error' } } },
+    ],
     ['expired', 'failed', undefined, { error: { code: -32_603 } }],
     ['outcome_unknown', 'failed', undefined, { error: { message: 'The call is outcome_unknown' } }],
     ['cancelled', 'cancelled', undefined, {}],

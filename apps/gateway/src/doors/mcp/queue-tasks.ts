@@ -1,4 +1,4 @@
-import type { CallBody, CallRequest, JsonObject, Principal } from '@toolfleet/contracts';
+import type { CallBody, CallRequest, Json, JsonObject, Principal } from '@toolfleet/contracts';
 import { isToolError } from '@toolfleet/contracts';
 import type { AsyncCalls } from '../../calls/async-calls.js';
 import type { StoredCall } from '../../calls/call-store.js';
@@ -83,14 +83,25 @@ function taskOf(call: StoredCall): Task {
 
 /** The stored body of a call as an MCP result; the same shape as that of a call that was waited for. */
 function renderBody(body: CallBody): JsonObject {
-  const text = body.success
-    ? body.text || (body.output === null ? '' : JSON.stringify(body.output))
-    : (body.error ?? body.text);
+  const { code, error_type, retryable, suggestion, details, retry_after_ms, provenance, ...metadata } = body.metadata;
   const isStructured = typeof body.output === 'object' && body.output !== null;
+  const meta = body.success
+    ? { provenance, metadata }
+    : { code, error_type, retryable, suggestion, details, retry_after_ms };
   return {
-    content: [{ type: 'text', text }],
-    ...(isStructured ? { structuredContent: body.output } : {}),
+    content: body.content?.length ? body.content : [{ type: 'text', text: textOf(body) }],
+    ...(body.success && isStructured ? { structuredContent: body.output } : {}),
     isError: !body.success,
-    _meta: { call_id: body.call_id, metadata: body.metadata },
+    _meta: { call_id: body.call_id, ...defined(meta) },
   };
+}
+
+function textOf({ success, text, output, error }: CallBody): string {
+  if (!success) return text || (error ?? '');
+  if (text !== '' || output === null) return text;
+  return typeof output === 'string' ? output : JSON.stringify(output);
+}
+
+function defined(fields: Record<string, Json | undefined>): JsonObject {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject;
 }

@@ -1,47 +1,6 @@
-import { CATALOGUE, type ErrorEntry, type JsonObject } from '@toolfleet/contracts';
-
-const text = { type: 'string' } as const;
-const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` });
-const json = (schema: JsonObject): JsonObject => ({ 'application/json': { schema } });
-const list = (items: JsonObject): JsonObject => ({ type: 'array', items });
-const answer = (description: string, schema: JsonObject): JsonObject => ({ description, content: json(schema) });
-const inPath = (name: string): JsonObject => ({ name, in: 'path', required: true, schema: text });
-const inQuery = (name: string, description: string, schema: JsonObject = text): JsonObject => ({
-  name,
-  in: 'query',
-  description,
-  schema,
-});
-
-/** Statuses of refusals, each with its codes, from the catalogue. */
-function refusals(): JsonObject {
-  const byStatus = new Map<number, string[]>();
-  for (const [code, entry] of Object.entries(CATALOGUE as Record<string, ErrorEntry>)) {
-    if (entry.origin === 'request') byStatus.set(entry.http, [...(byStatus.get(entry.http) ?? []), code]);
-  }
-  return Object.fromEntries(
-    [...byStatus]
-      .toSorted(([a], [b]) => a - b)
-      .map(([status, codes]) => [String(status), answer(codes.join(', '), ref('Error'))]),
-  );
-}
-
-interface Operation {
-  summary: string;
-  parameters?: JsonObject[];
-  body?: JsonObject;
-  answers: JsonObject;
-}
-
-function operation(id: string, { summary, parameters, body, answers }: Operation): JsonObject {
-  return {
-    operationId: id,
-    summary,
-    ...(parameters ? { parameters } : {}),
-    ...(body ? { requestBody: { required: true, content: json(body) } } : {}),
-    responses: { ...answers, ...refusals() },
-  };
-}
+import type { JsonObject } from '@toolfleet/contracts';
+import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
+import { OPERATOR_PATHS, OPERATOR_SCHEMAS } from './operator-document.js';
 
 const CALL_FIELDS: JsonObject = {
   session_id: text,
@@ -184,13 +143,14 @@ export function apiDocument(version: string): JsonObject {
           answers: { '200': answer('Per scope', { type: 'object' }) },
         }),
       },
+      ...OPERATOR_PATHS,
     },
     components: {
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer' },
         apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
       },
-      schemas: SCHEMAS,
+      schemas: { ...SCHEMAS, ...OPERATOR_SCHEMAS },
     },
   };
 }

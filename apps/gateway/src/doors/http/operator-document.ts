@@ -1,0 +1,229 @@
+import type { JsonObject } from '@toolfleet/contracts';
+import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
+
+const whole = { type: 'integer' } as const;
+const number = { type: 'number' } as const;
+const nullable = (type: string): JsonObject => ({ type: [type, 'null'] });
+const record = (properties: JsonObject): JsonObject => ({ type: 'object', properties });
+const slots = record({ busy: whole, total: whole });
+const pendingRevision: JsonObject = {
+  type: 'object',
+  required: ['pending_revision'],
+  properties: { pending_revision: text },
+};
+
+/** What operators and the web console ask for. `(admin)` needs the role `admin`. */
+export const OPERATOR_PATHS: JsonObject = {
+  '/api/v1/me': {
+    get: operation('whoAmI', {
+      summary: 'What the credential stands for and may do',
+      answers: { '200': answer('The caller', ref('Me')) },
+    }),
+  },
+  '/api/v1/catalog': {
+    get: operation('listCatalog', {
+      summary: 'Tools with their properties; administrators also see what nobody may call from outside',
+      answers: { '200': answer('Tools by name, without schemas', list(ref('CatalogTool'))) },
+    }),
+  },
+  '/api/v1/catalog/{name}': {
+    get: operation('getCatalogTool', {
+      summary: 'One tool with its properties and schemas',
+      parameters: [inPath('name')],
+      answers: { '200': answer('The tool', ref('CatalogTool')) },
+    }),
+  },
+  '/api/v1/recent-calls': {
+    get: operation('listRecentCalls', {
+      summary: "Finished calls of the caller's tenant, of the fleet for administrators; no arguments, no results",
+      parameters: [
+        inQuery('limit', 'At most so many; default 100', { type: 'integer', minimum: 1, maximum: 500 }),
+        inQuery('after', 'Cursor of the last call the reader has'),
+      ],
+      answers: {
+        '200': answer(
+          'Oldest first; `enabled: false` where none are recorded',
+          record({ enabled: { type: 'boolean' }, calls: list(ref('RecentCall')) }),
+        ),
+      },
+    }),
+  },
+  '/api/v1/recent-calls/events': {
+    get: operation('followRecentCalls', {
+      summary: 'Server-sent events `call`, one per finished call',
+      answers: {
+        '200': {
+          description: 'Event stream; goes on after Last-Event-ID, the cursor of a call',
+          content: { 'text/event-stream': { schema: text } },
+        },
+      },
+    }),
+  },
+  '/api/v1/fleet': {
+    get: operation('getFleet', {
+      summary: 'Queues with jobs, ages and workers; executors with their slots (admin)',
+      answers: { '200': answer('The fleet now', ref('Fleet')) },
+    }),
+  },
+  '/api/v1/breakers': {
+    get: operation('listBreakers', {
+      summary: 'Breakers that are not closed: of tools the caller may use; for administrators also of base URLs',
+      answers: { '200': answer('Breakers', record({ breakers: list(ref('Breaker')) })) },
+    }),
+  },
+  '/api/v1/limits': {
+    get: operation('listLimits', {
+      summary: 'Rate limits of tools, and what the tenant has left; looking takes nothing',
+      answers: {
+        '200': answer(
+          'By tool',
+          record({ tools: list(record({ tool: text, per_minute: whole, left: nullable('integer') })) }),
+        ),
+      },
+    }),
+  },
+  '/api/v1/quarantine': {
+    get: operation('listQuarantine', {
+      summary: 'Remote tools that changed after their approval, with what would change (admin)',
+      answers: { '200': answer('Tools', list(ref('QuarantinedTool'))) },
+    }),
+  },
+  '/api/v1/quarantine/{name}/approve': {
+    post: operation('approveTool', {
+      summary: 'Puts exactly what was shown into force (admin)',
+      parameters: [inPath('name')],
+      body: pendingRevision,
+      answers: { '200': answer('Approved', record({ name: text, revision: text })) },
+    }),
+  },
+  '/api/v1/quarantine/{name}/reject': {
+    post: operation('rejectTool', {
+      summary: 'Keeps it out until its server serves something else (admin)',
+      parameters: [inPath('name')],
+      body: pendingRevision,
+      answers: { '200': answer('Rejected', record({ name: text })) },
+    }),
+  },
+  '/api/v1/keys': {
+    get: operation('listKeys', {
+      summary: 'API keys of every tenant, without secrets (admin)',
+      answers: { '200': answer('Keys', list(ref('ApiKey'))) },
+    }),
+    post: operation('createKey', {
+      summary: 'Makes a key; its token is in this answer and never again (admin)',
+      body: {
+        type: 'object',
+        required: ['client'],
+        properties: {
+          client: text,
+          tenant_id: text,
+          user_id: text,
+          roles: list(text),
+          tools: list(text),
+          tier: text,
+          expires_in_seconds: { type: 'integer', minimum: 60 },
+        },
+      },
+      answers: { '201': answer('The key with its token', ref('ApiKey')) },
+    }),
+  },
+  '/api/v1/keys/{id}': {
+    delete: operation('revokeKey', {
+      summary: 'Revokes a key, effective within 5 s (admin)',
+      parameters: [inPath('id')],
+      answers: { '204': { description: 'Revoked' } },
+    }),
+  },
+};
+
+export const OPERATOR_SCHEMAS: JsonObject = {
+  Me: record({
+    tenant_id: text,
+    user_id: text,
+    roles: list(text),
+    admin: { type: 'boolean' },
+    via: text,
+    key_id: nullable('string'),
+    tools: list(text),
+    tier: record({
+      name: nullable('string'),
+      requests_per_minute: whole,
+      requests_per_hour: whole,
+      requests_per_day: whole,
+    }),
+    version: text,
+  }),
+  CatalogTool: record({
+    name: text,
+    kind: { enum: ['builtin', 'python', 'mcp', 'openapi'] },
+    description: text,
+    category: text,
+    available: { type: 'boolean' },
+    dangerous: { type: 'boolean' },
+    callable: { type: 'boolean' },
+    not_callable_because: record({ code: text, reason: text }),
+    parameters: { type: 'object' },
+    output_schema: { type: 'object' },
+  }),
+  RecentCall: record({
+    cursor: text,
+    call_id: text,
+    ended_at: { type: 'string', format: 'date-time' },
+    tenant_id: text,
+    user_id: text,
+    tool: text,
+    door: text,
+    status: { enum: ['success', 'tool_error', 'refused', 'system_error'] },
+    code: text,
+    error: text,
+    attempts: whole,
+    duration_ms: number,
+    stages: record({ admit_ms: number, wait_ms: number, queue_ms: number, execute_ms: number, rest_ms: number }),
+    cost_usd: number,
+    trace_id: text,
+  }),
+  Fleet: record({
+    queues: list(
+      record({
+        queue: text,
+        jobs: { type: 'object', additionalProperties: whole },
+        oldest_age_ms: whole,
+        slots,
+        workers: list(record({ worker: text, busy: whole, total: whole })),
+      }),
+    ),
+    executors: list(record({ service: text, instance: text, slots, age_ms: whole })),
+  }),
+  Breaker: record({
+    key: text,
+    state: { enum: ['open', 'half_open'] },
+    open_for_ms: whole,
+    protects: { enum: ['tool', 'target'] },
+    service: text,
+    instances: whole,
+  }),
+  QuarantinedTool: record({
+    name: text,
+    source: record({ kind: text, name: text }),
+    reason: text,
+    since_at: whole,
+    pending_revision: text,
+    approved_revision: nullable('string'),
+    rejected: record({ at: whole, by: text }),
+    diff: list(record({ field: text, before: {}, after: {} })),
+  }),
+  ApiKey: record({
+    id: text,
+    tenant_id: text,
+    client: text,
+    user_id: text,
+    roles: list(text),
+    tools: list(text),
+    tier: nullable('string'),
+    created_at: text,
+    expires_at: nullable('string'),
+    revoked_at: nullable('string'),
+    last_used_at: nullable('string'),
+    token: text,
+  }),
+};

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest';
+import type { FleetStatus, Principal, RegisteredTool } from '@toolfleet/contracts';
+import { FakeClock } from '@toolfleet/testing';
+import type { ToolList } from '../catalog/tool-list.js';
+import { FleetView } from './fleet-view.js';
+import { FleetWatch } from './fleet-watch.js';
+
+const principal = (roles: string[]): Principal => ({
+  tenantId: 'acme',
+  userId: 'ann',
+  roles,
+  tools: ['*'],
+  via: 'local',
+});
+const ADMIN = principal(['admin']);
+const MEMBER = principal([]);
+
+function setUp() {
+  const clock = new FakeClock();
+  let heard: ((message: { body: unknown }) => void) | undefined;
+  const watch = new FleetWatch({ subscribe: (_: string, received: never) => void (heard = received) } as never, clock);
+  watch.follow();
+  const list = { all: async () => ({ tools: [{ name: 'mine' } as RegisteredTool] }) } as unknown as ToolList;
+  const tell = (status: Partial<FleetStatus>) =>
+    heard!({ body: { service: 'gateway', instance: 'g1', ttl_ms: 15_000, breakers: [], ...status } });
+  return { clock, watch, tell, heard: () => heard!, view: new FleetView(watch, [], list) };
+}
+
+describe('state of the fleet', () => {
+  it('shows processes with slots until they are silent for too long', () => {
+    const { clock, tell, view } = setUp();
+    tell({ service: 'mcp-executor', instance: 'm1', slots: { busy: 1, total: 4 } });
+    clock.advance(9_000);
+    tell({ service: 'mcp-executor', instance: 'm2', slots: { busy: 0, total: 4 } });
+    tell({});
+    expect(view.executorsNow()).toEqual([
+      { service: 'mcp-executor', instance: 'm1', slots: { busy: 1, total: 4 }, age_ms: 9_000 },
+      { service: 'mcp-executor', instance: 'm2', slots: { busy: 0, total: 4 }, age_ms: 0 },
+    ]);
+    clock.advance(9_000);
+    expect(view.executorsNow().map(({ instance }) => instance)).toEqual(['m2']);
+  });
+
+  it('passes over what is no status', () => {
+    const { heard, watch } = setUp();
+    for (const body of [undefined, 'x', {}, { service: 1 }, { service: 'a', instance: 'b', ttl_ms: 1 }])
+      heard()({ body });
+    expect(watch.processes()).toEqual([]);
+  });
+
+  it('shows a member the breakers of its tools, and an administrator all, the longest of several processes', async () => {
+    const { tell, view } = setUp();
+    const open = (key: string, forMs: number) => ({ key, state: 'open' as const, open_for_ms: forMs });
+    tell({ breakers: [open('mine', 10), open('foreign', 5)] });
+    tell({ instance: 'g2', breakers: [{ key: 'mine', state: 'half_open', open_for_ms: 0 }] });
+    tell({ instance: 'g3', breakers: [open('mine', 30)] });
+    tell({ service: 'openapi-executor', instance: 'o1', breakers: [open('https://api.internal', 9)] });
+    expect(await view.breakersNow(MEMBER)).toEqual([
+      { key: 'mine', state: 'open', open_for_ms: 30, protects: 'tool', service: 'gateway', instances: 3 },
+    ]);
+    const all = await view.breakersNow(ADMIN);
+    expect(all.map(({ key, protects }) => [key, protects])).toEqual([
+      ['mine', 'tool'],
+      ['foreign', 'tool'],
+      ['https://api.internal', 'target'],
+    ]);
+  });
+});

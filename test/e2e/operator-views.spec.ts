@@ -1,0 +1,172 @@
+/** What operators see over HTTP, of a running fleet with two gateways: by role, by tenant, and as it happens. */
+import { fileURLToPath } from 'node:url';
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestFleet, type Ask } from '../fleet/test-fleet.js';
+
+let fleet: TestFleet;
+beforeAll(async () => {
+  fleet = await TestFleet.start({
+    services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
+    tools: ['calculator', 'file_read'],
+    env: { BUILTIN_TOOLSETS: 'compute,files', CALCULATOR_RATE_LIMIT: '600' },
+    envOf: { gateway: { CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)) } },
+  });
+});
+afterAll(() => fleet?.stop());
+
+const memberKey = () => fleet.keys['globex']!;
+const recentCalls = async (ask: Omit<Ask, 'path'> = {}) =>
+  (await fleet.ask({ path: '/api/v1/recent-calls', ...ask })).body.calls as Record<string, unknown>[];
+
+async function call(expression: string, ask: Omit<Ask, 'path' | 'body'> = {}): Promise<string> {
+  return (await fleet.call('calculator', { expression }, ask)).body.call_id;
+}
+
+describe('recent calls', () => {
+  it('show a tenant its own, made over any gateway, and an administrator everyone’s', async () => {
+    const mine = await call('1+1', { key: memberKey(), gateway: 0 });
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const theirs = await call('2+2', { headers: { traceparent }, gateway: 1 });
+    await eventually('both are recorded', async () => {
+      const ids = (await recentCalls({ gateway: 1 })).map(({ call_id: id }) => id);
+      return ids.includes(mine) && ids.includes(theirs);
+    });
+    const seen = await recentCalls({ key: memberKey(), gateway: 1 });
+    expect(seen.every(({ tenant_id: tenant }) => tenant === 'globex')).toBe(true);
+    expect(seen.find(({ call_id: id }) => id === mine)).toMatchObject({
+      tool: 'calculator',
+      kind: 'builtin',
+      status: 'success',
+      door: 'http',
+      stages: { admit_ms: expect.any(Number), execute_ms: expect.any(Number) },
+    });
+    const traced = (await recentCalls()).find(({ call_id: id }) => id === theirs);
+    expect(traced).toMatchObject({ tenant_id: 'acme', trace_id: '0af7651916cd43dd8448eb211c80319c' });
+    expect(JSON.stringify(await recentCalls())).not.toContain('2+2');
+  });
+
+  it('come as they happen, also from the other gateway, until the key is revoked', async () => {
+    const made = await fleet.ask({ path: '/api/v1/keys', body: { client: 'watcher', tenant_id: 'globex' } });
+    const response = await fetch(`${fleet.url(1)}/api/v1/recent-calls/events`, {
+      headers: { authorization: `Bearer ${made.body.token}` },
+      signal: AbortSignal.timeout(60_000),
+    });
+    expect(response.headers.get('content-type')).toContain('text/event-stream');
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const id = await call('40+2', { key: memberKey(), gateway: 0 });
+    let text = '';
+    while (!text.includes(id)) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      text += value;
+    }
+    expect(text).toContain(id);
+    expect(text).not.toContain('"tenant_id":"acme"');
+    await fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${made.body.id}` });
+    let ended = false;
+    while (!ended) ended = (await reader.read()).done;
+    expect(ended).toBe(true);
+  });
+
+  it('are bounded and read on from a cursor', async () => {
+    const all = await recentCalls();
+    const [last] = (await fleet.ask({ path: '/api/v1/recent-calls?limit=1' })).body.calls;
+    expect(last.call_id).toBe(all.at(-1)!['call_id']);
+    const after = await fleet.ask({ path: `/api/v1/recent-calls?after=${String(all[0]!['cursor'])}` });
+    expect(after.body.calls.map(({ call_id: id }: { call_id: string }) => id)).toEqual(
+      all.slice(1).map(({ call_id: id }) => id),
+    );
+    for (const query of ['limit=0', 'limit=501', 'limit=x', 'after=x', 'tenant_id=acme'])
+      expect((await fleet.ask({ path: `/api/v1/recent-calls?${query}` })).status, query).toBe(400);
+  });
+});
+
+describe('the state of the fleet', () => {
+  it('shows an administrator queues, workers and executors', async () => {
+    const { body } = await fleet.ask({ path: '/api/v1/fleet' });
+    const calls = body.queues.find(({ queue }: { queue: string }) => queue === 'tool-calls');
+    expect(calls).toMatchObject({ jobs: { wait: 0, active: 0 }, slots: { busy: 0, total: 32 } });
+    expect(calls.workers).toHaveLength(2);
+    await eventually('the executor told its slots', async () => {
+      const { executors } = (await fleet.ask({ path: '/api/v1/fleet' })).body;
+      return executors.some((one: { service: string; slots: { total: number } }) => one.service === 'builtin-executor');
+    });
+  });
+
+  it('tells members apart from administrators', async () => {
+    for (const path of ['/api/v1/fleet', '/api/v1/quarantine', '/api/v1/keys'])
+      expect((await fleet.ask({ path, key: memberKey() })).status, path).toBe(403);
+    expect((await fleet.ask({ path: '/api/v1/me', key: memberKey() })).body).toMatchObject({
+      tenant_id: 'globex',
+      admin: false,
+      roles: [],
+      tools: ['*'],
+      tier: { name: 'wide', requests_per_minute: 1e6 },
+    });
+    expect((await fleet.ask({ path: '/api/v1/me' })).body).toMatchObject({ tenant_id: 'acme', admin: true });
+    expect((await fleet.ask({ path: '/api/v1/breakers', key: memberKey() })).body).toEqual({ breakers: [] });
+  });
+
+  it('lists dangerous tools to administrators only, and calls them for nobody', async () => {
+    const names = async (key: string) =>
+      (await fleet.ask({ path: '/api/v1/catalog', key })).body.map(({ name }: { name: string }) => name);
+    expect(await names(memberKey())).not.toContain('file_write');
+    expect(await names(fleet.adminKey)).toContain('file_write');
+    expect((await fleet.ask({ path: '/api/v1/catalog/file_write', key: memberKey() })).status).toBe(404);
+    expect((await fleet.ask({ path: '/api/v1/catalog/file_write' })).body).toMatchObject({
+      dangerous: true,
+      callable: false,
+      not_callable_because: { code: 'TOOL_DANGEROUS' },
+    });
+    expect((await fleet.call('file_write', { path: 'a', content: 'b' })).status).toBe(403);
+  });
+
+  it('shows what is left of a tool’s limit, and takes nothing by looking', async () => {
+    const left = async () => {
+      const { tools } = (await fleet.ask({ path: '/api/v1/limits', key: fleet.keys['acme']! })).body;
+      return tools.find(({ tool }: { tool: string }) => tool === 'file_read');
+    };
+    const before = await left();
+    expect(before).toMatchObject({ per_minute: expect.any(Number), left: expect.any(Number) });
+    expect((await left()).left).toBeGreaterThanOrEqual(before.left);
+  });
+
+  it('is described at /openapi.json, route by route', async () => {
+    const { paths } = (await fleet.ask({ path: '/openapi.json', key: null })).body;
+    for (const path of ['me', 'catalog', 'recent-calls', 'recent-calls/events', 'fleet', 'breakers', 'limits', 'keys'])
+      expect(Object.keys(paths)).toContain(`/api/v1/${path}`);
+  });
+});
+
+describe('the console', () => {
+  it('is served without a key, and every file it names is there', async () => {
+    const page = await fleet.ask({ path: '/console', key: null });
+    expect(page.status).toBe(200);
+    const files = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path!);
+    expect(files.length).toBeGreaterThanOrEqual(3);
+    for (const path of files) {
+      expect(path).toMatch(/^\/console\//);
+      expect((await fleet.ask({ path, key: null })).status, path).toBe(200);
+    }
+    expect(page.text).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\son\w+=/);
+  });
+});
+
+it('records nothing where that is switched off', async () => {
+  await fleet.terminate('gateway', 0);
+  await fleet.launch('gateway', { GATEWAY_RECENT_CALLS: '0' });
+  const gateway = fleet.running.get('gateway')!.length - 1;
+  await fleet.untilListed(['calculator']);
+  const before = (await recentCalls({ gateway: 0 })).length;
+  const unseen = await call('7*7', { gateway });
+  expect((await fleet.ask({ path: '/api/v1/recent-calls', gateway })).body).toEqual({ enabled: false, calls: [] });
+  // A call over the gateway that records comes later: once it is there, the other one would be.
+  const seen = await call('8*8', { gateway: 0 });
+  await eventually('the later call is recorded', async () =>
+    (await recentCalls({ gateway: 0 })).some(({ call_id: id }) => id === seen),
+  );
+  const after = await recentCalls({ gateway: 0 });
+  expect(after.some(({ call_id: id }) => id === unseen)).toBe(false);
+  expect(after.length).toBe(before + 1);
+});

@@ -38,6 +38,12 @@ export const gatewayConfig = defineConfig(
       max: 600_000,
       help: 'Longest synchronous call, queueing included (A24)',
     }),
+    GATEWAY_MAX_CALLS: integer({
+      default: 4_096,
+      min: 1,
+      max: 1_000_000,
+      help: 'Calls in flight in one gateway, answered from the cache not counted; more are refused as QUEUE_FULL',
+    }),
     GATEWAY_ASYNC_TIMEOUT_MS: durationMs({
       default: 900_000,
       min: 1_000,
@@ -124,6 +130,30 @@ export const gatewayConfig = defineConfig(
     EGRESS_ALLOWED_ENDPOINTS: list({
       default: [],
       help: 'Exact origins exempt from the address guard (local samples)',
+    }),
+    RESULT_CACHE_TTL_SECONDS: integer({
+      default: 300,
+      min: 0,
+      max: 86_400,
+      help: 'Age of a cached result of an idempotent tool that declares none, and of the history of a session (G25)',
+    }),
+    RESULT_STALE_SECONDS: integer({
+      default: 1_800,
+      min: 0,
+      max: 86_400,
+      help: 'Age up to which a cached result may stand in for a tool that cannot be reached (G45); 0 = never',
+    }),
+    OPENAPI_TIMEOUT_SECONDS: integer({
+      default: 30,
+      min: 1,
+      max: 600,
+      help: 'Attempt timeout of OpenAPI tools that declare none',
+    }),
+    TOOL_TIMEOUT_SECONDS: integer({
+      default: 15,
+      min: 1,
+      max: 600,
+      help: 'Attempt timeout of all other tools that declare none',
     }),
     TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Calls of one batch that run at once' }),
     WASI_TIMEOUT_SECONDS: integer({ default: 60, min: 1, max: 600, help: 'Hard maximum of a sandbox run' }),

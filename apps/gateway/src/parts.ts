@@ -242,6 +242,8 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'gateway',
+    // Who is refused when there are too many is the engine's decision: it looks at tenants.
+    concurrency: settings.GATEWAY_MAX_CALLS,
     clock,
     compile: validateMessage,
     onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),

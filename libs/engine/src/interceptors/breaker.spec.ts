@@ -1,0 +1,41 @@
+import { CATALOGUE, ToolError, type ErrorCode } from '@toolfleet/contracts';
+import { expect, test } from 'vitest';
+import { failed } from '../outcome.js';
+import { judge } from './breaker.js';
+
+const upstream = (status: number, retryable: boolean) => {
+  const result = failed(new ToolError('UPSTREAM_ERROR', { details: { status } }));
+  return { ...result, failure: { ...result.failure!, retryable } };
+};
+
+test.each([
+  [500, 'failure'],
+  [503, 'failure'],
+  [408, 'failure'],
+  [429, 'failure'],
+  [400, 'success'],
+  [404, 'success'],
+  [422, 'success'],
+])('an upstream that answers %i counts as %s (K!29)', (status, judgement) => {
+  expect(judge(upstream(status, status >= 500 || status === 408 || status === 429))).toBe(judgement);
+});
+
+test('an upstream error without a status counts by whether it may work later', () => {
+  const { details: _status, ...failure } = upstream(0, true).failure;
+  const result = { ...failed(new ToolError('UPSTREAM_ERROR')), failure };
+  expect(judge(result)).toBe('failure');
+  expect(judge({ ...result, failure: { ...failure, retryable: false } })).toBe('success');
+});
+
+test('every other failure counts for the tool, against it, or says nothing about it', () => {
+  const by: Record<string, ErrorCode[]> = { success: [], failure: [], ignored: [] };
+  for (const code of Object.keys(CATALOGUE) as ErrorCode[]) {
+    if (CATALOGUE[code].origin === 'execution' && code !== 'UPSTREAM_ERROR')
+      by[judge(failed(new ToolError(code)))]!.push(code);
+  }
+  expect(by).toEqual({
+    failure: ['ATTEMPT_TIMED_OUT', 'NETWORK_ERROR', 'WORKER_LOST'],
+    ignored: ['CANCELLED', 'OUTCOME_UNKNOWN'],
+    success: expect.arrayContaining(['TOOL_ERROR', 'SANDBOX_ERROR', 'EGRESS_REFUSED']) as ErrorCode[],
+  });
+});

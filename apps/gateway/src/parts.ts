@@ -59,6 +59,7 @@ import { requireAllowance } from './limits/key-limit.guard.js';
 import { readTiers } from './limits/tiers.js';
 import { CallLog } from './observe/call-log.js';
 import { CallMetrics } from './observe/call-metrics.js';
+import { limiterFallback } from './observe/limiter-fallback.js';
 import { CallSpans } from './observe/call-spans.js';
 import { callAudit, operatorViews } from './observe/operator-views.js';
 import { RedisRecentCalls } from './observe/redis-recent-calls.js';
@@ -142,7 +143,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const budget = new BudgetClient(nats, clock, (message) => logger.warn(message));
   const rateLimiter = new RedisRateLimiter(redis, clock, {
     replicas: settings.GATEWAY_REPLICAS,
-    onLocalDecision: () => metrics.limiterFallback.set(1),
+    onLocalDecision: limiterFallback(metrics, clock),
   });
   const recentCalls =
     settings.GATEWAY_RECENT_CALLS > 0 ? new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS) : undefined;

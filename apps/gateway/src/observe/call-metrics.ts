@@ -9,6 +9,8 @@ export class CallMetrics extends Meter {
 
   constructor(private readonly metrics: Metrics) {
     super();
+    // From nothing to one is no rate: the series has to be there before.
+    metrics.budgetUnavailable.inc(0);
   }
 
   override finished(record: AuditRecord): void {

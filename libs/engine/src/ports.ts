@@ -195,6 +195,7 @@ export abstract class Meter {
   tokensAvailable(_tool: string, _tokens: number): void {}
   cacheLookup(_tool: string, _outcome: 'hit' | 'miss' | 'coalesced'): void {}
   retried(_tool: string): void {}
+  outputMismatched(_tool: string): void {}
   fellBack(_tool: string, _kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {}
 }
 

@@ -2,20 +2,21 @@ import { isToolError, resultOf, ToolError, type CallResult } from '@toolfleet/co
 import { TimedOut, untilAborted } from '@toolfleet/resilience';
 import type { Call, Next } from './call.js';
 import { failed } from './outcome.js';
+import { reportOutputMismatch } from './output-mismatch.js';
 import type { EnginePorts } from './ports.js';
 
 /**
  * The end of the chain: hands the attempt to its executor and turns whatever happens into a value. An executor that
  * ignores its signal does not hold the caller; its late answer is dropped.
  */
-export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock'>): Next {
+export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock' | 'meter'>): Next {
   return async (call) => {
     const from = ports.clock.monotonic();
     try {
       const executor = ports.executorFor(call.tool.binding);
       call.seen.attempts += 1;
       const reply = await untilAborted(executor.execute(call), call.signal);
-      return resultOf(reply, ports.clock.monotonic() - from);
+      return reportOutputMismatch(call, resultOf(reply, ports.clock.monotonic() - from), ports.meter);
     } catch (thrown) {
       return { ...failed(outcomeOf(thrown, call), timing(ports.clock.monotonic() - from)), attempts: 1 };
     }

@@ -1,6 +1,6 @@
 import type { MicroUsd, Milliseconds, RegisteredTool } from '@toolfleet/contracts';
 import type { Rate } from '@toolfleet/resilience';
-import { ArgumentReader } from '@toolfleet/schema';
+import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/schema';
 import { LRUCache } from 'lru-cache';
 import type { EngineSettings } from './settings.js';
 import { retryRuleOf, type RetryRule } from './retry-rule.js';
@@ -10,6 +10,8 @@ import { toolRateOf } from './tool-rate.js';
 /** What the engine derives from a definition: once per revision, so that a call decides nothing twice. */
 export interface ToolPlan {
   readonly reader: ArgumentReader;
+  /** What a remote tool promised to answer; undefined for tools of our own, whose tests see to it. */
+  readonly outputSchema: CompiledSchema | undefined;
   readonly idempotent: boolean;
   readonly retry: RetryRule;
   /** Longest attempt (K!5); undefined when it follows from the arguments (sandbox). */
@@ -58,6 +60,7 @@ function planOf(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
       refuseUnknown: !idempotent,
       ...(tool.binding.kind === 'openapi' ? { bodyProperty: 'body' } : {}),
     }),
+    outputSchema: remoteOutputSchema(tool),
     idempotent,
     retry: retryRuleOf(tool, settings),
     timeoutMs: toolTimeoutMs(tool, settings),
@@ -72,4 +75,14 @@ function planOf(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
     microUsd,
     reserveMicroUsd: Math.max(tool.cost_cap_micro_usd ?? 0, microUsd),
   };
+}
+
+/** An output schema that does not compile says nothing about results; it must not keep the tool from being called. */
+function remoteOutputSchema({ binding, output_schema: schema }: RegisteredTool): CompiledSchema | undefined {
+  if (binding.kind !== 'mcp' || !schema) return undefined;
+  try {
+    return compileSchema(schema);
+  } catch {
+    return undefined;
+  }
 }

@@ -189,6 +189,12 @@ export const METRICS = {
     labels: ['layer', 'reason'],
     help: 'Outbound requests refused',
   }),
+  outputMismatch: entry({
+    name: 'toolfleet_output_mismatch_total',
+    type: 'counter',
+    help: 'Results of remote tools that do not match their own output schema',
+    labels: ['tool_name'],
+  }),
   retries: entry({
     name: 'toolfleet_retries_total',
     type: 'counter',

@@ -38,6 +38,10 @@ export class CallMetrics extends Meter {
     this.metrics.rateLimitTokens.set({ tool_name: this.names.of(tool) }, tokens);
   }
 
+  override outputMismatched(tool: string): void {
+    this.metrics.outputMismatch.inc({ tool_name: this.names.of(tool) });
+  }
+
   override retried(tool: string): void {
     this.metrics.retries.inc({ executor: this.names.of(tool), reason: 'attempt_failed' });
   }

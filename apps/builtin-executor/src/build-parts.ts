@@ -30,7 +30,7 @@ export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceH
   const { clock, logger, metrics } = host;
   const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
   const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'builtin-executor', clock, metrics });
-  const bounded = new BoundedWork(clock);
+  const bounded = new BoundedWork(clock, settings.BUILTIN_BOUNDED_PROCESSES);
   const egress = new ToolEgress(settings, host);
   const services = toolServices(toolsets, { settings, host, bounded, egress, nats });
   const toolbox = new Toolbox(toolsOf(toolsets), services, clock, (tool, error) =>

@@ -40,6 +40,12 @@ const table = {
     max: 10_000,
     help: 'Calls in work at once; more are refused as QUEUE_FULL',
   }),
+  BUILTIN_BOUNDED_PROCESSES: integer({
+    default: 2,
+    min: 1,
+    max: 64,
+    help: 'Child processes for patterns, queries, schemas and pages of unknowable cost; tenants take turns',
+  }),
   BUILTIN_ANNOUNCE_TTL_MS: durationMs({
     default: 30_000,
     min: 1_000,

@@ -2,6 +2,7 @@ import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { defineTool } from './builtin-tool.js';
 import { parseJson, sortKeys } from './json-document.js';
 import { ok, type ToolOutcome } from './outcome.js';
+import { boundsOf } from './bounded/bounded-work.js';
 import type { BoundedJob } from './bounded/bounded-child.js';
 
 interface JsonProcessArguments {
@@ -70,7 +71,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
   needs: ['bounded'],
   async handler(args, run): Promise<ToolOutcome> {
     const value = parseJson(args.json_string, 'json_string');
-    const withBounds = (job: BoundedJob) => run.bounded.run(job, { timeoutMs: JOB_MS, signal: run.signal });
+    const withBounds = (job: BoundedJob) => run.bounded.run(job, { timeoutMs: JOB_MS, ...boundsOf(run) });
     const document = args.json_string;
     switch (args.operation) {
       case 'parse':

@@ -4,6 +4,7 @@ import { ok, type ToolOutcome } from './outcome.js';
 import { changeCase, CASES, type Case } from './text/change-case.js';
 import { EXTRACTABLE, extract, type Extractable } from './text/extract.js';
 import { countText, summariseText } from './text/measure.js';
+import { boundsOf } from './bounded/bounded-work.js';
 import type { RegexMatch, BoundedJob } from './bounded/bounded-child.js';
 
 interface TextProcessArguments {
@@ -90,7 +91,7 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
   timeoutSeconds: 10,
   needs: ['bounded'],
   async handler(args, run): Promise<ToolOutcome> {
-    const withBounds = (job: BoundedJob) => run.bounded.run(job, { timeoutMs: JOB_MS, signal: run.signal });
+    const withBounds = (job: BoundedJob) => run.bounded.run(job, { timeoutMs: JOB_MS, ...boundsOf(run) });
     const { text } = args;
     const limit = args.limit ?? 1_000;
     switch (args.operation) {

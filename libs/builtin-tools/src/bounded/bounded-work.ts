@@ -1,15 +1,23 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { ToolError, type Json } from '@toolfleet/contracts';
+import { ToolError, type ExecContext, type Json } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { BoundedJob } from './bounded-child.js';
 import { childFlags, childEntry } from './child-flags.js';
+import { FairQueue } from './fair-queue.js';
 
 /** Bounds of one job. */
 export interface JobBounds {
   /** Longest run in ms, start of the child not counted. */
   timeoutMs: number;
   signal: AbortSignal;
+  /** For whom: tenants take turns. */
+  tenant: string;
+}
+
+/** Bounds that come with a call. */
+export function boundsOf(run: { signal: AbortSignal; context: ExecContext }): Omit<JobBounds, 'timeoutMs'> {
+  return { signal: run.signal, tenant: run.context.tenant_id };
 }
 
 interface Waiting {
@@ -36,6 +44,8 @@ interface Answer {
 
 /** Heap of one child. An answer is at most 4 MiB; the rest is room for intermediate values. */
 const HEAP_MB = 320;
+/** Jobs of one tenant that may wait. Each also holds one of the calls its process can serve at once. */
+const MOST_WAITING = 32;
 /** An unused child costs some 50 MB: it ends after this long. */
 const IDLE_MS = 60_000;
 
@@ -43,31 +53,34 @@ const IDLE_MS = 60_000;
  * Runs jobs of unknowable cost (patterns, queries, diffs, schemas of the caller's own) in child processes and kills one that
  * exceeds its time or memory. Nothing less holds: a backtracking pattern blocks the event loop, and a worker thread
  * that runs out of memory may abort the whole process with it. Children start when first needed, without
- * environment, and stay for a while; jobs wait in order of arrival when all are busy.
+ * environment, and stay for a while. When all are busy, tenants take turns, and the jobs of one wait in order of arrival.
  */
 export class BoundedWork {
   private readonly children = new Set<Child>();
-  private readonly queue: Waiting[] = [];
+  private readonly queue = new FairQueue<Waiting>();
   private nextId = 1;
   private closed = false;
 
   constructor(
     private readonly clock: Clock,
+    /** Most children. */
     private readonly size = 2,
   ) {}
 
   /**
    * Result of a job as JSON.
-   * @throws ToolError TOOL_ERROR when the job failed or took too long, MEMORY_EXCEEDED; the signal's reason when aborted
+   * @throws ToolError TOOL_ERROR when the job failed or took too long, MEMORY_EXCEEDED, QUEUE_FULL when too many jobs of the
+   * tenant wait; the signal's reason when aborted
    */
   run(job: BoundedJob, bounds: JobBounds): Promise<Json> {
-    const { signal } = bounds;
+    const { signal, tenant } = bounds;
     if (signal.aborted) return Promise.reject(signal.reason);
+    if (this.queue.waiting(tenant) >= MOST_WAITING) return Promise.reject(tooManyWait());
     const outcome = Promise.withResolvers<Json>();
     const waiting: Waiting = { job, bounds, resolve: outcome.resolve, reject: outcome.reject };
     const leave = () => this.abandon(waiting);
     signal.addEventListener('abort', leave, { once: true });
-    this.queue.push(waiting);
+    this.queue.push(tenant, waiting);
     this.dispatch();
     return outcome.promise.finally(() => signal.removeEventListener('abort', leave));
   }
@@ -76,16 +89,17 @@ export class BoundedWork {
   close(): void {
     this.closed = true;
     const reason = new ToolError('CANCELLED', { message: 'The service is stopping' });
-    for (const waiting of this.queue.splice(0)) waiting.reject(reason);
+    for (const waiting of this.queue.drain()) waiting.reject(reason);
     for (const child of this.children) this.kill(child, reason);
   }
 
   private dispatch(): void {
-    while (this.queue.length > 0 && !this.closed) {
+    while (!this.closed) {
       const free = [...this.children].find((child) => !child.busy);
-      const child = free ?? (this.children.size < this.size ? this.start() : undefined);
-      if (!child) return;
-      const waiting = this.queue.shift() as Waiting;
+      if (!free && this.children.size >= this.size) return;
+      const waiting = this.queue.shift();
+      if (!waiting) return;
+      const child = free ?? this.start();
       child.stopIdleTimer?.();
       child.busy = { waiting, id: this.nextId++, stopTimer: () => {} };
       if (child.ready) this.send(child);
@@ -139,11 +153,7 @@ export class BoundedWork {
 
   private abandon(waiting: Waiting): void {
     const reason: unknown = waiting.bounds.signal.reason;
-    const position = this.queue.indexOf(waiting);
-    if (position >= 0) {
-      this.queue.splice(position, 1);
-      return waiting.reject(reason);
-    }
+    if (this.queue.remove(waiting.bounds.tenant, waiting)) return waiting.reject(reason);
     for (const child of this.children) if (child.busy?.waiting === waiting) this.kill(child, reason);
   }
 
@@ -156,6 +166,13 @@ export class BoundedWork {
     child.process.kill('SIGKILL');
     this.dispatch();
   }
+}
+
+function tooManyWait(): ToolError {
+  return new ToolError('QUEUE_FULL', {
+    message: `${MOST_WAITING} calls of yours wait for this kind of work already`,
+    retryAfterMs: 1_000,
+  });
 }
 
 function outOfMemory(): ToolError {

@@ -1,4 +1,5 @@
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
+import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 import type { ExtractType } from './extract-type.js';
@@ -46,7 +47,7 @@ export const crawlBatch = defineTool<{ urls: string[]; extract_type?: ExtractTyp
     const readOne = async (url: string): Promise<JsonObject> => {
       try {
         return {
-          ...cutPage(await run.pages.read(url, what, run.signal), MAX_CHARACTERS),
+          ...cutPage(await run.pages.read(url, what, boundsOf(run)), MAX_CHARACTERS),
           requested_url: url,
           success: true,
         };

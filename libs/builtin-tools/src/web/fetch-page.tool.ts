@@ -1,4 +1,5 @@
 import type { JsonObject } from '@toolfleet/contracts';
+import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 import { EXTRACT_TYPES, type ExtractType } from './extract-type.js';
@@ -49,7 +50,7 @@ export const fetchPage = defineTool<{ url: string; extract_type?: ExtractType; m
   rateLimit: 120,
   needs: ['pages'],
   async handler({ url, extract_type: what = 'text', max_characters: limit = 20_000 }, run) {
-    const page = cutPage(await run.pages.read(url, what, run.signal), limit);
+    const page = cutPage(await run.pages.read(url, what, boundsOf(run)), limit);
     return ok(page, pageText(page), { metadata: { untrusted: true, source: page.url } });
   },
 });

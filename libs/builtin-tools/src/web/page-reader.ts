@@ -1,6 +1,6 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
-import type { BoundedWork } from '../bounded/bounded-work.js';
+import type { BoundedWork, JobBounds } from '../bounded/bounded-work.js';
 import { decodePage } from './decode-page.js';
 import type { ExtractedPage } from './extract-page.js';
 import type { ExtractedPdf } from './extract-pdf.js';
@@ -23,6 +23,9 @@ const MAX_BYTES = 3 * 1024 * 1024;
 const SHOWN_ERROR = 200;
 const TEXT_TYPES = /^(?:text\/|application\/(?:json|[\w.+-]*\+json|javascript|x-ndjson|yaml|x-yaml|toml))/;
 
+/** For whom a page is read. */
+export type PageCaller = Omit<JobBounds, 'timeoutMs'>;
+
 /** Fetches a page through the guarded way out and reads it: HTML, PDF, text. */
 export class PageReader {
   constructor(
@@ -34,7 +37,8 @@ export class PageReader {
   ) {}
 
   /** @throws ToolError EGRESS_REFUSED, NETWORK_ERROR, UPSTREAM_ERROR (`HTTP 404: …`), TOOL_ERROR */
-  async read(address: string, what: ExtractType, signal: AbortSignal): Promise<ReadPage> {
+  async read(address: string, what: ExtractType, caller: PageCaller): Promise<ReadPage> {
+    const { signal } = caller;
     const url = checkedUrl(address);
     this.egress.check(url); // refused before anybody is asked, robots.txt included
     await this.robots?.check(url, signal);
@@ -55,7 +59,7 @@ export class PageReader {
     const bytes = await response.body.bytes();
     if (response.status >= 400) throw failed(response.status, bytes, type, single(response.headers['retry-after']));
     const head = { url: response.url, status: response.status, content_type: type };
-    const content = await this.content(bytes, type, response.url, what, signal);
+    const content = await this.content(bytes, type, response.url, what, caller);
     return { ...head, ...content } as ReadPage;
   }
 
@@ -64,9 +68,9 @@ export class PageReader {
     type: string,
     url: string,
     what: ExtractType,
-    signal: AbortSignal,
+    caller: PageCaller,
   ): Promise<JsonObject> {
-    const bounds = { timeoutMs: this.readMs, signal };
+    const bounds = { timeoutMs: this.readMs, ...caller };
     if (type.includes('pdf') || bytes.subarray(0, 5).toString('latin1') === '%PDF-') {
       const pdf = (await this.bounded.run(
         { kind: 'pdf', bytes: bytes.toString('base64') },

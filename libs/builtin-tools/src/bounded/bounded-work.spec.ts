@@ -1,0 +1,65 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { SystemClock } from '@toolfleet/resilience';
+import type { BoundedJob } from './bounded-child.js';
+import { BoundedWork } from './bounded-work.js';
+import { FairQueue } from './fair-queue.js';
+
+const clock = new SystemClock();
+let work: BoundedWork;
+afterEach(() => work?.close());
+
+/** Runs until it is killed. */
+const BOMB: BoundedJob = { kind: 'regex_find', text: `${'a'.repeat(40)}!`, pattern: '^(a+)+$', flags: '', limit: 1 };
+const SMALL: BoundedJob = { kind: 'jmespath', document: '{"a":1}', query: 'a' };
+
+describe('bounded work', () => {
+  const run = (job: BoundedJob, tenant: string, signal = new AbortController().signal) =>
+    work.run(job, { timeoutMs: 300, signal, tenant });
+
+  it('serves a tenant beside another one’s flood', async () => {
+    work = new BoundedWork(clock, 1);
+    const ended: string[] = [];
+    const flood = Array.from({ length: 10 }, (_, n) => run(BOMB, 'loud').catch(() => ended.push(`loud ${n}`)));
+    const quiet = await run(SMALL, 'quiet');
+    expect(quiet).toBe(1);
+    // The one in work had to end; the nine that came earlier and wait did not.
+    expect(ended).toEqual(['loud 0']);
+    work.close();
+    await Promise.all(flood);
+  });
+
+  it('lets no tenant queue without end, and others still in', async () => {
+    work = new BoundedWork(clock, 1);
+    const flood = Array.from({ length: 40 }, () => run(BOMB, 'loud').catch((error: { code: string }) => error.code));
+    // One in work, 32 wait.
+    expect(await Promise.all(flood.slice(33))).toEqual(Array.from({ length: 7 }, () => 'QUEUE_FULL'));
+    expect(await run(SMALL, 'quiet')).toBe(1);
+  });
+
+  it('forgets a job whose caller left', async () => {
+    work = new BoundedWork(clock, 1);
+    const first = run(BOMB, 'a').catch(() => 'killed');
+    const leaving = new AbortController();
+    const left = run(SMALL, 'a', leaving.signal);
+    leaving.abort(new Error('gone'));
+    await expect(left).rejects.toThrow('gone');
+    expect([await first, await run(SMALL, 'a')]).toEqual(['killed', 1]);
+  });
+});
+
+describe('fair queue', () => {
+  it('takes from its owners in turn, in the order of each', () => {
+    const queue = new FairQueue<string>();
+    for (const item of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) queue.push(item.charAt(0), item);
+    expect([queue.remove('b', 'b1'), queue.remove('b', 'b1'), queue.waiting('a')]).toEqual([true, false, 3]);
+    const taken = [queue.shift(), queue.shift(), queue.shift()];
+    queue.push('d', 'd1');
+    queue.push('c', 'c2');
+    while (['a', 'b', 'c', 'd'].some((owner) => queue.waiting(owner) > 0)) taken.push(queue.shift());
+    // d was never served; c was, after a.
+    expect(taken).toEqual(['a1', 'b2', 'c1', 'd1', 'a2', 'c2', 'a3']);
+    expect(queue.shift()).toBeUndefined();
+    queue.push('a', 'x');
+    expect([queue.drain(), queue.drain()]).toEqual([['x'], []]);
+  });
+});

@@ -1,0 +1,65 @@
+/** Owners whose last turn is remembered. */
+const MOST_OWNERS = 1_000;
+
+/**
+ * Items in line, one line per owner. Whoever was served longest ago is next, so that nobody's flood keeps others waiting, and
+ * nobody who asks for one thing at a time gets ahead of a flood for ever either.
+ */
+export class FairQueue<T> {
+  private readonly lines = new Map<string, T[]>();
+  /** Number of the last turn of each owner, the latest one last. */
+  private readonly turns = new Map<string, number>();
+  private turn = 0;
+
+  /** Items of one owner. */
+  waiting(owner: string): number {
+    return this.lines.get(owner)?.length ?? 0;
+  }
+
+  push(owner: string, item: T): void {
+    const line = this.lines.get(owner);
+    if (line) line.push(item);
+    else this.lines.set(owner, [item]);
+  }
+
+  /** The first item of the owner whose turn it is. */
+  shift(): T | undefined {
+    let next: string | undefined;
+    for (const owner of this.lines.keys()) {
+      if (next === undefined || this.lastTurn(owner) < this.lastTurn(next)) next = owner;
+    }
+    if (next === undefined) return undefined;
+    const line = this.lines.get(next);
+    const item = line?.shift();
+    if (line?.length === 0) this.lines.delete(next);
+    this.served(next);
+    return item;
+  }
+
+  /** True when the item was waiting. */
+  remove(owner: string, item: T): boolean {
+    const line = this.lines.get(owner);
+    const position = line?.indexOf(item) ?? -1;
+    if (!line || position < 0) return false;
+    line.splice(position, 1);
+    if (line.length === 0) this.lines.delete(owner);
+    return true;
+  }
+
+  /** Takes everything. */
+  drain(): T[] {
+    const items = [...this.lines.values()].flat();
+    this.lines.clear();
+    return items;
+  }
+
+  private lastTurn(owner: string): number {
+    return this.turns.get(owner) ?? 0;
+  }
+
+  private served(owner: string): void {
+    this.turns.delete(owner);
+    this.turns.set(owner, (this.turn += 1));
+    if (this.turns.size > MOST_OWNERS) this.turns.delete(this.turns.keys().next().value ?? '');
+  }
+}

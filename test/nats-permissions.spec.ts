@@ -56,7 +56,10 @@ interface Rights {
   read: string[];
 }
 
-const EXECUTORS = (own: string[], publish: string[] = []): Rights => ({ publish, read: [...own, 'exec.cancel'] });
+const EXECUTORS = (own: string[], publish: string[] = []): Rights => ({
+  publish,
+  read: [...own, 'exec.cancel', 'breaker.changed'],
+});
 const builtinToolset = (toolset: string, more: string[] = []): Rights => ({
   publish: ['registry.definition.register', 'exec.progress.g1.t1', 'fleet.status', ...more],
   read: [`exec.builtin.${toolset}`, 'exec.cancel', 'registry.definition.announce'],

@@ -14,7 +14,7 @@ import {
 import { validateMessage } from '@toolfleet/schema';
 import { fleetFileOf, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
-import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
 import { makeAuthenticate, LOCAL_ADMIN } from './auth/authenticate.js';
 import { credentialOfRawHeaders } from './auth/credential.js';
@@ -63,7 +63,6 @@ import { limiterFallback } from './observe/limiter-fallback.js';
 import { CallSpans } from './observe/call-spans.js';
 import { callAudit, operatorViews } from './observe/operator-views.js';
 import { RedisRecentCalls } from './observe/redis-recent-calls.js';
-import { SharedBreakers } from './observe/shared-breakers.js';
 
 /** Redis connections of a gateway: for the many small commands of calls, for queues, and one that may block. */
 function redisConnections(settings: GatewayConfig, host: ServiceHost) {
@@ -139,7 +138,13 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
 
   // What happens on every call.
   const policy = policyPart(settings, host);
-  const breakers = new SharedBreakers(toolBreakerRule(settings), clock, nats, redisProbeLease(redis, clock));
+  const breakers = new SharedBreakers({
+    scope: 'gateway',
+    rule: toolBreakerRule(settings),
+    clock,
+    nats,
+    mayProbe: redisProbeLease(redis, clock),
+  });
   const budget = new BudgetClient(nats, clock, (message) => logger.warn(message));
   const rateLimiter = new RedisRateLimiter(redis, clock, {
     replicas: settings.GATEWAY_REPLICAS,
@@ -294,7 +299,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     { name: 'catalog changes', start: async () => changes.follow(nats, cache) },
     policy.part,
     ...(jwt ? [jwt.part] : []),
-    { name: 'breakers of peers', start: async () => breakers.follow() },
+    breakers.asPart(),
     replies,
     ...operators.parts,
     new QueueMetrics(everyQueue, metrics, clock),

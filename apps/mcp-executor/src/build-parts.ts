@@ -2,9 +2,9 @@ import { SUBJECTS } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
 import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
-import { BreakerMap } from '@toolfleet/resilience';
+import type { BreakerMap } from '@toolfleet/resilience';
 import { microservicePart, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
-import { NatsClient, natsOptionsOf, NatsStrategy, StatusBeacon } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers, StatusBeacon } from '@toolfleet/transport';
 import { McpExecutor } from './mcp-executor.js';
 import type { McpExecutorConfig } from './mcp-executor.config.js';
 import { McpExecutorModule } from './mcp-executor.module.js';
@@ -35,16 +35,17 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
     },
     { ...POOL_LIMITS, idleCloseMs: settings.MCP_SESSION_IDLE_SECONDS * 1_000 },
   );
-  const breakers = new BreakerMap(
-    { consecutiveFailures: settings.MCP_CB_FAILURES, recoveryMs: settings.MCP_CB_RECOVERY_SECONDS * 1_000 },
+  const shared = new SharedBreakers({
+    scope: 'mcp-executor',
+    rule: { consecutiveFailures: settings.MCP_CB_FAILURES, recoveryMs: settings.MCP_CB_RECOVERY_SECONDS * 1_000 },
     clock,
-    ({ key, state, openUntilAt }) => {
+    nats,
+    onTransition: ({ key, state }) => {
       metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[state]);
       logger.warn({ base_url: key, state }, 'a breaker changed its state');
-      if (state === 'open' && nats.connected)
-        nats.publish(SUBJECTS.breakerChanged, { key, state, open_until_at: openUntilAt });
     },
-  );
+  });
+  const breakers = shared.map;
   const executor = new McpExecutor(pool, breakers, { egress, expand, maxResponseBytes }, clock, {
     defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
     maxResponseBytes,
@@ -55,13 +56,13 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
     drain: () => gate.drain(),
     stop: async () => {
       await pool.close();
-      breakers.dispose();
       await egress.close();
     },
   };
   return [
     nats.asPart(),
     redisPart(redis, settings.REDIS_URL),
+    shared.asPart(),
     sessions,
     ...natsDoor(executor, gate, nats, settings, breakers, host),
   ];

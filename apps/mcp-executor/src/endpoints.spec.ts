@@ -8,7 +8,7 @@ import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
-import { startNats, startRedis } from '@toolfleet/testing';
+import { eventually, startNats, startRedis } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -113,6 +113,20 @@ describe('mcp-executor over NATS', () => {
     });
     await expect(send(message({ journalled: true, fence: 9 }))).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
     expect(effects).toBe(before + 1);
+  });
+
+  it('does not begin where a peer saw the target fail', async () => {
+    const down = { ...message().binding, url: 'http://down.test/mcp' } as ExecMessage['binding'];
+    const opened = { scope: 'mcp-executor', key: 'http://down.test', open_for_ms: 30_000 };
+    nats.publish(SUBJECTS.breakerChanged, { ...opened, scope: 'openapi-executor', key: new URL(url).origin });
+    nats.publish(SUBJECTS.breakerChanged, opened);
+    await eventually('the breaker is open', () =>
+      send(message({ tool: 'down', binding: down })).then(
+        () => false,
+        (error) => error.code === 'BREAKER_OPEN',
+      ),
+    );
+    expect(await send(message())).toMatchObject({ ok: true });
   });
 
   it('names what is wrong with a discovery', async () => {

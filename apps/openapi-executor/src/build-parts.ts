@@ -1,8 +1,7 @@
-import { SUBJECTS } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
 import { JournalGate, RedisJournal } from '@toolfleet/journal';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
-import { BreakerMap } from '@toolfleet/resilience';
+import type { BreakerMap } from '@toolfleet/resilience';
 import {
   microservicePart,
   SecretBox,
@@ -11,7 +10,7 @@ import {
   type ServiceHost,
   type ServicePart,
 } from '@toolfleet/service';
-import { NatsClient, natsOptionsOf, NatsStrategy, StatusBeacon } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers, StatusBeacon } from '@toolfleet/transport';
 import { Credentials } from './credentials.js';
 import { logRequest } from './log-request.js';
 import { OAuthTokens } from './oauth-tokens.js';
@@ -35,17 +34,20 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
     resend: true,
     log: logger,
   });
-  const breakers = new BreakerMap(
-    { consecutiveFailures: settings.OPENAPI_CB_FAILURES, recoveryMs: settings.OPENAPI_CB_RECOVERY_SECONDS * 1_000 },
+  const shared = new SharedBreakers({
+    scope: 'openapi-executor',
+    rule: {
+      consecutiveFailures: settings.OPENAPI_CB_FAILURES,
+      recoveryMs: settings.OPENAPI_CB_RECOVERY_SECONDS * 1_000,
+    },
     clock,
-    ({ key, state, openUntilAt }) => {
+    nats,
+    onTransition: ({ key, state }) => {
       metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[state]);
       logger.warn({ base_url: key, state }, 'a breaker changed its state');
-      if (state === 'open' && nats.connected) {
-        nats.publish(SUBJECTS.breakerChanged, { key, state, open_until_at: openUntilAt });
-      }
     },
-  );
+  });
+  const breakers = shared.map;
   const secrets = {
     expander: new VariableExpander(openapiExecutorConfig.ownKeys),
     ...(settings.REGISTRY_SECRET_KEY ? { box: new SecretBox(settings.REGISTRY_SECRET_KEY) } : {}),
@@ -67,13 +69,13 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
     name: 'connections',
     drain: () => gate.drain(),
     stop: async () => {
-      breakers.dispose();
       await egress.close();
     },
   };
   return [
     redisPart(redis, settings.REDIS_URL, 'journal'),
     nats.asPart(),
+    shared.asPart(),
     connections,
     ...natsDoor(executor, nats, settings, breakers, host),
   ];

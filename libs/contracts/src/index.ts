@@ -56,6 +56,7 @@ export {
   tenantSubject,
 } from './subjects.js';
 export type {
+  BreakerChanged,
   CancelMessage,
   DiscoverMessage,
   DiscoverReply,

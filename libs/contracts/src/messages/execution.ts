@@ -78,6 +78,14 @@ export interface CancelMessage {
   attempt?: number;
 }
 
+/** `breaker.changed`: a breaker opened; replicas of the same service may open theirs, for at most so long. */
+export interface BreakerChanged {
+  /** The service: its keys are tools or base URLs. */
+  scope: string;
+  key: string;
+  open_for_ms: Milliseconds;
+}
+
 /**
  * Body of `exec.mcp.discover`: `server`, `transport` (default `streamable-http`), `url`, and the connection options of the
  * registration (`headers`, `oauth`, `command`, `prior`, …) with variables unexpanded.

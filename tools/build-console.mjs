@@ -43,7 +43,7 @@ function readEntries(path) {
   try {
     return readdirSync(path)
       .filter((name) => !/\.spec\.tsx?$/.test(name))
-      .sort();
+      .toSorted();
   } catch (error) {
     if (error.code === 'ENOTDIR') return undefined;
     throw error;

@@ -1,5 +1,6 @@
 /**
- * `npm test`: everything that needs NATS and Redis only. Arguments select spec files. The last line is
+ * `npm test`: everything that needs NATS and Redis only. Arguments select spec files, `TEST_PROJECTS` other projects of
+ * vitest.config.ts. The last line is
  * `N passed, N failed, N skipped`.
  */
 import { spawnSync } from 'node:child_process';
@@ -36,7 +37,7 @@ for (const [name, args] of selection.length > 0 ? [] : checks) {
 }
 const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
 // One after the other: specs that start whole fleets would starve beside a full set of unit tests on two cores.
-for (const project of ['unit', 'integration']) {
+for (const project of (process.env.TEST_PROJECTS ?? 'unit,integration').split(',')) {
   const report = join(stateDir, `test-report-${project}.json`);
   rmSync(report, { force: true });
   const args = [

@@ -1,0 +1,44 @@
+/** The shortest way through the console: sign in, run a tool, see the call. All of it: `npm run test:browser`. */
+import { fileURLToPath } from 'node:url';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findChromium, launchChromium } from '../browser/chromium.js';
+import { ConsolePage } from '../browser/console-page.js';
+import { TestFleet } from '../fleet/test-fleet.js';
+
+const CHROMIUM = findChromium();
+if (CHROMIUM === undefined) process.stdout.write('skipped: the console needs Chromium; name one in CHROMIUM_PATH\n');
+
+describe.skipIf(CHROMIUM === undefined)('console', () => {
+  let fleet: TestFleet;
+  let browser: Browser;
+  beforeAll(async () => {
+    [fleet, browser] = await Promise.all([
+      TestFleet.start({
+        services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
+        tools: ['calculator'],
+        envOf: { gateway: { CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)) } },
+      }),
+      launchChromium(CHROMIUM!),
+    ]);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await fleet?.stop();
+  });
+
+  it('runs a tool and shows its call, with nothing refused by its own policy', async () => {
+    const tab = await ConsolePage.open(browser, fleet.url());
+    const { page } = tab;
+    await tab.signIn(fleet.adminKey);
+    await page.getByRole('link', { name: /^calculator/ }).click();
+    await page.getByLabel('expression', { exact: true }).fill('6 * 7');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('region', { name: 'Result' }).getByText('success').waitFor();
+    expect(await tab.accessibilityFaults()).toEqual([]);
+    await page.getByRole('link', { name: 'Calls' }).click();
+    await page.getByRole('link', { name: 'calculator' }).waitFor();
+    expect(tab.troubles).toEqual([]);
+    await tab.close();
+  });
+});

@@ -53,7 +53,7 @@ function httpFault(error: SdkHttpError, server: string): McpFault {
   return {
     error: failure,
     reconnect: status === 404 || status === 400 || status === 405,
-    targetFault: status >= 500 || status === 408,
+    targetFault: status >= 500 || status === 408 || status === 429,
   };
 }
 

@@ -161,13 +161,19 @@ function executor(
     binding: Partial<McpBinding> & { url: string },
     name: string,
     args: JsonObject = {},
-    limits: { remainingMs?: number; signal?: AbortSignal; onProgress?: (p: unknown) => void } = {},
-  ) =>
-    made.execute(messageOf(binding, name, args), {
-      remainingMs: 10_000,
-      signal: new AbortController().signal,
-      ...limits,
-    });
+    limits: {
+      remainingMs?: number;
+      signal?: AbortSignal;
+      onProgress?: (p: unknown) => void;
+      curtailed?: boolean;
+    } = {},
+  ) => {
+    const { curtailed = false, ...attempt } = limits;
+    return made.execute(
+      { ...messageOf(binding, name, args), curtailed },
+      { remainingMs: 10_000, signal: new AbortController().signal, ...attempt },
+    );
+  };
   return {
     call,
     pool,
@@ -416,6 +422,23 @@ describe('McpExecutor', () => {
       code: 'BREAKER_OPEN',
       message: `Circuit breaker open for http://127.0.0.1:${port} (too many failures)`,
     });
+  });
+
+  it('counts 429, and silence only when the server had the time its tool may take (K!29)', async () => {
+    let answers = false;
+    const { url, port } = await serve(
+      misbehaving((_, response) => (answers ? void response.writeHead(429).end('slow down') : undefined)),
+    );
+    const { call } = executor({ port });
+    for (let i = 0; i < 6; i += 1)
+      expect(await call({ url }, 'x', {}, { remainingMs: 300, curtailed: true })).toMatchObject({
+        failure: { code: 'ATTEMPT_TIMED_OUT' },
+      });
+    for (let i = 0; i < 3; i += 1) await call({ url }, 'x', {}, { remainingMs: 300 });
+    answers = true;
+    for (let i = 0; i < 2; i += 1)
+      expect(await call({ url }, 'x')).toMatchObject({ failure: { code: 'UPSTREAM_ERROR' } });
+    await expect(call({ url }, 'x')).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
   });
 
   it('never lets a call past the guard', async () => {

@@ -59,13 +59,13 @@ export class McpExecutor {
           ? callFunction(message, target, this.functions, all)
           : callMcpTool(message, target, this.pool, this.clock, all),
       ({ reply, targetFault }) => {
-        if (targetFault) {
+        const code = reply.failure?.code;
+        if (targetFault && !(message.curtailed && code === 'ATTEMPT_TIMED_OUT')) {
           this.figures.onTargetFault?.(baseUrl);
           return 'failure';
         }
-        // A caller that went away, or our own guard, says nothing about the target.
-        const code = reply.failure?.code;
-        return code === 'CANCELLED' || code === 'EGRESS_REFUSED' || code === 'DEADLINE_EXCEEDED'
+        // A caller that went away or was in a hurry, or our own guard, says nothing about the target.
+        return targetFault || code === 'CANCELLED' || code === 'EGRESS_REFUSED' || code === 'DEADLINE_EXCEEDED'
           ? 'ignored'
           : 'success';
       },

@@ -232,6 +232,23 @@ describe('openapi-executor', () => {
     expect(upstream.requests).toHaveLength(11);
   });
 
+  it('counts silence against an origin only when it had the time its tool may take', async () => {
+    upstream.answerWith(() => undefined);
+    const silent = (curtailed: boolean) =>
+      Promise.all(
+        Array.from({ length: 5 }, () =>
+          executor.execute(
+            { ...message({}, {}), curtailed },
+            { remainingMs: 100, signal: new AbortController().signal },
+          ),
+        ),
+      );
+    for (const reply of await silent(true)) expect(reply.failure).toMatchObject({ code: 'ATTEMPT_TIMED_OUT' });
+    expect(breakers.stateOf(upstream.url)).toBe('closed');
+    await silent(false);
+    expect(breakers.stateOf(upstream.url)).toBe('open');
+  });
+
   it('claims a journalled call once, right before it is sent', async () => {
     gate.claimed = 0;
     await run(message({}, {}, { method: 'post', journalled: true }));

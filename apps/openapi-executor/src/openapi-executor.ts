@@ -53,7 +53,7 @@ export class OpenApiExecutor {
           refusal = error;
           return failureReply(error);
         }),
-      (reply) => (refusal ? 'ignored' : judge(reply)),
+      (reply) => (refusal ? 'ignored' : judge(reply, message.curtailed)),
     );
     if (outcome.refused) {
       throw new ToolError('BREAKER_OPEN', {
@@ -63,7 +63,7 @@ export class OpenApiExecutor {
       });
     }
     if (refusal) throw refusal;
-    if (judge(outcome.value) === 'failure') this.onFailure(origin);
+    if (judge(outcome.value, message.curtailed) === 'failure') this.onFailure(origin);
     return { ...outcome.value, execute_ms: Math.round(this.parts.clock.monotonic() - startedAt) };
   }
 
@@ -79,12 +79,13 @@ export class OpenApiExecutor {
   }
 }
 
-/** Only the upstream's own trouble counts: no 4xx but 408 and 429 (K!29), no refusal of ours, no caller that went away. */
-function judge(reply: ExecReply): BreakerJudgement {
+/** Only the upstream's own trouble counts: no 4xx but 408 and 429 (K!29), no refusal of ours, no caller that went away or was in a hurry. */
+function judge(reply: ExecReply, curtailed = false): BreakerJudgement {
   if (reply.ok) return 'success';
   const code = reply.failure?.code;
   if (code === 'UPSTREAM_ERROR') return isTransient(Number(reply.metadata.http_status)) ? 'failure' : 'success';
-  return code === 'NETWORK_ERROR' || code === 'ATTEMPT_TIMED_OUT' ? 'failure' : 'ignored';
+  if (code === 'ATTEMPT_TIMED_OUT') return curtailed ? 'ignored' : 'failure';
+  return code === 'NETWORK_ERROR' ? 'failure' : 'ignored';
 }
 
 function isOperation(message: ExecMessage): message is OperationMessage {

@@ -1,5 +1,6 @@
 import type { ExecMessage } from '@toolfleet/contracts';
 import type { Call } from './call.js';
+import { isCurtailed } from './curtailed.js';
 
 /** One attempt as it travels to an executor (house.md section 3). `delegationToken` only for tools that call tools. */
 export function execMessageOf(call: Call, delegationToken?: string): ExecMessage {
@@ -12,6 +13,7 @@ export function execMessageOf(call: Call, delegationToken?: string): ExecMessage
     revision: call.tool.revision,
     binding: call.tool.binding,
     arguments: call.arguments,
+    ...(isCurtailed(call) ? { curtailed: true } : {}),
     context: {
       ...call.context,
       tenant_id: call.request.principal.tenantId,

@@ -18,6 +18,8 @@ export interface ExecMessage {
   binding: Binding;
   arguments: JsonObject;
   context: ExecContext;
+  /** The caller gave less time than the tool may take: that it ran out says nothing about the target. */
+  curtailed?: boolean;
 }
 
 /** What a tool may know about its caller: never more than the definition allows. */

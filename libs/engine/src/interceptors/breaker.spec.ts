@@ -1,6 +1,8 @@
 import { CATALOGUE, ToolError, type ErrorCode } from '@toolfleet/contracts';
+import { anEngine, hangs, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { expect, test } from 'vitest';
 import { failed } from '../outcome.js';
+import { isCurtailed } from '../curtailed.js';
 import { judge } from './breaker.js';
 
 const upstream = (status: number, retryable: boolean) => {
@@ -38,4 +40,29 @@ test('every other failure counts for the tool, against it, or says nothing about
     ignored: ['CANCELLED', 'OUTCOME_UNKNOWN'],
     success: expect.arrayContaining(['TOOL_ERROR', 'SANDBOX_ERROR', 'EGRESS_REFUSED']) as ErrorCode[],
   });
+});
+
+const WINDOW = 20;
+const stateAfterTimeouts = async (given: { timeoutMs?: number; timeLeftMs?: number }, kind?: 'python') => {
+  const tool = kind ? { binding: { kind }, idempotent: false } : { timeout_seconds: 2, idempotent: false };
+  const { call, clock, ports, executor } = anEngine(tool, new ScriptedExecutor(hangs));
+  await Promise.all(
+    Array.from({ length: WINDOW }, (_, index) => over(clock, 2_000, call({ rawArguments: { a: index }, ...given }))),
+  );
+  expect(executor.calls).toHaveLength(WINDOW);
+  return { state: ports.breakers.stateOf('adder'), executor };
+};
+
+test('a tool that uses up its own time is down', async () => {
+  expect((await stateAfterTimeouts({})).state).toBe('open');
+});
+
+test.each([
+  ['timeout_ms', { timeoutMs: 100 }, undefined],
+  ['a deadline', { timeLeftMs: 1_000 }, undefined],
+  ['the code of a sandbox run', { timeLeftMs: 1_000 }, 'python' as const],
+])('nobody opens the breaker of a tool for all by %s that is too short', async (_, given, kind) => {
+  const { state, executor } = await stateAfterTimeouts(given, kind);
+  expect(state).toBe('closed');
+  expect(isCurtailed(executor.calls[0]!)).toBe(true);
 });

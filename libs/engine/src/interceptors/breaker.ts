@@ -1,6 +1,7 @@
 import { ToolError, type CallResult } from '@toolfleet/contracts';
 import type { BreakerJudgement } from '@toolfleet/resilience';
 import type { Interceptor } from '../call.js';
+import { isCurtailed } from '../curtailed.js';
 import { failed } from '../outcome.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -10,7 +11,11 @@ import type { EnginePorts } from '../ports.js';
  */
 export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
   return async (call, next) => {
-    const outcome = await ports.breakers.get(call.tool.name).run(() => next(call), judge);
+    const curtailed = isCurtailed(call);
+    const outcome = await ports.breakers.get(call.tool.name).run(
+      () => next(call),
+      (result) => judge(result, curtailed),
+    );
     if (!outcome.refused) return outcome.value;
     return failed(
       new ToolError('BREAKER_OPEN', {
@@ -24,13 +29,15 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
 
 /**
  * What counts against a tool (K!29): it could not be reached, did not answer in time, or answered 5xx, 408 or 429.
- * What a tool says about its input (4xx, an error in the code it ran) shows that it works.
+ * What a tool says about its input (4xx, an error in the code it ran) shows that it works. Time that was too short by the
+ * caller's wish (`curtailed`) says nothing.
  */
-export function judge(result: CallResult): BreakerJudgement {
+export function judge(result: CallResult, curtailed = false): BreakerJudgement {
   const { failure } = result;
   if (!failure) return 'success';
   switch (failure.code) {
     case 'ATTEMPT_TIMED_OUT':
+      return curtailed ? 'ignored' : 'failure';
     case 'NETWORK_ERROR':
     case 'EXECUTOR_UNAVAILABLE':
     case 'WORKER_LOST':

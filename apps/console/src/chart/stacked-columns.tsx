@@ -1,14 +1,16 @@
 import { niceCeiling } from './scale.js';
 import type { StackedUsage } from './stack-usage.js';
+import { useWidth } from './use-width.js';
 
-const WIDTH = 720;
+/** Until the page has laid it out. */
+const FIRST_WIDTH = 720;
 const HEIGHT = 240;
 const LEFT = 56;
 const BOTTOM = 26;
 const TOP = 10;
 const LINES = 4;
-/** Labels below the axis; more would overlap on a phone. */
-const MOST_LABELS = 6;
+/** Room of a label below the axis. */
+const LABEL_WIDTH = 64;
 
 /** Stacked columns, one per day. The figures stand in a table beside it: the drawing is one image to screen readers. */
 export function StackedColumns({
@@ -21,16 +23,17 @@ export function StackedColumns({
   format: (value: number) => string;
 }) {
   const { days, series } = usage;
+  const [drawing, width] = useWidth<SVGSVGElement>(FIRST_WIDTH);
   const sums = days.map((_, index) => series.reduce((sum, { values }) => sum + (values[index] ?? 0), 0));
   const top = niceCeiling(Math.max(...sums, 0));
-  const step = (WIDTH - LEFT) / days.length;
+  const step = (width - LEFT) / days.length;
   const y = (value: number) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - BOTTOM - TOP);
-  const every = Math.ceil(days.length / MOST_LABELS);
+  const every = Math.max(1, Math.ceil(LABEL_WIDTH / step));
   return (
-    <svg className="chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
+    <svg ref={drawing} className="chart" viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={label}>
       {Array.from({ length: LINES + 1 }, (_, index) => (top / LINES) * index).map((value) => (
         <g key={value}>
-          <line className="grid" x1={LEFT} x2={WIDTH} y1={y(value)} y2={y(value)} />
+          <line className="grid" x1={LEFT} x2={width} y1={y(value)} y2={y(value)} />
           <text x={LEFT - 8} y={y(value) + 4} textAnchor="end">
             {format(value)}
           </text>

@@ -60,7 +60,7 @@ export function ArgumentField({
       ) : input.kind === 'json' || input.multiline ? (
         <textarea
           {...props}
-          rows={input.kind === 'json' ? 4 : 6}
+          rows={Math.min(16, Math.max(input.kind === 'json' ? 4 : 6, text.split('\n').length + 1))}
           spellCheck={false}
           placeholder={input.kind === 'json' ? input.example : undefined}
         />

@@ -132,7 +132,7 @@ function LimitTable({ limits }: { limits: ToolLimit[] }) {
               </th>
             </tr>
           </thead>
-          <tbody>
+          <tbody className="middle">
             {found.slice(0, MOST_SHOWN).map(({ tool, per_minute: limit, left }) => (
               <tr key={tool}>
                 <td className="lead">{tool}</td>

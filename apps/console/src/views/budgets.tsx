@@ -143,9 +143,7 @@ function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
                   <td data-label="In all" className="figure">
                     {exact(series.total)}
                   </td>
-                  <td data-label="Share" className="figure">
-                    {Math.round((series.total / total) * 100)} %
-                  </td>
+                  <td className="figure wide-only">{Math.round((series.total / total) * 100)} %</td>
                 </tr>
               ))}
             </tbody>

@@ -74,7 +74,7 @@ export function CallsView() {
             {live.state === 'loading' ? 'Loading…' : 'No call yet that fits. New ones appear here by themselves.'}
           </Empty>
         ) : (
-          <table className="table">
+          <table className="table calls">
             <caption className="visually-hidden">Finished calls, newest first</caption>
             <thead>
               <tr>
@@ -141,7 +141,7 @@ function CallRow({ call, open, onToggle }: { call: RecentCall; open: boolean; on
             {call.dry_run && <Badge>dry run</Badge>}
           </span>
         </td>
-        <td data-label="Ended" className="numbers" title={dateTime(call.ended_at)}>
+        <td data-label="Ended" className="numbers ended" title={dateTime(call.ended_at)}>
           {clockTime(call.ended_at)}
         </td>
         <td className="wide-only">{call.door}</td>
@@ -151,10 +151,10 @@ function CallRow({ call, open, onToggle }: { call: RecentCall; open: boolean; on
             <Stages stages={call.stages} />
           </span>
         </td>
-        <td data-label="Duration" className="figure">
+        <td data-label="Duration" className="figure duration">
           {duration(call.duration_ms)}
         </td>
-        <td>
+        <td className="more">
           <button className="compact" aria-expanded={open} onClick={onToggle}>
             {open ? 'Less' : 'More'}
             <span className="visually-hidden"> about this call of {call.tool}</span>
@@ -162,7 +162,7 @@ function CallRow({ call, open, onToggle }: { call: RecentCall; open: boolean; on
         </td>
       </tr>
       {open && (
-        <tr>
+        <tr className="details">
           <td colSpan={me.admin ? 8 : 7} className="lead">
             <CallFacts call={call} />
           </td>

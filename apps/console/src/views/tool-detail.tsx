@@ -26,6 +26,10 @@ export function ToolDetailView({ name }: { name: string }) {
               <ToolMarks tool={tool} />
             </Head>
             <div className="columns">
+              {/* First on a phone, where people come to do something; beside the properties on a desk. */}
+              <div className="second-column">
+                <TryIt key={tool.revision} tool={tool} />
+              </div>
               <div className="stack">
                 <section className="card stack" aria-labelledby="facts">
                   <h2 id="facts">Properties</h2>
@@ -40,7 +44,6 @@ export function ToolDetailView({ name }: { name: string }) {
                   </section>
                 )}
               </div>
-              <TryIt key={tool.revision} tool={tool} />
             </div>
           </>
         )}

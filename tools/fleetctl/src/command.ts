@@ -25,6 +25,8 @@ export interface Command {
   summary: string;
   /** Options beyond the global ones, as shown by `--help`. */
   options?: readonly (readonly [string, string])[];
+  /** Words that may stand right behind the name, for completion. */
+  verbs?: readonly string[];
   /** Options a user may give; undefined: any (they are arguments of a tool). */
   known?: readonly string[];
   run(context: CommandContext): Promise<number>;

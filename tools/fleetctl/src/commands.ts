@@ -23,7 +23,7 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['tool new', toolNew],
   ['openapi', openapi],
   ['config', config],
-  ['completion', completion],
+  ['completion', completion(() => COMMANDS)],
 ]);
 
 /** The command of a line, and the words after its name; names may have two words. */

@@ -41,13 +41,18 @@ export function findConnection(
   if (url === undefined) {
     throw new CliError('No fleet found: start one with "npm start", or give --url or TOOLFLEET_URL', EXIT.connection);
   }
-  if (!/^https?:\/\/[^/]/i.test(url)) throw new CliError(`Not a URL of a fleet: ${url}`, EXIT.usage);
+  if (!isFleetUrl(url)) throw new CliError(`Not a URL of a fleet: ${url}`, EXIT.usage);
   const sameFleet = file !== undefined && sameOrigin(url, file.content.url);
   return {
     url: url.replace(/\/+$/, ''),
     key: ownKey ?? (sameFleet ? file.content.api_key : undefined),
     from: sameFleet ? file.path : 'flags and environment',
   };
+}
+
+/** `http(s)://host…` */
+export function isFleetUrl(text: string): boolean {
+  return /^https?:\/\/[^/]/i.test(text) && URL.canParse(text);
 }
 
 function localFile(cwd: string): { path: string; content: ConnectionFile } | undefined {
@@ -87,7 +92,12 @@ function readConnection(path: string): ConnectionFile | undefined {
 
 function keyFromFile(env: Surroundings['env']): string | undefined {
   const path = env['TOOLFLEET_API_KEY_FILE'];
-  return path ? readFileSync(path, 'utf8').trim() : undefined;
+  if (!path) return undefined;
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch (error) {
+    throw new CliError(`TOOLFLEET_API_KEY_FILE cannot be read: ${(error as Error).message}`, EXIT.usage);
+  }
 }
 
 function sameOrigin(one: string, other: string | undefined): boolean {

@@ -28,6 +28,8 @@ export class Refused extends CliError {
 export class Gateway {
   constructor(
     readonly connection: Connection,
+    /** Ends requests that name no signal of their own: Ctrl-C. */
+    private readonly interrupted: AbortSignal,
     private readonly send: typeof fetch = fetch,
   ) {}
 
@@ -64,7 +66,12 @@ export class Gateway {
   }
 
   /** As `ask`, but any status is an answer. */
-  async raw<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer<T>> {
+  async raw<T>(
+    method: string,
+    path: string,
+    body?: unknown,
+    signal: AbortSignal = this.interrupted,
+  ): Promise<Answer<T>> {
     const { url, key } = this.connection;
     let response: Response;
     try {
@@ -78,10 +85,10 @@ export class Gateway {
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        ...(signal ? { signal } : {}),
+        signal,
       });
     } catch (error) {
-      if (signal?.aborted) throw new CliError('Interrupted', 130);
+      if (signal.aborted) throw new CliError('Interrupted', 130);
       const reason = (error as { cause?: { code?: string } }).cause?.code ?? (error as Error).message;
       throw new CliError(`No fleet answers at ${url} (${reason})`, EXIT.connection);
     }

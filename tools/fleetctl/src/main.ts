@@ -4,6 +4,7 @@ import { COMMANDS, findCommand } from './commands.js';
 import { runOpenapi } from './commands/openapi.js';
 import { findConnection, type Surroundings } from './connection.js';
 import { Gateway } from './gateway.js';
+import { suggestion } from './did-you-mean.js';
 import { commandHelp, generalHelp } from './help.js';
 import { hasSwitch, parseArgv, type CommandLine } from './parse-argv.js';
 import { systemTerminal, type Terminal } from './terminal.js';
@@ -60,8 +61,7 @@ async function dispatch(
   }
   const found = findCommand(line.words);
   if (!found) {
-    if (line.words.length > 0 && line.words[0] !== 'help')
-      throw new CliError(`Unknown command ${JSON.stringify(line.words[0])}; "fleetctl help" lists them`, EXIT.usage);
+    if (line.words.length > 0 && line.words[0] !== 'help') throw new CliError(unknownCommand(line.words), EXIT.usage);
     const asked = findCommand(line.words.slice(1));
     terminal.out(asked ? commandHelp(asked.command) : generalHelp(COMMANDS));
     return line.words.length === 0 && !hasSwitch(line, 'help') ? EXIT.usage : EXIT.ok;
@@ -78,7 +78,7 @@ async function dispatch(
     terminal,
     surroundings,
     json: hasSwitch(line, 'json'),
-    gateway: (ignoredFlags) => new Gateway(findConnection(line, surroundings, ignoredFlags)),
+    gateway: (ignoredFlags) => new Gateway(findConnection(line, surroundings, ignoredFlags), signal),
     signal,
   });
 }
@@ -88,5 +88,13 @@ function refuseUnknown(line: CommandLine, command: Command): void {
   if (!known) return;
   const strange = [...line.options.keys()].find((option) => !GLOBAL.includes(option) && !known.includes(option));
   if (strange !== undefined)
-    throw new CliError(`Unknown option --${strange}; see fleetctl ${command.usage.split(' ')[0]} --help`, EXIT.usage);
+    throw new CliError(
+      `Unknown option --${strange}${suggestion(strange, [...GLOBAL, ...known], '--')} (fleetctl ${command.usage.split(' ')[0]} --help)`,
+      EXIT.usage,
+    );
+}
+
+function unknownCommand(words: readonly string[]): string {
+  const [word = ''] = words;
+  return `Unknown command ${JSON.stringify(word)}${suggestion(word, COMMANDS.keys())} ("fleetctl help" lists them)`;
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Json, JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from './cli-error.js';
+import { suggestion } from './did-you-mean.js';
 import type { CommandLine } from './parse-argv.js';
 import { optionValue } from './parse-argv.js';
 
@@ -42,6 +43,7 @@ export async function toolArguments(
     if ((CALL_OPTIONS as readonly string[]).includes(option) && !claimed.has(option)) continue;
     const negated = option.startsWith('no-') && !hasName(properties, option);
     const name = nameOf(properties, negated ? option.slice(3) : option);
+    refuseStrange(schema, name, '--');
     given[name] = negated ? false : valueOf(properties[name], values, name);
   }
   for (const word of [...words, ...line.rest]) {
@@ -53,19 +55,38 @@ export async function toolArguments(
       );
     }
     const known = nameOf(properties, name);
+    refuseStrange(schema, known, '');
     given[known] = colon ? parseJson(value, name) : valueOf(properties[known], [value], name);
   }
   return given;
 }
 
+/** A slip of the keyboard is told here, with the name that was meant, where the tool takes nothing it does not name. */
+function refuseStrange(schema: JsonObject, name: string, prefix: string): void {
+  const properties = (schema['properties'] ?? {}) as Record<string, JsonObject>;
+  if (schema['additionalProperties'] !== false || Object.hasOwn(properties, name)) return;
+  const known = Object.keys(properties);
+  throw new CliError(
+    `The tool takes no argument ${name}${suggestion(name, known, prefix)} (it takes ${known.join(', ') || 'none'})`,
+    EXIT.usage,
+  );
+}
+
 async function fromJson(source: string | undefined, readInput: () => Promise<string>): Promise<JsonObject> {
   if (source === undefined) return {};
-  const text =
-    source === '-' ? await readInput() : source.startsWith('@') ? readFileSync(source.slice(1), 'utf8') : source;
+  const text = source === '-' ? await readInput() : source.startsWith('@') ? fileText(source.slice(1)) : source;
   const value = parseJson(text, 'arguments');
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new CliError('--arguments must be a JSON object', EXIT.usage);
   return value;
+}
+
+function fileText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new CliError(`--arguments @${path} cannot be read: ${(error as Error).message}`, EXIT.usage);
+  }
 }
 
 function parseJson(text: string, name: string): Json {

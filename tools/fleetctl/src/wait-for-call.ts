@@ -29,6 +29,9 @@ export async function waitForCall(
   const done = followEvents(gateway, callId, AbortSignal.any([signal, following.signal]), onProgress);
   try {
     return await askUntilEnded(gateway, callId, signal, onProgress, done);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    throw new CliError(`Interrupted; the call goes on: fleetctl jobs ${callId} --watch`, 130);
   } finally {
     following.abort();
   }

@@ -1,25 +1,21 @@
+import { candidates } from '../candidates.js';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 
-const NAMES = 'tools describe call jobs usage keys health openapi tool config completion help';
-
 const BASH = `_fleetctl() {
-  local word="\${COMP_WORDS[COMP_CWORD]}"
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "${NAMES}" -- "$word"))
-  elif [ "$COMP_CWORD" -eq 2 ] && [[ "\${COMP_WORDS[1]}" == call || "\${COMP_WORDS[1]}" == describe ]]; then
-    COMPREPLY=($(compgen -W "$(fleetctl completion names 2>/dev/null)" -- "$word"))
-  elif [ "$COMP_CWORD" -gt 2 ] && [ "\${COMP_WORDS[1]}" == call ]; then
-    COMPREPLY=($(compgen -W "$(fleetctl completion arguments "\${COMP_WORDS[2]}" 2>/dev/null)" -- "$word"))
-  fi
+  local words=("\${COMP_WORDS[@]:1:COMP_CWORD-1}") word="\${COMP_WORDS[COMP_CWORD]}" IFS=$'\\n'
+  COMPREPLY=($(compgen -W "$(fleetctl completion words -- "\${words[@]}" 2>/dev/null)" -- "$word"))
 }
 complete -o default -F _fleetctl fleetctl
 `;
 const ZSH = `#compdef fleetctl
-autoload -U +X bashcompinit && bashcompinit
-${BASH}`;
-const FISH = `complete -c fleetctl -f -n __fish_use_subcommand -a "${NAMES}"
-complete -c fleetctl -f -n "__fish_seen_subcommand_from call describe" -a "(fleetctl completion names 2>/dev/null)"
+_fleetctl() {
+  local -a found=("\${(@f)$(fleetctl completion words -- "\${(@)words[2,CURRENT-1]}" 2>/dev/null)}")
+  compadd -a found
+}
+compdef _fleetctl fleetctl
+`;
+const FISH = `complete -c fleetctl -f -a "(fleetctl completion words -- (commandline -opc)[2..-1] 2>/dev/null)"
 `;
 const SCRIPTS: ReadonlyMap<string, string> = new Map([
   ['bash', BASH],
@@ -27,31 +23,20 @@ const SCRIPTS: ReadonlyMap<string, string> = new Map([
   ['fish', FISH],
 ]);
 
-/** `fleetctl completion`: a script for the shell, which asks the fleet for names while you type. */
-export const completion: Command = {
+/** `fleetctl completion`: a script for the shell, which asks this program, and it the fleet, while somebody types. */
+export const completion = (commands: () => ReadonlyMap<string, Command>): Command => ({
   usage: 'completion <bash|zsh|fish>',
-  summary: 'Print a script that completes commands, tools and arguments',
+  summary: 'Print a script that completes commands, tools, arguments and their values',
   known: [],
-  async run({ words, terminal, gateway, signal }) {
-    const [what = '', tool] = words;
+  verbs: [...SCRIPTS.keys()],
+  async run({ words, line, terminal, gateway, signal }) {
+    const [what = ''] = words;
     const script = SCRIPTS.get(what);
     if (script !== undefined) terminal.out(script);
-    else if (what === 'names') {
-      const { body } = await gateway().ask<{ name: string }[]>('GET', '/api/v1/tools', undefined, signal);
-      terminal.out(body.map((one) => `${one.name}\n`).join(''));
-    } else if (what === 'arguments' && tool !== undefined) {
-      const { body } = await gateway().ask<{ parameters: { properties?: object } }>(
-        'GET',
-        `/api/v1/tools/${encodeURIComponent(tool)}`,
-        undefined,
-        signal,
-      );
-      terminal.out(
-        Object.keys(body.parameters.properties ?? {})
-          .map((name) => `--${name}\n`)
-          .join(''),
-      );
-    } else throw new CliError(`usage: fleetctl ${completion.usage}`, EXIT.usage);
+    else if (what === 'words') {
+      const found = await candidates(line.rest, commands(), gateway, signal);
+      terminal.out(found.map((one) => `${one}\n`).join(''));
+    } else throw new CliError('usage: fleetctl completion <bash|zsh|fish>', EXIT.usage);
     return EXIT.ok;
   },
-};
+});

@@ -1,14 +1,16 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
-import { userFilePath } from '../connection.js';
+import { isFleetUrl, userFilePath } from '../connection.js';
 
 /** `fleetctl config`: the user's own connection file. */
 export const config: Command = {
-  usage: 'config | config set <url|api_key> <value> | config set api_key - (from standard input)',
+  usage: 'config | config set <url|api_key> <value> | config set api_key - | config unset <url|api_key>',
   summary: 'Show or change the connection kept in your configuration folder',
+  options: [['-', 'As value: read from standard input, so that no key ends up in the history of the shell']],
   known: [],
+  verbs: ['set', 'unset'],
   async run({ words, json, terminal, surroundings }) {
     const path = userFilePath(surroundings.env);
     const content = read(path);
@@ -28,19 +30,35 @@ export const config: Command = {
       );
       return EXIT.ok;
     }
-    if (verb !== 'set' || (name !== 'url' && name !== 'api_key') || value === undefined)
-      throw new CliError(`usage: fleetctl ${config.usage}`, EXIT.usage);
-    content[name] = value === '-' ? (await terminal.readInput()).trim() : value;
+    const isName = name === 'url' || name === 'api_key';
+    if (verb === 'unset' && isName && words.length === 2) delete content[name];
+    else if (verb === 'set' && isName && value !== undefined && words.length === 3)
+      content[name] = checked(name, value === '-' ? (await terminal.readInput()).trim() : value);
+    else throw new CliError(`usage: fleetctl ${config.usage}`, EXIT.usage);
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     writeFileSync(path, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
+    chmodSync(path, 0o600); // also when somebody made it with wider rights
     return EXIT.ok;
   },
 };
 
+function checked(name: 'url' | 'api_key', value: string): string {
+  if (name === 'url' && !isFleetUrl(value)) throw new CliError(`Not a URL of a fleet: ${value}`, EXIT.usage);
+  if (value === '' || /\s/.test(value)) throw new CliError(`${name} must be one word`, EXIT.usage);
+  return value;
+}
+
 function read(path: string): Record<string, string> {
+  let text: string;
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as Record<string, string>;
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw new CliError(`${path} cannot be read: ${(error as Error).message}`);
+  }
+  try {
+    return JSON.parse(text) as Record<string, string>;
   } catch {
-    return {};
+    throw new CliError(`${path} is not valid JSON`, EXIT.usage);
   }
 }

@@ -11,6 +11,7 @@ export const jobs: Command = {
   summary: 'Show, follow or cancel an asynchronous call',
   options: [['--watch', 'Follow it until it has ended, then show its result']],
   known: ['watch'],
+  verbs: ['cancel'],
   async run({ words, line, json, terminal, gateway, signal }) {
     const cancel = words[0] === 'cancel';
     const callId = words[cancel ? 1 : 0];

@@ -30,6 +30,7 @@ export const keys: Command = {
     ['--expires <30d|12h>', 'create: how long it lives; default: until revoked'],
     ['--admin', 'create: may manage keys and tools'],
   ],
+  verbs: ['list', 'create', 'revoke'],
   known: ['tenant', 'tools', 'tier', 'expires', 'admin'],
   async run(context) {
     const [verb = 'list', subject] = context.words;

@@ -6,6 +6,7 @@ import type { Command } from '../command.js';
 export const openapi: Command = {
   usage: 'openapi inspect <file|url>… | openapi request <file|url> <operation>',
   summary: 'Show the tools an OpenAPI document would give, or the request of a call',
+  verbs: ['inspect', 'request'],
   run: () => Promise.reject(new CliError('usage: fleetctl openapi inspect|request … (--help)', EXIT.usage)),
 };
 

@@ -63,9 +63,11 @@ export const usage: Command = {
       row.tokens,
       row.cost_usd,
     ]);
-    terminal.out(
-      table([...groups.map((group) => group.toUpperCase()), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width),
-    );
+    if (rows.length === 0) terminal.out('No calls in this time\n');
+    else
+      terminal.out(
+        table([...groups.map((group) => group.toUpperCase()), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width),
+      );
     const limits = budgets.body.budgets.map((one) => [
       one.scope,
       one.limit_usd ?? 'none',

@@ -1,0 +1,53 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { folder, run } from '../fleetctl.fixture.js';
+
+describe('tool new, help', () => {
+  it('writes a tool that loads', async () => {
+    const { out, code } = await run(['tool', 'new', 'word_count']);
+    expect([code, out]).toEqual([0, 'plugins/word-count.tool.mjs\n']);
+    const module = (await import(pathToFileURL(join(folder, 'plugins/word-count.tool.mjs')).href)) as {
+      default: (api: object) => { handler: (args: object, run: object) => unknown; inputSchema: object };
+    };
+    const tool = module.default({
+      defineTool: (spec: object) => spec,
+      ok: (output: object) => output,
+      ToolError: Error,
+    });
+    expect(tool.handler({ text: 'one two' }, { progress: () => {} })).toEqual({ words: 2 });
+    expect(await run(['tool', 'new', 'word_count'])).toMatchObject({
+      code: 1,
+      error: expect.stringContaining('exists'),
+    });
+    expect((await run(['tool', 'new', '../evil'])).code).toBe(2);
+  });
+
+  it('has help for every command', async () => {
+    const general = (await run(['help'])).out;
+    for (const name of [
+      'tools',
+      'describe',
+      'call',
+      'jobs',
+      'usage',
+      'keys',
+      'health',
+      'tool new',
+      'openapi',
+      'config',
+      'completion',
+    ]) {
+      expect(general).toContain(name);
+      expect((await run([...name.split(' '), '--help'])).out).toContain('fleetctl');
+    }
+  });
+
+  const binary = join(import.meta.dirname, '../../bin/fleetctl.mjs');
+  it.skipIf(!existsSync(join(import.meta.dirname, '../../dist/main.js')))('runs as a program', () => {
+    const env = { ...process.env, TOOLFLEET_URL: '', TOOLFLEET_API_KEY: '' };
+    expect(execFileSync(process.execPath, [binary, '--version'], { encoding: 'utf8', env })).toBe('0.1.0\n');
+  });
+});

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { routes, run, seen } from '../fleetctl.fixture.js';
+
+describe('keys and usage', () => {
+  it('lists, creates and revokes keys', async () => {
+    const key = {
+      id: 'k1',
+      tenant_id: 'acme',
+      client: 'ci',
+      tools: ['*'],
+      roles: [],
+      expires_at: null,
+      revoked_at: null,
+      last_used_at: null,
+    };
+    routes.set('GET /api/v1/keys', () => ({ status: 200, body: [key] }));
+    routes.set('POST /api/v1/keys', () => ({ status: 201, body: { ...key, token: 'tf_dev_token' } }));
+    routes.set('DELETE /api/v1/keys/k1', () => ({ status: 204 }));
+    expect((await run(['keys'])).out).toMatch(/k1\s+ci\s+acme\s+\*\s+-?\s+valid\s+never/);
+    expect((await run(['keys', 'create', 'ci', '--tools', 'calc*, web_*', '--expires', '2d', '--admin'])).out).toBe(
+      'tf_dev_token\n',
+    );
+    expect(seen.at(-1)?.body).toEqual({
+      client: 'ci',
+      tools: ['calc*', 'web_*'],
+      expires_in_seconds: 172_800,
+      roles: ['admin'],
+    });
+    expect((await run(['keys', 'revoke', 'k1'])).out).toBe('Revoked k1\n');
+    expect((await run(['keys', 'create', 'ci', '--expires', 'soon'])).code).toBe(2);
+  });
+
+  it('shows usage and budgets', async () => {
+    routes.set('GET /api/v1/usage', () => ({
+      status: 200,
+      body: {
+        tenant_id: 'acme',
+        rows: [{ day: '2026-11-21', tool_name: 'calculator', calls: 3, tokens: 300, cost_usd: 0.01 }],
+      },
+    }));
+    routes.set('GET /api/v1/budgets', () => ({
+      status: 200,
+      body: {
+        budgets: [
+          {
+            scope: 'tenant',
+            limit_usd: 1,
+            spent_usd: 0.01,
+            held_usd: 0,
+            limit_tokens: null,
+            spent_tokens: 0,
+            held_tokens: 0,
+          },
+        ],
+      },
+    }));
+    const { out } = await run(['usage', '--from', '2026-11-01']);
+    expect(seen.map((one) => one.path).toSorted()).toEqual([
+      '/api/v1/budgets',
+      '/api/v1/usage?group_by=day%2Ctool&from=2026-11-01',
+    ]);
+    expect(out).toMatch(/2026-11-21\s+calculator\s+3\s+300\s+0.01/);
+    expect(out).toMatch(/tenant\s+1\s+0.01\s+0\s+none\s+0/);
+  });
+});

@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest';
+import { routes, run, seen, url } from '../fleetctl.fixture.js';
+
+describe('tools, describe, health', () => {
+  it('lists tools as a table and as JSON', async () => {
+    const { out, code } = await run(['tools', '--category', 'data']);
+    expect(code).toBe(0);
+    expect(out.split('\n')).toEqual([
+      'NAME          CATEGORY  COST    DESCRIPTION',
+      'calculator    data      free    Evaluates.',
+      'other (away)  data      $0.004  Evaluates.',
+      '',
+    ]);
+    expect(seen[0]).toMatchObject({ path: '/api/v1/tools?category=data', key: 'Bearer the-key' });
+    expect(JSON.parse((await run(['tools', '--json'])).out)).toHaveLength(2);
+  });
+
+  it('describes a tool', async () => {
+    const { out } = await run(['describe', 'calculator']);
+    expect(out).toContain('calculator 1.0.0  (data, free, at most 5 s)');
+    expect(out).toMatch(/expression \*\s+string/);
+    expect(out).toMatch(/tags\s+array of integer/);
+    expect(out).toContain('fleetctl call calculator --expression …');
+  });
+
+  it('tells whether the fleet is ready', async () => {
+    routes.set('GET /health', () => ({ status: 200, body: { status: 'ok' } }));
+    routes.set('GET /readiness', () => ({ status: 503, body: { status: 'not ready', parts: { nats: 'away' } } }));
+    const { code, out } = await run(['health']);
+    expect([code, out]).toEqual([1, `${url}  alive, but not ready\n  nats: away\n`]);
+    routes.set('GET /readiness', () => ({ status: 200, body: {} }));
+    expect((await run(['health'])).code).toBe(0);
+  });
+});

@@ -1,0 +1,58 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { folder, run, seen, url } from './fleetctl.fixture.js';
+import { main } from './main.js';
+
+describe('where the fleet is', () => {
+  it('is found in .toolfleet/local.json above the folder, whose key goes nowhere else', async () => {
+    const project = join(folder, 'project');
+    await mkdir(join(project, '.toolfleet'), { recursive: true });
+    await mkdir(join(project, 'deep/inside'), { recursive: true });
+    await writeFile(join(project, '.toolfleet/local.json'), JSON.stringify({ url, api_key: 'local-key' }));
+    const bare = { TOOLFLEET_URL: '', TOOLFLEET_API_KEY: '' };
+    const env = Object.fromEntries(Object.entries({ HOME: folder, ...bare }).filter(([, value]) => value !== ''));
+    const terminal = {
+      out: () => {},
+      error: () => {},
+      width: undefined,
+      interactive: false,
+      colours: false,
+      readInput: () => Promise.resolve(''),
+    };
+    expect(await main(['tools'], terminal, { env, cwd: join(project, 'deep/inside') })).toBe(0);
+    expect(seen.at(-1)?.key).toBe('Bearer local-key');
+    await main(['tools', '--url', url.replace('127.0.0.1', 'localhost')], terminal, { env, cwd: project });
+    expect(seen.at(-1)?.key).toBeUndefined();
+    expect(await main(['tools'], terminal, { env, cwd: tmpdir() })).toBe(3);
+  });
+
+  it('is kept in the user’s folder by config, readable by nobody else', async () => {
+    const env = { XDG_CONFIG_HOME: join(folder, 'xdg') };
+    await run(['config', 'set', 'url', url], { env });
+    await run(['config', 'set', 'api_key', '-'], { env, input: 'tf_secret_key_value\n' });
+    const { out } = await run(['config'], { env });
+    expect(out).toContain(`url: ${url}`);
+    expect(out).not.toContain('tf_secret_key_value');
+    expect(JSON.parse(await readFile(join(folder, 'xdg/fleetctl/config.json'), 'utf8'))).toEqual({
+      url,
+      api_key: 'tf_secret_key_value',
+    });
+    expect(await run(['config', 'set', 'url', 'not a url'], { env })).toMatchObject({ code: 2 });
+    expect(await run(['config', 'set', 'api_key', '-'], { env, input: '\n' })).toMatchObject({ code: 2 });
+    await run(['config', 'unset', 'api_key'], { env });
+    expect((await run(['config', '--json'], { env })).out).not.toContain('api_key');
+  });
+
+  it('is not guessed from a file that cannot be read', async () => {
+    const env = { XDG_CONFIG_HOME: join(folder, 'broken') };
+    await mkdir(join(folder, 'broken/fleetctl'), { recursive: true });
+    await writeFile(join(folder, 'broken/fleetctl/config.json'), '{');
+    for (const words of [['config'], ['config', 'set', 'url', url]])
+      expect(await run(words, { env })).toMatchObject({ code: 2, error: expect.stringContaining('not valid JSON') });
+    const missing = { TOOLFLEET_API_KEY: '', TOOLFLEET_API_KEY_FILE: join(folder, 'none') };
+    const { TOOLFLEET_API_KEY: _, ...keyless } = missing;
+    expect((await run(['tools'], { env: keyless })).code).toBe(0); // a key in the environment comes first
+  });
+});

@@ -1,8 +1,8 @@
 /** Calls of fault tests over both doors, each judged by its answer. */
 import { isToolError } from '@toolfleet/contracts';
 import type { NatsClient } from '@toolfleet/transport';
-import type { TestFleet } from './test-fleet.js';
 import type { AskOne, Verdict } from './steady-load.js';
+import type { Answer, TestFleet } from './test-fleet.js';
 
 /** Codes a caller may be told while something the fleet leans on is away: clear, and none of them our own fault. */
 const CLEAR = new Set([
@@ -26,12 +26,29 @@ export const verdictOf = (code: unknown, detail: string): string =>
 export const unclear = (failures: readonly string[]): string[] =>
   failures.filter((failure) => failure.startsWith('UNCLEAR'));
 
-/** A sum no cache knows, over HTTP, by turns at every gateway. */
+/**
+ * A call by turns at every gateway, as a load balancer places it: connections are not kept, because a gateway that ends would
+ * leave them half open, and one that refuses the connection has not been asked.
+ */
+async function balanced(fleet: TestFleet, number: number, tool: string, args: object): Promise<Answer> {
+  for (let tries = 0; ; tries += 1) {
+    const gateway = (number + tries) % fleet.running.get('gateway')!.length;
+    try {
+      return await fleet.call(tool, args, { gateway, headers: { connection: 'close' } });
+    } catch (error) {
+      const { code } = (error as Error & { cause?: { code?: string } }).cause ?? {};
+      if (code !== 'ECONNREFUSED' || tries === MOST_TRIES) throw error;
+    }
+  }
+}
+
+const MOST_TRIES = 3;
+
+/** A sum no cache knows, over HTTP. */
 export const sumOverHttp =
   (fleet: TestFleet): AskOne =>
   async (number) => {
-    const gateways = fleet.running.get('gateway')!.length;
-    const answer = await fleet.call('calculator', { expression: `${number}+0.5` }, { gateway: number % gateways });
+    const answer = await balanced(fleet, number, 'calculator', { expression: `${number}+0.5` });
     if (answer.status === 200 && answer.body.output?.result === number + 0.5) return undefined;
     return verdictOf(answer.body?.code ?? answer.body?.metadata?.code, answer.text);
   };
@@ -54,13 +71,30 @@ export const sumOverNats =
       return verdictOf(reply.metadata?.code, JSON.stringify(reply));
     });
 
+/** A program, through its queue. */
+export const programOverHttp =
+  (fleet: TestFleet): AskOne =>
+  async (number) => {
+    const answer = await balanced(fleet, number, 'execute_python', { code: `result = ${number} * 2` });
+    if (answer.status === 200 && answer.body.output?.value === number * 2) return undefined;
+    return verdictOf(answer.body?.code ?? answer.body?.metadata?.code, answer.text);
+  };
+
+/** An operation of an OpenAPI service that succeeds. */
+export const operationOverHttp =
+  (fleet: TestFleet, tool: string, args: object): AskOne =>
+  async (number) => {
+    const answer = await balanced(fleet, number, tool, args);
+    if (answer.status === 200 && answer.body.success === true) return undefined;
+    return verdictOf(answer.body?.code ?? answer.body?.metadata?.code, answer.text);
+  };
+
 /** A call with an effect that must never begin twice; `told` keeps what the caller was told about each text. */
 export const noteOverHttp =
   (fleet: TestFleet, tool: string, told: Map<string, Verdict>): AskOne =>
   async (number) => {
     const text = `note-${number}`;
-    const gateways = fleet.running.get('gateway')!.length;
-    const { status, body, text: raw } = await fleet.call(tool, { text, delay_ms: 20 }, { gateway: number % gateways });
+    const { status, body, text: raw } = await balanced(fleet, number, tool, { text, delay_ms: 20 });
     const isRight = status === 200 && body.success === true;
     const verdict = isRight ? undefined : verdictOf(status === 200 ? body.metadata?.code : body?.code, raw);
     told.set(text, verdict);

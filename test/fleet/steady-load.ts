@@ -8,7 +8,7 @@ const BREATHER_MS = 20;
 /** What is wrong with an answer; undefined when it is right. */
 export type Verdict = string | undefined;
 
-/** Makes the call of this number and judges its answer. Never rejects for a failed call. */
+/** Makes the call of this number and judges its answer. One that rejects got no answer at all. */
 export type AskOne = (number: number) => Promise<Verdict>;
 
 /** Load that runs. */
@@ -17,6 +17,8 @@ export interface SteadyLoad {
   readonly right: () => number;
   /** What was wrong with each call that failed so far. */
   readonly failures: readonly string[];
+  /** Longest answer so far, ms. */
+  readonly slowestMs: () => number;
   /** Waits until so many more calls were answered right. */
   flows(more: number, timeoutMs?: number): Promise<void>;
   /** Ends the lanes after the calls they are in. */
@@ -28,12 +30,15 @@ export function steadyLoad(askers: readonly AskOne[], lanesEach: number): Steady
   const failures: string[] = [];
   let right = 0;
   let next = 0;
+  let slowest = 0;
   let isOpen = true;
   const lanes = askers
     .flatMap((ask) => Array.from({ length: lanesEach }, () => ask))
     .map(async (ask) => {
       while (isOpen) {
-        const verdict = await ask((next += 1));
+        const from = performance.now();
+        const verdict = await ask((next += 1)).catch((error: unknown) => `UNCLEAR no answer: ${String(error)}`);
+        slowest = Math.max(slowest, performance.now() - from);
         if (verdict === undefined) right += 1;
         else {
           failures.push(verdict);
@@ -44,6 +49,7 @@ export function steadyLoad(askers: readonly AskOne[], lanesEach: number): Steady
   return {
     right: () => right,
     failures,
+    slowestMs: () => slowest,
     async flows(more, timeoutMs = 60_000) {
       const from = right;
       await eventually(

@@ -16,6 +16,9 @@ export interface PostgresServer {
   createDatabase(name: string): Promise<string>;
   /** The same database over TLS, on loopback. */
   tlsUrl(database: string): string;
+  /** Ends the server as a crash would, its sessions too; `restart` brings it back on the same data. */
+  kill(): Promise<void>;
+  restart(): Promise<void>;
   /** Ends the server and removes its data. */
   stop(): Promise<void>;
 }
@@ -58,7 +61,9 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
     ...(port === undefined ? ['-c', 'listen_addresses='] : ['-c', 'listen_addresses=127.0.0.1', '-p', String(port)]),
     ...(options.tls ? await tlsSettings(options.tls, data) : []),
   ];
-  const child = spawnChild(join(bin, 'postgres'), settings, { ...AS_USER, cwd: folder, stdio: 'ignore' }, folder);
+  const launch = () =>
+    spawnChild(join(bin, 'postgres'), settings, { ...AS_USER, cwd: folder, stdio: 'ignore' }, folder);
+  let child = launch();
   const login = ['-h', folder, '-U', SUPERUSER, ...(port === undefined ? [] : ['-p', String(port)])];
   const isUp = () =>
     program('pg_isready', [...login, '-q']).then(
@@ -69,9 +74,12 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
     await endChild(child, 'SIGINT'); // "fast": rolls back and ends
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   };
-  try {
+  const untilUp = async () => {
     await eventually('PostgreSQL serves', () => child.exitCode !== null || isUp(), { timeoutMs: 30_000, everyMs: 50 });
     if (child.exitCode !== null) throw new Error(`PostgreSQL ended at once (${child.exitCode})`);
+  };
+  try {
+    await untilUp();
   } catch (error) {
     await stop();
     throw error;
@@ -87,6 +95,19 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
     async createDatabase(name) {
       await program('createdb', [...login, name]);
       return url(name);
+    },
+    kill: async () => void (await endChild(child, 'SIGKILL')),
+    async restart() {
+      await endChild(child, 'SIGINT');
+      // Sessions of a killed server hold its memory for a moment longer; the new one refuses to start until they are gone.
+      for (let tries = 1; ; tries += 1) {
+        child = launch();
+        try {
+          return await untilUp();
+        } catch (error) {
+          if (tries === 50) throw error;
+        }
+      }
     },
     stop,
   };

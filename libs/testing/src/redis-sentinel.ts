@@ -15,6 +15,8 @@ export interface RedisSentinel {
   readonly sentinels: readonly BrokerProcess[];
   /** Port of the server that the first Sentinel takes for the primary. */
   primaryPort(): Promise<number>;
+  /** Makes the replica the primary, as before an update of the server. */
+  failOver(): Promise<void>;
   /** Waits until every Sentinel knows the primary, its replica and the other Sentinels. */
   untilWatched(): Promise<void>;
   /** A connection to whatever is the primary, closed by `stop`. */
@@ -42,6 +44,14 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
     async primaryPort() {
       const [, port] = (await ask.call('SENTINEL', 'get-master-addr-by-name', MASTER)) as [string, string];
       return Number(port);
+    },
+    async failOver() {
+      const started = () =>
+        ask.call('SENTINEL', 'FAILOVER', MASTER).then(
+          () => true,
+          () => false, // not ready: the replica counts as down, or the last change is too young
+        );
+      await eventually('a failover begins', started, { timeoutMs: 60_000, everyMs: 500 });
     },
     async untilWatched() {
       for (const { port } of sentinels)

@@ -30,6 +30,11 @@ export abstract class CallStore {
   abstract create(call: StoredCall): Promise<void>;
   /** The call of this id, whoever owns it; null when there is none. */
   abstract get(callId: string): Promise<StoredCall | null>;
+  /**
+   * Notes that a worker has begun. False when the call has ended already: its job was delivered again because the queue did
+   * not hear of that end, and nothing is left to do.
+   */
+  abstract begin(callId: string): Promise<boolean>;
   abstract append(callId: string, event: NewCallEvent): Promise<void>;
   /** Events after `afterId`, oldest first. */
   abstract events(callId: string, afterId?: string): Promise<CallEvent[]>;

@@ -1,7 +1,7 @@
 import { SIZES, type CallBody, type CallRequest, type CallResult } from '@toolfleet/contracts';
-import type { JobRun } from '@toolfleet/queue';
+import { closeRedis, connectRedis, openRedis, Postponed, type JobRun } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
-import { startRedis, type RedisServer } from '@toolfleet/testing';
+import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { AsyncCallJob } from './async-calls.js';
 import { callWorker } from './call.worker.js';
@@ -71,4 +71,55 @@ it('shows progress between start and end', async () => {
   });
   expect(events.map(({ type }) => type)).toEqual(['accepted', 'started', 'progress', 'done']);
   expect(events[2]).toMatchObject({ progress: 1, total: 2, message: 'half' });
+});
+
+it('runs a call that has ended no second time, whatever the queue thinks', async () => {
+  await run('once', async () => done());
+  let runs = 0;
+  const again = callWorker({
+    executeCall: async () => {
+      runs += 1;
+      return done({ ok: false });
+    },
+    store,
+    clock,
+    publish: () => (runs += 1),
+  });
+  const data = { call_id: 'once', deadline_at: 0, request: { callId: 'once' } };
+  expect(await again({ data, queuedMs: 0 } as unknown as JobRun<AsyncCallJob>)).toBe('ended before');
+  expect(runs).toBe(0);
+  expect(await store.get('once')).toMatchObject({ state: 'succeeded', result: { text: 'words' } });
+});
+
+it('keeps the outcome of a call that ran while its store was away', async () => {
+  const away = await startRedis({ appendOnly: true });
+  const client = connectRedis(away.url, { name: 'spec', role: 'commands' });
+  await openRedis(client, away.url);
+  const calls = new RedisCallStore(client, 60, () => clock.now());
+  await calls.create({ callId: 'kept', tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
+  const work = callWorker({
+    executeCall: async () => {
+      await away.kill();
+      return done();
+    },
+    store: calls,
+    clock,
+    publish: () => undefined,
+  });
+  const request = { callId: 'kept', principal: { tenantId: 'acme' }, toolName: 'x', rawArguments: {} };
+  const job = { jobId: 'kept', data: { request }, signal: new AbortController().signal, queuedMs: 0 };
+  const worked = work(job as unknown as JobRun<AsyncCallJob>);
+  await eventually('it is away', () => client.status !== 'ready');
+  await away.restart();
+  expect(await worked).toBe('succeeded');
+  expect(await calls.get('kept')).toMatchObject({ state: 'succeeded' });
+  await closeRedis(client);
+  await away.stop();
+});
+
+it('gives a job back whose record cannot be reached', async () => {
+  const gone = { begin: () => Promise.reject(new Error('away')) } as unknown as RedisCallStore;
+  const work = callWorker({ executeCall: async () => done(), store: gone, clock, publish: () => undefined });
+  const job = { data: { request: { callId: 'later' } }, queuedMs: 0 } as unknown as JobRun<AsyncCallJob>;
+  await expect(work(job)).rejects.toThrow(Postponed);
 });

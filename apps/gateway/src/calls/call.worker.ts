@@ -9,7 +9,7 @@ import {
   type CallState,
 } from '@toolfleet/contracts';
 import { callBody, failed, type ExecuteCall } from '@toolfleet/engine';
-import type { JobRun } from '@toolfleet/queue';
+import { Postponed, type JobRun } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { AsyncCallJob } from './async-calls.js';
 import type { CallStore } from './call-store.js';
@@ -23,13 +23,22 @@ export interface CallWorkerPorts {
   publish(subject: string, body: CallBody): void;
 }
 
+/** A failover of Redis takes seconds; an outcome that cannot be kept for longer than this is lost, and the job runs again. */
+const KEEP_MS = 30_000;
+const KEEP_PAUSE_MS = 250;
+/** Pause before a job is taken again whose record could not be reached. */
+const BEGIN_PAUSE_MS = 1_000;
+
 /** The asynchronous door: a job of `tool-calls` runs the same `executeCall`; its outcome goes to the store and on NATS. */
-export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) => Promise<CallState> {
+export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
   const { executeCall, store, clock, publish } = ports;
   return async ({ data, signal, deadlineAt, queuedMs }) => {
     const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
     const { callId } = sent;
-    await store.append(callId, { type: 'started' });
+    const begun = await store.begin(callId).catch((): never => {
+      throw new Postponed(BEGIN_PAUSE_MS);
+    });
+    if (!begun) return 'ended before';
     const from = clock.monotonic();
     const request: CallRequest = {
       ...sent,
@@ -44,11 +53,24 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
     const result = withQueueTime(isToolError(outcome) ? failed(outcome) : outcome, queuedMs);
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
     const state = stateOf(result, signal);
-    await store.finish(callId, state, body);
-    publish(resultSubject(request.principal.tenantId, callId), body);
+    const isFirstEnd = await patiently(clock, () => store.finish(callId, state, body));
+    if (isFirstEnd) publish(resultSubject(request.principal.tenantId, callId), body);
     // The result is in the store; in the job record it would be there twice.
     return state;
   };
+}
+
+/** Repeats what fails: the call has run and is charged, so its outcome must not be lost to a store that is away. */
+async function patiently<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
+  const until = clock.monotonic() + KEEP_MS;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (clock.monotonic() > until) throw error;
+      await clock.sleep(KEEP_PAUSE_MS);
+    }
+  }
 }
 
 function withQueueTime(result: CallResult, queuedMs: number): CallResult {

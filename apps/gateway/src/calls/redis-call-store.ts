@@ -5,6 +5,15 @@ import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from '.
 /** Progress lines kept of one call; older ones make room. */
 const MAX_EVENTS = 1_000;
 
+/** KEYS[1] hash of the call, KEYS[2] its events. ARGV event JSON, TTL s. Returns 0 when the call has ended. */
+const BEGIN = `
+local state = redis.call('HGET', KEYS[1], 'state')
+if state and state ~= 'accepted' and state ~= 'claimed' then return 0 end
+if state then redis.call('HSET', KEYS[1], 'state', 'claimed') end
+redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])
+redis.call('EXPIRE', KEYS[2], ARGV[2])
+return 1`;
+
 /**
  * KEYS[1] hash of the call, KEYS[2] its events. ARGV state, result JSON, event JSON, now ms, TTL s.
  * Returns 1 when this ended the call, 0 when it was over (or never was).
@@ -18,9 +27,11 @@ redis.call('EXPIRE', KEYS[1], ARGV[5])
 redis.call('EXPIRE', KEYS[2], ARGV[5])
 return 1`;
 
+type Script = (record: string, events: string, ...args: string[]) => Promise<number>;
+
 /** Calls as hashes `{call:<id>}:record` and their events as streams beside them, one slot per call on Redis Cluster. */
 export class RedisCallStore extends CallStore {
-  private readonly redis: Redis & { finishCall(record: string, events: string, ...args: string[]): Promise<number> };
+  private readonly redis: Redis & Record<'beginCall' | 'finishCall', Script>;
 
   constructor(
     redis: Redis,
@@ -28,6 +39,7 @@ export class RedisCallStore extends CallStore {
     private readonly now: () => number,
   ) {
     super();
+    redis.defineCommand('beginCall', { numberOfKeys: 2, lua: BEGIN });
     redis.defineCommand('finishCall', { numberOfKeys: 2, lua: FINISH });
     this.redis = redis as typeof this.redis;
   }
@@ -57,14 +69,18 @@ export class RedisCallStore extends CallStore {
     };
   }
 
+  override async begin(callId: string): Promise<boolean> {
+    const event = JSON.stringify({ type: 'started' } satisfies NewCallEvent);
+    return (await this.redis.beginCall(recordKey(callId), eventsKey(callId), event, String(this.ttlSeconds))) === 1;
+  }
+
   override async append(callId: string, event: NewCallEvent): Promise<void> {
     const key = eventsKey(callId);
-    const commands = this.redis
+    await this.redis
       .multi()
       .xadd(key, 'MAXLEN', '~', MAX_EVENTS, '*', 'event', JSON.stringify(event))
-      .expire(key, this.ttlSeconds);
-    if (event.type === 'started') commands.hset(recordKey(callId), 'state', 'claimed');
-    await commands.exec();
+      .expire(key, this.ttlSeconds)
+      .exec();
   }
 
   override async events(callId: string, afterId?: string): Promise<CallEvent[]> {

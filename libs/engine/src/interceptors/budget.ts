@@ -45,6 +45,10 @@ function isBillable(result: CallResult): boolean {
 
 function refusal(answer: Extract<ReserveAnswer, { admitted: false }>): ToolError {
   const { code, scope, limit, used } = answer;
+  // No limit: this very call was charged. It ran, or may have, in a process that could not keep its outcome.
+  if (scope.startsWith('call:')) {
+    return new ToolError('OUTCOME_UNKNOWN', { message: 'This call was charged before; its outcome was not kept' });
+  }
   const messages = {
     BUDGET_EXCEEDED: `Budget exceeded for ${scope}`,
     TOKEN_LIMIT_EXCEEDED: `Token limit exceeded for ${scope}`,

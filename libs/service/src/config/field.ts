@@ -68,11 +68,15 @@ export function text<O extends Base<string> & Lengths>(options: O): Field<ValueO
   >;
 }
 
+/** A host without its scheme, with what may follow the last one of a list; a login may stand before it. */
+const HOST = /^(?:[^\s@/?#,]*@)?(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?(?:[/?][^\s,]*)?$/i;
+
 /** An absolute URL, kept as written. `schemes` such as `['http', 'https']` bounds the protocol. A password in it is treated as a secret. */
 export function url<O extends Base<string> & { schemes?: readonly string[] }>(options: O): Field<ValueOf<string, O>> {
   const parse = (raw: string): string => {
-    // Lists of servers (`nats://a,nats://b`) are several URLs; each has to be one.
-    for (const part of raw.split(',')) {
+    // Lists of servers are several URLs (`nats://a,nats://b`), or one whose further hosts follow (`redis+cluster://a,b:7`).
+    for (const [index, part] of raw.split(',').entries()) {
+      if (index > 0 && HOST.test(part.trim())) continue;
       const scheme = /^([a-z][a-z0-9+.-]*):\/\/[^\s/?#]+/i.exec(part.trim())?.[1]?.toLowerCase();
       if (!scheme) throw new FieldFault('is not an absolute URL');
       if (options.schemes && !options.schemes.includes(scheme)) {

@@ -122,7 +122,7 @@ function readSecret(key: string, environment: Environment): Found {
 /** A password inside a URL (`redis://:pw@host`) is a secret too. */
 function registerPasswords(raw: string): void {
   for (const part of raw.split(',')) {
-    const password = /^[a-z][a-z0-9+.-]*:\/\/[^/?#@]*?:([^/?#]*)@/i.exec(part.trim())?.[1];
+    const password = /^(?:[a-z][a-z0-9+.-]*:\/\/)?[^/?#@]*?:([^/?#]*)@/i.exec(part.trim())?.[1];
     if (!password) continue;
     registerSecret(password);
     try {

@@ -1,0 +1,73 @@
+/**
+ * An upgrade as docs/operations.md describes it: every service has two replicas, each is replaced under load (a new one ready,
+ * then SIGTERM to an old one), in the order of the page. No call fails, over HTTP or NATS, of any kind.
+ */
+import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
+import { NatsClient } from '@toolfleet/transport';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { AcceptedCalls } from '../fleet/accepted-calls.js';
+import { noteOverHttp, operationOverHttp, programOverHttp, sumOverHttp, sumOverNats } from '../fleet/call-lanes.js';
+import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
+import { steadyLoad, type Verdict } from '../fleet/steady-load.js';
+import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
+
+const ORDER: readonly ServiceName[] = [
+  'budget',
+  'registry',
+  'builtin-executor',
+  'mcp-executor',
+  'openapi-executor',
+  'python-sandbox',
+  'gateway',
+];
+const REPLICAS = 2;
+
+// Two budget services need one ledger outside them.
+describe.skipIf(!POSTGRES_PROGRAMS)('a rolling restart under load', () => {
+  let postgres: PostgresServer;
+  let samples: SampleServices;
+  let fleet: TestFleet;
+  let agent: NatsClient;
+  beforeAll(async () => {
+    [postgres, samples] = await Promise.all([startPostgres(), startSampleServices()]);
+    fleet = await TestFleet.start({
+      services: Object.fromEntries(ORDER.map((name) => [name, REPLICAS])),
+      tools: ['calculator', 'sample_save_note', 'execute_python', 'parcels_getParcel'],
+      config: samples.config,
+      env: { ...samples.env, PYTHON_EXECUTOR_RATE_LIMIT: '1000000' },
+      envOf: { budget: { DATABASE_URL: await postgres.createDatabase('ledger') } },
+    });
+    agent = await NatsClient.connect({ url: fleet.nats.url, name: 'agent' });
+  });
+  afterAll(async () => {
+    await agent?.close();
+    await fleet?.stop();
+    await Promise.all([samples?.stop(), postgres?.stop()]);
+  });
+
+  it.each(ORDER)('of every %s fails no call', async (name) => {
+    const told = new Map<string, Verdict>();
+    const load = steadyLoad(
+      [
+        sumOverHttp(fleet),
+        sumOverNats(agent, fleet.adminKey),
+        programOverHttp(fleet),
+        operationOverHttp(fleet, 'parcels_getParcel', { parcel_id: 'P-1001' }),
+        noteOverHttp(fleet, 'sample_save_note', told),
+      ],
+      1,
+    );
+    const accepted = new AcceptedCalls(fleet);
+    await load.flows(20);
+    for (let replica = 0; replica < REPLICAS; replica += 1) {
+      await accepted.accept(10);
+      await fleet.launch(name);
+      expect(await fleet.terminate(name)).toBe(0);
+      await load.flows(20);
+    }
+    await load.stop();
+    expect(load.failures).toEqual([]);
+    expect([...told.values()].filter((verdict) => verdict !== undefined)).toEqual([]);
+    await accepted.haveEnded();
+  });
+});

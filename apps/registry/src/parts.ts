@@ -26,6 +26,7 @@ import { KeptOpenApiSource } from './sources/kept-openapi.source.js';
 import { McpSeal } from './sources/mcp.endpoint.js';
 import { McpSource } from './sources/mcp.source.js';
 import { McpPins } from './sources/pin.js';
+import { PythonSource } from './sources/python.source.js';
 
 /** Price of MCP and OpenAPI tools that declare none: 0.001 USD (K!12). */
 const REMOTE_COST_MICRO_USD = 1_000;
@@ -60,7 +61,7 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
   const { openapi, mcp, mcpSeal } = remoteSources(settings, host, { registrar, registrations, egress, nats });
   const sources = new FleetSources(
     fleetFileOf(settings),
-    { openapi, mcp, mcpSeal: mcpSeal.seal },
+    { python: new PythonSource(redis, registrar, host), openapi, mcp, mcpSeal: mcpSeal.seal },
     registrar,
     registrations,
     host,

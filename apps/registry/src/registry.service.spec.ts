@@ -124,7 +124,7 @@ describe('registry service', () => {
 
   it('declares the sandbox itself, asks executors to announce, and publishes what changes', async () => {
     await start({}, { PYTHON_EXECUTOR_RATE_LIMIT: '7' });
-    expect(await get('python_executor')).toMatchObject({ name: 'execute_python', rate_limit: 7, available: true });
+    expect(await get('python_executor')).toMatchObject({ name: 'execute_python', rate_limit: 7 });
     await eventually('executors were asked', async () => announced === 1);
     await register([builtin('a')], { ttl_ms: 500 });
     await eventually('the change is known', async () => changes.some((change) => change.added.includes('a')));
@@ -135,6 +135,19 @@ describe('registry service', () => {
     expect(await send(SUBJECTS.definitionRetire, { source: { kind: 'builtin', name: 'compute' } })).toEqual({
       removed: ['a'],
     });
+  });
+
+  it('marks the tool of the sandbox unavailable until one is there, and again when the last is gone', async () => {
+    await start();
+    const isAvailable = async () => (await get('execute_python'))?.available;
+    expect(await names()).toEqual(['execute_python']);
+    await eventually('nobody runs Python', async () => (await isAvailable()) === false);
+    const sandbox = redis.client();
+    await sandbox.hset('{fleet}:python-runs:slots', 'worker', '{}');
+    await sandbox.pexpire('{fleet}:python-runs:slots', 4_000);
+    await eventually('a sandbox is there', async () => (await isAvailable()) === true, { timeoutMs: 20_000 });
+    await eventually('it is gone', async () => (await isAvailable()) === false, { timeoutMs: 40_000 });
+    expect(await names()).toEqual(['execute_python']);
   });
 
   it('keeps definitions and revisions over restarts, and shows them to every replica at once', async () => {

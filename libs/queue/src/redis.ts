@@ -11,3 +11,4 @@ export {
 } from './redis-connection.js';
 export { redisOptionsOf, type RedisSettings } from './redis-settings.js';
 export { RedisTime } from './redis-time.js';
+export { workersAliveMs } from './worker-slots.js';

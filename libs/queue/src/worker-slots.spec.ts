@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { Redis } from 'ioredis';
-import { readSlots, SlotReport } from './worker-slots.js';
+import { readSlots, SlotReport, workersAliveMs } from './worker-slots.js';
 
 let server: RedisServer;
 let redis: Redis;
@@ -21,10 +21,13 @@ it('tells the slots of workers that live, and forgets those that were stopped or
   await expect
     .poll(async () => (await readSlots(redis, 'q', clock.now())).map(({ busy }) => busy).toSorted())
     .toEqual([1, 2]);
+  expect(await workersAliveMs(redis, 'q')).toBeGreaterThan(0);
+  expect(await workersAliveMs(redis, 'other')).toBe(0);
   stopped.stop();
   await expect
     .poll(() => readSlots(redis, 'q', clock.now()))
     .toEqual([{ worker: expect.any(String), busy: 2, total: 2 }]);
   expect(await readSlots(redis, 'q', clock.now() + 20_000)).toEqual([]);
   expect(await redis.hlen('{fleet}:q:slots')).toBe(0);
+  expect(await workersAliveMs(redis, 'q')).toBe(0);
 });

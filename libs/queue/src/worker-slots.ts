@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { isJsonObject, QUEUE_PREFIX, type EpochMs } from '@toolfleet/contracts';
+import { isJsonObject, QUEUE_PREFIX, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 
 const EVERY_MS = 5_000;
@@ -48,6 +48,14 @@ export class SlotReport {
     this.#cancel = undefined;
     if (this.redis.status === 'ready') this.redis.hdel(keyOf(this.queue), this.#worker).catch(() => undefined);
   }
+}
+
+/**
+ * How long the workers of a queue still count as alive, for services that only list what the fleet can do; 0 without any.
+ * What they wrote is gone with the last that stops, and ends by itself when they are killed.
+ */
+export async function workersAliveMs(redis: Redis, queue: string): Promise<Milliseconds> {
+  return Math.max(0, await redis.pttl(keyOf(queue)));
 }
 
 /** The workers of a queue that wrote lately. Forgets those that were killed. */

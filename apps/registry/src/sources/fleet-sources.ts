@@ -11,7 +11,7 @@ import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntries } from './openapi-entry.js';
 import type { Seal } from './openapi-secrets.js';
 import type { KeptOpenApiSource } from './kept-openapi.source.js';
-import { pythonDefinition, PYTHON_SOURCE } from './python-tool.js';
+import type { PythonSource } from './python.source.js';
 
 /** How often registrations made at another replica are looked for. */
 const RESUME_EVERY_MS: Milliseconds = 30_000;
@@ -25,7 +25,7 @@ export class FleetSources {
 
   constructor(
     private readonly file: JsonObject,
-    private readonly sources: { openapi: KeptOpenApiSource; mcp: McpSource; mcpSeal: Seal },
+    private readonly sources: { python: PythonSource; openapi: KeptOpenApiSource; mcp: McpSource; mcpSeal: Seal },
     private readonly registrar: Registrar,
     private readonly registrations: Registrations,
     private readonly host: { clock: Clock; logger: Logger },
@@ -46,9 +46,7 @@ export class FleetSources {
       'mcp',
       servers.map((entry) => mcpSource(entry).name),
     );
-    // Programs read clocks and random numbers, and runs of a session build on each other: no result stands for another.
-    const python = { ...pythonDefinition(), cache_ttl_seconds: 0 };
-    await this.registrar.register({ source: PYTHON_SOURCE, definitions: [python], replace: true });
+    await this.sources.python.start();
     await this.registrar.retireUnexpected(await this.registrations.expected());
     this.sources.openapi.start(openapi.entries);
     await this.sources.mcp.start(servers);
@@ -59,6 +57,7 @@ export class FleetSources {
   async stop(): Promise<void> {
     this.stopped = true;
     this.cancelTimer?.();
+    this.sources.python.stop();
     this.sources.openapi.stop();
     this.sources.mcp.stop();
   }

@@ -1,15 +1,23 @@
 /** What operators see over HTTP, of a running fleet with two gateways: by role, by tenant, and as it happens. */
 import { fileURLToPath } from 'node:url';
-import { eventually } from '@toolfleet/testing';
+import { eventually, freePort } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TestFleet, type Ask } from '../fleet/test-fleet.js';
 
 let fleet: TestFleet;
+/** Where nobody listens. */
+let away: string;
 beforeAll(async () => {
+  away = `http://127.0.0.1:${await freePort()}`;
   fleet = await TestFleet.start({
-    services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
+    services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read'],
-    env: { BUILTIN_TOOLSETS: 'compute,files', CALCULATOR_RATE_LIMIT: '600' },
+    env: {
+      BUILTIN_TOOLSETS: 'compute,files',
+      CALCULATOR_RATE_LIMIT: '600',
+      MCP_CB_FAILURES: '1',
+      EGRESS_ALLOWED_ENDPOINTS: away,
+    },
     envOf: { gateway: { CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)) } },
   });
 });
@@ -106,6 +114,21 @@ describe('the state of the fleet', () => {
     });
     expect((await fleet.ask({ path: '/api/v1/me' })).body).toMatchObject({ tenant_id: 'acme', admin: true });
     expect((await fleet.ask({ path: '/api/v1/breakers', key: memberKey() })).body).toEqual({ breakers: [] });
+  });
+
+  it('tells which target is cut off, to administrators only', async () => {
+    const entry = { name: 'lost', url: `${away}/functions`, func_name: 'lost', visibility: 'fleet' };
+    expect((await fleet.ask({ path: '/api/v1/sources/mcp', body: entry })).status).toBe(201);
+    await fleet.untilListed(['lost']);
+    await fleet.call('lost', {});
+    await eventually('the breaker is told', async () => {
+      const { breakers } = (await fleet.ask({ path: '/api/v1/breakers', gateway: 1 })).body;
+      return breakers.some(
+        (one: { key: string; protects: string; state: string }) =>
+          one.key.startsWith(away) && one.protects === 'target' && one.state === 'open',
+      );
+    });
+    expect((await fleet.ask({ path: '/api/v1/breakers', key: memberKey() })).text).not.toContain(away);
   });
 
   it('lists dangerous tools to administrators only, and calls them for nobody', async () => {

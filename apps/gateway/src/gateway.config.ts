@@ -203,7 +203,7 @@ export const gatewayConfig = defineConfig(
     }),
     CONSOLE_DIR: path({ optional: true, help: 'Folder of the built web console, served at /console; unset: none' }),
     GATEWAY_RECENT_CALLS: integer({
-      default: 1_000,
+      default: 200,
       min: 0,
       max: 100_000,
       help: 'Finished calls kept per tenant for the console (without arguments and results); 0 = none',

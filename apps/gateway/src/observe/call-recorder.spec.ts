@@ -91,7 +91,7 @@ describe('recording of calls', () => {
     recorder.finished(recordOf('g1', 'globex'));
     await recorder.flush();
     const [batch] = store.batches;
-    expect(batch?.filter(({ tenant_id: tenant }) => tenant === 'acme')).toHaveLength(25);
+    expect(batch?.filter(({ tenant_id: tenant }) => tenant === 'acme')).toHaveLength(20);
     expect(batch?.some(({ call_id: id }) => id === 'g1')).toBe(true);
   });
 

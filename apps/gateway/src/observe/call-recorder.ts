@@ -8,9 +8,9 @@ import type { CallStages, RecentCall, RecentCalls } from './recent-call.js';
 
 /** Calls are gathered this long before they are written. */
 const GATHER_MS = 250;
-/** Nobody can read more: further calls of a turn are not recorded, whoever made them and of this tenant. */
-const MOST_PER_TURN = 100;
-const MOST_OF_TENANT = 25;
+/** Nobody can read more: further calls of a turn are not recorded. Twenty gateways at these write 6,400 times a second. */
+const MOST_PER_TURN = 40;
+const MOST_OF_TENANT = 20;
 const MAX_ERROR = 300;
 
 interface Noted {

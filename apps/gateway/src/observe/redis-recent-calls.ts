@@ -4,8 +4,10 @@ import { RecentCalls, type CallScope, type RecentCall, type StoredRecentCall } f
 
 const FLEET_KEY = 'lc:fleet';
 const tenantKey = (tenantId: string): string => `lc:t:${tenantId}`;
-/** A tenant that makes no call for a day has no recent ones. */
-const TTL_SECONDS = 86_400;
+/** A tenant that makes no call for so long has no recent ones: a call is about 0.6 KB, and tenants may be many. */
+const TTL_SECONDS = 6 * 3_600;
+/** The fleet's stream holds the calls of all tenants. */
+const FLEET_FACTOR = 5;
 
 /**
  * Recent calls in capped streams, one per tenant (`lc:t:<tenant>`) and one for the fleet (`lc:fleet`): a busy tenant never
@@ -14,7 +16,7 @@ const TTL_SECONDS = 86_400;
 export class RedisRecentCalls extends RecentCalls {
   constructor(
     private readonly redis: Redis,
-    /** Calls kept per stream; Redis keeps up to a hundred more, because exact trimming costs more. */
+    /** Calls kept per tenant; Redis keeps up to a hundred more, because exact trimming costs more. */
     private readonly kept: number,
   ) {
     super();
@@ -25,9 +27,12 @@ export class RedisRecentCalls extends RecentCalls {
     const writes: Promise<unknown>[] = [];
     for (const call of calls) {
       const text = JSON.stringify(call);
-      for (const key of [FLEET_KEY, tenantKey(call.tenant_id)]) {
+      for (const [key, kept] of [
+        [FLEET_KEY, this.kept * FLEET_FACTOR],
+        [tenantKey(call.tenant_id), this.kept],
+      ] as const) {
         keys.add(key);
-        writes.push(this.redis.xadd(key, 'MAXLEN', '~', this.kept, '*', 'call', text));
+        writes.push(this.redis.xadd(key, 'MAXLEN', '~', kept, '*', 'call', text));
       }
     }
     for (const key of keys) writes.push(this.redis.expire(key, TTL_SECONDS));

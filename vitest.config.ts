@@ -31,9 +31,20 @@ export default defineConfig({
       {
         ...shared,
         test: {
+          name: 'browser',
+          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
+          include: ['test/browser/**/*.spec.ts'],
+          fileParallelism: false,
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        ...shared,
+        test: {
           name: 'integration',
           server: { deps: { inline: SOURCE_CONDITION_CLASH } },
-          include: ['test/e2e/**/*.spec.ts', 'test/failure/**/*.spec.ts'],
+          include: ['test/e2e/**/*.spec.ts', 'test/failure/**/*.spec.ts', 'test/observability/**/*.spec.ts'],
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 180_000,

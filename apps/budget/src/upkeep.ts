@@ -39,7 +39,10 @@ export class Upkeep {
     private readonly ledger: UsageStore,
     private readonly times: UpkeepTimes,
     private readonly host: { clock: Clock; logger: Logger; metrics: Metrics },
-  ) {}
+  ) {
+    // From nothing to some is no increase: the series has to be there before.
+    host.metrics.budgetLeaseExpired.inc(0);
+  }
 
   /** A tenant has traffic: look after it in the next round. */
   notice(tenantId: string): void {

@@ -11,6 +11,6 @@ it('shows local limits while they are in use, and not for ever after', async () 
   expect(await shown()).toBe('0');
   local();
   expect(await shown()).toBe('1');
-  await clock.advance(16_000);
+  clock.advance(16_000);
   expect(await shown()).toBe('0');
 });

@@ -129,6 +129,14 @@ const CALLS: readonly Kind[] = [
     },
   ],
   [
+    'the progress of a remote tool, in the events of its call',
+    async ({ fleet }) => {
+      const accepted = await fleet.call('sample_count_slowly', { steps: 5 }, { fields: { mode: 'async' } });
+      const { text } = await fleet.ask({ path: `/api/v1/calls/${String(accepted.body.call_id)}/events` });
+      expect(text).toMatch(/event: progress\ndata: .*"total":5/);
+    },
+  ],
+  [
     'the result of an asynchronous call, published to its tenant',
     async (host) => {
       const results = new Map<string, unknown>();

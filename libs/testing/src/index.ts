@@ -8,4 +8,5 @@ export { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from './postgre
 export { startRedisCluster, type RedisCluster } from './redis-cluster.js';
 export { startRedisSentinel, type RedisSentinel } from './redis-sentinel.js';
 export { startRedis, type RedisServer, type RedisServerOptions } from './redis-server.js';
+export { startRoundRobin, type RoundRobin } from './round-robin.js';
 export { startServiceProcess, type ServiceProcess, type ServiceProcessOptions } from './service-process.js';

@@ -1,5 +1,4 @@
-/** A door over a scripted engine, clients of it, and a proxy of ours: for the specs beside this file. */
-import { createServer, request as proxyRequest } from 'node:http';
+/** A door over a scripted engine, and clients of it: for the specs beside this file. */
 import type { AddressInfo } from 'node:net';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import {
@@ -54,6 +53,18 @@ export const TOOLS = [
   tool('long'),
 ];
 
+/** Calls of `held` wait for this. */
+let held = Promise.resolve();
+
+/** Holds calls of `held` until the returned function is called. */
+export function holdCalls(): () => void {
+  let release = (): void => undefined;
+  held = new Promise((resolve) => {
+    release = resolve;
+  });
+  return release;
+}
+
 /** What the policy wants a person to agree to before `careful` runs. */
 export const QUESTION = 'Really delete everything?';
 
@@ -107,6 +118,9 @@ async function engine(request: CallRequest): Promise<CallResult> {
     case 'long':
       await clock.sleep(5_000, request.signal);
       return success('late', 'late');
+    case 'held':
+      await held;
+      return success('held', 'held');
     case 'careful':
       if (!request.approved?.includes(QUESTION)) {
         throw new ToolError('APPROVAL_REQUIRED', { details: { questions: [QUESTION] } });
@@ -187,35 +201,3 @@ export async function connect(
 
 export const call = (client: Client, name: string, args: JsonObject = {}, meta?: JsonObject) =>
   client.callTool({ name, arguments: args, ...(meta ? { _meta: meta } : {}) });
-
-/** Hands requests to the doors in turn; a door that is taken out gets none any more. Answers the URL. */
-export async function roundRobin(doors: ReadonlySet<Door>): Promise<string> {
-  let turn = 0;
-  const proxy = createServer((incoming, outgoing) => {
-    const up = [...doors];
-    const { port } = up[(turn += 1) % up.length] as Door;
-    const onward = proxyRequest(
-      {
-        port,
-        host: '127.0.0.1',
-        path: incoming.url,
-        method: incoming.method,
-        headers: { ...incoming.headers, host: `127.0.0.1:${port}` },
-      },
-      (answer) => {
-        outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-        answer.pipe(outgoing);
-        answer.on('error', () => outgoing.destroy());
-      },
-    );
-    onward.on('error', () => outgoing.destroy());
-    outgoing.on('close', () => onward.destroy());
-    incoming.pipe(onward);
-  });
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-  closing(() => {
-    proxy.closeAllConnections();
-    proxy.close();
-  });
-  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}/mcp`;
-}

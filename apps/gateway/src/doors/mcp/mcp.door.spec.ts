@@ -1,8 +1,9 @@
 import { request as httpRequest } from 'node:http';
 import type { Client } from '@modelcontextprotocol/client';
 import { type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { startRoundRobin } from '@toolfleet/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { call, closeAll, connect, door, roundRobin, tool, TOOLS } from './door.fixture.js';
+import { call, closeAll, closing, connect, door, holdCalls, tool, TOOLS } from './door.fixture.js';
 import { TaskStore, type Task } from './task-store.js';
 
 afterEach(closeAll);
@@ -314,32 +315,31 @@ describe('tasks', () => {
 
 describe('replicas', () => {
   it('answer for each other; a killed one fails only what was in flight on it', async () => {
-    const replicas = [await door(), await door()];
-    const alive = new Set(replicas);
-    const url = await roundRobin(alive);
-    const clients = [await connect(url), await connect(url, { mode: 'legacy' })];
-    const outcomes = { good: 0, failed: 0 };
+    const [killed, other] = [await door(), await door()];
+    const robin = await startRoundRobin([killed.port, other.port]);
+    closing(() => robin.stop());
+    const clients = [await connect(`${robin.url}/mcp`), await connect(`${robin.url}/mcp`, { mode: 'legacy' })];
+    const failed: { id: number; error: unknown }[] = [];
     const calls: Promise<unknown>[] = [];
-    for (let index = 0; index < 200; index += 1) {
-      if (index === 100) {
-        const [first] = replicas;
-        if (first) {
-          alive.delete(first);
-          await first.stop();
-        }
+    let lost: number[] = [];
+    const release = holdCalls();
+    for (let id = 0; id < 200; id += 1) {
+      if (id === 100) {
+        await expect.poll(() => robin.underWay(killed.port).length).toBeGreaterThan(0);
+        robin.takeOut(killed.port);
+        lost = robin.underWay(killed.port).map((body) => Number(/"id_of_call":(\d+)/.exec(body)?.[1]));
+        await killed.stop();
+        release();
       }
-      const client = clients[index % 2] as Client;
-      calls.push(
-        call(client, 'echo', { index }).then(
-          () => (outcomes.good += 1),
-          () => (outcomes.failed += 1),
-        ),
-      );
-      if (index % 10 === 0) await Promise.all(calls.splice(0));
+      const slow = id > 90 && id < 100;
+      const sent = call(clients[id % 2] as Client, slow ? 'held' : 'echo', { id_of_call: id });
+      calls.push(sent.catch((error: unknown) => failed.push({ id, error })));
+      if (id % 10 === 0) await Promise.all(calls.splice(0));
     }
     await Promise.all(calls);
-    expect(outcomes.good + outcomes.failed).toBe(200);
-    expect(outcomes.failed).toBeLessThanOrEqual(10); // at most what was in flight when it died
+    expect(lost.length).toBeGreaterThan(0);
+    expect(failed.filter(({ id }) => !lost.includes(id))).toEqual([]);
+    for (const { error } of failed) expect(error).toBeInstanceOf(Error);
     expect((await clients[0]?.listTools())?.tools).toHaveLength(4);
   });
 });

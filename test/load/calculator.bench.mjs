@@ -3,37 +3,17 @@
  * pair, in alternating rounds of one run. Limits are set to 10^9 but evaluated; every call has other arguments.
  */
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../tools/local/child-process.mjs';
-import { startFleet } from '../../tools/local/fleet.mjs';
 import { load, processTree, rssMiB } from './measure.mjs';
+import { withFleet } from './with-fleet.mjs';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 8);
 
-/** Environment of a fleet whose limits are evaluated but never reached. */
-export const UNLIMITED = {
-  CALCULATOR_RATE_LIMIT: '1000000000',
-  BUILTIN_COSTS_MICRO_USD: 'calculator=1',
-  MAX_COST_PER_REQUEST: '1000',
-  MAX_TOKENS_PER_REQUEST: '1000000000',
-  MAX_COST_PER_TENANT: '1000000000',
-};
+export const calculatorBench = (root) => withFleet(root, (fleet) => againstBarePair(root, fleet));
 
-export async function calculatorBench(root) {
-  const stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-bench-'));
-  Object.assign(process.env, UNLIMITED, {
-    GATEWAY_PORT: String(await freePort()),
-    TOOLFLEET_CONFIG: join(root, 'test/load/fleet.yaml'),
-  });
-  const { fleet, stop } = await startFleet({
-    root,
-    stateDir,
-    say: () => {},
-    onLost: (name) => console.error(`lost ${name}`),
-  });
+async function againstBarePair(root, fleet) {
   const bare = await startBarePair(root, fleet.nats_url);
   try {
     const pids = Object.fromEntries(fleet.services.map(({ name, pid }) => [name, pid]));
@@ -75,8 +55,6 @@ export async function calculatorBench(root) {
     };
   } finally {
     bare.stop();
-    await stop();
-    rmSync(stateDir, { recursive: true, force: true });
   }
 }
 

@@ -8,9 +8,15 @@ import { cpus, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { calculatorBench } from '../../test/load/calculator.bench.mjs';
+import { computeBench } from '../../test/load/compute.bench.mjs';
+import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const BENCHES = { calculator: () => calculatorBench(ROOT) };
+const BENCHES = {
+  calculator: () => calculatorBench(ROOT),
+  compute: () => computeBench(ROOT),
+  fetch_page: () => fetchPageBench(ROOT),
+};
 const wanted = process.argv.slice(2);
 const results = [];
 for (const [name, run] of Object.entries(BENCHES)) {
@@ -31,7 +37,8 @@ const report = {
 };
 const dir = join(ROOT, 'test/load/results');
 mkdirSync(dir, { recursive: true });
-const file = join(dir, `${report.at.slice(0, 10)}.json`);
+// A run of some benches leaves the file of a whole run as it is.
+const file = join(dir, `${[...wanted, report.at.slice(0, 10)].join('-')}.json`);
 writeFileSync(file, `${JSON.stringify(report, null, 2)}\n`);
 console.log(JSON.stringify(results, null, 2));
 console.log(`written to ${file}`);

@@ -56,6 +56,10 @@ const table = {
     default: [],
     help: 'Price of a call in micro-USD by tool, e.g. "calculator=1,web_search=4000"',
   }),
+  BUILTIN_RATE_LIMITS: list({
+    default: [],
+    help: 'Calls per minute and tenant by tool, e.g. "json_process=6000,fetch_page=300"; 0 means none',
+  }),
   BUILTIN_PLUGINS_DIR: path({
     optional: true,
     help: 'Folder of own tools (*.tool.mjs, *.tool.js, *.tool.ts); local mode: plugins in the current folder',
@@ -142,9 +146,11 @@ export const builtinExecutorConfig = defineConfig('builtin-executor', table, { c
 
 /** Rules over several keys. */
 function faultsOf(settings: BuiltinExecutorConfig): ConfigFault[] {
-  const faults: ConfigFault[] = settings.BUILTIN_COSTS_MICRO_USD.filter(
-    (item) => !/^[A-Za-z0-9_-]{1,64}=\d{1,12}$/.test(item),
-  ).map((item) => ({ key: 'BUILTIN_COSTS_MICRO_USD', message: `"${item}" is not tool=micro-USD` }));
+  const faults: ConfigFault[] = (['BUILTIN_COSTS_MICRO_USD', 'BUILTIN_RATE_LIMITS'] as const).flatMap((key) =>
+    settings[key]
+      .filter((item) => !/^[A-Za-z0-9_-]{1,64}=\d{1,12}$/.test(item))
+      .map((item) => ({ key, message: `"${item}" is not tool=number` })),
+  );
   const serves = (toolset: string) => settings.BUILTIN_TOOLSETS.includes(toolset);
   const wants = (missing: boolean, key: string, why: string) =>
     missing && faults.push({ key, message: `is required ${why}` });

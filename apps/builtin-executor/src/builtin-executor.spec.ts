@@ -42,6 +42,7 @@ describe('builtin-executor over NATS', () => {
       BUILTIN_TOOLSETS: 'compute',
       BUILTIN_COSTS_MICRO_USD: 'calculator=1',
       CALCULATOR_RATE_LIMIT: '5000',
+      BUILTIN_RATE_LIMITS: 'json_process=6000',
     });
     const clock = new SystemClock();
     parts = await buildParts(settings, {
@@ -130,6 +131,7 @@ describe('builtin-executor over NATS', () => {
       idempotent: true,
       category: 'data',
     });
+    expect(first.definitions.find(({ name }) => name === 'json_process')?.rate_limit).toBe(6_000);
     const before = announced.length;
     caller.publish(SUBJECTS.definitionAnnounce, {});
     await eventually('a further announcement', () => announced.length > before);

@@ -44,8 +44,8 @@ interface Answer {
 
 /** Heap of one child. An answer is at most 4 MiB; the rest is room for intermediate values. */
 const HEAP_MB = 320;
-/** Jobs of one tenant that may wait. Each also holds one of the calls its process can serve at once. */
-const MOST_WAITING = 32;
+/** Jobs of one tenant that may wait: each holds one of the 256 calls its process serves at once, and others need some. */
+const MOST_WAITING = 128;
 /** An unused child costs some 50 MB: it ends after this long. */
 const IDLE_MS = 60_000;
 
@@ -65,6 +65,7 @@ export class BoundedWork {
     private readonly clock: Clock,
     /** Most children. */
     private readonly size = 2,
+    private readonly mostWaiting = MOST_WAITING,
   ) {}
 
   /**
@@ -75,7 +76,7 @@ export class BoundedWork {
   run(job: BoundedJob, bounds: JobBounds): Promise<Json> {
     const { signal, tenant } = bounds;
     if (signal.aborted) return Promise.reject(signal.reason);
-    if (this.queue.waiting(tenant) >= MOST_WAITING) return Promise.reject(tooManyWait());
+    if (this.queue.waiting(tenant) >= this.mostWaiting) return Promise.reject(tooManyWait(this.mostWaiting));
     const outcome = Promise.withResolvers<Json>();
     const waiting: Waiting = { job, bounds, resolve: outcome.resolve, reject: outcome.reject };
     const leave = () => this.abandon(waiting);
@@ -168,9 +169,9 @@ export class BoundedWork {
   }
 }
 
-function tooManyWait(): ToolError {
+function tooManyWait(most: number): ToolError {
   return new ToolError('QUEUE_FULL', {
-    message: `${MOST_WAITING} calls of yours wait for this kind of work already`,
+    message: `${most} calls of yours wait for this kind of work already`,
     retryAfterMs: 1_000,
   });
 }

@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { SystemClock } from '@toolfleet/resilience';
 import { isSigned } from './s3-signature.fixture.js';
+
+const clock = new SystemClock();
 
 interface StoredObject {
   bytes: Buffer;
@@ -48,7 +51,7 @@ async function answer(
     objects.set(key, {
       bytes,
       etag: `"${createHash('md5').update(bytes).digest('hex')}"`,
-      modifiedAt: new Date(),
+      modifiedAt: new Date(clock.now()),
     });
     return end(response, 200);
   }

@@ -23,7 +23,13 @@ export default defineConfig({
         test: {
           name: 'unit',
           server: { deps: { inline: SOURCE_CONDITION_CLASH } },
-          include: ['apps/*/src/**/*.spec.ts', 'libs/*/src/**/*.spec.ts', 'tools/*/src/**/*.spec.ts', 'test/*.spec.ts'],
+          include: [
+            'apps/*/src/**/*.spec.ts',
+            'libs/*/src/**/*.spec.ts',
+            'tools/*/src/**/*.spec.ts',
+            'test/*.spec.ts',
+            'test/skew/*.spec.ts',
+          ],
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },

@@ -90,7 +90,9 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   };
 
   // Who calls.
-  const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock);
+  const longestCallMs = Math.max(settings.GATEWAY_ASYNC_TIMEOUT_MS, settings.GATEWAY_CALL_TIMEOUT_MS);
+  const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock, longestCallMs);
+  host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
   const keys = new ApiKeys(
     new RedisKeyStore(redis),
     { pepper: settings.API_KEY_PEPPER, environment: environmentOf(settings) },

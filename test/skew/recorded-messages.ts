@@ -1,0 +1,105 @@
+/** Records what a running fleet sends over NATS and puts into its queues, by kind of message. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { NatsClient } from '@toolfleet/transport';
+import type { Redis } from 'ioredis';
+import type { SampleServices } from '../fleet/sample-services.js';
+import { shapeOf } from './message-shapes.js';
+
+/** Messages of one kind: `exec.builtin.compute`, `budget.reserve reply`, `job python-runs`. */
+export interface MessageKind {
+  shape: JsonObject;
+  samples: Json[];
+}
+
+/** Kinds by name. */
+export type Messages = Record<string, MessageKind>;
+
+const MOST_SAMPLES = 3;
+/** A sample longer than this says nothing that its shape does not say. */
+const LONGEST_SAMPLE = 6_000;
+const QUEUES = ['python-runs', 'agent-runs', 'tool-calls'];
+/** Last words of subjects that name a tenant or a call. */
+const FAMILIES = /^(tool\.(?:call|batch|list|cancel)|tool\.result)\..+$/;
+
+/** Listens until `stop`; then `messages` has what was sent. */
+export class MessageRecorder {
+  private readonly bodies = new Map<string, Json[]>();
+  private readonly replyTo = new Map<string, string>();
+  private readonly stopListening: () => void;
+
+  constructor(nats: NatsClient) {
+    const subscription = nats.link.subscribe('>', ({ subject, reply, data }) => {
+      if (data.length === 0) return;
+      const asked = this.replyTo.get(subject);
+      if (reply !== '' && !subject.startsWith('_INBOX')) this.replyTo.set(reply, subject);
+      const kind = asked === undefined ? subject.replace(FAMILIES, '$1') : `${asked.replace(FAMILIES, '$1')} reply`;
+      if (kind.startsWith('_INBOX') || kind.startsWith('$')) return;
+      this.keep(kind, JSON.parse(Buffer.from(data).toString('utf8')) as Json);
+    });
+    this.stopListening = () => subscription.unsubscribe();
+  }
+
+  /** Jobs that lie in the queues, finished ones included. */
+  async readQueues(redis: Redis): Promise<void> {
+    for (const queue of QUEUES) {
+      for (const key of await redis.keys(`{fleet}:${queue}:*-*`)) {
+        if ((await redis.type(key)) !== 'hash') continue;
+        const data = await redis.hget(key, 'data');
+        if (data) this.keep(`job ${queue}`, JSON.parse(data) as Json);
+      }
+    }
+  }
+
+  /** What was recorded; origins of the samples are replaced by names, tokens are taken out. */
+  messages(samples: SampleServices): Messages {
+    this.stopListening();
+    const kinds = [...this.bodies].toSorted(([a], [b]) => (a < b ? -1 : 1));
+    return Object.fromEntries(
+      kinds.map(([kind, bodies]) => {
+        const named = bodies.map((body) => withNames(body, samples));
+        return [kind, { shape: shapeOf(named), samples: shortest(named) }];
+      }),
+    );
+  }
+
+  private keep(kind: string, body: Json): void {
+    const kept = this.bodies.get(kind) ?? [];
+    kept.push(body);
+    this.bodies.set(kind, kept);
+  }
+}
+
+/** Short ones say the same as long ones. */
+function shortest(bodies: readonly Json[]): Json[] {
+  const texts = [...new Set(bodies.map((body) => JSON.stringify(body)))].toSorted((a, b) => a.length - b.length);
+  const short = texts.filter((text) => text.length <= LONGEST_SAMPLE);
+  return short.slice(0, MOST_SAMPLES).map((text) => JSON.parse(text) as Json);
+}
+
+const ORIGINS = ['api', 'mcp', 'model'] as const;
+
+function withNames(body: Json, samples: SampleServices): Json {
+  let text = JSON.stringify(body);
+  for (const name of ORIGINS) text = text.replaceAll(samples[name], `http://${name}.sample`);
+  return JSON.parse(text.replace(/("delegation_token":")[^"]*"/g, '$1"')) as Json;
+}
+
+/** A recorded message for the samples that run now. */
+export function forSamples(body: Json, samples: SampleServices): Json {
+  let text = JSON.stringify(body);
+  for (const name of ORIGINS) text = text.replaceAll(`http://${name}.sample`, samples[name]);
+  return JSON.parse(text) as Json;
+}
+
+const fileOf = (release: string): string => fileURLToPath(new URL(`./messages-${release}.json`, import.meta.url));
+
+/** What a release sent. */
+export async function readMessages(release: string): Promise<Messages> {
+  return JSON.parse(await readFile(fileOf(release), 'utf8')) as Messages;
+}
+
+export async function writeMessages(release: string, messages: Messages): Promise<void> {
+  await writeFile(fileOf(release), `${JSON.stringify(messages, null, 1)}\n`);
+}

@@ -56,7 +56,8 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
       ([name, path]) => [name, join(ROOT, path)],
     ),
   );
-  for (const path of Object.values(entryPoints)) {
+  const files = Object.entries(FILES[app] ?? {}).map(([from, to]) => [join(ROOT, from), to]);
+  for (const path of [...Object.values(entryPoints), ...files.map(([from]) => from)]) {
     if (!existsSync(path)) throw new Error(`${path} is missing; run "npm run build" first`);
   }
   rmSync(outdir, { recursive: true, force: true });
@@ -82,9 +83,7 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
     `${JSON.stringify({ name: `@toolfleet/${app}`, private: true, type: 'module' }, null, 2)}\n`,
   );
   for (const name of closure(copied)) copyPackage(name, outdir);
-  for (const [from, to] of Object.entries(FILES[app] ?? {})) {
-    cpSync(join(ROOT, from), join(outdir, to), { recursive: true });
-  }
+  for (const [from, to] of files) cpSync(from, join(outdir, to), { recursive: true });
   const bytes = Object.fromEntries(readdirSync(outdir).map((name) => [name, sizeOf(join(outdir, name))]));
   return { app, outdir, bytes, external: [...external].toSorted() };
 }

@@ -84,6 +84,10 @@ describe('bundles as images run them', () => {
         expect({ path, status: (await service.admin(path)).status }).toEqual({ path, status: 200 });
       }
       expect((await service.admin('/metrics')).body).toContain('toolfleet_build_info');
+      if (app === 'gateway') {
+        const page = await fetch(`http://127.0.0.1:${String(service.facts['port'])}/console`);
+        expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('toolfleet console')]);
+      }
       expect(await service.terminate()).toBe(0);
     } finally {
       await service.kill();

@@ -68,6 +68,11 @@ describe('form of a schema', () => {
       },
     });
     expect(readForm([fieldNamed('limit')], { limit: '101' })).toEqual({ faults: { limit: 'must be at most 100' } });
+    expect(
+      readForm([{ ...fieldNamed('limit'), input: { kind: 'number', whole: true } }], { limit: '9007199254740993' }),
+    ).toEqual({
+      faults: { limit: 'is too large to be exact' },
+    });
     expect(readForm([fieldNamed('limit')], { limit: '0' })).toEqual({ faults: { limit: 'must be at least 1' } });
   });
 
@@ -80,6 +85,12 @@ describe('form of a schema', () => {
     expect(readJson('{"a": 1}')).toEqual({ arguments: { a: 1 } });
     expect(readJson('[1]')).toEqual({ faults: { '': 'must be a JSON object' } });
     expect(readJson('{')).toMatchObject({ faults: { '': expect.stringContaining('no JSON') as string } });
+  });
+
+  it('takes names as they are', () => {
+    const [field] = fieldsOf(JSON.parse('{"properties":{"__proto__":{"type":"string"}}}') as JsonObject);
+    const texts = JSON.parse('{"__proto__":"x"}') as Record<string, string>;
+    expect(JSON.stringify(readForm([field!], texts))).toBe('{"arguments":{"__proto__":"x"}}');
   });
 
   it('asks for JSON where properties are not everything', () => {

@@ -21,17 +21,18 @@ export function textsFor(fields: readonly Field[], args: JsonObject): FormTexts 
 
 /** Empty optional fields are left out; everything else becomes a value of its field's kind. */
 export function readForm(fields: readonly Field[], texts: FormTexts): FormReading {
-  const args: JsonObject = {};
-  const faults: Record<string, string> = {};
+  const args: [string, Json][] = [];
+  const faults: [string, string][] = [];
   for (const field of fields) {
     const text = texts[field.name] ?? '';
     const isEmpty = text.trim() === '';
     if (isEmpty && !field.required) continue;
     const read = isEmpty ? { fault: 'is required' } : valueOf(field, text);
-    if ('fault' in read) faults[field.name] = read.fault;
-    else args[field.name] = read.value;
+    if ('fault' in read) faults.push([field.name, read.fault]);
+    else args.push([field.name, read.value]);
   }
-  return Object.keys(faults).length > 0 ? { faults } : { arguments: args };
+  // From entries: names come from schemas of others, and one of them may be `__proto__`.
+  return faults.length > 0 ? { faults: Object.fromEntries(faults) } : { arguments: Object.fromEntries(args) };
 }
 
 /** Arguments written as JSON. */
@@ -59,6 +60,7 @@ function valueOf({ input }: Field, text: string): { value: Json } | { fault: str
       const value = Number(text);
       if (!Number.isFinite(value)) return { fault: 'is no number' };
       if (input.whole && !Number.isInteger(value)) return { fault: 'must be a whole number' };
+      if (input.whole && !Number.isSafeInteger(value)) return { fault: 'is too large to be exact' };
       if (input.min !== undefined && value < input.min) return { fault: `must be at least ${input.min}` };
       if (input.max !== undefined && value > input.max) return { fault: `must be at most ${input.max}` };
       return { value };

@@ -3,7 +3,7 @@ import type { ToolDetail } from '../api/types.js';
 import { pretty } from '../format.js';
 import { fieldsOf, needsJson } from '../schema/form-model.js';
 import { initialTexts, readForm, readJson, textsFor, type FormReading, type FormTexts } from '../schema/form-values.js';
-import { Choice, Segments } from '../ui/parts.js';
+import { Choice, Labelled, Segments } from '../ui/parts.js';
 import { ArgumentField } from './argument-field.js';
 import { CallOutcome } from './call-outcome.js';
 import { useCall, type CallMode } from './use-call.js';
@@ -17,6 +17,7 @@ export function TryIt({ tool }: { tool: ToolDetail }) {
   const [texts, setTexts] = useState<FormTexts>(() => initialTexts(fields));
   const [json, setJson] = useState('{}');
   const [mode, setMode] = useState<CallMode>('run');
+  const [session, setSession] = useState('');
   const [faults, setFaults] = useState<Record<string, string>>({});
   const { state, run, cancel } = useCall(tool.name);
   const busy = state.phase === 'running';
@@ -35,7 +36,7 @@ export function TryIt({ tool }: { tool: ToolDetail }) {
     event.preventDefault();
     const read = reading();
     setFaults('faults' in read ? read.faults : {});
-    if ('arguments' in read) void run(read.arguments, mode);
+    if ('arguments' in read) void run(read.arguments, mode, session.trim());
   };
   const refusal =
     tool.not_callable_because?.reason ?? (tool.available ? undefined : 'No executor offers it at the moment.');
@@ -100,6 +101,20 @@ export function TryIt({ tool }: { tool: ToolDetail }) {
             ['async', 'Run in the background'],
           ]}
         />
+        {tool.session_aware && (
+          <Labelled label="Session (keeps state between calls) — optional">
+            {(id) => (
+              <input
+                id={id}
+                value={session}
+                maxLength={255}
+                autoComplete="off"
+                spellCheck={false}
+                onChange={(event) => setSession(event.target.value)}
+              />
+            )}
+          </Labelled>
+        )}
         <div className="row">
           <button className="primary" disabled={busy || refusal !== undefined}>
             {busy ? 'Running…' : mode === 'dry' ? 'Check' : 'Run'}

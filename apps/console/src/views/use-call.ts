@@ -16,7 +16,7 @@ export type CallState =
 /** Makes calls of one tool, one at a time. Leaving the page lets a background call run on and cancels a waiting one. */
 export function useCall(tool: string): {
   state: CallState;
-  run: (args: JsonObject, mode: CallMode) => Promise<void>;
+  run: (args: JsonObject, mode: CallMode, session?: string) => Promise<void>;
   cancel: () => void;
 } {
   const { api } = useSigned();
@@ -25,7 +25,7 @@ export function useCall(tool: string): {
   const background = useRef<string>(undefined);
   useEffect(() => () => controller.current?.abort(), []);
 
-  const run = async (args: JsonObject, mode: CallMode) => {
+  const run = async (args: JsonObject, mode: CallMode, session = '') => {
     controller.current?.abort();
     const { signal } = (controller.current = new AbortController());
     background.current = undefined;
@@ -33,7 +33,11 @@ export function useCall(tool: string): {
     const startedAt = performance.now();
     setState({ phase: 'running', progress: [] });
     try {
-      const fields = { ...(mode === 'dry' ? { dry_run: true } : {}), ...(mode === 'async' ? { mode } : {}) };
+      const fields = {
+        ...(mode === 'dry' ? { dry_run: true } : {}),
+        ...(mode === 'async' ? { mode } : {}),
+        ...(session === '' ? {} : { session_id: session }),
+      };
       const answer = await api.call(tool, { arguments: args, ...fields }, signal);
       if ('success' in answer)
         return void show({ phase: 'ended', body: answer, tookMs: performance.now() - startedAt });

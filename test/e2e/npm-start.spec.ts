@@ -325,6 +325,16 @@ describe('npm start', () => {
   it('makes a key that works, is limited to its tools, and can be revoked', async () => {
     const made = await http('POST', '/api/v1/keys', { client: 'e2e', tenant_id: 'acme', tools: ['calc*'] });
     expect(made.status).toBe(201);
+    for (const [wrong, field] of [
+      [{ tier: 'golden' }, 'tier'],
+      [{ tenant_id: '../x' }, 'tenant_id'],
+      [{ tools: ['a b'] }, 'tools'],
+    ] as const) {
+      expect(await http('POST', '/api/v1/keys', { client: 'e2e', ...wrong })).toMatchObject({
+        status: 400,
+        body: { code: 'REQUEST_INVALID', error: expect.stringContaining(field), details: { fields: [field] } },
+      });
+    }
     const key = made.body.token as string;
     const as = (tool: string, args: unknown) => http('POST', `/api/v1/tools/${tool}/execute`, { arguments: args }, key);
     expect((await as('calculator', { expression: '1' })).status).toBe(200);

@@ -1,5 +1,5 @@
 import { ToolError, type JsonObject, type Origin, type Principal, type RegisteredTool } from '@toolfleet/contracts';
-import { LRUCache } from 'lru-cache';
+import { toolAllowed } from './tool-globs.js';
 
 /** Message of A19: clients match it. */
 export const DANGEROUS_MESSAGE = 'Tool not available via direct execution';
@@ -47,23 +47,7 @@ export function callsTools({ binding }: Pick<RegisteredTool, 'binding'>): boolea
 
 /** True when a glob of the credential names the tool or one of its aliases. */
 export function mayUse(globs: readonly string[], tool: Pick<RegisteredTool, 'name' | 'aliases'>): boolean {
-  return globs.some(
-    (glob) => glob === '*' || matches(glob, tool.name) || tool.aliases?.some((alias) => matches(glob, alias)),
-  );
-}
-
-const patterns = new LRUCache<string, RegExp>({ max: 1_000 });
-
-function matches(glob: string, name: string): boolean {
-  if (!glob.includes('*')) return glob === name;
-  let pattern = patterns.get(glob);
-  if (!pattern) {
-    // runs of * are one *, so that a glob cannot be made to backtrack
-    const parts = glob.split(/\*+/).map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
-    pattern = new RegExp(`^${parts.join('.*')}$`);
-    patterns.set(glob, pattern);
-  }
-  return pattern.test(name);
+  return toolAllowed(globs, tool.name) || (tool.aliases?.some((alias) => toolAllowed(globs, alias)) ?? false);
 }
 
 function deny(message: string): never {

@@ -157,20 +157,24 @@ function isListOf(items: readonly string[], pattern: RegExp, least: number): boo
   return items.length >= least && items.length <= MAX_LIST && items.every((item) => pattern.test(item));
 }
 
+const NAME = 'needs 1 to 64 letters, digits, "_" and "-"';
+
 function checkSpec(spec: KeySpec, now: EpochMs): void {
-  const faults: string[] = [];
-  if (!NAME_PATTERN.test(spec.tenantId)) faults.push('tenant_id');
-  if (!NAME_PATTERN.test(spec.client)) faults.push('client');
-  if (spec.userId !== undefined && !/^[\x21-\x7e]{1,128}$/.test(spec.userId)) faults.push('user_id');
-  if (spec.roles && !isListOf(spec.roles, NAME_PATTERN, 0)) faults.push('roles');
-  if (spec.tools && !isListOf(spec.tools, GLOB_PATTERN, 1)) faults.push('tools');
-  if (spec.tier !== undefined && !NAME_PATTERN.test(spec.tier)) faults.push('tier');
-  if (spec.budgetId !== undefined && !NAME_PATTERN.test(spec.budgetId)) faults.push('budget_id');
-  if (spec.expiresAt !== undefined && !(spec.expiresAt > now)) faults.push('expires_at');
-  if (faults.length > 0) {
-    throw new ToolError('REQUEST_INVALID', {
-      message: `Bad field: ${faults.join(', ')}.`,
-      details: { fields: faults },
-    });
-  }
+  const faults = new Map<string, string>();
+  if (!NAME_PATTERN.test(spec.tenantId)) faults.set('tenant_id', NAME);
+  if (!NAME_PATTERN.test(spec.client)) faults.set('client', NAME);
+  if (spec.userId !== undefined && !/^[\x21-\x7e]{1,128}$/.test(spec.userId))
+    faults.set('user_id', 'needs 1 to 128 visible ASCII characters');
+  if (spec.roles && !isListOf(spec.roles, NAME_PATTERN, 0))
+    faults.set('roles', `needs at most ${MAX_LIST} names; each ${NAME}`);
+  if (spec.tools && !isListOf(spec.tools, GLOB_PATTERN, 1))
+    faults.set('tools', `needs 1 to ${MAX_LIST} tool names, in which "*" stands for any characters`);
+  if (spec.tier !== undefined && !NAME_PATTERN.test(spec.tier)) faults.set('tier', NAME);
+  if (spec.budgetId !== undefined && !NAME_PATTERN.test(spec.budgetId)) faults.set('budget_id', NAME);
+  if (spec.expiresAt !== undefined && !(spec.expiresAt > now)) faults.set('expires_at', 'has to be in the future');
+  if (faults.size === 0) return;
+  throw new ToolError('REQUEST_INVALID', {
+    message: [...faults].map(([field, wanted]) => `${field} ${wanted}`).join('; '),
+    details: { fields: [...faults.keys()] },
+  });
 }

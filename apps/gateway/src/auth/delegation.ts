@@ -1,5 +1,5 @@
 import type { EpochMs, Origin, Principal, SpendingScopes } from '@toolfleet/contracts';
-import { narrowGlobs } from './tool-globs.js';
+import { narrowGlobs } from '@toolfleet/engine';
 import type { SignedTokens } from './signed-token.js';
 
 /** Prefix of a delegation token; not part of any API key (`tf_`) or JWT (`ey`). */

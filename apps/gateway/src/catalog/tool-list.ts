@@ -1,5 +1,5 @@
 import { type Principal, type RegisteredTool, TOOL_NAME_PATTERN, ToolError } from '@toolfleet/contracts';
-import { toolAllowed } from '../auth/tool-globs.js';
+import { mayUse } from '@toolfleet/engine';
 import type { DefinitionCache } from './definition-cache.js';
 
 /** One page of tools, or all of them. */
@@ -33,8 +33,7 @@ export class ToolList {
     if (!byGlobs) this.visible.set(tools, (byGlobs = new Map()));
     const scope = JSON.stringify(principal.tools);
     let shown = byGlobs.get(scope);
-    if (!shown)
-      byGlobs.set(scope, (shown = tools.filter((tool) => isListed(tool) && toolAllowed(principal.tools, tool.name))));
+    if (!shown) byGlobs.set(scope, (shown = tools.filter((tool) => isListed(tool) && mayUse(principal.tools, tool))));
     return { tools: shown, version, stale };
   }
 
@@ -64,7 +63,7 @@ export class ToolList {
    */
   async one(principal: Principal, name: string): Promise<RegisteredTool> {
     const tool = await this.cache.get(name, principal.tenantId);
-    if (!tool || !toolAllowed(principal.tools, tool.name)) {
+    if (!tool || !mayUse(principal.tools, tool)) {
       throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
     }
     if (tool.dangerous) throw new ToolError('TOOL_DANGEROUS');

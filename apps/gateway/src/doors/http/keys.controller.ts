@@ -6,6 +6,7 @@ import { AdminOnly, Caller } from '../../auth/auth.guard.js';
 import { reached } from '../../stores/reached.js';
 import { readerFor } from './dto.pipe.js';
 import { CreateKeyBody } from './keys.dto.js';
+import { Tiers } from './me.controller.js';
 
 const STORE = 'The store of keys';
 
@@ -17,6 +18,7 @@ const readBody = readerFor(CreateKeyBody);
 export class KeysController {
   constructor(
     private readonly keys: ApiKeys,
+    private readonly tiers: Tiers,
     private readonly clock: Clock,
   ) {}
 
@@ -28,6 +30,14 @@ export class KeysController {
   @Post()
   async create(@Caller() caller: Principal, @Body() raw: unknown) {
     const body = readBody(raw);
+    const { names } = this.tiers;
+    if (body.tier !== undefined && !names.includes(body.tier)) {
+      // It would count as the smallest one, and nobody would know why.
+      throw new ToolError('REQUEST_INVALID', {
+        message: `tier must be one of ${names.join(', ')}`,
+        details: { fields: ['tier'] },
+      });
+    }
     const { token, key } = await reached(
       STORE,
       this.keys.issue(

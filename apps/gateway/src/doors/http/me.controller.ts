@@ -9,6 +9,10 @@ import type { Tier } from '../../limits/tiers.js';
 /** Rate classes by name, by injection. */
 export class Tiers {
   constructor(readonly byName: Readonly<Record<string, Tier>>) {}
+
+  get names(): string[] {
+    return Object.keys(this.byName);
+  }
 }
 
 /** What a credential stands for, and what it may do: a client shows what is possible instead of finding out by refusals. */

@@ -111,7 +111,7 @@ export class UsageController {
 
 function dayStart(day: string): number {
   const at = Date.parse(`${day}T00:00:00Z`);
-  if (Number.isNaN(at)) throw new ToolError('REQUEST_INVALID', { message: `'${day}' is not a day` });
+  if (Number.isNaN(at) || at < 0) throw new ToolError('REQUEST_INVALID', { message: `'${day}' is not a day` });
   return at;
 }
 

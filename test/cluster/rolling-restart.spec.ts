@@ -7,6 +7,7 @@ import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AcceptedCalls } from '../fleet/accepted-calls.js';
 import { noteOverHttp, operationOverHttp, programOverHttp, sumOverHttp, sumOverNats } from '../fleet/call-lanes.js';
+import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { steadyLoad, type Verdict } from '../fleet/steady-load.js';
 import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
@@ -26,15 +27,24 @@ const REPLICAS = 2;
 describe.skipIf(!POSTGRES_PROGRAMS)('a rolling restart under load', () => {
   let postgres: PostgresServer;
   let samples: SampleServices;
+  let upstream: CountingMcpServer;
   let fleet: TestFleet;
   let agent: NatsClient;
   beforeAll(async () => {
-    [postgres, samples] = await Promise.all([startPostgres(), startSampleServices()]);
+    [postgres, samples, upstream] = await Promise.all([
+      startPostgres(),
+      startSampleServices(),
+      startCountingMcpServer(),
+    ]);
     fleet = await TestFleet.start({
       services: Object.fromEntries(ORDER.map((name) => [name, REPLICAS])),
-      tools: ['calculator', 'sample_save_note', 'execute_python', 'parcels_getParcel'],
-      config: samples.config,
-      env: { ...samples.env, PYTHON_EXECUTOR_RATE_LIMIT: '1000000' },
+      tools: ['calculator', 'effects_save_note', 'execute_python', 'parcels_getParcel'],
+      config: { ...samples.config, mcp_servers: { effects: { url: `${upstream.origin}/mcp` } } },
+      env: {
+        ...samples.env,
+        EGRESS_ALLOWED_ENDPOINTS: `${samples.env['EGRESS_ALLOWED_ENDPOINTS']},${upstream.origin}`,
+        PYTHON_EXECUTOR_RATE_LIMIT: '1000000',
+      },
       envOf: { budget: { DATABASE_URL: await postgres.createDatabase('ledger') } },
     });
     agent = await NatsClient.connect({ url: fleet.nats.url, name: 'agent' });
@@ -42,7 +52,7 @@ describe.skipIf(!POSTGRES_PROGRAMS)('a rolling restart under load', () => {
   afterAll(async () => {
     await agent?.close();
     await fleet?.stop();
-    await Promise.all([samples?.stop(), postgres?.stop()]);
+    await Promise.all([samples?.stop(), postgres?.stop(), upstream?.stop()]);
   });
 
   it.each(ORDER)('of every %s fails no call', async (name) => {
@@ -53,7 +63,7 @@ describe.skipIf(!POSTGRES_PROGRAMS)('a rolling restart under load', () => {
         sumOverNats(agent, fleet.adminKey),
         programOverHttp(fleet),
         operationOverHttp(fleet, 'parcels_getParcel', { parcel_id: 'P-1001' }),
-        noteOverHttp(fleet, 'sample_save_note', told),
+        noteOverHttp(fleet, 'effects_save_note', told),
       ],
       1,
     );

@@ -27,6 +27,8 @@ export interface Command {
   options?: readonly (readonly [string, string])[];
   /** Words that may stand right behind the name, for completion. */
   verbs?: readonly string[];
+  /** Most words behind the name; undefined: the command counts them itself. */
+  mostWords?: number;
   /** Options a user may give; undefined: any (they are arguments of a tool). */
   known?: readonly string[];
   run(context: CommandContext): Promise<number>;

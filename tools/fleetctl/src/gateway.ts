@@ -89,7 +89,8 @@ export class Gateway {
       });
     } catch (error) {
       if (signal.aborted) throw new CliError('Interrupted', 130);
-      const reason = (error as { cause?: { code?: string } }).cause?.code ?? (error as Error).message;
+      const { cause, message } = error as { cause?: { code?: string; message?: string }; message: string };
+      const reason = cause?.code ?? cause?.message ?? message;
       throw new CliError(`No fleet answers at ${url} (${reason})`, EXIT.connection);
     }
     const text = await response.text();

@@ -72,6 +72,9 @@ async function dispatch(
     return EXIT.ok;
   }
   refuseUnknown(line, command);
+  const strange = command.mostWords === undefined ? undefined : [...words, ...line.rest][command.mostWords];
+  if (strange !== undefined)
+    throw new CliError(`${JSON.stringify(strange)} is too much; usage: fleetctl ${command.usage}`, EXIT.usage);
   return command.run({
     line,
     words,

@@ -13,7 +13,8 @@ export interface CallStatus {
   result?: CallBody;
 }
 
-const UNFINISHED = new Set(['accepted', 'claimed', 'running', 'waiting', 'queued']);
+/** States of a call that has not ended. */
+export const UNFINISHED: ReadonlySet<string> = new Set(['accepted', 'claimed', 'running', 'waiting', 'queued']);
 const FIRST_WAIT_MS = 150;
 const LONGEST_WAIT_MS = 2_000;
 const NEWS_LAG_MS = 50;

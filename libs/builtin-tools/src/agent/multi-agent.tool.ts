@@ -78,19 +78,19 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
     const { agent } = run;
     const stop = new AbortController();
     let tokens = 0;
+    let done = 0;
+    const tell = (message: string) => run.progress({ message, progress: done, total: tasks.length });
     const workMs = workingTime(run.deadlineAt - run.clock.now());
     const stopTimer = run.clock.after(workMs, () => stop.abort(new Error('Stopped: no time left')));
-    const environment = await environmentOf(run, workMs, stop.signal, (used) => (tokens += used));
+    const environment = await environmentOf(run, workMs, stop.signal, {
+      onStep: (task, step) => tell(`${task} ${step}`),
+      onTokens: (used) => (tokens += used),
+    });
     const gate = new Semaphore(agent.maxConcurrency);
-    let done = 0;
     const results = await gate.map(tasks, async (task, index) => {
       const result = await work(task, index, environment, stop);
       done += 1;
-      run.progress({
-        progress: done,
-        total: tasks.length,
-        message: `${task.name} ${result.success ? 'is done' : 'failed'}`,
-      });
+      tell(`${task.name} ${result.success ? 'is done' : 'failed'}`);
       return result;
     });
     stopTimer();
@@ -117,7 +117,7 @@ async function environmentOf(
   run: AgentRun,
   workMs: number,
   stopped: AbortSignal,
-  onTokens: (tokens: number) => void,
+  listeners: Pick<AgentEnvironment, 'onStep' | 'onTokens'>,
 ): Promise<AgentEnvironment> {
   const { agent, context } = run;
   const delegationToken = context.delegation_token;
@@ -141,8 +141,7 @@ async function environmentOf(
     maxIterations: agent.maxIterations,
     toolParallelism: agent.toolParallelism,
     callKey: (task, iteration, call) => `${run.callId}:${task}:${iteration}:${call}`,
-    onStep: (task, step) => run.progress({ message: `${task} ${step}` }),
-    onTokens,
+    ...listeners,
   };
 }
 

@@ -11,6 +11,8 @@ describe('call', () => {
       code: 2,
       error: expect.stringContaining('takes no argument expresion; did you mean --expression?'),
     });
+    expect((await run(['describe', 'calcualtor'])).error).toContain('did you mean calculator?');
+    expect((await run(['call', 'othr', 'x=1'])).error).toContain('did you mean other?');
     expect((await run(['cal', 'calculator'])).error).toContain('did you mean call?');
     expect((await run(['usage', '--form', '2026-01-01'])).error).toContain('did you mean --from?');
     expect((await run(['xyzzy'])).error).not.toContain('did you mean');
@@ -121,6 +123,8 @@ describe('call', () => {
     [['call', 'calculator', '-a', '{']],
     [['call', 'calculator', '--timeout-ms', 'x']],
     [['call', 'calculator', '-a', '@/nowhere.json']],
+    [['tools', 'extra']],
+    [['describe', 'calculator', 'other']],
     [['nonsense']],
     [['tools', '--strange']],
     [['-x']],

@@ -6,8 +6,8 @@ import { hasSwitch, optionValue, type CommandLine } from '../parse-argv.js';
 import { ProgressLine } from '../progress-line.js';
 import { paint, plain, type Terminal } from '../terminal.js';
 import { toolArguments } from '../tool-arguments.js';
+import { toolNamed } from '../tool-named.js';
 import { waitForCall } from '../wait-for-call.js';
-import type { ListedTool } from './tools.js';
 
 /** `fleetctl call`. */
 export const call: Command = {
@@ -28,7 +28,7 @@ export const call: Command = {
     const [name, ...rest] = words;
     if (name === undefined) throw new CliError(`usage: fleetctl ${call.usage}`, EXIT.usage);
     const path = `/api/v1/tools/${encodeURIComponent(name)}`;
-    const { fleet, schema, claimed } = await toolOf(context, path, rest);
+    const { fleet, schema, claimed } = await toolOf(context, name, rest);
     const args = await toolArguments(line, rest, schema, terminal.readInput, claimed);
     const progress = new ProgressLine(terminal, name);
     try {
@@ -75,29 +75,28 @@ const SHARED_NAMES = ['url', 'key'] as const;
 /** The fleet, the tool's schema, and which of fleetctl's options behind the tool's name are the tool's. */
 async function toolOf(
   { gateway, line, signal }: CommandContext,
-  path: string,
+  name: string,
   words: readonly string[],
 ): Promise<{ fleet: Gateway; schema: JsonObject; claimed: ReadonlySet<string> }> {
-  const shared = new Set<string>(SHARED_NAMES.filter((name) => line.options.has(name) && !line.own.has(name)));
+  const shared = new Set<string>(SHARED_NAMES.filter((one) => line.options.has(one) && !line.own.has(one)));
   if (shared.size > 0) {
     // `call fetch_page --url …`: the page's address, if the fleet is known without it and the tool has such an argument.
-    const found = await schemaAt(() => gateway(shared), path, signal).catch(() => undefined);
+    const found = await schemaAt(() => gateway(shared), name, signal).catch(() => undefined);
     const properties = found?.schema['properties'] ?? {};
-    const claimed = new Set([...shared].filter((name) => Object.hasOwn(properties as object, name)));
+    const claimed = new Set([...shared].filter((one) => Object.hasOwn(properties as object, one)));
     if (found && claimed.size === shared.size) return { ...found, claimed };
   }
   if (!needsSchema(line, words)) return { fleet: gateway(), schema: {}, claimed: new Set() };
-  return { ...(await schemaAt(() => gateway(), path, signal)), claimed: new Set() };
+  return { ...(await schemaAt(() => gateway(), name, signal)), claimed: new Set() };
 }
 
 async function schemaAt(
   connect: () => Gateway,
-  path: string,
+  name: string,
   signal: AbortSignal,
 ): Promise<{ fleet: Gateway; schema: JsonObject }> {
   const fleet = connect();
-  const { body } = await fleet.ask<ListedTool>('GET', path, undefined, signal);
-  return { fleet, schema: body.parameters };
+  return { fleet, schema: (await toolNamed(fleet, name, signal)).parameters };
 }
 
 function callFields(line: CommandLine): JsonObject {

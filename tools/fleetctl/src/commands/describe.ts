@@ -2,6 +2,7 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { table } from '../table.js';
+import { toolNamed } from '../tool-named.js';
 import { paint, plain } from '../terminal.js';
 import type { ListedTool } from './tools.js';
 
@@ -9,27 +10,40 @@ import type { ListedTool } from './tools.js';
 export const describe: Command = {
   usage: 'describe <tool>',
   summary: 'Show what a tool does and which arguments it takes',
+  mostWords: 1,
   known: [],
-  async run({ words, json, terminal, gateway }) {
+  async run({ words, json, terminal, gateway, signal }) {
     const [name] = words;
-    if (name === undefined || words.length > 1) throw new CliError('usage: fleetctl describe <tool>', EXIT.usage);
-    const { body: tool } = await gateway().ask<ListedTool>('GET', `/api/v1/tools/${encodeURIComponent(name)}`);
+    if (name === undefined) throw new CliError('usage: fleetctl describe <tool>', EXIT.usage);
+    const tool = await toolNamed(gateway(), name, signal);
     if (json) {
       terminal.out(`${JSON.stringify(tool, null, 2)}\n`);
       return 0;
     }
     const cost = tool.cost_per_use === 0 ? 'free' : `$${tool.cost_per_use} per call`;
     terminal.out(
-      `${paint(terminal, 'bold', tool.name)} ${tool.version}  (${tool.category}, ${cost}, at most ${tool.timeout_seconds} s)\n\n${plain(tool.description)}\n\n`,
+      `${paint(terminal, 'bold', tool.name)} ${tool.version}  (${tool.category}, ${cost}, at most ${tool.timeout_seconds} s)\n\n${wrapped(plain(tool.description), terminal.width)}\n\n`,
     );
     const rows = argumentRows(tool.parameters);
     terminal.out(
-      rows.length === 0 ? 'Takes no arguments\n' : table(['ARGUMENT', 'TYPE', 'DEFAULT', 'DESCRIPTION'], rows),
+      rows.length === 0
+        ? 'Takes no arguments\n'
+        : table(['ARGUMENT', 'TYPE', 'DEFAULT', 'DESCRIPTION'], rows, Number.POSITIVE_INFINITY),
     );
     terminal.out(`\nfleetctl call ${tool.name}${exampleFlags(tool.parameters)}\n`);
     return 0;
   },
 };
+
+/** Text in lines no longer than the terminal is wide; as it is where nobody looks. */
+function wrapped(text: string, width = Number.POSITIVE_INFINITY): string {
+  let line = 0;
+  return text.replaceAll(/(\s*)(\S+)/g, (_whole, space: string, word: string) => {
+    const breaks = line > 0 && line + space.length + word.length > width;
+    line = breaks || space.includes('\n') ? word.length : line + space.length + word.length;
+    return (breaks ? '\n' : space) + word;
+  });
+}
 
 function argumentRows(schema: JsonObject): string[][] {
   const required = (schema['required'] ?? []) as string[];

@@ -7,6 +7,7 @@ import { paint, plain } from '../terminal.js';
 export const health: Command = {
   usage: 'health',
   summary: 'Tell whether the fleet answers and can take calls',
+  mostWords: 0,
   known: [],
   async run({ json, terminal, gateway, signal }) {
     const fleet = gateway();

@@ -2,7 +2,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { hasSwitch } from '../parse-argv.js';
 import { ProgressLine, describeProgress } from '../progress-line.js';
-import { waitForCall, type CallStatus } from '../wait-for-call.js';
+import { UNFINISHED, waitForCall, type CallStatus } from '../wait-for-call.js';
 import { showResult } from './call.js';
 
 /** `fleetctl jobs`: calls that run in the background. */
@@ -30,8 +30,13 @@ export const jobs: Command = {
     else if (body?.result) return showResult(terminal, body.result, false);
     else
       terminal.out(
-        `${callId}  ${body?.state ?? body?.status ?? (cancel ? 'cancelled' : 'unknown')}${body?.progress ? `  ${describeProgress(body.progress)}` : ''}\n`,
+        `${callId}  ${stateOf(body, cancel)}${body?.progress ? `  ${describeProgress(body.progress)}` : ''}\n`,
       );
     return EXIT.ok;
   },
 };
+
+function stateOf(body: CallStatus | null, cancel: boolean): string {
+  const state = body?.state ?? body?.status ?? (cancel ? 'cancelled' : 'unknown');
+  return cancel && UNFINISHED.has(state) ? `told to stop (${state})` : state;
+}

@@ -47,6 +47,7 @@ export const keys: Command = {
 async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
   const { body } = await gateway().ask<Key[]>('GET', '/api/v1/keys');
   if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
+  else if (body.length === 0) terminal.out('No keys\n');
   else {
     const rows = body.map((key) => [
       key.id,

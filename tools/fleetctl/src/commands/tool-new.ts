@@ -16,6 +16,7 @@ export const toolNew: Command = {
     ['--toolset <name>', 'compute, web, files or agent: which process runs it; default compute'],
     ['--force', 'Replace the file when it exists'],
   ],
+  mostWords: 1,
   known: ['dir', 'toolset', 'force'],
   run({ words, line, json, terminal, surroundings }) {
     const [name] = words;

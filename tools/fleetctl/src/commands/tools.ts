@@ -19,6 +19,7 @@ export const tools: Command = {
   usage: 'tools [--category <word>]',
   summary: 'List the tools you may call',
   options: [['--category <word>', 'Only tools of this category or tag']],
+  mostWords: 0,
   known: ['category'],
   async run({ line, json, terminal, gateway }) {
     const category = optionValue(line, 'category');

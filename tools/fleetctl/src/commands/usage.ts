@@ -36,6 +36,7 @@ export const usage: Command = {
     ['--by <groups>', 'day, tool, user, agent, separated by commas; default day,tool'],
     ['--from, --to <day>', 'First and last day'],
   ],
+  mostWords: 0,
   known: ['by', 'from', 'to'],
   async run({ line, json, terminal, gateway }) {
     const by = optionValue(line, 'by') ?? 'day,tool';

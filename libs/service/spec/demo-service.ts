@@ -14,6 +14,7 @@ import {
 const config = defineConfig('demo', {
   DEMO_NAME: text({ default: 'demo', help: 'a name' }),
   DEMO_SECRET: secret({ optional: true, minLength: 8, help: 'a secret' }),
+  DEMO_OTHER_SECRET: secret({ optional: true, help: 'a secret that is read at start only' }),
   DEMO_BROKER_AWAY: integer({ default: 0, min: 0, help: 'failing connects before one succeeds' }),
   DEMO_REFUSE: boolean({ default: false, help: 'refuse to start' }),
   DEMO_BUG: boolean({ default: false, help: 'throw a TypeError at start' }),

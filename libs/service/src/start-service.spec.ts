@@ -189,7 +189,21 @@ describe('secrets', () => {
     version('v2', `${canary}-second`);
     await eventually('the new value is in use', () => service.log().includes('rotated to'));
     expect(service.log()).toContain(`"length":${`${canary}-second`.length}`);
+    // A value the table refuses is not used, and no value is shown.
+    version('v3', 'short');
+    await eventually('the bad value is refused', () => service.log().includes('the old value stays'));
     expect(service.log()).not.toContain(canary);
+    await service.terminate();
+  });
+
+  it('says of a changed file that nobody follows that a restart is needed', async () => {
+    const file = join(folder, 'unfollowed');
+    writeFileSync(file, `${canary}-one`);
+    const service = start({ DEMO_OTHER_SECRET_FILE: file });
+    await service.ready();
+    writeFileSync(file, `${canary}-two`);
+    await eventually('it says so', () => service.log().includes('uses the new value after a restart'));
+    expect(service.log()).toContain('"key":"DEMO_OTHER_SECRET"');
     await service.terminate();
   });
 });

@@ -6,7 +6,7 @@ import { Announcer } from './announce.js';
 import type { ConfigTable, ServiceConfig, SettingsOf, SharedSettings } from './config/define-config.js';
 import { ConfigError, EXIT_CONFIG, loadConfig, type LoadedConfig } from './config/load-config.js';
 import { describeSettings, helpText } from './config/print-config.js';
-import { watchSecretFile } from './config/watch-secret-file.js';
+import { SecretFiles } from './config/secret-files.js';
 import { checkReady } from './check-ready.js';
 import { drainAndStop } from './shutdown.js';
 import { isHopeless, oneLine, startParts, startWithRetry } from './start-parts.js';
@@ -37,7 +37,8 @@ export async function startService<T extends ConfigTable>(
     level: shared.LOG_LEVEL,
     environment: shared.ENVIRONMENT,
   });
-  const run = new ServiceRun(config.service, shared, logger, new SystemClock(), loaded.secretFiles);
+  const secrets = new SecretFiles(config.table, loaded, logger, new SystemClock());
+  const run = new ServiceRun(config.service, shared, logger, new SystemClock(), secrets);
   run.watchProcess();
   logger.info({ settings: describeSettings(config, loaded), version: VERSION }, 'starting');
   try {
@@ -71,7 +72,6 @@ class ServiceRun {
   readonly #metrics;
   readonly #admin: AdminServer;
   readonly #announcer: Announcer;
-  readonly #stopWatching: (() => void)[] = [];
   #stopTracing: (() => Promise<void>) | undefined;
   #parts: readonly ServicePart[] = [];
   #started = false;
@@ -82,7 +82,7 @@ class ServiceRun {
     private readonly settings: SharedSettings,
     private readonly logger: Logger,
     private readonly clock: Clock,
-    private readonly secretFiles: Readonly<Record<string, string>>,
+    private readonly secrets: SecretFiles,
   ) {
     this.#metrics = createMetrics({ version: VERSION, revision: settings.TOOLFLEET_REVISION }, { defaults: true });
     this.#announcer = new Announcer(service, settings.TOOLFLEET_PORT_FILE);
@@ -108,6 +108,7 @@ class ServiceRun {
     const tools = { clock: this.clock, logger: this.logger, stopped: this.#draining.signal };
     await startWithRetry('the parts of the service', async () => void (this.#parts = await build(this.#host())), tools);
     await startParts(this.#parts, tools, (part) => this.#startedParts.push(part));
+    this.secrets.watch();
     this.#started = true;
     this.#announcer.announce({ started: true });
     this.logger.info({ admin_port: port, parts: this.#parts.map((part) => part.name) }, 'started');
@@ -147,7 +148,7 @@ class ServiceRun {
     this.#draining.abort(new Error(`draining: ${why}`));
     const drainMs = this.settings.DRAIN_TIMEOUT_MS;
     await drainAndStop(this.#startedParts, { clock: this.clock, logger: this.logger, drainMs });
-    for (const stop of this.#stopWatching) stop();
+    this.secrets.stop();
     await this.#stopTracing?.().catch((error: unknown) => this.logger.warn(`spans were lost: ${oneLine(error)}`));
     await this.#admin.close();
     this.logger.info('ended');
@@ -174,10 +175,7 @@ class ServiceRun {
       metrics: this.#metrics,
       draining: this.#draining.signal,
       announce: (facts) => this.#announcer.announce(facts),
-      onSecretChange: (key, changed) => {
-        const file = this.secretFiles[key];
-        if (file) this.#stopWatching.push(watchSecretFile(file, changed, this.logger, this.clock));
-      },
+      onSecretChange: (key, changed) => this.secrets.follow(key, changed),
       fail: (error) => {
         this.logger.fatal({ error }, `ending after a fault: ${oneLine(error)}`);
         void this.end('a fault', 1);

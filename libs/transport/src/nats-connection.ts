@@ -6,6 +6,7 @@
 import {
   connect,
   createInbox,
+  usernamePasswordAuthenticator,
   type ConnectionOptions,
   type Msg,
   type MsgHdrs,
@@ -23,7 +24,8 @@ export interface NatsOptions {
   /** Name shown by the server for this connection. */
   name: string;
   user?: string;
-  password?: string;
+  /** A function is asked at each connect. */
+  password?: string | (() => string);
   /** File with the CA of the servers; turns TLS on. */
   tlsCa?: string;
   /** Hears of receivers that threw; without it they become warnings of the process. */
@@ -201,8 +203,7 @@ export class NatsLink {
     return {
       servers,
       name: this.options.name,
-      ...(login === undefined ? {} : { user: login }),
-      ...(password === undefined ? {} : { pass: password }),
+      ...(login === undefined ? {} : { authenticator: usernamePasswordAuthenticator(login, password ?? '') }),
       ...(this.options.tlsCa ? { tls: { caFile: this.options.tlsCa } } : {}),
       maxReconnectAttempts: -1,
       reconnectTimeWait: RECONNECT_WAIT_MS,

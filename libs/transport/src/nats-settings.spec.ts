@@ -3,13 +3,12 @@ import { natsOptionsOf } from './nats-settings.js';
 
 describe('settings of NATS', () => {
   it('become options', () => {
-    const login = { NATS_USER: 'budget', NATS_PASSWORD: 'secret' };
-    expect(natsOptionsOf({ NATS_URL: 'nats://h:1', ...login, NATS_TLS_CA: '/ca.pem' })).toEqual({
-      url: 'nats://h:1',
-      user: 'budget',
-      password: 'secret',
-      tlsCa: '/ca.pem',
-    });
+    const settings = { NATS_URL: 'nats://h:1', NATS_USER: 'budget', NATS_PASSWORD: 'secret', NATS_TLS_CA: '/ca.pem' };
+    const { password, ...rest } = natsOptionsOf(settings);
+    expect(rest).toEqual({ url: 'nats://h:1', user: 'budget', tlsCa: '/ca.pem' });
+    expect(password).toBeTypeOf('function');
+    settings.NATS_PASSWORD = 'changed';
+    expect(typeof password === 'function' && password()).toBe('changed');
   });
 
   it('leave out what is absent or empty, so that the URL decides', () => {

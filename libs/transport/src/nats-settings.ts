@@ -10,8 +10,12 @@ export interface NatsSettings {
   NATS_TLS_CA?: string | undefined;
 }
 
-/** Where and as whom a service connects, from its settings; an empty value is an absent one. */
+/**
+ * Where and as whom a service connects, from its settings; an empty value is an absent one. The password is read at each
+ * connect: when its file has changed, the settings have.
+ */
 export function natsOptionsOf(settings: NatsSettings): Omit<NatsOptions, 'name'> {
-  const { NATS_URL: url, NATS_USER: user, NATS_PASSWORD: password, NATS_TLS_CA: tlsCa } = settings;
+  const { NATS_URL: url, NATS_USER: user, NATS_TLS_CA: tlsCa } = settings;
+  const password = settings.NATS_PASSWORD ? () => settings.NATS_PASSWORD ?? '' : undefined;
   return { url, ...(user ? { user } : {}), ...(password ? { password } : {}), ...(tlsCa ? { tlsCa } : {}) };
 }

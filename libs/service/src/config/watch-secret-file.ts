@@ -27,9 +27,8 @@ export function watchSecretFile(
       current = value;
       registerSecret(value);
       changed(value);
-      logger.info({ file }, 'secret file changed; the new value is in use');
     } catch (error) {
-      logger.warn({ file }, `secret file cannot be read, the old value stays: ${(error as Error).message}`);
+      logger.warn({ file }, `a changed secret file is not used, the old value stays: ${(error as Error).message}`);
     }
   };
   const watcher = watch(dirname(file), { persistent: false }, () => {

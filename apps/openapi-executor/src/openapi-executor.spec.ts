@@ -176,6 +176,10 @@ describe('openapi-executor', () => {
     });
     expect(await answer(undefined, '', 204)).toMatchObject({ ok: true, output: null, metadata: { http_status: 204 } });
     expect((await answer('application/json', 'not json')).output).toBe('not json');
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+    const reply = await answer('application/json', deep);
+    expect(reply.output).toBe(deep);
+    expect(JSON.stringify(reply).length).toBeGreaterThan(deep.length); // a reply has to be written down
   });
 
   it('cuts answers at their cap and says so', async () => {

@@ -1,4 +1,4 @@
-import type { ExecReply, Json, JsonObject } from '@toolfleet/contracts';
+import { depthOf, MAX_BODY_DEPTH, type ExecReply, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { EgressResponse } from '@toolfleet/egress';
 import { redact } from '@toolfleet/telemetry';
 import { cutText, summarise } from './summarise.js';
@@ -73,9 +73,11 @@ function outputOf(bytes: Buffer, contentType: string, truncated: boolean): Json 
   };
 }
 
+/** Undefined for what is no JSON, and for JSON no reply could carry: it stays text. */
 function parsed(text: string): Json | undefined {
   try {
-    return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) as Json;
+    const value = JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) as Json;
+    return depthOf(value, MAX_BODY_DEPTH) > MAX_BODY_DEPTH ? undefined : value;
   } catch {
     return undefined;
   }

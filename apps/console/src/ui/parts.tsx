@@ -76,6 +76,33 @@ export function Labelled({ label, children }: { label: string; children: (id: st
   );
 }
 
+/** A field to search with. */
+export function Search({
+  label = 'Search',
+  value,
+  placeholder,
+  onChange,
+}: {
+  label?: string;
+  value: string;
+  placeholder?: string;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <Labelled label={label}>
+      {(id) => (
+        <input
+          id={id}
+          type="search"
+          value={value}
+          placeholder={placeholder}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </Labelled>
+  );
+}
+
 /** A select of plain texts. */
 export function Choice({
   label,

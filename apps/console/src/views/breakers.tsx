@@ -2,7 +2,8 @@ import { useState } from 'react';
 import type { Breaker, ToolLimit } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { count, duration } from '../format.js';
-import { Badge, Empty, Head, Labelled, Loaded } from '../ui/parts.js';
+import { Facts } from '../ui/facts.js';
+import { Badge, Empty, Head, Loaded, Search } from '../ui/parts.js';
 import { Meter } from '../ui/meter.js';
 import { useQuery } from '../use-query.js';
 
@@ -45,21 +46,14 @@ export function BreakersView() {
       </section>
       <section className="card stack" aria-labelledby="own">
         <h2 id="own">Requests of your key</h2>
-        <dl className="facts">
-          {(
-            [
-              ['Class', me.tier.name ?? (me.admin ? 'admin' : 'free')],
-              ['A minute', allowance(me.tier.requests_per_minute, api.allowance?.leftMinute)],
-              ['An hour', allowance(me.tier.requests_per_hour, api.allowance?.leftHour)],
-              ['A day', count(me.tier.requests_per_day)],
-            ] as const
-          ).map(([term, value]) => (
-            <div key={term}>
-              <dt>{term}</dt>
-              <dd className="numbers">{value}</dd>
-            </div>
-          ))}
-        </dl>
+        <Facts
+          facts={[
+            ['Class', me.tier.name ?? (me.admin ? 'admin' : 'free')],
+            ['A minute', allowance(me.tier.requests_per_minute, api.allowance?.leftMinute)],
+            ['An hour', allowance(me.tier.requests_per_hour, api.allowance?.leftHour)],
+            ['A day', count(me.tier.requests_per_day)],
+          ]}
+        />
       </section>
       <section className="card stack" aria-labelledby="limits">
         <h2 id="limits">Limits of tools, per minute and tenant</h2>
@@ -113,9 +107,7 @@ function LimitTable({ limits }: { limits: ToolLimit[] }) {
   const found = limits.filter(({ tool }) => tool.toLowerCase().includes(text.trim().toLowerCase()));
   return (
     <div className="stack">
-      <Labelled label="Search tools">
-        {(id) => <input id={id} type="search" value={text} onChange={(event) => setText(event.target.value)} />}
-      </Labelled>
+      <Search label="Search tools" value={text} onChange={setText} />
       {found.length === 0 ? (
         <Empty>No limited tool fits.</Empty>
       ) : (

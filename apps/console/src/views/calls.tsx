@@ -3,7 +3,8 @@ import type { CallStatus, RecentCall } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { clockTime, count, dateTime, duration, money } from '../format.js';
 import { addressOf } from '../router.js';
-import { Badge, Choice, Empty, ErrorNotice, Head, Labelled, type Tone } from '../ui/parts.js';
+import { Facts } from '../ui/facts.js';
+import { Badge, Choice, Empty, ErrorNotice, Head, Search, type Tone } from '../ui/parts.js';
 import { Stages } from '../ui/stages.js';
 import { filterCalls, type CallFilter } from './call-log.js';
 import { useLiveCalls, type LiveCalls } from './use-live-calls.js';
@@ -38,17 +39,11 @@ export function CallsView() {
         </div>
       )}
       <search className="filters">
-        <Labelled label="Search">
-          {(id) => (
-            <input
-              id={id}
-              type="search"
-              placeholder="Tool, call, trace, user or code"
-              value={filter.text}
-              onChange={(event) => setFilter({ ...filter, text: event.target.value })}
-            />
-          )}
-        </Labelled>
+        <Search
+          placeholder="Tool, call, trace, user or code"
+          value={filter.text}
+          onChange={(text) => setFilter({ ...filter, text })}
+        />
         <Choice
           label="Status"
           value={filter.status}
@@ -192,17 +187,7 @@ function CallFacts({ call }: { call: RecentCall }) {
         </div>
       )}
       <Stages stages={call.stages} withLegend />
-      <dl className="facts">
-        {facts.map(
-          ([term, value]) =>
-            value !== undefined && (
-              <div key={term}>
-                <dt>{term}</dt>
-                <dd className="wrap">{value}</dd>
-              </div>
-            ),
-        )}
-      </dl>
+      <Facts facts={facts} />
     </div>
   );
 }

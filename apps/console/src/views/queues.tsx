@@ -1,6 +1,7 @@
 import type { Fleet, Slots } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { count, duration } from '../format.js';
+import { Facts } from '../ui/facts.js';
 import { Badge, Empty, Head, Loaded } from '../ui/parts.js';
 import { Meter } from '../ui/meter.js';
 import { useQuery } from '../use-query.js';
@@ -59,14 +60,7 @@ function QueueCard({ queue }: { queue: Fleet['queues'][number] }) {
           <Badge tone="good">keeps up</Badge>
         )}
       </div>
-      <dl className="facts figures">
-        {STATES.map(([state, text]) => (
-          <div key={state}>
-            <dt>{text}</dt>
-            <dd className="numbers">{count(queue.jobs[state] ?? 0)}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts narrow facts={STATES.map(([state, text]) => [text, count(queue.jobs[state] ?? 0)] as const)} />
       <p className="small">
         Oldest waiting job: <strong>{queue.oldest_age_ms > 0 ? duration(queue.oldest_age_ms) : 'none waits'}</strong>
       </p>

@@ -4,6 +4,7 @@ import { useSigned } from '../context.js';
 import { count, money, pretty } from '../format.js';
 import { addressOf } from '../router.js';
 import { describeSchema } from '../schema/describe-schema.js';
+import { Facts } from '../ui/facts.js';
 import { Badge, Empty, Head, Loaded, Segments } from '../ui/parts.js';
 import { useQuery } from '../use-query.js';
 import { KIND_NAMES } from './tool-filter.js';
@@ -33,7 +34,7 @@ export function ToolDetailView({ name }: { name: string }) {
               <div className="stack">
                 <section className="card stack" aria-labelledby="facts">
                   <h2 id="facts">Properties</h2>
-                  <Facts tool={tool} />
+                  <Properties tool={tool} />
                 </section>
                 <section className="card stack" aria-labelledby="takes">
                   <SchemaSection title="Arguments" id="takes" schema={tool.parameters} />
@@ -52,7 +53,7 @@ export function ToolDetailView({ name }: { name: string }) {
   );
 }
 
-function Facts({ tool }: { tool: ToolDetail }) {
+function Properties({ tool }: { tool: ToolDetail }) {
   const facts: [string, string][] = [
     ['Kind', KIND_NAMES[tool.kind]],
     ['Source', tool.source.name],
@@ -65,16 +66,7 @@ function Facts({ tool }: { tool: ToolDetail }) {
     ['Sandboxed', tool.sandboxed ? `yes, ${tool.memory_limit_mb} MB` : 'no'],
     ['Tags', tool.tags.join(', ') || 'none'],
   ];
-  return (
-    <dl className="facts">
-      {facts.map(([term, value]) => (
-        <div key={term}>
-          <dt>{term}</dt>
-          <dd className="wrap">{value}</dd>
-        </div>
-      ))}
-    </dl>
-  );
+  return <Facts facts={facts} />;
 }
 
 function SchemaSection({ title, id, schema }: { title: string; id: string; schema: ToolDetail['parameters'] }) {

@@ -3,7 +3,7 @@ import type { ToolRow } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { count, money } from '../format.js';
 import { addressOf } from '../router.js';
-import { Badge, Choice, Empty, Head, Labelled, Loaded } from '../ui/parts.js';
+import { Badge, Choice, Empty, Head, Loaded, Search } from '../ui/parts.js';
 import { useQuery } from '../use-query.js';
 import { categoriesOf, filterTools, KIND_NAMES, type ToolFilter } from './tool-filter.js';
 import { ToolDetailView } from './tool-detail.js';
@@ -35,17 +35,11 @@ function ToolList({ filter, onFilter }: { filter: ToolFilter; onFilter: (filter:
           return (
             <>
               <search className="filters">
-                <Labelled label="Search">
-                  {(id) => (
-                    <input
-                      id={id}
-                      type="search"
-                      value={filter.text}
-                      placeholder="Name, words or tags"
-                      onChange={(event) => onFilter({ ...filter, text: event.target.value })}
-                    />
-                  )}
-                </Labelled>
+                <Search
+                  placeholder="Name, words or tags"
+                  value={filter.text}
+                  onChange={(text) => onFilter({ ...filter, text })}
+                />
                 <Choice
                   label="Kind"
                   value={filter.kind}

@@ -14,6 +14,11 @@ export interface Terminal {
 
 /** The real terminal. */
 export function systemTerminal(env: Readonly<Record<string, string | undefined>> = process.env): Terminal {
+  // `fleetctl tools | head` closes the pipe before everything is written: the reader has what it wants.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit(0);
+  });
   return {
     out: (text) => void process.stdout.write(text),
     error: (text) => void process.stderr.write(text),

@@ -4,7 +4,6 @@ import type { Command } from '../command.js';
 import { table } from '../table.js';
 import { toolNamed } from '../tool-named.js';
 import { paint, plain } from '../terminal.js';
-import type { ListedTool } from './tools.js';
 
 /** `fleetctl describe`. */
 export const describe: Command = {

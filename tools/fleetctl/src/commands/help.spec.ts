@@ -23,6 +23,9 @@ describe('tool new, help', () => {
       error: expect.stringContaining('exists'),
     });
     expect((await run(['tool', 'new', '../evil'])).code).toBe(2);
+    expect((await run(['tool', 'new', 'calculator'])).error).toContain('The fleet has a tool calculator');
+    await run(['tool', 'new', 'elsewhere', '--dir', join(folder, 'own')]);
+    expect(existsSync(join(folder, 'own/elsewhere.tool.mjs'))).toBe(true);
   });
 
   it('has help for every command', async () => {
@@ -49,5 +52,7 @@ describe('tool new, help', () => {
   it.skipIf(!existsSync(join(import.meta.dirname, '../../dist/main.js')))('runs as a program', () => {
     const env = { ...process.env, TOOLFLEET_URL: '', TOOLFLEET_API_KEY: '' };
     expect(execFileSync(process.execPath, [binary, '--version'], { encoding: 'utf8', env })).toBe('0.1.0\n');
+    const piped = `"${process.execPath}" "${binary}" help; "${process.execPath}" "${binary}" help | true`;
+    expect(execFileSync('bash', ['-o', 'pipefail', '-c', piped], { encoding: 'utf8', env })).toContain('Exit codes');
   });
 });

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command } from '../command.js';
+import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../parse-argv.js';
 import { toolTemplate } from '../tool-template.js';
 
@@ -18,14 +18,17 @@ export const toolNew: Command = {
   ],
   mostWords: 1,
   known: ['dir', 'toolset', 'force'],
-  run({ words, line, json, terminal, surroundings }) {
+  async run(context) {
+    const { words, line, json, terminal, surroundings } = context;
     const [name] = words;
     if (name === undefined || !/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
       throw new CliError('usage: fleetctl tool new <name>; a name has 1 to 64 letters, digits, _ and -', EXIT.usage);
     }
     const toolset = optionValue(line, 'toolset') ?? 'compute';
     if (!TOOLSETS.includes(toolset)) throw new CliError(`--toolset takes one of ${TOOLSETS.join(', ')}`, EXIT.usage);
-    const folder = join(surroundings.cwd, optionValue(line, 'dir') ?? 'plugins');
+    if (!hasSwitch(line, 'force') && (await exists(name, context)))
+      throw new CliError(`The fleet has a tool ${name}; --force writes the file all the same`);
+    const folder = resolve(surroundings.cwd, optionValue(line, 'dir') ?? 'plugins');
     const file = join(folder, `${name.replaceAll('_', '-')}.tool.mjs`);
     mkdirSync(folder, { recursive: true });
     try {
@@ -43,6 +46,16 @@ export const toolNew: Command = {
         `With the fleet running (${start}): fleetctl call ${name} --text hello\nEvery save loads it again.\n`,
       );
     }
-    return Promise.resolve(EXIT.ok);
+    return EXIT.ok;
   },
 };
+
+/** True when a fleet is there and has a tool of the name: a plugin cannot take that of a builtin one. */
+async function exists(name: string, { gateway, signal }: CommandContext): Promise<boolean> {
+  try {
+    await gateway().ask('GET', `/api/v1/tools/${encodeURIComponent(name)}`, undefined, signal);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,6 +1,6 @@
-import { isJsonObject, SUBJECTS, type DefinitionAnnounce, type DiscoverReply } from '@toolfleet/contracts';
+import { isJsonObject, QUEUES, SUBJECTS, type DefinitionAnnounce, type DiscoverReply } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
-import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
+import { connectRedis, redisOptionsOf, redisPart, workersAliveMs } from '@toolfleet/queue/redis';
 import {
   environmentByPrefix,
   fleetFileOf,
@@ -11,6 +11,7 @@ import {
   type ServiceHost,
   type ServicePart,
 } from '@toolfleet/service';
+import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { Catalog } from './catalog.js';
 import { Figures } from './figures.js';
@@ -58,10 +59,11 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
   host.metrics.onScrape(() => countQuarantined(catalog, host));
   const registrations = new Registrations(store);
   const egress = egressOf(settings, host);
+  const python = new PythonSource(() => workersAliveMs(redis, QUEUES.pythonRuns), registrar, host);
   const { openapi, mcp, mcpSeal } = remoteSources(settings, host, { registrar, registrations, egress, nats });
   const sources = new FleetSources(
     fleetFileOf(settings),
-    { python: new PythonSource(redis, registrar, host), openapi, mcp, mcpSeal: mcpSeal.seal },
+    { python, openapi, mcp, mcpSeal: mcpSeal.seal },
     registrar,
     registrations,
     host,
@@ -134,6 +136,7 @@ function egressOf(settings: RegistryConfig, { clock, logger, metrics }: ServiceH
     logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets documents be fetched from every public host');
   }
   return new EgressClient({
+    trace: inUpstreamSpan,
     allowlist: settings.OPENAPI_ALLOWED_DOMAINS,
     allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
     allowedEndpoints: settings.EGRESS_ALLOWED_ENDPOINTS,

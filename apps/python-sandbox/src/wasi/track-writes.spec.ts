@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { codeModule } from './edit-module.js';
 import { LARGEST_STORE, UNIT_BYTES } from './track-writes.js';
-import { leb, signedLeb } from './wasm-binary.js';
+import { ByteWriter } from './byte-writer.js';
+import { leb } from './wasm-binary.js';
 
 const STACK_TOP = 16_384;
 const PAGES = 2;
@@ -21,7 +22,12 @@ const STORES = [
 ] as const;
 const GET_SP = [0x23, 0];
 const SET_SP = [0x24, 0];
-const constant = (value: number) => [0x41, ...signedLeb(value)];
+const constant = (value: number) => {
+  const writer = new ByteWriter(6);
+  writer.byte(0x41);
+  writer.signedLeb(value);
+  return [...writer.written];
+};
 const store = (opcode: number, offset = 0) => [opcode, 0, ...leb(offset)];
 
 const section = (id: number, ...body: number[]) => [id, ...leb(body.length), ...body];

@@ -11,8 +11,9 @@
  * The same walk shows that nothing but memory and stack pointer can change: no other global is set, no table or segment
  * is touched. So an instance whose memory and stack pointer are put back is a new instance.
  */
+import { ByteWriter } from './byte-writer.js';
 import { CodeReader, OP, UnknownInstruction } from './code-reader.js';
-import { concat, KIND, leb, readLeb, SECTION, type Section, signedLeb, TYPE } from './wasm-binary.js';
+import { KIND, readLeb, SECTION, type Section, TYPE } from './wasm-binary.js';
 
 /** What one byte of the second memory stands for, as a power of two. */
 const UNIT_BITS = 12;
@@ -24,6 +25,9 @@ export const LARGEST_STORE = 8;
 const NAMES_MEMORY = 0x40;
 const MARKS = 1;
 const NO_RESULT = 0x40;
+/** -1 in LEB128. */
+const MINUS_ONE = 0x7f;
+const FIRST_STORE = 0x36;
 const OTHER = -1;
 /** Bytes and type of the value of each store, from `i32.store` (0x36) to `i64.store32` (0x3e). */
 const STORES = [
@@ -56,19 +60,23 @@ export function trackWrites(sections: readonly Section[], stackTop: number): Uin
   const functions = [...imported, ...defined].map((type) => types[type]!);
   const code = data(SECTION.CODE);
   let [count, at] = readLeb(code, 0);
-  const bodies: Uint8Array[] = [leb(count)];
+  const out = new ByteWriter(2 * code.length);
+  const body = new ByteWriter(64 * 1024);
+  out.leb(count);
   try {
     for (let index = imported.length; count > 0; count--, index++) {
       const [length, start] = readLeb(code, at);
       at = start + length;
-      const body = new BodyTracker(code, start, at, { own: functions[index]!, functions, types, stackTop }).tracked();
-      bodies.push(leb(body.length), body);
+      body.clear();
+      const tracker = new BodyTracker(code, start, at, { own: functions[index]!, functions, types, stackTop }, body);
+      tracker.track();
+      tracker.emit(out);
     }
   } catch (error) {
     if (error instanceof UnknownInstruction) return null;
     throw error;
   }
-  return concat(bodies);
+  return out.written;
 }
 
 interface BodyContext {
@@ -79,7 +87,6 @@ interface BodyContext {
 }
 
 class BodyTracker {
-  private readonly parts: Uint8Array[] = [];
   private readonly codeStart: number;
   private readonly groups: number;
   private readonly groupsStart: number;
@@ -98,6 +105,8 @@ class BodyTracker {
     start: number,
     private readonly end: number,
     private readonly context: BodyContext,
+    /** The instructions, with what comes before some of them. */
+    private readonly body: ByteWriter,
   ) {
     let locals = context.own.params;
     let at: number;
@@ -112,7 +121,7 @@ class BodyTracker {
     this.ownLocals = locals;
   }
 
-  tracked(): Uint8Array {
+  track(): void {
     const first = new CodeReader(this.code, this.codeStart, this.end);
     while (first.next()) {
       if (first.opcode !== OP.LOCAL_SET && first.opcode !== OP.LOCAL_TEE) continue;
@@ -129,58 +138,77 @@ class BodyTracker {
       if (opcode === OP.GLOBAL_GET && immediate === 0) step = 1;
       else if (opcode === OP.I32_CONST && step === 1) [step, size] = [2, immediate];
       else step = 0;
-      const guard = this.guardOf(reader);
-      if (guard) {
-        this.parts.push(this.code.subarray(copied, reader.start), guard);
+      if (this.needsGuard(reader)) {
+        this.body.copy(this.code, copied, reader.start);
         copied = reader.start;
+        if (reader.isStore) this.mark(STORES[opcode - FIRST_STORE]![1], immediate);
+        else this.checkStack();
       }
       this.follow(reader, isFrame ? size : OTHER);
     }
-    this.parts.push(this.code.subarray(copied, this.end));
-    const groups = this.added.map((type) => Uint8Array.of(1, type));
-    const header = [leb(this.groups + groups.length), this.code.subarray(this.groupsStart, this.codeStart), ...groups];
-    return concat([...header, ...this.parts]);
+    this.body.copy(this.code, copied, this.end);
   }
 
-  /** What has to come before an instruction. */
-  private guardOf(reader: CodeReader): Uint8Array | null {
+  /** Writes the whole function: its locals, those added, and the tracked instructions. */
+  emit(out: ByteWriter): void {
+    const locals = new ByteWriter(64);
+    locals.leb(this.groups + this.added.length);
+    locals.copy(this.code, this.groupsStart, this.codeStart);
+    for (const type of this.added) {
+      locals.byte(1);
+      locals.byte(type);
+    }
+    out.leb(locals.length + this.body.length);
+    out.copy(locals.written);
+    out.copy(this.body.written);
+  }
+
+  private needsGuard(reader: CodeReader): boolean {
     if (reader.opcode === OP.GLOBAL_SET) {
       if (reader.immediate !== 0) throw new UnknownInstruction('a global beside the stack pointer is set');
-      return this.stackCheck();
+      return true;
     }
-    if (!reader.isStore) return null;
-    const [bytes, type] = STORES[reader.opcode - 0x36]!;
-    const frame = this.stack.at(-2) ?? OTHER;
-    return reader.immediate + bytes <= frame ? null : this.mark(type, reader.immediate);
+    if (!reader.isStore) return false;
+    const [bytes] = STORES[reader.opcode - FIRST_STORE]!;
+    return reader.immediate + bytes > (this.stack.at(-2) ?? OTHER);
   }
 
   /** Sets the byte of the unit in which the store begins. A store past all memory traps here instead. */
-  private mark(type: number, offset: number): Uint8Array {
+  private mark(type: number, offset: number): void {
     const [address, value] = [this.local('address', TYPE.I32), this.local(type, type)];
-    const plusOffset =
-      offset === 0 ? [] : [Uint8Array.of(OP.I32_CONST), signedLeb(offset | 0), Uint8Array.of(OP.I32_ADD)];
-    return concat([
-      set(value),
-      tee(address),
-      ...plusOffset,
-      Uint8Array.of(OP.I32_CONST, UNIT_BITS, OP.I32_SHR_U, OP.I32_CONST, 1),
-      Uint8Array.of(OP.I32_STORE8, NAMES_MEMORY, MARKS, 0),
-      get(address),
-      get(value),
-    ]);
+    this.put(OP.LOCAL_SET, value);
+    this.put(OP.LOCAL_TEE, address);
+    if (offset > 0) {
+      this.put(OP.I32_CONST);
+      this.body.signedLeb(offset | 0);
+      this.put(OP.I32_ADD);
+    }
+    this.put(OP.I32_CONST, UNIT_BITS);
+    this.put(OP.I32_SHR_U);
+    this.put(OP.I32_CONST, 1);
+    this.put(OP.I32_STORE8, NAMES_MEMORY, MARKS, 0);
+    this.put(OP.LOCAL_GET, address);
+    this.put(OP.LOCAL_GET, value);
   }
 
   /** Traps as any overflow of the stack does, by an access out of bounds, when the new stack pointer is above the stack. */
-  private stackCheck(): Uint8Array {
+  private checkStack(): void {
     const pointer = this.local('address', TYPE.I32);
-    return concat([
-      tee(pointer),
-      Uint8Array.of(OP.I32_CONST),
-      signedLeb(this.context.stackTop),
-      Uint8Array.of(OP.I32_GT_U, OP.IF, NO_RESULT),
-      Uint8Array.of(OP.I32_CONST, 0x7f, OP.I32_LOAD8_U, 0, 0, OP.DROP, OP.END),
-      get(pointer),
-    ]);
+    this.put(OP.LOCAL_TEE, pointer);
+    this.put(OP.I32_CONST);
+    this.body.signedLeb(this.context.stackTop);
+    this.put(OP.I32_GT_U);
+    this.put(OP.IF, NO_RESULT);
+    this.put(OP.I32_CONST, MINUS_ONE);
+    this.put(OP.I32_LOAD8_U, 0, 0);
+    this.put(OP.DROP);
+    this.put(OP.END);
+    this.put(OP.LOCAL_GET, pointer);
+  }
+
+  private put(opcode: number, ...immediates: number[]): void {
+    this.body.byte(opcode);
+    for (const immediate of immediates) this.body.leb(immediate);
   }
 
   private local(key: number | 'address', type: number): number {
@@ -216,10 +244,6 @@ class BodyTracker {
     return opcode === OP.CALL_INDIRECT ? this.context.types[index]! : NO_CALL;
   }
 }
-
-const get = (local: number) => concat([Uint8Array.of(OP.LOCAL_GET), leb(local)]);
-const set = (local: number) => concat([Uint8Array.of(OP.LOCAL_SET), leb(local)]);
-const tee = (local: number) => concat([Uint8Array.of(OP.LOCAL_TEE), leb(local)]);
 
 function signaturesOf(data: Uint8Array): Signature[] {
   let [count, at] = readLeb(data, 0);

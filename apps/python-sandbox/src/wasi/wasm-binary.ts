@@ -1,4 +1,6 @@
 /** Reading and writing the binary format of WebAssembly: numbers, names and sections, nothing of their meaning. */
+import { ByteWriter } from './byte-writer.js';
+
 export const SECTION = {
   CUSTOM: 0,
   TYPE: 1,
@@ -26,25 +28,9 @@ export interface Section {
 
 /** An unsigned number in LEB128. */
 export function leb(value: number): Uint8Array {
-  const bytes: number[] = [];
-  do {
-    const low = value & 127;
-    value >>>= 7;
-    bytes.push(value ? low | 128 : low);
-  } while (value);
-  return Uint8Array.from(bytes);
-}
-
-/** A signed 32-bit number in LEB128, as `i32.const` wants it. */
-export function signedLeb(value: number): Uint8Array {
-  const bytes: number[] = [];
-  for (;;) {
-    const low = value & 127;
-    value >>= 7;
-    const isLast = (value === 0 && (low & 64) === 0) || (value === -1 && (low & 64) !== 0);
-    bytes.push(isLast ? low : low | 128);
-    if (isLast) return Uint8Array.from(bytes);
-  }
+  const writer = new ByteWriter(5);
+  writer.leb(value);
+  return writer.written;
 }
 
 /** Throws an Error when the bytes end inside the number. */

@@ -1,8 +1,6 @@
-import { QUEUES, type Milliseconds } from '@toolfleet/contracts';
-import { workersAliveMs } from '@toolfleet/queue/redis';
+import type { Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import type { Redis } from 'ioredis';
 import type { Registrar } from '../registrar.js';
 import { pythonDefinition, PYTHON_SOURCE } from './python-tool.js';
 
@@ -20,7 +18,8 @@ export class PythonSource {
   private isAway = false;
 
   constructor(
-    private readonly redis: Redis,
+    /** How long sandboxes still count as alive; 0 without any. */
+    private readonly sandboxesAliveMs: () => Promise<Milliseconds>,
     private readonly registrar: Registrar,
     private readonly host: { clock: Clock; logger: Logger },
   ) {}
@@ -49,7 +48,7 @@ export class PythonSource {
   }
 
   private async aliveMs(): Promise<Milliseconds> {
-    const aliveMs = await workersAliveMs(this.redis, QUEUES.pythonRuns);
+    const aliveMs = await this.sandboxesAliveMs();
     return aliveMs > 0 ? aliveMs + LONGER_MS : 0;
   }
 

@@ -1,5 +1,6 @@
 import { EgressClient } from '@toolfleet/egress';
 import { VERSION, type ServiceHost } from '@toolfleet/service';
+import { inUpstreamSpan } from '@toolfleet/telemetry';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 
 /** The ways out of this process, one per purpose: a page reader cannot reach the model's API, nor the other way round. */
@@ -29,6 +30,7 @@ export class ToolEgress {
 
   private client(allowlist: readonly string[], allowedEndpoints: readonly string[]): EgressClient {
     const client = new EgressClient({
+      trace: inUpstreamSpan,
       allowlist,
       allowAnyHost: this.settings.EGRESS_ALLOW_ANY_HOST,
       allowedEndpoints,

@@ -185,6 +185,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     clock,
     metrics,
     concurrency: settings.GATEWAY_ASYNC_CONCURRENCY,
+    startsTrace: true,
     handler: callWorker({
       executeCall,
       store,

@@ -4,6 +4,7 @@ import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
 import type { BreakerMap } from '@toolfleet/resilience';
 import { microservicePart, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers, StatusBeacon } from '@toolfleet/transport';
 import { McpExecutor } from './mcp-executor.js';
 import type { McpExecutorConfig } from './mcp-executor.config.js';
@@ -72,6 +73,7 @@ function egressOf(settings: McpExecutorConfig, host: ServiceHost): EgressClient 
   if (settings.MCP_ALLOWED_DOMAINS.includes('*'))
     host.logger.warn('MCP_ALLOWED_DOMAINS=* lets tools reach every public host');
   return new EgressClient({
+    trace: inUpstreamSpan,
     allowlist: settings.MCP_ALLOWED_DOMAINS,
     allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
     allowedEndpoints: settings.EGRESS_ALLOWED_ENDPOINTS,

@@ -10,6 +10,7 @@ import {
   type ServiceHost,
   type ServicePart,
 } from '@toolfleet/service';
+import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers, StatusBeacon } from '@toolfleet/transport';
 import { Credentials } from './credentials.js';
 import { logRequest } from './log-request.js';
@@ -86,6 +87,7 @@ function egressOf(settings: OpenApiExecutorConfig, host: ServiceHost): EgressCli
     host.logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets tools reach every public host');
   }
   return new EgressClient({
+    trace: inUpstreamSpan,
     allowlist: settings.OPENAPI_ALLOWED_DOMAINS,
     allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
     allowedEndpoints: settings.EGRESS_ALLOWED_ENDPOINTS,

@@ -33,12 +33,20 @@ export interface EgressOptions {
   resolver?: Resolver;
   dialer?: Dialer;
   clock?: Clock;
+  /** Makes each request a step of a trace: sends it with the headers that carry the trace on. */
+  trace?: OutgoingTrace;
   /** Told of every refusal; for the metric. */
   onBlocked?: BlockedHook;
   limits?: Partial<EgressLimits>;
   /** Sent when the request names none. */
   userAgent?: string;
 }
+
+/** Wraps a request; `inUpstreamSpan` of libs/telemetry is one. */
+export type OutgoingTrace = (
+  request: { method: string; url: string },
+  send: (headers: Readonly<Record<string, string>>) => Promise<EgressResponse>,
+) => Promise<EgressResponse>;
 
 /** Caps of a client; figures from D21 and security.md 3.2 rule 13. */
 export interface EgressLimits extends EgressTimeouts {
@@ -120,6 +128,7 @@ export class EgressClient {
   private readonly pools: ConnectionPools;
   private readonly onBlocked: BlockedHook;
   private readonly userAgent: string;
+  private readonly trace: OutgoingTrace | undefined;
 
   /** @throws ToolError REQUEST_INVALID on a malformed allowlist, endpoint or range */
   constructor(options: EgressOptions) {
@@ -133,6 +142,7 @@ export class EgressClient {
     this.clock = options.clock ?? new SystemClock();
     this.onBlocked = options.onBlocked ?? (() => undefined);
     this.userAgent = options.userAgent ?? 'toolfleet';
+    this.trace = options.trace;
     this.pools = new ConnectionPools(this.limits, {
       resolver: new CachingResolver(options.resolver ?? new SystemResolver(), this.clock, this.limits.dnsCacheMs),
       guard: new AddressGuard(options.deniedCidrs),
@@ -149,7 +159,17 @@ export class EgressClient {
 
   /** Sends a request and resolves once the response headers are here. */
   async request(request: EgressRequest): Promise<EgressResponse> {
-    let target = this.reporting(() => this.targetOf(request));
+    const target = this.reporting(() => this.targetOf(request));
+    if (!this.trace) return this.follow(request, target);
+    const { method = 'GET', url } = request;
+    const facts = { method: method.toUpperCase(), url: typeof url === 'string' ? url : url.origin };
+    return this.trace(facts, (headers) =>
+      this.follow({ ...request, headers: { ...request.headers, ...headers } }, target),
+    );
+  }
+
+  private async follow(request: EgressRequest, first: GuardedUrl): Promise<EgressResponse> {
+    let target = first;
     let headers = this.reporting(() => requestHeaders(request.headers ?? {}));
     const method = (request.method ?? 'GET').toUpperCase();
     const follow = (method === 'GET' || method === 'HEAD') && request.followRedirects !== false;

@@ -7,7 +7,7 @@ import { DelayedError, Worker, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { errorBody, isJsonObject, QUEUE_PREFIX, ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
-import { inTrace, type Metrics } from '@toolfleet/telemetry';
+import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { Postponed, type JobHandler, type JobRun, type ReplyMessage } from './job-run.js';
 import { cancelChannel, failureOf, failureText, type JobData } from './queues.js';
 import type { RedisTime } from './redis-time.js';
@@ -28,6 +28,8 @@ export interface JobWorkerOptions<D extends JobData, R> {
   metrics?: Metrics;
   /** Time a job of this queue needs at least; a job with less left is dropped when taken (reliability.md 6). */
   leastMs?: (data: D) => Milliseconds;
+  /** Nobody waits for these jobs: each begins a trace of its own, linked to the caller's. Default false: it goes on. */
+  startsTrace?: boolean;
   /** Longest wait of `drain` for jobs in work. Default 60,000. */
   drainMs?: Milliseconds;
   /** Hears of handlers that failed with something that is not a ToolError, and of trouble with Redis. */
@@ -169,7 +171,8 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       };
       const work = () => this.options.handler(run);
       const headers = { get: (name: string) => (name === 'traceparent' ? data.traceparent : undefined) };
-      return await inTrace(`job ${queue}`, headers, work);
+      const follow = this.options.startsTrace ? inLinkedTrace : inTrace;
+      return await follow(`job ${queue}`, headers, work);
     } catch (error) {
       if (error instanceof Postponed) {
         await job.moveToDelayed(this.#clock.now() + error.delayMs, token);

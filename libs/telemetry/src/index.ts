@@ -3,4 +3,12 @@ export { createLogger, type Logger, type LoggerOptions, type LogLevel } from './
 export { createMetrics, METRICS, type BuildInfo, type MetricEntry, type MetricKey, type Metrics } from './metrics.js';
 export { holdsSecret, REDACTED, redact, registerSecret } from './redact.js';
 export { traceHeaders, traceparent, type TraceCarrier, type TraceHeaders } from './propagation.js';
-export { inSpan, inTrace, isTracing, startTracing, type TracingOptions } from './tracing.js';
+export {
+  inSpan,
+  inLinkedTrace,
+  inTrace,
+  inUpstreamSpan,
+  isTracing,
+  startTracing,
+  type TracingOptions,
+} from './tracing.js';

@@ -79,6 +79,7 @@ describe('metrics', () => {
         'toolfleet_queue_jobs',
         'toolfleet_queue_oldest_job_age_seconds',
         'toolfleet_queue_wait_seconds',
+        'toolfleet_queue_stalled_total',
         'toolfleet_worker_slots',
         'toolfleet_gateway_overhead_seconds',
         'toolfleet_sandbox_boot_seconds',
@@ -97,6 +98,7 @@ describe('metrics', () => {
         'toolfleet_egress_blocked_total',
         'toolfleet_retries_total',
         'toolfleet_shed_total',
+        'toolfleet_output_mismatch_total',
         'toolfleet_build_info',
       ].toSorted(),
     );

@@ -1,6 +1,15 @@
-import { context, SpanKind, SpanStatusCode, trace, type Attributes, type Span, type Tracer } from '@opentelemetry/api';
+import {
+  context,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Span,
+  type Tracer,
+} from '@opentelemetry/api';
 import { redact } from './redact.js';
-import { followContexts, remoteContext, spanContextOf, type TraceCarrier } from './propagation.js';
+import { followContexts, remoteContext, spanContextOf, traceHeaders, type TraceCarrier } from './propagation.js';
 
 /** Where spans go. */
 export interface TracingOptions {
@@ -69,6 +78,38 @@ export function inTrace<T>(name: string, carrier: TraceCarrier, work: () => T): 
   const parent = caller ? remoteContext(caller) : context.active();
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER }, parent);
   return endWith(span, () => context.with(trace.setSpan(parent, span), work));
+}
+
+/**
+ * Serves a message nobody waits for: a trace of its own, linked to that of its sender, which may have ended long ago. It is
+ * sampled for itself. Without a collector the sender's trace is passed on, as `inTrace` does.
+ */
+export function inLinkedTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
+  if (!tracer) return inTrace(name, carrier, work);
+  const sender = spanContextOf(carrier);
+  const links = sender ? [{ context: sender }] : [];
+  const span = tracer.startSpan(name, { kind: SpanKind.CONSUMER, root: true, links });
+  return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
+}
+
+/**
+ * A request to somebody else, as a step of the active trace. `send` gets the headers that carry the trace on; none without
+ * a trace. Only method and host become attributes: paths and queries hold data of tenants.
+ */
+export function inUpstreamSpan<T extends { readonly status: number }>(
+  request: { readonly method: string; readonly url: string },
+  send: (headers: Readonly<Record<string, string>>) => Promise<T>,
+): Promise<T> {
+  if (!tracer) return send(traceHeaders() ?? {});
+  const attributes = { 'http.request.method': request.method, 'server.address': new URL(request.url).host };
+  const span = tracer.startSpan(`upstream ${request.method}`, { kind: SpanKind.CLIENT, attributes });
+  return endWith(span, () =>
+    context.with(trace.setSpan(context.active(), span), async () => {
+      const response = await send(traceHeaders() ?? {});
+      span.setAttribute('http.response.status_code', response.status);
+      return response;
+    }),
+  );
 }
 
 /** A step inside the active trace. `work` gets the span to add facts to; undefined when nothing is recorded. */

@@ -3,6 +3,7 @@ import { callBody } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
 import type { JobQueue } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
+import { traceparent } from '@toolfleet/telemetry';
 import { reached } from '../stores/reached.js';
 import type { CallEvent, CallStore, StoredCall } from './call-store.js';
 
@@ -10,6 +11,8 @@ import type { CallEvent, CallStore, StoredCall } from './call-store.js';
 export interface AsyncCallJob {
   call_id: string;
   deadline_at: number;
+  /** The caller's span: the job's own trace is linked to it. */
+  traceparent?: string;
   request: JsonObject;
 }
 
@@ -50,8 +53,10 @@ export class AsyncCalls {
       state: 'accepted',
       acceptedAt: this.clock.now(),
     });
+    const parent = traceparent();
     await this.queue.add(callId, {
       call_id: callId,
+      ...(parent === undefined ? {} : { traceparent: parent }),
       deadline_at: this.queue.time.now() + allowedMs,
       request: serialised(request),
     });

@@ -75,7 +75,7 @@ export class ToolsController {
     const fields = readBody(body);
     const call = this.http.requestOf(request, reply, name, fields.arguments, fields);
     if (fields.mode === 'async' && !fields.dry_run) {
-      const accepted = await this.calls.accept(call);
+      const accepted = await this.http.traced(request, () => this.calls.accept(call));
       void reply.status(202).header('Location', `/api/v1/calls/${accepted.call_id}`);
       return accepted;
     }

@@ -9,6 +9,7 @@ import {
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
+import { inTrace, type TraceCarrier } from '@toolfleet/telemetry';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata } from '../../auth/challenge.js';
 import { sessionFor } from './elicitation.js';
@@ -65,7 +66,11 @@ export async function mountMcpDoor(
     scope.route({
       method: ['GET', 'POST', 'DELETE'],
       url: DOOR_PATH,
-      handler: (request, reply) => serve(request, reply, { parts, handler, ...(sessions ? { sessions } : {}) }),
+      handler: (request, reply) => {
+        const work = () => serve(request, reply, { parts, handler, ...(sessions ? { sessions } : {}) });
+        // A GET streams for as long as its session lives: no step of anything.
+        return request.method === 'POST' ? inTrace('mcp request', carrierOf(request), work) : work();
+      },
     });
     for (const url of METADATA_PATHS) {
       scope.get(url, (request, reply) =>
@@ -87,6 +92,10 @@ interface Serving {
   handler: McpHttpHandler;
   sessions?: LegacySessions;
 }
+
+const carrierOf = ({ headers }: FastifyRequest): TraceCarrier => ({
+  get: (name) => (typeof headers[name] === 'string' ? headers[name] : undefined),
+});
 
 async function serve(
   request: FastifyRequest,

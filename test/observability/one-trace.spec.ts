@@ -1,0 +1,146 @@
+/**
+ * A call is one trace: from the door over the engine, NATS or the queue, and the executor to the upstream, in real processes
+ * that export to a collector. Its log line carries the ids of call and trace, its metrics the tool and outcome of that line.
+ */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestFleet } from '../fleet/test-fleet.js';
+import { startOtlpSink, type SeenSpan } from './otlp-sink.js';
+
+const PATIENCE = { timeoutMs: 30_000, everyMs: 100 };
+let fleet: TestFleet;
+let upstream: Server;
+/** `traceparent` headers that reached the upstream. */
+const carried: string[] = [];
+let sink: Awaited<ReturnType<typeof startOtlpSink>>;
+
+beforeAll(async () => {
+  upstream = createServer((request, response) => {
+    carried.push(String(request.headers['traceparent']));
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"success": true, "output": "fine"}');
+  });
+  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
+  sink = await startOtlpSink();
+  fleet = await TestFleet.start({
+    services: {
+      gateway: 1,
+      registry: 1,
+      budget: 1,
+      'builtin-executor': 1,
+      'mcp-executor': 1,
+      'python-sandbox': 1,
+    },
+    tools: ['calculator', 'echo', 'execute_python'],
+    config: {
+      mcp_tools: { echo: { url: `${origin}/call`, func_name: 'echo', description: 'Answers', parameters: [] } },
+    },
+    env: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: sink.endpoint,
+      EGRESS_ALLOWED_ENDPOINTS: origin,
+      PYTHON_SANDBOX_THREADS: '1',
+      PYTHON_SANDBOX_TRAINING_MS: '0',
+      WASI_MEMORY_LIMIT_MB: '128',
+    },
+  });
+});
+afterAll(async () => {
+  await fleet?.stop();
+  await sink?.stop();
+  upstream?.close();
+});
+
+const ofCall = (callId: string) =>
+  sink.spans.find(({ name, attributes }) => name === 'tool_execution' && attributes['call.id'] === callId);
+
+/** The span of a call and everything in its trace, once that is what the spec waits for. */
+async function traceOf(callId: string, has: (spans: SeenSpan[]) => boolean) {
+  let spans: SeenSpan[] = [];
+  await eventually(
+    'the trace is complete',
+    () => {
+      const call = ofCall(callId);
+      spans = call ? sink.spans.filter(({ traceId }) => traceId === call.traceId) : [];
+      return has(spans);
+    },
+    PATIENCE,
+  ).catch((error: unknown) => {
+    throw new Error(`${String(error)}: ${JSON.stringify(spans.map(({ service, name }) => `${service} ${name}`))}`);
+  });
+  return { call: ofCall(callId)!, spans };
+}
+
+const named = (spans: readonly SeenSpan[], service: string, name: string | RegExp) =>
+  spans.find((span) => span.service === `toolfleet-${service}` && span.name.match(name) !== null);
+
+/** Names from a span up to the root of its trace. */
+function pathOf(spans: readonly SeenSpan[], leaf: SeenSpan): string[] {
+  const above = spans.find(({ spanId }) => spanId === leaf.parentSpanId);
+  return [leaf.name, ...(above ? pathOf(spans, above) : [])];
+}
+
+describe.concurrent('a call', () => {
+  it('is one trace from the HTTP door over NATS to the upstream, which is told of it', async () => {
+    const { body } = await fleet.call('echo', {});
+    expect(body.success).toBe(true);
+    const { spans } = await traceOf(body.call_id, (all) => named(all, 'mcp-executor', 'upstream POST') !== undefined);
+    const leaf = named(spans, 'mcp-executor', 'upstream POST')!;
+    expect(pathOf(spans, leaf)).toEqual(['upstream POST', 'exec.mcp', 'tool_execution', 'http call']);
+    expect(leaf.attributes).toMatchObject({ 'http.request.method': 'POST' });
+    expect(carried).toContain(`00-${leaf.traceId}-${leaf.spanId}-01`);
+  });
+
+  it('is one trace over a queue, and over the MCP door within the caller’s own', async () => {
+    const traceId = '0af7651916cd43dd8448eb211c80319c';
+    const request = { name: 'execute_python', arguments: { code: '1 + 1' } };
+    await fleet.ask({
+      path: '/mcp',
+      headers: {
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2025-06-18',
+        traceparent: `00-${traceId}-b7ad6b7169203331-01`,
+      },
+      body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: request },
+    });
+    const isThere = () => named(sink.spans, 'python-sandbox', 'job python-runs');
+    await eventually('the run was told', () => isThere()?.traceId === traceId, PATIENCE);
+    await eventually('so was the door', () => named(sink.spans, 'gateway', 'mcp request') !== undefined, PATIENCE);
+    const spans = sink.spans.filter((span) => span.traceId === traceId);
+    expect(pathOf(spans, isThere()!)).toEqual(['job python-runs', 'tool_execution', 'mcp request']);
+  });
+
+  it('that nobody waits for has a trace of its own, linked to its caller’s', async () => {
+    const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+    const { body } = await fleet.call(
+      'calculator',
+      { expression: '6 * 7' },
+      { fields: { mode: 'async' }, headers: { traceparent: `00-${traceId}-00f067aa0ba902b7-01` } },
+    );
+    expect(body.status).toBe('accepted');
+    const job = () => sink.spans.find(({ name, links }) => name === 'job tool-calls' && links.includes(traceId));
+    await eventually('the job was told', () => job() !== undefined, PATIENCE);
+    const ofJob = () => sink.spans.filter((span) => span.traceId === job()!.traceId);
+    await eventually('so was its work', () => named(ofJob(), 'builtin-executor', /^exec/) !== undefined, PATIENCE);
+    expect(job()!.traceId).not.toBe(traceId);
+    const leaf = named(ofJob(), 'builtin-executor', /^exec/)!;
+    expect(pathOf(ofJob(), leaf)).toEqual(['exec.builtin.compute', 'tool_execution', 'job tool-calls']);
+    expect(ofJob().find(({ name }) => name === 'tool_execution')!.attributes['call.id']).toBe(body.call_id);
+  });
+
+  it('is found by its id in logs and traces, and by what its line says in the metrics', async () => {
+    const { body } = await fleet.call('calculator', { expression: '1 + 2' });
+    const { call } = await traceOf(body.call_id, (all) => all.length > 0);
+    let line: Record<string, unknown> | undefined;
+    await eventually('its line is written', () => {
+      const lines = fleet.process('gateway').log().split('\n');
+      const found = lines.find((text) => text.includes(body.call_id) && text.includes('"call finished"'));
+      return (line = found === undefined ? undefined : JSON.parse(found)) !== undefined;
+    });
+    expect(line).toMatchObject({ tool_name: 'calculator', success: true, trace_id: call.traceId });
+    const { body: metrics } = await fleet.process('gateway').admin('/metrics');
+    expect(metrics).toMatch(/shannon_tool_executions_total\{tool_name="calculator",status="success"\} [1-9]/);
+    expect(call.attributes).toMatchObject({ 'tool.name': 'calculator', 'tool.success': true });
+  });
+});

@@ -1,0 +1,63 @@
+/** An OTLP collector for a test: keeps the spans it is sent. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** A span as far as specs look. */
+export interface SeenSpan {
+  service: string;
+  name: string;
+  traceId: string;
+  spanId: string;
+  parentSpanId: string;
+  links: string[];
+  attributes: Record<string, unknown>;
+}
+
+interface Attribute {
+  key: string;
+  value: Record<string, unknown>;
+}
+interface OtlpSpan {
+  name: string;
+  traceId: string;
+  spanId: string;
+  parentSpanId?: string;
+  links?: { traceId: string }[];
+  attributes?: Attribute[];
+}
+interface OtlpBody {
+  resourceSpans?: { resource: { attributes: Attribute[] }; scopeSpans: { spans: OtlpSpan[] }[] }[];
+}
+
+const plain = (attributes: readonly Attribute[] = []) =>
+  Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+
+/** Starts the collector on a free loopback port. */
+export async function startOtlpSink(): Promise<{ endpoint: string; spans: SeenSpan[]; stop(): Promise<void> }> {
+  const spans: SeenSpan[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { resourceSpans = [] } = JSON.parse(Buffer.concat(chunks).toString('utf8')) as OtlpBody;
+      for (const { resource, scopeSpans } of resourceSpans) {
+        const service = String(plain(resource.attributes)['service.name']);
+        for (const span of scopeSpans.flatMap((scope) => scope.spans)) {
+          const { name, traceId, spanId, parentSpanId = '', links = [], attributes } = span;
+          const linked = links.map((link) => link.traceId);
+          spans.push({ service, name, traceId, spanId, parentSpanId, links: linked, attributes: plain(attributes) });
+        }
+      }
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    spans,
+    stop: async () => {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}

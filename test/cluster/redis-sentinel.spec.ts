@@ -1,21 +1,45 @@
 /**
- * The fleet on Redis with a replica and three Sentinels: the primary is killed under load, and later changed on purpose. Callers
+ * The fleet on Redis with a replica and three Sentinels, with the users of deploy/: the primary is killed under load, and later changed on purpose. Callers
  * get clear errors in time while nobody is primary, nothing accepted is lost, no effect begins twice, nothing is restarted.
  */
 import { eventually, startRedisSentinel, type RedisSentinel } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AcceptedCalls } from '../fleet/accepted-calls.js';
+import { deployedUsers, passwordOf } from '../fleet/deployed-brokers.js';
+import type { ServiceName } from '../fleet/test-fleet.js';
 import { LoadedFleet } from './loaded-fleet.js';
+
+const SENTINEL_PASSWORD = 'pw-of-the-sentinels';
+/** Services that have a user of their own name. */
+const SERVICES: readonly ServiceName[] = ['gateway', 'registry', 'budget', 'mcp-executor', 'python-sandbox'];
 
 let redis: RedisSentinel;
 let loaded: LoadedFleet;
 beforeAll(async () => {
-  redis = await startRedisSentinel();
-  loaded = await LoadedFleet.start({ redis });
+  const users = [
+    ...(await deployedUsers('redis.acl.template')),
+    ...(await deployedUsers('redis-failover.acl.template')),
+  ];
+  redis = await startRedisSentinel({ users, passwordOf, sentinelPassword: SENTINEL_PASSWORD });
+  loaded = await LoadedFleet.start(
+    { redis },
+    {
+      envOf: {
+        ...Object.fromEntries(SERVICES.map((name) => [name, loginOf(name)])),
+        'builtin-executor': { REDIS_URL: '' },
+      },
+    },
+  );
 });
 afterAll(async () => {
   await loaded?.stop();
   await redis?.stop();
+});
+
+const loginOf = (user: string): Record<string, string> => ({
+  REDIS_URL: redis.url.replace('//', `//${user}@`),
+  REDIS_PASSWORD: passwordOf(user),
+  REDIS_SENTINEL_PASSWORD: SENTINEL_PASSWORD,
 });
 
 const primaryIsNot = (port: number): Promise<void> =>
@@ -55,5 +79,9 @@ describe('the primary', () => {
     await accepted.haveEnded();
     await load.judge();
     console.log(`changed: ${load.right()} right, ${load.failures.length} failed`);
+  });
+
+  it('and its replica have refused nothing to the users of deploy/', async () => {
+    for (const server of redis.servers) expect(await server.client().call('ACL', 'LOG')).toEqual([]);
   });
 });

@@ -23,7 +23,8 @@ export interface DeployedBrokers {
   stop(): Promise<void>;
 }
 
-const passwordOf = (user: string): string => `pw-${user}`;
+/** Password of a user in these files. */
+export const passwordOf = (user: string): string => `pw-${user}`;
 
 /** Starts both servers on free loopback ports. */
 export async function startDeployedBrokers(): Promise<DeployedBrokers> {
@@ -70,19 +71,19 @@ async function startDeployedNats() {
   };
 }
 
+/** Users of a template of deploy/ with their passwords, as lines of an ACL file; without the switched off default user. */
+export async function deployedUsers(template: string): Promise<string[]> {
+  const lines = (await readFile(join(DEPLOY, template), 'utf8')).split('\n');
+  return lines
+    .filter((line) => line.startsWith('user ') && !line.startsWith('user default'))
+    .map((line) => line.replaceAll(/\$\{\w+\}/g, passwordOf(line.split(' ')[1]!)));
+}
+
 async function startDeployedRedis() {
-  const server = await startRedis({ appendOnly: true });
-  const lines = (await readFile(join(DEPLOY, 'redis.acl.template'), 'utf8')).split('\n');
-  const template = lines.filter((line) => line.startsWith('user '));
+  const lines = await deployedUsers('redis.acl.template');
+  const server = await startRedis({ appendOnly: true, users: lines });
+  const users = new Set(lines.map((line) => line.split(' ')[1]!));
   const admin = server.client();
-  const users = new Set<string>();
-  for (const line of template) {
-    const [, user = '', ...rules] = line.split(' ');
-    if (user === 'default') continue;
-    users.add(user);
-    const rendered = rules.map((rule) => rule.replace(/\$\{\w+\}/, passwordOf(user)));
-    await admin.call('ACL', 'SETUSER', user, ...rendered);
-  }
   // The spec's own connection stays; whoever comes without a login is refused from here on.
   await admin.call('ACL', 'SETUSER', 'default', 'off');
   await admin.call('ACL', 'LOG', 'RESET');

@@ -30,6 +30,7 @@ const table = {
     help: 'Redis: call journal and, for toolset agent, the queue. Without it only idempotent tools run',
   }),
   REDIS_PASSWORD: REDIS_KEYS.REDIS_PASSWORD,
+  REDIS_SENTINEL_PASSWORD: REDIS_KEYS.REDIS_SENTINEL_PASSWORD,
   REDIS_TLS_CA: REDIS_KEYS.REDIS_TLS_CA,
   ...FLEET_FILE_KEYS,
 

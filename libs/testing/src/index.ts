@@ -6,7 +6,7 @@ export { startNatsCluster, type NatsCluster } from './nats-cluster.js';
 export { startNats, type NatsServer, type NatsServerOptions } from './nats-server.js';
 export { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from './postgres-server.js';
 export { startRedisCluster, type RedisCluster } from './redis-cluster.js';
-export { startRedisSentinel, type RedisSentinel } from './redis-sentinel.js';
+export { startRedisSentinel, type RedisSentinel, type RedisSentinelOptions } from './redis-sentinel.js';
 export { startRedis, type RedisServer, type RedisServerOptions } from './redis-server.js';
 export { startRoundRobin, type RoundRobin } from './round-robin.js';
 export { startServiceProcess, type ServiceProcess, type ServiceProcessOptions } from './service-process.js';

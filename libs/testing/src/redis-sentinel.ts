@@ -28,15 +28,27 @@ const MASTER = 'fleet';
 const SENTINELS = 3;
 const QUORUM = 2;
 
+/** How the servers know each other and their users. */
+export interface RedisSentinelOptions {
+  /** Lines of the ACL file of both servers, `replica` and `sentinel` among them. */
+  users: readonly string[];
+  passwordOf(user: string): string;
+  /** Password at the Sentinels themselves. */
+  sentinelPassword: string;
+}
+
 /** Starts a primary, its replica and three Sentinels on free loopback ports. */
-export async function startRedisSentinel(): Promise<RedisSentinel> {
-  const primary = await startRedis({ appendOnly: true });
-  const replica = await startRedis({ appendOnly: true, replicaOf: primary.port });
-  const sentinels = await Promise.all(Array.from({ length: SENTINELS }, () => startSentinel(primary.port)));
+export async function startRedisSentinel(options: RedisSentinelOptions): Promise<RedisSentinel> {
+  const { users, passwordOf, sentinelPassword } = options;
+  const server = { appendOnly: true, users, primaryLogin: { user: 'replica', password: passwordOf('replica') } };
+  const primary = await startRedis(server);
+  const replica = await startRedis({ ...server, replicaOf: primary.port });
+  const sentinels = await Promise.all(Array.from({ length: SENTINELS }, () => startSentinel(primary.port, options)));
   const nodes = sentinels.map(({ port }) => ({ host: '127.0.0.1', port }));
   const clients: Redis[] = [];
-  const ask = new Redis({ port: nodes[0]!.port, host: '127.0.0.1', maxRetriesPerRequest: null });
-  ask.on('error', () => undefined);
+  const asks = nodes.map((node) => new Redis({ ...node, password: sentinelPassword, maxRetriesPerRequest: null }));
+  for (const ask of asks) ask.on('error', () => undefined);
+  const ask = asks[0]!;
   const watch: RedisSentinel = {
     url: `redis+sentinel://${nodes.map(({ host, port }) => `${host}:${port}`).join(',')}/${MASTER}`,
     servers: [primary, replica],
@@ -54,21 +66,19 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
       await eventually('a failover begins', started, { timeoutMs: 60_000, everyMs: 500 });
     },
     async untilWatched() {
-      for (const { port } of sentinels)
-        await eventually(
-          'the Sentinel knows everyone',
-          () => answers(port, 'INFO sentinel\r\n', `slaves=1,sentinels=${SENTINELS}`),
-          { timeoutMs: 60_000, everyMs: 200 },
-        );
+      for (const one of asks) {
+        const knowsAll = async () => (await one.info('sentinel')).includes(`slaves=1,sentinels=${SENTINELS}`);
+        await eventually('the Sentinel knows everyone', knowsAll, { timeoutMs: 60_000, everyMs: 200 });
+      }
     },
     client() {
-      const made = new Redis({ sentinels: nodes, name: MASTER, maxRetriesPerRequest: null });
+      const made = new Redis({ sentinels: nodes, sentinelPassword, name: MASTER, maxRetriesPerRequest: null });
       made.on('error', () => undefined);
       clients.push(made);
       return made;
     },
     async stop() {
-      for (const made of [...clients, ask]) made.disconnect();
+      for (const made of [...clients, ...asks]) made.disconnect();
       await Promise.all(sentinels.map((sentinel) => sentinel.stop()));
       await Promise.all([primary.stop(), replica.stop()]);
     },
@@ -82,22 +92,27 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
   return watch;
 }
 
-function startSentinel(primaryPort: number): Promise<BrokerProcess> {
+function startSentinel(primaryPort: number, options: RedisSentinelOptions): Promise<BrokerProcess> {
   return startBroker({
     name: 'redis-sentinel',
     programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
     async args(port, folder) {
       const file = join(folder, 'sentinel.conf');
       // Sentinel writes what it learned into its file: a restart must find it.
-      if (!existsSync(file)) await writeFile(file, configuration(port, folder, primaryPort));
+      if (!existsSync(file)) await writeFile(file, configuration(port, folder, primaryPort, options));
       return [file, '--sentinel'];
     },
-    serves: (port) => answers(port, 'PING\r\n', '+PONG'),
+    serves: (port) => answers(port, 'PING\r\n', '-NOAUTH'),
   });
 }
 
 /** Down after 2 s: a busy test machine must not look like a dead server. */
-const configuration = (port: number, folder: string, primaryPort: number): string => `
+const configuration = (
+  port: number,
+  folder: string,
+  primaryPort: number,
+  { passwordOf, sentinelPassword }: RedisSentinelOptions,
+): string => `
 port ${port}
 bind 127.0.0.1
 dir ${folder}
@@ -105,4 +120,8 @@ sentinel monitor ${MASTER} 127.0.0.1 ${primaryPort} ${QUORUM}
 sentinel down-after-milliseconds ${MASTER} 2000
 sentinel failover-timeout ${MASTER} 10000
 sentinel parallel-syncs ${MASTER} 1
+sentinel auth-user ${MASTER} sentinel
+sentinel auth-pass ${MASTER} ${passwordOf('sentinel')}
+requirepass ${sentinelPassword}
+sentinel sentinel-pass ${sentinelPassword}
 `;

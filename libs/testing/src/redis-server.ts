@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { answers, startBroker, type BrokerProcess } from './broker-process.js';
 import { eventually, freePort } from './child-process.js';
@@ -26,6 +28,10 @@ export interface RedisServerOptions {
   clusterNode?: { nodeTimeoutMs: number };
   /** Port of the primary on this machine. */
   replicaOf?: number;
+  /** Lines of an ACL file, beside the default user, who may do everything. */
+  users?: readonly string[];
+  /** Login at the primary, now and after a change of roles. */
+  primaryLogin?: { user: string; password: string };
 }
 
 /** Starts a Redis server on a free loopback port. */
@@ -35,11 +41,13 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const broker = await startBroker({
     name: 'redis-server',
     programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
-    args: (port, folder) => [
+    args: async (port, folder) => [
       ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''],
       ...['--appendonly', options.appendOnly ? 'yes' : 'no', '--appendfsync', 'everysec'],
       ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction', '--daemonize', 'no'],
       ...(options.replicaOf === undefined ? [] : ['--replicaof', '127.0.0.1', String(options.replicaOf)]),
+      ...(options.users ? await aclArgs(folder, options.users) : []),
+      ...(options.primaryLogin ? loginArgs(options.primaryLogin) : []),
       ...(busPort === undefined ? [] : clusterArgs(busPort, options.clusterNode?.nodeTimeoutMs ?? 15_000)),
     ],
     serves: (port) => answers(port, 'PING\r\n', '+PONG'),
@@ -78,4 +86,14 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
 const clusterArgs = (busPort: number, nodeTimeoutMs: number): string[] => [
   ...['--cluster-enabled', 'yes', '--cluster-port', String(busPort)],
   ...['--cluster-announce-ip', '127.0.0.1', '--cluster-node-timeout', String(nodeTimeoutMs)],
+];
+
+async function aclArgs(folder: string, users: readonly string[]): Promise<string[]> {
+  const file = join(folder, 'users.acl');
+  await writeFile(file, `${['user default on nopass ~* &* +@all', ...users].join('\n')}\n`);
+  return ['--aclfile', file];
+}
+
+const loginArgs = ({ user, password }: { user: string; password: string }): string[] => [
+  ...['--masteruser', user, '--masterauth', password],
 ];

@@ -87,9 +87,13 @@ export const REDIS_KEYS = {
   REDIS_URL: url({
     default: 'redis://127.0.0.1:6379',
     schemes: ['redis', 'rediss', 'redis+cluster', 'rediss+cluster', 'redis+sentinel', 'rediss+sentinel'],
-    help: 'Redis; cluster and sentinel nodes separated by commas',
+    help: 'Redis: one server, redis+cluster://host,host or redis+sentinel://host,host/name-of-the-primary',
   }),
   REDIS_PASSWORD: secret({ optional: true, help: 'Password at Redis; overrides one in the URL' }),
+  REDIS_SENTINEL_PASSWORD: secret({
+    optional: true,
+    help: 'Password at the Sentinels of redis+sentinel:// themselves',
+  }),
   REDIS_TLS_CA: path({ optional: true, help: 'CA file of the Redis servers; for rediss:// addresses' }),
 } satisfies ConfigTable;
 

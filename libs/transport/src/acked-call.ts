@@ -7,7 +7,7 @@
  */
 import { HEADERS, SUBJECTS, ToolError, type CallProgress, type Milliseconds } from '@toolfleet/contracts';
 import type { OutgoingHeaders } from './headers.js';
-import type { IncomingMessage } from './nats-connection.js';
+import type { IncomingMessage } from './nats-message.js';
 import { decodeReply, encode, parseLenient } from './codec.js';
 import type { ClientInternals, PendingCall } from './pending-call.js';
 import { noResponders, subjectClass } from './no-responders.js';

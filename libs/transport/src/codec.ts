@@ -1,5 +1,5 @@
 import { ToolError } from '@toolfleet/contracts';
-import type { IncomingMessage } from './nats-connection.js';
+import type { IncomingMessage } from './nats-message.js';
 import { errorOfReply } from './wire-error.js';
 
 /** JSON bytes of a body; an absent body is empty. */

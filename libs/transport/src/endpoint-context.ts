@@ -1,7 +1,8 @@
 import { HEADERS, ToolError, type CallProgress, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { NO_HEADERS, type IncomingHeaders } from './headers.js';
-import type { IncomingMessage, NatsLink } from './nats-connection.js';
+import type { NatsLink } from './nats-connection.js';
+import type { IncomingMessage } from './nats-message.js';
 import { ProgressReports } from './progress.js';
 
 /** Work that names no deadline gets this long (`Tf-Remaining-Ms` missing: a caller outside the fleet). */

@@ -1,5 +1,5 @@
 /**
- * The one file that knows the `nats` package, so that its successor is a swap of this file. It adds what the package lacks
+ * The one file, beside its nats-message.ts, that knows the `nats` package, so that its successor is a swap of these. It adds what the package lacks
  * for many small messages: the publishes of one event-loop turn leave in one write (the package writes per microtask, and
  * each write costs every process on the way one read), and headers are bytes made once.
  */
@@ -8,14 +8,14 @@ import {
   createInbox,
   usernamePasswordAuthenticator,
   type ConnectionOptions,
-  type Msg,
   type MsgHdrs,
   type NatsConnection,
   type Subscription,
 } from 'nats';
 import { ToolError } from '@toolfleet/contracts';
 import { publicUrl, splitUrl } from './nats-url.js';
-import { encodeHeaders, HeaderBlock, type IncomingHeaders, type OutgoingHeaders } from './headers.js';
+import { encodeHeaders, type OutgoingHeaders } from './headers.js';
+import { NatsMessage, type IncomingMessage } from './nats-message.js';
 
 /** Where and as whom to connect. */
 export interface NatsOptions {
@@ -30,17 +30,6 @@ export interface NatsOptions {
   tlsCa?: string;
   /** Hears of receivers that threw; without it they become warnings of the process. */
   onFault?: (error: unknown, subject: string) => void;
-}
-
-/** A received message. */
-export interface IncomingMessage {
-  readonly subject: string;
-  /** Subject to answer on; empty when no answer is expected. */
-  readonly reply: string;
-  readonly headers: IncomingHeaders | undefined;
-  readonly data: Uint8Array;
-  /** 503 without a body is the server's "nobody listens". */
-  readonly isNoResponders: boolean;
 }
 
 /** A subscription that can end at once, or after the messages already received. */
@@ -220,9 +209,17 @@ export class NatsLink {
     for await (const status of connection.status()) {
       if (status.type === 'disconnect') this.#change(false);
       else if (status.type === 'reconnect') this.#change(true);
+      else if (status.permissionContext) this.#refused(status.permissionContext);
     }
     this.#connected = false;
     this.#tell('closed');
+  }
+
+  /** Without a word of it, a request the server refuses to carry looks like one nobody answers. */
+  #refused({ operation, subject }: { operation: string; subject: string }): void {
+    const fault = new Error(`NATS refuses this user to ${operation} on ${subject}`);
+    if (this.options.onFault) this.options.onFault(fault, subject);
+    else process.emitWarning(fault);
   }
 
   #change(connected: boolean): void {
@@ -234,46 +231,6 @@ export class NatsLink {
   #tell(state: ConnectionState): void {
     for (const listener of this.#listeners) listener(state);
   }
-}
-
-/** The package's message behind our interface; headers are read only when asked for. */
-class NatsMessage implements IncomingMessage {
-  #headers: IncomingHeaders | undefined;
-
-  constructor(private readonly message: Msg) {}
-
-  get subject(): string {
-    return this.message.subject;
-  }
-
-  get reply(): string {
-    return this.message.reply ?? '';
-  }
-
-  get data(): Uint8Array {
-    return this.message.data;
-  }
-
-  get headers(): IncomingHeaders | undefined {
-    return (this.#headers ??= headersOf(this.message));
-  }
-
-  get isNoResponders(): boolean {
-    return this.message.data.length === 0 && this.message.headers?.code === 503;
-  }
-}
-
-/**
- * The package decodes all headers into a map of lists per message; we look up two or three. Its raw bytes are not public,
- * so their absence in another version falls back to its own decoding.
- */
-function headersOf(message: Msg): IncomingHeaders | undefined {
-  const { _msg: frame, _rdata: bytes } = message as unknown as { _msg?: { hdr?: number }; _rdata?: Uint8Array };
-  if (typeof frame?.hdr === 'number' && bytes instanceof Uint8Array) {
-    return frame.hdr > 0 ? new HeaderBlock(bytes.subarray(0, frame.hdr)) : undefined;
-  }
-  const { headers } = message;
-  return headers && { get: (name) => headers.get(name) || undefined };
 }
 
 /** A blank or a line break in a subject would be read as the next word of the protocol. */

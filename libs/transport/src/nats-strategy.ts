@@ -21,7 +21,8 @@ import { inTrace, type Metrics } from '@toolfleet/telemetry';
 import { encode, parseLenient, text } from './codec.js';
 import { EndpointContext } from './endpoint-context.js';
 import type { EndpointOptions } from './endpoint.js';
-import type { IncomingMessage, NatsLink, NatsSubscription } from './nats-connection.js';
+import type { NatsLink, NatsSubscription } from './nats-connection.js';
+import type { IncomingMessage } from './nats-message.js';
 import { RunningCalls } from './running-calls.js';
 import { errorReply } from './wire-error.js';
 

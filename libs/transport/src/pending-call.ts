@@ -2,7 +2,8 @@ import type { Milliseconds, ToolError } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
 import type { OutgoingHeaders } from './headers.js';
-import type { IncomingMessage, NatsLink } from './nats-connection.js';
+import type { NatsLink } from './nats-connection.js';
+import type { IncomingMessage } from './nats-message.js';
 import type { WaitingCall, WaitingCalls } from './waiting-calls.js';
 
 /** What waits in the client's table. */

@@ -1,6 +1,6 @@
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { OutgoingHeaders } from './headers.js';
-import type { IncomingMessage } from './nats-connection.js';
+import type { IncomingMessage } from './nats-message.js';
 import { decodeReply } from './codec.js';
 import type { ClientInternals, PendingCall } from './pending-call.js';
 import { noResponders } from './no-responders.js';

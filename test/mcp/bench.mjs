@@ -1,11 +1,13 @@
 /**
  * `node test/mcp/bench.mjs`: calls per second of `tools/call` and `tools/list` through the gateway's MCP door against the
- * SDK's bare low-level server, in one run, both eras, with 10, 200 and 2,000 tools. Only ratios within one run are meant.
+ * SDK's bare low-level server, in one run, both eras, with 10, 200 and 2,000 tools; then a builtin tool through the HTTP Tools
+ * API and through `/mcp` of a running fleet. Only ratios within one run are meant.
  */
 import { fork } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Agent, request } from 'undici';
+import { compareDoors } from './compare-doors.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const CONNECTIONS = 8;
@@ -82,3 +84,5 @@ for (const count of [10, 200, 2_000]) {
   }
   for (const { child } of Object.values(servers)) child.kill();
 }
+
+await compareDoors(join(here, '../..'));

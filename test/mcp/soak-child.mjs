@@ -1,4 +1,8 @@
-/** One process of the soak: `soak-child.mjs door` serves; `soak-child.mjs executor <url>` calls. Answers `memory` after a collection. */
+/**
+ * One process of the soak: `soak-child.mjs door` serves; `soak-child.mjs executor <url>` calls. Answers `memory` with the heap
+ * after a collection, resident memory, and the most that ever was resident, all in bytes.
+ */
+import { readFileSync } from 'node:fs';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { EgressClient } from '@toolfleet/egress';
 import Fastify from 'fastify';
@@ -81,6 +85,11 @@ function executor() {
   return { call };
 }
 
+function peakBytes() {
+  const kib = /VmHWM:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))?.[1];
+  return Number(kib) * 1_024;
+}
+
 const part = kind === 'door' ? await door() : executor();
 process.on('message', async ({ ask, calls = 0, reconnects = 0 }) => {
   if (ask === 'run') {
@@ -92,7 +101,7 @@ process.on('message', async ({ ask, calls = 0, reconnects = 0 }) => {
   }
   globalThis.gc?.();
   const { rss, heapUsed } = process.memoryUsage();
-  process.send({ rss, heapUsed });
+  process.send({ rss, heapUsed, peak: peakBytes() });
 });
 process.send(part.port ? { port: part.port } : { ready: true });
 process.on('disconnect', () => process.exit(0));

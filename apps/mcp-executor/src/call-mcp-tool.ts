@@ -96,7 +96,7 @@ async function attemptOnce(
               signal: scope.signal,
               // Behind our own limits, which carry the reason.
               timeout: limits.remainingMs + 5_000,
-              ...(limits.onProgress
+              ...(limits.onProgress || target.livesOnProgress
                 ? {
                     onprogress: (progress) => {
                       touch();

@@ -31,7 +31,7 @@ export const mcpExecutorConfig = defineConfig(
       default: 30,
       min: 1,
       max: 3_600,
-      help: 'Longest silence of a call; progress notifications restart it',
+      help: 'Longest silence of a call; progress restarts it where the server entry has max_seconds',
     }),
     MCP_MAX_RESPONSE_BYTES: integer({
       default: 3 * 1024 * 1024,

@@ -259,6 +259,16 @@ describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
     expect(seen.length).toBeGreaterThan(5);
   });
 
+  it('asks for progress by itself where attempts may outlast the silence', async () => {
+    const { url, port } = await start();
+    const { call } = executor({ port });
+    const patient = { timeout_seconds: 0.3, max_seconds: 10 };
+    expect(await call({ url, options: patient }, 'slow', { ms: 600 })).toMatchObject({ ok: true });
+    expect(await call({ url, options: { timeout_seconds: 0.3 } }, 'slow', { ms: 600 })).toMatchObject({
+      failure: { code: 'ATTEMPT_TIMED_OUT', details: { phase: 'idle' } },
+    });
+  });
+
   it('ends a silent call at its idle limit and at the deadline, and the next call is fine', async () => {
     const { url, port } = await start();
     const { call } = executor({ port });

@@ -40,6 +40,8 @@ export interface McpTarget {
   stdio?: StdioOptions;
   /** Longest silence of one call; undefined means MCP_TIMEOUT_SECONDS. */
   timeoutMs?: Milliseconds;
+  /** Attempts may outlast the longest silence: the server is asked for progress whether or not the caller wants to see it. */
+  livesOnProgress: boolean;
   /** undefined means MCP_MAX_RESPONSE_BYTES. */
   maxResponseBytes?: number;
   /** Era verdict of an earlier discovery: zero round trips before the first call. */
@@ -83,6 +85,7 @@ export function readTarget(
     headers,
     ...(oauth ? { oauth } : {}),
     ...(stdio ? { stdio } : {}),
+    livesOnProgress: readNumber(server, 'max_seconds', options['max_seconds']) !== undefined,
     ...(timeoutSeconds === undefined ? {} : { timeoutMs: timeoutSeconds * 1_000 }),
     ...(maxResponseBytes === undefined ? {} : { maxResponseBytes }),
     ...(isJsonObject(options['prior']) ? { prior: options['prior'] } : {}),

@@ -63,6 +63,14 @@ describe('definitions of a server', () => {
     });
   });
 
+  it('give attempts the longest time of the entry, and the executor both', () => {
+    const [definition] = definitionsOfServer({ ...entry, timeout_seconds: 7, max_seconds: 600 }, found({}));
+    expect(definition).toMatchObject({
+      timeout_seconds: 600,
+      binding: { options: { timeout_seconds: 7, max_seconds: 600 } },
+    });
+  });
+
   it('keep only tools of the allow-list', () => {
     const names = definitionsOfServer({ ...entry, tools: ['a'] }, found({ name: 'a' }, { name: 'b' })).map(
       ({ name }) => name,

@@ -95,10 +95,11 @@ function definitionOfTool(entry: McpEntry, tool: RemoteTool, options: JsonObject
 }
 
 function figures(entry: McpEntry): Partial<ToolDefinition> {
+  const attemptSeconds = entry.max_seconds ?? entry.timeout_seconds;
   return {
     ...(entry.cost_per_use === undefined ? {} : { cost_per_use_micro_usd: microUsdOf(entry.cost_per_use) }),
     ...(entry.rate_limit === undefined ? {} : { rate_limit: entry.rate_limit }),
-    ...(entry.timeout_seconds === undefined ? {} : { timeout_seconds: entry.timeout_seconds }),
+    ...(attemptSeconds === undefined ? {} : { timeout_seconds: attemptSeconds }),
     ...(entry.forwards_idempotency_key ? { forwards_idempotency_key: true } : {}),
     ...(entry.task_support === undefined ? {} : { task_support: entry.task_support }),
   };
@@ -117,6 +118,7 @@ export function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObje
     'memory_limit_mb',
     'timeout_seconds',
     'max_response_bytes',
+    'max_seconds',
   ] as const) {
     const value = entry[field];
     if (value !== undefined) options[field] = value as Json;

@@ -9,6 +9,8 @@ export interface McpEntry extends McpRegister {
   cwd?: string;
   memory_limit_mb?: number;
   max_response_bytes?: number;
+  /** Longest attempt of a server that reports progress; `timeout_seconds` then is the longest silence. */
+  max_seconds?: number;
   /** The server takes the fleet's idempotency key. */
   forwards_idempotency_key?: boolean;
   /** Whether calls may or must become tasks; default forbidden. */
@@ -56,6 +58,7 @@ const FIELDS: Record<string, Check> = {
   cwd: isText,
   memory_limit_mb: isNumber,
   max_response_bytes: isNumber,
+  max_seconds: isNumber,
   refresh_seconds: isNumber,
   forwards_idempotency_key: isFlag,
   task_support: (value) => ['forbidden', 'optional', 'required'].includes(String(value)),

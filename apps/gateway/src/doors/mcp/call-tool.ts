@@ -9,9 +9,11 @@ import {
   isToolError,
   toToolError,
   type CallRequest,
+  type CallResult,
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
+import { inLinkedTrace } from '@toolfleet/telemetry';
 import { agreedWith, inputRequiredFor, openQuestions } from './approval.js';
 import { callRequest, metaOf } from './call-request.js';
 import { progressTo } from './call-progress.js';
@@ -97,10 +99,20 @@ export async function runTool(
   const { deps, options } = parts;
   const request = callRequest({ ...call, principal }, deps.clock.now(), options.maxCallMs);
   try {
-    return renderResult(request.callId, await deps.executeCall(request));
+    return renderResult(request.callId, await traced(request, call.meta, parts));
   } catch (error) {
     return canAskPerson && openQuestions(error) ? undefined : refused(parts, request, error);
   }
+}
+
+/**
+ * Runs the call. When its client names a trace in `_meta` (mcp.md section 3), it is done in one of its own that is linked to
+ * that: sampling and length of a foreign trace must not be ours.
+ */
+function traced(request: CallRequest, meta: JsonObject, { deps }: DoorParts): Promise<CallResult> {
+  if (typeof meta['traceparent'] !== 'string') return deps.executeCall(request);
+  const carrier = { get: (name: string) => (typeof meta[name] === 'string' ? meta[name] : undefined) };
+  return inLinkedTrace('mcp call', carrier, () => deps.executeCall(request));
 }
 
 /** Capabilities of a 2026 client, from the envelope of its request. */
@@ -119,7 +131,7 @@ async function runOrStart(door: DoorCall, request: CallRequest, context: ServerC
   if (tool && deps.tasks && clientTakesTasks(context, tool)) {
     return (await startTask(deps.tasks, request)) as CallToolResult;
   }
-  const result = renderResult(request.callId, await deps.executeCall(request));
+  const result = renderResult(request.callId, await traced(request, metaOf(context.mcpReq._meta), door.parts));
   return door.server.server.projectCallToolResult(result, undefined);
 }
 

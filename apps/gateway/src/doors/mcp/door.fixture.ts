@@ -68,7 +68,7 @@ export function holdCalls(): () => void {
 /** What the policy wants a person to agree to before `careful` runs. */
 export const QUESTION = 'Really delete everything?';
 
-const success = (output: CallResult['output'], text = ''): CallResult => ({
+export const success = (output: CallResult['output'], text = ''): CallResult => ({
   ok: true,
   output,
   text,

@@ -1,9 +1,10 @@
 import { request as httpRequest } from 'node:http';
 import type { Client } from '@modelcontextprotocol/client';
 import { type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { traceparent } from '@toolfleet/telemetry';
 import { startRoundRobin } from '@toolfleet/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { call, closeAll, closing, connect, door, holdCalls, tool, TOOLS } from './door.fixture.js';
+import { call, closeAll, closing, connect, door, holdCalls, success, tool, TOOLS } from './door.fixture.js';
 import { TaskStore, type Task } from './task-store.js';
 
 afterEach(closeAll);
@@ -63,6 +64,23 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
     const client = await connect((await door()).url, { mode });
     expect((await call(client, 'rich')).content).toHaveLength(2);
     expect((await call(client, 'null')).content).toEqual([{ type: 'text', text: '' }]);
+  });
+
+  it('passes the trace of the client on', async () => {
+    const seen: (string | undefined)[] = [];
+    const executeCall = async () => {
+      seen.push(traceparent());
+      return success(null);
+    };
+    const client = await connect((await door({ executeCall })).url, { mode });
+    const theirs = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    await call(client, 'echo', {}, { traceparent: theirs });
+    await client.callTool(
+      { name: 'echo', arguments: {}, _meta: { traceparent: theirs } },
+      { onprogress: () => undefined }, // the way through the SDK
+    );
+    await call(client, 'echo');
+    expect(seen).toEqual([theirs, theirs, undefined]);
   });
 
   it('passes progress on, and a cancelled call reaches the engine as cancelled', async () => {

@@ -24,6 +24,8 @@ test.each([
   [{ RESULT_STALE_SECONDS: '60' }, { staleTtlMs: 60_000 }],
   [{ OPENAPI_TIMEOUT_SECONDS: '4' }, { openapiTimeoutMs: 4_000 }],
   [{ MCP_TIMEOUT_SECONDS: '5' }, { mcpTimeoutMs: 5_000 }],
+  [{ MCP_RETRIES: '1' }, { attempts: { mcp: 1, openapi: 3 } }],
+  [{ OPENAPI_RETRIES: '5' }, { attempts: { mcp: 3, openapi: 5 } }],
   [{ TOOL_TIMEOUT_SECONDS: '6' }, { defaultTimeoutMs: 6_000 }],
   [{ WASI_TIMEOUT_SECONDS: '9' }, { pythonMaxTimeoutMs: 9_000 }],
   [{ TOOL_PARALLELISM: '2' }, { parallelism: 2 }],

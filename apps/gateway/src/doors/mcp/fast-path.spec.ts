@@ -41,6 +41,7 @@ describe('the fast path', () => {
     expect(modern()).toMatchObject({ era: 'modern', id: 7, method: 'tools/call', meta: { request_id: 'r' } });
     expect(modern()?.meta).toEqual({ request_id: 'r' });
     expect(legacy()).toMatchObject({ era: 'legacy', id: 'x', params: {} });
+    expect(legacy({}, { 'mcp-session-id': 'elicits-1' })).toMatchObject({ session: 'elicits-1' });
     expect(legacy({ params: { cursor: 'c' } }, { 'mcp-protocol-version': '2025-11-25' })).toBeDefined();
   });
 
@@ -56,7 +57,7 @@ describe('the fast path', () => {
     ['another name in the header', modern({}, {}, { 'mcp-name': 'Echo' })],
     ['arguments that are no object', modern({ arguments: [1] })],
     ['a name that needs encoding', modern({ name: 'é' }, {}, { 'mcp-name': 'é' })],
-    ['a session', legacy({}, { 'mcp-session-id': 's' })],
+    ['a session of another server', legacy({}, { 'mcp-session-id': 's' })],
     ['a modern header without an envelope', legacy({}, { 'mcp-method': 'tools/list' })],
     ['an unknown revision', legacy({}, { 'mcp-protocol-version': '1999-01-01' })],
     ['a client that takes JSON only', legacy({}, { accept: 'application/json' })],

@@ -1,8 +1,8 @@
 /** Reads an HTML page: its main content, its links, its metadata. Runs in the child process of BoundedWork. */
 import { Readability } from '@mozilla/readability';
 import { parseHTML } from 'linkedom';
-import TurndownService from 'turndown';
-import type { PageDocument, PageElement } from './page-dom.js';
+import type { PageDocument } from './page-dom.js';
+import { markdown } from './page-markdown.js';
 import type { ExtractType } from './extract-type.js';
 
 /** A link of a page; absolute URL. */
@@ -42,6 +42,16 @@ const META: Readonly<Record<string, string>> = {
 /** Elements that never hold content. */
 const NOISE = 'script,style,noscript,template,svg,iframe,object,embed,[hidden],[aria-hidden="true"]';
 
+/** Elements around the content of a page. */
+const BOILERPLATE =
+  'nav,footer,aside,form,dialog,body > header,[role="navigation"],[role="banner"],[role="contentinfo"],[role="dialog"],[class*="cookie"],[id*="cookie"]';
+/** Characters of an article that is taken for the whole content. */
+const MIN_ARTICLE = 500;
+/** Characters without which a page has no content of its own. */
+const MIN_ESSENCE = 20;
+/** Characters of HTML that are read a second time. */
+const MAX_SMALL_PAGE = 500_000;
+
 /** Reads a page that came from `url`. */
 export function extractPage(html: string, url: string, what: ExtractType): ExtractedPage {
   const whole = /<html[\s>]/i.test(html) ? html : `<!doctype html><html><body>${html}</body></html>`;
@@ -58,34 +68,29 @@ export function extractPage(html: string, url: string, what: ExtractType): Extra
   return { title, text: mainContent(document), ...shared };
 }
 
-/** The article of a page; a page without one (a list, a form) as a whole. */
+/**
+ * The article of a page. Where there is none of some length (a short note, questions and answers, a list), what the page names its
+ * main part, else everything but navigation, footers and the like: on a small page, losing text is worse than keeping some more.
+ */
 function mainContent(document: PageDocument): string {
   const whole = document.body?.innerHTML ?? '';
   let article: { content?: string | null; length?: number | null } | null = null;
   try {
     article = new Readability(document as never, { charThreshold: 200, maxElemsToParse: 50_000 }).parse();
   } catch {
-    // Too many elements, or a page the heuristics fail on: the whole body is the better answer than none.
+    // Too many elements, or a page the heuristics fail on.
   }
-  return markdown(article?.content && (article.length ?? 0) > 80 ? article.content : whole);
+  if (article?.content && (article.length ?? 0) >= MIN_ARTICLE) return markdown(article.content);
+  const essence = markdown(withoutBoilerplate(whole));
+  return essence.length >= MIN_ESSENCE ? essence : markdown(article?.content || whole);
 }
 
-function markdown(html: string): string {
-  const service = new TurndownService({ headingStyle: 'atx', codeBlockStyle: 'fenced', bulletListMarker: '-' });
-  service.addRule('images', {
-    filter: 'img',
-    replacement: (_content, node) => altText(node as unknown as PageElement),
-  });
-  return service
-    .turndown(html)
-    .replaceAll(/[^\S\n]+\n/g, '\n')
-    .replaceAll(/\n{3,}/g, '\n\n')
-    .trim();
-}
-
-function altText(image: PageElement): string {
-  const alt = clean(image.getAttribute('alt') ?? '');
-  return alt === '' ? '' : `[image: ${alt}]`;
+function withoutBoilerplate(html: string): string {
+  if (html.length > MAX_SMALL_PAGE) return html;
+  const { document } = parseHTML(`<html><body>${html}</body></html>`) as unknown as { document: PageDocument };
+  const main = document.querySelector('main,[role="main"]') ?? document.body;
+  for (const element of Array.from(main?.querySelectorAll(BOILERPLATE) ?? [])) element.remove();
+  return main?.innerHTML ?? html;
 }
 
 function linksOf(document: PageDocument, base: string): PageLink[] {

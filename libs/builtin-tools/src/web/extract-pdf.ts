@@ -1,11 +1,13 @@
 /** Reads the text of a PDF. Runs in the child process of BoundedWork. */
-import { extractText, getDocumentProxy, getMeta } from 'unpdf';
+import { getDocumentProxy, getMeta } from 'unpdf';
 
 /** A PDF that was read. */
 export interface ExtractedPdf {
   title: string;
   text: string;
+  /** Pages of the document, and how many of them were read. */
   pages: number;
+  pages_read: number;
 }
 
 const MAX_PAGES = 200;
@@ -14,9 +16,19 @@ const MAX_PAGES = 200;
 export async function extractPdf(bytes: Uint8Array): Promise<ExtractedPdf> {
   const document = await getDocumentProxy(bytes);
   const pages = document.numPages;
-  if (pages > MAX_PAGES) throw new Error(`The PDF has ${pages} pages; at most ${MAX_PAGES} are read`);
-  const { text } = await extractText(document, { mergePages: false });
+  const read: string[] = [];
+  for (let number = 1; number <= Math.min(pages, MAX_PAGES); number += 1) {
+    const page = await document.getPage(number);
+    const { items } = await page.getTextContent();
+    read.push(items.map((item) => ('str' in item ? item.str + (item.hasEOL ? '\n' : '') : '')).join(''));
+    page.cleanup();
+  }
   const meta = await getMeta(document).catch(() => undefined);
   const title = (meta?.info as { Title?: unknown } | undefined)?.Title;
-  return { title: typeof title === 'string' ? title : '', text: text.join('\n\n').trim(), pages };
+  return {
+    title: typeof title === 'string' ? title : '',
+    text: read.join('\n\n').trim(),
+    pages,
+    pages_read: read.length,
+  };
 }

@@ -7,6 +7,9 @@ export interface PageElement {
   setAttribute(name: string, value: string): void;
   removeAttribute(name: string): void;
   remove(): void;
+  querySelector(selector: string): PageElement | null;
+  /** Not iterable in every DOM: use Array.from. */
+  querySelectorAll(selector: string): ArrayLike<PageElement>;
 }
 
 /** A parsed page. */

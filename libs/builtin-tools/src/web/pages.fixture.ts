@@ -76,3 +76,47 @@ export const ARTICLE_PAGES: readonly (readonly [string, string])[] = [
     ),
   ],
 ];
+
+/** Kinds of page that are no article in prose: what has to be found, and what has not. */
+export const OTHER_PAGES: readonly { name: string; page: string; main: string[]; noise: string[] }[] = [
+  {
+    name: 'documentation with code and a table',
+    page: page(
+      `<div class="sidebar">${nav}<ul><li><a href="/install">Installation guide</a></li><li><a href="/faq">Questions</a></li></ul></div><main><h1>Tide gates</h1><p>Open a gate with <code>open()</code>, which waits until the water is level.</p><pre><code>gate.open({ wait: true });\ngate.close();</code></pre><h2>Options</h2><table><thead><tr><th>Name</th><th>Meaning</th></tr></thead><tbody><tr><td>wait</td><td>until the water is level</td></tr><tr><td>force</td><td>whatever the water does</td></tr></tbody></table><p>Errors are thrown as GateError, with the state of the gate in their details.</p></main>${footer}`,
+    ),
+    main: ['`open()`', 'gate.open({ wait: true });', '| wait | until the water is level |', 'GateError'],
+    noise: ['Installation guide', 'Copyright 2026'],
+  },
+  {
+    name: 'question and answers',
+    page: page(
+      `${nav}<div id="question"><h1>Why does the gate close at night?</h1><div class="post"><p>Our tide gate closes each night although the water is low. What could be the cause of this behaviour?</p></div></div><div id="answers"><div class="answer"><p>The timer of the gate knows the tide table of last year only; it has to be loaded anew each January.</p></div><div class="answer"><p>Check the float as well: when it is stuck, the gate believes in high water, and closes to be safe.</p></div></div>${aside}${footer}`,
+    ),
+    main: ['although the water is low', 'tide table of last year', 'Check the float as well'],
+    noise: ['You may also like', 'Copyright 2026'],
+  },
+  {
+    name: 'a short note',
+    page: page(
+      `${banner}${nav}<main><h1>Ferry cancelled</h1><p>The ferry of 18:00 does not run today.</p></main>${footer}`,
+    ),
+    main: ['# Ferry cancelled', 'The ferry of 18:00 does not run today.'],
+    noise: ['Accept all cookies', 'News', 'Copyright 2026'],
+  },
+  {
+    name: 'steps as a list',
+    page: page(
+      `${nav}<article><h1>Moor a boat</h1><p>What you need: two lines, a fender, and somebody ashore.</p><ol><li>Come in slowly, against the wind or the stream, whichever is stronger.</li><li>Hand over the bow line first and make it fast without haste.</li><li>Then the stern line; leave enough slack for the tide.</li></ol></article>${form}${footer}`,
+    ),
+    main: ['1. Come in slowly', 'bow line first', 'enough slack for the tide'],
+    noise: ['Subscribe to our newsletter'],
+  },
+  {
+    name: 'Japanese',
+    page: page(
+      `${nav}<article><h1>港</h1>${'<p>港は三つの段階で再建され、そのたびに町の暮らしが変わりました。漁船の隣には、いまフェリーと調査船が並んでいます。</p>'.repeat(6)}</article>${footer}`,
+    ),
+    main: ['町の暮らしが変わりました', 'フェリーと調査船'],
+    noise: ['Copyright 2026'],
+  },
+];

@@ -1,8 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { isToolError, type CallProgress, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient, Resolver } from '@toolfleet/egress';
 import { SystemClock } from '@toolfleet/resilience';
@@ -11,64 +9,18 @@ import { runTool } from '../run-tool.fixture.js';
 import { crawlBatch } from './crawl-batch.tool.js';
 import { fetchPage } from './fetch-page.tool.js';
 import { PageReader } from './page-reader.js';
-import { ARTICLE_PAGES, MAIN_TEXT, NOISE_TEXT } from './pages.fixture.js';
+import { smallPdf } from './pdf.fixture.js';
+import { ARTICLE_PAGES, MAIN_TEXT, NOISE_TEXT, OTHER_PAGES } from './pages.fixture.js';
 import { Robots } from './robots.js';
-import type { SearchProvider } from './search-provider.js';
-import { HttpSearchProvider, LocalSearchProvider, type SearchProviderName } from './search-providers.js';
-import { webSearch } from './web-search.tool.js';
+import { egress, faultOf, html, origin, routes, seen, type Handler } from './site.fixture.js';
 
 const clock = new SystemClock();
 const bounded = new BoundedWork(clock);
-type Handler = (request: IncomingMessage, response: ServerResponse) => void;
-let server: Server;
-let origin: string;
-let egress: EgressClient;
-let robots = '';
-const seen: string[] = [];
-const routes = new Map<string, Handler>();
-const html =
-  (body: string, type = 'text/html; charset=utf-8'): Handler =>
-  (_request, response) =>
-    response.writeHead(200, { 'content-type': type }).end(body);
-
-beforeAll(async () => {
-  server = createServer((request, response) => {
-    seen.push(request.url ?? '');
-    const path = new URL(request.url ?? '/', 'http://x').pathname;
-    if (path === '/robots.txt')
-      return robots === '' ? response.writeHead(404).end() : response.writeHead(200).end(robots);
-    const route = routes.get(path);
-    if (route) return route(request, response);
-    return response
-      .writeHead(404, { 'content-type': 'text/html' })
-      .end('<html><body><h1>Nothing</h1> here</body></html>');
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  egress = new EgressClient({ allowlist: [], allowedEndpoints: [origin] });
-});
-afterAll(async () => {
-  bounded.close();
-  await egress.close();
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
-});
-beforeEach(() => {
-  robots = '';
-  seen.length = 0;
-  routes.clear();
-});
-
+afterAll(() => bounded.close());
 const reader = (withRobots = true, client = egress) =>
   new PageReader(client, bounded, withRobots ? new Robots(client, clock) : undefined, 1_500);
 const fetchOne = async (args: JsonObject, pages = reader()) =>
   (await runTool(fetchPage, args, { services: { pages } })).output as JsonObject;
-const faultOf = async (pending: Promise<unknown>) => {
-  const fault = await pending.catch((error: unknown) => error);
-  if (!isToolError(fault)) throw new Error(`no tool error: ${String(fault)}`);
-  return fault;
-};
-
 describe('fetch_page', () => {
   it.each(ARTICLE_PAGES)('finds the main text: %s', async (_name, page) => {
     routes.set('/page', html(page));
@@ -78,6 +30,14 @@ describe('fetch_page', () => {
     const noise = NOISE_TEXT.filter((one) => flat.includes(one));
     expect(found).toBe(1);
     expect(noise).toEqual([]);
+  });
+
+  it.each(OTHER_PAGES)('finds the text of other kinds of page: $name', async ({ page, main, noise }) => {
+    routes.set('/page', html(page));
+    const { text } = await fetchOne({ url: `${origin}/page` });
+    const flat = String(text).replaceAll(/\s+/g, ' ');
+    for (const one of main) expect(flat).toContain(one);
+    for (const one of noise) expect(flat).not.toContain(one);
   });
 
   it('collects links, absolute and without repetition', async () => {
@@ -125,6 +85,12 @@ describe('fetch_page', () => {
     );
     routes.set('/a.json', html('{"a":1}', 'application/json'));
     expect(await fetchOne({ url: `${origin}/a.pdf` })).toMatchObject({ text: 'Hello from a PDF', pages: 1 });
+    const long = smallPdf(...Array.from({ length: 203 }, (_, n) => `Page ${n + 1}`));
+    routes.set('/long.pdf', (_request, response) =>
+      response.writeHead(200, { 'content-type': 'application/pdf' }).end(long),
+    );
+    const { text, pages, pages_read: read } = await fetchOne({ url: `${origin}/long.pdf` });
+    expect([pages, read, String(text).split('\n\n').at(-1)]).toEqual([203, 200, 'Page 200']);
     expect(await fetchOne({ url: `${origin}/a.json` })).toMatchObject({ text: '{"a":1}' });
     routes.set('/a.zip', html('PK', 'application/zip'));
     expect((await faultOf(fetchOne({ url: `${origin}/a.zip` }))).message).toBe(
@@ -148,7 +114,7 @@ describe('fetch_page', () => {
   });
 
   it('respects robots.txt, asked once per site, unless told not to', async () => {
-    robots = 'User-agent: *\nDisallow: /private';
+    routes.set('/robots.txt', html('User-agent: *\nDisallow: /private', 'text/plain'));
     routes.set('/private/a', html('<p>a'));
     routes.set('/open', html('<p>b'));
     const pages = reader();
@@ -174,6 +140,7 @@ describe('fetch_page', () => {
     ['many elements', '<p>x</p>'.repeat(80_000)],
     ['unclosed attributes', '<a href="'.repeat(40_000)],
     ['nested tables', '<table><tr><td>'.repeat(5_000)],
+    ['a wide table', `<table>${`<tr>${'<td>x'.repeat(2_000)}`.repeat(40)}</table>`],
     ['huge attribute', `<p title="${'x'.repeat(1_000_000)}">text`],
     ['many links', '<a href="/x">x</a>'.repeat(60_000)],
   ])('survives a hostile page: %s', async (_name, page) => {
@@ -282,109 +249,3 @@ describe('crawl_batch', () => {
     expect(text).toContain('3 of 5 pages read');
   });
 });
-
-describe('web_search', () => {
-  const search = async (args: JsonObject, provider: SearchProvider = new LocalSearchProvider()) =>
-    runTool(webSearch, args, { services: { search: provider } });
-
-  it('has the published shape', async () => {
-    expect(webSearch.metadata).toMatchObject({
-      version: '1.0',
-      category: 'search',
-      timeoutSeconds: 30,
-      costMicroUsd: 4_000,
-      description: 'Search the web for current information',
-    });
-    expect(webSearch.metadata.inputSchema).toEqual({
-      type: 'object',
-      properties: {
-        query: { type: 'string', description: 'Search query' },
-        max_results: { type: 'integer', description: 'Maximum number of results', default: 10 },
-      },
-      required: ['query'],
-    });
-    const { output, text, metadata } = await search({ query: 'latest AI news', max_results: 5 });
-    expect((output as { results: JsonObject[] }).results).toHaveLength(5);
-    expect(Object.keys((output as { results: JsonObject[] }).results[0] ?? {})).toEqual(['title', 'url', 'snippet']);
-    expect(text.split('\n')[0]).toBe("Found 5 results for 'latest AI news'");
-    expect(metadata).toMatchObject({ source: 'local' });
-  });
-
-  it('answers the same every time, ten results unless asked otherwise', async () => {
-    expect(await search({ query: 'x' })).toEqual(await search({ query: 'x' }));
-    expect(((await search({ query: 'x' })).output as { results: [] }).results).toHaveLength(10);
-    expect(((await search({ query: 'x', max_results: -3 })).output as { results: [] }).results).toHaveLength(1);
-  });
-
-  it.each<[Exclude<SearchProviderName, 'local'>, string, string, JsonObject]>([
-    [
-      'searchapi',
-      '/api/v1/search?engine=google&q=a+b&num=2',
-      'authorization',
-      {
-        organic_results: [
-          { title: 'T', link: 'https://a.example/', snippet: 'S', date: '1 day ago' },
-          { title: 'bad', link: 'javascript:x' },
-        ],
-      },
-    ],
-    [
-      'brave',
-      '/res/v1/web/search?q=a+b&count=2',
-      'x-subscription-token',
-      { web: { results: [{ title: 'T', url: 'https://a.example/', description: '<b>S</b>', age: '1 day ago' }] } },
-    ],
-    [
-      'searxng',
-      '/search?q=a+b&format=json',
-      'authorization',
-      { results: [{ title: 'T', url: 'https://a.example/', content: 'S', publishedDate: '1 day ago' }] },
-    ],
-  ])('speaks to %s', async (name, path, header, answer) => {
-    let sent: IncomingMessage | undefined;
-    routes.set(new URL(path, origin).pathname, (request, response) => {
-      sent = request;
-      html(JSON.stringify(answer), 'application/json')(request, response);
-    });
-    const provider = new HttpSearchProvider(name, origin, 'the-key', egress);
-    expect((await search({ query: 'a b', max_results: 2 }, provider)).output).toEqual({
-      results: [{ title: 'T', url: 'https://a.example/', snippet: 'S', published: '1 day ago' }],
-    });
-    expect(sent?.url).toBe(path);
-    expect(String(sent?.headers[header])).toContain('the-key');
-  });
-
-  it('says when its provider has no key, refuses, or talks nonsense, and never tells the key', async () => {
-    expect(await faultOf(search({ query: 'x' }, new HttpSearchProvider('brave', origin, '', egress)))).toMatchObject({
-      code: 'AUTH_NOT_CONFIGURED',
-    });
-    routes.set('/search', (_request, response) => response.writeHead(403).end('bad key the-key'));
-    const refused = await faultOf(search({ query: 'x' }, new HttpSearchProvider('searxng', origin, 'the-key', egress)));
-    expect(refused).toMatchObject({ code: 'UPSTREAM_ERROR', message: 'searxng answered HTTP 403' });
-    routes.set('/search', html('<html>'));
-    expect(
-      (await faultOf(search({ query: 'x' }, new HttpSearchProvider('searxng', origin, '', egress)))).message,
-    ).toMatch(/JSON/);
-  });
-});
-
-/** The smallest PDF with one line of text. */
-function smallPdf(text: string): Buffer {
-  const stream = `BT /F1 24 Tf 72 700 Td (${text}) Tj ET`;
-  const objects = [
-    '<< /Type /Catalog /Pages 2 0 R >>',
-    '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
-    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>',
-    `<< /Length ${stream.length} >>\nstream\n${stream}\nendstream`,
-    '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>',
-  ];
-  let body = '%PDF-1.4\n';
-  const offsets = objects.map((object, index) => {
-    const at = body.length;
-    body += `${index + 1} 0 obj\n${object}\nendobj\n`;
-    return at;
-  });
-  const xref = body.length;
-  body += `xref\n0 6\n0000000000 65535 f \n${offsets.map((at) => `${String(at).padStart(10, '0')} 00000 n \n`).join('')}trailer << /Size 6 /Root 1 0 R >>\nstartxref\n${xref}\n%%EOF`;
-  return Buffer.from(body, 'latin1');
-}

@@ -162,6 +162,23 @@ describe('call', () => {
     expect(await run(['jobs', 'cancel', 'c8'])).toMatchObject({ code: 0, out: 'c8  cancelled\n' });
   });
 
+  it('stops at the first Ctrl-C; a call in the background goes on, and it says how to follow it', async () => {
+    routes.set('POST /api/v1/tools/calculator/execute', () => ({ status: 202, body: { call_id: 'c6' } }));
+    routes.set('GET /api/v1/calls/c6', () => {
+      setTimeout(() => process.emit('SIGINT'), 20);
+      return { status: 200, body: { call_id: 'c6', status: 'claimed' } };
+    });
+    expect(await run(['call', 'calculator', '-a', '{}', '--async'])).toMatchObject({
+      code: 130,
+      error: 'fleetctl: Interrupted; the call goes on: fleetctl jobs c6 --watch\n',
+    });
+    routes.set('GET /api/v1/tools', () => {
+      process.emit('SIGINT');
+      return { status: 200, body: [] };
+    });
+    expect(await run(['tools'])).toMatchObject({ code: 130, error: 'fleetctl: Interrupted\n' });
+  });
+
   it('shows progress from the event stream', async () => {
     routes.set('POST /api/v1/tools/calculator/execute', () => ({
       status: 202,

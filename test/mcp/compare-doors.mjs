@@ -2,13 +2,8 @@
  * The same builtin tool on a running fleet through three doors: the HTTP Tools API and `/mcp` of both eras, each call with
  * arguments of its own, in alternating rounds. Only ratios within one run are meant.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { freePort } from '../../tools/local/child-process.mjs';
-import { startFleet } from '../../tools/local/fleet.mjs';
-import { UNLIMITED } from '../load/calculator.bench.mjs';
 import { load } from '../load/measure.mjs';
+import { withFleet } from '../load/with-fleet.mjs';
 
 const ROUNDS = 3;
 const SECONDS = 4;
@@ -53,15 +48,8 @@ function toolsCall(args, meta) {
 }
 
 /** Prints calls per second of each door and their ratio to the HTTP door. */
-export async function compareDoors(root) {
-  const stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-doors-'));
-  Object.assign(process.env, UNLIMITED, {
-    GATEWAY_PORT: String(await freePort()),
-    TOOLFLEET_CONFIG: join(root, 'test/load/fleet.yaml'),
-  });
-  const onLost = (name) => console.error(`lost ${name}`);
-  const { fleet, stop } = await startFleet({ root, stateDir, say: () => {}, onLost });
-  try {
+export function compareDoors(root) {
+  return withFleet(root, async (fleet) => {
     const gateway = fleet.services.find(({ name }) => name === 'gateway').pid;
     const run = (door, seconds) => {
       const { path, headers, body, good } = DOORS[door];
@@ -87,8 +75,5 @@ export async function compareDoors(root) {
       const ratio = (rate(door) / rate('http')).toFixed(2);
       console.log(`${TOOL} over ${door}: ${rate(door)}/s, ${ratio} of http, gateway ${cpu} us of CPU per call`);
     }
-  } finally {
-    await stop();
-    rmSync(stateDir, { recursive: true, force: true });
-  }
+  });
 }

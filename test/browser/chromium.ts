@@ -26,7 +26,7 @@ const ARGUMENTS = [
 
 /** `CHROMIUM_PATH`, else the first of the usual places; undefined where there is none. */
 export function findChromium(): string | undefined {
-  return process.env['CHROMIUM_PATH'] ?? USUAL.find((path) => existsSync(path));
+  return process.env['CHROMIUM_PATH'] || USUAL.find((path) => existsSync(path));
 }
 
 /** Starts it. */

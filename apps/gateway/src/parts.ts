@@ -251,6 +251,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'gateway',
+    isDoor: true,
     // Who is refused when there are too many is the engine's decision: it looks at tenants.
     concurrency: settings.GATEWAY_MAX_CALLS,
     clock,

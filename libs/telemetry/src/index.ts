@@ -5,6 +5,7 @@ export { holdsSecret, REDACTED, redact, registerSecret } from './redact.js';
 export { traceHeaders, traceparent, type TraceCarrier, type TraceHeaders } from './propagation.js';
 export {
   inSpan,
+  beginTrace,
   inLinkedTrace,
   inTrace,
   inUpstreamSpan,

@@ -6,7 +6,7 @@ import { createLogger } from './logger.js';
 import { createMetrics, METRICS } from './metrics.js';
 import { spanContextOf, traceHeaders, traceparent } from './propagation.js';
 import { holdsSecret, redact, registerSecret } from './redact.js';
-import { inSpan, inTrace, isTracing, startTracing } from './tracing.js';
+import { inSpan, beginTrace, inTrace, isTracing, startTracing } from './tracing.js';
 
 const carrier = (headers: Record<string, string>) => ({ get: (name: string) => headers[name] });
 const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
@@ -169,10 +169,16 @@ describe('trace context', () => {
       }),
     );
     await expect(
-      inTrace('broken', carrier({}), async () => {
+      beginTrace('broken', carrier({}), async () => {
         throw new Error('because span-secret-value');
       }),
     ).rejects.toThrow();
+    // Nothing begins inside the fleet, and what is not sampled is passed on without a span.
+    const unsampled = PARENT.replace(/01$/, '00');
+    inTrace('inside', carrier({}), () => inSpan('unseen step', {}, () => expect(traceHeaders()).toBeUndefined()));
+    beginTrace('unsampled', carrier({ traceparent: unsampled }), () =>
+      inSpan('unseen step', {}, () => expect(traceHeaders()).toEqual({ traceparent: unsampled })),
+    );
     await stop();
     collector.close();
     const sent = bodies.join('\n');
@@ -182,5 +188,6 @@ describe('trace context', () => {
     expect(sent).toContain('toolfleet-spec');
     expect(sent).toContain('because [redacted]');
     expect(sent).not.toContain('span-secret-value');
+    expect(sent).not.toMatch(/inside|unsampled|unseen step/);
   });
 });

@@ -4,8 +4,10 @@ import {
   SpanKind,
   SpanStatusCode,
   trace,
+  TraceFlags,
   type Attributes,
   type Span,
+  type SpanContext,
   type Tracer,
 } from '@opentelemetry/api';
 import { redact } from './redact.js';
@@ -23,6 +25,8 @@ export interface TracingOptions {
 }
 
 let tracer: Tracer | undefined;
+/** Share of the traces begun here that are recorded. */
+let sampleRatio = 1;
 
 /**
  * Begins to record and export spans; until then `inTrace` and `inSpan` only pass contexts on. The SDK is loaded here, so
@@ -30,7 +34,7 @@ let tracer: Tracer | undefined;
  */
 export async function startTracing(options: TracingOptions): Promise<() => Promise<void>> {
   const [
-    { BatchSpanProcessor, ParentBasedSampler, TraceIdRatioBasedSampler, TracerProvider },
+    { BatchSpanProcessor, TracerProvider },
     { OTLPTraceExporter },
     { resourceFromAttributes },
     { RedactingExporter },
@@ -42,7 +46,6 @@ export async function startTracing(options: TracingOptions): Promise<() => Promi
   ]);
   const exporter = new OTLPTraceExporter({ url: `${options.endpoint.replace(/\/+$/, '')}/v1/traces` });
   const provider = new TracerProvider({
-    sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(options.sampleRatio ?? 1) }),
     resource: resourceFromAttributes({
       'service.name': `toolfleet-${options.service}`,
       'service.version': options.version,
@@ -52,6 +55,7 @@ export async function startTracing(options: TracingOptions): Promise<() => Promi
     spanProcessors: [new BatchSpanProcessor({ exporter: new RedactingExporter(exporter), maxQueueSize: 4_096 })],
   });
   followContexts();
+  sampleRatio = options.sampleRatio ?? 1;
   tracer = provider.getTracer('toolfleet', options.version);
   return async () => {
     tracer = undefined;
@@ -65,32 +69,48 @@ export function isTracing(): boolean {
 }
 
 /**
- * Serves one message (HTTP request, NATS message, job) inside the caller's trace. Without a collector the trace is only
- * passed on; without one in the message either, `work` is simply called.
+ * Serves a request at a door of the fleet inside the caller's trace; a request without one begins a trace, for the share of
+ * `sampleRatio`. What is not sampled costs nothing further on: no span, no header.
+ */
+export function beginTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
+  const caller = spanContextOf(carrier);
+  if (caller || !tracer || Math.random() >= sampleRatio) return follow(name, caller, work);
+  const span = tracer.startSpan(name, { kind: SpanKind.SERVER, root: true });
+  return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
+}
+
+/**
+ * Serves a message inside the fleet (NATS, job) inside its sender's trace. It never begins one: doors do. Without a
+ * collector, or in a trace that is not sampled, the trace is only passed on.
  */
 export function inTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
-  const caller = spanContextOf(carrier);
-  if (!tracer) {
-    if (!caller) return work();
-    followContexts();
-    return context.with(remoteContext(caller), work);
-  }
-  const parent = caller ? remoteContext(caller) : context.active();
+  return follow(name, spanContextOf(carrier), work);
+}
+
+/**
+ * Serves a message nobody waits for: a trace of its own, linked to that of its sender, which may have ended long ago.
+ * Recorded when the sender's is.
+ */
+export function inLinkedTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
+  const sender = spanContextOf(carrier);
+  if (!tracer || !sender || !isSampled(sender)) return follow(name, sender, work);
+  const span = tracer.startSpan(name, { kind: SpanKind.CONSUMER, root: true, links: [{ context: sender }] });
+  return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
+}
+
+function follow<T>(name: string, caller: SpanContext | undefined, work: () => T): T {
+  if (!caller) return work();
+  followContexts();
+  const parent = remoteContext(caller);
+  if (!tracer || !isSampled(caller)) return context.with(parent, work);
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER }, parent);
   return endWith(span, () => context.with(trace.setSpan(parent, span), work));
 }
 
-/**
- * Serves a message nobody waits for: a trace of its own, linked to that of its sender, which may have ended long ago. It is
- * sampled for itself. Without a collector the sender's trace is passed on, as `inTrace` does.
- */
-export function inLinkedTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
-  if (!tracer) return inTrace(name, carrier, work);
-  const sender = spanContextOf(carrier);
-  const links = sender ? [{ context: sender }] : [];
-  const span = tracer.startSpan(name, { kind: SpanKind.CONSUMER, root: true, links });
-  return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
-}
+const isSampled = ({ traceFlags }: SpanContext): boolean => (traceFlags & TraceFlags.SAMPLED) !== 0;
+
+/** True inside a span that is recorded: steps of others are not worth a span. */
+const isRecording = (): boolean => trace.getActiveSpan()?.isRecording() === true;
 
 /**
  * A request to somebody else, as a step of the active trace. `send` gets the headers that carry the trace on; none without
@@ -100,7 +120,7 @@ export function inUpstreamSpan<T extends { readonly status: number }>(
   request: { readonly method: string; readonly url: string },
   send: (headers: Readonly<Record<string, string>>) => Promise<T>,
 ): Promise<T> {
-  if (!tracer) return send(traceHeaders() ?? {});
+  if (!tracer || !isRecording()) return send(traceHeaders() ?? {});
   const attributes = { 'http.request.method': request.method, 'server.address': new URL(request.url).host };
   const span = tracer.startSpan(`upstream ${request.method}`, { kind: SpanKind.CLIENT, attributes });
   return endWith(span, () =>
@@ -114,7 +134,7 @@ export function inUpstreamSpan<T extends { readonly status: number }>(
 
 /** A step inside the active trace. `work` gets the span to add facts to; undefined when nothing is recorded. */
 export function inSpan<T>(name: string, attributes: Attributes, work: (span: Span | undefined) => T): T {
-  if (!tracer) return work(undefined);
+  if (!tracer || !isRecording()) return work(undefined);
   const span = tracer.startSpan(name, { attributes });
   return endWith(span, () => context.with(trace.setSpan(context.active(), span), () => work(span)));
 }

@@ -17,7 +17,7 @@ import {
   type Milliseconds,
 } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
-import { inTrace, type Metrics } from '@toolfleet/telemetry';
+import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { encode, parseLenient, text } from './codec.js';
 import { EndpointContext } from './endpoint-context.js';
 import type { EndpointOptions } from './endpoint.js';
@@ -36,6 +36,8 @@ export interface NatsStrategyOptions {
   queue: string;
   /** Makes the check of an endpoint's `schema` (libs/schema). */
   compile?: (schema: JsonObject) => BodyCheck;
+  /** Calls come in here from outside the fleet: those without a trace may begin one. Default false. */
+  isDoor?: boolean;
   /** Most messages in work at once in the whole process; more are refused as QUEUE_FULL. Default 1,000. */
   concurrency?: number;
   clock?: Clock;
@@ -164,7 +166,8 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       served.check?.(body ?? null);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
       const work = () => served.handler(body, context);
-      let result = await inTrace(served.subject, context.headers, work);
+      const traced = this.options.isDoor ? beginTrace : inTrace;
+      let result = await traced(served.subject, context.headers, work);
       if (isObservable(result)) result = await lastValueFrom(result, { defaultValue: undefined });
       context.end();
       this.#answer(reply, result, context);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import { inTrace } from '@toolfleet/telemetry';
+import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { GuardedRequest } from '../../auth/auth.guard.js';
 import type { CallIdCarrier } from './error.filter.js';
@@ -24,7 +24,7 @@ export class HttpCalls {
 
   /** Runs the work of a request inside the caller's trace (W3C `traceparent`). */
   traced<T>(http: HttpRequest, work: () => Promise<T>): Promise<T> {
-    return inTrace('http call', { get: (name) => headerOf(http, name) }, work);
+    return beginTrace('http call', { get: (name) => headerOf(http, name) }, work);
   }
 
   /** One call of a plain door. Only `session_id` and `user_id` of a public caller reach a tool (A12, K!9). */

@@ -9,7 +9,7 @@ import {
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
-import { inTrace, type TraceCarrier } from '@toolfleet/telemetry';
+import { beginTrace, type TraceCarrier } from '@toolfleet/telemetry';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata } from '../../auth/challenge.js';
 import { sessionFor } from './elicitation.js';
@@ -69,7 +69,7 @@ export async function mountMcpDoor(
       handler: (request, reply) => {
         const work = () => serve(request, reply, { parts, handler, ...(sessions ? { sessions } : {}) });
         // A GET streams for as long as its session lives: no step of anything.
-        return request.method === 'POST' ? inTrace('mcp request', carrierOf(request), work) : work();
+        return request.method === 'POST' ? beginTrace('mcp request', carrierOf(request), work) : work();
       },
     });
     for (const url of METADATA_PATHS) {

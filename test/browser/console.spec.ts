@@ -213,8 +213,12 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const row = page.getByRole('row').filter({ hasText: 'reporter' });
     await row.waitFor();
     expect(await page.content()).not.toContain(token);
-    await row.getByRole('button', { name: /^Revoke/ }).click();
-    await row.getByRole('button', { name: 'Yes' }).click();
+    await row.getByRole('button', { name: /^Revoke/ }).press('Enter');
+    await row.getByText('Revoke the key of reporter?').waitFor();
+    await page.keyboard.press('Escape');
+    expect(await page.evaluate('document.activeElement.textContent')).toMatch(/^Revoke/);
+    await page.keyboard.press('Enter');
+    await row.getByRole('button', { name: 'Yes' }).press('Enter');
     await row.getByText('revoked').waitFor();
     await eventually(
       'the key is refused',

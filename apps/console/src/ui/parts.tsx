@@ -1,5 +1,5 @@
 import type { ToolCallError } from '@toolfleet/client';
-import { useId, useState, type ReactNode } from 'react';
+import { useId, type ReactNode } from 'react';
 import { duration } from '../format.js';
 import type { Query } from '../use-query.js';
 
@@ -127,45 +127,6 @@ export function Choice({
         </select>
       )}
     </Labelled>
-  );
-}
-
-/** A button that asks once more before it acts. */
-export function ConfirmButton({
-  children,
-  question,
-  danger = false,
-  disabled = false,
-  onConfirm,
-}: {
-  children: ReactNode;
-  question: string;
-  danger?: boolean;
-  disabled?: boolean;
-  onConfirm: () => void;
-}) {
-  const [asking, setAsking] = useState(false);
-  if (!asking)
-    return (
-      <button className={danger ? 'danger' : ''} disabled={disabled} onClick={() => setAsking(true)}>
-        {children}
-      </button>
-    );
-  return (
-    <span className="row" role="group" aria-label={question}>
-      <span className="small">{question}</span>
-      <button
-        autoFocus
-        className={danger ? 'danger' : 'primary'}
-        onClick={() => {
-          setAsking(false);
-          onConfirm();
-        }}
-      >
-        Yes
-      </button>
-      <button onClick={() => setAsking(false)}>No</button>
-    </span>
   );
 }
 

@@ -3,7 +3,8 @@ import { useState } from 'react';
 import type { ApiKey } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { dateTime } from '../format.js';
-import { Badge, ConfirmButton, Empty, ErrorNotice, Head, Loaded } from '../ui/parts.js';
+import { ConfirmButton } from '../ui/confirm-button.js';
+import { Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/parts.js';
 import { asToolError, useQuery } from '../use-query.js';
 import { NewKeyForm } from './new-key-form.js';
 

@@ -87,11 +87,11 @@ describe('the console', () => {
     expect(answer.body).not.toContain('outside');
   });
 
-  it.each([undefined, '/nowhere'])('says so where there is none: %s', async (consoleDir) => {
+  it.each([undefined, '', '/nowhere'])('says so where there is none: %s', async (consoleDir) => {
     const { server, warnings } = await serve(consoleDir);
     const answer = await server.inject('/console');
     expect(answer.statusCode).toBe(404);
     expect(answer.json()).toMatchObject({ code: 'NOT_FOUND', error: expect.stringContaining('CONSOLE_DIR') });
-    expect(warnings).toHaveLength(consoleDir === undefined ? 0 : 1);
+    expect(warnings).toHaveLength(consoleDir === '/nowhere' ? 1 : 0);
   });
 });

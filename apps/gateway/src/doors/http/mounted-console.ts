@@ -32,7 +32,7 @@ const HEADERS = {
 /** The web console at `/console`: static files without a credential; everything they show is asked from the API with one. */
 export class MountedConsole implements Mounted {
   constructor(
-    /** Folder of the built console; undefined: this gateway serves none. */
+    /** Folder of the built console; undefined or empty: this gateway serves none. */
     private readonly folder: string | undefined,
     private readonly logger: Pick<Logger, 'warn'>,
   ) {}
@@ -57,7 +57,7 @@ export class MountedConsole implements Mounted {
   }
 
   private async read(): Promise<ReadonlyMap<string, ConsoleFile> | undefined> {
-    if (this.folder === undefined) return undefined;
+    if (!this.folder) return undefined;
     try {
       return await readConsole(this.folder);
     } catch (error) {

@@ -5,7 +5,7 @@ export { ok, type ToolOutcome } from './outcome.js';
 export { Toolbox, type AttemptOptions, type FaultHook } from './toolbox.js';
 export type { ServiceName, ToolServices } from './tool-services.js';
 
-export { BoundedWork } from './bounded/bounded-work.js';
+export { BoundedWork, boundsOf } from './bounded/bounded-work.js';
 export { PLUGIN_API, PluginFolder, type Plugin, type PluginApi, type PluginChanges } from './plugins/plugin-folder.js';
 
 export { LocalWorkspaceStore } from './files/local-workspace-store.js';

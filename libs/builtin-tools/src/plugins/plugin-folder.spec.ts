@@ -2,6 +2,8 @@ import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SystemClock } from '@toolfleet/resilience';
+import { BoundedWork } from '../bounded/bounded-work.js';
 import { runTool } from '../run-tool.fixture.js';
 import { PluginFolder } from './plugin-folder.js';
 
@@ -78,6 +80,26 @@ describe('plugin folder', () => {
     expect(await plugins.look()).toMatchObject({
       faults: [{ file: 'two.tool.mjs', message: 'same is defined by one.tool.mjs already' }],
     });
+  });
+
+  it('hands over what a tool needs to use the services of its process', async () => {
+    const plugins = new PluginFolder(folder, new Set());
+    await put(
+      'query.tool.mjs',
+      `export default ({ defineTool, ok, boundsOf }) => defineTool({
+        name: 'query', description: 'd', category: 'custom', inputSchema: { type: 'object' }, needs: ['bounded'],
+        handler: async (_args, run) => ok(await run.bounded.run(
+          { kind: 'jmespath', document: '{"a":42}', query: 'a' }, { timeoutMs: 5_000, ...boundsOf(run) }), ''),
+      });`,
+    );
+    const { added } = await plugins.look();
+    const bounded = new BoundedWork(new SystemClock());
+    try {
+      const query = added.find((tool) => tool.metadata.name === 'query');
+      expect((await runTool(query as never, {}, { services: { bounded } })).output).toBe(42);
+    } finally {
+      bounded.close();
+    }
   });
 
   it('takes a missing folder for an empty one', async () => {

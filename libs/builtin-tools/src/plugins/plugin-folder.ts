@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { TOOL_NAME_PATTERN, ToolError, TOOLSETS } from '@toolfleet/contracts';
 import { compileSchema } from '@toolfleet/schema';
+import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, type BuiltinTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 
 /** What a plugin file gets, so that it needs no import of ours and no build: `export default ({ defineTool, ok }) => …`. */
-export const PLUGIN_API = { defineTool, ok, ToolError } as const;
+export const PLUGIN_API = { defineTool, ok, ToolError, boundsOf } as const;
 export type PluginApi = typeof PLUGIN_API;
 
 /** Default export of a plugin file: tools, or a function that makes them. */

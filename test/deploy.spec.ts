@@ -247,6 +247,24 @@ describe('generated files', () => {
   });
 });
 
+describe('alerts', () => {
+  const groups = (file: string) => yaml.load(read(file)) as { groups: { rules: { alert?: string }[] }[] };
+  const alerts = groups('deploy/alerts/toolfleet.rules.yml').groups.flatMap(({ rules }) =>
+    rules.flatMap(({ alert }) => alert ?? []),
+  );
+  const cases = new Set(
+    (yaml.load(read('deploy/alerts/toolfleet.test.yml')) as { tests: { name: string }[] }).tests.map(
+      ({ name }) => name,
+    ),
+  );
+
+  it.each(alerts)('%s is shown to fire, to stay silent and to resolve, and stands in docs/operations.md', (alert) => {
+    const wanted = ['fires', 'is silent just below', 'resolves'].map((what) => `${alert} ${what}`);
+    expect(wanted.filter((name) => !cases.has(name))).toEqual([]);
+    expect(read('docs/operations.md')).toMatch(new RegExp(`^\\| .*\\b${alert}\\b|/ ${alert}\\b`, 'm'));
+  });
+});
+
 describe('docker-compose.yml and the image', () => {
   interface Compose {
     services: Record<string, ComposeService>;

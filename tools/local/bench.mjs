@@ -3,19 +3,27 @@
  * Fails when a p99 is more than 15 % above that of the newest saved run *as a ratio to the yardstick of the same run*:
  * absolute times of shared machines say nothing.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { slower } from '../../test/load/against-last-run.mjs';
 import { calculatorBench } from '../../test/load/calculator.bench.mjs';
 import { computeBench } from '../../test/load/compute.bench.mjs';
 import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
+import { startBench } from '../../test/load/start.bench.mjs';
+import { telemetryBench } from '../../test/load/telemetry.bench.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const BENCHES = {
   calculator: () => calculatorBench(ROOT),
   compute: () => computeBench(ROOT),
   fetch_page: () => fetchPageBench(ROOT),
+  telemetry: () => telemetryBench(ROOT),
+  start: () => startBench(),
+  openapi: () => printed('openapi', 'test/load/openapi.bench.mjs'),
+  openapi_call: () => printed('openapi_call', 'test/load/openapi-call.bench.mjs'),
 };
 const wanted = process.argv.slice(2);
 const results = [];
@@ -37,8 +45,34 @@ const report = {
 };
 const dir = join(ROOT, 'test/load/results');
 mkdirSync(dir, { recursive: true });
+const regressions = slower(results, lastSaved(dir));
 // A run of some benches leaves the file of a whole run as it is.
 const file = join(dir, `${[...wanted, report.at.slice(0, 10)].join('-')}.json`);
 writeFileSync(file, `${JSON.stringify(report, null, 2)}\n`);
 console.log(JSON.stringify(results, null, 2));
 console.log(`written to ${file}`);
+for (const line of regressions) console.error(line);
+process.exit(regressions.length > 0 || results.some(({ failed }) => failed) ? 1 : 0);
+
+/** Results of the newest whole run. */
+function lastSaved(folder) {
+  const newest = readdirSync(folder)
+    .filter((name) => /^\d{4}-\d{2}-\d{2}\.json$/.test(name))
+    .toSorted()
+    .at(-1);
+  return newest ? JSON.parse(readFileSync(join(folder, newest), 'utf8')).results : [];
+}
+
+/** A bench that is a program of its own: what it printed, line by line, and whether it was content. */
+function printed(name, path) {
+  const { status, stdout } = spawnSync(process.execPath, [join(ROOT, path)], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const lines = stdout
+    .trim()
+    .split('\n')
+    .map((line) => (line.startsWith('{') ? JSON.parse(line) : line));
+  return { name, ...(status === 0 ? {} : { failed: true }), lines };
+}

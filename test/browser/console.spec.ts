@@ -181,7 +181,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await eventually('the tool is held', async () => (await listed()) === undefined);
     const tab = await tabOf(fleet.adminKey);
     const { page } = tab;
-    await tab.go('quarantine', 'Approvals');
+    await page.getByRole('link', { name: 'Approvals 1 waiting' }).click();
     const change = page.getByRole('article', { name: 'crm_find' });
     await change.getByText(`− ${HARMLESS}`).waitFor();
     await change.getByText(`+ ${HOSTILE}`).waitFor();

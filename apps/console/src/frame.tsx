@@ -51,6 +51,7 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
               <li key={one.name}>
                 <a href={addressOf(one.name)} aria-current={one.name === name ? 'page' : undefined}>
                   {one.title}
+                  {one.Mark && <one.Mark />}
                 </a>
               </li>
             ))}

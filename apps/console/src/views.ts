@@ -3,7 +3,7 @@ import { BreakersView } from './views/breakers.js';
 import { BudgetsView } from './views/budgets.js';
 import { CallsView } from './views/calls.js';
 import { KeysView } from './views/keys.js';
-import { QuarantineView } from './views/quarantine.js';
+import { QuarantineView, WaitingApprovals } from './views/quarantine.js';
 import { QueuesView } from './views/queues.js';
 import { ToolsView } from './views/tools.js';
 
@@ -13,6 +13,8 @@ export interface View {
   name: string;
   title: string;
   Component: ComponentType<{ item: string | undefined }>;
+  /** Beside its title in the navigation: what waits there. */
+  Mark?: ComponentType;
   adminOnly?: boolean;
   whyAdmin?: string;
 }
@@ -34,6 +36,7 @@ export const VIEWS: readonly View[] = [
     name: 'quarantine',
     title: 'Approvals',
     Component: QuarantineView,
+    Mark: WaitingApprovals,
     adminOnly: true,
     whyAdmin: 'Approving a changed tool lets every tenant call it.',
   },

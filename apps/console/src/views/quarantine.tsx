@@ -9,6 +9,7 @@ import { asToolError, useQuery } from '../use-query.js';
 import { lineDiff, visible } from './line-diff.js';
 
 const EVERY_MS = 15_000;
+const MARK_EVERY_MS = 60_000;
 
 /** Remote tools that changed since they were approved, or looked suspicious at first sight. */
 export function QuarantineView() {
@@ -36,6 +37,20 @@ export function QuarantineView() {
         }}
       </Loaded>
     </>
+  );
+}
+
+/** How many changes wait for a decision; nothing when none does. */
+export function WaitingApprovals() {
+  const { api } = useSigned();
+  const { data } = useQuery('waiting approvals', api.quarantine, MARK_EVERY_MS);
+  const waiting = data?.filter(({ rejected }) => !rejected).length ?? 0;
+  if (waiting === 0) return null;
+  return (
+    <Badge tone="warn">
+      {waiting}
+      <span className="visually-hidden"> waiting</span>
+    </Badge>
   );
 }
 

@@ -4,7 +4,8 @@ import { brotliCompressSync, createGzip, deflateRawSync, deflateSync, gzipSync, 
 import { isToolError, type ToolError } from '@toolfleet/contracts';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Dialer, type DialTarget } from './dialer.js';
-import { EgressClient, type EgressOptions } from './egress-client.js';
+import { EgressClient } from './egress-client.js';
+import type { EgressOptions } from './egress-options.js';
 import { egressFetch } from './egress-fetch.js';
 import { Resolver } from './resolver.js';
 

@@ -1,11 +1,7 @@
 export { Dialer, SystemDialer, type DialTarget } from './dialer.js';
-export {
-  EgressClient,
-  type EgressLimits,
-  type EgressOptions,
-  type EgressRequest,
-  type EgressResponse,
-} from './egress-client.js';
+export { EgressClient } from './egress-client.js';
+export type { EgressLimits, EgressOptions } from './egress-options.js';
+export type { EgressRequest, EgressResponse, OutgoingTrace } from './egress-request.js';
 export { egressFetch, type FetchLimits } from './egress-fetch.js';
 export type { BlockedHook, EgressLayer, EgressReason } from './refusal.js';
 export type { EgressTimeouts } from './request-watch.js';

@@ -1,0 +1,70 @@
+import type { Clock } from '@toolfleet/resilience';
+import type { Dialer } from './dialer.js';
+import type { OutgoingTrace } from './egress-request.js';
+import type { BlockedHook } from './refusal.js';
+import type { EgressTimeouts } from './request-watch.js';
+import type { Resolver } from './resolver.js';
+
+/** What an egress client may reach, and how much of it. Everything but `allowlist` has the default named beside it. */
+export interface EgressOptions {
+  /** `host`, `*.host`, `host:port`, `http://host`; `*` only together with `allowAnyHost`. Empty: nothing but `allowedEndpoints`. */
+  allowlist: readonly string[];
+  /** Development flag that permits `*` in the allowlist. */
+  allowAnyHost?: boolean;
+  /** `EGRESS_ALLOWED_ENDPOINTS`: exact origins exempt from rules 4-6 and 8 (rule 15). None. */
+  allowedEndpoints?: readonly string[];
+  /** Allowed to every listed host; `https`. An entry `http://host` allows plain HTTP to that host. */
+  schemes?: readonly ('https' | 'http')[];
+  /** Allowed to every listed host; 80 and 443. */
+  ports?: readonly number[];
+  /** Pod, service and node ranges. */
+  deniedCidrs?: readonly string[];
+  resolver?: Resolver;
+  dialer?: Dialer;
+  clock?: Clock;
+  /** Makes each request a step of a trace: sends it with the headers that carry the trace on. */
+  trace?: OutgoingTrace;
+  /** Told of every refusal; for the metric. */
+  onBlocked?: BlockedHook;
+  limits?: Partial<EgressLimits>;
+  /** Sent when the request names none. */
+  userAgent?: string;
+}
+
+/** Caps of a client; figures from D21 and security.md 3.2 rule 13. */
+export interface EgressLimits extends EgressTimeouts {
+  /** Decompressed bytes of a response: 3 MiB. */
+  maxBytes: number;
+  /** Decompressed bytes per received byte: 200. */
+  maxRatio: number;
+  /** Response headers: 32 KiB. */
+  maxHeaderBytes: number;
+  /** Sockets in all: 100. */
+  totalConnections: number;
+  /** Sockets per origin: 10. */
+  connectionsPerHost: number;
+  /** Resolve, wait for a free connection and handshake: 10 s. */
+  connectMs: number;
+  /** Idle sockets are closed after 4 s. */
+  keepAliveMs: number;
+  /** Answers of the resolver are reused for 300 s; each dial checks them again. */
+  dnsCacheMs: number;
+  /** Redirects followed at most: 3. */
+  maxRedirects: number;
+}
+
+/** What holds where options say nothing. */
+export const DEFAULT_LIMITS: EgressLimits = {
+  maxBytes: 3 * 1024 * 1024,
+  maxRatio: 200,
+  maxHeaderBytes: 32 * 1024,
+  totalConnections: 100,
+  connectionsPerHost: 10,
+  connectMs: 10_000,
+  keepAliveMs: 4_000,
+  dnsCacheMs: 300_000,
+  maxRedirects: 3,
+  headersMs: 30_000,
+  bodyIdleMs: 30_000,
+  totalMs: 30_000,
+};

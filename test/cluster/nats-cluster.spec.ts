@@ -1,33 +1,45 @@
 /**
- * The fleet on three NATS nodes, each killed in turn under load over HTTP and NATS: at most the calls in flight fail, each
+ * The fleet on three NATS nodes with the users of deploy/, each killed in turn under load over HTTP and NATS: at most the calls in flight fail, each
  * with a clear code, what provably did not start is tried again, no effect begins twice, and nothing has to be restarted.
  */
 import { NatsClient } from '@toolfleet/transport';
-import { startNatsCluster, type NatsCluster } from '@toolfleet/testing';
+import type { NatsCluster } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noteOverHttp, sumOverHttp, sumOverNats, unclear } from '../fleet/call-lanes.js';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { steadyLoad, type Verdict } from '../fleet/steady-load.js';
-import { TestFleet } from '../fleet/test-fleet.js';
+import { passwordOf, startDeployedNatsCluster } from '../fleet/deployed-brokers.js';
+import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
 
 const LANES = 3;
 /** Kinds of callers below: HTTP, NATS, calls with an effect. */
 const KINDS = 3;
+
+/** Users of the services at NATS. */
+const USERS: Partial<Record<ServiceName, string>> = {
+  gateway: 'gateway',
+  registry: 'registry',
+  budget: 'budget',
+  'builtin-executor': 'builtin-compute',
+  'mcp-executor': 'mcp-executor',
+};
+const loginOf = (user: string): Record<string, string> => ({ NATS_USER: user, NATS_PASSWORD: passwordOf(user) });
 
 let cluster: NatsCluster;
 let upstream: CountingMcpServer;
 let fleet: TestFleet;
 let agent: NatsClient;
 beforeAll(async () => {
-  [cluster, upstream] = await Promise.all([startNatsCluster(), startCountingMcpServer()]);
+  [cluster, upstream] = await Promise.all([startDeployedNatsCluster(), startCountingMcpServer()]);
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 2, budget: 1, 'builtin-executor': 2, 'mcp-executor': 2 },
     tools: ['calculator', 'sample_save_note'],
     config: { mcp_servers: { sample: { url: `${upstream.origin}/mcp` } } },
-    env: { EGRESS_ALLOWED_ENDPOINTS: upstream.origin },
+    env: { EGRESS_ALLOWED_ENDPOINTS: upstream.origin, GATEWAY_TRUST_TENANT_SUBJECTS: 'true' },
+    envOf: Object.fromEntries(Object.entries(USERS).map(([name, user]) => [name, loginOf(user)])),
     brokers: { nats: cluster },
   });
-  agent = await NatsClient.connect({ url: cluster.url, name: 'agent' });
+  agent = await NatsClient.connect({ url: cluster.url, name: 'agent', user: 'acme', password: passwordOf('acme') });
 }, 240_000);
 afterAll(async () => {
   await agent?.close();
@@ -37,7 +49,7 @@ afterAll(async () => {
 
 /** Nothing fails any more. */
 async function steadyAgain(): Promise<void> {
-  const load = steadyLoad([sumOverHttp(fleet), sumOverNats(agent, fleet.adminKey)], LANES);
+  const load = steadyLoad([sumOverHttp(fleet), sumOverNats(agent, fleet.adminKey, 'tool.call.acme')], LANES);
   await load.flows(100);
   await load.stop();
   expect(load.failures).toEqual([]);
@@ -50,7 +62,11 @@ describe('a node of the NATS cluster', () => {
       const told = new Map<string, Verdict>();
       const effectsBefore = new Map(upstream.notes);
       const load = steadyLoad(
-        [sumOverHttp(fleet), sumOverNats(agent, fleet.adminKey), noteOverHttp(fleet, 'sample_save_note', told)],
+        [
+          sumOverHttp(fleet),
+          sumOverNats(agent, fleet.adminKey, 'tool.call.acme'),
+          noteOverHttp(fleet, 'sample_save_note', told),
+        ],
         LANES,
       );
       await load.flows(100);

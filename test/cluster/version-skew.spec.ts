@@ -140,8 +140,13 @@ describe('a fleet of two releases', () => {
   });
 
   it('calls tools for clients of the previous release', async () => {
-    for (const sample of previous['tool.call']!.samples) {
-      const { name } = sample as { name: string };
+    // Files that were read then are not here.
+    const calls = (previous['tool.call']!.samples as { name: string }[]).filter(
+      ({ name }) => !name.startsWith('file_'),
+    );
+    expect(calls.length).toBeGreaterThan(0);
+    for (const { name, ...rest } of calls) {
+      const sample = { name, ...rest } as JsonObject;
       expect(await replay('tool.call', sample), name).toSatisfy(
         (body: JsonObject) => body['success'] === true || body['status'] === 'accepted',
       );

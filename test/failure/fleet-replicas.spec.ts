@@ -1,6 +1,8 @@
 /** Replicas stand in for each other: frozen, killed or restarted ones cost at most the calls they had in work. */
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sumOverHttp } from '../fleet/call-lanes.js';
+import { steadyLoad } from '../fleet/steady-load.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const DEADLINE_MS = 10_000;
@@ -35,22 +37,6 @@ async function calculate(gateway = 0): Promise<Answer & { tookMs: number; right:
   };
 }
 
-/** Asks one call after the other in `lanes` lanes until told to stop. */
-function load(lanes: number, one: () => Promise<boolean>): { stop: () => Promise<{ right: number; wrong: number }> } {
-  const counts = { right: 0, wrong: 0 };
-  const lanesOpen = { value: true };
-  const running = Array.from({ length: lanes }, async () => {
-    while (lanesOpen.value) counts[(await one()) ? 'right' : 'wrong'] += 1;
-  });
-  return {
-    stop: async () => {
-      lanesOpen.value = false;
-      await Promise.all(running);
-      return counts;
-    },
-  };
-}
-
 describe('one of two executors', () => {
   it('frozen: all of 100 calls are answered', async () => {
     fleet.process('builtin-executor', 0).pause();
@@ -64,14 +50,12 @@ describe('one of two executors', () => {
   });
 
   it('killed under load: idempotent calls are answered by the other one', async () => {
-    const before = next;
-    const loaded = load(8, async () => (await calculate()).right);
-    await eventually('calls flow', () => next > before + 50);
+    const load = steadyLoad([sumOverHttp(fleet)], 8);
+    await load.flows(50);
     await fleet.kill('builtin-executor');
-    const killedAt = next;
-    await eventually('calls flow on', () => next > killedAt + 100);
-    const { right, wrong } = await loaded.stop();
-    expect({ right: right > 0, wrong }).toEqual({ right: true, wrong: 0 });
+    await load.flows(100);
+    await load.stop();
+    expect(load.failures).toEqual([]);
     await fleet.launch('builtin-executor');
   });
 });
@@ -115,37 +99,20 @@ describe('one of two gateways', () => {
   });
 });
 
-/** As a load balancer does it: the replica that is ready; a refused connection is tried at another one. */
-async function balanced(): Promise<boolean> {
-  for (let tries = 0; tries < 50; tries += 1) {
-    const gateway = (next + tries) % fleet.running.get('gateway')!.length;
-    try {
-      return (await calculate(gateway)).right;
-    } catch (error) {
-      const { code } = (error as Error & { cause?: { code?: string } }).cause ?? {};
-      if (code !== 'ECONNREFUSED') throw error;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
-  return false;
-}
-
 describe('a rolling restart under load', () => {
   it.each(
     ALL ? (['builtin-executor', 'gateway', 'budget', 'registry'] as const) : (['builtin-executor', 'gateway'] as const),
   )('of every %s fails no call', async (name) => {
-    const before = next;
-    const loaded = load(8, balanced);
-    await eventually('calls flow', () => next > before + 30);
+    const load = steadyLoad([sumOverHttp(fleet)], 8);
+    await load.flows(30);
     const replicas = fleet.running.get(name)!.length;
     if (replicas === 1) await fleet.launch(name);
     for (let replica = 0; replica < replicas; replica += 1) {
       expect(await fleet.terminate(name)).toBe(0);
       if (replicas > 1) await fleet.launch(name);
     }
-    const after = next;
-    await eventually('calls flow on', () => next > after + 30);
-    const { wrong } = await loaded.stop();
-    expect(wrong).toBe(0);
+    await load.flows(30);
+    await load.stop();
+    expect(load.failures).toEqual([]);
   });
 });

@@ -53,20 +53,16 @@ export const sumOverHttp =
     return verdictOf(answer.body?.code ?? answer.body?.metadata?.code, answer.text);
   };
 
-/** The same over NATS, as an agent does it. */
+/** The same over NATS, as an agent does it; `door` is `tool.call` or that of its tenant. */
 export const sumOverNats =
-  (nats: NatsClient, key: string): AskOne =>
+  (nats: NatsClient, key: string, door = 'tool.call'): AskOne =>
   (number) =>
     judged(async () => {
       const body = { name: 'calculator', arguments: { expression: `${number}+0.25` } };
-      const reply = await nats.request<{ output?: { result?: number }; metadata?: { code?: string } }>(
-        'tool.call',
-        body,
-        {
-          timeoutMs: 10_000,
-          headers: { Authorization: `Bearer ${key}` },
-        },
-      );
+      const reply = await nats.request<{ output?: { result?: number }; metadata?: { code?: string } }>(door, body, {
+        timeoutMs: 10_000,
+        headers: { Authorization: `Bearer ${key}` },
+      });
       if (reply.output?.result === number + 0.25) return undefined;
       return verdictOf(reply.metadata?.code, JSON.stringify(reply));
     });

@@ -2,7 +2,15 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { endChild, eventually, freePort, spawnChild, startRedis } from '@toolfleet/testing';
+import {
+  endChild,
+  eventually,
+  freePort,
+  spawnChild,
+  startNatsCluster,
+  startRedis,
+  type NatsCluster,
+} from '@toolfleet/testing';
 import { tmpdir } from 'node:os';
 import { Redis } from 'ioredis';
 
@@ -45,23 +53,39 @@ export async function startDeployedBrokers(): Promise<DeployedBrokers> {
   };
 }
 
+/** Users of deploy/nats.conf with the variables that hold their passwords, quoted as the server wants them. */
+async function natsUsers(): Promise<Map<string, [key: string, value: string]>> {
+  const text = await readFile(join(DEPLOY, 'nats.conf'), 'utf8');
+  const found = [...text.matchAll(/user: ([\w-]+), password: \$(\w+)/g)];
+  return new Map(found.map(([, user = '', key = '']) => [user, [key, `"${passwordOf(user)}"`]]));
+}
+
+/** Three NATS nodes that run deploy/nats-cluster.conf. */
+export async function startDeployedNatsCluster(): Promise<NatsCluster> {
+  const users = [...(await natsUsers()).values()];
+  return startNatsCluster({
+    config: join(DEPLOY, 'nats-cluster.conf'),
+    env: { ...Object.fromEntries(users), NATS_ROUTE_PASSWORD: `"${passwordOf('route')}"` },
+    routeLogin: `route:${passwordOf('route')}`,
+  });
+}
+
 async function startDeployedNats() {
   const config = join(DEPLOY, 'nats.conf');
-  const text = await readFile(config, 'utf8');
-  const users = [...text.matchAll(/user: ([\w-]+), password: \$(\w+)/g)].map(([, user, key]) => [user!, key!] as const);
+  const users = await natsUsers();
   const folder = await mkdtemp(join(tmpdir(), 'toolfleet-deployed-'));
   const [port, log] = [await freePort(), join(folder, 'nats.log')];
   const child = spawnChild(
     'nats-server',
     ['-c', config, '-a', '127.0.0.1', '-p', String(port), '-l', log],
-    { env: { ...process.env, ...Object.fromEntries(users.map(([user, key]) => [key, `"${passwordOf(user)}"`])) } },
+    { env: { ...process.env, ...Object.fromEntries(users.values()) } },
     folder,
   );
   const read = () => readFile(log, 'utf8').catch(() => '');
   await eventually('NATS is ready', async () => child.exitCode !== null || (await read()).includes('Server is ready'));
   return {
     url: `nats://127.0.0.1:${port}`,
-    users: new Set(users.map(([user]) => user)),
+    users,
     refusals: async () =>
       (await read()).split('\n').filter((line) => /violation|authorization|not permitted/i.test(line)),
     stop: async () => {

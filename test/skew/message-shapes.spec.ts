@@ -13,6 +13,8 @@ describe('the shape a reader relies on', () => {
   const message = { call_id: 'c', attempt: 1, context: { tenant_id: 'x' }, arguments: { y: [] }, scopes: [] };
 
   it('is that of its samples, and of messages with more optional fields', () => {
+    const answers = compileSchema(shapeOf([{ output: { a: 1 } }]));
+    for (const output of ['words', null, [1]]) expect(answers.check({ output })).toBe(true);
     for (const sample of SAMPLES) expect(shape.check(sample)).toBe(true);
     expect(shape.check({ ...message, new_field: 1, context: { tenant_id: 'x', new_field: {} } })).toBe(true);
   });

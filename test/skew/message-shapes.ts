@@ -14,11 +14,13 @@ const OPEN = new Set([
   'input_schema',
   'metadata',
   'options',
-  'output',
   'output_schema',
   'prior',
   'usage_by_scope',
 ]);
+
+/** What tools answer: of any type. */
+const ANYTHING = new Set(['output', 'value']);
 
 /** The schema all samples fit into and depend on. */
 export function shapeOf(samples: readonly Json[]): JsonObject {
@@ -35,6 +37,7 @@ function objectShape(samples: readonly JsonObject[]): JsonObject {
   const names = [...new Set(samples.flatMap((sample) => Object.keys(sample)))].toSorted();
   const properties = names.map((name): [string, JsonObject] => {
     const values = samples.flatMap((sample) => (name in sample ? [sample[name] as Json] : []));
+    if (ANYTHING.has(name)) return [name, {}];
     return [name, OPEN.has(name) ? { type: [...new Set(values.map(typeOf))].toSorted() } : shapeOf(values)];
   });
   return {

@@ -11,6 +11,8 @@ export interface BrokerRecipe {
   /** Programs to try, best first. */
   programs: readonly string[];
   args(port: number, folder: string): Promise<readonly string[]> | readonly string[];
+  /** Settings it reads from its environment, beside ours. */
+  env?: Readonly<Record<string, string>>;
   /** True once the broker serves on `port`; the port alone may belong to somebody else. */
   serves(port: number): Promise<boolean>;
 }
@@ -89,7 +91,7 @@ async function launch(recipe: BrokerRecipe, port: number, folder: string): Promi
   const args = await recipe.args(port, folder);
   let missing: Error | undefined;
   for (const program of recipe.programs) {
-    const child = spawnChild(program, args, {}, folder);
+    const child = spawnChild(program, args, recipe.env ? { env: { ...process.env, ...recipe.env } } : {}, folder);
     let output = '';
     let failure: Error | undefined;
     child.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()));

@@ -2,7 +2,7 @@ export { bundleForTest, type TestProgram } from './bundle-for-test.js';
 export { endChild, eventually, freePort, spawnChild } from './child-process.js';
 export { FakeClock } from './fake-clock.js';
 export { startRecordingServer, type RecordedRequest, type RecordingServer } from './fixtures/recording-server.js';
-export { startNatsCluster, type NatsCluster } from './nats-cluster.js';
+export { startNatsCluster, type NatsCluster, type NatsClusterOptions } from './nats-cluster.js';
 export { startNats, type NatsServer, type NatsServerOptions } from './nats-server.js';
 export { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from './postgres-server.js';
 export { startRedisCluster, type RedisCluster } from './redis-cluster.js';

@@ -1,5 +1,3 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { answers, startBroker, type BrokerProcess } from './broker-process.js';
 import { eventually, freePort } from './child-process.js';
 
@@ -15,8 +13,19 @@ export interface NatsCluster {
   stop(): Promise<void>;
 }
 
+/** What the nodes run. */
+export interface NatsClusterOptions {
+  /** Configuration of each node; it takes the other nodes from NATS_ROUTES. */
+  config: string;
+  /** What the configuration asks its environment for. */
+  env: Readonly<Record<string, string>>;
+  /** Login of the nodes at each other, `user:password`. */
+  routeLogin: string;
+}
+
 /** Starts a NATS cluster on free loopback ports. */
-export async function startNatsCluster(size = 3): Promise<NatsCluster> {
+export async function startNatsCluster({ config, env, routeLogin }: NatsClusterOptions): Promise<NatsCluster> {
+  const size = 3;
   const routePorts = await Promise.all(Array.from({ length: size }, freePort));
   const monitorPorts = await Promise.all(Array.from({ length: size }, freePort));
   const nodes = await Promise.all(
@@ -24,11 +33,17 @@ export async function startNatsCluster(size = 3): Promise<NatsCluster> {
       startBroker({
         name: 'nats-server',
         programs: ['nats-server', '/usr/sbin/nats-server'],
-        async args(port, folder) {
-          const file = join(folder, 'nats.conf');
-          await writeFile(file, configuration({ port, routePort, routePorts, monitorPort: monitorPorts[index]! }));
-          return ['-c', file];
+        env: {
+          ...env,
+          NATS_ROUTES: routesTo(
+            routePorts.filter((other) => other !== routePort),
+            routeLogin,
+          ),
         },
+        args: (port) => [
+          ...['-c', config, '-a', '127.0.0.1', '-p', String(port), '-m', String(monitorPorts[index])],
+          ...['--cluster', `nats://127.0.0.1:${routePort}`],
+        ],
         serves: (port) => answers(port, '', 'INFO {'),
       }),
     ),
@@ -64,28 +79,5 @@ async function routesOf(monitorPort: number): Promise<number> {
   }
 }
 
-interface Ports {
-  port: number;
-  routePort: number;
-  routePorts: readonly number[];
-  monitorPort: number;
-}
-
-/** The limits of deploy/nats.conf, and the routes between the nodes. */
-const configuration = ({ port, routePort, routePorts, monitorPort }: Ports): string => `
-host: 127.0.0.1
-port: ${port}
-http: "127.0.0.1:${monitorPort}"
-max_payload: 16MB
-ping_interval: "5s"
-ping_max: 2
-write_deadline: "2s"
-cluster {
-  name: fleet
-  listen: "127.0.0.1:${routePort}"
-  routes: [${routePorts
-    .filter((other) => other !== routePort)
-    .map((other) => `"nats://127.0.0.1:${other}"`)
-    .join(', ')}]
-}
-`;
+const routesTo = (ports: readonly number[], login: string): string =>
+  `[${ports.map((port) => `"nats://${login}@127.0.0.1:${port}"`).join(', ')}]`;

@@ -35,6 +35,25 @@ describe('limits', () => {
     expect(result).toMatchObject({ ok: true, timing: { wait_ms: 30_000 } });
   });
 
+  test('budget: a call that was charged before is told as one whose outcome is unknown, and runs no second time', async () => {
+    const executor = new ScriptedExecutor(() => okReply(null));
+    const { call, budget } = anEngine({ cost_cap_micro_usd: 600, cache_ttl_seconds: 0 }, executor, {});
+    budget.reserve = ({ call_id: id }) => ({
+      admitted: false,
+      call_id: id,
+      code: 'BUDGET_EXCEEDED',
+      scope: `call:${id}`,
+      limit: 0,
+      used: 0,
+    });
+    const told = await call().catch((error: unknown) => error);
+    expect(told).toSatisfy(
+      (outcome: { code?: string; failure?: { code: string } }) =>
+        (outcome.code ?? outcome.failure?.code) === 'OUTCOME_UNKNOWN',
+    );
+    expect(executor.calls).toHaveLength(0);
+  });
+
   test('budget: holds the cap, settles what was used; refused at the limit with the scope', async () => {
     const tool = { cost_cap_micro_usd: 600, cost_per_use_micro_usd: 100, cache_ttl_seconds: 0 };
     const { call, budget } = anEngine(

@@ -271,6 +271,28 @@ describe('npm start', () => {
     expect(await http('GET', '/api/v1/calls/not-a-call')).toMatchObject({ status: 404 });
   });
 
+  it('cancels a running call, once, and leaves ended ones as they are', async () => {
+    const begin = (code: string) =>
+      http('POST', '/api/v1/tools/execute_python/execute', { arguments: { code }, mode: 'async' });
+    const running = (await begin('while True: pass')).body.call_id as string;
+    const stateOf = async (id: string) => (await http('GET', `/api/v1/calls/${id}`)).body.status as string;
+    await until('it runs', async () => (await stateOf(running)) === 'claimed', 10_000);
+    expect(await http('DELETE', `/api/v1/calls/${running}`)).toMatchObject({ status: 200, body: { call_id: running } });
+    await until('it is cancelled', async () => (await stateOf(running)) === 'cancelled', 10_000);
+    expect((await http('DELETE', `/api/v1/calls/${running}`)).body.status).toBe('cancelled');
+    const ended = (await begin('1')).body.call_id as string;
+    await until('it has ended', async () => (await stateOf(ended)) === 'succeeded', 10_000);
+    expect((await http('DELETE', `/api/v1/calls/${ended}`)).body.status).toBe('succeeded');
+    // A dry run is answered at once: there is nothing to wait for.
+    expect(
+      await http('POST', '/api/v1/tools/calculator/execute', {
+        arguments: { expression: '1' },
+        mode: 'async',
+        dry_run: true,
+      }),
+    ).toMatchObject({ status: 200, body: { output: { dry_run: true } } });
+  });
+
   it('replays an idempotency key and refuses it for other arguments', async () => {
     const post = (expression: string) =>
       fetch(`${fleet.url}/api/v1/tools/sample_save_note/execute`, {

@@ -102,8 +102,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
       { onprogress: (one) => seen.push(one) },
     );
     expect(answer).toMatchObject({ content: [{ text: `counted to ${steps}` }] });
-    expect(seen.length).toBeGreaterThan(2);
-    expect(seen[0]).toMatchObject({ total: steps, message: expect.stringMatching(/^step \d$/) });
+    expect(seen[0]).toMatchObject({ total: steps, message: expect.stringMatching(/^step \d+$/) });
     expect(seen.map(({ progress }) => progress)).toEqual(
       seen.map(({ progress }) => progress).toSorted((a, b) => a - b),
     );
@@ -166,8 +165,7 @@ describe('an asynchronous call', () => {
     const types = events.map(([type]) => type);
     expect([types.slice(0, 3), types.at(-1)]).toEqual([['accepted', 'started', 'progress'], 'done']);
     const shown = events.filter(([type]) => type === 'progress').map(([, data]) => data);
-    expect(shown.length).toBeGreaterThan(2);
-    expect(shown[0]).toMatchObject({ total: 10, message: expect.stringMatching(/^step \d$/) });
+    expect(shown[0]).toMatchObject({ total: 10, message: expect.stringMatching(/^step \d+$/) });
   });
 });
 

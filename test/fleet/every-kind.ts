@@ -242,7 +242,9 @@ const ACCOUNTS: readonly Kind[] = [
       expect(registered.status, registered.text).toBeLessThan(300);
       await fleet.untilListed(['again_getParcel']);
       expect(await fleet.call('again_getParcel', { parcel_id: 'P-1001' })).toMatchObject(ok({}));
-      expect((await fleet.ask({ path: '/api/v1/sources/openapi/again', method: 'DELETE' })).status).toBe(200);
+      const retired = await fleet.ask({ path: '/api/v1/sources/openapi/again', method: 'DELETE' });
+      expect(retired.body.removed).toContain('again_getParcel');
+      expect((await fleet.ask({ path: '/api/v1/sources/openapi/again', method: 'DELETE' })).status).toBe(404);
       const mcp = { name: 'second', url: `${samples.mcp}/mcp` };
       const discovered = await fleet.ask({ path: '/api/v1/sources/mcp', body: mcp });
       expect(discovered.status, discovered.text).toBeLessThan(300);

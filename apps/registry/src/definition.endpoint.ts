@@ -1,6 +1,7 @@
 import { Controller } from '@nestjs/common';
 import {
   SUBJECTS,
+  ToolError,
   type DefinitionGetReply,
   type DefinitionListReply,
   type DefinitionRegisterReply,
@@ -44,8 +45,12 @@ export class DefinitionEndpoint {
   @Endpoint(SUBJECTS.definitionRetire)
   async retire(body: unknown): Promise<DefinitionRetireReply> {
     const message = readRetire(body);
+    const { source, names } = message;
     // A whole source that goes must not come back with its next look or start.
-    if (message.names === undefined) await this.sources.forget(message.source);
-    return { removed: await this.registrar.retire(message, tenantOf(message.source)) };
+    const known = names !== undefined || (await this.sources.forget(source));
+    const removed = await this.registrar.retire(message, tenantOf(source));
+    if (!known && removed.length === 0)
+      throw new ToolError('NOT_FOUND', { message: `No source '${source.kind}/${source.name}'` });
+    return { removed };
   }
 }

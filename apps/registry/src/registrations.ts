@@ -23,6 +23,11 @@ export class Registrations {
     for (const name of names) this.configured.add(`${kind}/${name}`);
   }
 
+  /** Whether the configuration file declares this source. */
+  isDeclared(kind: Kind, source: string): boolean {
+    return this.configured.has(`${kind}/${source}`);
+  }
+
   /**
    * Checks that a name may be registered, and gives the source name.
    * @throws ToolError REQUEST_INVALID; TOOL_NAME_CONFLICT for names of the configuration file
@@ -34,7 +39,7 @@ export class Registrations {
       invalid('body', 'a registration of a tenant cannot use ${VARIABLES} of the fleet');
     }
     const source = sourceName(name, tenant);
-    if (this.configured.has(`${kind}/${source}`)) {
+    if (this.isDeclared(kind, source)) {
       throw new ToolError('TOOL_NAME_CONFLICT', { message: `${name} is declared in the configuration file` });
     }
     return source;

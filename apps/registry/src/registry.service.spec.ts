@@ -216,7 +216,9 @@ describe('registry service', () => {
       await stop(first);
       const second = await start({}, { REGISTRY_SECRET_KEY: KEY });
       expect(await get('listPets')).toEqual(tool);
-      await send(SUBJECTS.definitionRetire, { source: { kind: 'openapi', name: 'pets' } });
+      const pets = { source: { kind: 'openapi', name: 'pets' } };
+      expect(await send(SUBJECTS.definitionRetire, pets)).toEqual({ removed: ['listPets'] });
+      await expect(send(SUBJECTS.definitionRetire, pets)).rejects.toMatchObject({ code: 'NOT_FOUND' });
       await stop(second);
       await start({}, { REGISTRY_SECRET_KEY: KEY });
       expect(await get('listPets')).toBeNull();
@@ -249,6 +251,9 @@ describe('registry service', () => {
       const first = await start({ openapi_tools: { pets, broken: { enabled: true } } });
       await eventually('the document is there', async () => (await get('listPets')) !== null);
       await expect(add({ auth_type: 'none', auth_config: {} })).rejects.toMatchObject({ code: 'TOOL_NAME_CONFLICT' });
+      const retired = send(SUBJECTS.definitionRetire, { source: { kind: 'openapi', name: 'pets' } });
+      await expect(retired).rejects.toMatchObject({ code: 'TOOL_NAME_CONFLICT' });
+      expect(await get('listPets')).not.toBeNull();
       await stop(first);
       await start({ openapi_tools: {} });
       expect(await get('listPets')).toBeNull();

@@ -1,4 +1,4 @@
-import type { JsonObject, Milliseconds, ToolSource } from '@toolfleet/contracts';
+import { ToolError, type JsonObject, type Milliseconds, type ToolSource } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Registrations } from '../registrations.js';
@@ -62,12 +62,21 @@ export class FleetSources {
     this.sources.mcp.stop();
   }
 
-  /** Forgets a registration made at run time, so that neither a refresh nor a restart brings its tools back. */
-  async forget({ kind, name }: ToolSource): Promise<void> {
-    if (kind !== 'openapi' && kind !== 'mcp') return;
-    await this.registrations.forget(kind, name);
+  /**
+   * Forgets a registration made at run time, so that neither a refresh nor a restart brings its tools back.
+   * @returns false when there is none
+   * @throws ToolError TOOL_NAME_CONFLICT for a source of the configuration file: it would be back with the next start
+   */
+  async forget({ kind, name }: ToolSource): Promise<boolean> {
+    if (kind !== 'openapi' && kind !== 'mcp') return true;
+    if (this.registrations.isDeclared(kind, name))
+      throw new ToolError('TOOL_NAME_CONFLICT', {
+        message: `${name} is declared in the configuration file; remove it there`,
+      });
+    const known = await this.registrations.forget(kind, name);
     this.resumed[kind].delete(name);
     this.sources[kind].forget(name);
+    return known;
   }
 
   private async resume(): Promise<void> {

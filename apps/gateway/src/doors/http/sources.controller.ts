@@ -1,10 +1,11 @@
-import { Body, Controller, Delete, Get, HttpCode, Param, Post, Req } from '@nestjs/common';
+import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query, Req } from '@nestjs/common';
 import {
   isJsonObject,
   isToolError,
   SUBJECTS,
   ToolError,
   type DefinitionRetire,
+  type Json,
   type JsonObject,
   type Principal,
   type QuarantineApproveReply,
@@ -33,13 +34,8 @@ export class SourceRegistrations {
     if (!isJsonObject(body))
       throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
     const { visibility, tenant: _tenant, ...entry } = body;
-    if (visibility !== undefined && visibility !== 'fleet' && visibility !== 'tenant') {
-      throw new ToolError('REQUEST_INVALID', {
-        message: "visibility must be 'tenant' or 'fleet'",
-        details: { fields: ['visibility'] },
-      });
-    }
-    const scoped = caller === undefined || visibility === 'fleet' ? entry : { ...entry, tenant: caller.tenantId };
+    const scoped =
+      caller === undefined || visibilityIn(visibility) === 'fleet' ? entry : { ...entry, tenant: caller.tenantId };
     return this.nats.request<JsonObject>(subject, scoped, { timeoutMs: REGISTER_TIMEOUT_MS });
   }
 }
@@ -92,12 +88,21 @@ export class SourcesController {
     return this.sources.register(SUBJECTS.openapiRegister, http, body);
   }
 
+  /** Undoes a registration under the name it was made with; with `?visibility=fleet` one that was made for all. */
   @Delete(':kind/:name')
-  async retire(@Param('kind') kind: string, @Param('name') name: string, @Req() http: HttpRequest) {
-    await this.auth.admit(http);
+  async retire(
+    @Param('kind') kind: string,
+    @Param('name') name: string,
+    @Query() query: unknown,
+    @Req() http: HttpRequest,
+  ) {
+    const caller = await this.auth.admit(http);
     if (kind !== 'mcp' && kind !== 'openapi')
       throw new ToolError('NOT_FOUND', { message: `No kind of source '${kind}'` });
-    const body: DefinitionRetire = { source: { kind, name } };
+    const visibility = visibilityIn(isJsonObject(query) ? query.visibility : undefined);
+    const scoped =
+      caller === undefined || visibility === 'fleet' || name.includes('@') ? name : `${name}@${caller.tenantId}`;
+    const body: DefinitionRetire = { source: { kind, name: scoped } };
     return this.nats.request<JsonObject>(SUBJECTS.definitionRetire, body, { timeoutMs: ASK_TIMEOUT_MS });
   }
 }
@@ -135,6 +140,16 @@ export class QuarantineController {
       { timeoutMs: ASK_TIMEOUT_MS },
     );
   }
+}
+
+/** Whose tools a source gives; by default those of the caller's tenant. */
+function visibilityIn(value: Json | undefined): 'tenant' | 'fleet' {
+  if (value === undefined || value === 'tenant') return 'tenant';
+  if (value === 'fleet') return 'fleet';
+  throw new ToolError('REQUEST_INVALID', {
+    message: "visibility must be 'tenant' or 'fleet'",
+    details: { fields: ['visibility'] },
+  });
 }
 
 function revisionIn(body: unknown): string {

@@ -39,7 +39,6 @@ const request = (headers: Record<string, string> = {}) =>
     principal: { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' },
   }) as unknown as HttpRequest;
 const reply = { raw: new EventEmitter() } as unknown as FastifyReply;
-reply.raw.setMaxListeners(100);
 const item = (n: number, more: object = {}) => ({ name: 'adder', arguments: { n }, ...more });
 
 beforeEach(() => void ran.splice(0));
@@ -50,6 +49,19 @@ describe('a batch', () => {
     await native.batch({ calls: [item(3)], idempotency_key: 'b' }, request(), reply);
     await native.batch([item(4)], request(), reply);
     expect(ran.map(({ idempotencyKey }) => idempotencyKey)).toEqual(['k#0', 'own', 'b#0', undefined]);
+  });
+
+  it('listens once to the connection, and stops all its calls when that closes', async () => {
+    const raw = new EventEmitter();
+    await native.batch(
+      Array.from({ length: 20 }, (_, n) => item(n)),
+      request(),
+      { raw } as unknown as FastifyReply,
+    );
+    expect(raw.listenerCount('close')).toBe(1);
+    raw.emit('close');
+    expect(ran).toHaveLength(20);
+    expect(ran.every(({ signal }) => signal.aborted)).toBe(true);
   });
 
   it('is refused when it says two things at once', async () => {

@@ -79,9 +79,17 @@ export function principalOf(http: HttpRequest): Principal {
   return http.principal;
 }
 
-/** Aborted when the connection closes before the answer is written: a client that disconnects cancels the work. */
+const signals = new WeakMap<FastifyReply['raw'], AbortSignal>();
+
+/**
+ * Aborted when the connection closes before the answer is written: a client that disconnects cancels the work. One for all
+ * calls of a batch: a connection is asked once.
+ */
 export function signalOf(reply: FastifyReply): AbortSignal {
+  const known = signals.get(reply.raw);
+  if (known) return known;
   const controller = new AbortController();
+  signals.set(reply.raw, controller.signal);
   reply.raw.once('close', () => {
     if (!reply.raw.writableFinished)
       controller.abort(new ToolError('CANCELLED', { message: 'The client closed the connection' }));

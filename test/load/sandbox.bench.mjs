@@ -246,18 +246,20 @@ line(
     .join(', '),
 );
 
-const overshoot = [];
+// From the deadline to the end of the run. A run that comes right after may have to wait for a new thread besides.
+const [overshoot, toAnswer] = [[], []];
 for (let i = 0; i < (quick ? 30 : 200); i++) {
   const timeoutMs = 60;
   const { ms: took, reply } = await run(host, i % 2 ? 'while True: pass' : 'import time\ntime.sleep(9)', { timeoutMs });
   if (reply.status !== 'timeout') throw new Error(`a run that never ends ended as ${reply.status}`);
-  overshoot.push(took - timeoutMs);
+  overshoot.push(reply.usage.wallMs - timeoutMs);
+  toAnswer.push(took - timeoutMs);
 }
 line(
   `overshoot of ${overshoot.length} kills, p99 in ms`,
   quantile(overshoot, 0.99),
   100,
-  `median ${ms(p50(overshoot))}`,
+  `median ${ms(p50(overshoot))}; with the wait for a thread and the way back p99 ${ms(quantile(toAnswer, 0.99))}`,
 );
 
 const [few, many] = [await startHost(1, 0), await startHost(5, 0)];

@@ -57,8 +57,8 @@ interface Waiting {
 }
 
 const KILLS_PER_COLLECTION = 8;
-/** JS heap of a thread. It does not bound the guest's memory, which lies outside of it. */
-const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, stackSizeMb: 4 };
+/** JS heap of a thread, whose young part would take some 8 MB more. It does not bound the guest's memory outside of it. */
+const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4, stackSizeMb: 4 };
 
 export class ThreadPool {
   private readonly idle: SandboxThread[] = [];

@@ -67,6 +67,8 @@ async function start(settings: HostSettings): Promise<void> {
     defaultMemoryMb: settings.memoryLimitMb,
     memoryBudgetMb: settings.memoryBudgetMb,
     onKilled: (reason, killMs) => send({ type: 'killed', reason, killMs }),
+    // Its stderr is what an operator reads of this process.
+    onFault: (message) => void process.stderr.write(`a sandbox thread ended by itself: ${message}\n`),
   });
   await pool.start();
   // The last step of being ready is a real execution.

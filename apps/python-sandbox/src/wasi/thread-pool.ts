@@ -28,6 +28,8 @@ export interface PoolOptions {
   memoryBudgetMb: number;
   /** Told of every thread that had to be ended. */
   onKilled?: (reason: RunStatus, killMs: Milliseconds) => void;
+  /** Told why a thread ended that nobody ended. */
+  onFault?: (message: string) => void;
 }
 
 /** What a caller of `run` hears before the answer. */
@@ -174,6 +176,7 @@ export class ThreadPool {
     if (id) void this.end(id, 'crashed', failed('crashed', 'ThreadDied', message.slice(0, 200)));
     const at = this.idle.indexOf(thread);
     if (at >= 0) {
+      this.options.onFault?.(message);
       this.idle.splice(at, 1);
       void this.addThread();
     }

@@ -211,7 +211,7 @@ export const gatewayConfig = defineConfig(
     QUEUE_MAX_WAITING: integer({
       default: 10_000,
       min: 1,
-      help: 'Jobs of a queue beyond which calls are refused with QUEUE_FULL',
+      help: 'Jobs of a queue beyond which calls are refused with QUEUE_FULL; a tenth more for tenants with few waiting',
     }),
   },
   {

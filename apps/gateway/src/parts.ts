@@ -174,7 +174,11 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   });
 
   // The doors.
-  const callQueue = new JobQueue<AsyncCallJob, unknown>({ name: QUEUES.toolCalls, ...queueOptions });
+  const callQueue = new JobQueue<AsyncCallJob, unknown>({
+    name: QUEUES.toolCalls,
+    ...queueOptions,
+    shareOf: (job) => job.tenant_id,
+  });
   const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, () => clock.now());
   const asyncCalls = new AsyncCalls(callQueue, store, journal, clock, settings.GATEWAY_ASYNC_TIMEOUT_MS);
   const worker = new JobWorker<AsyncCallJob, unknown>({

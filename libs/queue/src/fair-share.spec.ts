@@ -51,6 +51,35 @@ async function orderOf(jobs: number): Promise<string[]> {
   return order;
 }
 
+describe('a full queue', () => {
+  beforeEach(() => {
+    const shareOf = (job: TenantJob) => job.tenant_id;
+    queue = new JobQueue({
+      name: `full-${++count}`,
+      redis,
+      time: new RedisTime(redis, clock),
+      shareOf,
+      maxLength: 100,
+    });
+  });
+
+  it('refuses the tenant that filled it, and takes the first jobs of others', async () => {
+    for (let i = 0; i < 100; i++) await add('flood', `f${i}`);
+    await expect(add('flood', 'one more')).rejects.toMatchObject({ code: 'QUEUE_FULL', retryAfterMs: 1_000 });
+    for (let i = 0; i < 9; i++) await add('small', `s${i}`);
+    expect((await queue.counts()).prioritized).toBe(109);
+    await expect(add('flood', 'still')).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+    const order = await orderOf(109);
+    expect(order.indexOf('s8')).toBeLessThan(20);
+  });
+
+  it('has an end for others, too', async () => {
+    for (let i = 0; i < 100; i++) await add('flood', `f${i}`);
+    for (let i = 0; i < 10; i++) await add(`tenant ${i}`, `t${i}`);
+    await expect(add('tenant 11', 't11')).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+  });
+});
+
 describe('fair share', () => {
   it('lets the next job of another tenant pass a flood', async () => {
     for (let i = 0; i < 50; i++) await add('flood', `f${i}`);

@@ -8,13 +8,16 @@
  * places stay far below BullMQ's greatest priority (2,097,152). Beyond that, after two million jobs without an idle
  * second, the order is first come, first served.
  *
+ * A full queue still takes jobs of shares that have few waiting (`mostWaiting`), so a flood locks nobody out.
+ *
  * One script, because two processes that add at once must not get the same place. All keys share the queue's hash tag.
  */
 import { QUEUE_PREFIX } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
 
 /**
- * KEYS: sorted set of waiting jobs, places by share. ARGV: share, greatest place, ttl in seconds, idle ms.
+ * KEYS: sorted set of waiting jobs, places by share. ARGV: share, greatest place, ttl in seconds, idle ms, most jobs of
+ * the share that may wait (-1: any number). Answers 0 when as many wait already; no place is taken then.
  * Fields of the places: `s:<share>` last place of a share, `max` greatest place, `at` time of the last one.
  */
 const TAKE_PLACE_2 = `
@@ -31,6 +34,9 @@ else
 end
 local field = 's:' .. ARGV[1]
 local last = tonumber(redis.call('HGET', KEYS[2], field) or '0')
+if tonumber(ARGV[5]) >= 0 and last - now + 1 >= tonumber(ARGV[5]) then
+  return 0
+end
 local place = math.min(math.max(now, last + 1, 1), tonumber(ARGV[2]))
 local greatest = math.max(place, tonumber(redis.call('HGET', KEYS[2], 'max') or '0'))
 redis.call('HSET', KEYS[2], field, place, 'max', greatest, 'at', at)
@@ -42,9 +48,18 @@ const GREATEST_PLACE = 2_097_152;
 const TTL_SECONDS = 86_400;
 const IDLE_MS = 1_000;
 
-/** The place (BullMQ priority) of the next job of a share, and takes it. */
-export async function takePlace(redis: Redis, queue: string, share: string): Promise<number> {
+/**
+ * The place (BullMQ priority) of the next job of a share, and takes it; undefined when `mostWaiting` jobs of this share
+ * wait already. A share's waiting jobs are counted by their places: one that has just been taken may count, too.
+ */
+export async function takePlace(
+  redis: Redis,
+  queue: string,
+  share: string,
+  mostWaiting = -1,
+): Promise<number | undefined> {
   const prefix = `${QUEUE_PREFIX}:${queue}`;
   const [waiting, places] = [`${prefix}:prioritized`, `${prefix}:places`];
-  return Number(await redis.eval(TAKE_PLACE_2, 2, waiting, places, share, GREATEST_PLACE, TTL_SECONDS, IDLE_MS));
+  const bounds = [GREATEST_PLACE, TTL_SECONDS, IDLE_MS, mostWaiting];
+  return Number(await redis.eval(TAKE_PLACE_2, 2, waiting, places, share, ...bounds)) || undefined;
 }

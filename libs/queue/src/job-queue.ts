@@ -21,7 +21,10 @@ export interface JobQueueOptions<D extends JobData = JobData> {
   /** Connection with role `commands`: adding fails at once while Redis is away. */
   redis: Redis;
   time: RedisTime;
-  /** Jobs that may wait; more are refused as QUEUE_FULL. Default 1,000. */
+  /**
+   * Jobs that may wait; more are refused as QUEUE_FULL. With shares a tenth more is kept for those that have fewer than ten
+   * jobs waiting: a flood of one locks no other out. Default 1,000.
+   */
   maxLength?: number;
   /** How long finished records stay readable. Default 86,400 s. */
   retentionSeconds?: number;
@@ -36,6 +39,9 @@ export type QueueCounts = Record<'wait' | 'prioritized' | 'active' | 'delayed' |
 const WAITING_STATES = ['wait', 'prioritized', 'delayed'] as const;
 const ALL_STATES = [...WAITING_STATES, 'active', 'completed', 'failed'] as const;
 const RETRY_AFTER_MS = 1_000;
+/** What a full queue still takes, of `maxLength`, and of which shares: those with fewer jobs waiting. */
+const RESERVE = 0.1;
+const FEW = 10;
 
 /** The adding and reading side of a queue. Hides BullMQ. */
 export class JobQueue<D extends JobData = JobData, R = unknown> {
@@ -86,16 +92,13 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   async add(jobId: string, data: D, options: { priority?: number } = {}): Promise<void> {
     this.#adding++;
     try {
-      if ((await this.#waiting()) + this.#adding > this.#maxLength) {
-        throw new ToolError('QUEUE_FULL', {
-          message: `The queue ${this.name} is full`,
-          details: { queue: this.name, limit: this.#maxLength },
-          retryAfterMs: RETRY_AFTER_MS,
-        });
-      }
       const { shareOf } = this.options;
       const share = options.priority === undefined ? shareOf?.(data) : undefined;
-      const priority = share === undefined ? options.priority : await takePlace(this.#redis, this.name, share);
+      const waiting = (await this.#waiting()) + this.#adding;
+      if (waiting > this.#maxLength * (share === undefined ? 1 : 1 + RESERVE)) throw this.#full();
+      const most = waiting > this.#maxLength ? FEW : undefined;
+      const priority = share === undefined ? options.priority : await takePlace(this.#redis, this.name, share, most);
+      if (share !== undefined && priority === undefined) throw this.#full();
       const queued = { ...data, queued_at: data.queued_at ?? this.time.now() };
       await this.#queue.add(this.name, queued, {
         jobId,
@@ -176,6 +179,14 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   /** Closes the queue; the connection stays its owner's. */
   async close(): Promise<void> {
     await this.#made?.close().catch(() => undefined);
+  }
+
+  #full(): ToolError {
+    return new ToolError('QUEUE_FULL', {
+      message: `The queue ${this.name} is full`,
+      details: { queue: this.name, limit: this.#maxLength },
+      retryAfterMs: RETRY_AFTER_MS,
+    });
   }
 
   /** Counts once for all adds of this moment. */

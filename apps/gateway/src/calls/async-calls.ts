@@ -10,6 +10,8 @@ import type { CallEvent, CallStore, StoredCall } from './call-store.js';
 /** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
 export interface AsyncCallJob {
   call_id: string;
+  /** Whose turn it counts as. */
+  tenant_id: string;
   deadline_at: number;
   /** The caller's span: the job's own trace is linked to it. */
   traceparent?: string;
@@ -56,6 +58,7 @@ export class AsyncCalls {
     const parent = traceparent();
     await this.queue.add(callId, {
       call_id: callId,
+      tenant_id: principal.tenantId,
       ...(parent === undefined ? {} : { traceparent: parent }),
       deadline_at: this.queue.time.now() + allowedMs,
       request: serialised(request),

@@ -123,7 +123,7 @@ export class ThreadPool {
   }
 
   private endLate(id: string, timeoutMs: Milliseconds): Promise<void> {
-    const message = `the run took longer than ${timeoutMs / 1_000} s`;
+    const message = `the run took longer than ${Number((timeoutMs / 1_000).toFixed(1))} s`;
     return this.end(id, 'timeout', failed('timeout', 'Timeout', message));
   }
 

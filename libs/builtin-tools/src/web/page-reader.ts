@@ -1,6 +1,7 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 import type { BoundedWork, JobBounds } from '../bounded/bounded-work.js';
+import { atCallersChoice } from './callers-choice.js';
 import { decodePage } from './decode-page.js';
 import type { ExtractedPage } from './extract-page.js';
 import type { ExtractedPdf } from './extract-pdf.js';
@@ -37,7 +38,11 @@ export class PageReader {
   ) {}
 
   /** @throws ToolError EGRESS_REFUSED, NETWORK_ERROR, UPSTREAM_ERROR (`HTTP 404: …`), TOOL_ERROR */
-  async read(address: string, what: ExtractType, caller: PageCaller): Promise<ReadPage> {
+  read(address: string, what: ExtractType, caller: PageCaller): Promise<ReadPage> {
+    return atCallersChoice(() => this.fetched(address, what, caller));
+  }
+
+  private async fetched(address: string, what: ExtractType, caller: PageCaller): Promise<ReadPage> {
     const { signal } = caller;
     const url = checkedUrl(address);
     this.egress.check(url); // refused before anybody is asked, robots.txt included

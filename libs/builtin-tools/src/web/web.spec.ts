@@ -105,6 +105,8 @@ describe('fetch_page', () => {
     expect(await faultOf(fetchOne({ url: `${origin}/none` }))).toMatchObject({
       code: 'UPSTREAM_ERROR',
       message: 'HTTP 404: Nothing here',
+      // the address is the caller's: nobody else's calls may suffer from it
+      details: { target: 'chosen_by_caller' },
     });
     routes.set('/busy', (_request, response) => response.writeHead(429, { 'retry-after': '7' }).end());
     expect(await faultOf(fetchOne({ url: `${origin}/busy` }))).toMatchObject({

@@ -42,6 +42,13 @@ test('every other failure counts for the tool, against it, or says nothing about
   });
 });
 
+test('faults of a target the caller chose say nothing about the tool', () => {
+  for (const code of ['NETWORK_ERROR', 'ATTEMPT_TIMED_OUT', 'UPSTREAM_ERROR'] as const) {
+    const details = { target: 'chosen_by_caller', ...(code === 'UPSTREAM_ERROR' ? { status: 500 } : {}) };
+    expect(judge(failed(new ToolError(code, { details })))).toBe('ignored');
+  }
+});
+
 const WINDOW = 20;
 const stateAfterTimeouts = async (given: { timeoutMs?: number; timeLeftMs?: number }, kind?: 'python') => {
   const tool = kind ? { binding: { kind }, idempotent: false } : { timeout_seconds: 2, idempotent: false };

@@ -30,11 +30,12 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
 /**
  * What counts against a tool (K!29): it could not be reached, did not answer in time, or answered 5xx, 408 or 429.
  * What a tool says about its input (4xx, an error in the code it ran) shows that it works. Time that was too short by the
- * caller's wish (`curtailed`) says nothing.
+ * caller's wish (`curtailed`) says nothing, nor does a target the caller chose, such as the address of a page.
  */
 export function judge(result: CallResult, curtailed = false): BreakerJudgement {
   const { failure } = result;
   if (!failure) return 'success';
+  if (failure.details?.target === 'chosen_by_caller') return 'ignored';
   switch (failure.code) {
     case 'ATTEMPT_TIMED_OUT':
       return curtailed ? 'ignored' : 'failure';

@@ -317,10 +317,10 @@ describe('npm start', () => {
         }),
       ),
     );
-    for (const { body: call } of accepted) {
+    for (const { body: kept } of accepted) {
       await until(
         'the call ends',
-        async () => (await http('GET', `/api/v1/calls/${call.call_id}`)).body.status === 'succeeded',
+        async () => (await http('GET', `/api/v1/calls/${kept.call_id}`)).body.status === 'succeeded',
         20_000,
       );
     }

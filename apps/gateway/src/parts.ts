@@ -12,18 +12,11 @@ import {
   ReplyChannel,
 } from '@toolfleet/queue';
 import { validateMessage } from '@toolfleet/schema';
-import { fleetFileOf, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
 import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers } from '@toolfleet/transport';
-import { ApiKeys } from './auth/api-keys.js';
-import { makeAuthenticate, LOCAL_ADMIN } from './auth/authenticate.js';
-import { credentialOfRawHeaders } from './auth/credential.js';
-import { openRequestState, sealRequestState } from './auth/request-state.js';
-import { jwtPart } from './auth/jwt-part.js';
-import { RedisKeyStore } from './auth/redis-key-store.js';
+import { authParts } from './auth/auth-parts.js';
 import { RegisterAuth } from './auth/register-auth.js';
-import { SignedTokens } from './auth/signed-token.js';
-import { VerifiedCache } from './auth/verified-cache.js';
 import { BudgetClient } from './budget.client.js';
 import { AsyncCalls, type AsyncCallJob } from './calls/async-calls.js';
 import { BatchCalls } from './calls/batch-calls.js';
@@ -38,9 +31,7 @@ import { ToolSearch } from './catalog/tool-search.js';
 import { DoorServer } from './door-server.js';
 import { HttpCalls } from './doors/http/http-call.js';
 import { MountedConsole } from './doors/http/mounted-console.js';
-import { MountedMcpDoor } from './doors/mcp/mounted-mcp-door.js';
-import { NatsElicitationRelay } from './doors/mcp/nats-elicitation-relay.js';
-import { QueueTasks } from './doors/mcp/queue-tasks.js';
+import { wireMcpDoor } from './doors/mcp/wire-mcp-door.js';
 import { NatsCalls } from './doors/nats/nats-calls.js';
 import { engineSettings, toolBreakerRule } from './engine-settings.js';
 import { executorTable } from './executors.js';
@@ -55,7 +46,6 @@ import { redisProbeLease } from './stores/redis-probe-lease.js';
 import { RedisRateLimiter } from './stores/redis-rate-limiter.js';
 import { RedisResultCache } from './stores/redis-result-cache.js';
 import { RedisKeyLimits } from './limits/redis-key-limits.js';
-import { requireAllowance } from './limits/key-limit.guard.js';
 import { readTiers } from './limits/tiers.js';
 import { CallLog } from './observe/call-log.js';
 import { CallMetrics } from './observe/call-metrics.js';
@@ -89,26 +79,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     retentionSeconds: settings.CALL_RESULT_TTL_SECONDS,
   };
 
-  // Who calls.
-  const longestCallMs = Math.max(settings.GATEWAY_ASYNC_TIMEOUT_MS, settings.GATEWAY_CALL_TIMEOUT_MS);
-  const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock, longestCallMs);
-  host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
-  const keys = new ApiKeys(
-    new RedisKeyStore(redis),
-    { pepper: settings.API_KEY_PEPPER, environment: environmentOf(settings) },
-    clock,
-  );
-  const jwt = jwtPart(settings, host);
-  const authenticate = makeAuthenticate({
-    ...(jwt ? { jwt: jwt.jwt } : {}),
-    keys,
-    tokens,
-    cache: new VerifiedCache(clock),
-    local: settings.TOOLFLEET_LOCAL,
-    ...(settings.TOOLFLEET_DEV_API_KEY === undefined ? {} : { devKey: settings.TOOLFLEET_DEV_API_KEY }),
-    ...(settings.GATEWAY_ADMIN_KEY === undefined ? {} : { adminKey: settings.GATEWAY_ADMIN_KEY }),
-    ...(settings.GATEWAY_SKIP_AUTH ? { anonymous: LOCAL_ADMIN } : {}),
-  });
+  const { tokens, keys, authenticate, parts: signIn } = authParts(settings, host, redis);
 
   // Which tool, and where it runs.
   const cache = new DefinitionCache(new RegistrySource(nats), clock, settings.GATEWAY_CATALOG_TTL_MS);
@@ -262,40 +233,19 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     compile: validateMessage,
     onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),
   });
-  const mcp = new MountedMcpDoor(
-    {
-      authenticate: async (rawHeaders) => {
-        const principal = await authenticate(credentialOfRawHeaders(rawHeaders));
-        await requireAllowance(keyLimits, tiers, principal);
-        return principal;
-      },
-      listTools: async (principal) => (await list.all(principal)).tools,
-      executeCall,
-      searchTools: async (principal, query, limit) =>
-        (await search.rank(principal, query, limit)).map(({ tool }) => tool),
-      onCatalogChanged: (changed) => changes.subscribe(changed),
-      tasks: new QueueTasks(calls, asyncCalls, settings.CALL_RESULT_TTL_SECONDS),
-      elicitation: new NatsElicitationRelay(nats),
-      requestState: {
-        seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
-        open: (binding, token) => openRequestState(tokens, binding, token),
-      },
-      clock,
-      onFault: (error) => logger.error({ error }, 'the MCP door failed'),
-    },
-    {
-      version: VERSION,
-      ...(settings.GATEWAY_PUBLIC_URL === undefined ? {} : { publicUrl: settings.GATEWAY_PUBLIC_URL }),
-      ...(settings.JWT_ISSUER === undefined ? {} : { issuer: settings.JWT_ISSUER }),
-      allowedHosts: settings.MCP_ALLOWED_HOSTS,
-      allowedOrigins: settings.MCP_ALLOWED_ORIGINS,
-      maxCallMs: settings.GATEWAY_CALL_TIMEOUT_MS,
-      listTtlMs: settings.GATEWAY_CATALOG_TTL_MS,
-      surface: settings.MCP_SURFACE,
-      searchAbove: settings.MCP_SEARCH_ABOVE,
-      maxBodyBytes: settings.GATEWAY_MAX_BODY_BYTES,
-    },
-  );
+  const mcp = wireMcpDoor(settings, host, {
+    authenticate,
+    tokens,
+    keyLimits,
+    tiers,
+    list,
+    search,
+    changes,
+    executeCall,
+    calls,
+    asyncCalls,
+    nats,
+  });
   const address = {
     host: settings.GATEWAY_HOST,
     port: settings.GATEWAY_PORT,
@@ -306,7 +256,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     { name: 'time of redis', start: () => time.start(), stop: async () => time.stop() },
     { name: 'catalog changes', start: async () => changes.follow(nats, cache) },
     policy.part,
-    ...(jwt ? [jwt.part] : []),
+    ...signIn,
     breakers.asPart(),
     replies,
     ...operators.parts,
@@ -317,11 +267,5 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     new DoorServer(module, strategy, address, host, [mcp, new MountedConsole(settings.CONSOLE_DIR, logger)]),
   ];
 }
-
-/** The part of an API key that names its environment. */
-const environmentOf = (settings: GatewayConfig): string =>
-  settings.ENVIRONMENT.replace(/[^A-Za-z0-9]/g, '')
-    .slice(0, 8)
-    .toLowerCase() || 'prod';
 
 const sectionOf = (value: unknown): JsonObject => (isJsonObject(value) ? value : {});

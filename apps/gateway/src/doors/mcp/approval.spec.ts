@@ -16,9 +16,9 @@ afterAll(() => nats?.stop());
 
 /** A gateway's relay, on a connection of its own. */
 async function relay(): Promise<NatsElicitationRelay> {
-  const client = await NatsClient.connect({ url: nats.url, name: 'gateway' });
-  closing(() => client.close());
-  return new NatsElicitationRelay(client);
+  const connection = await NatsClient.connect({ url: nats.url, name: 'gateway' });
+  closing(() => connection.close());
+  return new NatsElicitationRelay(connection);
 }
 
 const FORMS = { elicitation: {} };

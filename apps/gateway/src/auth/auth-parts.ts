@@ -1,0 +1,50 @@
+import type { ServiceHost, ServicePart } from '@toolfleet/service';
+import type { Redis } from 'ioredis';
+import type { GatewayConfig } from '../gateway.config.js';
+import { ApiKeys } from './api-keys.js';
+import { LOCAL_ADMIN, makeAuthenticate, type Authenticate } from './authenticate.js';
+import { jwtPart } from './jwt-part.js';
+import { RedisKeyStore } from './redis-key-store.js';
+import { SignedTokens } from './signed-token.js';
+import { VerifiedCache } from './verified-cache.js';
+
+/** Who calls: everything that turns a credential into a principal. */
+export interface AuthParts {
+  /** Tokens this gateway signs itself: delegation, request state. */
+  tokens: SignedTokens;
+  keys: ApiKeys;
+  authenticate: Authenticate;
+  /** What has to be started for it. */
+  parts: ServicePart[];
+}
+
+/** The ways to sign in that the configuration names, checked in one function. */
+export function authParts(settings: GatewayConfig, host: ServiceHost, redis: Redis): AuthParts {
+  const { clock } = host;
+  const longestCallMs = Math.max(settings.GATEWAY_ASYNC_TIMEOUT_MS, settings.GATEWAY_CALL_TIMEOUT_MS);
+  const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock, longestCallMs);
+  host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
+  const keys = new ApiKeys(
+    new RedisKeyStore(redis),
+    { pepper: settings.API_KEY_PEPPER, environment: environmentOf(settings) },
+    clock,
+  );
+  const jwt = jwtPart(settings, host);
+  const authenticate = makeAuthenticate({
+    ...(jwt ? { jwt: jwt.jwt } : {}),
+    keys,
+    tokens,
+    cache: new VerifiedCache(clock),
+    local: settings.TOOLFLEET_LOCAL,
+    ...(settings.TOOLFLEET_DEV_API_KEY === undefined ? {} : { devKey: settings.TOOLFLEET_DEV_API_KEY }),
+    ...(settings.GATEWAY_ADMIN_KEY === undefined ? {} : { adminKey: settings.GATEWAY_ADMIN_KEY }),
+    ...(settings.GATEWAY_SKIP_AUTH ? { anonymous: LOCAL_ADMIN } : {}),
+  });
+  return { tokens, keys, authenticate, parts: jwt ? [jwt.part] : [] };
+}
+
+/** The part of an API key that names its environment. */
+const environmentOf = (settings: GatewayConfig): string =>
+  settings.ENVIRONMENT.replace(/[^A-Za-z0-9]/g, '')
+    .slice(0, 8)
+    .toLowerCase() || 'prod';

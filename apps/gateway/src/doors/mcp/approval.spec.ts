@@ -157,6 +157,14 @@ it('an approval of one call is worth nothing for another (2026)', async () => {
   });
   expect(seen.some(({ approved }) => approved)).toBe(false);
   expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });
+
+  // One yes is one call: sent again, it carries the key under which the journal knows the outcome.
+  expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });
+  const keys = seen.filter(({ approved }) => approved).map(({ idempotencyKey }) => idempotencyKey);
+  expect(keys).toEqual([expect.stringMatching(/^approval:/), keys[0]]);
+  const other = (await ask({ text: 'one' })).result['requestState'] as string;
+  await ask({ text: 'one' }, { ...answer, requestState: other });
+  expect(seen.findLast(({ approved }) => approved)?.idempotencyKey).not.toBe(keys[0]);
 });
 
 it.each(['auto', 'legacy'] as const)(

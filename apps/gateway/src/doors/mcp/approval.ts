@@ -1,4 +1,5 @@
 import { inputRequired, inputResponse, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
+import { randomUUID } from 'node:crypto';
 import { isJsonObject, isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RequestStates } from './mcp-ports.js';
 
@@ -49,24 +50,31 @@ export function inputRequiredFor(
 ): CallToolResult {
   return inputRequired({
     inputRequests: { [KEY]: inputRequired.elicit(approvalForm(questions, of)) },
-    requestState: states.seal(of, { asked: [...questions] }, APPROVAL_TTL_MS),
+    requestState: states.seal(of, { asked: [...questions], id: randomUUID() }, APPROVAL_TTL_MS),
   }) as unknown as CallToolResult;
 }
 
+/** A yes to a call of 2026. */
+export interface Agreement {
+  questions: string[];
+  /** The same whenever this answer is sent: one yes is one call, and whoever sends it again gets its outcome again. */
+  idempotencyKey: string;
+}
+
 /**
- * The questions that were agreed to, when this call comes back with an answer (2026-07-28).
+ * What was agreed to, when this call comes back with an answer (2026-07-28).
  * @throws ToolError PERMISSION_DENIED when it was declined, or the state is not of this call
  */
-export function agreedWith(context: ServerContext, of: ApprovalCase, states: RequestStates): string[] | undefined {
+export function agreedWith(context: ServerContext, of: ApprovalCase, states: RequestStates): Agreement | undefined {
   const sent = context.mcpReq.requestState<unknown>();
   if (typeof sent !== 'string') return undefined;
-  const asked = states.open(of, sent)?.['asked'];
-  if (!Array.isArray(asked)) {
+  const { asked, id } = states.open(of, sent) ?? {};
+  if (!Array.isArray(asked) || typeof id !== 'string') {
     throw new ToolError('PERMISSION_DENIED', {
       message: 'The approval does not belong to this call, or came too late',
     });
   }
   const answer = inputResponse(context.mcpReq.inputResponses, KEY);
   requireYes(answer.kind === 'elicit' ? answer : {});
-  return asked.map(String);
+  return { questions: asked.map(String), idempotencyKey: `approval:${id}` };
 }

@@ -66,7 +66,7 @@ export async function callTool(door: DoorCall, call: ToolToCall, context: Server
   let request = requested();
   try {
     const agreed = agreedWith(context, of, deps.requestState);
-    if (agreed) request = requested(agreed);
+    if (agreed) request = { ...requested(agreed.questions), idempotencyKey: agreed.idempotencyKey };
     try {
       return await runOrStart(door, request, context);
     } catch (refusal) {

@@ -239,6 +239,25 @@ describe('budget service', () => {
     expect((await reserve(ask('b', 400)))[0]?.admitted).toBe(true);
   });
 
+  it('raises a gate that was restored from an older copy to what the ledger says', async () => {
+    await start({ MAX_COST_PER_TENANT: '0.001' });
+    await reserve(ask('a', 100));
+    await settle(settlement('a', 100));
+    await eventually('the ledger has it', async () => (await usage([]))[0]?.calls === 1);
+    const copy = await redis.client().dumpBuffer('{b:acme}:scopes');
+    await reserve(ask('b', 600));
+    await settle(settlement('b', 600));
+    await eventually('the ledger has both', async () => (await usage([]))[0]?.calls === 2);
+    await stop();
+    await redis.client().restore('{b:acme}:scopes', 0, copy, 'REPLACE');
+    await start({ MAX_COST_PER_TENANT: '0.001' });
+    await eventually('the gate knows what was spent', async () => {
+      const [answer] = await reserve(ask('c', 400));
+      return answer?.admitted === false && answer.used === 700;
+    });
+    expect((await reserve(ask('d', 300)))[0]?.admitted).toBe(true);
+  });
+
   it('leaves nothing in the outbox when it is stopped, and loses nothing over a restart', async () => {
     await start({ BUDGET_UPKEEP_MS: '60000' });
     await reserve(ask('a', 10), ask('b', 20));

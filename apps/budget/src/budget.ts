@@ -177,6 +177,11 @@ export class Budget {
     };
   }
 
+  /** Raises what a tenant has spent to what the ledger says, where the store knows less. Returns how many scopes it raised. */
+  catchUp(tenantId: string): Promise<number> {
+    return this.store.catchUp(tenantId);
+  }
+
   /** Charges what expired unsettled. */
   async sweep(tenantId: string): Promise<SweepOutcome> {
     const outcome = await this.store.sweep(tenantId);

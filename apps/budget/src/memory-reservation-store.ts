@@ -129,6 +129,19 @@ export class MemoryReservationStore extends ReservationStore {
     }).result;
   }
 
+  override async catchUp(tenantId: string): Promise<number> {
+    const tenant = await this.tenant(tenantId);
+    let raised = 0;
+    for (const { scope: name, microUsd, tokens } of await this.ledgerSums(tenantId)) {
+      const { spentMicroUsd, spentTokens } = this.scope(tenant, name);
+      if (microUsd <= spentMicroUsd && tokens <= spentTokens) continue;
+      const missing = { microUsd: Math.max(0, microUsd - spentMicroUsd), tokens: Math.max(0, tokens - spentTokens) };
+      charge(this.touched(tenant, name), missing);
+      raised += 1;
+    }
+    return raised;
+  }
+
   override async sweep(tenantId: string): Promise<SweepOutcome> {
     const tenant = await this.tenant(tenantId);
     const { spending, result: expired } = this.step(tenant, Number.POSITIVE_INFINITY, (charged) => charged.length);
@@ -246,9 +259,7 @@ export class MemoryReservationStore extends ReservationStore {
     const raced = this.state.get(tenantId);
     if (raced) return raced;
     const tenant: Tenant = { scopes: new Map(), leases: new Map(), done: new Map(), outbox: [], nextEntry: 0 };
-    for (const { scope, microUsd, tokens } of sums) {
-      charge(this.touched(tenant, scope === 'today' ? this.today() : scope), { microUsd, tokens });
-    }
+    for (const { scope, microUsd, tokens } of sums) charge(this.touched(tenant, scope), { microUsd, tokens });
     this.touched(tenant, 'tenant');
     this.state.set(tenantId, tenant);
     return tenant;

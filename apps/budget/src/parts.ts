@@ -65,6 +65,7 @@ export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServiceP
     { roundMs: settings.BUDGET_UPKEEP_MS, fullRoundMs: FULL_ROUND_MS },
     { clock, logger, metrics },
   );
+  redis.on('ready', () => upkeep.reconnected());
   return [
     nats.asPart(),
     redisPart(redis, settings.REDIS_URL),

@@ -172,7 +172,7 @@ export class RedisReservationStore extends ReservationStore {
     const names = ['tenant', `day:${Math.floor(Number(seconds) / 86_400)}`, ...scopes.map((scope) => scope.name)];
     let values = await this.redis.hmget(budgetKeys(tenantId)[0], ...names);
     if (values[0] === null) {
-      await this.rebuild(tenantId);
+      await this.catchUp(tenantId);
       values = await this.redis.hmget(budgetKeys(tenantId)[0], ...names);
     }
     return names.map((scope, position) => {
@@ -196,15 +196,15 @@ export class RedisReservationStore extends ReservationStore {
     }
     const reply = await this.scripts[name](...keys, ...values);
     if (reply !== UNKNOWN_TENANT) return reply;
-    await this.rebuild(tenantId);
+    await this.catchUp(tenantId);
     return await this.scripts[name](...keys, ...values);
   }
 
-  private async rebuild(tenantId: string): Promise<void> {
+  override async catchUp(tenantId: string): Promise<number> {
     await this.redis.sadd(TENANTS_KEY, tenantId);
     const sums = await this.ledgerSums(tenantId);
     const values = sums.flatMap((sum) => [sum.scope, sum.microUsd, sum.tokens]);
-    await this.scripts.rebuild(...budgetKeys(tenantId), ...values);
+    return Number(await this.scripts.rebuild(...budgetKeys(tenantId), ...values));
   }
 }
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { unlimited, withFigures, type TenantLimits } from './limits.js';
+import { epochDay, unlimited, withFigures, type TenantLimits } from './limits.js';
 import { MemoryReservationStore } from './memory-reservation-store.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
@@ -14,7 +14,7 @@ interface Subject {
   /** Lets at least so many milliseconds of store time pass. */
   advance(ms: number): Promise<void>;
 }
-type MakeSubject = (rules?: Partial<ReservationRules>, ledger?: LedgerSum[]) => Promise<Subject>;
+type MakeSubject = (rules?: Partial<ReservationRules>, ledger?: (today: string) => LedgerSum[]) => Promise<Subject>;
 
 const LONG = 60_000;
 const money = (usd: number, figure = 'max_cost_per_tenant'): TenantLimits =>
@@ -226,9 +226,9 @@ function conformance(name: string, make: MakeSubject): void {
     });
 
     it('starts an unknown tenant from what the ledger says it spent', async () => {
-      const { store } = await make({}, [
+      const { store } = await make({}, (today) => [
         { scope: 'tenant', microUsd: 8, tokens: 3 },
-        { scope: 'today', microUsd: 2, tokens: 1 },
+        { scope: today, microUsd: 2, tokens: 1 },
         { scope: 'agent:g', microUsd: 2, tokens: 1 },
       ]);
       expect((await store.reserve('t', money(10), [ask('a', 3)]))[0]).toMatchObject({ admitted: false, used: 8 });
@@ -238,6 +238,25 @@ function conformance(name: string, make: MakeSubject): void {
         [2, 1],
         [2, 1],
       ]);
+    });
+
+    it('raises what it knows to what the ledger says, and nothing else', async () => {
+      const sums = [
+        { scope: 'tenant', microUsd: 0, tokens: 0 },
+        { scope: 'agent:g', microUsd: 0, tokens: 0 },
+      ];
+      const { store } = await make({}, () => sums);
+      const named = { scopes: { tenant_id: 't', request_id: 'r', agent_id: 'g' } };
+      await store.reserve('t', money(100), [ask('a', 20, named), ask('open', 5, named)]);
+      await store.settle('t', [settlement('a', 20, named)]);
+      expect(await store.catchUp('t')).toBe(0);
+      sums[0] = { scope: 'tenant', microUsd: 60, tokens: 7 };
+      sums[1] = { scope: 'agent:g', microUsd: 10, tokens: 0 };
+      expect(await store.catchUp('t')).toBe(1);
+      expect(await store.catchUp('t')).toBe(0);
+      expect(await tenantOf(store)).toMatchObject({ spentMicroUsd: 60, heldMicroUsd: 5, spentTokens: 7 });
+      const [, , agent] = await store.counters('t', [{ kind: 'agent', name: 'agent:g' }]);
+      expect(agent).toMatchObject({ spentMicroUsd: 20, heldMicroUsd: 5 });
     });
 
     it('takes hundreds of calls in one message', async () => {
@@ -256,9 +275,10 @@ function conformance(name: string, make: MakeSubject): void {
   });
 }
 
-conformance('memory', async (rules, ledger = []) => {
+conformance('memory', async (rules, ledger = () => []) => {
   const clock = new FakeClock();
-  const store = new MemoryReservationStore(clock, { ...DEFAULT_RULES, ...rules }, async () => ledger);
+  const sums = async () => ledger(`day:${epochDay(clock.now())}`);
+  const store = new MemoryReservationStore(clock, { ...DEFAULT_RULES, ...rules }, sums);
   return { store, outbox: store.outbox, advance: async (ms) => void clock.advance(ms) };
 });
 
@@ -271,8 +291,10 @@ describe('on Redis', () => {
   });
   beforeEach(async () => void (await server.flush()));
   afterAll(() => server.stop());
-  conformance('redis', async (rules, ledger = []) => ({
-    store: new RedisReservationStore(redis, { ...DEFAULT_RULES, ...rules }, async () => ledger),
+  conformance('redis', async (rules, ledger = () => []) => ({
+    store: new RedisReservationStore(redis, { ...DEFAULT_RULES, ...rules }, async () =>
+      ledger(`day:${epochDay(Date.now())}`),
+    ),
     outbox: new RedisUsageOutbox(redis),
     advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   }));

@@ -105,6 +105,11 @@ export abstract class ReservationStore {
   abstract release(tenantId: string, callIds: readonly string[]): Promise<number>;
   /** Charges expired leases and forgets unused scopes. */
   abstract sweep(tenantId: string): Promise<SweepOutcome>;
+  /**
+   * Raises counters that are below the ledger's sums: the store was restored from an older copy, or a replica that lagged
+   * took over. Returns how many were; none while the store kept its data.
+   */
+  abstract catchUp(tenantId: string): Promise<number>;
   /** Counters of the tenant, its current day and the named scopes. */
   abstract counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]>;
 }

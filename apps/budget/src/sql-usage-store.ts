@@ -1,6 +1,7 @@
 import { usdOf, type EpochMs, type UsageSum } from '@toolfleet/contracts';
 import { Kysely, sql, type CompiledQuery, type Dialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
+import { epochDay } from './limits.js';
 import type { LedgerTables, TokenUsageTable } from './ledger-tables.js';
 import { MIGRATIONS } from './migrations/migrations.js';
 import type { LedgerSum } from './reservation-store.js';
@@ -118,7 +119,7 @@ export class SqlUsageStore extends UsageStore {
     });
     const sums = [
       sum('tenant', await spent().executeTakeFirst()),
-      sum('today', await spent().where('day', '=', dayOf(now)).executeTakeFirst()),
+      sum(`day:${epochDay(now)}`, await spent().where('day', '=', dayOf(now)).executeTakeFirst()),
     ];
     for (const [prefix, column] of NAMED_SCOPES) {
       const rows = await spent()

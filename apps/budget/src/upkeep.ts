@@ -20,12 +20,15 @@ const MOST_FAILURES = 3;
 const MAX_PAUSE_MS = 10_000;
 
 /**
- * Background work, never in the way of a call: charges leases that expired, and moves charged usage to the ledger. Works on
+ * Background work, never in the way of a call: charges leases that expired, moves charged usage to the ledger, and raises
+ * counters that know less than the ledger (Redis was restored from an older copy, or a lagging replica took over). Works on
  * tenants this process served recently, and now and then on all. Two replicas may do the same work; the results agree.
  */
 export class Upkeep {
   readonly name = 'upkeep';
   private readonly active = new Set<string>();
+  /** Tenants whose counters were compared with the ledger since Redis was reached last. */
+  private readonly compared = new Set<string>();
   private readonly held = new Map<string, { microUsd: number; outboxRows: number }>();
   private cancelTimer: CancelTimer | undefined;
   private running: Promise<void> = Promise.resolve();
@@ -47,6 +50,12 @@ export class Upkeep {
   /** A tenant has traffic: look after it in the next round. */
   notice(tenantId: string): void {
     this.active.add(tenantId);
+  }
+
+  /** Redis was reached anew: it may know less than before. */
+  reconnected(): void {
+    this.compared.clear();
+    this.fullRoundDue = 0;
   }
 
   async start(): Promise<void> {
@@ -112,6 +121,7 @@ export class Upkeep {
   private async lookAfter(tenantId: string): Promise<void> {
     this.active.delete(tenantId);
     try {
+      await this.compare(tenantId);
       let outcome = await this.budget.sweep(tenantId);
       let expired = outcome.expired;
       while (outcome.more) {
@@ -135,6 +145,17 @@ export class Upkeep {
       this.active.add(tenantId);
       throw error;
     }
+  }
+
+  private async compare(tenantId: string): Promise<void> {
+    if (this.compared.has(tenantId)) return;
+    const raised = await this.budget.catchUp(tenantId);
+    this.compared.add(tenantId);
+    if (raised === 0) return;
+    this.host.logger.warn(
+      { tenant_id: tenantId, scopes: raised },
+      'Redis knew less than the ledger: what was spent has been raised to it',
+    );
   }
 
   private report(): void {

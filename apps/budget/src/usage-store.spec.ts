@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { epochDay } from './limits.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
 import { SqlUsageStore } from './sql-usage-store.js';
 import type { LedgerRow, UsageStore } from './usage-store.js';
@@ -75,7 +76,7 @@ function conformance(name: string, make: () => Promise<{ store: UsageStore; reop
       const sums = await store.spentSince('acme', NOON, NOON - 24 * HOUR);
       expect(Object.fromEntries(sums.map((sum) => [sum.scope, [sum.microUsd, sum.tokens]]))).toEqual({
         tenant: [15, 75],
-        today: [10, 70],
+        [`day:${epochDay(NOON)}`]: [10, 70],
         'request:r': [7, 70],
         'agent:g': [7, 70],
         'task:k': [7, 70],

@@ -1,23 +1,40 @@
 /**
- * Makes a tenant known with what the ledger says it spent; whoever comes second changes nothing.
+ * Raises what a tenant has spent to what the ledger says, and makes the tenant known. Counters are never below the ledger
+ * while Redis keeps its data, because a charge is in the outbox first: below it they are only after Redis lost data, was
+ * restored from an older copy, or a replica that lagged became the primary. Safe to repeat, and beside calls.
  *
- * KEYS as in the prelude. ARGV per scope: name, spent micro-USD, spent tokens. A scope `today` is the current day.
- * Returns 1, or 0 when the tenant was known.
+ * KEYS as in the prelude. ARGV per scope: name, spent micro-USD, spent tokens.
+ * Returns how many scopes were raised.
  */
 export const REBUILD = String.raw`
-if redis.call('HEXISTS', KEYS[1], 'tenant') == 1 then return 0 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local fields, seen = { 'tenant', string.format('0 0 0 0 %d', now) }, {}
+local fields, seen, raised = {}, {}, 0
+local known = redis.call('HEXISTS', KEYS[1], 'tenant') == 1
 for at = 1, #ARGV, 3 do
   local name, micro, tokens = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  if name == 'today' then name = string.format('day:%d', math.floor(now / 86400000)) end
-  fields[#fields + 1] = name
-  fields[#fields + 1] = string.format('%d 0 %d 0 %d', micro, tokens, now)
-  if name ~= 'tenant' then
-    seen[#seen + 1] = now
-    seen[#seen + 1] = name
+  local value = redis.call('HGET', KEYS[1], name)
+  local spent, held, spentTokens, heldTokens, used = 0, 0, 0, 0, now
+  if value then
+    spent, held, spentTokens, heldTokens, used = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+    if not spent then error('BUDGET_STATE counters are not integers') end
+    spent, spentTokens = tonumber(spent), tonumber(spentTokens)
   end
+  if micro > spent or tokens > spentTokens then
+    fields[#fields + 1] = name
+    fields[#fields + 1] = string.format('%d %d %d %d %d', math.max(micro, spent), tonumber(held),
+      math.max(tokens, spentTokens), tonumber(heldTokens), tonumber(used))
+    if name == 'tenant' then known = true end
+    if name ~= 'tenant' and not value then
+      seen[#seen + 1] = now
+      seen[#seen + 1] = name
+    end
+  end
+end
+raised = #fields / 2
+if not known then
+  fields[#fields + 1] = 'tenant'
+  fields[#fields + 1] = string.format('0 0 0 0 %d', now)
 end
 for at = 1, #fields, 2000 do
   redis.call('HSET', KEYS[1], unpack(fields, at, math.min(at + 1999, #fields)))
@@ -25,5 +42,5 @@ end
 for at = 1, #seen, 2000 do
   redis.call('ZADD', KEYS[2], unpack(seen, at, math.min(at + 1999, #seen)))
 end
-return 1
+return raised
 `;

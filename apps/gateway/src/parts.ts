@@ -16,6 +16,7 @@ import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/serv
 import { traceHeaders } from '@toolfleet/telemetry';
 import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers } from '@toolfleet/transport';
 import { authParts } from './auth/auth-parts.js';
+import { RedisKeyStore } from './auth/redis-key-store.js';
 import { RegisterAuth } from './auth/register-auth.js';
 import { BudgetClient } from './budget.client.js';
 import { AsyncCalls, type AsyncCallJob } from './calls/async-calls.js';
@@ -79,7 +80,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     retentionSeconds: settings.CALL_RESULT_TTL_SECONDS,
   };
 
-  const { tokens, keys, authenticate, parts: signIn } = authParts(settings, host, redis);
+  const { tokens, keys, authenticate, parts: signIn } = authParts(settings, host, new RedisKeyStore(redis));
 
   // Which tool, and where it runs.
   const cache = new DefinitionCache(new RegistrySource(nats), clock, settings.GATEWAY_CATALOG_TTL_MS);

@@ -1,10 +1,9 @@
 import type { ServiceHost, ServicePart } from '@toolfleet/service';
-import type { Redis } from 'ioredis';
 import type { GatewayConfig } from '../gateway.config.js';
 import { ApiKeys } from './api-keys.js';
 import { LOCAL_ADMIN, makeAuthenticate, type Authenticate } from './authenticate.js';
 import { jwtPart } from './jwt-part.js';
-import { RedisKeyStore } from './redis-key-store.js';
+import type { KeyStore } from './key-store.js';
 import { SignedTokens } from './signed-token.js';
 import { VerifiedCache } from './verified-cache.js';
 
@@ -19,16 +18,12 @@ export interface AuthParts {
 }
 
 /** The ways to sign in that the configuration names, checked in one function. */
-export function authParts(settings: GatewayConfig, host: ServiceHost, redis: Redis): AuthParts {
+export function authParts(settings: GatewayConfig, host: ServiceHost, keyStore: KeyStore): AuthParts {
   const { clock } = host;
   const longestCallMs = Math.max(settings.GATEWAY_ASYNC_TIMEOUT_MS, settings.GATEWAY_CALL_TIMEOUT_MS);
   const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock, longestCallMs);
   host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
-  const keys = new ApiKeys(
-    new RedisKeyStore(redis),
-    { pepper: settings.API_KEY_PEPPER, environment: environmentOf(settings) },
-    clock,
-  );
+  const keys = new ApiKeys(keyStore, { pepper: settings.API_KEY_PEPPER, environment: environmentOf(settings) }, clock);
   const jwt = jwtPart(settings, host);
   const authenticate = makeAuthenticate({
     ...(jwt ? { jwt: jwt.jwt } : {}),

@@ -39,9 +39,6 @@ export type QueueCounts = Record<'wait' | 'prioritized' | 'active' | 'delayed' |
 const WAITING_STATES = ['wait', 'prioritized', 'delayed'] as const;
 const ALL_STATES = [...WAITING_STATES, 'active', 'completed', 'failed'] as const;
 const RETRY_AFTER_MS = 1_000;
-/** What a full queue still takes, of `maxLength`, and of which shares: those with fewer jobs waiting. */
-const RESERVE = 0.1;
-const FEW = 10;
 
 /** The adding and reading side of a queue. Hides BullMQ. */
 export class JobQueue<D extends JobData = JobData, R = unknown> {
@@ -94,11 +91,8 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     try {
       const { shareOf } = this.options;
       const share = options.priority === undefined ? shareOf?.(data) : undefined;
-      const waiting = (await this.#waiting()) + this.#adding;
-      if (waiting > this.#maxLength * (share === undefined ? 1 : 1 + RESERVE)) throw this.#full();
-      const most = waiting > this.#maxLength ? FEW : undefined;
-      const priority = share === undefined ? options.priority : await takePlace(this.#redis, this.name, share, most);
-      if (share !== undefined && priority === undefined) throw this.#full();
+      const priority = share === undefined ? options.priority : await this.#placeOf(share);
+      if (share === undefined && (await this.#waiting()) + this.#adding > this.#maxLength) throw this.#full();
       const queued = { ...data, queued_at: data.queued_at ?? this.time.now() };
       await this.#queue.add(this.name, queued, {
         jobId,
@@ -179,6 +173,13 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   /** Closes the queue; the connection stays its owner's. */
   async close(): Promise<void> {
     await this.#made?.close().catch(() => undefined);
+  }
+
+  async #placeOf(share: string): Promise<number> {
+    const bounds = { maxLength: this.#maxLength, adding: this.#adding };
+    const place = await takePlace(this.#redis, this.name, share, bounds);
+    if (place === undefined) throw this.#full();
+    return place;
   }
 
   #full(): ToolError {

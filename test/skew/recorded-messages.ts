@@ -1,7 +1,7 @@
 /** Records what a running fleet sends over NATS and puts into its queues, by kind of message. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { NatsClient } from '@toolfleet/transport';
 import type { Redis } from 'ioredis';
 import type { SampleServices } from '../fleet/sample-services.js';
@@ -23,6 +23,10 @@ const QUEUES = ['python-runs', 'agent-runs', 'tool-calls'];
 /** Last words of subjects that name a tenant or a call. */
 const FAMILIES = /^(tool\.(?:call|batch|list|cancel)|tool\.result)\..+$/;
 
+/** Whoever asks looks for a refusal before anything else: it has one form for all subjects. */
+const isRefusal = (body: Json): boolean =>
+  isJsonObject(body) && ['error', 'code', 'hint'].every((field) => typeof body[field] === 'string');
+
 /** Listens until `stop`; then `messages` has what was sent. */
 export class MessageRecorder {
   private readonly bodies = new Map<string, Json[]>();
@@ -36,7 +40,8 @@ export class MessageRecorder {
       if (reply !== '' && !subject.startsWith('_INBOX')) this.replyTo.set(reply, subject);
       const kind = asked === undefined ? subject.replace(FAMILIES, '$1') : `${asked.replace(FAMILIES, '$1')} reply`;
       if (kind.startsWith('_INBOX') || kind.startsWith('$')) return;
-      this.keep(kind, JSON.parse(Buffer.from(data).toString('utf8')) as Json);
+      const body = JSON.parse(Buffer.from(data).toString('utf8')) as Json;
+      this.keep(asked !== undefined && isRefusal(body) ? 'refusal' : kind, body);
     });
     this.stopListening = () => subscription.unsubscribe();
   }

@@ -38,7 +38,7 @@ export class McpExecutor {
 
   /**
    * One attempt. What happened after it began is in the reply.
-   * @throws ToolError BREAKER_OPEN, or what `beforeEffect` throws: the attempt never began
+   * @throws ToolError BREAKER_OPEN: the attempt never began
    */
   async execute(message: ExecMessage, limits: Omit<AttemptLimits, 'defaultIdleMs'>): Promise<ExecReply> {
     if (!isMcp(message)) {
@@ -47,12 +47,7 @@ export class McpExecutor {
     const startedAt = this.clock.monotonic();
     const target = this.targetOf(message);
     const baseUrl = baseUrlOf(target);
-    const gate = onceOnly(limits.beforeEffect);
-    const all: AttemptLimits = {
-      ...limits,
-      defaultIdleMs: this.figures.defaultIdleMs,
-      ...(gate ? { beforeEffect: gate.pass } : {}),
-    };
+    const all: AttemptLimits = { ...limits, defaultIdleMs: this.figures.defaultIdleMs };
     const outcome = await this.breakers.get(baseUrl).run<Attempt>(
       () =>
         target.transport === 'function-args'
@@ -77,7 +72,6 @@ export class McpExecutor {
         retryAfterMs: outcome.retryAfterMs,
       });
     }
-    if (gate?.refusal) throw gate.refusal;
     return { ...withoutSecrets(outcome.value.reply), execute_ms: Math.round(this.clock.monotonic() - startedAt) };
   }
 
@@ -100,20 +94,6 @@ export class McpExecutor {
 }
 
 const MAX_TARGETS = 5_000;
-
-/** A claim is taken once, also when the session is renewed; its refusal is not an outcome of the tool. */
-function onceOnly(beforeEffect: (() => Promise<void>) | undefined) {
-  if (!beforeEffect) return undefined;
-  let claiming: Promise<void> | undefined;
-  const gate: { refusal?: unknown; pass: () => Promise<void> } = {
-    pass: () =>
-      (claiming ??= beforeEffect().catch((error: unknown) => {
-        gate.refusal = error;
-        throw error;
-      })),
-  };
-  return gate;
-}
 
 function isMcp(message: ExecMessage): message is ExecMessage & { binding: McpBinding } {
   return message.binding.kind === 'mcp';

@@ -56,6 +56,16 @@ describe('the gate before an effect', () => {
     });
   });
 
+  it('answers with the refusal of a claim, also when the work makes a reply of it', async () => {
+    const swallows: GatedWork = (begin) =>
+      begin().then(
+        () => done,
+        () => ({ ...done, ok: false }),
+      );
+    const gate = new RepeatableOnlyGate();
+    await expect(gate.run(message(1), swallows)).rejects.toMatchObject({ details: { reason: 'no_journal' } });
+  });
+
   it('lets repeatable tools through where there is no journal', async () => {
     const gate = new RepeatableOnlyGate(({ tool }) => tool === 'calculator');
     expect(await gate.run({ ...message(1), tool: 'calculator' }, begins)).toBe(done);

@@ -13,7 +13,8 @@ export type GatedWork = (begin: () => Promise<void>) => Promise<ExecReply>;
 export abstract class EffectGate {
   /**
    * Runs the work of one attempt. `begin` claims a journalled call, once, however often it is called, and does nothing for
-   * other calls. The reply of claimed work is kept for the journal in case the gateway cannot store it.
+   * other calls. A refused claim is the answer, whatever the work makes of it: it is no outcome of the tool. The reply of
+   * claimed work is kept for the journal in case the gateway cannot store it.
    * @throws ToolError EXECUTOR_UNAVAILABLE out of `begin` when another attempt holds the claim, the fence is old, or the
    *   journal is away; and whatever the work throws
    */
@@ -21,12 +22,20 @@ export abstract class EffectGate {
     if (!message.journalled) return work(() => Promise.resolve());
     let claiming: Promise<void> | undefined;
     let claimed = false;
+    let refusal: { error: unknown } | undefined;
     const begin = () =>
-      (claiming ??= this.claim(message).then(() => {
-        claimed = true;
-      }));
+      (claiming ??= this.claim(message).then(
+        () => {
+          claimed = true;
+        },
+        (error: unknown) => {
+          refusal = { error };
+          throw error;
+        },
+      ));
     try {
       const reply = await work(begin);
+      if (refusal) throw refusal.error;
       if (claimed) this.keep(message, reply);
       return reply;
     } catch (error) {

@@ -169,18 +169,18 @@ export class CodeReader {
   }
 
   private unsigned(): number {
-    let value = 0;
-    let shift = 0;
-    let byte: number;
-    do {
-      byte = this.bytes[this.at++]!;
-      value |= (byte & 127) << shift;
-      shift += 7;
-    } while (byte & 128);
-    return value >>> 0;
+    return this.leb() >>> 0;
   }
 
   private signed(): number {
+    const start = this.at;
+    const value = this.leb();
+    const bits = (this.at - start) * 7;
+    return bits < 32 && this.bytes[this.at - 1]! & 64 ? value | (-1 << bits) : value;
+  }
+
+  /** The low 32 bits of a LEB128 number, without its sign. */
+  private leb(): number {
     let value = 0;
     let shift = 0;
     let byte: number;
@@ -189,6 +189,6 @@ export class CodeReader {
       value |= (byte & 127) << shift;
       shift += 7;
     } while (byte & 128);
-    return shift < 32 && byte & 64 ? value | (-1 << shift) : value;
+    return value;
   }
 }

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AcceptedCalls } from '../fleet/accepted-calls.js';
 import { EVERY_KIND, TOOLS_OF_EVERY_KIND, type KindHost } from '../fleet/every-kind.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
-import { TestFleet } from '../fleet/test-fleet.js';
+import { ofEach, TestFleet } from '../fleet/test-fleet.js';
 import { LoadedFleet } from './loaded-fleet.js';
 
 let redis: RedisCluster;
@@ -23,15 +23,7 @@ describe('on a cluster of slots', () => {
   beforeAll(async () => {
     samples = await startSampleServices();
     const fleet = await TestFleet.start({
-      services: {
-        gateway: 1,
-        registry: 1,
-        budget: 1,
-        'builtin-executor': 1,
-        'mcp-executor': 1,
-        'openapi-executor': 1,
-        'python-sandbox': 1,
-      },
+      services: ofEach(1),
       tools: TOOLS_OF_EVERY_KIND,
       config: samples.config,
       env: { ...samples.env, BUILTIN_TOOLSETS: 'compute,web,files,agent' },

@@ -10,17 +10,8 @@ import { noteOverHttp, operationOverHttp, programOverHttp, sumOverHttp, sumOverN
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { steadyLoad, type Verdict } from '../fleet/steady-load.js';
-import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
+import { ofEach, SERVICE_NAMES, TestFleet } from '../fleet/test-fleet.js';
 
-const ORDER: readonly ServiceName[] = [
-  'budget',
-  'registry',
-  'builtin-executor',
-  'mcp-executor',
-  'openapi-executor',
-  'python-sandbox',
-  'gateway',
-];
 const REPLICAS = 2;
 
 // Two budget services need one ledger outside them.
@@ -37,7 +28,7 @@ describe.skipIf(!POSTGRES_PROGRAMS)('a rolling restart under load', () => {
       startCountingMcpServer(),
     ]);
     fleet = await TestFleet.start({
-      services: Object.fromEntries(ORDER.map((name) => [name, REPLICAS])),
+      services: ofEach(REPLICAS),
       tools: ['calculator', 'effects_save_note', 'execute_python', 'parcels_getParcel'],
       config: { ...samples.config, mcp_servers: { effects: { url: `${upstream.origin}/mcp` } } },
       env: {
@@ -55,7 +46,7 @@ describe.skipIf(!POSTGRES_PROGRAMS)('a rolling restart under load', () => {
     await Promise.all([samples?.stop(), postgres?.stop(), upstream?.stop()]);
   });
 
-  it.each(ORDER)('of every %s fails no call', async (name) => {
+  it.each(SERVICE_NAMES)('of every %s fails no call', async (name) => {
     const told = new Map<string, Verdict>();
     const load = steadyLoad(
       [

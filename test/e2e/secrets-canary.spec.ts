@@ -10,7 +10,7 @@ import { randomBytes } from 'node:crypto';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
-import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+import { ofEach, TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 /** Words that stand nowhere else, with characters that encodings change. */
 const canary = (name: string) => `canary-${name}-${randomBytes(12).toString('hex')}+/x`;
@@ -76,15 +76,7 @@ beforeAll(async () => {
   [mcpServer, api] = await Promise.all([startCountingMcpServer(), startEchoApi()]);
   const apiOrigin = originOf(api);
   fleet = await TestFleet.start({
-    services: {
-      gateway: 1,
-      registry: 1,
-      budget: 1,
-      'builtin-executor': 1,
-      'mcp-executor': 1,
-      'openapi-executor': 1,
-      'python-sandbox': 1,
-    },
+    services: ofEach(1),
     tools: ['calculator', 'sample_fail_with', 'echo_echo', 'execute_python'],
     config: {
       mcp_servers: {

@@ -4,38 +4,30 @@
  */
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
+import { ofEach, SERVICE_NAMES, TestFleet, type ServiceName } from '../fleet/test-fleet.js';
 
-const SERVICES: readonly ServiceName[] = [
-  'budget',
-  'registry',
-  'builtin-executor',
-  'mcp-executor',
-  'openapi-executor',
-  'python-sandbox',
-  'gateway',
-];
 /** What each cannot work without. */
 const NEEDS: Record<'nats' | 'redis', readonly ServiceName[]> = {
-  nats: SERVICES.filter((name) => name !== 'python-sandbox'),
-  redis: SERVICES,
+  nats: SERVICE_NAMES.filter((name) => name !== 'python-sandbox'),
+  redis: SERVICE_NAMES,
 };
 
 let fleet: TestFleet;
 beforeAll(async () => {
-  fleet = await TestFleet.start({ services: Object.fromEntries(SERVICES.map((name) => [name, 1])), tools: [] });
+  fleet = await TestFleet.start({ services: ofEach(1), tools: [] });
 });
 afterAll(() => fleet?.stop());
 
 /** Status of a probe of every service. */
 async function probe(path: 'live' | 'ready'): Promise<Record<string, number>> {
-  const asked = SERVICES.map(
+  const asked = SERVICE_NAMES.map(
     async (name) => [name, (await fleet.process(name).admin(`/health/${path}`)).status] as const,
   );
   return Object.fromEntries(await Promise.all(asked));
 }
 
-const all = (status: (name: ServiceName) => number) => Object.fromEntries(SERVICES.map((name) => [name, status(name)]));
+const all = (status: (name: ServiceName) => number) =>
+  Object.fromEntries(SERVICE_NAMES.map((name) => [name, status(name)]));
 const ALIVE = all(() => 200);
 
 async function isAway(dependency: 'nats' | 'redis'): Promise<void> {
@@ -50,8 +42,8 @@ async function isAway(dependency: 'nats' | 'redis'): Promise<void> {
 async function isBack(): Promise<void> {
   const everyone = async () => Object.values(await probe('ready')).every((status) => status === 200);
   await eventually('everyone is ready again', everyone, { timeoutMs: 30_000, everyMs: 100 });
-  expect(SERVICES.map((name) => fleet.process(name).facts['admin_port'])).not.toContain(undefined);
-  expect(fleet.all).toHaveLength(SERVICES.length);
+  expect(SERVICE_NAMES.map((name) => fleet.process(name).facts['admin_port'])).not.toContain(undefined);
+  expect(fleet.all).toHaveLength(SERVICE_NAMES.length);
 }
 
 describe('probes', () => {

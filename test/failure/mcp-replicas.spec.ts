@@ -6,7 +6,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { eventually, startRoundRobin, type RoundRobin } from '@toolfleet/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
-import { TestFleet } from '../fleet/test-fleet.js';
+import { ofEach, TestFleet } from '../fleet/test-fleet.js';
 
 /** One of each kind; `n` makes every call a new one for all caches. */
 const KINDS: readonly (readonly [tool: string, args: (n: number) => Record<string, unknown>])[] = [
@@ -28,15 +28,7 @@ const clients: Client[] = [];
 beforeAll(async () => {
   samples = await startSampleServices();
   fleet = await TestFleet.start({
-    services: {
-      gateway: 2,
-      registry: 1,
-      budget: 1,
-      'builtin-executor': 1,
-      'mcp-executor': 1,
-      'openapi-executor': 1,
-      'python-sandbox': 1,
-    },
+    services: { ...ofEach(1), gateway: 2 },
     config: samples.config,
     env: samples.env,
     tools: KINDS.map(([tool]) => tool),

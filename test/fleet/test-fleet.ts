@@ -21,15 +21,21 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PEPPER = 'a-pepper-for-tests-0123456789';
 const READY_WITHIN_MS = 60_000;
 
-/** Services by the folder of their app. */
-export type ServiceName =
-  | 'gateway'
-  | 'registry'
-  | 'budget'
-  | 'builtin-executor'
-  | 'mcp-executor'
-  | 'openapi-executor'
-  | 'python-sandbox';
+/** All services, by the folder of their app; those that others ask come first. */
+export const SERVICE_NAMES = [
+  'budget',
+  'registry',
+  'builtin-executor',
+  'mcp-executor',
+  'openapi-executor',
+  'python-sandbox',
+  'gateway',
+] as const;
+export type ServiceName = (typeof SERVICE_NAMES)[number];
+
+/** A whole fleet: so many processes of each service. */
+export const ofEach = (count: number): Partial<Record<ServiceName, number>> =>
+  Object.fromEntries(SERVICE_NAMES.map((name) => [name, count]));
 
 /** Brokers a spec has started itself, such as a cluster; the spec stops them after the fleet. */
 export interface FleetBrokers {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { eventually, freePort } from '@toolfleet/testing';
 import { startChangingMcpServer } from '../fleet/changing-mcp-server.js';
 import { startCountingMcpServer } from '../fleet/counting-mcp-server.js';
-import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+import { ofEach, TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 /** A fleet and the way to make things happen to it. */
 export interface EventfulFleet {
@@ -40,15 +40,7 @@ export async function startEventfulFleet(): Promise<EventfulFleet> {
     rmSync(policies, { recursive: true });
   };
   const fleet = await TestFleet.start({
-    services: {
-      gateway: 1,
-      registry: 1,
-      budget: 1,
-      'builtin-executor': 1,
-      'mcp-executor': 1,
-      'openapi-executor': 1,
-      'python-sandbox': 1,
-    },
+    services: ofEach(1),
     tools: ['fetch_page', 'sample_add', 'execute_python', 'dead_end'],
     envOf: { 'builtin-executor': { BUILTIN_TOOLSETS: 'web' } },
     config: {

@@ -1,5 +1,5 @@
 import type { CallToolResult } from '@modelcontextprotocol/client';
-import { isJsonObject, ToolError, type ContentBlock, type ExecReply, type Json } from '@toolfleet/contracts';
+import { failureOf, isJsonObject, ToolError, type ContentBlock, type ExecReply, type Json } from '@toolfleet/contracts';
 
 /** Text for the model is cut here (contracts `CallResult.text`). */
 const MAX_TEXT = 6_000;
@@ -26,15 +26,8 @@ export function mapToolResult(result: CallToolResult): ExecReply {
     ...(plain && texts.length <= 1 && joined.length <= MAX_TEXT ? {} : { content: blocks }),
   };
   if (!reply.ok) {
-    const error = new ToolError('TOOL_ERROR', {
-      message: joined.slice(0, 2_000) || 'The tool reported an error without a message',
-    });
-    reply.failure = {
-      code: error.code,
-      errorType: error.entry.class,
-      message: error.message,
-      retryable: error.entry.retryable,
-    };
+    const message = joined.slice(0, 2_000) || 'The tool reported an error without a message';
+    reply.failure = failureOf(new ToolError('TOOL_ERROR', { message }));
   }
   return reply;
 }

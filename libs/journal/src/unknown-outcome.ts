@@ -1,19 +1,13 @@
-import { CATALOGUE, type CallResult } from '@toolfleet/contracts';
+import { failureOf, ToolError, type CallResult } from '@toolfleet/contracts';
 
 /** The outcome of a call that was claimed and never finished: in-band, not retryable (K!26). */
 export function unknownOutcome(callId: string, tool: string): CallResult {
+  const message = `It is not known whether ${tool === '' ? 'the call' : `'${tool}'`} took effect`;
   return {
     ok: false,
     output: null,
     text: '',
-    failure: {
-      code: 'OUTCOME_UNKNOWN',
-      errorType: CATALOGUE.OUTCOME_UNKNOWN.class,
-      message:
-        tool === '' ? 'It is not known whether the call took effect' : `It is not known whether '${tool}' took effect`,
-      retryable: false,
-      details: { call_id: callId },
-    },
+    failure: failureOf(new ToolError('OUTCOME_UNKNOWN', { message, details: { call_id: callId } })),
     provenance: 'live',
     usage: { tokens: 0, microUsd: 0 },
     metadata: {},

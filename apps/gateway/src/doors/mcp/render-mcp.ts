@@ -1,6 +1,7 @@
 import type { CallToolResult, Tool } from '@modelcontextprotocol/server';
 import {
   CATALOGUE,
+  failureOf,
   type CallResult,
   type ContentBlock,
   type ExecutionFailure,
@@ -48,14 +49,7 @@ export function renderResult(callId: string, result: CallResult): CallToolResult
 
 /** A refusal by the engine, in-band. */
 export function renderRefusal(callId: string, error: ToolError): CallToolResult {
-  return renderFailure(callId, {
-    code: error.code,
-    errorType: error.entry.class,
-    message: error.message,
-    retryable: error.entry.retryable,
-    ...(error.details ? { details: error.details } : {}),
-    ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
-  });
+  return renderFailure(callId, failureOf(error));
 }
 
 function renderFailure(

@@ -17,7 +17,10 @@ async function catalogOf(
 ): Promise<{ catalog: Catalog; store: MemoryDefinitionStore; clock: FakeClock }> {
   const clock = new FakeClock();
   const store = new MemoryDefinitionStore(clock);
-  await store.put('builtin/x', tools);
+  await store.put(
+    'builtin/x',
+    tools.map((one) => ({ tool: one })),
+  );
   const catalog = new Catalog(store, clock);
   await catalog.refresh();
   return { catalog, store, clock };

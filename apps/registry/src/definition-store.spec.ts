@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ToolDefinition } from '@toolfleet/contracts';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
-import type { DefinitionStore, StoredTool } from './definition-store.js';
+import type { DefinitionStore, StoredTool, ToolWrite } from './definition-store.js';
 import { MemoryDefinitionStore } from './memory-definition-store.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 
@@ -17,6 +17,7 @@ const tool = (key: string, owner: string, revision = 'r1'): StoredTool => ({
   revision,
   definition: { name: key, description: `${key} ${revision}` } as ToolDefinition,
 });
+const written = (...tools: StoredTool[]): ToolWrite[] => tools.map((one) => ({ tool: one }));
 const keysOf = (tools: StoredTool[]) => tools.map((one) => one.key).toSorted();
 
 function conformance(name: string, make: () => Promise<Subject>): void {
@@ -24,9 +25,9 @@ function conformance(name: string, make: () => Promise<Subject>): void {
     it('keeps tools, and tells a reader what it has not seen', async () => {
       const { store } = await make();
       expect(await store.version()).toBe(0);
-      const first = await store.put('builtin/a', [tool('x', 'builtin/a'), tool('y', 'builtin/a')]);
+      const first = await store.put('builtin/a', written(tool('x', 'builtin/a'), tool('y', 'builtin/a')));
       expect(first).toMatchObject({ version: 1, added: ['x', 'y'], changed: [], conflicts: [] });
-      await store.put('builtin/b', [tool('z', 'builtin/b')]);
+      await store.put('builtin/b', written(tool('z', 'builtin/b')));
       const all = await store.changesSince(0);
       expect({ ...all, tools: keysOf(all.tools) }).toEqual({
         version: 2,
@@ -41,13 +42,13 @@ function conformance(name: string, make: () => Promise<Subject>): void {
 
     it('changes the version only when something changed', async () => {
       const { store } = await make();
-      await store.put('builtin/a', [tool('x', 'builtin/a')]);
-      expect(await store.put('builtin/a', [tool('x', 'builtin/a')])).toMatchObject({
+      await store.put('builtin/a', written(tool('x', 'builtin/a')));
+      expect(await store.put('builtin/a', written(tool('x', 'builtin/a')))).toMatchObject({
         version: 1,
         added: [],
         changed: [],
       });
-      const changed = await store.put('builtin/a', [tool('x', 'builtin/a', 'r2')]);
+      const changed = await store.put('builtin/a', written(tool('x', 'builtin/a', 'r2')));
       expect(changed).toMatchObject({ version: 2, added: [], changed: ['x'] });
       expect((await store.changesSince(1)).tools[0]?.revision).toBe('r2');
       expect(await store.retain('builtin/a', ['x'])).toMatchObject({ version: 2, removed: [] });
@@ -55,23 +56,40 @@ function conformance(name: string, make: () => Promise<Subject>): void {
 
     it('sees a change of quarantine as a change', async () => {
       const { store } = await make();
-      await store.put('mcp/a', [tool('x', 'mcp/a')]);
+      await store.put('mcp/a', written(tool('x', 'mcp/a')));
       const pending = tool('x', 'mcp/a', 'r2').definition;
       const quarantine = { reason: 'changed', sinceAt: 1, pending, pendingRevision: 'r2', wasApproved: true };
       const held = { ...tool('x', 'mcp/a'), quarantine };
-      expect(await store.put('mcp/a', [held])).toMatchObject({ changed: ['x'] });
-      expect(await store.put('mcp/a', [held])).toMatchObject({ changed: [] });
+      expect(await store.put('mcp/a', written(held))).toMatchObject({ changed: ['x'] });
+      expect(await store.put('mcp/a', written(held))).toMatchObject({ changed: [] });
       expect((await store.changesSince(1)).tools[0]?.quarantine).toEqual(quarantine);
-      expect(await store.replace(tool('x', 'mcp/a', 'r2'))).toMatchObject({ changed: ['x'], version: 3 });
-      expect(await store.replace(tool('x', 'mcp/b', 'r3'))).toMatchObject({ changed: [], version: 3 });
+      expect(await store.replace(tool('x', 'mcp/a', 'r2'), held)).toMatchObject({ changed: ['x'], version: 3 });
+      expect(await store.replace(tool('x', 'mcp/a', 'r3'), held)).toMatchObject({ changed: [], version: 3 });
+      expect(await store.replace(tool('x', 'mcp/b', 'r2'), tool('x', 'mcp/a', 'r2'))).toMatchObject({ changed: [] });
       expect((await store.changesSince(2)).tools).toEqual([tool('x', 'mcp/a', 'r2')]);
+    });
+
+    it('writes over what the decision was made on, and over nothing else', async () => {
+      const { store } = await make();
+      const [r1, r2, r3] = ['r1', 'r2', 'r3'].map((revision) => tool('x', 'mcp/a', revision)) as [
+        StoredTool,
+        StoredTool,
+        StoredTool,
+      ];
+      expect(await store.put('mcp/a', [{ tool: r1, over: null }])).toMatchObject({ added: ['x'], moved: [] });
+      expect(await store.put('mcp/a', [{ tool: r2, over: null }])).toMatchObject({ changed: [], moved: ['x'] });
+      expect(await store.put('mcp/a', [{ tool: r2, over: r1 }])).toMatchObject({ changed: ['x'], moved: [] });
+      expect(await store.put('mcp/a', [{ tool: r3, over: r1 }])).toMatchObject({ changed: [], moved: ['x'] });
+      // What is there already was decided by somebody else, the same way.
+      expect(await store.put('mcp/a', [{ tool: r2, over: r1 }])).toMatchObject({ changed: [], moved: [], version: 2 });
+      expect(await store.put('mcp/a', written(r3))).toMatchObject({ changed: ['x'], moved: [] });
     });
 
     it('never gives a name to a second owner, whoever is first', async () => {
       const { store } = await make();
       const owners = Array.from({ length: 10 }, (_, index) => `mcp/s${index}`);
       const answers = await Promise.all(
-        owners.map((owner) => store.put(owner, [tool('x', owner), tool(owner, owner)])),
+        owners.map((owner) => store.put(owner, written(tool('x', owner), tool(owner, owner)))),
       );
       expect(answers.filter((answer) => answer.added.includes('x'))).toHaveLength(1);
       const [{ owner } = { owner: '' }] = (await store.changesSince(0)).tools.filter((one) => one.key === 'x');
@@ -82,32 +100,32 @@ function conformance(name: string, make: () => Promise<Subject>): void {
 
     it('retires what an owner does not name any more, and nothing of others', async () => {
       const { store } = await make();
-      await store.put('builtin/a', [tool('x', 'builtin/a'), tool('y', 'builtin/a'), tool('w', 'builtin/a')]);
-      await store.put('builtin/b', [tool('z', 'builtin/b')]);
+      await store.put('builtin/a', written(tool('x', 'builtin/a'), tool('y', 'builtin/a'), tool('w', 'builtin/a')));
+      await store.put('builtin/b', written(tool('z', 'builtin/b')));
       expect(await store.retain('builtin/a', ['x', 'z'])).toMatchObject({ version: 3 });
       expect((await store.changesSince(2)).removed.toSorted()).toEqual(['w', 'y']);
       expect(await store.remove('builtin/a')).toMatchObject({ version: 4, removed: ['x'] });
-      expect(await store.put('builtin/b', [tool('x', 'builtin/b')])).toMatchObject({ added: ['x'] });
+      expect(await store.put('builtin/b', written(tool('x', 'builtin/b')))).toMatchObject({ added: ['x'] });
     });
 
     it('marks an owner away when it does not come back in time, once, and back when it does', async () => {
       const { store, advance } = await make();
-      await store.put('builtin/a', [tool('x', 'builtin/a')], 20);
-      await store.put('builtin/b', [tool('y', 'builtin/b')]);
+      await store.put('builtin/a', written(tool('x', 'builtin/a')), 20);
+      await store.put('builtin/b', written(tool('y', 'builtin/b')));
       expect(await store.expire()).toEqual([]);
       await advance(40);
       const [expired, again] = await Promise.all([store.expire(), store.expire()]);
       const all = [...(expired ?? []), ...(again ?? [])];
       expect(all).toEqual([{ owner: 'builtin/a', change: { version: 3, added: [], changed: ['x'], removed: [] } }]);
       expect(await store.changesSince(2)).toMatchObject({ away: ['builtin/a'], version: 3 });
-      const back = await store.put('builtin/a', [tool('x', 'builtin/a')], 60_000);
+      const back = await store.put('builtin/a', written(tool('x', 'builtin/a')), 60_000);
       expect(back).toMatchObject({ version: 4, added: [], changed: ['x'] });
       expect((await store.changesSince(3)).away).toEqual([]);
     });
 
     it('forgets the lease of an owner without tools', async () => {
       const { store, advance } = await make();
-      await store.put('builtin/a', [tool('x', 'builtin/a')], 10);
+      await store.put('builtin/a', written(tool('x', 'builtin/a')), 10);
       await store.remove('builtin/a');
       await advance(30);
       expect(await store.expire()).toEqual([]);
@@ -116,7 +134,7 @@ function conformance(name: string, make: () => Promise<Subject>): void {
     it('takes thousands of tools of one owner', async () => {
       const { store } = await make();
       const many = Array.from({ length: 2_500 }, (_, index) => tool(`t${index}`, 'openapi/big'));
-      expect((await store.put('openapi/big', many)).added).toHaveLength(2_500);
+      expect((await store.put('openapi/big', written(...many))).added).toHaveLength(2_500);
       expect((await store.changesSince(0)).tools).toHaveLength(2_500);
       expect((await store.retain('openapi/big', keysOf(many).slice(0, 100))).removed).toHaveLength(2_400);
     });

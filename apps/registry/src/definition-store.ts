@@ -35,6 +35,18 @@ export interface StoreChange {
 export interface PutChange extends StoreChange {
   /** Keys that belong to somebody else; nothing of theirs was touched. */
   conflicts: { key: string; owner: string }[];
+  /** Keys that changed since the decision to write them was made; left alone, to be decided again. */
+  moved: string[];
+}
+
+/** A tool to write. */
+export interface ToolWrite {
+  tool: StoredTool;
+  /**
+   * The stored tool the decision was made on, null for none: the tool is written only over that one, or what an administrator
+   * approved meanwhile would be undone. Absent: whatever is stored.
+   */
+  over?: StoredTool | null;
 }
 
 /** Changes a reader has not seen yet. */
@@ -61,12 +73,12 @@ export abstract class DefinitionStore {
   /** What changed after `since`; 0 gives everything. */
   abstract changesSince(since: number): Promise<CatalogDelta>;
   /**
-   * Writes tools of one owner. A key of another owner is a conflict and left alone. `ttlMs`: the owner is away unless it
-   * writes again in that time; absent: it is never away.
+   * Writes tools of one owner. A key of another owner is a conflict and left alone, and so is one that moved. `ttlMs`: the
+   * owner is away unless it writes again in that time; absent: it is never away.
    */
-  abstract put(owner: string, tools: readonly StoredTool[], ttlMs?: Milliseconds): Promise<PutChange>;
-  /** Writes one tool of its owner whatever its stamp, and leaves the owner's lease as it is. */
-  abstract replace(tool: StoredTool): Promise<StoreChange>;
+  abstract put(owner: string, writes: readonly ToolWrite[], ttlMs?: Milliseconds): Promise<PutChange>;
+  /** Writes one tool in place of `seen`, and leaves its owner's lease as it is. Nothing changes when it is not as seen any more. */
+  abstract replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange>;
   /** Removes the tools of an owner except the named ones. */
   abstract retain(owner: string, keys: readonly string[]): Promise<StoreChange>;
   /** Removes named tools of an owner, or all of them. */
@@ -79,7 +91,7 @@ export abstract class DefinitionStore {
   abstract removeRegistration(kind: StoredRegistration['kind'], name: string): Promise<boolean>;
 }
 
-/** Marks that decide whether a stored tool changed. */
-export function stampOf(tool: StoredTool): string {
-  return `${tool.revision}:${tool.quarantine?.pendingRevision ?? ''}`;
+/** Marks that decide whether a stored tool changed; empty for none. */
+export function stampOf(tool: StoredTool | null | undefined): string {
+  return tool ? `${tool.revision}:${tool.quarantine?.pendingRevision ?? ''}` : '';
 }

@@ -8,6 +8,7 @@ import {
   type StoreChange,
   type StoredRegistration,
   type StoredTool,
+  type ToolWrite,
 } from './definition-store.js';
 
 /** Definitions of one process, for tests and as the readable twin of the Redis scripts. */
@@ -39,15 +40,19 @@ export class MemoryDefinitionStore extends DefinitionStore {
     return { version: this.current, tools, removed, away: [...this.away] };
   }
 
-  override async put(owner: string, tools: readonly StoredTool[], ttlMs?: Milliseconds): Promise<PutChange> {
-    const change: Omit<PutChange, 'version'> = { added: [], changed: [], removed: [], conflicts: [] };
-    for (const tool of tools) {
+  override async put(owner: string, writes: readonly ToolWrite[], ttlMs?: Milliseconds): Promise<PutChange> {
+    const change: Omit<PutChange, 'version'> = { added: [], changed: [], removed: [], conflicts: [], moved: [] };
+    for (const { tool, over } of writes) {
       const known = this.tools.get(tool.key);
       if (known && known.owner !== owner) {
         change.conflicts.push({ key: tool.key, owner: known.owner });
         continue;
       }
       if (known && stampOf(known) === stampOf(tool)) continue;
+      if (over !== undefined && stampOf(over) !== stampOf(known)) {
+        change.moved.push(tool.key);
+        continue;
+      }
       (known ? change.changed : change.added).push(tool.key);
       this.tools.set(tool.key, structuredClone(tool));
     }
@@ -60,8 +65,9 @@ export class MemoryDefinitionStore extends DefinitionStore {
     return { ...change, version: this.bump([...change.added, ...change.changed]) };
   }
 
-  override async replace(tool: StoredTool): Promise<StoreChange> {
-    if (this.tools.get(tool.key)?.owner !== tool.owner)
+  override async replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange> {
+    const known = this.tools.get(tool.key);
+    if (known?.owner !== tool.owner || stampOf(known) !== stampOf(seen))
       return { version: this.current, added: [], changed: [], removed: [] };
     this.tools.set(tool.key, structuredClone(tool));
     return { version: this.bump([tool.key]), added: [], changed: [tool.key], removed: [] };

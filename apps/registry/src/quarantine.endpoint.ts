@@ -10,7 +10,8 @@ import { Endpoint } from '@toolfleet/transport';
 import { Catalog } from './catalog.js';
 import { readApprove, readQuarantineList, readReject } from './messages.js';
 import { PinPolicy } from './pin-policy.js';
-import { ownerOf, Registrar } from './registrar.js';
+import { Registrar } from './registrar.js';
+import { ownerOf } from './tool-key.js';
 
 /** The log, by injection. */
 export class AuditLog {

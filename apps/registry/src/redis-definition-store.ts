@@ -8,6 +8,7 @@ import {
   type StoreChange,
   type StoredRegistration,
   type StoredTool,
+  type ToolWrite,
 } from './definition-store.js';
 import { EXPIRE } from './lua/expire-8.lua.js';
 import { PUT } from './lua/put-8.lua.js';
@@ -29,6 +30,8 @@ const KEYS = {
 
 /** Tools per script run and per read, so that a document of 20,000 operations stalls nobody. */
 const BATCH = 250;
+/** Stands for any stored stamp; stamps begin with a hash. */
+const ANY = '*';
 
 type Script = (...values: (string | number)[]) => Promise<unknown>;
 
@@ -69,16 +72,23 @@ export class RedisDefinitionStore extends DefinitionStore {
     return { version, tools, removed, away };
   }
 
-  override async put(owner: string, tools: readonly StoredTool[], ttlMs?: Milliseconds): Promise<PutChange> {
-    const all: PutChange = { version: 0, added: [], changed: [], removed: [], conflicts: [] };
-    for (let start = 0; start === 0 || start < tools.length; start += BATCH) {
-      const batch = tools.slice(start, start + BATCH);
-      const values = batch.flatMap((tool) => [tool.key, stampOf(tool), JSON.stringify(tool)]);
+  override async put(owner: string, writes: readonly ToolWrite[], ttlMs?: Milliseconds): Promise<PutChange> {
+    const all: PutChange = { version: 0, added: [], changed: [], removed: [], conflicts: [], moved: [] };
+    for (let start = 0; start === 0 || start < writes.length; start += BATCH) {
+      const values = writes
+        .slice(start, start + BATCH)
+        .flatMap(({ tool, over }) => [
+          tool.key,
+          stampOf(tool),
+          JSON.stringify(tool),
+          over === undefined ? ANY : stampOf(over),
+        ]);
       const reply = await this.scripts.put(...keysOf(owner), owner, ttlMs ?? -1, ...values);
-      const [version, added, changed, conflicts] = reply as [number, string[], string[], string[]];
+      const [version, added, changed, conflicts, moved] = reply as [number, string[], string[], string[], string[]];
       all.version = version;
       all.added.push(...added);
       all.changed.push(...changed);
+      all.moved.push(...moved);
       for (let at = 0; at + 1 < conflicts.length; at += 2) {
         all.conflicts.push({ key: conflicts[at] ?? '', owner: conflicts[at + 1] ?? '' });
       }
@@ -86,8 +96,8 @@ export class RedisDefinitionStore extends DefinitionStore {
     return all;
   }
 
-  override async replace(tool: StoredTool): Promise<StoreChange> {
-    const values = [tool.owner, tool.key, stampOf(tool), JSON.stringify(tool)];
+  override async replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange> {
+    const values = [tool.owner, tool.key, stampOf(tool), JSON.stringify(tool), stampOf(seen)];
     const reply = await this.scripts.replace(...keysOf(tool.owner), ...values);
     const [version, changed] = reply as [number, string[]];
     return { version, added: [], changed, removed: [] };

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { DefinitionChanged, JsonObject, ToolDefinition, ToolSource } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { Catalog } from './catalog.js';
@@ -159,6 +159,23 @@ describe('Registrar', () => {
       await announce(SERVER, [changed]);
       expect(await list()).toHaveLength(1);
       await expect(registrar.approve('crm_find', 'x')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    });
+
+    it('keeps an approval that is given while the change is announced again', async () => {
+      await announce(SERVER, [remote('crm_find')]);
+      const changed = remote('crm_find', { description: 'Now something else' });
+      await announce(SERVER, [changed]);
+      await catalog.refresh();
+      const pending = catalog.get('crm_find', undefined)?.quarantine?.pending_revision ?? '';
+      // The announcement has decided to hold the tool, and the approval comes before that is written.
+      const put = store.put.bind(store);
+      vi.spyOn(store, 'put').mockImplementationOnce(async (...args) => {
+        await registrar.approve('crm_find', pending);
+        return put(...args);
+      });
+      const reply = await announce(SERVER, [changed]);
+      expect(reply).toMatchObject({ registered: ['crm_find'], quarantined: [], refused: [] });
+      expect((await list()).map((tool) => tool.revision)).toEqual([pending]);
     });
 
     it('lets a tool back when the server takes its change back', async () => {

@@ -11,27 +11,21 @@ import {
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { Catalog } from './catalog.js';
-import type { DefinitionStore, Quarantine, StoreChange, StoredTool } from './definition-store.js';
+import type { DefinitionStore, PutChange, Quarantine, StoreChange, StoredTool, ToolWrite } from './definition-store.js';
 import { checkDefinition, revisionOf, tenantOf } from './register-definition.js';
 import type { Figures } from './figures.js';
 import type { PinPolicy } from './pin-policy.js';
+import { nameOf, ownerOf, sourceOf, toolKey } from './tool-key.js';
 
 /** Largest announcement whose schemas are compiled one by one; larger documents are compiled when first used. */
 const MOST_COMPILED = 300;
 
 /** Definitions checked between two turns of the event loop: a large document must not hold up other messages. */
 const CHECKED_AT_ONCE = 20;
+
+/** Times a tool is decided on when others keep changing it meanwhile. */
+const MOST_DECISIONS = 10;
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
-/** Key of a tool: names are unique per tenant, and fleet-wide for tools of no tenant. */
-export function toolKey(name: string, tenant: string | undefined): string {
-  return tenant === undefined ? name : `${tenant}/${name}`;
-}
-
-/** Owner of a source's tools. */
-export function ownerOf(source: ToolSource): string {
-  return `${source.kind}/${source.name}`;
-}
 
 /** Takes announcements: checks each definition, settles who owns a name, pins remote tools, tells others what changed. */
 export class Registrar {
@@ -49,7 +43,7 @@ export class Registrar {
     const owner = ownerOf(source);
     await this.catalog.refresh();
     const refused: DefinitionRegisterReply['refused'] = [];
-    const accepted = new Map<string, StoredTool>();
+    const accepted = new Map<string, ToolWrite>();
     const named = new Set<string>();
     // Schemas of OpenAPI documents are our own work and tested to compile; a collection holds hundreds of large ones.
     const compile = source.kind !== 'openapi' && message.definitions.length <= MOST_COMPILED;
@@ -63,21 +57,26 @@ export class Registrar {
         named.add(key);
         const definition = this.policies.figures.apply(checkDefinition(announced, source, { compile }));
         this.refuseForeign(definition, owner);
-        accepted.set(key, this.pinned(key, owner, definition, message.options));
+        accepted.set(key, this.decide(key, owner, definition, message.options));
       } catch (error) {
         refused.push(refusal(announced, error));
       }
     }
-    const put = await this.store.put(owner, [...accepted.values()], message.ttl_ms);
+    const put = await this.write(owner, accepted, message);
     for (const conflict of put.conflicts) {
-      const tool = accepted.get(conflict.key);
       accepted.delete(conflict.key);
-      refused.push(refusal(tool?.definition, foreignOwner(tool?.definition.name ?? conflict.key)));
+      refused.push(refusal({ name: nameOf(conflict.key) }, foreignOwner(nameOf(conflict.key))));
+    }
+    for (const key of put.moved) {
+      accepted.delete(key);
+      refused.push(
+        refusal({ name: nameOf(key) }, new ToolError('SERVICE_UNAVAILABLE', { message: 'Others keep changing it' })),
+      );
     }
     // A definition that is named but wrong keeps its last good version; only what is not named any more goes.
     const retained = message.replace ? await this.store.retain(owner, [...named]) : undefined;
     this.announce(source, [put, ...(retained ? [retained] : [])]);
-    const tools = [...accepted.values()];
+    const tools = [...accepted.values()].map(({ tool }) => tool);
     return {
       registered: tools.map((tool) => tool.definition.name),
       added: put.added.map(nameOf),
@@ -117,20 +116,24 @@ export class Registrar {
 
   /** Puts the pending definition of a quarantined tool into force. Refused when it is not the one that was shown. */
   async approve(key: string, pendingRevision: string): Promise<StoredTool> {
-    const { owner, definition, quarantine } = await this.held(key, pendingRevision);
+    const held = await this.held(key, pendingRevision);
+    const { owner, quarantine } = held;
     const approved: StoredTool = { key, owner, definition: quarantine.pending, revision: pendingRevision };
-    const change = await this.store.replace(approved);
-    this.announce(definition.source, [change]);
+    await this.replace(approved, held);
     return approved;
   }
 
   /** Keeps the pending definition out for good: it stays in quarantine, marked, until the server serves something else. */
   async reject(key: string, pendingRevision: string, by: string): Promise<void> {
-    const stored = await this.held(key, pendingRevision);
-    await this.store.replace({
-      ...stored,
-      quarantine: { ...stored.quarantine, rejected: { at: this.clock.now(), by } },
-    });
+    const held = await this.held(key, pendingRevision);
+    await this.replace({ ...held, quarantine: { ...held.quarantine, rejected: { at: this.clock.now(), by } } }, held);
+  }
+
+  /** Puts a tool in the place of the one that was shown. */
+  private async replace(tool: StoredTool, shown: StoredTool): Promise<void> {
+    const change = await this.store.replace(tool, shown);
+    if (change.changed.length === 0) throw changedAgain();
+    this.announce(tool.definition.source, [change]);
   }
 
   /** A quarantined tool as it was shown. */
@@ -140,10 +143,7 @@ export class Registrar {
     const quarantine = stored?.quarantine;
     if (!quarantine) throw new ToolError('NOT_FOUND', { message: 'No tool of this name awaits approval' });
     if (quarantine.pendingRevision !== pendingRevision) {
-      throw new ToolError('REQUEST_INVALID', {
-        message: 'The tool changed again since it was shown; look at it once more',
-        details: { field: 'pending_revision', pending_revision: quarantine.pendingRevision },
-      });
+      throw changedAgain(quarantine.pendingRevision);
     }
     return { ...stored, quarantine };
   }
@@ -155,17 +155,47 @@ export class Registrar {
     if ((holder && holder.owner !== owner) || fleet) throw foreignOwner(definition.name);
   }
 
-  private pinned(key: string, owner: string, definition: ToolDefinition, options: JsonObject = {}): StoredTool {
+  /** Writes what was decided, and decides again on what an administrator or another replica changed meanwhile. */
+  private async write(
+    owner: string,
+    accepted: Map<string, ToolWrite>,
+    { ttl_ms, options }: DefinitionRegister,
+  ): Promise<PutChange> {
+    const put = await this.store.put(owner, [...accepted.values()], ttl_ms);
+    for (let round = 1; put.moved.length > 0 && round < MOST_DECISIONS; round += 1) {
+      await this.catalog.refresh();
+      const writes: ToolWrite[] = [];
+      for (const key of put.moved) {
+        const decided = accepted.get(key);
+        if (!decided) continue;
+        const announced = decided.tool.quarantine?.pending ?? decided.tool.definition;
+        const again = this.decide(key, owner, announced, options);
+        accepted.set(key, again);
+        writes.push(again);
+      }
+      const { version, added, changed, conflicts, moved } = await this.store.put(owner, writes, ttl_ms);
+      put.version = version;
+      put.added.push(...added);
+      put.changed.push(...changed);
+      put.conflicts.push(...conflicts);
+      put.moved = moved;
+    }
+    return put;
+  }
+
+  /** What becomes of an announced definition: in force, or held until an administrator has seen it. */
+  private decide(key: string, owner: string, definition: ToolDefinition, options: JsonObject = {}): ToolWrite {
     const revision = revisionOf(definition);
     const fresh: StoredTool = { key, owner, definition, revision };
-    if (definition.binding.kind !== 'mcp') return fresh;
+    if (definition.binding.kind !== 'mcp') return { tool: fresh };
     const known = this.catalog.stored(key);
+    const over = known ?? null;
     const approved = known && (!known.quarantine || known.quarantine.wasApproved) ? known : undefined;
     const reason = this.policies.pins.holds(definition, approved?.definition, options);
-    if (reason === null) return fresh;
+    if (reason === null) return { tool: fresh, over };
     // The same change announced again keeps the instant at which it was first seen, and what an administrator said of it.
     const same = known?.quarantine?.pendingRevision === revision ? known.quarantine : undefined;
-    return {
+    const tool: StoredTool = {
       key,
       owner,
       definition: approved?.definition ?? definition,
@@ -179,6 +209,7 @@ export class Registrar {
         ...(same?.rejected ? { rejected: same.rejected } : {}),
       },
     };
+    return { tool, over };
   }
 
   private announce(source: ToolSource, changes: readonly StoreChange[]): void {
@@ -194,14 +225,11 @@ export class Registrar {
   }
 }
 
-/** Name in a key: what follows the tenant. */
-function nameOf(key: string): string {
-  return key.slice(key.indexOf('/') + 1);
-}
-
-function sourceOf(owner: string): ToolSource {
-  const slash = owner.indexOf('/');
-  return { kind: owner.slice(0, slash) as ToolSource['kind'], name: owner.slice(slash + 1) };
+function changedAgain(pendingRevision?: string): ToolError {
+  return new ToolError('REQUEST_INVALID', {
+    message: 'The tool changed again since it was shown; look at it once more',
+    details: { field: 'pending_revision', ...(pendingRevision ? { pending_revision: pendingRevision } : {}) },
+  });
 }
 
 function foreignOwner(name: string): ToolError {

@@ -4,26 +4,33 @@
  *
  * KEYS 1 owners hash (key -> owner)  2 stamps hash (key -> stamp)  3 tools hash (key -> JSON)  4 changes zset (key -> version)
  *      5 version  6 names set of this owner  7 leases zset (owner -> end, ms)  8 away set of owners
- * ARGV 1 owner  2 lease in ms, or -1 for none  3.. key, stamp, JSON of each tool
- * Returns {version, added keys, changed keys, [key, owner]* of conflicts}. Server time only.
+ * ARGV 1 owner  2 lease in ms, or -1 for none  3.. key, stamp, JSON, stamp it was decided on ('' absent, '*' any) of each tool
+ * Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys}. Server time only.
  */
 export const PUT = String.raw`
 local owner, ttl = ARGV[1], tonumber(ARGV[2])
-local added, changed, conflicts, touched, seen = {}, {}, {}, {}, {}
-for at = 3, #ARGV, 3 do
-  local key, stamp = ARGV[at], ARGV[at + 1]
+local added, changed, conflicts, moved, touched, seen = {}, {}, {}, {}, {}, {}
+for at = 3, #ARGV, 4 do
+  local key, stamp, basis = ARGV[at], ARGV[at + 1], ARGV[at + 3]
   local holder = redis.call('HGET', KEYS[1], key)
   if holder and holder ~= owner then
     conflicts[#conflicts + 1] = key
     conflicts[#conflicts + 1] = holder
-  elseif not holder or redis.call('HGET', KEYS[2], key) ~= stamp then
-    if holder then changed[#changed + 1] = key else added[#added + 1] = key end
-    touched[#touched + 1] = key
-    seen[key] = true
-    redis.call('HSET', KEYS[1], key, owner)
-    redis.call('HSET', KEYS[2], key, stamp)
-    redis.call('HSET', KEYS[3], key, ARGV[at + 2])
-    redis.call('SADD', KEYS[6], key)
+  else
+    local current = holder and redis.call('HGET', KEYS[2], key) or ''
+    if current == stamp then
+      -- Known already.
+    elseif basis ~= '*' and basis ~= current then
+      moved[#moved + 1] = key
+    else
+      if holder then changed[#changed + 1] = key else added[#added + 1] = key end
+      touched[#touched + 1] = key
+      seen[key] = true
+      redis.call('HSET', KEYS[1], key, owner)
+      redis.call('HSET', KEYS[2], key, stamp)
+      redis.call('HSET', KEYS[3], key, ARGV[at + 2])
+      redis.call('SADD', KEYS[6], key)
+    end
   end
 end
 if redis.call('SREM', KEYS[8], owner) == 1 then
@@ -46,5 +53,5 @@ if #touched > 0 then
   version = redis.call('INCR', KEYS[5])
   for _, key in ipairs(touched) do redis.call('ZADD', KEYS[4], version, key) end
 end
-return { version, added, changed, conflicts }
+return { version, added, changed, conflicts, moved }
 `;

@@ -1,11 +1,12 @@
 /**
- * Writes one definition of an owner that has it; a key that is gone or somebody else's is left alone.
+ * Writes one definition of an owner in place of the one the caller saw; a key that is gone, somebody else's or no longer as seen
+ * is left alone.
  *
- * KEYS as in put-8. ARGV 1 owner  2 key  3 stamp  4 JSON. Returns {version, changed keys}.
+ * KEYS as in put-8. ARGV 1 owner  2 key  3 stamp  4 JSON  5 stamp seen. Returns {version, changed keys}.
  */
 export const REPLACE = String.raw`
 local key = ARGV[2]
-if redis.call('HGET', KEYS[1], key) ~= ARGV[1] then
+if redis.call('HGET', KEYS[1], key) ~= ARGV[1] or redis.call('HGET', KEYS[2], key) ~= ARGV[5] then
   return { tonumber(redis.call('GET', KEYS[5]) or '0'), {} }
 end
 redis.call('HSET', KEYS[2], key, ARGV[3])

@@ -1,3 +1,4 @@
+import { applyDecorators } from '@nestjs/common';
 import {
   IsBoolean,
   IsIn,
@@ -17,38 +18,31 @@ import { TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
 /** Longest caller-chosen id (session, request, agent, task). */
 const ID_LENGTH = 255;
 
-/** Fields of a call that every plain HTTP body may carry beside its arguments (house.md section 3). */
-export class CallFields {
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
+/** An id of the caller's choice. */
+const OptionalId = (): PropertyDecorator =>
+  applyDecorators(IsOptional(), IsString(), MinLength(1), MaxLength(ID_LENGTH));
+
+/** Whose call it is and which: ids that a call and a batch of calls may carry (house.md section 3). */
+class CallIds {
+  @OptionalId()
   session_id?: string;
 
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
+  @OptionalId()
   request_id?: string;
 
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
+  @OptionalId()
   agent_id?: string;
 
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
+  @OptionalId()
   task_id?: string;
 
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
+  /** In a batch each call gets this key with its place, unless it has one of its own. */
+  @OptionalId()
   idempotency_key?: string;
+}
 
+/** Fields of a call that every plain HTTP body may carry beside its arguments (house.md section 3). */
+export class CallFields extends CallIds {
   /** Longest attempt in milliseconds. */
   @IsOptional()
   @IsInt()
@@ -111,42 +105,11 @@ export class FormatQuery {
 }
 
 /** Body of `POST /api/v1/tools/batch-execute` when it is not a bare array. The items are read by the engine. */
-export class BatchBody {
+export class BatchBody extends CallIds {
   @IsOptional()
   calls?: unknown;
 
   /** OpenAI's name for the same. */
   @IsOptional()
   tool_calls?: unknown;
-
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
-  session_id?: string;
-
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
-  request_id?: string;
-
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
-  agent_id?: string;
-
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
-  task_id?: string;
-
-  /** Each call gets this key with its place in the batch, unless it has one of its own. */
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(ID_LENGTH)
-  idempotency_key?: string;
 }

@@ -44,6 +44,12 @@ const door = new DoorServer(
   NO_NATS,
   { host: '127.0.0.1', port: 0, maxBodyBytes: 1_000_000 },
   host,
+  [
+    {
+      mount: async (fastify) => void fastify.get('/files/*', { exposeHeadRoute: false }, async () => ({})),
+      drain: async () => undefined,
+    },
+  ],
 );
 
 beforeAll(() => door.start());
@@ -58,14 +64,19 @@ interface Sent {
 
 /** A request as it is: `fetch` would repair paths and add a content type. */
 function send({ path = '/echo', method = 'POST', type = 'application/json', body }: Sent) {
-  return new Promise<{ status: number; body: any }>((resolve, reject) => {
+  return new Promise<{ status: number; allow?: string; body: any }>((resolve, reject) => {
     const headers = type === null ? {} : { 'content-type': type };
     const sent = request({ host: '127.0.0.1', port, path, method, headers }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('end', () => {
         const text = Buffer.concat(chunks).toString();
-        resolve({ status: response.statusCode ?? 0, body: text === '' ? undefined : JSON.parse(text) });
+        const { allow } = response.headers;
+        resolve({
+          status: response.statusCode ?? 0,
+          ...(allow === undefined ? {} : { allow }),
+          body: text === '' ? undefined : JSON.parse(text),
+        });
       });
     });
     sent.on('error', reject).end(body);
@@ -117,7 +128,6 @@ describe('a body', () => {
 describe('a path', () => {
   it.each([
     ['unknown', 'POST', '/nope?key=secret', 404, 'NOT_FOUND', 'Cannot POST /nope'],
-    ['with another method', 'POST', '/echo/x', 404, 'NOT_FOUND', 'Cannot POST /echo/x'],
     ['that cannot be decoded', 'GET', '/echo/%', 400, 'REQUEST_INVALID', expect.stringContaining('not a valid url')],
     [
       'with an endless part',
@@ -131,6 +141,23 @@ describe('a path', () => {
     expect(await send({ method, path, type: null })).toEqual({
       status,
       body: { error, code, hint: expect.any(String) },
+    });
+  });
+
+  it.each([
+    ['POST', '/echo/x?key=secret', 'GET, HEAD', '/echo/x'],
+    ['GET', '/echo', 'POST', '/echo'],
+    ['DELETE', '/files/a/b', 'GET', '/files/a/b'],
+  ])('%s %s is refused with the methods there are', async (method, path, allow, shown) => {
+    expect(await send({ method, path, type: null })).toEqual({
+      status: 405,
+      allow,
+      body: {
+        error: `${method} is not a method of ${shown}: use ${allow.replace(', ', ' or ')}`,
+        code: 'METHOD_NOT_ALLOWED',
+        hint: expect.any(String),
+        details: { allow: allow.split(', ') },
+      },
     });
   });
 

@@ -4,6 +4,7 @@ import type { DynamicModule } from '@nestjs/common';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { errorOf, sendError } from './doors/http/error.filter.js';
 import { acceptJsonBodies } from './doors/http/json-body.js';
+import { answerWrongMethods } from './doors/http/wrong-method.js';
 import { StartRefused, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
 
@@ -54,6 +55,7 @@ export class DoorServer implements ServicePart {
       { logger: false, abortOnError: false, bodyParser: false },
     );
     const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+    answerWrongMethods(fastify);
     acceptJsonBodies(fastify, maxBodyBytes);
     for (const part of this.mounted) await part.mount(fastify);
     app.connectMicroservice({ strategy: this.strategy });

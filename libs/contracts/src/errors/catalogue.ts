@@ -39,6 +39,7 @@ export const CATALOGUE = {
   ),
   TOOL_NOT_FOUND: request(404, 'tool_not_found', false, 'Check the name against the tool list.'),
   NOT_FOUND: request(404, 'tool_not_found', false, 'Check the id or path.'),
+  METHOD_NOT_ALLOWED: request(405, 'invalid_arguments', false, 'Use a method that the header Allow names.'),
   CALL_IN_PROGRESS: request(
     409,
     'internal_error',

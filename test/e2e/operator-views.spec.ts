@@ -1,14 +1,13 @@
 /** What operators see over HTTP, of a running fleet with two gateways: by role, by tenant, and as it happens. */
 import { fileURLToPath } from 'node:url';
-import { eventually, freePort } from '@toolfleet/testing';
+import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TestFleet, type Ask } from '../fleet/test-fleet.js';
 
 let fleet: TestFleet;
-/** Where nobody listens. */
-let away: string;
+/** Where nobody ever listens. */
+const AWAY = 'http://127.0.0.1:1';
 beforeAll(async () => {
-  away = `http://127.0.0.1:${await freePort()}`;
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read'],
@@ -16,7 +15,7 @@ beforeAll(async () => {
       BUILTIN_TOOLSETS: 'compute,files',
       CALCULATOR_RATE_LIMIT: '600',
       MCP_CB_FAILURES: '1',
-      EGRESS_ALLOWED_ENDPOINTS: away,
+      EGRESS_ALLOWED_ENDPOINTS: AWAY,
     },
     envOf: { gateway: { CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)) } },
   });
@@ -117,7 +116,7 @@ describe('the state of the fleet', () => {
   });
 
   it('tells which target is cut off, to administrators only', async () => {
-    const entry = { name: 'lost', url: `${away}/functions`, func_name: 'lost', visibility: 'fleet' };
+    const entry = { name: 'lost', url: `${AWAY}/functions`, func_name: 'lost', visibility: 'fleet' };
     expect((await fleet.ask({ path: '/api/v1/sources/mcp', body: entry })).status).toBe(201);
     await fleet.untilListed(['lost']);
     await fleet.call('lost', {});
@@ -125,10 +124,10 @@ describe('the state of the fleet', () => {
       const { breakers } = (await fleet.ask({ path: '/api/v1/breakers', gateway: 1 })).body;
       return breakers.some(
         (one: { key: string; protects: string; state: string }) =>
-          one.key.startsWith(away) && one.protects === 'target' && one.state === 'open',
+          one.key.startsWith(AWAY) && one.protects === 'target' && one.state === 'open',
       );
     });
-    expect((await fleet.ask({ path: '/api/v1/breakers', key: memberKey() })).text).not.toContain(away);
+    expect((await fleet.ask({ path: '/api/v1/breakers', key: memberKey() })).text).not.toContain(AWAY);
   });
 
   it('lists dangerous tools to administrators only, and calls them for nobody', async () => {

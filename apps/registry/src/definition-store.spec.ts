@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ToolDefinition } from '@toolfleet/contracts';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
-import type { DefinitionStore, StoredTool, ToolWrite } from './definition-store.js';
+import type { DefinitionStore, Footing, StoredRegistration, StoredTool, ToolWrite } from './definition-store.js';
 import { MemoryDefinitionStore } from './memory-definition-store.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 
@@ -18,6 +18,8 @@ const tool = (key: string, owner: string, revision = 'r1'): StoredTool => ({
   definition: { name: key, description: `${key} ${revision}` } as ToolDefinition,
 });
 const written = (...tools: StoredTool[]): ToolWrite[] => tools.map((one) => ({ tool: one }));
+const registration = (name: string, note = ''): StoredRegistration => ({ kind: 'openapi', name, body: { name, note } });
+const made = (one: StoredRegistration): Footing => ({ registration: one, isNew: true });
 const keysOf = (tools: StoredTool[]) => tools.map((one) => one.key).toSorted();
 
 function conformance(name: string, make: () => Promise<Subject>): void {
@@ -104,54 +106,97 @@ function conformance(name: string, make: () => Promise<Subject>): void {
       await store.put('builtin/b', written(tool('z', 'builtin/b')));
       expect(await store.retain('builtin/a', ['x', 'z'])).toMatchObject({ version: 3 });
       expect((await store.changesSince(2)).removed.toSorted()).toEqual(['w', 'y']);
-      expect(await store.remove('builtin/a')).toMatchObject({ version: 4, removed: ['x'] });
+      expect(await store.remove('builtin/a', ['x', 'z'])).toMatchObject({ version: 4, removed: ['x'] });
       expect(await store.put('builtin/b', written(tool('x', 'builtin/b')))).toMatchObject({ added: ['x'] });
     });
 
     it('marks an owner away when it does not come back in time, once, and back when it does', async () => {
       const { store, advance } = await make();
-      await store.put('builtin/a', written(tool('x', 'builtin/a')), 20);
+      await store.put('builtin/a', written(tool('x', 'builtin/a')), { ttlMs: 60_000 });
       await store.put('builtin/b', written(tool('y', 'builtin/b')));
       expect(await store.expire()).toEqual([]);
-      await advance(40);
+      await store.put('builtin/a', written(tool('x', 'builtin/a')), { ttlMs: 1 });
+      await advance(20);
       const [expired, again] = await Promise.all([store.expire(), store.expire()]);
       const all = [...(expired ?? []), ...(again ?? [])];
       expect(all).toEqual([{ owner: 'builtin/a', change: { version: 3, added: [], changed: ['x'], removed: [] } }]);
       expect(await store.changesSince(2)).toMatchObject({ away: ['builtin/a'], version: 3 });
-      const back = await store.put('builtin/a', written(tool('x', 'builtin/a')), 60_000);
+      const back = await store.put('builtin/a', written(tool('x', 'builtin/a')), { ttlMs: 60_000 });
       expect(back).toMatchObject({ version: 4, added: [], changed: ['x'] });
       expect((await store.changesSince(3)).away).toEqual([]);
     });
 
     it('forgets the lease of an owner without tools', async () => {
       const { store, advance } = await make();
-      await store.put('builtin/a', written(tool('x', 'builtin/a')), 10);
-      await store.remove('builtin/a');
-      await advance(30);
+      await store.put('builtin/a', written(tool('x', 'builtin/a')), { ttlMs: 1 });
+      await store.remove('builtin/a', ['x']);
+      await advance(20);
       expect(await store.expire()).toEqual([]);
     });
 
     it('takes thousands of tools of one owner', async () => {
       const { store } = await make();
       const many = Array.from({ length: 2_500 }, (_, index) => tool(`t${index}`, 'openapi/big'));
-      expect((await store.put('openapi/big', written(...many))).added).toHaveLength(2_500);
+      const put = await store.put('openapi/big', written(...many), { footing: made(registration('big')) });
+      expect(put.added).toHaveLength(2_500);
       expect((await store.changesSince(0)).tools).toHaveLength(2_500);
       expect((await store.retain('openapi/big', keysOf(many).slice(0, 100))).removed).toHaveLength(2_400);
     });
 
-    it('keeps registrations', async () => {
+    it('keeps a registration with its tools, the last one of a source', async () => {
       const { store } = await make();
-      await store.saveRegistration({ kind: 'openapi', name: 'a', body: { name: 'a', tags: ['x'] } });
-      await store.saveRegistration({ kind: 'mcp', name: 'a', body: { name: 'a' } });
-      await store.saveRegistration({ kind: 'openapi', name: 'a', body: { name: 'a', tags: ['y'] } });
+      await store.put('openapi/a', written(tool('x', 'openapi/a')), { footing: made(registration('a', 'old')) });
+      await store.put('mcp/a', written(tool('y', 'mcp/a')), { footing: made({ ...registration('a'), kind: 'mcp' }) });
+      await store.put('openapi/a', written(tool('x', 'openapi/a')), { footing: made(registration('a', 'new')) });
       const kept = await store.registrations();
       expect(kept.toSorted((a, b) => (a.kind < b.kind ? -1 : 1))).toEqual([
-        { kind: 'mcp', name: 'a', body: { name: 'a' } },
-        { kind: 'openapi', name: 'a', body: { name: 'a', tags: ['y'] } },
+        { ...registration('a'), kind: 'mcp' },
+        registration('a', 'new'),
       ]);
-      expect(await store.removeRegistration('mcp', 'a')).toBe(true);
-      expect(await store.removeRegistration('mcp', 'a')).toBe(false);
-      expect(await store.registrations()).toHaveLength(1);
+    });
+
+    it('keeps no registration all of whose tools are of others', async () => {
+      const { store } = await make();
+      await store.put('openapi/a', written(tool('x', 'openapi/a')));
+      await store.put('openapi/b', written(tool('x', 'openapi/b')), { footing: made(registration('b')) });
+      expect(await store.registrations()).toEqual([]);
+      const some = written(tool('x', 'openapi/b'), tool('y', 'openapi/b'));
+      await store.put('openapi/b', some, { footing: made(registration('b')) });
+      await store.put('openapi/c', [], { footing: made(registration('c')) });
+      expect((await store.registrations()).map((one) => one.name).toSorted()).toEqual(['b', 'c']);
+    });
+
+    it('writes and removes nothing for a registration that was replaced or forgotten', async () => {
+      const { store } = await make();
+      const owner = 'openapi/a';
+      const look = (body: string): Footing => ({ registration: registration('a', body), isNew: false });
+      await store.put(owner, written(tool('x', owner)), { footing: made(registration('a', 'old')) });
+      expect(await store.put(owner, written(tool('y', owner)), { footing: look('old') })).toMatchObject({
+        added: ['y'],
+        isSuperseded: false,
+      });
+      await store.put(owner, written(tool('x', owner, 'r2')), { footing: made(registration('a', 'new')) });
+      expect(await store.put(owner, written(tool('x', owner)), { footing: look('old') })).toMatchObject({
+        changed: [],
+        isSuperseded: true,
+      });
+      expect(await store.retain(owner, [], registration('a', 'old'))).toMatchObject({ removed: [] });
+      expect(await store.retain(owner, ['x'], registration('a', 'new'))).toMatchObject({ removed: ['y'] });
+      expect(await store.forget(owner)).toMatchObject({ removed: ['x'], wasKept: true });
+      expect(await store.forget(owner)).toMatchObject({ removed: [], wasKept: false });
+      expect(await store.put(owner, written(tool('x', owner)), { footing: look('new') })).toMatchObject({
+        isSuperseded: true,
+      });
+      expect(await store.changesSince(0)).toMatchObject({ tools: [] });
+      expect(await store.registrations()).toEqual([]);
+    });
+
+    it('removes orphans, and leaves alone what is registered', async () => {
+      const { store } = await make();
+      await store.put('openapi/a', written(tool('x', 'openapi/a')), { footing: made(registration('a')) });
+      await store.put('openapi/b', written(tool('y', 'openapi/b')));
+      expect(await store.removeOrphans('openapi/a')).toMatchObject({ removed: [] });
+      expect(await store.removeOrphans('openapi/b')).toMatchObject({ removed: ['y'] });
     });
   });
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { EpochMs, Milliseconds, ToolDefinition } from '@toolfleet/contracts';
 
 /** A definition as kept: what is in force, and what waits for approval. */
@@ -37,6 +38,26 @@ export interface PutChange extends StoreChange {
   conflicts: { key: string; owner: string }[];
   /** Keys that changed since the decision to write them was made; left alone, to be decided again. */
   moved: string[];
+  /** The registration of the terms is not kept any more, and nothing was written. */
+  isSuperseded: boolean;
+}
+
+/** Under which terms an owner's tools are written. */
+export interface PutTerms {
+  /** The owner is away unless it writes again in that time; absent: it is never away. */
+  ttlMs?: Milliseconds;
+  /** What the tools follow from when they were registered at run time. */
+  footing?: Footing;
+}
+
+/**
+ * The registration tools follow from. Both change in one step, or a look that was under way while the registration was undone
+ * or replaced would bring back what it gave.
+ */
+export interface Footing {
+  registration: StoredRegistration;
+  /** True: it is made now, and kept unless all its tools are of others. False: it must be kept exactly so. */
+  isNew: boolean;
 }
 
 /** A tool to write. */
@@ -72,23 +93,32 @@ export abstract class DefinitionStore {
   abstract version(): Promise<number>;
   /** What changed after `since`; 0 gives everything. */
   abstract changesSince(since: number): Promise<CatalogDelta>;
-  /**
-   * Writes tools of one owner. A key of another owner is a conflict and left alone, and so is one that moved. `ttlMs`: the
-   * owner is away unless it writes again in that time; absent: it is never away.
-   */
-  abstract put(owner: string, writes: readonly ToolWrite[], ttlMs?: Milliseconds): Promise<PutChange>;
+  /** Writes tools of one owner. A key of another owner is a conflict and left alone, and so is one that moved. */
+  abstract put(owner: string, writes: readonly ToolWrite[], terms?: PutTerms): Promise<PutChange>;
   /** Writes one tool in place of `seen`, and leaves its owner's lease as it is. Nothing changes when it is not as seen any more. */
   abstract replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange>;
-  /** Removes the tools of an owner except the named ones. */
-  abstract retain(owner: string, keys: readonly string[]): Promise<StoreChange>;
-  /** Removes named tools of an owner, or all of them. */
-  abstract remove(owner: string, keys?: readonly string[]): Promise<StoreChange>;
+  /** Removes the tools of an owner except the named ones; with a registration, only while exactly that one is kept. */
+  abstract retain(owner: string, keys: readonly string[], registration?: StoredRegistration): Promise<StoreChange>;
+  /** Removes named tools of an owner. */
+  abstract remove(owner: string, keys: readonly string[]): Promise<StoreChange>;
+  /** Removes all tools of an owner and its registration. `wasKept`: there was one. */
+  abstract forget(owner: string): Promise<StoreChange & { wasKept: boolean }>;
+  /** Removes all tools of an owner whose registration is not kept. */
+  abstract removeOrphans(owner: string): Promise<StoreChange>;
   /** Marks owners whose time has passed. Returns a change per owner, to one caller only. */
   abstract expire(): Promise<{ owner: string; change: StoreChange }[]>;
 
   abstract registrations(): Promise<StoredRegistration[]>;
-  abstract saveRegistration(registration: StoredRegistration): Promise<void>;
-  abstract removeRegistration(kind: StoredRegistration['kind'], name: string): Promise<boolean>;
+}
+
+/** A registration as it is kept, under its owner. */
+export function registrationText({ kind, name, body }: StoredRegistration): string {
+  return JSON.stringify({ kind, name, body });
+}
+
+/** Tells registrations apart. */
+export function registrationStamp(registration: StoredRegistration): string {
+  return createHash('sha256').update(registrationText(registration)).digest('base64url');
 }
 
 /** Marks that decide whether a stored tool changed; empty for none. */

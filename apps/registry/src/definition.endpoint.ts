@@ -1,7 +1,6 @@
 import { Controller } from '@nestjs/common';
 import {
   SUBJECTS,
-  ToolError,
   type DefinitionGetReply,
   type DefinitionListReply,
   type DefinitionRegisterReply,
@@ -46,11 +45,7 @@ export class DefinitionEndpoint {
   async retire(body: unknown): Promise<DefinitionRetireReply> {
     const message = readRetire(body);
     const { source, names } = message;
-    // A whole source that goes must not come back with its next look or start.
-    const known = names !== undefined || (await this.sources.forget(source));
-    const removed = await this.registrar.retire(message, tenantOf(source));
-    if (!known && removed.length === 0)
-      throw new ToolError('NOT_FOUND', { message: `No source '${source.kind}/${source.name}'` });
-    return { removed };
+    if (names === undefined) return { removed: await this.sources.retire(source) };
+    return { removed: (await this.registrar.retire(message, tenantOf(source))).removed };
   }
 }

@@ -1,10 +1,12 @@
-import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
+import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import {
   DefinitionStore,
+  registrationText,
   stampOf,
   type CatalogDelta,
   type PutChange,
+  type PutTerms,
   type StoreChange,
   type StoredRegistration,
   type StoredTool,
@@ -18,7 +20,8 @@ export class MemoryDefinitionStore extends DefinitionStore {
   private readonly changes = new Map<string, number>();
   private readonly leases = new Map<string, EpochMs>();
   private readonly away = new Set<string>();
-  private readonly saved = new Map<string, StoredRegistration>();
+  /** Texts of registrations by owner. */
+  private readonly kept = new Map<string, string>();
 
   constructor(private readonly clock: Clock) {
     super();
@@ -40,8 +43,14 @@ export class MemoryDefinitionStore extends DefinitionStore {
     return { version: this.current, tools, removed, away: [...this.away] };
   }
 
-  override async put(owner: string, writes: readonly ToolWrite[], ttlMs?: Milliseconds): Promise<PutChange> {
-    const change: Omit<PutChange, 'version'> = { added: [], changed: [], removed: [], conflicts: [], moved: [] };
+  override async put(owner: string, writes: readonly ToolWrite[], terms: PutTerms = {}): Promise<PutChange> {
+    const { ttlMs, footing } = terms;
+    const isSuperseded = footing?.isNew === false && !this.isKept(owner, footing.registration);
+    const change = { added: [], changed: [], removed: [], conflicts: [], moved: [], isSuperseded } as Omit<
+      PutChange,
+      'version'
+    >;
+    if (isSuperseded) return { ...change, version: this.current };
     for (const { tool, over } of writes) {
       const known = this.tools.get(tool.key);
       if (known && known.owner !== owner) {
@@ -60,6 +69,8 @@ export class MemoryDefinitionStore extends DefinitionStore {
       const seen = new Set([...change.added, ...change.changed]);
       for (const key of this.keysOf(owner)) if (!seen.has(key)) change.changed.push(key);
     }
+    if (footing?.isNew && (writes.length === 0 || change.conflicts.length < writes.length))
+      this.kept.set(owner, registrationText(footing.registration));
     if (ttlMs === undefined) this.leases.delete(owner);
     else this.leases.set(owner, this.clock.now() + ttlMs);
     return { ...change, version: this.bump([...change.added, ...change.changed]) };
@@ -73,16 +84,26 @@ export class MemoryDefinitionStore extends DefinitionStore {
     return { version: this.bump([tool.key]), added: [], changed: [tool.key], removed: [] };
   }
 
-  override retain(owner: string, keys: readonly string[]): Promise<StoreChange> {
-    const kept = new Set(keys);
+  override retain(owner: string, keys: readonly string[], registration?: StoredRegistration): Promise<StoreChange> {
+    const named = new Set(keys);
+    const isStale = registration !== undefined && !this.isKept(owner, registration);
     return this.remove(
       owner,
-      this.keysOf(owner).filter((key) => !kept.has(key)),
+      this.keysOf(owner).filter((key) => !isStale && !named.has(key)),
     );
   }
 
-  override async remove(owner: string, keys?: readonly string[]): Promise<StoreChange> {
-    const removed = (keys ?? this.keysOf(owner)).filter((key) => this.tools.get(key)?.owner === owner);
+  override async forget(owner: string): Promise<StoreChange & { wasKept: boolean }> {
+    const wasKept = this.kept.delete(owner);
+    return { ...(await this.remove(owner, this.keysOf(owner))), wasKept };
+  }
+
+  override removeOrphans(owner: string): Promise<StoreChange> {
+    return this.remove(owner, this.kept.has(owner) ? [] : this.keysOf(owner));
+  }
+
+  override async remove(owner: string, keys: readonly string[]): Promise<StoreChange> {
+    const removed = keys.filter((key) => this.tools.get(key)?.owner === owner);
     for (const key of removed) this.tools.delete(key);
     if (this.keysOf(owner).length === 0) {
       this.leases.delete(owner);
@@ -104,15 +125,11 @@ export class MemoryDefinitionStore extends DefinitionStore {
   }
 
   override async registrations(): Promise<StoredRegistration[]> {
-    return [...this.saved.values()].map((one) => structuredClone(one));
+    return [...this.kept.values()].map((text) => JSON.parse(text) as StoredRegistration);
   }
 
-  override async saveRegistration(registration: StoredRegistration): Promise<void> {
-    this.saved.set(`${registration.kind}/${registration.name}`, structuredClone(registration));
-  }
-
-  override async removeRegistration(kind: StoredRegistration['kind'], name: string): Promise<boolean> {
-    return this.saved.delete(`${kind}/${name}`);
+  private isKept(owner: string, registration: StoredRegistration): boolean {
+    return this.kept.get(owner) === registrationText(registration);
   }
 
   private keysOf(owner: string): string[] {

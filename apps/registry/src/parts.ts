@@ -110,7 +110,7 @@ function remoteSources(
   const openapi = new KeptOpenApiSource(
     registrations,
     sealFor,
-    { register: (message) => registrar.register(message), egress, ...(sealFor ? { sealFor } : {}) },
+    { register: (message, footing) => registrar.register(message, footing), egress, ...(sealFor ? { sealFor } : {}) },
     {
       maxSpecBytes: settings.OPENAPI_MAX_SPEC_SIZE,
       fetchTimeoutMs: settings.OPENAPI_FETCH_TIMEOUT * 1_000,
@@ -123,7 +123,7 @@ function remoteSources(
   const mcp = new McpSource(
     {
       discover: (message, timeoutMs) => nats.request<DiscoverReply>(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
-      register: (message) => registrar.register(message),
+      register: (message, footing) => registrar.register(message, footing),
     },
     clock,
     logger,

@@ -1,19 +1,22 @@
-import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
 import {
   DefinitionStore,
+  registrationStamp,
+  registrationText,
   stampOf,
   type CatalogDelta,
   type PutChange,
+  type PutTerms,
   type StoreChange,
   type StoredRegistration,
   type StoredTool,
   type ToolWrite,
 } from './definition-store.js';
-import { EXPIRE } from './lua/expire-8.lua.js';
-import { PUT } from './lua/put-8.lua.js';
-import { REMOVE } from './lua/remove-8.lua.js';
-import { REPLACE } from './lua/replace-8.lua.js';
+import { EXPIRE } from './lua/expire-9.lua.js';
+import { PUT } from './lua/put-9.lua.js';
+import { REMOVE } from './lua/remove-9.lua.js';
+import { REPLACE } from './lua/replace-9.lua.js';
 
 /** One hash tag for everything, so that scripts run on Redis Cluster. */
 const TAG = '{registry}';
@@ -34,6 +37,14 @@ const BATCH = 250;
 const ANY = '*';
 
 type Script = (...values: (string | number)[]) => Promise<unknown>;
+type PutReply = [
+  version: number,
+  added: string[],
+  changed: string[],
+  conflicts: string[],
+  moved: string[],
+  kept: 1 | 0 | -1,
+];
 
 /** Definitions in Redis. */
 export class RedisDefinitionStore extends DefinitionStore {
@@ -72,8 +83,19 @@ export class RedisDefinitionStore extends DefinitionStore {
     return { version, tools, removed, away };
   }
 
-  override async put(owner: string, writes: readonly ToolWrite[], ttlMs?: Milliseconds): Promise<PutChange> {
-    const all: PutChange = { version: 0, added: [], changed: [], removed: [], conflicts: [], moved: [] };
+  override async put(owner: string, writes: readonly ToolWrite[], terms: PutTerms = {}): Promise<PutChange> {
+    const { ttlMs = -1, footing } = terms;
+    const all: PutChange = {
+      version: 0,
+      added: [],
+      changed: [],
+      removed: [],
+      conflicts: [],
+      moved: [],
+      isSuperseded: false,
+    };
+    const stamp = footing ? registrationStamp(footing.registration) : '';
+    let mode = footing ? (footing.isNew ? 'new' : 'same') : '';
     for (let start = 0; start === 0 || start < writes.length; start += BATCH) {
       const values = writes
         .slice(start, start + BATCH)
@@ -83,9 +105,21 @@ export class RedisDefinitionStore extends DefinitionStore {
           JSON.stringify(tool),
           over === undefined ? ANY : stampOf(over),
         ]);
-      const reply = await this.scripts.put(...keysOf(owner), owner, ttlMs ?? -1, ...values);
-      const [version, added, changed, conflicts, moved] = reply as [number, string[], string[], string[], string[]];
+      const reply = (await this.scripts.put(
+        ...keysOf(owner),
+        owner,
+        ttlMs,
+        stamp,
+        mode,
+        footing && mode === 'new' ? registrationText(footing.registration) : '',
+        ...values,
+      )) as PutReply;
+      const [version, added, changed, conflicts, moved, kept] = reply;
       all.version = version;
+      all.isSuperseded = kept === -1;
+      if (all.isSuperseded) break;
+      // Kept with this batch; the ones after it are written only while it stays so.
+      if (kept === 1) mode = 'same';
       all.added.push(...added);
       all.changed.push(...changed);
       all.moved.push(...moved);
@@ -103,18 +137,31 @@ export class RedisDefinitionStore extends DefinitionStore {
     return { version, added: [], changed, removed: [] };
   }
 
-  override retain(owner: string, keys: readonly string[]): Promise<StoreChange> {
-    return this.drop(owner, 'keep', keys);
+  override retain(owner: string, keys: readonly string[], registration?: StoredRegistration): Promise<StoreChange> {
+    return this.drop(owner, 'keep', registration ? registrationStamp(registration) : '', keys);
   }
 
-  override remove(owner: string, keys?: readonly string[]): Promise<StoreChange> {
-    return keys ? this.drop(owner, 'only', keys) : this.drop(owner, 'all', []);
+  override remove(owner: string, keys: readonly string[]): Promise<StoreChange> {
+    return this.drop(owner, 'only', '', keys);
   }
 
-  private async drop(owner: string, mode: 'keep' | 'only' | 'all', keys: readonly string[]): Promise<StoreChange> {
-    const reply = await this.scripts.remove(...keysOf(owner), owner, mode, ...keys);
-    const [version, removed] = reply as [number, string[]];
-    return { version, added: [], changed: [], removed };
+  override forget(owner: string): Promise<StoreChange & { wasKept: boolean }> {
+    return this.drop(owner, 'forget');
+  }
+
+  override removeOrphans(owner: string): Promise<StoreChange> {
+    return this.drop(owner, 'orphans');
+  }
+
+  private async drop(
+    owner: string,
+    mode: 'keep' | 'only' | 'forget' | 'orphans',
+    stamp = '',
+    keys: readonly string[] = [],
+  ): Promise<StoreChange & { wasKept: boolean }> {
+    const reply = await this.scripts.remove(...keysOf(owner), owner, mode, stamp, ...keys);
+    const [version, removed, forgotten] = reply as [number, string[], number];
+    return { version, added: [], changed: [], removed, wasKept: forgotten === 1 };
   }
 
   override async expire(): Promise<{ owner: string; change: StoreChange }[]> {
@@ -135,26 +182,17 @@ export class RedisDefinitionStore extends DefinitionStore {
     const values = await this.redis.hvals(KEYS.registrations);
     return values.map((value) => JSON.parse(value) as StoredRegistration);
   }
-
-  override async saveRegistration(registration: StoredRegistration): Promise<void> {
-    const field = `${registration.kind}/${registration.name}`;
-    await this.redis.hset(KEYS.registrations, field, JSON.stringify(registration));
-  }
-
-  override async removeRegistration(kind: StoredRegistration['kind'], name: string): Promise<boolean> {
-    return (await this.redis.hdel(KEYS.registrations, `${kind}/${name}`)) > 0;
-  }
 }
 
 /** KEYS of the scripts, in their order. */
 function keysOf(owner: string): string[] {
-  const { owners, stamps, tools, changes, version, leases, away } = KEYS;
-  return [owners, stamps, tools, changes, version, `${TAG}:names:${owner}`, leases, away];
+  const { owners, stamps, tools, changes, version, leases, away, registrations } = KEYS;
+  return [owners, stamps, tools, changes, version, `${TAG}:names:${owner}`, leases, away, registrations];
 }
 
 /** Registers a script, so that it runs by EVALSHA and is loaded again where a server does not know it. */
 function script(redis: Redis, name: string, lua: string): Script {
-  redis.defineCommand(name, { numberOfKeys: 8, lua });
+  redis.defineCommand(name, { numberOfKeys: 9, lua });
   const command = (redis as unknown as Record<string, Script>)[name];
   if (!command) throw new ToolError('INTERNAL', { message: `script ${name} is not defined` });
   return command.bind(redis);

@@ -1,7 +1,14 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import type { DefinitionChanged, JsonObject, ToolDefinition, ToolSource } from '@toolfleet/contracts';
+import type {
+  DefinitionChanged,
+  DefinitionRegister,
+  JsonObject,
+  ToolDefinition,
+  ToolSource,
+} from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { Catalog } from './catalog.js';
+import type { StoredRegistration } from './definition-store.js';
 import { Figures } from './figures.js';
 import { MemoryDefinitionStore } from './memory-definition-store.js';
 import { Registrar } from './registrar.js';
@@ -217,6 +224,37 @@ describe('Registrar', () => {
       expect(await list()).toHaveLength(1);
       const trusted = { options: { trusted: true } };
       expect((await announce(SERVER, [remote('crm_find', { description: 'Else' })], trusted)).quarantined).toEqual([]);
+    });
+  });
+
+  describe('registrations', () => {
+    const registration: StoredRegistration = { kind: 'mcp', name: 'crm', body: { url: 'https://crm.example.com' } };
+    const find: DefinitionRegister = { source: SERVER, definitions: [remote('crm_find')], replace: true };
+    const made = () => registrar.register(find, { registration, isNew: true });
+    const look = () => registrar.register(find, { registration, isNew: false });
+
+    it('brings nothing back when a registration is undone while a look at it is written', async () => {
+      await made();
+      const put = store.put.bind(store);
+      vi.spyOn(store, 'put').mockImplementationOnce(async (...args) => {
+        expect(await registrar.retire({ source: SERVER })).toEqual({ removed: ['crm_find'], wasRegistered: true });
+        return put(...args);
+      });
+      await expect(look()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+      expect(await list()).toEqual([]);
+    });
+
+    it('keeps what a newer registration gave when an older look comes to remove what it did not see', async () => {
+      await made();
+      const retain = store.retain.bind(store);
+      vi.spyOn(store, 'retain').mockImplementationOnce(async (...args) => {
+        const newer = { ...registration, body: { url: 'https://new.example.com' } };
+        const definitions = [remote('crm_find'), remote('crm_new')];
+        await registrar.register({ ...find, definitions }, { registration: newer, isNew: true });
+        return retain(...args);
+      });
+      await look();
+      expect((await list()).map(({ name }) => name)).toEqual(['crm_find', 'crm_new']);
     });
   });
 

@@ -1,5 +1,4 @@
 import {
-  isToolError,
   ToolError,
   type DefinitionChanged,
   type DefinitionRegister,
@@ -11,10 +10,21 @@ import {
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { Catalog } from './catalog.js';
-import type { DefinitionStore, PutChange, Quarantine, StoreChange, StoredTool, ToolWrite } from './definition-store.js';
-import { checkDefinition, revisionOf, tenantOf } from './register-definition.js';
+import type {
+  DefinitionStore,
+  Footing,
+  PutChange,
+  PutTerms,
+  Quarantine,
+  StoreChange,
+  StoredTool,
+  ToolWrite,
+} from './definition-store.js';
+import { decideDefinition } from './decide-definition.js';
+import { checkDefinition, tenantOf } from './register-definition.js';
 import type { Figures } from './figures.js';
 import type { PinPolicy } from './pin-policy.js';
+import { changedAgain, foreignOwner, refusal, superseded } from './refusals.js';
 import { nameOf, ownerOf, sourceOf, toolKey } from './tool-key.js';
 
 /** Largest announcement whose schemas are compiled one by one; larger documents are compiled when first used. */
@@ -37,8 +47,11 @@ export class Registrar {
     private readonly changed: (change: DefinitionChanged) => void,
   ) {}
 
-  /** Registers what is right and names what is not; one bad definition never costs the others. */
-  async register(message: DefinitionRegister): Promise<DefinitionRegisterReply> {
+  /**
+   * Registers what is right and names what is not; one bad definition never costs the others.
+   * @throws ToolError NOT_FOUND when the registration these definitions follow from was undone or replaced meanwhile
+   */
+  async register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply> {
     const { source } = message;
     const owner = ownerOf(source);
     await this.catalog.refresh();
@@ -62,7 +75,9 @@ export class Registrar {
         refused.push(refusal(announced, error));
       }
     }
-    const put = await this.write(owner, accepted, message);
+    const isRefused = accepted.size === 0 && refused.length > 0;
+    const put = await this.write(owner, accepted, message, isRefused && footing?.isNew ? undefined : footing);
+    if (put.isSuperseded) throw superseded(source);
     for (const conflict of put.conflicts) {
       accepted.delete(conflict.key);
       refused.push(refusal({ name: nameOf(conflict.key) }, foreignOwner(nameOf(conflict.key))));
@@ -74,7 +89,7 @@ export class Registrar {
       );
     }
     // A definition that is named but wrong keeps its last good version; only what is not named any more goes.
-    const retained = message.replace ? await this.store.retain(owner, [...named]) : undefined;
+    const retained = message.replace ? await this.store.retain(owner, [...named], footing?.registration) : undefined;
     this.announce(source, [put, ...(retained ? [retained] : [])]);
     const tools = [...accepted.values()].map(({ tool }) => tool);
     return {
@@ -87,23 +102,35 @@ export class Registrar {
     };
   }
 
-  /** Removes tools of one source. */
-  async retire({ source, names }: DefinitionRetire, tenant?: string): Promise<string[]> {
-    const keys = names?.map((name) => toolKey(name, tenant));
-    const change = await this.store.remove(ownerOf(source), keys);
+  /** Removes the named tools of one source, or the whole of it with its registration. */
+  async retire(
+    { source, names }: DefinitionRetire,
+    tenant?: string,
+  ): Promise<{ removed: string[]; wasRegistered: boolean }> {
+    const owner = ownerOf(source);
+    const change = names
+      ? {
+          ...(await this.store.remove(
+            owner,
+            names.map((name) => toolKey(name, tenant)),
+          )),
+          wasKept: false,
+        }
+      : await this.store.forget(owner);
     this.announce(source, [change]);
-    return change.removed.map(nameOf);
+    return { removed: change.removed.map(nameOf), wasRegistered: change.wasKept };
   }
 
   /**
    * Removes the tools of OpenAPI and MCP sources that are neither configured nor registered any more. Executors' own tools
    * are left alone: they announce themselves.
    */
-  async retireUnexpected(expected: ReadonlySet<string>): Promise<void> {
+  async retireUnexpected(configured: ReadonlySet<string>): Promise<void> {
     await this.catalog.refresh();
     for (const owner of this.catalog.owners()) {
       const source = sourceOf(owner);
-      if ((source.kind === 'openapi' || source.kind === 'mcp') && !expected.has(owner)) await this.retire({ source });
+      if ((source.kind !== 'openapi' && source.kind !== 'mcp') || configured.has(owner)) continue;
+      this.announce(source, [await this.store.removeOrphans(owner)]);
     }
   }
 
@@ -160,8 +187,13 @@ export class Registrar {
     owner: string,
     accepted: Map<string, ToolWrite>,
     { ttl_ms, options }: DefinitionRegister,
+    footing: Footing | undefined,
   ): Promise<PutChange> {
-    const put = await this.store.put(owner, [...accepted.values()], ttl_ms);
+    const terms: PutTerms = {
+      ...(ttl_ms === undefined ? {} : { ttlMs: ttl_ms }),
+      ...(footing === undefined ? {} : { footing }),
+    };
+    const put = await this.store.put(owner, [...accepted.values()], terms);
     for (let round = 1; put.moved.length > 0 && round < MOST_DECISIONS; round += 1) {
       await this.catalog.refresh();
       const writes: ToolWrite[] = [];
@@ -173,7 +205,11 @@ export class Registrar {
         accepted.set(key, again);
         writes.push(again);
       }
-      const { version, added, changed, conflicts, moved } = await this.store.put(owner, writes, ttl_ms);
+      const { version, added, changed, conflicts, moved, isSuperseded } = await this.store.put(owner, writes, {
+        ...terms,
+        ...(footing === undefined ? {} : { footing: { ...footing, isNew: false } }),
+      });
+      put.isSuperseded = isSuperseded;
       put.version = version;
       put.added.push(...added);
       put.changed.push(...changed);
@@ -183,33 +219,9 @@ export class Registrar {
     return put;
   }
 
-  /** What becomes of an announced definition: in force, or held until an administrator has seen it. */
   private decide(key: string, owner: string, definition: ToolDefinition, options: JsonObject = {}): ToolWrite {
-    const revision = revisionOf(definition);
-    const fresh: StoredTool = { key, owner, definition, revision };
-    if (definition.binding.kind !== 'mcp') return { tool: fresh };
     const known = this.catalog.stored(key);
-    const over = known ?? null;
-    const approved = known && (!known.quarantine || known.quarantine.wasApproved) ? known : undefined;
-    const reason = this.policies.pins.holds(definition, approved?.definition, options);
-    if (reason === null) return { tool: fresh, over };
-    // The same change announced again keeps the instant at which it was first seen, and what an administrator said of it.
-    const same = known?.quarantine?.pendingRevision === revision ? known.quarantine : undefined;
-    const tool: StoredTool = {
-      key,
-      owner,
-      definition: approved?.definition ?? definition,
-      revision: approved?.revision ?? revision,
-      quarantine: {
-        reason,
-        sinceAt: same?.sinceAt ?? this.clock.now(),
-        pending: definition,
-        pendingRevision: revision,
-        wasApproved: approved !== undefined,
-        ...(same?.rejected ? { rejected: same.rejected } : {}),
-      },
-    };
-    return { tool, over };
+    return decideDefinition({ key, owner, definition, known, options }, this.policies.pins, this.clock.now());
   }
 
   private announce(source: ToolSource, changes: readonly StoreChange[]): void {
@@ -223,23 +235,4 @@ export class Registrar {
     };
     if (message.added.length + message.changed.length + message.removed.length > 0) this.changed(message);
   }
-}
-
-function changedAgain(pendingRevision?: string): ToolError {
-  return new ToolError('REQUEST_INVALID', {
-    message: 'The tool changed again since it was shown; look at it once more',
-    details: { field: 'pending_revision', ...(pendingRevision ? { pending_revision: pendingRevision } : {}) },
-  });
-}
-
-function foreignOwner(name: string): ToolError {
-  return new ToolError('TOOL_NAME_CONFLICT', {
-    message: `The name ${name} belongs to another source; choose another name or set name_prefix`,
-  });
-}
-
-function refusal(announced: unknown, error: unknown): DefinitionRegisterReply['refused'][number] {
-  const name = (announced as { name?: unknown } | undefined)?.name;
-  const known = isToolError(error) ? error : new ToolError('INTERNAL', { cause: error, message: String(error) });
-  return { name: typeof name === 'string' ? name.slice(0, 128) : '', code: known.code, message: known.message };
 }

@@ -14,7 +14,7 @@ const NAME = /^[A-Za-z0-9_.-]{1,100}$/;
  * declared in the configuration file.
  */
 export class Registrations {
-  private configured = new Set<string>();
+  private readonly configured = new Set<string>();
 
   constructor(private readonly store: DefinitionStore) {}
 
@@ -45,27 +45,18 @@ export class Registrations {
     return source;
   }
 
-  /** Keeps a registration that succeeded; secrets in the body are sealed. */
-  keep(kind: Kind, name: string, body: JsonObject): Promise<void> {
-    return this.store.saveRegistration({ kind, name, body });
-  }
-
-  /** Forgets a registration. */
-  forget(kind: Kind, name: string): Promise<boolean> {
-    return this.store.removeRegistration(kind, name);
-  }
-
-  /** Bodies of one kind by source name. */
-  async kept(kind: Kind): Promise<Map<string, JsonObject>> {
+  /** Kept registrations of one kind; what the configuration file declares by now is the file's. */
+  async kept(kind: Kind): Promise<StoredRegistration<JsonObject>[]> {
     const all = await this.store.registrations();
-    const bodies = all.filter((one) => one.kind === kind && isJsonObject(one.body));
-    return new Map(bodies.map((one) => [one.name, one.body as JsonObject]));
+    return all.filter(
+      (one): one is StoredRegistration<JsonObject> =>
+        one.kind === kind && isJsonObject(one.body) && !this.isDeclared(kind, one.name),
+    );
   }
 
-  /** Sources that should have tools: declared and kept ones. */
-  async expected(): Promise<Set<string>> {
-    const all = await this.store.registrations();
-    return new Set([...this.configured, ...all.map((one) => `${one.kind}/${one.name}`)]);
+  /** Owners the configuration file declares. */
+  get declared(): ReadonlySet<string> {
+    return this.configured;
   }
 }
 

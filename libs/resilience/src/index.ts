@@ -14,6 +14,7 @@ export {
   type RateDecision,
 } from './token-bucket.js';
 export { Semaphore } from './semaphore.js';
+export { Turns } from './turns.js';
 export { Coalescer } from './coalesce.js';
 export {
   Breaker,

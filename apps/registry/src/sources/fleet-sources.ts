@@ -13,13 +13,12 @@ import type { Seal } from './openapi-secrets.js';
 import type { KeptOpenApiSource } from './kept-openapi.source.js';
 import type { PythonSource } from './python.source.js';
 
-/** How often registrations made at another replica are looked for. */
+/** How often registrations made, replaced or undone at another replica are looked for. */
 const RESUME_EVERY_MS: Milliseconds = 30_000;
 
 /** Starts everything the registry itself knows of: the sandbox's tool, the configuration file, and kept registrations. */
 export class FleetSources {
   readonly name = 'sources';
-  private readonly resumed = { openapi: new Set<string>(), mcp: new Set<string>() };
   private cancelTimer: CancelTimer | undefined;
   private stopped = false;
 
@@ -47,7 +46,7 @@ export class FleetSources {
       servers.map((entry) => mcpSource(entry).name),
     );
     await this.sources.python.start();
-    await this.registrar.retireUnexpected(await this.registrations.expected());
+    await this.registrar.retireUnexpected(this.registrations.declared);
     this.sources.openapi.start(openapi.entries);
     await this.sources.mcp.start(servers);
     await this.resume();
@@ -63,28 +62,30 @@ export class FleetSources {
   }
 
   /**
-   * Forgets a registration made at run time, so that neither a refresh nor a restart brings its tools back.
-   * @returns false when there is none
-   * @throws ToolError TOOL_NAME_CONFLICT for a source of the configuration file: it would be back with the next start
+   * Removes the tools of a whole source with its registration, so that neither a look, here or at another replica, nor a start
+   * brings them back. Answers the names that were removed.
+   * @throws ToolError TOOL_NAME_CONFLICT for a source of the configuration file: it would be back with the next start;
+   *   NOT_FOUND when there is neither a registration nor a tool
    */
-  async forget({ kind, name }: ToolSource): Promise<boolean> {
-    if (kind !== 'openapi' && kind !== 'mcp') return true;
+  async retire(source: ToolSource): Promise<string[]> {
+    const { kind, name } = source;
+    if (kind !== 'openapi' && kind !== 'mcp') return (await this.registrar.retire({ source })).removed;
     if (this.registrations.isDeclared(kind, name))
       throw new ToolError('TOOL_NAME_CONFLICT', {
         message: `${name} is declared in the configuration file; remove it there`,
       });
-    const known = await this.registrations.forget(kind, name);
-    this.resumed[kind].delete(name);
+    const { removed, wasRegistered } = await this.registrar.retire({ source });
     this.sources[kind].forget(name);
-    return known;
+    if (!wasRegistered && removed.length === 0)
+      throw new ToolError('NOT_FOUND', { message: `No source '${kind}/${name}'` });
+    return removed;
   }
 
+  /** Takes up what was registered, replaced or undone at other replicas and before this process started. */
   private async resume(): Promise<void> {
-    for (const name of await this.sources.openapi.resume(this.resumed.openapi)) this.resumed.openapi.add(name);
-    const kept = await this.registrations.kept('mcp');
-    const fresh = [...kept].filter(([name]) => !this.resumed.mcp.has(name));
-    for (const [name] of fresh) this.resumed.mcp.add(name);
-    await this.sources.mcp.start(fresh.map(([, body]) => body as unknown as McpEntry));
+    for (const kind of ['openapi', 'mcp'] as const) {
+      await this.sources[kind].follow(await this.registrations.kept(kind));
+    }
   }
 
   private schedule(): void {

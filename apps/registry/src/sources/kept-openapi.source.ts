@@ -21,17 +21,7 @@ export class KeptOpenApiSource extends OpenApiSource {
     const body = message as unknown as JsonObject;
     const name = this.registrations.claim('openapi', message.name, message.tenant, body);
     const sealed = this.sealed(message);
-    const reply = await super.add(sealed);
-    if (reply.success) await this.registrations.keep('openapi', name, sealed as unknown as JsonObject);
-    return reply;
-  }
-
-  /** Takes up what was registered before this process started, and by other replicas since. */
-  async resume(alreadyWatched: ReadonlySet<string>): Promise<string[]> {
-    const kept = await this.registrations.kept('openapi');
-    const fresh = [...kept].filter(([name]) => !alreadyWatched.has(name));
-    this.follow(fresh.map(([, body]) => body as unknown as OpenApiRegister));
-    return fresh.map(([name]) => name);
+    return super.add(sealed, { kind: 'openapi', name, body: sealed as unknown as JsonObject });
   }
 
   /** Literals that cannot be sealed are left as they are: registering them is refused by the source itself, by name. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import {
   isJsonObject,
   microUsdOf,
+  type DiscoverMessage,
   type DiscoverReply,
   type Json,
   type JsonObject,
@@ -125,6 +126,16 @@ export function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObje
   }
   if (prior) options['prior'] = prior;
   return options;
+}
+
+/** The question to mcp-executor: which tools does this server list? */
+export function discoverMessage(entry: McpEntry): DiscoverMessage {
+  return {
+    server: entry.name,
+    transport: entry.command === undefined ? 'streamable-http' : 'stdio',
+    url: entry.url,
+    ...connectionOptions(entry),
+  };
 }
 
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema';

@@ -43,9 +43,7 @@ export class McpEndpoint {
       const reason = error instanceof Error ? error.message : String(error);
       return { success: false, tool_name: message.name, message: `Registration error: ${reason}`, registered: [] };
     }
-    const reply = await this.source.add(stored);
-    if (reply.success) await this.registrations.keep('mcp', name, stored as unknown as JsonObject);
-    return reply;
+    return this.source.add(stored, { kind: 'mcp', name, body: stored as unknown as JsonObject });
   }
 
   private entryOf({ name, tenant, ...fields }: McpRegister): McpEntry {

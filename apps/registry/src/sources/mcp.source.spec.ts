@@ -4,6 +4,8 @@ import {
   type DefinitionRegisterReply,
   type DiscoverReply,
 } from '@toolfleet/contracts';
+import type { Footing, StoredRegistration } from '../definition-store.js';
+import { superseded } from '../refusals.js';
 import { createLogger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -28,7 +30,9 @@ const registered = (message: DefinitionRegister): DefinitionRegisterReply => ({
 describe('McpSource', () => {
   let clock: FakeClock;
   let asked: number;
-  let next: () => DiscoverReply;
+  let next: () => DiscoverReply | Promise<DiscoverReply>;
+  let accept: (message: DefinitionRegister) => DefinitionRegisterReply | Promise<DefinitionRegisterReply>;
+  let footings: (Footing | undefined)[];
   let announced: DefinitionRegister[];
   let source: McpSource;
   const settled = () => new Promise((resolve) => setImmediate(resolve));
@@ -37,16 +41,19 @@ describe('McpSource', () => {
     clock = new FakeClock();
     asked = 0;
     next = () => answer(['a', 'b']);
+    accept = registered;
     announced = [];
+    footings = [];
     source = new McpSource(
       {
         discover: async () => {
           asked += 1;
           return next();
         },
-        register: async (message) => {
+        register: async (message, footing) => {
           announced.push(message);
-          return registered(message);
+          footings.push(footing);
+          return accept(message);
         },
       },
       clock,
@@ -80,6 +87,119 @@ describe('McpSource', () => {
     await clock.advance(0);
     await settled();
     expect(asked).toBe(3);
+  });
+
+  it('asks again when the list changed while it was asked or its answer was registered', async () => {
+    const asking = Promise.withResolvers<DiscoverReply>();
+    next = () => asking.promise;
+    await source.start([{ name: 's', url: 'https://s.example/mcp' }]);
+    await settled();
+    source.changed('s');
+    next = () => answer(['a', 'b']);
+    asking.resolve(answer(['a']));
+    await settled();
+    const registering = Promise.withResolvers<void>();
+    accept = async (message) => registering.promise.then(() => registered(message));
+    clock.advance(0);
+    await settled();
+    expect(asked).toBe(2);
+    source.changed('s');
+    accept = registered;
+    registering.resolve();
+    await settled();
+    clock.advance(0);
+    await settled();
+    expect(asked).toBe(3);
+    clock.advance(0);
+    await settled();
+    expect(asked).toBe(3);
+  });
+
+  it('asks again when the list changed while a registration was made', async () => {
+    const asking = Promise.withResolvers<DiscoverReply>();
+    next = () => asking.promise;
+    const adding = source.add({ name: 's', url: 'https://s.example/mcp', transport: 'auto' });
+    await settled();
+    source.changed('s');
+    next = () => answer(['a', 'b']);
+    asking.resolve(answer(['a']));
+    expect(await adding).toMatchObject({ registered: ['s_a'] });
+    clock.advance(0);
+    await settled();
+    expect(announced.map(({ definitions }) => definitions.length)).toEqual([1, 2]);
+  });
+
+  describe('registrations', () => {
+    const entry = (url: string) => ({ name: 's', url, transport: 'auto' as const });
+    const kept = (url: string): StoredRegistration<never> => ({ kind: 'mcp', name: 's', body: entry(url) as never });
+
+    it('registers with what the registration is, a new one when it is made and a kept one when it is looked at', async () => {
+      await source.add(entry('https://one.example/mcp'), kept('https://one.example/mcp'));
+      await clock.run(300_000);
+      expect(footings).toEqual(
+        [true, false].map((isNew) => ({ registration: kept('https://one.example/mcp'), isNew })),
+      );
+    });
+
+    it('brings nothing back when it is undone while the server is asked', async () => {
+      const asking = Promise.withResolvers<DiscoverReply>();
+      next = () => asking.promise;
+      await source.follow([kept('https://one.example/mcp')]);
+      await settled();
+      source.forget('s');
+      asking.resolve(answer(['a']));
+      await settled();
+      expect(announced).toEqual([]);
+      expect(clock.pending).toBe(0);
+    });
+
+    it('lets go of one that was undone or replaced at another replica', async () => {
+      await source.follow([kept('https://one.example/mcp')]);
+      await settled();
+      accept = () => {
+        throw superseded({ kind: 'mcp', name: 's' });
+      };
+      await clock.run(300_000);
+      expect(source.states()).toEqual([]);
+      expect(clock.pending).toBe(0);
+      accept = registered;
+      await source.follow([kept('https://two.example/mcp')]);
+      await settled();
+      expect(source.states()).toMatchObject([{ server: 's', state: 'ok' }]);
+      await source.follow([kept('https://two.example/mcp')]);
+      expect(asked).toBe(3);
+      await source.follow([]);
+      expect(source.states()).toEqual([]);
+      expect(clock.pending).toBe(0);
+    });
+
+    it('takes up a function once, and again when it was replaced', async () => {
+      const one = {
+        kind: 'mcp' as const,
+        name: 'geo',
+        body: { name: 'geo', url: 'https://g.example', func_name: 'f' },
+      };
+      await source.follow([one]);
+      await source.follow([one]);
+      expect(announced).toHaveLength(1);
+      await source.follow([{ ...one, body: { ...one.body, url: 'https://h.example' } }]);
+      expect(announced).toHaveLength(2);
+    });
+
+    it('leaves the newer of two answers when a look ends after the registration that replaced it', async () => {
+      await source.follow([kept('https://one.example/mcp')]);
+      await settled();
+      const asking = Promise.withResolvers<DiscoverReply>();
+      next = () => asking.promise;
+      source.changed('s');
+      clock.advance(0);
+      await settled();
+      next = () => answer(['new']);
+      await source.add(entry('https://one.example/mcp'), kept('https://one.example/mcp'));
+      asking.resolve(answer(['old']));
+      await settled();
+      expect(announced.at(-1)?.definitions.map(({ name }) => name)).toEqual(['s_new']);
+    });
   });
 
   it('keeps trying a server that is away or refuses the credential, and retires nothing', async () => {

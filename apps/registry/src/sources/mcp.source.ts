@@ -6,35 +6,22 @@ import {
   type DefinitionRegisterReply,
   type DiscoverMessage,
   type DiscoverReply,
+  type JsonObject,
   type McpRegisterReply,
 } from '@toolfleet/contracts';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Turns, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import { connectionOptions, definitionOfFunction, definitionsOfServer, mcpSource } from './mcp-definitions.js';
+import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
+import { isSuperseded } from '../refusals.js';
+import { definitionOfFunction, definitionsOfServer, discoverMessage, mcpSource } from './mcp-definitions.js';
 import { isFunctionEntry, type McpEntry } from './mcp-entry.js';
+import { newlyWatched, type McpServerState, type WatchedServer } from './watched-server.js';
 
 /** What the source needs: mcp-executor, which alone dials MCP servers, and the registrar. */
 export interface McpSourcePorts {
   /** `exec.mcp.discover`. */
   discover(message: DiscoverMessage, timeoutMs: number): Promise<DiscoverReply>;
-  register(message: DefinitionRegister): Promise<DefinitionRegisterReply>;
-}
-
-/** State of one server, for operators. */
-export interface McpServerState {
-  server: string;
-  /** `auth_failed` and `away` keep the tools listed. */
-  state: 'pending' | 'ok' | 'auth_failed' | 'away';
-  tools: number;
-  error?: string;
-}
-
-interface Watched {
-  entry: McpEntry;
-  state: McpServerState;
-  failures: number;
-  cancel?: CancelTimer;
-  running?: Promise<void>;
+  register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
 }
 
 const DISCOVER_TIMEOUT_MS = 30_000;
@@ -43,13 +30,27 @@ const DEFAULT_REFRESH_MS = 300_000;
 const MIN_REFRESH_MS = 30_000;
 const MAX_BACKOFF_MS = 60_000;
 const FIRST_BACKOFF_MS = 1_000;
+const NOTHING: DefinitionRegisterReply = {
+  registered: [],
+  added: [],
+  changed: [],
+  removed: [],
+  refused: [],
+  quarantined: [],
+};
 
 /**
  * Keeps the definitions of MCP servers current: asked at the start, after the time the server promises (or `refresh_seconds`),
  * and when it says that its list changed. A server that cannot be asked keeps its tools listed, and is tried again with backoff.
  */
 export class McpSource {
-  private readonly servers = new Map<string, Watched>();
+  private readonly servers = new Map<string, WatchedServer>();
+  /** Servers of registrations that are being made. */
+  private readonly adding = new Set<WatchedServer>();
+  /** Registrations of function entries that were taken up, by source name. */
+  private readonly functions = new Map<string, StoredRegistration>();
+  /** What was found about one source is registered in the order in which it replaces one another. */
+  private readonly turns = new Turns();
   private stopped = false;
 
   constructor(
@@ -62,7 +63,24 @@ export class McpSource {
   async start(entries: readonly McpEntry[]): Promise<void> {
     for (const entry of entries) {
       if (isFunctionEntry(entry)) await this.registerFunction(entry);
-      else void this.look(this.watch(entry));
+      else void this.look(this.watch(newlyWatched(entry)));
+    }
+  }
+
+  /** Takes up all registrations there are and drops those that are gone. */
+  async follow(kept: readonly StoredRegistration<JsonObject>[]): Promise<void> {
+    const names = new Set(kept.map(({ name }) => name));
+    for (const [name, { registration }] of this.servers) if (registration && !names.has(name)) this.forget(name);
+    for (const name of this.functions.keys()) if (!names.has(name)) this.forget(name);
+    for (const registration of kept) {
+      const { name, body } = registration;
+      const known = this.servers.get(name)?.registration ?? this.functions.get(name);
+      if (known && registrationStamp(known) === registrationStamp(registration)) continue;
+      const entry = body as unknown as McpEntry;
+      this.forget(name);
+      if (!isFunctionEntry(entry)) void this.look(this.watch(newlyWatched(entry, registration)));
+      else if (await this.stillRegistered(this.registerFunction(entry, { registration, isNew: false })))
+        this.functions.set(name, registration);
     }
   }
 
@@ -70,6 +88,7 @@ export class McpSource {
   forget(name: string): void {
     this.servers.get(name)?.cancel?.();
     this.servers.delete(name);
+    this.functions.delete(name);
   }
 
   /** Ends all watching. */
@@ -80,10 +99,14 @@ export class McpSource {
 
   /**
    * A registration at run time; the answer says what became of it (shannon-compat section 3).
+   * @param registration kept together with the tools; without one nothing is kept
    * @throws ToolError TOOL_NAME_CONFLICT when the name belongs to somebody else
    */
-  async add(entry: McpEntry): Promise<McpRegisterReply> {
-    const reply = isFunctionEntry(entry) ? await this.registerFunction(entry) : await this.addServer(entry);
+  async add(entry: McpEntry, registration?: StoredRegistration): Promise<McpRegisterReply> {
+    const footing = registration && { registration, isNew: true };
+    const reply = isFunctionEntry(entry)
+      ? await this.registerFunction(entry, footing)
+      : await this.addServer(entry, footing);
     if (isToolError(reply)) {
       return { success: false, tool_name: entry.name, message: `Registration error: ${reply.message}`, registered: [] };
     }
@@ -104,7 +127,11 @@ export class McpSource {
 
   /** The server said that its list changed (`exec.mcp.changed`), or a call met an unknown tool. */
   changed(server: string): void {
-    for (const watched of this.servers.values()) if (watched.entry.name === server) this.schedule(watched, 0);
+    for (const watched of [...this.servers.values(), ...this.adding]) {
+      if (watched.entry.name !== server) continue;
+      if (watched.isLooking) watched.looksAgain = true;
+      else this.schedule(watched, 0);
+    }
   }
 
   /** All servers, by name. */
@@ -114,48 +141,79 @@ export class McpSource {
       .toSorted((a, b) => (a.server < b.server ? -1 : 1));
   }
 
-  private async registerFunction(entry: McpEntry): Promise<DefinitionRegisterReply> {
-    const reply = await this.ports.register({
-      source: mcpSource(entry),
-      definitions: [definitionOfFunction(entry)],
-      replace: true,
-      options: { trusted: true },
-    });
+  private async registerFunction(entry: McpEntry, footing?: Footing): Promise<DefinitionRegisterReply> {
+    const reply = await this.ports.register(
+      {
+        source: mcpSource(entry),
+        definitions: [definitionOfFunction(entry)],
+        replace: true,
+        options: { trusted: true },
+      },
+      footing,
+    );
     for (const refused of reply.refused)
       this.logger.warn({ tool: refused.name, reason: refused.message }, 'an MCP tool was refused');
     return reply;
   }
 
-  private async addServer(entry: McpEntry): Promise<DefinitionRegisterReply | ToolError> {
+  private async addServer(entry: McpEntry, footing: Footing | undefined): Promise<DefinitionRegisterReply | ToolError> {
+    const watched = newlyWatched(entry, footing?.registration);
+    watched.isLooking = true;
+    this.adding.add(watched);
     try {
-      const reply = await this.discoverAndRegister(entry);
-      const watched = this.watch(entry);
-      this.succeeded(watched, reply.reply, reply.found);
-      return reply.reply;
+      const found = await this.discover(entry);
+      // A server that lists nothing is no registration; what was registered under the name stays.
+      if (definitionsOfServer(entry, found).length === 0) return NOTHING;
+      return await this.turns.take(mcpSource(entry).name, async () => {
+        const reply = await this.register(entry, found, footing);
+        if (reply.registered.length > 0) this.succeeded(this.watch(watched), reply, found);
+        return reply;
+      });
     } catch (error) {
       return toToolError(error);
+    } finally {
+      this.adding.delete(watched);
+      this.looked(watched);
     }
   }
 
-  private watch(entry: McpEntry): Watched {
-    const key = mcpSource(entry).name;
+  private watch(watched: WatchedServer): WatchedServer {
+    const key = mcpSource(watched.entry).name;
     this.servers.get(key)?.cancel?.();
-    const watched: Watched = { entry, failures: 0, state: { server: entry.name, state: 'pending', tools: 0 } };
     this.servers.set(key, watched);
     return watched;
   }
 
-  private async look(watched: Watched): Promise<void> {
-    if (watched.running) return watched.running;
-    watched.running = this.lookOnce(watched).finally(() => delete watched.running);
-    return watched.running;
+  /** False once it was replaced or forgotten: what it finds is of no use any more. */
+  private isCurrent(watched: WatchedServer): boolean {
+    return !this.stopped && this.servers.get(mcpSource(watched.entry).name) === watched;
   }
 
-  private async lookOnce(watched: Watched): Promise<void> {
+  private async look(watched: WatchedServer): Promise<void> {
+    watched.isLooking = true;
+    await this.lookOnce(watched);
+    this.looked(watched);
+  }
+
+  private looked(watched: WatchedServer): void {
+    watched.isLooking = false;
+    if (!watched.looksAgain) return;
+    watched.looksAgain = false;
+    this.schedule(watched, 0);
+  }
+
+  private async lookOnce(watched: WatchedServer): Promise<void> {
+    const { entry, registration } = watched;
     try {
-      const { reply, found } = await this.discoverAndRegister(watched.entry);
-      this.succeeded(watched, reply, found);
+      const found = await this.discover(entry);
+      await this.turns.take(mcpSource(entry).name, async () => {
+        if (!this.isCurrent(watched)) return;
+        const reply = await this.register(entry, found, registration && { registration, isNew: false });
+        this.succeeded(watched, reply, found);
+      });
     } catch (error) {
+      if (!this.isCurrent(watched)) return;
+      if (isSuperseded(error)) return this.forget(mcpSource(entry).name);
       const { message, details } = toToolError(error);
       watched.failures += 1;
       watched.state = {
@@ -171,7 +229,7 @@ export class McpSource {
     }
   }
 
-  private succeeded(watched: Watched, reply: DefinitionRegisterReply, found: DiscoverReply): void {
+  private succeeded(watched: WatchedServer, reply: DefinitionRegisterReply, found: DiscoverReply): void {
     watched.failures = 0;
     watched.state = { server: watched.entry.name, state: 'ok', tools: reply.registered.length };
     for (const refused of reply.refused) {
@@ -192,30 +250,38 @@ export class McpSource {
     this.schedule(watched, Math.max(MIN_REFRESH_MS, wantedMs));
   }
 
-  private async discoverAndRegister(
+  private discover(entry: McpEntry): Promise<DiscoverReply> {
+    return this.ports.discover(discoverMessage(entry), DISCOVER_TIMEOUT_MS);
+  }
+
+  private register(
     entry: McpEntry,
-  ): Promise<{ reply: DefinitionRegisterReply; found: DiscoverReply }> {
-    const found = await this.ports.discover(
-      {
-        server: entry.name,
-        transport: entry.command === undefined ? 'streamable-http' : 'stdio',
-        url: entry.url,
-        ...connectionOptions(entry),
-      },
-      DISCOVER_TIMEOUT_MS,
-    );
-    const reply = await this.ports.register({
+    found: DiscoverReply,
+    footing: Footing | undefined,
+  ): Promise<DefinitionRegisterReply> {
+    const message: DefinitionRegister = {
       source: mcpSource(entry),
       definitions: definitionsOfServer(entry, found),
       replace: true,
       options: { trusted: entry.trusted ?? false, pin: entry.pin ?? 'refuse' },
-    });
-    return { reply, found };
+    };
+    return this.ports.register(message, footing);
   }
 
-  private schedule(watched: Watched, delayMs: number): void {
+  /** False when the registration was undone or replaced meanwhile. */
+  private async stillRegistered(registering: Promise<unknown>): Promise<boolean> {
+    try {
+      await registering;
+      return true;
+    } catch (error) {
+      if (isSuperseded(error)) return false;
+      throw error;
+    }
+  }
+
+  private schedule(watched: WatchedServer, delayMs: number): void {
     watched.cancel?.();
-    if (this.stopped || this.servers.get(mcpSource(watched.entry).name) !== watched) return;
+    if (!this.isCurrent(watched)) return;
     watched.cancel = this.clock.after(delayMs, () => void this.look(watched));
   }
 }

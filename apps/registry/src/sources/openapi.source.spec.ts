@@ -7,6 +7,7 @@ import { EgressClient } from '@toolfleet/egress';
 import { SecretBox, secretContext } from '@toolfleet/service';
 import { FakeClock, startRecordingServer, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { superseded } from '../refusals.js';
 import { OpenApiSource } from './openapi.source.js';
 
 const KEY = 'a registry key of more than thirty-two characters';
@@ -23,6 +24,10 @@ describe('OpenApiSource', () => {
   const announced: DefinitionRegister[] = [];
   const logged: JsonObject[] = [];
   let conflicts: ReadonlySet<string>;
+  /** Registrations are gone, as another replica left them. */
+  let isUndone: boolean;
+  /** Documents are sent when this resolves. */
+  let sending: Promise<void>;
   let spec: { text: string; etag?: string; status?: number };
 
   beforeAll(async () => {
@@ -40,11 +45,14 @@ describe('OpenApiSource', () => {
     logged.length = 0;
     upstream.requests.length = 0;
     conflicts = new Set();
+    isUndone = false;
+    sending = Promise.resolve();
     spec = { text: document({ '/a': op('a') }), etag: '"1"' };
-    upstream.answerWith((request, response) => {
-      if (spec.etag !== undefined && request.headers['if-none-match'] === spec.etag)
-        return void response.writeHead(304).end();
-      response.writeHead(spec.status ?? 200, spec.etag ? { etag: spec.etag } : {}).end(spec.text);
+    upstream.answerWith(async (request, response) => {
+      const { text, status = 200, etag } = spec;
+      await sending;
+      if (etag !== undefined && request.headers['if-none-match'] === etag) return void response.writeHead(304).end();
+      response.writeHead(status, etag ? { etag } : {}).end(text);
     });
     clock = new FakeClock();
     source = make(true);
@@ -55,7 +63,8 @@ describe('OpenApiSource', () => {
     const log = (facts: JsonObject) => void logged.push(facts);
     return new OpenApiSource(
       {
-        register: async (message) => {
+        register: async (message, footing) => {
+          if (footing && !footing.isNew && isUndone) throw superseded({ kind: 'openapi', name: 'col' });
           const before = new Set(announced.at(-1)?.definitions.map(({ name }) => name));
           announced.push(message);
           return replyTo(message, before);
@@ -185,12 +194,13 @@ describe('OpenApiSource', () => {
 
   it('registers a changed document again and leaves an unchanged one alone', async () => {
     source.start([{ name: 'col', spec_url: `${upstream.url}/spec.json`, base_url: upstream.url }]);
-    await expect.poll(() => announced.length).toBe(1);
+    await nextLookIsDue();
+    expect(announced).toHaveLength(1);
     clock.advance(60_000);
     await expect.poll(() => upstream.requests.length).toBe(2);
     expect(upstream.requests[1]?.headers['if-none-match']).toBe('"1"');
+    await nextLookIsDue();
     spec = { text: document({ '/b': op('b') }), etag: '"2"' };
-    await settled();
     clock.advance(60_000);
     await expect.poll(() => announced.length).toBe(2);
     await expect.poll(() => logged.at(-1)).toMatchObject({ collection: 'col', added: ['b'], removed: ['a'] });
@@ -201,8 +211,8 @@ describe('OpenApiSource', () => {
     spec = { text: 'x', status: 500 };
     source.start([{ name: 'col', spec_url: `${upstream.url}/spec.json`, base_url: upstream.url }]);
     await expect.poll(() => logged.at(-1)?.error).toContain('SPEC_FETCH_REFUSED');
+    await nextLookIsDue();
     spec = { text: document({ '/a': op('a') }) };
-    await settled();
     clock.advance(1_000);
     await expect.poll(() => announced.length).toBe(1);
     source.stop();
@@ -279,6 +289,53 @@ describe('OpenApiSource', () => {
     });
   });
 
-  /** Lets a look that is under way arm its next timer. */
-  const settled = () => new Promise((resolve) => setTimeout(resolve, 50));
+  describe('registrations', () => {
+    const entry = () => ({ name: 'col', spec_url: `${upstream.url}/spec.json`, base_url: upstream.url });
+    const kept = () => ({ kind: 'openapi' as const, name: 'col', body: entry() });
+    const names = () => announced.map(({ definitions }) => definitions.map(({ name }) => name).join());
+
+    it('brings nothing back when it is undone while the document is fetched', async () => {
+      const held = Promise.withResolvers<void>();
+      sending = held.promise;
+      await source.follow([kept()]);
+      await expect.poll(() => upstream.requests.length).toBe(1);
+      source.forget('col');
+      held.resolve();
+      // A second document is registered after the first was looked at.
+      await source.add({ name: 'other', spec_url: `${upstream.url}/other.json`, base_url: upstream.url });
+      expect(announced.map((message) => message.source.name)).toEqual(['other']);
+      source.stop();
+    });
+
+    it('leaves the newer document when a look ends after the registration that replaced it', async () => {
+      const held = Promise.withResolvers<void>();
+      sending = held.promise;
+      await source.follow([kept()]);
+      await expect.poll(() => upstream.requests.length).toBe(1);
+      sending = Promise.resolve();
+      const inline = { name: 'col', base_url: upstream.url, spec_inline: document({ '/new': op('new') }) };
+      await source.add(inline, { kind: 'openapi', name: 'col', body: inline });
+      held.resolve();
+      await source.add({ name: 'other', spec_url: `${upstream.url}/spec.json`, base_url: upstream.url });
+      expect(names()).toEqual(['new', 'a']);
+      source.stop();
+    });
+
+    it('lets go of one that was undone at another replica, and takes it up when it is made again', async () => {
+      await source.follow([kept()]);
+      await nextLookIsDue();
+      isUndone = true;
+      spec = { text: document({ '/b': op('b') }), etag: '"2"' };
+      clock.advance(60_000);
+      await expect.poll(() => upstream.requests.length).toBe(2);
+      isUndone = false;
+      await expect.poll(() => source.follow([kept()]).then(() => names())).toEqual(['a', 'b']);
+      await nextLookIsDue();
+      await source.follow([]);
+      expect(clock.pending).toBe(0);
+    });
+  });
+
+  /** The look that is under way has ended and armed its next timer. */
+  const nextLookIsDue = () => expect.poll(() => clock.pending).toBe(1);
 });

@@ -1,6 +1,4 @@
-import { isDeepStrictEqual } from 'node:util';
 import {
-  isToolError,
   SIZES,
   ToolError,
   toToolError,
@@ -14,19 +12,21 @@ import {
   type OpenApiValidateReply,
 } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
-import { assertAnyTool, type SpecWarning } from '@toolfleet/openapi';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Turns, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import { conversionOf, convertEntry, type ConvertedEntry } from './openapi-convert.js';
+import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
+import { isSuperseded } from '../refusals.js';
+import { convertEntry, type ConvertedEntry } from './openapi-convert.js';
 import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
 import type { Seal } from './openapi-secrets.js';
 import type { FetchedSpec } from './openapi-spec-cache.js';
 import { SpecReader, type SpecReaderFigures } from './openapi-spec-reader.js';
+import { shownWarning, SHOWN_WARNINGS, validateOpenApi } from './validate-openapi.js';
 
 /** What the source needs of the registry. */
 export interface OpenApiSourcePorts {
-  register(message: DefinitionRegister): Promise<DefinitionRegisterReply>;
+  register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
   egress: EgressClient;
   /** Seals literal secrets of a collection; undefined when `REGISTRY_SECRET_KEY` is not set. */
   sealFor?: (collection: string) => Exclude<Seal, undefined>;
@@ -40,6 +40,8 @@ export interface OpenApiSourceFigures extends SpecReaderFigures {
 
 interface Watched {
   entry: OpenApiEntry;
+  /** Of a source that was registered at run time. */
+  registration: StoredRegistration | undefined;
   sha256: string;
   failures: number;
   cancel?: CancelTimer;
@@ -48,8 +50,6 @@ interface Watched {
 const FIRST_BACKOFF_MS = 1_000;
 const MAX_BACKOFF_MS = 60_000;
 const MIN_REFRESH_MS = 10_000;
-/** Warnings and refusals named in one answer or log line. */
-const SHOWN = 100;
 
 /**
  * Keeps the tools of OpenAPI documents current: those of the configuration file from the start, others when they are
@@ -59,6 +59,10 @@ const SHOWN = 100;
 export class OpenApiSource {
   private readonly specs: SpecReader;
   private readonly watched = new Map<string, Watched>();
+  /** What was found about one source is registered in the order in which it replaces one another. */
+  private readonly turns = new Turns();
+  /** Kept registrations that cannot be read, by stamp, so that each is told once. */
+  private readonly unreadable = new Set<string>();
   private readonly stopped = new AbortController();
 
   constructor(
@@ -75,12 +79,20 @@ export class OpenApiSource {
     for (const entry of entries) void this.look(this.watch(entry), true);
   }
 
-  /** Takes up registrations made earlier; their documents are tried again until they can be read. */
-  follow(messages: readonly OpenApiRegister[]): void {
-    for (const message of messages) {
-      const entry = readOpenApiEntry(message.name, { ...message } as never);
-      if (typeof entry === 'string') this.logger.error({ collection: message.name }, `a kept registration ${entry}`);
-      else if (!this.isWatched(entry)) void this.look(this.watch(entry), false);
+  /** Takes up all registrations there are and drops those that are gone; documents are tried again until they can be read. */
+  async follow(kept: readonly StoredRegistration<JsonObject>[]): Promise<void> {
+    const names = new Set(kept.map(({ name }) => name));
+    for (const [name, { registration }] of this.watched) if (registration && !names.has(name)) this.forget(name);
+    for (const registration of kept) {
+      const stamp = registrationStamp(registration);
+      const watched = this.watched.get(registration.name)?.registration;
+      if ((watched && registrationStamp(watched) === stamp) || this.unreadable.has(stamp)) continue;
+      const { body } = registration;
+      const entry = readOpenApiEntry(String(body['name']), { ...body });
+      if (typeof entry === 'string') {
+        this.unreadable.add(stamp);
+        this.logger.error({ collection: registration.name }, `a kept registration ${entry}`);
+      } else void this.look(this.watch(entry, registration), false);
     }
   }
 
@@ -98,9 +110,10 @@ export class OpenApiSource {
 
   /**
    * A registration at run time. Problems of the document are an answer with `success: false` (shannon-compat section 3).
+   * @param registration kept together with the tools; without one nothing is kept
    * @throws ToolError REQUEST_INVALID for a malformed message, TOOL_NAME_CONFLICT when every name belongs to others
    */
-  async add(message: OpenApiRegister): Promise<OpenApiRegisterReply> {
+  async add(message: OpenApiRegister, registration?: StoredRegistration): Promise<OpenApiRegisterReply> {
     const entry = readOpenApiEntry(message.name, { ...message } as unknown as JsonObject);
     if (typeof entry === 'string') {
       throw new ToolError('REQUEST_INVALID', { message: `The registration ${entry}` });
@@ -112,19 +125,24 @@ export class OpenApiSource {
       max_response_bytes: Math.min(entry.max_response_bytes ?? SIZES.upstreamResponse, SIZES.upstreamResponse),
     };
     try {
-      const { converted, reply, spec } = await this.register(entry, false);
+      const { converted, spec } = await this.read(entry, false);
+      const reply = await this.turns.take(openApiSource(entry).name, async () => {
+        const given = await this.register(entry, converted, registration && { registration, isNew: true });
+        if (given.registered.length > 0 || given.refused.length === 0)
+          this.schedule(Object.assign(this.watch(entry, registration), { sha256: spec.sha256 }));
+        return given;
+      });
       const conflict = reply.refused.find(({ code }) => code === 'TOOL_NAME_CONFLICT');
       if (conflict && reply.registered.length === 0)
         throw new ToolError('TOOL_NAME_CONFLICT', { message: conflict.message });
-      this.schedule(Object.assign(this.watch(entry), { sha256: spec.sha256 }));
       const refused = [...converted.refused, ...reply.refused];
       return {
         ...base,
         success: reply.registered.length > 0 || refused.length === 0,
         operations_registered: reply.registered,
         message: messageOf(reply.registered.length, refused.length),
-        refused: refused.slice(0, SHOWN),
-        warnings: converted.warnings.slice(0, SHOWN).map(shown),
+        refused: refused.slice(0, SHOWN_WARNINGS),
+        warnings: converted.warnings.slice(0, SHOWN_WARNINGS).map(shownWarning),
       };
     } catch (error) {
       const known = toToolError(error);
@@ -142,42 +160,20 @@ export class OpenApiSource {
   }
 
   /** Reads a document and registers nothing. */
-  async validate(message: OpenApiValidate): Promise<OpenApiValidateReply> {
-    const none = { valid: false, operations_count: 0, operations: [], base_url: message.base_url ?? '' };
-    const entry = readOpenApiEntry('validate', { ...message } as unknown as JsonObject);
-    if (typeof entry === 'string') return { ...none, errors: [`The request ${entry}`] };
-    try {
-      const spec = await this.specs.read(entry, false, this.stopped.signal);
-      const conversion = conversionOf(entry, spec.text, spec.url, this.figures.maxSpecBytes);
-      const { tools, refused, findings } = conversion;
-      if (refused.length === 0) assertAnyTool(conversion);
-      for (const tool of tools) tool.inputSchema(); // finds the warnings that only building the schemas shows
-      return {
-        valid: tools.length > 0 || refused.length === 0,
-        operations_count: tools.length,
-        operations: tools.map(({ operationId, method, path, description }) => ({
-          operation_id: operationId,
-          method,
-          path,
-          description,
-        })),
-        base_url: tools[0]?.baseUrl() ?? message.base_url ?? '',
-        errors: refused.map(shown),
-        warnings: findings.list().slice(0, SHOWN).map(shown),
-      };
-    } catch (error) {
-      if (!isToolError(error) || error.code !== 'SPEC_INVALID') throw error;
-      return { ...none, errors: [error.message] };
-    }
+  validate(message: OpenApiValidate): Promise<OpenApiValidateReply> {
+    return validateOpenApi(message, this.figures.maxSpecBytes, (entry) =>
+      this.specs.read(entry, false, this.stopped.signal),
+    );
   }
 
-  private async register(
+  /** The document and what it gives; that is empty when the document is the known one. */
+  private async read(
     entry: OpenApiEntry,
     trusted: boolean,
     known?: string,
-  ): Promise<{ converted: ConvertedEntry; reply: DefinitionRegisterReply; spec: FetchedSpec; unchanged: boolean }> {
+  ): Promise<{ converted: ConvertedEntry; spec: FetchedSpec; unchanged: boolean }> {
     const spec = await this.specs.read(entry, trusted, this.stopped.signal);
-    if (spec.sha256 === known) return { converted: NOTHING, reply: NO_REPLY, spec, unchanged: true };
+    if (spec.sha256 === known) return { converted: NOTHING, spec, unchanged: true };
     const parts = { egress: this.ports.egress, clock: this.clock, maxSpecBytes: this.figures.maxSpecBytes };
     const converted = await convertEntry(
       entry,
@@ -192,38 +188,47 @@ export class OpenApiSource {
         details: { reason: converted.refused[0]?.code ?? 'SERVER_URL_MISSING' },
       });
     }
-    const reply = await this.ports.register({
-      source: openApiSource(entry),
-      definitions: converted.definitions,
-      replace: true,
-    });
-    return { converted, reply, spec, unchanged: false };
+    return { converted, spec, unchanged: false };
   }
 
-  /** This very registration was made here: converting it once more would change nothing. */
-  private isWatched(entry: OpenApiEntry): boolean {
-    const watched = this.watched.get(openApiSource(entry).name);
-    return watched !== undefined && watched.sha256 !== '' && isDeepStrictEqual(watched.entry, entry);
+  private register(
+    entry: OpenApiEntry,
+    { definitions }: ConvertedEntry,
+    footing: Footing | undefined,
+  ): Promise<DefinitionRegisterReply> {
+    return this.ports.register({ source: openApiSource(entry), definitions, replace: true }, footing);
   }
 
-  private watch(entry: OpenApiEntry): Watched {
+  private watch(entry: OpenApiEntry, registration?: StoredRegistration): Watched {
     const key = openApiSource(entry).name;
     this.watched.get(key)?.cancel?.();
-    const watched: Watched = { entry, sha256: '', failures: 0 };
+    const watched: Watched = { entry, registration, sha256: '', failures: 0 };
     this.watched.set(key, watched);
     return watched;
   }
 
+  /** False once it was replaced or forgotten: what it finds is of no use any more. */
+  private isCurrent(watched: Watched): boolean {
+    return !this.stopped.signal.aborted && this.watched.get(openApiSource(watched.entry).name) === watched;
+  }
+
   private async look(watched: Watched, trusted: boolean): Promise<void> {
-    const { entry } = watched;
+    const { entry, registration } = watched;
     try {
-      const { converted, reply, spec, unchanged } = await this.register(entry, trusted, watched.sha256);
-      watched.failures = 0;
-      watched.sha256 = spec.sha256;
-      if (!unchanged) this.report(entry, converted, reply);
+      const { converted, spec, unchanged } = await this.read(entry, trusted, watched.sha256);
+      await this.turns.take(openApiSource(entry).name, async () => {
+        if (!this.isCurrent(watched)) return;
+        if (!unchanged) {
+          const reply = await this.register(entry, converted, registration && { registration, isNew: false });
+          this.report(entry, converted, reply);
+        }
+        watched.failures = 0;
+        watched.sha256 = spec.sha256;
+      });
       this.schedule(watched, trusted);
     } catch (error) {
-      if (this.stopped.signal.aborted) return;
+      if (!this.isCurrent(watched)) return;
+      if (isSuperseded(error)) return this.forget(openApiSource(entry).name);
       watched.failures += 1;
       this.logger.warn(
         { collection: entry.name, error: toToolError(error).message },
@@ -242,7 +247,7 @@ export class OpenApiSource {
       { collection: entry.name, tools: registered.length, added, changed, removed, refused: refused.length, warnings },
       'an OpenAPI document was registered',
     );
-    for (const { name, message } of refused.slice(0, SHOWN)) {
+    for (const { name, message } of refused.slice(0, SHOWN_WARNINGS)) {
       this.logger.warn({ collection: entry.name, operation: name, reason: message }, 'an operation was refused');
     }
   }
@@ -252,28 +257,16 @@ export class OpenApiSource {
     const { refresh_seconds: seconds, spec_inline: inline } = watched.entry;
     const refreshMs = seconds === undefined ? this.figures.refreshMs : seconds * 1_000;
     const waitMs = delayMs ?? (refreshMs === 0 ? 0 : Math.max(MIN_REFRESH_MS, refreshMs));
-    if (this.stopped.signal.aborted || this.watched.get(openApiSource(watched.entry).name) !== watched) return;
+    if (!this.isCurrent(watched)) return;
     if (waitMs === 0 || (inline && delayMs === undefined)) return;
     watched.cancel = this.clock.after(waitMs, () => void this.look(watched, trusted));
   }
 }
 
 const NOTHING: ConvertedEntry = { definitions: [], refused: [], warnings: [] };
-const NO_REPLY: DefinitionRegisterReply = {
-  registered: [],
-  added: [],
-  changed: [],
-  removed: [],
-  refused: [],
-  quarantined: [],
-};
 
 function messageOf(registered: number, refused: number): string {
   return refused > 0
     ? `Registered ${registered} operations, refused ${refused}`
     : `Registered ${registered} operations`;
-}
-
-function shown({ pointer, message }: SpecWarning): string {
-  return pointer === '' ? message : `${pointer}: ${message}`;
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { ToolError, type ExecContext } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
+import { Turns, type Clock } from '@toolfleet/resilience';
 import { Holds } from './holds.js';
 import { Quota } from './quota.js';
 import { filePath, workspacePath } from './workspace-path.js';
@@ -27,7 +27,8 @@ export const DEFAULT_WORKSPACE_LIMITS: WorkspaceLimits = {
 
 /** The workspaces of a store, by the call's context: no tool can name another one. */
 export class Workspaces {
-  private readonly turns = new Map<string, Promise<unknown>>();
+  /** Writes to one workspace take turns in this process, so that they do not refuse each other (see Holds). */
+  private readonly turns = new Turns();
   private readonly quota: Quota;
 
   constructor(
@@ -50,20 +51,7 @@ export class Workspaces {
     const isProject = typeof project === 'string';
     const key = `${safeName(tenant)}/${isProject ? 'p' : 's'}-${safeName(id)}`;
     const parts = { store: this.store, quota: this.quota, limits: this.limits };
-    return new Workspace(key, isProject ? id : undefined, parts, (work) => this.inTurn(key, work));
-  }
-
-  /** Writes to one workspace take turns in this process, so that they do not refuse each other (see Holds). */
-  private async inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const before = this.turns.get(key) ?? Promise.resolve();
-    const mine = before.then(work, work);
-    const settled = mine.catch(() => {});
-    this.turns.set(key, settled);
-    try {
-      return await mine;
-    } finally {
-      if (this.turns.get(key) === settled) this.turns.delete(key);
-    }
+    return new Workspace(key, isProject ? id : undefined, parts, (work) => this.turns.take(key, work));
   }
 }
 

@@ -1,22 +1,36 @@
+import { IS_KEPT } from './is-kept.lua.js';
+
 /**
  * Writes definitions of one owner. Whether a name is free is decided in the step that takes it: two replicas may register at
  * once, and a read followed by a write would let both own it.
  *
- * KEYS 1 owners hash (key -> owner)  2 stamps hash (key -> stamp)  3 tools hash (key -> JSON)  4 changes zset (key -> version)
+ * KEYS 1 owners hash (key -> owner)  2 stamps hash (key -> stamp; ~owner -> stamp of its registration)  3 tools hash (key -> JSON)  4 changes zset (key -> version)
  *      5 version  6 names set of this owner  7 leases zset (owner -> end, ms)  8 away set of owners
- * ARGV 1 owner  2 lease in ms, or -1 for none  3.. key, stamp, JSON, stamp it was decided on ('' absent, '*' any) of each tool
- * Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys}. Server time only.
+ *      9 registrations hash (owner -> JSON)
+ * ARGV 1 owner  2 lease in ms, or -1 for none  3 stamp of the registration these tools follow from, or ''
+ *      4 `same`: write nothing unless it is the kept one; `new`: keep it unless all tools here are of others; ''
+ *      5 its JSON when it is new, else ''
+ *      6.. key, stamp, JSON, stamp it was decided on ('' absent, '*' any) of each tool
+ * Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys, 1 kept | 0 not | -1 superseded}.
+ * Server time only.
  */
 export const PUT = String.raw`
-local owner, ttl = ARGV[1], tonumber(ARGV[2])
+${IS_KEPT}
+local ttl, registration, mode = tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local version = tonumber(redis.call('GET', KEYS[5]) or '0')
+if mode == 'same' and not is_kept(registration) then
+  return { version, {}, {}, {}, {}, -1 }
+end
 local added, changed, conflicts, moved, touched, seen = {}, {}, {}, {}, {}, {}
-for at = 3, #ARGV, 4 do
+local mine = 0
+for at = 6, #ARGV, 4 do
   local key, stamp, basis = ARGV[at], ARGV[at + 1], ARGV[at + 3]
   local holder = redis.call('HGET', KEYS[1], key)
   if holder and holder ~= owner then
     conflicts[#conflicts + 1] = key
     conflicts[#conflicts + 1] = holder
   else
+    mine = mine + 1
     local current = holder and redis.call('HGET', KEYS[2], key) or ''
     if current == stamp then
       -- Known already.
@@ -48,10 +62,15 @@ if ttl >= 0 then
 else
   redis.call('ZREM', KEYS[7], owner)
 end
-local version = tonumber(redis.call('GET', KEYS[5]) or '0')
+local kept = mode == 'same' and 1 or 0
+if mode == 'new' and (mine > 0 or #ARGV == 5) then
+  redis.call('HSET', KEYS[9], owner, ARGV[5])
+  redis.call('HSET', KEYS[2], '~' .. owner, registration)
+  kept = 1
+end
 if #touched > 0 then
   version = redis.call('INCR', KEYS[5])
   for _, key in ipairs(touched) do redis.call('ZADD', KEYS[4], version, key) end
 end
-return { version, added, changed, conflicts, moved }
+return { version, added, changed, conflicts, moved, kept }
 `;

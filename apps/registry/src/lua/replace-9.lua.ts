@@ -2,7 +2,7 @@
  * Writes one definition of an owner in place of the one the caller saw; a key that is gone, somebody else's or no longer as seen
  * is left alone.
  *
- * KEYS as in put-8. ARGV 1 owner  2 key  3 stamp  4 JSON  5 stamp seen. Returns {version, changed keys}.
+ * KEYS as in put-9. ARGV 1 owner  2 key  3 stamp  4 JSON  5 stamp seen. Returns {version, changed keys}.
  */
 export const REPLACE = String.raw`
 local key = ARGV[2]

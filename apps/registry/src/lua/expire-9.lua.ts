@@ -1,7 +1,7 @@
 /**
  * Marks one owner away when its announcement was not repeated in time. Only the caller that marks it gets its keys.
  *
- * KEYS as in put-8. ARGV 1 owner. Returns {version, keys}, or {} when the owner is not overdue. Server time only.
+ * KEYS as in put-9. ARGV 1 owner. Returns {version, keys}, or {} when the owner is not overdue. Server time only.
  */
 export const EXPIRE = String.raw`
 local owner = ARGV[1]

@@ -1,0 +1,45 @@
+import type { EpochMs, JsonObject, ToolDefinition } from '@toolfleet/contracts';
+import type { StoredTool, ToolWrite } from './definition-store.js';
+import type { PinPolicy } from './pin-policy.js';
+import { revisionOf } from './register-definition.js';
+
+/** An announced definition and what is stored under its key. */
+export interface AnnouncedDefinition {
+  key: string;
+  owner: string;
+  definition: ToolDefinition;
+  known: StoredTool | undefined;
+  options: JsonObject;
+}
+
+/** What becomes of an announced definition: in force, or held until an administrator has seen it. */
+export function decideDefinition(
+  { key, owner, definition, known, options }: AnnouncedDefinition,
+  pins: PinPolicy,
+  now: EpochMs,
+): ToolWrite {
+  const revision = revisionOf(definition);
+  const fresh: StoredTool = { key, owner, definition, revision };
+  if (definition.binding.kind !== 'mcp') return { tool: fresh };
+  const over = known ?? null;
+  const approved = known && (!known.quarantine || known.quarantine.wasApproved) ? known : undefined;
+  const reason = pins.holds(definition, approved?.definition, options);
+  if (reason === null) return { tool: fresh, over };
+  // The same change announced again keeps the instant at which it was first seen, and what an administrator said of it.
+  const same = known?.quarantine?.pendingRevision === revision ? known.quarantine : undefined;
+  const tool: StoredTool = {
+    key,
+    owner,
+    definition: approved?.definition ?? definition,
+    revision: approved?.revision ?? revision,
+    quarantine: {
+      reason,
+      sinceAt: same?.sinceAt ?? now,
+      pending: definition,
+      pendingRevision: revision,
+      wasApproved: approved !== undefined,
+      ...(same?.rejected ? { rejected: same.rejected } : {}),
+    },
+  };
+  return { tool, over };
+}

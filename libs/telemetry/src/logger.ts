@@ -1,6 +1,7 @@
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
-import { trace } from '@opentelemetry/api';
 import { GatheredLines } from './gathered-lines.js';
+import { isoTime } from './iso-time.js';
+import { activeTrace, isSampled } from './propagation.js';
 import { redact } from './redact.js';
 import { withoutSecretFields } from './secret-fields.js';
 
@@ -20,24 +21,30 @@ export interface LoggerOptions {
 }
 
 /**
- * Creates the logger of a process. Lines carry `trace_id` and `span_id` when a span is active. Secrets are removed twice:
- * by field name and by value (everything registered with `registerSecret`, on the finished line).
+ * Creates the logger of a process. Lines written in a trace carry its `trace_id`, recorded or not, and the `span_id` of a
+ * recorded span. Secrets are removed twice: by field name and by value (everything registered with `registerSecret`, in the
+ * finished text).
  */
 export function createLogger(options: LoggerOptions): Logger {
+  const { destination } = options;
   return pino(
     {
       level: options.level ?? 'info',
       base: { service: options.service, ...(options.environment ? { environment: options.environment } : {}) },
-      timestamp: pino.stdTimeFunctions.isoTime,
+      timestamp: () => `,"time":"${isoTime(Date.now())}"`,
       messageKey: 'message',
       errorKey: 'error',
       formatters: { level: (label) => ({ level: label }), log: withoutSecretFields },
       serializers: { error: errorFields, err: errorFields },
-      mixin: activeSpan,
-      hooks: { streamWrite: redact },
+      mixin: traceFields,
     },
-    options.destination ?? new GatheredLines(pino.destination({ fd: 1, sync: true })),
+    destination ? redacted(destination) : new GatheredLines(redacted(pino.destination({ fd: 1, sync: true }))),
   );
+}
+
+/** Looks for secrets in what is written at once: many lines in one search. No secret spans lines, JSON escapes their ends. */
+function redacted(destination: DestinationStream): DestinationStream {
+  return { write: (text) => destination.write(redact(text)) };
 }
 
 /** Errors carry what their makers attached: headers, requests, bodies. */
@@ -46,7 +53,8 @@ function errorFields(error: unknown): unknown {
   return withoutSecretFields(pino.stdSerializers.err(error) as unknown as Record<string, unknown>);
 }
 
-function activeSpan(): object {
-  const context = trace.getActiveSpan()?.spanContext();
-  return context ? { trace_id: context.traceId, span_id: context.spanId } : {};
+function traceFields(): object {
+  const active = activeTrace();
+  if (!active) return {};
+  return isSampled(active) ? { trace_id: active.traceId, span_id: active.spanId } : { trace_id: active.traceId };
 }

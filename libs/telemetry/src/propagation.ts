@@ -1,8 +1,9 @@
 /**
  * W3C Trace Context (https://www.w3.org/TR/trace-context/) over HTTP headers, NATS headers and job data: all three carry
- * `traceparent` and `tracestate` as text. It works without a tracing backend: a caller's trace is passed on and its id
- * stands in the log. Messages without a trace cost one lookup.
+ * `traceparent` and `tracestate` as text. It works without a tracing backend, and for calls that are not recorded: the
+ * trace is passed on and its id stands in the log of every process, so that the lines of a call can be joined.
  */
+import { randomUUID } from 'node:crypto';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import {
   context,
@@ -61,11 +62,24 @@ export function remoteContext(caller: SpanContext): Context {
   return trace.setSpanContext(ROOT_CONTEXT, caller);
 }
 
+/** A trace that begins here and is not recorded. Its ids are those of one UUID: random enough, and nearly free. */
+export function unrecordedTrace(): SpanContext {
+  const traceId = randomUUID().replaceAll('-', '');
+  return { traceId, spanId: traceId.slice(16), traceFlags: TraceFlags.NONE };
+}
+
+/** Whether spans of this trace are recorded. */
+export const isSampled = ({ traceFlags }: SpanContext): boolean => (traceFlags & TraceFlags.SAMPLED) !== 0;
+
+/** The span that is active here: of this process, or the one a caller or `unrecordedTrace` named. */
+export function activeTrace(): SpanContext | undefined {
+  return hasManager ? trace.getSpanContext(context.active()) : undefined;
+}
+
 /** The active trace as headers for the next hop; undefined when there is none. */
 export function traceHeaders(): TraceHeaders | undefined {
-  if (!hasManager) return undefined;
-  const active = trace.getSpanContext(context.active());
-  if (!active || !isSpanContextValid(active)) return undefined;
+  const active = activeTrace();
+  if (!active) return undefined;
   const flags = (active.traceFlags & 0xff).toString(16).padStart(2, '0');
   const state = active.traceState?.serialize();
   return {

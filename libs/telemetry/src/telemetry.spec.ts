@@ -1,7 +1,11 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import fc from 'fast-check';
+import { FakeClock } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { BoundedLabel } from './bounded-label.js';
+import { GatheredLines } from './gathered-lines.js';
+import { isoTime } from './iso-time.js';
 import { createLogger } from './logger.js';
 import { createMetrics, METRICS } from './metrics.js';
 import { spanContextOf, traceHeaders, traceparent } from './propagation.js';
@@ -56,6 +60,50 @@ describe('the log', () => {
     const text = lines.join('');
     expect(text).not.toMatch(/Bearer abc|"k"|"p"|top-secret-value|crumbs|cs1/);
     expect(JSON.parse(lines[2] as string)).toMatchObject({ level: 'error', service: 'spec', message: 'b [redacted]' });
+  });
+
+  it('names the trace of each line of a call, recorded or not, whoever began it', async () => {
+    lines.splice(0);
+    const inExecutor = (headers: Record<string, string>) =>
+      inTrace('executor', carrier(headers), async () => {
+        await new Promise((resolve) => setImmediate(resolve));
+        logger.info('in the executor');
+        return headers;
+      });
+    const passedOn = () => inExecutor(traceHeaders() ?? {});
+    const { traceparent: begun = '' } = await beginTrace('door', carrier({}), passedOn);
+    await beginTrace('door', carrier({ traceparent: PARENT }), passedOn);
+    logger.info('in no call');
+    expect(begun).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
+    const ids = lines.map((line) => (JSON.parse(line) as { trace_id?: string }).trace_id);
+    expect(ids).toEqual([begun.split('-')[1], PARENT.split('-')[1], undefined]);
+  });
+
+  it('tells the time as Date does', () => {
+    const some = fc.integer({ min: 0, max: 4_102_444_800_000 });
+    // Two of one minute and one of another: what is kept of the minute is used and replaced.
+    fc.assert(
+      fc.property(some, fc.integer({ min: 0, max: 59_999 }), (at, later) => {
+        for (const ms of [at, at + later]) expect(isoTime(ms)).toBe(new Date(ms).toISOString());
+      }),
+    );
+  });
+
+  it('is written many lines at once, in order, without waiting long', () => {
+    const clock = new FakeClock();
+    const written: string[] = [];
+    const gathered = new GatheredLines({ write: (text) => void written.push(text) }, clock);
+    const line = `${'x'.repeat(99)}\n`;
+    gathered.write('first\n');
+    clock.advance(99);
+    gathered.write('second\n');
+    expect(written).toEqual([]);
+    clock.advance(1);
+    expect(written).toEqual(['first\nsecond\n']);
+    for (let count = 0; count < 400; count += 1) gathered.write(line);
+    expect(written).toHaveLength(2);
+    gathered.flushSync();
+    expect(written.slice(1).join('')).toBe(line.repeat(400));
   });
 });
 

@@ -4,14 +4,21 @@ import {
   SpanKind,
   SpanStatusCode,
   trace,
-  TraceFlags,
   type Attributes,
   type Span,
   type SpanContext,
   type Tracer,
 } from '@opentelemetry/api';
 import { redact } from './redact.js';
-import { followContexts, remoteContext, spanContextOf, traceHeaders, type TraceCarrier } from './propagation.js';
+import {
+  followContexts,
+  isSampled,
+  remoteContext,
+  spanContextOf,
+  traceHeaders,
+  unrecordedTrace,
+  type TraceCarrier,
+} from './propagation.js';
 
 /** Where spans go. */
 export interface TracingOptions {
@@ -69,12 +76,12 @@ export function isTracing(): boolean {
 }
 
 /**
- * Serves a request at a door of the fleet inside the caller's trace; a request without one begins a trace, for the share of
- * `sampleRatio`. What is not sampled costs nothing further on: no span, no header.
+ * Serves a request at a door of the fleet inside the caller's trace; a request without one begins a trace, which is recorded
+ * for the share of `sampleRatio`. Of the others only the ids travel: in headers, jobs and log lines, without a span.
  */
 export function beginTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
   const caller = spanContextOf(carrier);
-  if (caller || !tracer || Math.random() >= sampleRatio) return follow(name, caller, work);
+  if (caller || !tracer || Math.random() >= sampleRatio) return follow(name, caller ?? unrecordedTrace(), work);
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER, root: true });
   return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
 }
@@ -106,8 +113,6 @@ function follow<T>(name: string, caller: SpanContext | undefined, work: () => T)
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER }, parent);
   return endWith(span, () => context.with(trace.setSpan(parent, span), work));
 }
-
-const isSampled = ({ traceFlags }: SpanContext): boolean => (traceFlags & TraceFlags.SAMPLED) !== 0;
 
 /** True inside a span that is recorded: steps of others are not worth a span. */
 const isRecording = (): boolean => trace.getActiveSpan()?.isRecording() === true;

@@ -19,13 +19,14 @@ export class CallLog extends Audit {
         cost_usd: usdOf(record.microUsd),
         success: record.ok,
         error: maskedErrorOf(record),
-        ...(record.code === undefined ? {} : { code: record.code }),
+        // A field without a value is not written.
+        code: record.code,
         call_id: request.callId,
         tenant_id: request.principal.tenantId,
         user_id: request.principal.userId,
         door: request.door,
         attempts: record.attempts,
-        ...(record.provenance === undefined ? {} : { provenance: record.provenance }),
+        provenance: record.provenance,
       },
       'call finished',
     );

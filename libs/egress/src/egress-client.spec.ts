@@ -7,6 +7,7 @@ import { Dialer, type DialTarget } from './dialer.js';
 import { EgressClient } from './egress-client.js';
 import type { EgressOptions } from './egress-options.js';
 import { egressFetch } from './egress-fetch.js';
+import type { EgressTimeouts } from './request-watch.js';
 import { Resolver } from './resolver.js';
 
 const PUBLIC = '93.184.216.34';
@@ -39,6 +40,12 @@ class ToServer extends Dialer {
       const socket = connect(this.port, '127.0.0.1', () => resolve(socket)).once('error', reject);
     });
   }
+}
+
+/** Holds the event loop up, as a long computation would. */
+function blockFor(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
 }
 
 async function serve(listener: RequestListener): Promise<number> {
@@ -231,14 +238,31 @@ describe('EgressClient', () => {
         response.on('close', () => clearInterval(drip));
       }
     });
-    const timeouts = { headersMs: 100, bodyIdleMs: 100, totalMs: 400 };
-    const phase = async (path: string) => {
-      const error = await failure(text(client, `https://api.example.com${path}`, { timeouts }));
+    const never = 60_000;
+    const phase = async (path: string, timeouts: Partial<EgressTimeouts>) => {
+      const limits = { headersMs: never, bodyIdleMs: never, totalMs: never, ...timeouts };
+      const error = await failure(text(client, `https://api.example.com${path}`, { timeouts: limits }));
       return [error.code, error.details?.['phase']];
     };
-    expect(await phase('/headers')).toEqual(['ATTEMPT_TIMED_OUT', 'headers']);
-    expect(await phase('/stall')).toEqual(['ATTEMPT_TIMED_OUT', 'body']);
-    expect(await phase('/drip')).toEqual(['ATTEMPT_TIMED_OUT', 'total']);
+    expect(await phase('/headers', { headersMs: 100 })).toEqual(['ATTEMPT_TIMED_OUT', 'headers']);
+    expect(await phase('/stall', { bodyIdleMs: 100 })).toEqual(['ATTEMPT_TIMED_OUT', 'body']);
+    expect(await phase('/drip', { bodyIdleMs: 200, totalMs: 600 })).toEqual(['ATTEMPT_TIMED_OUT', 'total']);
+  });
+
+  it('takes its own stall for no silence of the server', async () => {
+    const { client } = await clientFor((_, response) => {
+      response.writeHead(200);
+      let drops = 0;
+      const drip = setInterval(() => {
+        response.write('a');
+        // Both ends are in this process: the next drop is sent in the very turn in which the limit on silence has passed.
+        if (drops++ === 5) setImmediate(() => blockFor(250));
+      }, 10);
+      response.on('close', () => clearInterval(drip));
+    });
+    const timeouts = { headersMs: 60_000, bodyIdleMs: 100, totalMs: 1_000 };
+    const error = await failure(text(client, 'https://api.example.com/', { timeouts }));
+    expect(error.details?.['phase']).toBe('total');
   });
 
   it('refuses oversized response headers', async () => {

@@ -46,16 +46,17 @@ export class RequestWatch {
     const limitMs = this.timeouts.bodyIdleMs;
     if (limitMs === null) return;
     this.touch();
-    const check = (): void => {
+    const check = (hasLooked: boolean): void => {
       const leftMs = this.lastActivity + limitMs - this.clock.monotonic();
-      if (leftMs <= 0) return this.expire('body', limitMs);
-      const cancel = this.clock.after(leftMs, () => {
+      if (leftMs <= 0 && hasLooked) return this.expire('body', limitMs);
+      // Timers come before sockets: a process that was busy itself looks into them once before it calls that silence.
+      const cancel = this.clock.after(Math.max(0, leftMs), () => {
         this.timers.delete(cancel);
-        check();
+        check(leftMs <= 0);
       });
       this.timers.add(cancel);
     };
-    check();
+    check(false);
   }
 
   /** A piece of the body arrived. */

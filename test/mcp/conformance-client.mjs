@@ -4,7 +4,7 @@
  * Scenarios with a person in them (login, elicitation) use the executor's transport and guarded fetch with the SDK's client,
  * since mcp-executor itself never has a person to ask.
  */
-import { Client, UnauthorizedError } from '@modelcontextprotocol/client';
+import { Client, DpopSession, UnauthorizedError } from '@modelcontextprotocol/client';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { ScopedHttpTransport } from '../../apps/mcp-executor/dist/call-scope.js';
@@ -34,6 +34,15 @@ function egressFor(target) {
 }
 const guardedFetch = (input, init) => egressFetch(egressFor(input instanceof Request ? input.url : input))(input, init);
 
+/** `oauth` of a server entry, as an operator writes it with what the scenario gives. */
+function oauthOf({ client_id, client_secret, private_key_pem, signing_algorithm, valid_jwt, idp_id_token, ...idp }) {
+  if (private_key_pem) return { client_id, private_key: private_key_pem, signing_algorithm };
+  if (valid_jwt) return { client_id, assertion: valid_jwt };
+  if (!idp_id_token) return { client_id, client_secret };
+  const identity = { token_url: idp.idp_token_endpoint, client_id: idp.idp_client_id, id_token: idp_id_token };
+  return { client_id, client_secret, identity };
+}
+
 async function throughTheFleet() {
   const egress = {
     check: (target) => egressFor(target).check(target),
@@ -47,8 +56,7 @@ async function throughTheFleet() {
     maxResponseBytes: 3_000_000,
   });
   const signal = new AbortController().signal;
-  const { client_id, client_secret } = context;
-  const entry = { name: 'suite', url, ...(client_id ? { oauth: { client_id, client_secret } } : {}) };
+  const entry = { name: 'suite', url, ...(context.client_id ? { oauth: oauthOf(context) } : {}) };
   const found = await executor.discover({ server: 'suite', ...entry }, { timeoutMs: 20_000, signal });
   const definitions = definitionsOfServer(entry, found);
   const calls = context.toolCalls ?? definitions.map(({ binding }) => ({ name: binding.remoteName }));
@@ -117,7 +125,10 @@ class Login {
   #byIssuer = new Map();
   #latest = {};
   #verifier;
+  /** Suite and client agree on bound tokens by their metadata only; asking for them where none are offered is harmless. */
+  #key = scenario.startsWith('auth/dpop') ? DpopSession.create() : undefined;
   constructor(registered) {
+    if (this.#key) this.dpop = () => this.#key;
     if (registered.client_id) this.#latest.information = { ...registered, redirect_uris: [this.redirectUrl] };
   }
   #at(issuer) {
@@ -175,9 +186,10 @@ async function withLogin() {
   await client.close();
 }
 
+const WITHOUT_PERSON = /client-credentials|wif-jwt-bearer|enterprise-managed/;
 const PERSON = new Set(['elicitation-sep1034-client-defaults', 'sep-2322-client-request-state']);
 try {
-  if (scenario.startsWith('auth/') && !scenario.includes('client-credentials')) await withLogin();
+  if (scenario.startsWith('auth/') && !WITHOUT_PERSON.test(scenario)) await withLogin();
   else if (PERSON.has(scenario)) await withPerson();
   else await throughTheFleet();
   process.exit(0);

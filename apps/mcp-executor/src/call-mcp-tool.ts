@@ -58,7 +58,7 @@ export async function callMcpTool(
     if ('reply' in outcome) {
       if (!reportsExpiredToken(outcome.reply)) return outcome;
       // The server hid an expired token in a 200: the next call gets a new one. This one is not repeated, it may have run.
-      pool.retire(target, outcome.session, false);
+      pool.expireToken(target, outcome.session);
       return outcome;
     }
     const { fault, session } = outcome;

@@ -1,4 +1,11 @@
-import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError, UnauthorizedError } from '@modelcontextprotocol/client';
+import {
+  InsufficientScopeError,
+  ProtocolError,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+  UnauthorizedError,
+} from '@modelcontextprotocol/client';
 import { isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { redact } from '@toolfleet/telemetry';
 
@@ -27,6 +34,7 @@ export function judgeMcpError(error: unknown, server: string): McpFault {
     };
   }
   if (error instanceof UnauthorizedError) return unauthorized(server, 401);
+  if (error instanceof InsufficientScopeError) return insufficientScope(error, server);
   if (error instanceof SdkHttpError) return httpFault(error, server);
   if (error instanceof ProtocolError) return protocolFault(error, server);
   if (error instanceof SdkError) return sdkFault(error, server);
@@ -104,6 +112,19 @@ function unauthorized(server: string, status: number): McpFault {
       details: { server, status, state: 'auth_failed' },
     }),
     reconnect: status === 401,
+    targetFault: false,
+  };
+}
+
+/** Our credential is good for other things: only the operator can ask for more (`oauth.scope`). */
+function insufficientScope({ requiredScope }: InsufficientScopeError, server: string): McpFault {
+  const wanted = requiredScope === undefined ? '' : `: it wants the scope ${cut(requiredScope)}`;
+  return {
+    error: new ToolError('AUTH_NOT_CONFIGURED', {
+      message: `The MCP server ${server} refused our credential (HTTP 403)${wanted}`,
+      details: { server, status: 403, state: 'auth_failed' },
+    }),
+    reconnect: false,
     targetFault: false,
   };
 }

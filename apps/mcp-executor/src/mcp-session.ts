@@ -5,7 +5,7 @@ import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import { CallScope, ScopedHttpTransport } from './call-scope.js';
 import type { McpTarget } from './mcp-target.js';
-import { credentialFor } from './oauth-credential.js';
+import type { CredentialStore } from './oauth/credential-store.js';
 import { guardedCommand } from './stdio-guard-command.js';
 
 /** What sessions need of this process. */
@@ -14,6 +14,8 @@ export interface SessionParts {
   clock: Clock;
   /** Expands `${VAR}`; throws AUTH_NOT_CONFIGURED. */
   expand: (value: string) => string;
+  /** Tokens outlive sessions. */
+  credentials: CredentialStore;
   /** Bytes of one response when the server's registration names none. */
   maxResponseBytes: number;
   /** Local mode: server processes may be started. */
@@ -104,13 +106,14 @@ function httpTransport(target: McpTarget, parts: SessionParts): ScopedHttpTransp
   const headers = Object.fromEntries(
     Object.entries(target.headers).map(([name, value]) => [name, parts.expand(value)]),
   );
-  const authProvider = target.oauth ? credentialFor(target.oauth, parts) : undefined;
+  const credential = parts.credentials.of(target);
+  const guarded = sessionFetch(target, parts);
   return new ScopedHttpTransport(new URL(url), {
-    fetch: sessionFetch(target, parts),
+    fetch: credential ? credential.wrap(guarded) : guarded,
     requestInit: { headers },
     redirectPolicy: 'same-origin',
     onInsufficientScope: 'throw',
-    ...(authProvider ? { authProvider } : {}),
+    ...(credential ? { authProvider: credential } : {}),
   });
 }
 

@@ -7,19 +7,7 @@ import {
   type McpBinding,
   type Milliseconds,
 } from '@toolfleet/contracts';
-
-/** OAuth of a server: client credentials, or a refresh token obtained elsewhere. Values may hold `${VAR}`. */
-export interface OAuthOptions {
-  clientId: string;
-  clientSecret: string;
-  /** Token endpoint; without it, it is discovered from the server's protected-resource metadata. */
-  tokenUrl?: string;
-  /** Authorization server the credentials belong to; they are sent to no other. */
-  issuer?: string;
-  scope?: string;
-  /** Use the refresh-token grant instead of client credentials. */
-  refreshToken?: string;
-}
+import { readOAuth, type OAuthOptions } from './oauth/oauth-options.js';
 
 /** A local server process (local mode only). */
 export interface StdioOptions {
@@ -71,8 +59,8 @@ export function readTarget(
   url: string,
   options: JsonObject,
 ): McpTarget {
-  const oauth =
-    options['oauth'] === undefined || options['oauth'] === null ? undefined : readOAuth(server, options['oauth']);
+  const oauth = options['oauth'] === undefined || options['oauth'] === null ? undefined : readOAuth(options['oauth']);
+  if (typeof oauth === 'string') throw wrong(server, oauth);
   const stdio = transport === 'stdio' ? readStdio(server, options) : undefined;
   const headers = readStrings(server, 'headers', options['headers']);
   const timeoutSeconds = readNumber(server, 'timeout_seconds', options['timeout_seconds']);
@@ -90,31 +78,6 @@ export function readTarget(
     ...(maxResponseBytes === undefined ? {} : { maxResponseBytes }),
     ...(isJsonObject(options['prior']) ? { prior: options['prior'] } : {}),
     key: createHash('sha256').update(JSON.stringify(identity)).digest('base64url'),
-  };
-}
-
-function readOAuth(server: string, value: Json): OAuthOptions {
-  if (!isJsonObject(value)) throw wrong(server, 'oauth');
-  const field = (name: string): string | undefined => {
-    const found = value[name];
-    if (found !== undefined && found !== null && typeof found !== 'string') throw wrong(server, `oauth.${name}`);
-    return found ?? undefined;
-  };
-  const clientId = field('client_id');
-  if (!clientId) throw wrong(server, 'oauth.client_id');
-  const [tokenUrl, issuer, scope, refreshToken] = [
-    field('token_url'),
-    field('issuer'),
-    field('scope'),
-    field('refresh_token'),
-  ];
-  return {
-    clientId,
-    clientSecret: field('client_secret') ?? '',
-    ...(tokenUrl ? { tokenUrl } : {}),
-    ...(issuer ? { issuer } : {}),
-    ...(scope ? { scope } : {}),
-    ...(refreshToken ? { refreshToken } : {}),
   };
 }
 

@@ -2,6 +2,7 @@ import { isToolError, ToolError, type JsonObject, type Milliseconds } from '@too
 import type { CancelTimer } from '@toolfleet/resilience';
 import { CallScope } from './call-scope.js';
 import type { McpTarget } from './mcp-target.js';
+import { CredentialStore } from './oauth/credential-store.js';
 import { McpSession, type SessionParts } from './mcp-session.js';
 
 /** Bounds of the pool. */
@@ -39,13 +40,16 @@ export class SessionPool {
   /** Era verdicts by server, so that a reconnect needs no probe. */
   private readonly priors = new Map<string, JsonObject>();
   private closed = false;
+  private readonly parts: SessionParts;
 
   constructor(
-    private readonly parts: SessionParts,
+    parts: Omit<SessionParts, 'credentials'>,
     private readonly onToolsChanged: (server: string) => void = () => undefined,
     private readonly limits: PoolLimits = POOL_LIMITS,
     private readonly open: OpenSession = McpSession.open,
-  ) {}
+  ) {
+    this.parts = { ...parts, credentials: new CredentialStore(parts) };
+  }
 
   /** Sessions that are open or opening. */
   get size(): number {
@@ -73,14 +77,20 @@ export class SessionPool {
   }
 
   /**
-   * Takes a session out of use, when it is still the current one.
+   * Takes a session out of use, when it is still the current one. Without a session, because it never opened, there is
+   * nothing to take out: the slot went by itself, and the one that stands there now belongs to others.
    * @param forgetEra also probe again: what we knew about the server may be wrong
    */
   retire(target: McpTarget, session: McpSession | undefined, forgetEra: boolean): void {
     if (forgetEra) this.priors.delete(target.key);
     const slot = this.slots.get(target.key);
-    if (!slot || (session && slot.session !== session)) return;
-    this.takeOut(target.key, slot);
+    if (slot && session && slot.session === session) this.takeOut(target.key, slot);
+  }
+
+  /** The server said inside an answer that our token has expired: the next call connects anew, with another. */
+  expireToken(target: McpTarget, session: McpSession | undefined): void {
+    this.parts.credentials.of(target)?.forgetToken();
+    this.retire(target, session, false);
   }
 
   /** Closes everything; exchanges in flight fail. */

@@ -10,6 +10,8 @@ const SECRET_OAUTH: ReadonlySet<string> = new Set([
   'access_token',
   'password',
   'private_key',
+  'assertion',
+  'id_token',
 ]);
 const HAS_VARIABLE = /\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*/;
 

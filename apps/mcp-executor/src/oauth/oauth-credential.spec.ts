@@ -1,0 +1,232 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '@toolfleet/resilience';
+import { FakeClock } from '@toolfleet/testing';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { POOL_LIMITS } from '../session-pool.js';
+import { callerOf, hashOf, ProtectedServer, tokenOf, verified } from './oauth-server.fixture.js';
+
+let server: ProtectedServer;
+const closers: (() => Promise<unknown>)[] = [];
+beforeEach(async () => {
+  server = await ProtectedServer.start();
+});
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+  await server.stop();
+});
+
+function caller(options: Parameters<typeof callerOf>[2], clock = new SystemClock() as never) {
+  const made = callerOf(server, clock, options);
+  closers.push(made.close);
+  return made;
+}
+const grantsOf = () => server.requests.map(({ form }) => form.get('grant_type'));
+const CLIENT = { client_id: 'fleet', client_secret: 'a-secret-of-the-fleet' };
+const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
+/** Everybody has called before the first answer goes out. */
+function afterAll(expected: number): () => Promise<void> {
+  let open = (): void => undefined;
+  let arrived = 0;
+  const gate = new Promise<void>((resolve) => (open = resolve));
+  return () => {
+    if ((arrived += 1) === expected) open();
+    return gate;
+  };
+}
+
+describe('where a token comes from', () => {
+  it('is found from the refusal; the scope of the operator wins, and other headers stay with the server', async () => {
+    const options = { oauth: { ...CLIENT, scope: 'write' }, headers: { 'X-Api-Key': 'for-the-server-alone' } };
+    expect(await caller({ options }).call()).toMatchObject({ ok: true, text: 'hello' });
+    expect(server.requests).toHaveLength(1);
+    expect(Object.fromEntries(server.requests[0]?.form ?? [])).toEqual({
+      grant_type: 'client_credentials',
+      scope: 'write',
+      resource: server.url,
+    });
+    const elsewhere = [...server.looks, ...server.requests.map(({ headers }) => headers)];
+    expect(elsewhere.length).toBeGreaterThan(1);
+    for (const headers of elsewhere) expect(headers).not.toHaveProperty('x-api-key');
+  });
+
+  it('has to be the issuer the credential belongs to', async () => {
+    const options = { oauth: { ...CLIENT, issuer: 'https://login.example.com' } };
+    expect(await caller({ options }).call()).toMatchObject({
+      failure: {
+        code: 'AUTH_NOT_CONFIGURED',
+        message: expect.stringContaining('the credential belongs to https://login.example.com'),
+        details: { state: 'auth_failed' },
+      },
+    });
+    expect(server.requests).toHaveLength(0);
+  });
+});
+
+describe('a client', () => {
+  it('proves itself by a signed assertion with an audience of its own (private_key_jwt)', async () => {
+    const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    const env = { KEY: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string };
+    const oauth = { client_id: 'fleet', private_key: '${KEY}', token_url: `${server.origin}/token` };
+    expect(await caller({ options: { oauth }, env }).call()).toMatchObject({ ok: true });
+    const { form, headers } = server.requests[0] ?? { form: new URLSearchParams(), headers: {} };
+    expect(headers.authorization).toBeUndefined();
+    expect(form.get('client_assertion_type')).toBe('urn:ietf:params:oauth:client-assertion-type:jwt-bearer');
+    const { claims } = verified(form.get('client_assertion') ?? '', publicKey.export({ format: 'jwk' }));
+    expect(claims).toMatchObject({ iss: 'fleet', sub: 'fleet', aud: `${server.origin}/token` });
+  });
+
+  it('of a workload shows the assertion its platform wrote last, and needs no name', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'workload-'));
+    closers.push(async () => rmSync(folder, { recursive: true }));
+    const file = join(folder, 'token');
+    writeFileSync(file, 'first.assertion.of-the-platform\n');
+    const options = { oauth: { assertion: '${WORKLOAD}' } };
+    const { call } = caller({ options, env: { WORKLOAD_FILE: file } });
+    expect(await call()).toMatchObject({ ok: true });
+    writeFileSync(file, 'second.assertion.of-the-platform\n');
+    server.valid.clear();
+    expect(await call()).toMatchObject({ ok: true });
+    expect(grantsOf()).toEqual([JWT_BEARER, JWT_BEARER]);
+    expect(server.requests.map(({ form }) => form.get('assertion'))).toEqual([
+      'first.assertion.of-the-platform',
+      'second.assertion.of-the-platform',
+    ]);
+    expect(server.requests[0]?.form.has('client_id')).toBe(false);
+  });
+
+  it('that is refused says why, asks once, and says nothing of the target', async () => {
+    server.answer = () => ({
+      status: 400,
+      body: { error: 'invalid_grant', error_description: 'assertion is expired' },
+    });
+    const { call } = caller({ options: { oauth: { assertion: 'old.assertion.of-the-platform' } } });
+    expect(await call()).toMatchObject({
+      failure: {
+        code: 'AUTH_NOT_CONFIGURED',
+        message: expect.stringContaining('assertion is expired'),
+        details: { state: 'auth_failed', oauth_error: 'invalid_grant' },
+      },
+    });
+    expect(grantsOf()).toEqual([JWT_BEARER]);
+  });
+
+  it('has an identity provider vouch for it', async () => {
+    server.answer = ({ form }) =>
+      form.get('grant_type') === JWT_BEARER
+        ? server.issue()
+        : {
+            body: {
+              access_token: 'word.of.the-provider',
+              issued_token_type: 'urn:ietf:params:oauth:token-type:id-jag',
+              token_type: 'N_A',
+            },
+          };
+    const identity = { token_url: `${server.origin}/token`, client_id: 'idp', id_token: 'an.id.token' };
+    expect(await caller({ options: { oauth: { ...CLIENT, identity } } }).call()).toMatchObject({ ok: true });
+    expect(server.requests.map(({ form }) => form.get('subject_token') ?? form.get('assertion'))).toEqual([
+      'an.id.token',
+      'word.of.the-provider',
+    ]);
+    expect(server.requests[0]?.form.get('resource')).toBe(server.url);
+  });
+});
+
+describe('tokens bound to a key (DPoP)', () => {
+  it('go with a fresh proof of the very request, and with the nonce a server asks for', async () => {
+    const proofs: Record<string, unknown>[] = [];
+    server.answer = ({ headers }) => {
+      verified(String(headers['dpop']));
+      return server.issue({ token_type: 'DPoP' });
+    };
+    server.refuse = (request) => {
+      if (!server.valid.has(tokenOf(request))) return server.challenge('DPoP');
+      const { claims } = verified(String(request.headers['dpop']));
+      proofs.push(claims);
+      const right = claims['htu'] === server.url && claims['ath'] === hashOf(tokenOf(request));
+      if (!right || !request.headers.authorization?.startsWith('DPoP ')) return { status: 403, body: {} };
+      if (claims['nonce'] === 'n-1') return undefined;
+      const headers = { 'www-authenticate': 'DPoP error="use_dpop_nonce"', 'dpop-nonce': 'n-1' };
+      return { status: 401, body: {}, headers };
+    };
+    const { call } = caller({ options: { oauth: { ...CLIENT, dpop: true } } });
+    expect(await call()).toMatchObject({ ok: true });
+    expect(await call()).toMatchObject({ ok: true });
+    expect(proofs.length).toBeGreaterThan(2);
+    expect(new Set(proofs.map(({ jti }) => jti)).size).toBe(proofs.length);
+    expect(proofs.filter(({ nonce }) => nonce === undefined)).toHaveLength(1);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it('are insisted on where they are configured', async () => {
+    const { call } = caller({ options: { oauth: { ...CLIENT, dpop: true } } });
+    expect(await call()).toMatchObject({
+      failure: { code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('no token bound to a key') },
+    });
+    expect(server.admitted).toEqual([]);
+  });
+});
+
+describe('renewal', () => {
+  it('is one request for all calls whose token was refused, however late they hear of it', async () => {
+    const { call } = caller({ options: { oauth: CLIENT } });
+    await call();
+    server.valid.clear();
+    const together = afterAll(8);
+    let late: (() => void) | undefined;
+    server.refuse = async (request) => {
+      if (server.valid.has(tokenOf(request))) return undefined;
+      await together();
+      // One refusal is still on its way when the others have got their new token and were served.
+      if (!late) await new Promise<void>((resolve) => (late = resolve));
+      return server.challenge();
+    };
+    const calls = Array.from({ length: 8 }, () => call());
+    await vi.waitFor(() => expect(server.admitted.filter((sent) => sent.includes('token-2'))).toHaveLength(7), 15_000);
+    late?.();
+    for (const reply of await Promise.all(calls)) expect(reply).toMatchObject({ ok: true });
+    expect(server.requests).toHaveLength(2);
+  });
+
+  it('keeps a rotated refresh token when its session was closed', async () => {
+    let current = 'refresh-token-1';
+    server.answer = ({ form }) => {
+      if (form.get('refresh_token') !== current) return { status: 400, body: { error: 'invalid_grant' } };
+      current = `refresh-token-${server.requests.length + 1}`;
+      return server.issue({ refresh_token: current });
+    };
+    const options = { oauth: { client_id: 'fleet', refresh_token: 'refresh-token-1' } };
+    const { call, pool } = caller({ options, limits: { ...POOL_LIMITS, idleCloseMs: 1 } });
+    for (let time = 0; time < 3; time += 1) {
+      expect(await call()).toMatchObject({ ok: true });
+      await vi.waitFor(() => expect(pool.size).toBe(0), 10_000);
+      server.valid.clear();
+    }
+    expect(grantsOf()).toEqual(['refresh_token', 'refresh_token', 'refresh_token']);
+  });
+
+  it('before the end is no trouble while the old token is good, and is tried again', async () => {
+    const clock = new FakeClock();
+    const { call } = caller({ options: { oauth: { ...CLIENT, token_url: `${server.origin}/token` } } }, clock as never);
+    expect(await call()).toMatchObject({ ok: true });
+    server.answer = () => ({ status: 503, body: 'down' });
+    await clock.advance(3_580_000);
+    expect(await call()).toMatchObject({ ok: true });
+    await clock.advance(30_000);
+    expect(await call()).toMatchObject({ failure: { code: 'NETWORK_ERROR', retryable: true } });
+    server.answer = () => server.issue();
+    expect(await call()).toMatchObject({ ok: true });
+    expect(server.requests).toHaveLength(4);
+  });
+});
+
+it('says which scope is missing', async () => {
+  const headers = { 'www-authenticate': 'Bearer error="insufficient_scope", scope="tools:write"' };
+  const first = server.refuse;
+  server.refuse = async (request) => (await first(request)) ?? { status: 403, body: {}, headers };
+  expect(await caller({ options: { oauth: CLIENT } }).call()).toMatchObject({
+    failure: { code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('it wants the scope tools:write') },
+  });
+});

@@ -1,0 +1,68 @@
+import { EgressClient } from '@toolfleet/egress';
+import { SystemClock } from '@toolfleet/resilience';
+import { expect, it } from 'vitest';
+import type { McpSession } from './mcp-session.js';
+import { readTarget } from './mcp-target.js';
+import { POOL_LIMITS, SessionPool } from './session-pool.js';
+
+const target = readTarget('s', 'streamable-http', 'https://mcp.example.com/mcp', {});
+const fakeSession = () => ({ client: {}, prior: {}, close: async () => undefined }) as unknown as McpSession;
+
+function poolOf(open: () => Promise<McpSession>): SessionPool {
+  const parts = {
+    egress: new EgressClient({ allowlist: [] }),
+    clock: new SystemClock(),
+    expand: (value: string) => value,
+    maxResponseBytes: 1_000,
+    allowStdio: false,
+    version: '0',
+  };
+  return new SessionPool(parts, undefined, POOL_LIMITS, open as never);
+}
+
+it('opens one session for all callers whose first one did not open', async () => {
+  let opened = 0;
+  const pool = poolOf(async () => {
+    opened += 1;
+    await new Promise((resolve) => setImmediate(resolve));
+    if (opened === 1) throw new Error('another revision is spoken here');
+    return fakeSession();
+  });
+  // As calls do it: what failed because of our session or era is retired and tried once more.
+  const call = async (): Promise<string> => {
+    try {
+      return await pool.use(target, async () => 'done');
+    } catch {
+      pool.retire(target, undefined, true);
+      return pool.use(target, async () => 'done');
+    }
+  };
+  expect(await Promise.all(Array.from({ length: 20 }, call))).toEqual(Array(20).fill('done'));
+  expect(opened).toBe(2);
+  expect(pool.size).toBe(1);
+  await pool.close();
+});
+
+it('leaves a session open for who is using it, and gives newcomers another', async () => {
+  const closed: McpSession[] = [];
+  const pool = poolOf(async () => {
+    const session = fakeSession();
+    return Object.assign(session, { close: async () => void closed.push(session) });
+  });
+  let finish = (): void => undefined;
+  const used: McpSession[] = [];
+  const first = pool.use(target, async (session) => {
+    used.push(session);
+    await new Promise<void>((resolve) => (finish = resolve));
+    return closed.length;
+  });
+  while (used.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  pool.retire(target, used[0], false);
+  await pool.use(target, async (session) => void used.push(session));
+  expect(used[1]).not.toBe(used[0]);
+  finish();
+  expect(await first).toBe(0);
+  while (closed.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  expect(closed).toEqual([used[0]]);
+  await pool.close();
+});

@@ -15,12 +15,16 @@ const shared = {
   oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
 };
 
+/** A condition that is waited for is given time: a busy machine is late, never wrong. */
+const patient = { expect: { poll: { timeout: 15_000 } } };
+
 export default defineConfig({
   test: {
     projects: [
       {
         ...shared,
         test: {
+          ...patient,
           name: 'unit',
           server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: [
@@ -37,6 +41,7 @@ export default defineConfig({
       {
         ...shared,
         test: {
+          ...patient,
           name: 'browser',
           server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['test/browser/**/*.spec.ts'],
@@ -48,6 +53,7 @@ export default defineConfig({
       {
         ...shared,
         test: {
+          ...patient,
           name: 'integration',
           server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['test/e2e/**/*.spec.ts', 'test/failure/**/*.spec.ts', 'test/observability/**/*.spec.ts'],
@@ -59,6 +65,7 @@ export default defineConfig({
       {
         ...shared,
         test: {
+          ...patient,
           name: 'cluster',
           server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['test/cluster/**/*.spec.ts'],

@@ -118,7 +118,7 @@ describe('local MCP servers', () => {
     const pids = pidsIn(join(folder, 'one'));
     expect(pids.every(isAlive)).toBe(true);
     await close();
-    await expect.poll(() => pids.some(isAlive), { timeout: 5_000 }).toBe(false);
+    await expect.poll(() => pids.some(isAlive)).toBe(false);
   });
 
   it('are ended when they use too much memory, and the next call starts another', async () => {
@@ -135,10 +135,10 @@ describe('local MCP servers', () => {
       env: { PATH: process.env['PATH'], PIDS: join(folder, 'three') },
       stdio: ['pipe', 'ignore', 'ignore'],
     });
-    await expect.poll(() => readable(join(folder, 'three')), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => readable(join(folder, 'three'))).toBe(true);
     const pids = pidsIn(join(folder, 'three'));
     guard.stdin.end(); // what the system does to the pipe of a killed parent
-    await expect.poll(() => pids.some(isAlive), { timeout: 5_000 }).toBe(false);
+    await expect.poll(() => pids.some(isAlive)).toBe(false);
   });
 });
 

@@ -53,18 +53,20 @@ for (;;) {
 
 if (process.send) {
   new Worker(WATCHDOG, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 8 }, execArgv: [] }).unref();
-  process.on(
-    'message',
-    ({ id, job }: { id: number; job: BoundedJob }) =>
-      void answer(job).then((outcome) => process.send?.({ id, ...outcome })),
-  );
+  process.on('message', ({ id, job }: { id: number; job: BoundedJob }) => {
+    const begin = () => new Promise((resolve) => process.send?.({ id, begun: true }, resolve));
+    void answer(job, begin).then((outcome) => process.send?.({ id, ...outcome }));
+  });
   process.on('disconnect', () => process.exit(0));
   process.send({ ready: true });
 }
 
-async function answer(job: BoundedJob): Promise<{ value: string } | { fault: string }> {
+/** Does a job; `begin` tells the parent that its code is loaded and its time runs. */
+async function answer(job: BoundedJob, begin: () => Promise<unknown>): Promise<{ value: string } | { fault: string }> {
   try {
-    const value = JSON.stringify((await run(job)) ?? null);
+    const work = await loaded(job);
+    await begin();
+    const value = JSON.stringify((await work()) ?? null);
     if (value.length <= MAX_ANSWER) return { value };
     return { fault: `Result is larger than ${MAX_ANSWER} characters: narrow the request` };
   } catch (error) {
@@ -72,7 +74,20 @@ async function answer(job: BoundedJob): Promise<{ value: string } | { fault: str
   }
 }
 
-function run(job: BoundedJob): unknown {
+/** The work of a job. The readers are large: a child that never sees a page does not load them. */
+async function loaded(job: BoundedJob): Promise<() => unknown> {
+  if (job.kind === 'page') {
+    const { extractPage } = await import('../web/extract-page.js');
+    return () => extractPage(job.html, job.url, job.what);
+  }
+  if (job.kind === 'pdf') {
+    const { extractPdf } = await import('../web/extract-pdf.js');
+    return () => extractPdf(new Uint8Array(Buffer.from(job.bytes, 'base64')));
+  }
+  return () => run(job);
+}
+
+function run(job: Exclude<BoundedJob, { kind: 'page' | 'pdf' }>): unknown {
   switch (job.kind) {
     case 'jsonpath':
       return queryJsonpath(JSON.parse(job.document) as JsonValue, job.query);
@@ -92,13 +107,6 @@ function run(job: BoundedJob): unknown {
       return replaceAll(job);
     case 'regex_split':
       return splitBy(job);
-    // The readers are large: a child that never sees a page does not load them.
-    case 'page':
-      return import('../web/extract-page.js').then(({ extractPage }) => extractPage(job.html, job.url, job.what));
-    case 'pdf':
-      return import('../web/extract-pdf.js').then(({ extractPdf }) =>
-        extractPdf(new Uint8Array(Buffer.from(job.bytes, 'base64'))),
-      );
     case 'similarity':
       return similarity(job.text, job.other);
   }

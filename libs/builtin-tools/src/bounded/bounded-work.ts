@@ -8,7 +8,7 @@ import { FairQueue } from './fair-queue.js';
 
 /** Bounds of one job. */
 export interface JobBounds {
-  /** Longest run in ms, start of the child not counted. */
+  /** Longest run in ms; the start of a child and the loading of its code are not counted. */
   timeoutMs: number;
   signal: AbortSignal;
   /** For whom: tenants take turns. */
@@ -30,7 +30,7 @@ interface Waiting {
 interface Child {
   process: ChildProcess;
   ready: boolean;
-  /** Set while a job runs or waits for the child's start. */
+  /** Set while a job runs or waits for the child's start or code. */
   busy?: { waiting: Waiting; id: number; stopTimer: CancelTimer };
   stopIdleTimer?: CancelTimer;
 }
@@ -38,6 +38,8 @@ interface Child {
 interface Answer {
   ready?: true;
   id?: number;
+  /** The code of the job is loaded. */
+  begun?: true;
   value?: string;
   fault?: string;
 }
@@ -109,13 +111,15 @@ export class BoundedWork {
 
   private send(child: Child): void {
     const { busy } = child;
-    if (!busy) return;
-    const { timeoutMs } = busy.waiting.bounds;
-    busy.stopTimer = this.clock.after(timeoutMs, () => {
+    if (busy) child.process.send({ id: busy.id, job: busy.waiting.job });
+  }
+
+  /** The time of a job runs from here: a busy machine may take seconds to load the code of a reader. */
+  private limit(child: Child, { timeoutMs }: JobBounds): CancelTimer {
+    return this.clock.after(timeoutMs, () => {
       const message = `Took longer than ${timeoutMs} ms: simplify the pattern or query`;
       this.kill(child, new ToolError('TOOL_ERROR', { message, details: { limit_ms: timeoutMs } }));
     });
-    child.process.send({ id: busy.id, job: busy.waiting.job });
   }
 
   private start(): Child {
@@ -143,6 +147,10 @@ export class BoundedWork {
     }
     const { busy } = child;
     if (!busy || busy.id !== answer.id) return;
+    if (answer.begun) {
+      busy.stopTimer = this.limit(child, busy.waiting.bounds);
+      return;
+    }
     busy.stopTimer();
     delete child.busy;
     if (answer.value === undefined)

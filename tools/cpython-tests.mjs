@@ -25,7 +25,7 @@ if (!existsSync(dist('sandbox-host.js'))) {
   process.exit(2);
 }
 const { SandboxProcess } = await import(dist('sandbox-process.js'));
-const { packagedInterpreter } = await import(dist('wasi/interpreter.js'));
+const { namedInterpreter } = await import(dist('wasi/interpreter.js'));
 const { SystemClock } = await import(new URL('libs/resilience/dist/clock.js', root));
 
 const flags = process.argv.slice(2);
@@ -39,8 +39,7 @@ const host = new SandboxProcess({
   hostScript: fileURLToPath(dist('sandbox-host.js')),
   settings: {
     interpreter: {
-      ...(process.env.PYTHON_WASI_WASM_PATH ? { wasmPath: process.env.PYTHON_WASI_WASM_PATH } : packagedInterpreter()),
-      ...(process.env.PYTHON_WASI_STDLIB_PATH ? { stdlibPath: process.env.PYTHON_WASI_STDLIB_PATH } : {}),
+      ...namedInterpreter(process.env.PYTHON_WASI_WASM_PATH, process.env.PYTHON_WASI_STDLIB_PATH),
       tableLimit: 10_000,
     },
     threadScript: fileURLToPath(dist('wasi/sandbox-thread.js')),
@@ -109,18 +108,23 @@ const shared = Object.assign(
     .filter((name) => name.endsWith('.py') && !name.startsWith('test_'))
     .map((name) => filesOf(join(folder, name))),
 );
+/** Runs a module as upstream's own runner does: through its `test_main`, where it has one that sets things up. */
 const program = `
-import sys, unittest, io
+import importlib, io, sys, unittest
 sys.path.insert(0, "/data")
 from test import support
 support.verbose = 0
-log = io.StringIO()
-suite = unittest.defaultTestLoader.loadTestsFromName("test." + args)
-outcome = unittest.TextTestRunner(stream=log, verbosity=0).run(suite)
+outcomes = []
+def run(suite): outcomes.append(unittest.TextTestRunner(stream=io.StringIO(), verbosity=0).run(suite))
+module = importlib.import_module("test." + args)
+if hasattr(module, "test_main") and hasattr(support, "_run_suite"):
+  support._run_suite = run
+  module.test_main()
+else: run(unittest.defaultTestLoader.loadTestsFromModule(module))
 result = {
-  "run": outcome.testsRun,
-  "skipped": [reason for _, reason in outcome.skipped],
-  "bad": [[str(test), text[-3000:]] for test, text in outcome.failures + outcome.errors],
+  "run": sum(each.testsRun for each in outcomes),
+  "skipped": [reason for each in outcomes for _, reason in each.skipped],
+  "bad": [[str(test), text[-3000:]] for each in outcomes for test, text in each.failures + each.errors],
 }`;
 
 const listed = readFileSync(new URL('cpython-tests.txt', import.meta.url), 'utf8')

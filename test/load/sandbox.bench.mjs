@@ -4,7 +4,8 @@
  *   npm run bench:sandbox [-- --quick] [--save]      after `npm run build`
  *
  * With TOOLFLEET_URL and TOOLFLEET_API_KEY of a running fleet it also measures a call end to end over HTTP. Ends with
- * code 1 when a line of the table misses its goal.
+ * code 1 when a line of the table misses its goal. PYTHON_WASI_WASM_PATH and PYTHON_WASI_STDLIB_PATH name another
+ * interpreter than the packaged one, as they do for the service.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -18,7 +19,7 @@ if (!existsSync(dist('sandbox-host.js'))) {
   process.exit(2);
 }
 const { SandboxProcess } = await import(dist('sandbox-process.js'));
-const { packagedInterpreter, loadInterpreter } = await import(dist('wasi/interpreter.js'));
+const { loadInterpreter, namedInterpreter } = await import(dist('wasi/interpreter.js'));
 const { takeSnapshot } = await import(dist('wasi/snapshot.js'));
 const { restore } = await import(dist('wasi/restore.js'));
 const { train } = await import(dist('wasi/train.js'));
@@ -33,6 +34,8 @@ const rounds = quick ? 40 : 150;
 const PYTHON = process.env.BENCH_PYTHON ?? '/usr/bin/python3';
 const THREADS = 2;
 const LIMIT_MB = 512;
+const { PYTHON_WASI_WASM_PATH, PYTHON_WASI_STDLIB_PATH } = process.env;
+const interpreter = { ...namedInterpreter(PYTHON_WASI_WASM_PATH, PYTHON_WASI_STDLIB_PATH), tableLimit: 10_000 };
 const clock = new SystemClock();
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const quantile = (list, q) => list.toSorted((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * q))];
@@ -99,7 +102,7 @@ async function startHost(threads, trainingMs) {
     graceMs: 10_000,
     hostScript: fileURLToPath(dist('sandbox-host.js')),
     settings: {
-      interpreter: { ...packagedInterpreter(), tableLimit: 10_000 },
+      interpreter,
       threadScript: fileURLToPath(dist('wasi/sandbox-thread.js')),
       threads,
       outputCap: 1 << 20,
@@ -130,7 +133,8 @@ const line = (name, ratio, goal, detail, atLeast = false) => {
 };
 const ms = (value) => `${value.toFixed(1)} ms`;
 
-console.log(`${cpus()[0].model}, ${availableParallelism()} cores, Node ${process.version}, ${PYTHON}\n`);
+console.log(`${cpus()[0].model}, ${availableParallelism()} cores, Node ${process.version}, ${PYTHON}`);
+console.log(`${interpreter.wasmPath}\n`);
 const host = await startHost(THREADS, 20_000);
 for (let i = 0; i < 60; i++) for (const code of [PRINT, IMPORTS]) await run(host, code);
 
@@ -161,7 +165,7 @@ line(
 
 await onDemand();
 async function onDemand() {
-  const { boot, code, shape, preopens } = loadInterpreter({ ...packagedInterpreter(), tableLimit: 10_000 });
+  const { boot, code, shape, preopens } = loadInterpreter(interpreter);
   const maxPages = LIMIT_MB * 16;
   const heapBytes = 3 << 20;
   const options = { clock, preopens, maxPages, heapBytes, preload: PRELOADED_MODULES, levels: LEVELS };

@@ -10,11 +10,13 @@ import { fileURLToPath } from 'node:url';
 const root = new URL('../../', import.meta.url);
 const dist = (path) => new URL(`apps/python-sandbox/dist/${path}`, root);
 const { Sandbox } = await import(dist('sandbox.js'));
-const { packagedInterpreter } = await import(dist('wasi/interpreter.js'));
+const { namedInterpreter } = await import(dist('wasi/interpreter.js'));
 const { SystemClock } = await import(new URL('libs/resilience/dist/clock.js', root));
 
 const [kills = 200, runs = 5_000] = process.argv.slice(2).map(Number);
 const THREADS = 2;
+const { PYTHON_WASI_WASM_PATH, PYTHON_WASI_STDLIB_PATH } = process.env;
+const interpreter = { ...namedInterpreter(PYTHON_WASI_WASM_PATH, PYTHON_WASI_STDLIB_PATH), tableLimit: 10_000 };
 const events = [];
 const sandbox = new Sandbox({
   clock: new SystemClock(),
@@ -24,7 +26,7 @@ const sandbox = new Sandbox({
   recycleRssMb: Number.POSITIVE_INFINITY,
   onEvent: (event, facts) => events.push(`${event} ${JSON.stringify(facts)}`),
   settings: {
-    interpreter: { ...packagedInterpreter(), tableLimit: 10_000 },
+    interpreter,
     threadScript: fileURLToPath(dist('wasi/sandbox-thread.js')),
     threads: THREADS,
     outputCap: 1 << 20,

@@ -6,10 +6,11 @@ import { LEVELS, PRELOADED_MODULES } from '../src/python/strictness.js';
 import { PAGES_PER_MB } from '../src/wasi/abi.js';
 import { CapturedOutput } from '../src/wasi/captured-output.js';
 import { codeModule } from '../src/wasi/edit-module.js';
-import { loadInterpreter, packagedInterpreter } from '../src/wasi/interpreter.js';
+import { loadInterpreter } from '../src/wasi/interpreter.js';
 import { treeOf } from '../src/wasi/memory-tree.js';
 import { type Guest, restore } from '../src/wasi/restore.js';
 import { type Snapshot, takeSnapshot } from '../src/wasi/snapshot.js';
+import { INTERPRETER } from './interpreter.js';
 
 /** A request with nothing but code, lenient and 512 MiB. */
 export function request(code: string, fields: Partial<RunRequest> = {}): RunRequest {
@@ -44,7 +45,7 @@ export interface SpecGuest {
 /** Boots once; takes about a second. `marksWrites: false` is an interpreter whose writes cannot be followed. */
 export function bootGuest({ marksWrites = true } = {}): SpecGuest {
   const clock = new SystemClock();
-  const interpreter = loadInterpreter({ ...packagedInterpreter(), tableLimit: 10_000 });
+  const interpreter = loadInterpreter(INTERPRETER);
   const { boot, shape, preopens } = interpreter;
   const code = marksWrites ? interpreter.code : unmarkedCode();
   const snapshot = takeSnapshot(boot, shape.memory.min, {
@@ -72,6 +73,6 @@ export function bootGuest({ marksWrites = true } = {}): SpecGuest {
 }
 
 function unmarkedCode(): WebAssembly.Module {
-  const { wasm } = codeModule(readFileSync(packagedInterpreter().wasmPath), 10_000, () => null);
+  const { wasm } = codeModule(readFileSync(INTERPRETER.wasmPath), INTERPRETER.tableLimit, () => null);
   return new WebAssembly.Module(wasm);
 }

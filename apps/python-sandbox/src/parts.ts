@@ -10,7 +10,7 @@ import { PythonSandboxModule } from './python-sandbox.module.js';
 import { PythonWorker } from './python.worker.js';
 import { RedisSessionStore } from './redis-session-store.js';
 import { Sandbox } from './sandbox.js';
-import { packagedInterpreter } from './wasi/interpreter.js';
+import { namedInterpreter } from './wasi/interpreter.js';
 
 /** Local mode starts beside six other services: good enough soon beats best later. */
 const LOCAL_TRAINING_MS = 5_000;
@@ -84,11 +84,10 @@ function sandboxPart(sandbox: Sandbox): ServicePart {
 function settingsOfHost(settings: PythonSandboxConfig): Omit<HostSettings, 'trainsFirst'> {
   const threads = settings.PYTHON_SANDBOX_THREADS || availableParallelism();
   const memoryLimitMb = settings.WASI_MEMORY_LIMIT_MB;
-  const { PYTHON_SANDBOX_TRAINING_MS: training, PYTHON_WASI_WASM_PATH: wasmPath } = settings;
+  const training = settings.PYTHON_SANDBOX_TRAINING_MS;
   return {
     interpreter: {
-      ...(wasmPath === undefined ? packagedInterpreter() : { wasmPath }),
-      ...(settings.PYTHON_WASI_STDLIB_PATH === undefined ? {} : { stdlibPath: settings.PYTHON_WASI_STDLIB_PATH }),
+      ...namedInterpreter(settings.PYTHON_WASI_WASM_PATH, settings.PYTHON_WASI_STDLIB_PATH),
       tableLimit: settings.WASI_TABLE_LIMIT,
     },
     threadScript: scriptPath('./wasi/sandbox-thread.js'),

@@ -67,10 +67,19 @@ export const pythonSandboxConfig = defineConfig(
     }),
   },
   {
-    check: ({ PYTHON_SANDBOX_MEMORY_BUDGET_MB: budget, WASI_MEMORY_LIMIT_MB: limit }) =>
-      budget !== 0 && budget < limit
+    check: ({ PYTHON_SANDBOX_MEMORY_BUDGET_MB: budget, WASI_MEMORY_LIMIT_MB: limit, ...paths }) => [
+      ...(budget !== 0 && budget < limit
         ? [{ key: 'PYTHON_SANDBOX_MEMORY_BUDGET_MB', message: `must hold one run (${limit}) or be 0` }]
-        : [],
+        : []),
+      ...(paths.PYTHON_WASI_STDLIB_PATH && !paths.PYTHON_WASI_WASM_PATH
+        ? [
+            {
+              key: 'PYTHON_WASI_STDLIB_PATH',
+              message: 'needs PYTHON_WASI_WASM_PATH: the packaged module embeds its own',
+            },
+          ]
+        : []),
+    ],
   },
 );
 export type PythonSandboxConfig = SettingsOf<typeof pythonSandboxConfig.table>;

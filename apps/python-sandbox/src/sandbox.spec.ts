@@ -7,10 +7,10 @@ import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
 import { classesOf, corpus } from '../spec/corpus.js';
 import { request } from '../spec/guest.js';
 import { HOSTILE_PROGRAMS } from '../spec/hostile-programs.js';
+import { INTERPRETER } from '../spec/interpreter.js';
 import type { RunReply, RunRequest } from './python/result-frame.js';
 import { planRun } from './run-arguments.js';
 import { Sandbox } from './sandbox.js';
-import { packagedInterpreter } from './wasi/interpreter.js';
 
 const CANARY = 'CANARY-3fa1';
 /** Deadline of programs that must be stopped: long enough for slow machines to end all others by themselves. */
@@ -33,7 +33,7 @@ beforeAll(async () => {
     recycleRssMb: 100_000,
     onEvent: (event) => events.push(event),
     settings: {
-      interpreter: { ...packagedInterpreter(), tableLimit: 10_000 },
+      interpreter: INTERPRETER,
       threadScript: scripts.threadScript,
       threads: 2,
       outputCap: 1024 * 1024,

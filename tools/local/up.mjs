@@ -1,11 +1,12 @@
 /** `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. */
 import { mkdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startFleet } from './fleet.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const stateDir = process.env.TOOLFLEET_STATE_DIR ?? join(ROOT, '.toolfleet');
+const ownDir = process.env.TOOLFLEET_STATE_DIR;
+const stateDir = ownDir ? resolve(ownDir) : join(ROOT, '.toolfleet');
 mkdirSync(stateDir, { recursive: true });
 
 const devKey = process.env.TOOLFLEET_DEV_API_KEY;
@@ -52,7 +53,8 @@ toolfleet is ready (${(tookMs / 1000).toFixed(1)} s). Stop it with Ctrl-C.
   HTTP API   ${url}/api/v1/tools        MCP  ${url}/mcp
   Console    ${url}/console
   API key    KEY=${key}
-  NATS       ${natsUrl}        Redis  ${redisUrl}
+  NATS       NATS_URL=${natsUrl}        Redis  ${redisUrl}
+  CLI        ${ownDir ? `TOOLFLEET_STATE_DIR=${stateDir} ` : ''}npx fleetctl tools
 
 A builtin tool:
 ${call('calculator', { expression: '2 * (3 + 4)' })}

@@ -26,6 +26,15 @@ describe('where the fleet is', () => {
     await main(['tools', '--url', url.replace('127.0.0.1', 'localhost')], terminal, { env, cwd: project });
     expect(seen.at(-1)?.key).toBeUndefined();
     expect(await main(['tools'], terminal, { env, cwd: tmpdir() })).toBe(3);
+    const elsewhere = (dir: string) => ({ env: { ...env, TOOLFLEET_STATE_DIR: dir }, cwd: project });
+    await mkdir(join(folder, 'state'));
+    await writeFile(join(folder, 'state/local.json'), JSON.stringify({ url, api_key: 'state-key' }));
+    for (const dir of [join(folder, 'state'), '../state']) {
+      expect(await main(['tools'], terminal, elsewhere(dir))).toBe(0);
+      expect(seen.pop()?.key).toBe('Bearer state-key');
+    }
+    // Another fleet than the one that is named is not meant.
+    expect(await main(['tools'], terminal, elsewhere('../empty'))).toBe(3);
   });
 
   it('is kept in the user’s folder by config, readable by nobody else', async () => {

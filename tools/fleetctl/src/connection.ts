@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { CliError, EXIT } from './cli-error.js';
 import { optionValue, type CommandLine } from './parse-argv.js';
 
@@ -25,8 +25,9 @@ export interface Surroundings {
 }
 
 /**
- * URL and key: flags, then TOOLFLEET_URL and TOOLFLEET_API_KEY (or TOOLFLEET_API_KEY_FILE), then `.toolfleet/local.json` in
- * this folder or one above it, then `fleetctl/config.json` in the user's configuration folder (XDG). A key found in a file
+ * URL and key: flags, then TOOLFLEET_URL and TOOLFLEET_API_KEY (or TOOLFLEET_API_KEY_FILE), then `local.json` of
+ * TOOLFLEET_STATE_DIR, else `.toolfleet/local.json` in this folder or one above it, then `fleetctl/config.json` in the user's
+ * configuration folder (XDG). A state folder that is named and holds no fleet is an error: another fleet is not meant. A key found in a file
  * is only sent to the URL of that file, never to one named elsewhere. `ignored` names flags that mean something else.
  */
 export function findConnection(
@@ -35,11 +36,17 @@ export function findConnection(
   ignored: ReadonlySet<string> = new Set(),
 ): Connection {
   const flag = (name: string) => (ignored.has(name) ? undefined : optionValue(line, name));
-  const file = localFile(cwd) ?? userFile(env);
+  const stateDir = env['TOOLFLEET_STATE_DIR'];
+  const file = stateDir ? localFile(resolve(cwd, stateDir)) : (nearestLocalFile(cwd) ?? userFile(env));
   const url = flag('url') ?? env['TOOLFLEET_URL'] ?? file?.content.url;
   const ownKey = flag('key') ?? env['TOOLFLEET_API_KEY'] ?? keyFromFile(env);
   if (url === undefined) {
-    throw new CliError('No fleet found: start one with "npm start", or give --url or TOOLFLEET_URL', EXIT.connection);
+    throw new CliError(
+      stateDir
+        ? `No fleet runs from TOOLFLEET_STATE_DIR (${stateDir})`
+        : 'No fleet found: start one with "npm start", or give --url, TOOLFLEET_URL or TOOLFLEET_STATE_DIR',
+      EXIT.connection,
+    );
   }
   if (!isFleetUrl(url)) throw new CliError(`Not a URL of a fleet: ${url}`, EXIT.usage);
   const sameFleet = file !== undefined && sameOrigin(url, file.content.url);
@@ -55,12 +62,19 @@ export function isFleetUrl(text: string): boolean {
   return /^https?:\/\/[^/]/i.test(text) && URL.canParse(text);
 }
 
-function localFile(cwd: string): { path: string; content: ConnectionFile } | undefined {
+type FoundFile = { path: string; content: ConnectionFile };
+
+/** What a local fleet wrote into its state folder. */
+function localFile(stateDir: string): FoundFile | undefined {
+  const path = join(stateDir, 'local.json');
+  const content = readConnection(path);
+  return content && { path, content };
+}
+
+function nearestLocalFile(cwd: string): FoundFile | undefined {
   for (let folder = cwd; ; folder = dirname(folder)) {
-    const path = join(folder, '.toolfleet', 'local.json');
-    const content = readConnection(path);
-    if (content) return { path, content };
-    if (dirname(folder) === folder) return undefined;
+    const found = localFile(join(folder, '.toolfleet'));
+    if (found || dirname(folder) === folder) return found;
   }
 }
 
@@ -70,7 +84,7 @@ export function userFilePath(env: Surroundings['env']): string {
   return join(base?.startsWith('/') ? base : join(env['HOME'] ?? homedir(), '.config'), 'fleetctl', 'config.json');
 }
 
-function userFile(env: Surroundings['env']): { path: string; content: ConnectionFile } | undefined {
+function userFile(env: Surroundings['env']): FoundFile | undefined {
   const path = userFilePath(env);
   const content = readConnection(path);
   return content && { path, content };

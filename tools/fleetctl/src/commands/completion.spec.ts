@@ -1,6 +1,11 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CALCULATOR, routes, run } from '../fleetctl.fixture.js';
+import { CALCULATOR, folder, routes, run } from '../fleetctl.fixture.js';
+
+/** Shells but bash are no part of every machine: where one is missing its test shows as skipped. */
+const isInstalled = (shell: string): boolean => spawnSync(shell, ['--version']).status === 0;
 
 const next = async (...words: string[]) => (await run(['completion', 'words', '--', ...words])).out.split('\n');
 
@@ -38,5 +43,44 @@ describe('completion', () => {
 ${out}
 COMP_WORDS=(fleetctl call calc --ex); COMP_CWORD=3; _fleetctl; echo "\${COMPREPLY[@]}"`;
     expect(execFileSync('bash', ['-c', script], { encoding: 'utf8' })).toBe('--expression --exact\n');
+  });
+
+  it.skipIf(!isInstalled('zsh'))('completes in a real zsh, at its prompt', async () => {
+    const setup = join(folder, 'setup.zsh');
+    await writeFile(
+      setup,
+      `PS1=''; autoload -Uz compinit; compinit -u -D
+fleetctl() {
+  case "$*" in
+    'completion words -- call calc') print -l -- --expression --exact --digits ;;
+    *) print "ran <$*>" ;;
+  esac
+}
+${(await run(['completion', 'zsh'])).out}
+print is-ready`,
+    );
+    // A terminal of its own: only there zsh completes as it does for a person. `--exp` and Tab, then the rest of the line.
+    const typed = `zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'source ${setup}'
+zpty -r -m shell seen '*is-ready*'
+zpty -w -n shell $'fleetctl call calc --exp\t'
+zpty -w shell '1+1'
+zpty -r -m shell seen '*ran <*>*'
+print -r -- "$seen"`;
+    const seen = execFileSync('zsh', ['-f', '-c', typed], { encoding: 'utf8', timeout: 30_000 });
+    expect(seen).toContain('ran <call calc --expression 1+1>');
+  });
+
+  it.skipIf(!isInstalled('fish'))('completes in a real fish', async () => {
+    const script = `function fleetctl
+  test "$argv" = 'completion words -- call calc'; and printf '%s\\n' --expression --exact --digits
+end
+${(await run(['completion', 'fish'])).out}
+complete -C 'fleetctl call calc --ex'`;
+    const env = { ...process.env, HOME: folder };
+    const found = execFileSync('fish', ['--no-config', '-c', script], { encoding: 'utf8', timeout: 30_000, env });
+    expect(found.split('\n')).toEqual(expect.arrayContaining(['--expression', '--exact']));
+    expect(found).not.toContain('--digits');
   });
 });

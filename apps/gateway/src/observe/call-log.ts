@@ -24,6 +24,7 @@ export class CallLog extends Audit {
         call_id: request.callId,
         tenant_id: request.principal.tenantId,
         user_id: request.principal.userId,
+        key_id: request.principal.keyId,
         door: request.door,
         attempts: record.attempts,
         provenance: record.provenance,

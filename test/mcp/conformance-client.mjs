@@ -52,12 +52,12 @@ async function throughTheFleet() {
   const pool = new SessionPool({ ...parts, allowStdio: false, version: '0.1.0' }, undefined, POOL_LIMITS);
   const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock);
   const executor = new McpExecutor(pool, breakers, parts, clock, {
-    defaultIdleMs: 20_000,
+    defaultIdleMs: 60_000,
     maxResponseBytes: 3_000_000,
   });
   const signal = new AbortController().signal;
   const entry = { name: 'suite', url, ...(context.client_id ? { oauth: oauthOf(context) } : {}) };
-  const found = await executor.discover({ server: 'suite', ...entry }, { timeoutMs: 20_000, signal });
+  const found = await executor.discover({ server: 'suite', ...entry }, { timeoutMs: 60_000, signal });
   const definitions = definitionsOfServer(entry, found);
   const calls = context.toolCalls ?? definitions.map(({ binding }) => ({ name: binding.remoteName }));
   for (const { name, arguments: args } of calls) {
@@ -74,7 +74,7 @@ async function throughTheFleet() {
       arguments: args ?? argumentsOf(name, found) ?? {},
       context: { tenant_id: 't' },
     };
-    console.error(JSON.stringify(await executor.execute(message, { remainingMs: 20_000, signal })));
+    console.error(JSON.stringify(await executor.execute(message, { remainingMs: 60_000, signal })));
   }
   await pool.close();
 }

@@ -8,13 +8,14 @@ import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { turnstile } from './turnstile.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '../..');
 const suite = join(root, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
-const client = `${process.execPath} ${join(here, 'conformance-client.mjs')}`;
-/** The suite runs its client scenarios side by side; on a busy machine its own 30 s are not enough. */
-const SCENARIO_TIMEOUT_MS = '120000';
+const client = `${process.execPath} ${join(here, 'turnstile.mjs')}`;
+/** Waiting for one's turn counts; on a busy machine the suite's own 30 s are not enough. */
+const SCENARIO_TIMEOUT_MS = '300000';
 const REVISIONS = ['2025-11-25', '2026-07-28'];
 
 /** Runs the suite. @returns what it printed, and what it wrote about checks that failed */
@@ -23,6 +24,7 @@ function run(args) {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [suite, ...args, '--timeout', SCENARIO_TIMEOUT_MS, '-o', results], {
       cwd: root,
+      env: { ...process.env, MCP_TURNSTILE_PORT: String(turns.port) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';
@@ -57,6 +59,7 @@ function judge(name, { output, faults }) {
   return !bad;
 }
 
+const turns = await turnstile();
 const server = fork(join(here, 'conformance-server.mjs'), { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
 const port = await new Promise((resolve, reject) => {
   server.stdout.once('data', (chunk) => resolve(JSON.parse(String(chunk)).port));
@@ -73,5 +76,6 @@ try {
   }
 } finally {
   server.kill();
+  turns.close();
 }
 process.exit(good ? 0 : 1);

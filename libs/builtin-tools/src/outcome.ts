@@ -1,6 +1,6 @@
-import type { ContentBlock, Json, JsonObject, Usage } from '@toolfleet/contracts';
+import type { ContentBlock, Json, JsonObject, ToolError, Usage } from '@toolfleet/contracts';
 
-/** What a handler returns when it succeeded. */
+/** What a handler returns when it succeeded, or when it was stopped and has something to show or to charge for. */
 export interface ToolOutcome {
   output: Json;
   /** Summary for the model; cut at 6,000 characters on the way. */
@@ -8,6 +8,8 @@ export interface ToolOutcome {
   metadata?: JsonObject;
   usage?: Usage;
   content?: ContentBlock[];
+  /** Why it ended early; a handler that has nothing else to say throws it. */
+  failure?: ToolError;
 }
 
 /** Longest `text` a model gets (shannon-compat section 5). */
@@ -17,7 +19,7 @@ export const MAX_TEXT_CHARACTERS = 6_000;
 export function ok(
   output: Json,
   text: string,
-  extra: Pick<ToolOutcome, 'metadata' | 'usage' | 'content'> = {},
+  extra: Pick<ToolOutcome, 'metadata' | 'usage' | 'content' | 'failure'> = {},
 ): ToolOutcome {
   return { output, text: cutText(text), ...extra };
 }

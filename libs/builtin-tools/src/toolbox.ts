@@ -1,4 +1,5 @@
 import {
+  failureOf,
   failureReply,
   isToolError,
   ToolError,
@@ -66,7 +67,7 @@ export class Toolbox {
     const startedAt = this.clock.monotonic();
     try {
       const outcome = await this.attempt(message, options);
-      return { ...succeeded(outcome), execute_ms: this.elapsed(startedAt) };
+      return { ...replyOf(outcome), execute_ms: this.elapsed(startedAt) };
     } catch (error) {
       return { ...this.failed(message.tool, error, options.signal), execute_ms: this.elapsed(startedAt) };
     }
@@ -109,14 +110,15 @@ export class Toolbox {
 
 function ignore(): void {}
 
-function succeeded(outcome: ToolOutcome): ExecReply {
+function replyOf(outcome: ToolOutcome): ExecReply {
   return {
-    ok: true,
+    ok: outcome.failure === undefined,
     output: outcome.output,
     text: outcome.text,
     metadata: outcome.metadata ?? {},
     ...(outcome.usage ? { usage: outcome.usage } : {}),
     ...(outcome.content ? { content: outcome.content } : {}),
+    ...(outcome.failure ? { failure: failureOf(outcome.failure) } : {}),
   };
 }
 

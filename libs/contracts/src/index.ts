@@ -60,6 +60,7 @@ export type {
   CancelMessage,
   DiscoverMessage,
   DiscoverReply,
+  Allowance,
   ExecContext,
   ExecJob,
   ExecMessage,

@@ -1,4 +1,5 @@
 import type {
+  Allowance,
   CallContext,
   CallRequest,
   CallResult,
@@ -57,6 +58,8 @@ export interface Call {
   readonly fence: number;
   /** True: the executor claims `(callId, fence)` right before the effect. */
   readonly journalled: boolean;
+  /** What is left of the caller's budgets, for tools that call tools. */
+  readonly allowance?: Allowance;
   /** Longest run of this attempt (K!5), without time spent in a queue. */
   readonly timeoutMs: Milliseconds;
 }

@@ -18,6 +18,7 @@ export function execMessageOf(call: Call, delegationToken?: string): ExecMessage
       ...call.context,
       tenant_id: call.request.principal.tenantId,
       ...(delegationToken === undefined ? {} : { delegation_token: delegationToken }),
+      ...(call.allowance ? { allowance: call.allowance } : {}),
       ...(call.tool.forwards_idempotency_key ? { forward_idempotency_key: true } : {}),
     },
   };

@@ -60,7 +60,7 @@ export abstract class BudgetPort {
   abstract settle(ask: SettleAsk): void;
   /** Gives a reservation back whole; as `settle`, never throws. */
   abstract release(callId: string, scopes: BudgetScopes): void;
-  /** What is left, for a dry run. */
+  /** What is left, for a dry run and for tools that stop by themselves. */
   abstract limits(scopes: BudgetScopes, signal: AbortSignal): Answer<BudgetLimitsReply>;
 }
 

@@ -1,9 +1,12 @@
 import { isToolError, resultOf, ToolError, type CallResult } from '@toolfleet/contracts';
-import { TimedOut, untilAborted } from '@toolfleet/resilience';
+import { TimedOut, type Clock } from '@toolfleet/resilience';
 import type { Call, Next } from './call.js';
 import { failed } from './outcome.js';
 import { reportOutputMismatch } from './output-mismatch.js';
 import type { EnginePorts } from './ports.js';
+
+/** Time an executor has to tell how far it came when its caller calls the call off. A deadline leaves none. */
+const LAST_WORD_MS = 1_000;
 
 /**
  * The end of the chain: hands the attempt to its executor and turns whatever happens into a value. An executor that
@@ -15,12 +18,31 @@ export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock' | 'm
     try {
       const executor = ports.executorFor(call.tool.binding);
       call.seen.attempts += 1;
-      const reply = await untilAborted(executor.execute(call), call.signal);
+      const reply = await answerOf(executor.execute(call), call.signal, ports.clock);
       return reportOutputMismatch(call, resultOf(reply, ports.clock.monotonic() - from), ports.meter);
     } catch (thrown) {
       return { ...failed(outcomeOf(thrown, call), timing(ports.clock.monotonic() - from)), attempts: 1 };
     }
   };
+}
+
+/** The executor's answer; what was used up to a cancellation is in its last word, so that it can be charged. */
+function answerOf<T>(answer: Promise<T>, signal: AbortSignal, clock: Clock): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    let cancel = () => {};
+    const leave = () => reject(signal.reason);
+    const onAbort = () => {
+      if (signal.reason instanceof TimedOut) leave();
+      else cancel = clock.after(LAST_WORD_MS, leave);
+    };
+    if (signal.aborted) onAbort();
+    else signal.addEventListener('abort', onAbort, { once: true });
+    const settled = () => {
+      cancel();
+      signal.removeEventListener('abort', onAbort);
+    };
+    answer.then(resolve, reject).finally(settled);
+  });
 }
 
 function outcomeOf(thrown: unknown, call: Call): ToolError {

@@ -3,8 +3,10 @@ import { Deadline, linkAbort, TimedOut, type Clock } from '@toolfleet/resilience
 import type { SeenCall } from './call.js';
 import { failed } from './outcome.js';
 
-/** Time the parts of the engine have, after the signal, to say orderly how the call ended; then it ends without them. */
+/** Time the parts of the engine have, after the deadline, to say orderly how the call ended; then it ends without them. */
 const ORDERLY_END_MS = 200;
+/** The same after a cancellation: nobody waits for the answer, and executors have a second for their last word. */
+const CANCELLED_END_MS = 1_500;
 
 /**
  * Runs the whole of a call under one signal that follows the caller and the deadline. A part that ignores the signal (a
@@ -24,7 +26,9 @@ export async function withinDeadline(
   let forceEnd: ((reason: unknown) => void) | undefined;
   let cancelForce = () => {};
   const force = () => {
-    cancelForce = clock.after(ORDERLY_END_MS, () => forceEnd?.(link.signal.reason));
+    const isTimeUp = link.signal.reason instanceof TimedOut;
+    const orderlyMs = isTimeUp ? 0 : Math.min(CANCELLED_END_MS - ORDERLY_END_MS, deadline.remainingMs());
+    cancelForce = clock.after(orderlyMs + ORDERLY_END_MS, () => forceEnd?.(link.signal.reason));
   };
   const cancel = clock.after(remainingMs, () => link.abort(new TimedOut(remainingMs)));
   try {

@@ -32,7 +32,7 @@ export class LateOutcomes {
 
   /** Keeps the reply of a claimed call; one that leaves the outcome open is no outcome. */
   keep(claim: Claim, reply: ExecReply): void {
-    if (reply.failure && leavesOutcomeOpen(reply.failure.code)) return;
+    if (reply.failure && leavesOutcomeOpen(reply.failure)) return;
     this.#kept.push({ dueAt: this.clock.monotonic() + LATE_MS, claim, reply });
     if (this.#kept.length > MAX_KEPT) this.#offer(this.#kept.shift() as Kept);
     this.#wait();

@@ -7,7 +7,7 @@ import { JobQueue } from './job-queue.js';
 import { Postponed, type JobRun } from './job-run.js';
 import { JobWorker } from './job-worker.js';
 import { QueueMetrics } from './queue-metrics.js';
-import { jobIdOf, type JobData } from './queues.js';
+import { jobIdOf, jobKey, type JobData } from './queues.js';
 import { closeRedis, connectRedis, openRedis, requireNoEviction } from './redis-connection.js';
 import { RedisTime } from './redis-time.js';
 import { ReplyChannel } from './reply-channel.js';
@@ -87,8 +87,17 @@ describe('a queued call', () => {
   it('is answered through the reply channel and stays in the record', async () => {
     await work(async ({ data }) => ({ echo: data.work }));
     expect(await replies.submit(queue, job('c1', { work: 'hello' }), soon())).toEqual({ echo: 'hello' });
-    expect(await queue.record(jobIdOf('c1', 1))).toMatchObject({ state: 'completed', result: { echo: 'hello' } });
     expect(replies.inFlight).toBe(0);
+    await expect
+      .poll(() => queue.record(jobIdOf('c1', 1)))
+      .toMatchObject({ state: 'completed', result: { echo: 'hello' } });
+  });
+
+  it('is answered before its record is written', async () => {
+    // Without its lock a worker cannot write the record any more.
+    await work(async ({ jobId }) => redis.del(`${jobKey(name, jobId)}:lock`));
+    expect(await replies.submit(queue, job('c2'), soon())).toBe(1);
+    expect(await queue.record(jobIdOf('c2', 1))).toMatchObject({ state: 'active' });
   });
 
   it('is taken again after its worker postponed it', async () => {
@@ -103,7 +112,7 @@ describe('a queued call', () => {
     );
     expect(await replies.submit(queue, job('p1'), soon())).toBe(false);
     expect(taken).toHaveLength(3);
-    expect(await queue.record(jobIdOf('p1', 1))).toMatchObject({ state: 'completed' });
+    await expect.poll(() => queue.record(jobIdOf('p1', 1))).toMatchObject({ state: 'completed' });
   });
 
   it('keeps many calls apart', async () => {
@@ -197,6 +206,18 @@ describe('stopping', () => {
     });
     await eventually('the worker heard', () => reason !== undefined);
     expect(reason).toMatchObject({ code: 'CANCELLED' });
+  });
+
+  it('a job that is called off while it runs answers with what it has', async () => {
+    const abort = new AbortController();
+    await work(
+      ({ signal }) =>
+        new Promise((resolve) => {
+          signal.addEventListener('abort', () => resolve(7));
+          abort.abort(new ToolError('CANCELLED'));
+        }),
+    );
+    expect(await replies.submit(queue, job('a2'), { ...soon(), signal: abort.signal })).toBe(7);
   });
 
   it('a job that cannot finish in time is dropped when taken', async () => {

@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { errorFromBody, isJsonObject, QUEUE_PREFIX, ToolError, type EpochMs } from '@toolfleet/contracts';
-import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import { SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
 import type { JobProgress, ReplyMessage } from './job-run.js';
@@ -41,6 +41,8 @@ interface Waiting {
 }
 
 const CHECK_MS = 2_000;
+/** Time a worker has to answer a job that was called off while it ran: with what it used up to then. */
+const LAST_WORD_MS = 1_000;
 /** A record missing this often in a row is gone: Redis lost it, nobody will ever answer. */
 const MISSING_LIMIT = 2;
 
@@ -124,7 +126,18 @@ export class ReplyChannel {
     const cancelTimer = this.#clock.after(remainingMs, () =>
       giveUp(new ToolError('DEADLINE_EXCEEDED', { message: 'No result in time' })),
     );
-    const onAbort = (): void => giveUp(new ToolError('CANCELLED', { cause: options.signal?.reason }));
+    let cancelLastWord: CancelTimer = () => {};
+    const onAbort = (): void => {
+      const cancelled = new ToolError('CANCELLED', { cause: options.signal?.reason });
+      if (options.signal?.reason instanceof TimedOut) return giveUp(cancelled);
+      queue.cancel(jobId).then(
+        (outcome) => {
+          if (outcome !== 'signalled') giveUp(cancelled);
+          else cancelLastWord = this.#clock.after(LAST_WORD_MS, () => giveUp(cancelled));
+        },
+        () => giveUp(cancelled),
+      );
+    };
     options.signal?.addEventListener('abort', onAbort, { once: true });
     try {
       const parent = data.traceparent ?? traceparent();
@@ -151,6 +164,7 @@ export class ReplyChannel {
       return await reply;
     } finally {
       cancelTimer();
+      cancelLastWord();
       options.signal?.removeEventListener('abort', onAbort);
       this.#waiting.delete(key);
       reply.catch(() => undefined);

@@ -9,7 +9,8 @@ interface Flight<T> {
 
 /**
  * Runs identical concurrent work once (single flight). A caller that goes away leaves the flight; the work is cancelled
- * only when the last one has left, so one impatient caller cannot spoil the answer for the others.
+ * only when the last one has left, so one impatient caller cannot spoil the answer for the others. The last one learns how the
+ * cancelled work ended.
  */
 export class Coalescer<T> {
   readonly #flights = new Map<string, Flight<T>>();
@@ -27,7 +28,7 @@ export class Coalescer<T> {
   /**
    * Joins the flight of `key` or starts it.
    * @returns the outcome, and whether this caller joined another one's work
-   * @throws the reason of `signal` when this caller leaves first
+   * @throws the reason of `signal` when this caller leaves while others stay
    */
   async join(key: string, signal: AbortSignal, work: Work<T>): Promise<{ value: T; joined: boolean }> {
     const existing = this.#flights.get(key);
@@ -54,11 +55,12 @@ export class Coalescer<T> {
         if (flight.waiting === 0) {
           if (this.#flights.get(key) === flight) this.#flights.delete(key); // newcomers must not join a cancelled flight
           flight.abort.abort(signal.reason);
+        } else {
+          reject(signal.reason);
         }
-        reject(signal.reason);
       };
-      if (signal.aborted) return leave();
-      signal.addEventListener('abort', leave, { once: true });
+      if (signal.aborted) leave();
+      else signal.addEventListener('abort', leave, { once: true });
       flight.result.then(
         (value) => {
           signal.removeEventListener('abort', leave);

@@ -241,18 +241,18 @@ describe('coalescing', () => {
     expect(flights.size).toBe(0);
   });
 
-  test('who leaves does not stop the others; when all have left, the work is stopped', async () => {
+  test('who leaves does not stop the others; when all have left, the work is stopped and tells the last how it ended', async () => {
     const flights = new Coalescer<number>();
     const [first, second] = [new AbortController(), new AbortController()];
     let work: AbortSignal | undefined;
     const start = (signal: AbortSignal) =>
       flights.join('k', signal, (given) => {
         work = given;
-        return new Promise(() => {});
+        return new Promise((resolve) => given.addEventListener('abort', () => resolve(7)));
       });
     const left = [
       expect(start(first.signal)).rejects.toThrow('one'),
-      expect(start(second.signal)).rejects.toThrow('two'),
+      expect(start(second.signal)).resolves.toEqual({ value: 7, joined: true }),
     ];
     first.abort(new Error('one'));
     expect(work?.aborted).toBe(false);

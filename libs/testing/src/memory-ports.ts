@@ -91,8 +91,11 @@ export class MemoryBudget extends BudgetPort {
     this.released.push(callId);
   }
 
+  /** What `limits` answers. */
+  shown: BudgetLimitsReply['limits'] = [];
+
   override limits(): BudgetLimitsReply {
-    return { limits: [] };
+    return { limits: this.shown };
   }
 }
 

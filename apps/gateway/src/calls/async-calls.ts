@@ -20,6 +20,12 @@ export interface AsyncCallJob {
 
 const STORE = 'The store of calls';
 
+/** A running call that is told to stop ends in some hundredths of a second, at most in about two. */
+const STOP_WAIT_MS = 2_000;
+const STOP_LOOK_MS = 25;
+/** The message that stops a job is delivered at most once: while nothing ends it is sent again. */
+const STOP_AGAIN_MS = 500;
+
 const FINAL: ReadonlySet<CallState> = new Set<CallState>([
   'succeeded',
   'failed',
@@ -79,7 +85,10 @@ export class AsyncCalls {
     return (await this.store.get(callId)) ?? call;
   }
 
-  /** Stops a call wherever it is; a finished one stays as it is. Returns its state afterwards. */
+  /**
+   * Stops a call wherever it is; a finished one stays as it is. Returns its state afterwards: that of a running call is the
+   * one it ended in, or `claimed` when it has not ended after two seconds, but has been told to.
+   */
   cancel(caller: Principal, callId: string): Promise<CallState> {
     return reached(STORE, this.stop(caller, callId));
   }
@@ -87,10 +96,20 @@ export class AsyncCalls {
   private async stop(caller: Principal, callId: string): Promise<CallState> {
     const call = await this.find(caller, callId);
     if (isFinal(call.state)) return call.state;
-    const outcome = await this.queue.cancel(callId);
     // A running call ends by itself with its own outcome; one that waited has none.
-    if (outcome === 'removed') await this.store.finish(callId, 'cancelled');
-    return (await this.store.get(callId))?.state ?? 'cancelled';
+    if ((await this.queue.cancel(callId)) === 'removed') await this.store.finish(callId, 'cancelled');
+    const until = this.clock.monotonic() + STOP_WAIT_MS;
+    let againAt = this.clock.monotonic() + STOP_AGAIN_MS;
+    for (;;) {
+      const state = (await this.store.get(callId))?.state ?? 'cancelled';
+      const now = this.clock.monotonic();
+      if (isFinal(state) || now >= until) return state;
+      if (now >= againAt) {
+        await this.queue.cancel(callId);
+        againAt = now + STOP_AGAIN_MS;
+      }
+      await this.clock.sleep(STOP_LOOK_MS);
+    }
   }
 
   /** Events after `afterId`; the last one of a finished call is `done`. */

@@ -35,9 +35,12 @@ export class CallsController {
     return shown(await this.calls.get(caller, id));
   }
 
+  /** 200 with the state the call is in for good; 202 when it has been told to stop and has not ended yet. */
   @Delete(':id')
-  async cancel(@Caller() caller: Principal, @Param('id') id: string) {
-    return { call_id: id, status: await this.calls.cancel(caller, id) };
+  async cancel(@Caller() caller: Principal, @Param('id') id: string, @Res({ passthrough: true }) reply: FastifyReply) {
+    const status = await this.calls.cancel(caller, id);
+    if (!isFinal(status)) reply.status(202);
+    return { call_id: id, status };
   }
 
   /** Server-sent events: accepted, started, progress…, done. Resumable by `Last-Event-ID`; 204 after the last one. */

@@ -199,6 +199,27 @@ describe('multi_agent with the scripted model', () => {
     expect(tools.calls).toHaveLength(2);
   });
 
+  it.each([
+    ['tokens', { tokens: 150 }, 150],
+    ['money', { tokens: 9_000, micro_usd: 15 }, 150],
+  ])('stops every task when its caller has no %s left, and says so', async (_, allowance, limit) => {
+    const tools = new LocalTools();
+    const { output, usage } = await run(
+      [
+        task('short', 'SAY ok'),
+        task('loop', 'LOOP calculator {"expression":"1+1"}'),
+        task('slow', 'SLEEP 9000\nSAY late'),
+      ],
+      tools,
+      { context: { allowance } },
+    );
+    const error = `Stopped: token limit of this call reached (${limit})`;
+    expect(output.results).toMatchObject([{ response: 'ok' }, { success: false, error }, { success: false, error }]);
+    // One turn of the loop is some hundred tokens.
+    expect(usage?.tokens).toBeGreaterThanOrEqual(limit);
+    expect(usage?.tokens).toBeLessThan(limit + 400);
+  });
+
   it('acts for its caller: token, session, and a key per call that a second run repeats', async () => {
     const first = new LocalTools();
     const second = new LocalTools();
@@ -243,10 +264,22 @@ describe('multi_agent with the scripted model', () => {
     expect(usage?.tokens).toBeGreaterThan(0);
   });
 
-  it('ends at once when its caller goes away', async () => {
+  it('stops every task at once when its caller cancels, and shows and charges what is done', async () => {
     const caller = new AbortController();
-    const pending = run([task('slow', 'SLEEP 5000\nSAY late')], new LocalTools(), { signal: caller.signal });
-    setTimeout(() => caller.abort(new ToolError('CANCELLED')), 100);
-    await expect(pending).rejects.toMatchObject({ code: 'CANCELLED' });
+    const { output, usage, failure } = await run(
+      [task('quick', 'CALL calculator {"expression":"6*7"}'), task('slow', 'SLEEP 9000\nSAY late')],
+      new LocalTools(),
+      {
+        signal: caller.signal,
+        progress: ({ message }) => message === 'quick is done' && caller.abort(new ToolError('CANCELLED')),
+      },
+    );
+    expect(output.results).toMatchObject([
+      { success: true, response: 'Result: 42' },
+      { success: false, error: 'Stopped: cancelled' },
+    ]);
+    expect(usage?.tokens).toBeGreaterThan(0);
+    // Nothing goes on behind this answer: the call is not one whose outcome is unknown.
+    expect(failure).toMatchObject({ code: 'CANCELLED', details: { stopped: true } });
   });
 });

@@ -77,6 +77,7 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
   async handler({ tasks }, run) {
     const { agent } = run;
     const stop = new AbortController();
+    const mostTokens = tokenAllowance(run);
     let tokens = 0;
     let done = 0;
     const tell = (message: string) => run.progress({ message, progress: done, total: tasks.length });
@@ -84,7 +85,10 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
     const stopTimer = run.clock.after(workMs, () => stop.abort(new Error('Stopped: no time left')));
     const environment = await environmentOf(run, workMs, stop.signal, {
       onStep: (task, step) => tell(`${task} ${step}`),
-      onTokens: (used) => (tokens += used),
+      onTokens: (used) => {
+        tokens += used;
+        if (tokens >= mostTokens) stop.abort(new Error(`Stopped: token limit of this call reached (${mostTokens})`));
+      },
     });
     const gate = new Semaphore(agent.maxConcurrency);
     const results = await gate.map(tasks, async (task, index) => {
@@ -94,7 +98,6 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
       return result;
     });
     stopTimer();
-    run.signal.throwIfAborted();
     const succeeded = results.filter((result) => result.success).length;
     const output = { success: succeeded > 0, results: results as unknown as JsonObject[], total: results.length };
     const lines = results.map(
@@ -104,9 +107,26 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
     return ok(output, `${succeeded} of ${results.length} tasks done\n${lines.join('\n')}`, {
       ...(tokens > 0 ? { usage: { tokens, microUsd } } : {}),
       metadata: { succeeded, failed: results.length - succeeded, llm_tokens: tokens },
+      ...(run.signal.aborted ? { failure: stoppedBy(run.signal.reason) } : {}),
     });
   },
 });
+
+/**
+ * Tokens all tasks of a call may use together, of what is left of its budgets (K!34). A model tells what a turn took when it is
+ * over: the turn that passes the limit is the last one, and its answer still counts.
+ */
+function tokenAllowance({ context: { allowance }, agent: { microUsdPer1kTokens: price } }: AgentRun): number {
+  const paid = price > 0 ? ((allowance?.micro_usd ?? Infinity) * 1_000) / price : Infinity;
+  return Math.min(allowance?.tokens ?? Infinity, Math.floor(paid));
+}
+
+/** Every task has stopped: what is done is shown and charged, nothing goes on. */
+function stoppedBy(reason: unknown): ToolError {
+  const code = isToolError(reason) && reason.code === 'DEADLINE_EXCEEDED' ? 'ATTEMPT_TIMED_OUT' : 'CANCELLED';
+  const message = code === 'CANCELLED' ? 'Cancelled by the caller; all tasks have stopped' : 'No time left';
+  return new ToolError(code, { message, details: { stopped: true } });
+}
 
 /** How long tasks may work, in ms, of the time there is. */
 function workingTime(leftMs: number): number {
@@ -160,6 +180,7 @@ async function work(
     tool_calls: [],
   });
   if (stop.signal.aborted) return failed(String((stop.signal.reason as Error).message));
+  if (environment.grant.signal.aborted) return failed('Stopped: cancelled');
   try {
     return await runSubAgent(task, index, environment);
   } catch (error) {
@@ -168,6 +189,7 @@ async function work(
       return failed(`Stopped: ${error.message}`);
     }
     if (stop.signal.aborted) return failed(String((stop.signal.reason as Error).message));
+    if (environment.grant.signal.aborted) return failed('Stopped: cancelled');
     if (isToolError(error)) return failed(error.message);
     throw error;
   }

@@ -24,6 +24,12 @@ export const CATALOGUE = {
   REQUEST_INVALID: request(400, 'invalid_arguments', false, 'Correct the named fields of the request.'),
   ARGUMENTS_INVALID: request(400, 'invalid_arguments', false, 'Check the format and types of the named arguments.'),
   SPEC_INVALID: request(422, 'invalid_arguments', false, 'Correct the OpenAPI document at the named place.'),
+  SOURCE_REFUSED: request(
+    422,
+    'invalid_arguments',
+    false,
+    'Correct the registration as the message says, or repeat it when the server can be reached.',
+  ),
   UNAUTHENTICATED: request(401, 'internal_error', false, 'Send a valid key as Authorization: Bearer or X-API-Key.'),
   BUDGET_EXCEEDED: request(402, 'internal_error', false, 'Ask for a higher limit.'),
   TOKEN_LIMIT_EXCEEDED: request(402, 'internal_error', false, 'Ask for a higher token limit.'),
@@ -59,7 +65,7 @@ export const CATALOGUE = {
   DEADLINE_EXCEEDED: request(504, 'timeout', true, 'Give the call more time, or repeat later.'),
 
   ATTEMPT_TIMED_OUT: execution('timeout', true, true, 'Repeat later or simplify the request.'),
-  CANCELLED: execution('timeout', true, true, 'The call was cancelled by its caller.'),
+  CANCELLED: execution('timeout', true, true, 'Repeat the call if it is still wanted.'),
   OUTCOME_UNKNOWN: execution('internal_error', false, true, 'Check the effect before you repeat.'),
   UPSTREAM_ERROR: execution(
     'network_error',

@@ -12,6 +12,9 @@ export interface ToolErrorOptions {
   cause?: unknown;
 }
 
+/** Where the hint does not say what happened. */
+const DEFAULT_MESSAGES: Partial<Record<ErrorCode, string>> = { CANCELLED: 'The call was cancelled by its caller' };
+
 /** The one error class of the fleet. Meaning lives in the code; each door renders it once. */
 export class ToolError extends Error {
   readonly code: ErrorCode;
@@ -19,7 +22,10 @@ export class ToolError extends Error {
   readonly retryAfterMs?: number;
 
   constructor(code: ErrorCode, options: ToolErrorOptions = {}) {
-    super(options.message ?? CATALOGUE[code].hint, options.cause === undefined ? undefined : { cause: options.cause });
+    super(
+      options.message ?? DEFAULT_MESSAGES[code] ?? CATALOGUE[code].hint,
+      options.cause === undefined ? undefined : { cause: options.cause },
+    );
     this.name = 'ToolError';
     this.code = code;
     if (options.details) this.details = options.details;

@@ -2,7 +2,7 @@ import type { CallContext, CallResult } from '../call.js';
 import type { ErrorBody } from '../errors/wire.js';
 import type { Json, JsonObject } from '../json.js';
 import type { Binding } from '../tool-definition.js';
-import type { EpochMs, Milliseconds } from '../units.js';
+import type { EpochMs, MicroUsd, Milliseconds } from '../units.js';
 
 /** One attempt, as sent to an executor. The binding is the complete plan; executors ask the registry nothing. */
 export interface ExecMessage {
@@ -27,8 +27,16 @@ export interface ExecContext extends CallContext {
   tenant_id: string;
   /** HMAC token that `tool.call` accepts, for tools that call tools. */
   delegation_token?: string;
+  /** What the tool may use before a limit of its caller is reached; only for tools that call tools. */
+  allowance?: Allowance;
   /** Pass the call id upstream as `Idempotency-Key`. */
   forward_idempotency_key?: boolean;
+}
+
+/** What is left of the budgets of a call; an absent field is unlimited. */
+export interface Allowance {
+  tokens?: number;
+  micro_usd?: MicroUsd;
 }
 
 /** Answer of an executor: the outcome of one attempt. Provenance and attempts are the engine's to set. */
@@ -117,4 +125,6 @@ export interface DiscoverReply {
   /** Time the server promises not to change its list; 0 when it promises nothing. */
   ttl_ms: Milliseconds;
   tools: RemoteTool[];
+  /** Tools that no message can carry, and why. */
+  refused?: { name: string; message: string }[];
 }

@@ -41,7 +41,12 @@ const LEAVES_OUTCOME_OPEN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'SERVICE_UNAVAILABLE',
 ]);
 
-/** True when a failure does not tell whether the effect took place (reliability.md 1.2). */
-export function leavesOutcomeOpen(code: ErrorCode): boolean {
-  return LEAVES_OUTCOME_OPEN.has(code);
+/**
+ * True when a failure does not tell whether the effect took place (reliability.md 1.2). An executor that stopped its own work
+ * and knows what became of it says `stopped: true` in the details; one whose request had reached the upstream when the
+ * connection broke says `delivered: true`.
+ */
+export function leavesOutcomeOpen({ code, details }: Pick<ExecutionFailure, 'code' | 'details'>): boolean {
+  if (code === 'NETWORK_ERROR') return details?.delivered === true;
+  return LEAVES_OUTCOME_OPEN.has(code) && details?.stopped !== true;
 }

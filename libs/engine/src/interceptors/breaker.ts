@@ -49,8 +49,9 @@ export function judge(result: CallResult, curtailed = false): BreakerJudgement {
       if (typeof status !== 'number') return failure.retryable ? 'failure' : 'success';
       return status >= 500 || status === 408 || status === 429 ? 'failure' : 'success';
     }
+    case 'OUTCOME_UNKNOWN': // a connection that broke says more about the tool than a caller who left
+      return failure.details?.after === 'NETWORK_ERROR' ? 'failure' : 'ignored';
     case 'CANCELLED':
-    case 'OUTCOME_UNKNOWN':
     case 'QUEUE_FULL':
     case 'BREAKER_OPEN': // of the target, in the executor
     case 'CALL_IN_PROGRESS':

@@ -1,4 +1,6 @@
 import { ToolError, type CallResult, type ReserveAnswer } from '@toolfleet/contracts';
+import { allowanceOf } from '../allowance.js';
+import { callsTools } from '../authorize.js';
 import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 import { chargeOf, scopesOf, settlementOf } from '../usage.js';
@@ -25,7 +27,9 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
     if (!answer.admitted) throw refusal(answer);
     let result: CallResult | undefined;
     try {
-      const outcome = await next(call);
+      const outcome = await next(
+        callsTools(call.tool) ? { ...call, allowance: await allowanceOf(ports, call, scopes) } : call,
+      );
       result = { ...outcome, usage: chargeOf(call, outcome) };
       return result;
     } finally {

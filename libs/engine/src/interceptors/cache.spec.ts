@@ -74,6 +74,22 @@ describe('cache, coalescing, history', () => {
     ]);
   });
 
+  test.each([
+    ['beside the arguments', { context: { session_id: 's' } }],
+    ['in the arguments', { rawArguments: { a: 1, session_id: 's' } }],
+  ])('calls of a session that goes on are never run as one, with the session named %s', async (_, request) => {
+    const { call, executor, clock } = anEngine(
+      {
+        session_aware: true,
+        cache_ttl_seconds: 0,
+        input_schema: { type: 'object', properties: { a: {}, session_id: { type: 'string' } } },
+      },
+      new ScriptedExecutor(() => clock.sleep(100).then(() => okReply())),
+    );
+    await over(clock, 200, Promise.all([call(request), call(request), call(request)]));
+    expect(executor.calls).toHaveLength(3);
+  });
+
   test('a call repeated in a session gets its first result, however short the cache', async () => {
     const { call, executor, clock } = anEngine(
       { cache_ttl_seconds: 1 },

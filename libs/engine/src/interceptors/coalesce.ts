@@ -26,13 +26,14 @@ export function coalesce(ports: Pick<EnginePorts, 'meter'>): Interceptor {
     } catch (thrown) {
       if (!joins || !isToolError(thrown)) throw thrown;
     }
+    call.signal.throwIfAborted();
     return next(call);
   };
 }
 
-/** A session that goes on from call to call (`n += 1`): the same call twice is two calls. */
-function keepsState(call: Call): boolean {
-  return call.tool.session_aware === true && call.request.context.session_id !== undefined;
+/** A session that goes on from call to call (`n += 1`): the same call twice is two calls, wherever the session is named. */
+function keepsState({ tool, request, arguments: args }: Call): boolean {
+  return tool.session_aware === true && (request.context.session_id ?? args.session_id) !== undefined;
 }
 
 function isOfFirstOnly(result: CallResult): boolean {

@@ -73,6 +73,21 @@ describe('journal and idempotency keys', () => {
     expect(executor.calls).toHaveLength(1);
   });
 
+  test.each([
+    ['reached the upstream', true, 'OUTCOME_UNKNOWN', false],
+    ['never left', false, 'NETWORK_ERROR', true],
+  ])('a connection that broke after the request %s', async (_, delivered, code, retryable) => {
+    const { call, journal } = anEngine(
+      effect,
+      new ScriptedExecutor((given) => {
+        journal.claim(given.callId, given.fence);
+        return failedReply('NETWORK_ERROR', { message: 'broke off', details: { delivered } });
+      }),
+    );
+    const { failure } = await call();
+    expect(failure).toMatchObject({ code, retryable, message: expect.stringContaining('broke off') });
+  });
+
   test('and an outcome that never comes is unknown, in time', async () => {
     const { ports, clock } = anEngine(effect, once);
     ports.journal.accept = () => Promise.resolve({ kind: 'claimed', state: 'claimed' });

@@ -33,7 +33,7 @@ async function journalled(ports: Ports, call: Call, next: Next): Promise<CallRes
   if (entered.kind !== 'accepted') return answerDuplicate(ports, call, entered);
   const result = await next({ ...call, fence: entered.fence, journalled: true });
   const { failure } = result;
-  if (failure && leavesOutcomeOpen(failure.code)) return settleUncertain(ports, call, result);
+  if (failure && leavesOutcomeOpen(failure)) return settleUncertain(ports, call, result);
   if (failure && !isLast(call, result)) return result; // the outcome of the call is the one of its last attempt
   await patiently(ports, call, ports.journal.finish(call.callId, 'current', result));
   return result;
@@ -104,9 +104,10 @@ function notStarted(result: CallResult): CallResult {
 }
 
 function unknown(call: Call, state: CallState | undefined, result?: CallResult): CallResult {
+  const why = result?.failure;
   const error = new ToolError('OUTCOME_UNKNOWN', {
-    message: `It is not known whether '${call.tool.name}' took effect`,
-    details: { call_id: call.callId, ...(state ? { state } : {}) },
+    message: `It is not known whether '${call.tool.name}' took effect${why ? `: ${why.message}` : ''}`,
+    details: { call_id: call.callId, ...(state ? { state } : {}), ...(why ? { after: why.code } : {}) },
   });
   return { ...failed(error, result?.timing, result?.metadata), attempts: 1 };
 }

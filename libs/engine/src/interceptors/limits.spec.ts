@@ -9,6 +9,7 @@ import {
   ScriptedExecutor,
 } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
+import { execMessageOf } from '../exec-message.js';
 import { makeExecuteCall } from '../execute-call.js';
 
 describe('limits', () => {
@@ -52,6 +53,43 @@ describe('limits', () => {
         (outcome.code ?? outcome.failure?.code) === 'OUTCOME_UNKNOWN',
     );
     expect(executor.calls).toHaveLength(0);
+  });
+
+  test('budget: a tool that calls tools is told what is left of its caller’s limits, no other is', async () => {
+    const state = { held_micro_usd: 40, held_tokens: 0, limit_tokens: null, spent_tokens: 0 };
+    const shown = [
+      {
+        ...state,
+        scope: 'request:r',
+        limit_micro_usd: 500,
+        spent_micro_usd: 100,
+        limit_tokens: 900,
+        spent_tokens: 200,
+      },
+      { ...state, scope: 'tenant', limit_micro_usd: null, spent_micro_usd: 7_000 },
+      {
+        ...state,
+        scope: 'agent:a',
+        limit_micro_usd: 20_000,
+        spent_micro_usd: 0,
+        limit_tokens: 1_000,
+        spent_tokens: 990,
+      },
+    ];
+    const agent = { binding: { kind: 'builtin' as const, toolset: 'agent' as const, handler: 'x' } };
+    for (const [tool, allowance] of [
+      [
+        { ...agent, cost_per_use_micro_usd: 40 },
+        { tokens: 10, micro_usd: 400 },
+      ],
+      [{}, undefined],
+    ] as const) {
+      const executor = new ScriptedExecutor(() => okReply());
+      const { call, budget } = anEngine({ ...tool, cache_ttl_seconds: 0 }, executor);
+      budget.shown = shown;
+      await call();
+      expect(execMessageOf(executor.calls[0]!).context.allowance).toEqual(allowance);
+    }
   });
 
   test('budget: holds the cap, settles what was used; refused at the limit with the scope', async () => {

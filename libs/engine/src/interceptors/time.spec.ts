@@ -1,6 +1,15 @@
-import { type RegisteredTool } from '@toolfleet/contracts';
-import { aRequest, anEngine, hangs, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { ToolError, type ExecReply, type RegisteredTool } from '@toolfleet/contracts';
+import {
+  aRequest,
+  anEngine,
+  failedReply,
+  hangs,
+  okReply,
+  over,
+  ScriptedExecutor,
+} from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
+import type { Call } from '../call.js';
 import { makeExecuteCall } from '../execute-call.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
@@ -69,5 +78,36 @@ describe('time', () => {
     expect(executor.calls[0]?.signal.aborted).toBe(true);
     expect(clock.pending).toBe(1); // the windows of the breakers
     expect(budget.held.size).toBe(0);
+  });
+
+  test.each([
+    ['idempotent', true],
+    ['with effects, when its executor says that all has stopped', false],
+  ])('a cancelled call that is %s tells, and is charged, what it used up to then', async (_, idempotent) => {
+    const stopped = failedReply('CANCELLED', { details: { stopped: true } });
+    const reply = { ...stopped, output: ['half'], usage: { tokens: 300, microUsd: 70 } };
+    const lastWord = (call: Call) =>
+      new Promise<ExecReply>((resolve) => call.signal.addEventListener('abort', () => resolve(reply)));
+    const { call, clock, budget } = anEngine({ idempotent }, new ScriptedExecutor(lastWord));
+    const abort = new AbortController();
+    const done = call({ signal: abort.signal });
+    await clock.run(10);
+    abort.abort(new ToolError('CANCELLED'));
+    expect(await done).toMatchObject({
+      attempts: 1,
+      output: ['half'],
+      usage: { tokens: 300, microUsd: 70 },
+      failure: { code: 'CANCELLED' },
+    });
+    expect(budget.settled).toMatchObject([{ tokens: 300, micro_usd: 70 }]);
+  });
+
+  test('an executor without a last word holds a cancelled call for a second', async () => {
+    const { call, clock } = anEngine({}, new ScriptedExecutor(() => new Promise(() => {})));
+    const abort = new AbortController();
+    const done = call({ signal: abort.signal });
+    await clock.run(10);
+    abort.abort(new ToolError('CANCELLED'));
+    expect(await over(clock, 1_000, done)).toMatchObject({ failure: { code: 'CANCELLED' } });
   });
 });

@@ -107,9 +107,12 @@ export function apiDocument(version: string): JsonObject {
           answers: { '200': answer('State, and the result when it has ended', ref('Call')) },
         }),
         delete: operation('cancelCall', {
-          summary: 'Cancel an asynchronous call',
+          summary: 'Cancel an asynchronous call, waiting or running',
           parameters: [inPath('id')],
-          answers: { '200': answer('State afterwards', ref('Call')) },
+          answers: {
+            '200': answer('The state it ended in; one that had ended stays as it was', ref('Call')),
+            '202': answer('It has been told to stop and has not ended yet', ref('Call')),
+          },
         }),
       },
       '/api/v1/calls/{id}/events': {

@@ -18,7 +18,7 @@ export function answerWrongMethods(fastify: FastifyInstance): void {
     const path = request.url.split('?', 1)[0]!;
     const allowed = [...methods].flatMap(([pattern, known]) => (matches(pattern, path) ? [...known] : []));
     if (allowed.length === 0) return;
-    const allow = [...new Set(allowed)].sort();
+    const allow = [...new Set(allowed)].toSorted();
     void reply.header('Allow', allow.join(', '));
     const message = `${request.method} is not a method of ${path}: use ${allow.join(' or ')}`;
     sendError(reply, request.url, new ToolError('METHOD_NOT_ALLOWED', { message, details: { allow } }));

@@ -245,6 +245,21 @@ const ACCOUNTS: readonly Kind[] = [
       const retired = await fleet.ask({ path: '/api/v1/sources/openapi/again', method: 'DELETE' });
       expect(retired.body.removed).toContain('again_getParcel');
       expect((await fleet.ask({ path: '/api/v1/sources/openapi/again', method: 'DELETE' })).status).toBe(404);
+      for (const [spec, reason] of [
+        ['no document', 'SPEC_PARSE_ERROR'],
+        ['swagger: "2.0"', 'SPEC_VERSION_UNSUPPORTED'],
+      ]) {
+        const refused = await fleet.ask({ path: '/api/v1/sources/openapi', body: { name: 'bad', spec_inline: spec } });
+        expect(refused, refused.text).toMatchObject({
+          status: 422,
+          body: { code: 'SPEC_INVALID', details: { reason } },
+        });
+      }
+      const away = await fleet.ask({
+        path: '/api/v1/sources/mcp',
+        body: { name: 'away', url: 'https://away.example/mcp' },
+      });
+      expect(away, away.text).toMatchObject({ status: 422, body: { code: 'SOURCE_REFUSED' } });
       const mcp = { name: 'second', url: `${samples.mcp}/mcp` };
       const discovered = await fleet.ask({ path: '/api/v1/sources/mcp', body: mcp });
       expect(discovered.status, discovered.text).toBeLessThan(300);

@@ -79,13 +79,13 @@ export class SourcesController {
   ) {}
 
   @Post('mcp')
-  mcp(@Body() body: unknown, @Req() http: HttpRequest) {
-    return this.sources.register(SUBJECTS.mcpRegister, http, body);
+  async mcp(@Body() body: unknown, @Req() http: HttpRequest) {
+    return takenIn('SOURCE_REFUSED', await this.sources.register(SUBJECTS.mcpRegister, http, body));
   }
 
   @Post('openapi')
-  openapi(@Body() body: unknown, @Req() http: HttpRequest) {
-    return this.sources.register(SUBJECTS.openapiRegister, http, body);
+  async openapi(@Body() body: unknown, @Req() http: HttpRequest) {
+    return takenIn('SPEC_INVALID', await this.sources.register(SUBJECTS.openapiRegister, http, body));
   }
 
   /** Undoes a registration under the name it was made with; with `?visibility=fleet` one that was made for all. */
@@ -170,6 +170,21 @@ async function inBand(registered: Promise<JsonObject>, rest: JsonObject): Promis
     const kind = error.code === 'SPEC_INVALID' ? 'Parse error' : 'Registration error';
     return { success: false, message: `${kind}: ${error.message}`, code: error.code, ...rest };
   }
+}
+
+/** An answer that gave no tools as the error it is; one that gave some says itself what is missing. */
+function takenIn(code: 'SPEC_INVALID' | 'SOURCE_REFUSED', answer: JsonObject): JsonObject {
+  if (answer.success !== false) return answer;
+  const message = String(answer.message).replace(/^(?:Parse|Registration) error: /, '');
+  const reason = /^([A-Z]+(?:_[A-Z]+)+): /.exec(message)?.[1];
+  const { refused } = answer;
+  throw new ToolError(code, {
+    message,
+    details: {
+      ...(reason === undefined ? {} : { reason }),
+      ...(Array.isArray(refused) && refused.length > 0 ? { refused } : {}),
+    },
+  });
 }
 
 const nameIn = (body: unknown): string => (isJsonObject(body) && typeof body.name === 'string' ? body.name : '');

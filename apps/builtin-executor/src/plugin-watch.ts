@@ -48,7 +48,7 @@ export class PluginWatch implements ServicePart {
 
   private async look(): Promise<void> {
     const { added, removed, faults } = await this.folder.look();
-    for (const fault of faults) this.logger.error(fault, 'a plugin cannot be loaded');
+    for (const { file, message: reason } of faults) this.logger.error({ file, reason }, 'a plugin cannot be loaded');
     for (const name of removed) {
       this.toolbox.remove(name);
       this.loaded.delete(name);
@@ -61,7 +61,7 @@ export class PluginWatch implements ServicePart {
         this.loaded.add(name);
         this.logger.info({ tool: name }, 'plugin loaded');
       } catch (error) {
-        this.logger.error({ tool: name, message: (error as Error).message }, 'a plugin cannot be loaded');
+        this.logger.error({ tool: name, reason: (error as Error).message }, 'a plugin cannot be loaded');
       }
     }
     if (added.length + removed.length > 0) this.onChange();

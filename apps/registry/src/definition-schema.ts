@@ -14,7 +14,7 @@ const MOST_MICRO_USD = 1_000_000_000;
 
 const bindings: JsonObject[] = [
   {
-    properties: { kind: { const: 'builtin' }, toolset: { enum: [...TOOLSETS] }, handler: text(128) },
+    properties: { kind: { const: 'builtin' }, toolset: { enum: [...TOOLSETS] }, handler: text(128), build: text(64) },
     required: ['kind', 'toolset', 'handler'],
   },
   { properties: { kind: { const: 'python' } }, required: ['kind'] },

@@ -70,6 +70,8 @@ export interface ToolMetadata {
 /** A tool with its handler, as `defineTool` returns it. */
 export interface BuiltinTool {
   readonly metadata: ToolMetadata;
+  /** Hash of the file an own tool was loaded from. */
+  readonly build?: string;
   /** Services the handler needs; the process refuses to start without them. */
   readonly needs: readonly ServiceName[];
   /** Runs one attempt. Failures of the tool are thrown as `ToolError('TOOL_ERROR', …)`. */

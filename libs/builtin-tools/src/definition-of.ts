@@ -47,7 +47,12 @@ export function definitionOf(tool: BuiltinTool, source: ToolSource, figures: Too
     description: metadata.description,
     category: metadata.category,
     input_schema: metadata.inputSchema,
-    binding: { kind: 'builtin', toolset: toolsetOf(tool), handler: metadata.name },
+    binding: {
+      kind: 'builtin',
+      toolset: toolsetOf(tool),
+      handler: metadata.name,
+      ...(tool.build === undefined ? {} : { build: tool.build }),
+    },
     source,
     ...(rateLimit === undefined ? {} : { rate_limit: rateLimit }),
     ...(cost === undefined ? {} : { cost_per_use_micro_usd: cost }),

@@ -11,6 +11,8 @@ export interface BuiltinBinding {
   toolset: Toolset;
   /** Name of the handler, as in the manifest of libs/builtin-tools. */
   handler: string;
+  /** Hash of the code of an own tool: other code is another revision, so that no cached result of the old one is shown. */
+  build?: string;
 }
 
 /** Untrusted Python, by queue to python-sandbox. */

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SystemClock } from '@toolfleet/resilience';
+import type { BuiltinTool } from '../builtin-tool.js';
+import { definitionOf } from '../definition-of.js';
 import { BoundedWork } from '../bounded/bounded-work.js';
 import { runTool } from '../run-tool.fixture.js';
 import { PluginFolder } from './plugin-folder.js';
@@ -32,6 +34,13 @@ describe('plugin folder', () => {
     const first = await plugins.look();
     expect(first.added.map((tool) => tool.metadata.name)).toEqual(['a']);
     expect((await runTool(first.added[0] as never, {})).text).toBe('one');
+    const bindingOf = (tool: BuiltinTool) =>
+      definitionOf(tool, { kind: 'plugin', name: 'x' }, { rateLimits: {}, costsMicroUsd: {} }).binding;
+    expect(bindingOf(first.added[0]!)).toMatchObject({ handler: 'a', build: expect.stringMatching(/^[0-9a-f]{16}$/) });
+    // The same definition with other code is another revision: results of the old code are not shown from the cache.
+    await put('a.tool.mjs', source('a').replace("'one'", "'two'"));
+    const changed = await plugins.look();
+    expect(bindingOf(changed.added[0]!)).not.toEqual(bindingOf(first.added[0]!));
     expect(await plugins.look()).toEqual({ added: [], removed: [], faults: [] });
     await put('a.tool.mjs', source('renamed'));
     const second = await plugins.look();

@@ -1,4 +1,5 @@
-import { readdir, stat } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { TOOL_NAME_PATTERN, ToolError, TOOLSETS } from '@toolfleet/contracts';
@@ -69,6 +70,10 @@ export class PluginFolder {
     // Remembered either way: a broken file is told once, not at every look.
     this.files.set(file, { stamp, tools: known?.tools ?? [] });
     try {
+      const build = createHash('sha256')
+        .update(await readFile(join(this.folder, file)))
+        .digest('hex')
+        .slice(0, 16);
       // A query makes a module of its own of each version; old ones stay in memory, which only matters while developing.
       const module = (await import(`${pathToFileURL(join(this.folder, file)).href}?v=${stamp}`)) as {
         default?: Plugin;
@@ -76,7 +81,7 @@ export class PluginFolder {
       const tools = await toolsOf(module.default);
       for (const tool of tools) this.check(tool, file);
       const names = tools.map((tool) => tool.metadata.name);
-      changes.added.push(...tools);
+      changes.added.push(...tools.map((tool) => ({ ...tool, build })));
       changes.removed.push(...(known?.tools ?? []).filter((name) => !names.includes(name)));
       this.files.set(file, { stamp, tools: names });
     } catch (error) {

@@ -114,6 +114,7 @@ test('messages: every fault named, under a code of choice', () => {
     required: ['a'],
   });
   expect(validate({ a: 1 }).a).toBe(1);
+  expect(() => validate(undefined)).toThrow(expect.objectContaining({ message: 'The message is empty' }));
   expect(() => validate({ a: 'x' })).toThrow(
     expect.objectContaining({ code: 'REQUEST_INVALID', message: expect.stringContaining('/a') as string }),
   );

@@ -11,6 +11,7 @@ export function validateMessage<T>(schema: JsonObject, code: ErrorCode = 'REQUES
   const compiled = compileSchema(schema);
   return (message) => {
     if (compiled.check(message as Json)) return message as T;
+    if (message === undefined || message === null) throw new ToolError(code, { message: 'The message is empty' });
     const faults = explainErrors(compiled.errors(message as Json));
     throw new ToolError(code, {
       message: `Invalid message: ${faults.map((fault) => `${fault.path || '/'}: ${fault.message}`).join('; ')}`,

@@ -47,7 +47,10 @@ export class Workspaces {
     const { tenant_id: tenant, project_id: project, session_id: session } = context;
     const id = project ?? session;
     if (typeof id !== 'string' || id === '')
-      throw new ToolError('TOOL_ERROR', { message: 'project_id is required for file operations' });
+      throw new ToolError('TOOL_ERROR', {
+        message: 'project_id is required for file operations',
+        details: { hint: 'Send session_id beside the arguments; internal callers may send project_id' },
+      });
     const isProject = typeof project === 'string';
     const key = `${safeName(tenant)}/${isProject ? 'p' : 's'}-${safeName(id)}`;
     const parts = { store: this.store, quota: this.quota, limits: this.limits };

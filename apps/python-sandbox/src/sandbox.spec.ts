@@ -188,10 +188,12 @@ describe('the sandbox host', () => {
   });
 
   it('answers a run whose host dies twice, and does not try it again', async () => {
-    const victim = run('import time\ntime.sleep(30)', { timeoutMs: 60_000 });
-    for (let i = 0; i < 2; i++) {
-      await eventually('a host is up', () => sandbox.isReady, { timeoutMs: 30_000 });
-      await clock.sleep(300);
+    let starts = 0;
+    const victim = sandbox.run(request('import time\ntime.sleep(30)', { timeoutMs: 60_000 }), {
+      onStart: () => (starts += 1),
+    });
+    for (let deaths = 1; deaths <= 2; deaths++) {
+      await eventually('it runs', () => starts === deaths, { timeoutMs: 30_000 });
       process.kill(sandbox.hostPid!, 'SIGKILL');
       await eventually('it is gone', () => !sandbox.isReady);
     }
@@ -201,8 +203,9 @@ describe('the sandbox host', () => {
 
   it('is killed as a whole when it hangs', async () => {
     const hung = sandbox.hostPid!;
-    const running = run('import time\ntime.sleep(30)', { timeoutMs: 500 });
-    await clock.sleep(200);
+    const { promise: started, resolve: onStart } = Promise.withResolvers<void>();
+    const running = sandbox.run(request('import time\ntime.sleep(30)', { timeoutMs: 500 }), { onStart });
+    await started;
     process.kill(hung, 'SIGSTOP');
     expect(await running).toMatchObject({ status: 'timeout' });
     await expectUnharmed('a stopped host');

@@ -8,6 +8,7 @@ import {
 } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
+import { jsonOr } from './map-mcp-content.js';
 import { judgeMcpError } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
 
@@ -70,12 +71,7 @@ function argsOf(message: ExecMessage & { binding: McpBinding }): Json {
 }
 
 function replyOf(text: string): ExecReply {
-  let output: Json = null;
-  try {
-    output = text.trim() === '' ? null : (JSON.parse(text) as Json);
-  } catch {
-    output = text;
-  }
+  const output = text.trim() === '' ? null : jsonOr(text);
   return {
     ok: true,
     output,

@@ -1,5 +1,15 @@
 import type { CallToolResult } from '@modelcontextprotocol/client';
-import { failureOf, isJsonObject, ToolError, type ContentBlock, type ExecReply, type Json } from '@toolfleet/contracts';
+import {
+  depthOf,
+  failureOf,
+  failureReply,
+  isJsonObject,
+  MAX_BODY_DEPTH,
+  ToolError,
+  type ContentBlock,
+  type ExecReply,
+  type Json,
+} from '@toolfleet/contracts';
 
 /** Text for the model is cut here (contracts `CallResult.text`). */
 const MAX_TEXT = 6_000;
@@ -12,6 +22,10 @@ const EXPIRED_TOKEN =
  * block beside others, stays in `content` in its order; `structuredContent` is the output.
  */
 export function mapToolResult(result: CallToolResult): ExecReply {
+  if (depthOf(result as unknown as Json, MAX_BODY_DEPTH) > MAX_BODY_DEPTH) {
+    const message = `The result is nested deeper than ${MAX_BODY_DEPTH} levels`;
+    return failureReply(new ToolError('RESULT_TOO_LARGE', { message }));
+  }
   const blocks = (result.content ?? []) as unknown as ContentBlock[];
   const texts = blocks.filter((block) => block['type'] === 'text').map((block) => String(block['text'] ?? ''));
   const joined = texts.join('\n');
@@ -40,14 +54,17 @@ export function reportsExpiredToken(reply: ExecReply): boolean {
 /** Without structured content a single text that is a JSON object or array counts as the value; anything else is the text. */
 function outputOf(text: string, blocks: number): Json {
   if (blocks === 0) return null;
-  if (blocks === 1 && /^\s*[[{]/.test(text)) {
-    try {
-      return JSON.parse(text) as Json;
-    } catch {
-      return text;
-    }
+  return blocks === 1 && /^\s*[[{]/.test(text) ? jsonOr(text) : text;
+}
+
+/** JSON of a depth the fleet can handle as a value; anything else stays text. */
+export function jsonOr(text: string): Json {
+  try {
+    const value = JSON.parse(text) as Json;
+    return depthOf(value, MAX_BODY_DEPTH) > MAX_BODY_DEPTH ? text : value;
+  } catch {
+    return text;
   }
-  return text;
 }
 
 /** Facts of the server about this result; the protocol's own keys are left out. */

@@ -38,11 +38,10 @@ export function judgeMcpError(error: unknown, server: string): McpFault {
   if (error instanceof SdkHttpError) return httpFault(error, server);
   if (error instanceof ProtocolError) return protocolFault(error, server);
   if (error instanceof SdkError) return sdkFault(error, server);
-  // What is left is an answer that is not MCP: bad JSON, a body of another shape.
+  // What is left is an answer that is not MCP: bad JSON, a body of another shape, or one in which the SDK's recursion ends.
+  const what = error instanceof RangeError ? 'nested too deeply' : `that is not MCP: ${cut(messageOf(error))}`;
   return {
-    error: upstream(`The MCP server ${server} answered with something that is not MCP: ${cut(messageOf(error))}`, {
-      server,
-    }),
+    error: upstream(`The MCP server ${server} answered with something ${what}`, { server }),
     reconnect: false,
     targetFault: true,
   };

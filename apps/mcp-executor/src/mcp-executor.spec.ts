@@ -419,6 +419,50 @@ describe('McpExecutor', () => {
     expect(performance.now() - startedAt).toBeLessThan(5_000); // far below the 10 s deadline: nobody waited for it
   });
 
+  it.each<[string, string, object]>([
+    [
+      'nested 10,000 deep',
+      `{"structuredContent":{"x":${'['.repeat(10_000)}${']'.repeat(10_000)}},"content":[]}`,
+      { ok: false, failure: { code: 'RESULT_TOO_LARGE', message: 'The result is nested deeper than 256 levels' } },
+    ],
+    [
+      'with text that is JSON nested 10,000 deep',
+      JSON.stringify({ content: [{ type: 'text', text: '['.repeat(10_000) + ']'.repeat(10_000) }] }),
+      { ok: true, output: '['.repeat(10_000) + ']'.repeat(10_000) },
+    ],
+    [
+      'with 100,000 siblings',
+      JSON.stringify({ structuredContent: { x: Array(100_000).fill({ k: 1 }) }, content: [] }),
+      { ok: true, output: { x: { length: 100_000 } } },
+    ],
+  ])('a result %s is passed on or refused in plain words', async (_name, result, expected) => {
+    const { url, port } = await serve(
+      misbehaving((id, response) => {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end(`{"jsonrpc":"2.0","id":${id},"result":${result}}`);
+      }),
+    );
+    expect(await executor({ port }).call({ url }, 'x')).toMatchObject(expected);
+  });
+
+  it('a tool described deeper than anybody can read is said to be so', async () => {
+    const schema = `{"type":"object","properties":${'{"a":{"properties":'.repeat(20_000)}{}${'}}'.repeat(20_000)}}`;
+    const { url, port } = await serve((request, response) => {
+      void bodyOf(request).then((text) => {
+        if (request.method !== 'POST') return response.writeHead(405).end();
+        const body = JSON.parse(text);
+        if (body.method !== 'tools/list') return initialized(body, response);
+        response.writeHead(200, { 'content-type': 'application/json' });
+        const result = `{"tools":[{"name":"deep","inputSchema":${schema}}]}`;
+        return response.end(`{"jsonrpc":"2.0","id":${body.id},"result":${result}}`);
+      });
+    });
+    await expect(executor({ port }).discover({ server: 's', url })).rejects.toMatchObject({
+      code: 'UPSTREAM_ERROR',
+      message: 'The MCP server s answered with something nested too deeply',
+    });
+  });
+
   it('opens the breaker after five failures in a row, not after refusals by the server', async () => {
     let status = 400;
     const { url, port } = await serve(misbehaving((_, response) => void response.writeHead(status).end('no')));

@@ -125,6 +125,4 @@ export interface DiscoverReply {
   /** Time the server promises not to change its list; 0 when it promises nothing. */
   ttl_ms: Milliseconds;
   tools: RemoteTool[];
-  /** Tools that no message can carry, and why. */
-  refused?: { name: string; message: string }[];
 }

@@ -1,6 +1,7 @@
 /**
  * What watching costs: three fleets side by side, loaded in turn in one run. `off` logs nothing, exports nothing and is not
  * scraped; `deployed` is what deploy/k8s sets (logs, traces of 5 % of the calls, metrics scraped); `all` records each call.
+ * Many short segments, each compared with the `off` of its own round: what a neighbour takes from this machine hits all three.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,10 +10,11 @@ import { join } from 'node:path';
 import { freePort } from '../../tools/local/child-process.mjs';
 import { startFleet } from '../../tools/local/fleet.mjs';
 import { load } from './measure.mjs';
+import { medianWithSpread } from './spread.mjs';
 import { UNLIMITED } from './with-fleet.mjs';
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
-const SECONDS = Number(process.env.BENCH_SECONDS ?? 5);
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 24);
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 2);
 const CONNECTIONS = 32;
 
 const MODES = {
@@ -31,23 +33,26 @@ export async function telemetryBench(root) {
   try {
     const fleets = {};
     for (const name of NAMES) running.push((fleets[name] = await startWith(root, MODES[name](collector))));
-    const round = (name, seconds = SECONDS) => loadOf(fleets[name].fleet, name !== 'off', seconds);
-    for (const name of NAMES) await round(name, 4);
+    for (const name of NAMES) await segment(fleets[name].fleet, 0, 4);
     const rounds = [];
     for (let number = 0; number < ROUNDS; number += 1) {
       const results = {};
       // Each goes first as often as the others.
       for (let turn = 0; turn < NAMES.length; turn += 1) {
         const name = NAMES[(number + turn) % NAMES.length];
-        results[name] = await round(name);
+        results[name] = await segment(fleets[name].fleet, name === 'off' ? undefined : number, SECONDS);
       }
       rounds.push(results);
     }
     return {
       name: 'telemetry',
-      cost_of_calls_per_second: costs(rounds, rate),
-      cost_in_cpu: costs(rounds, cpu, true),
-      rounds,
+      measured_rounds: ROUNDS,
+      seconds_of_a_segment: SECONDS,
+      cost_of_calls_per_second: costs(rounds, (mode, off) => 1 - mode.calls_per_second / off.calls_per_second),
+      cost_in_cpu: costs(rounds, (mode, off) => cpu(mode) / cpu(off) - 1),
+      calls_per_second: eachMode((name) => rounds.map((round) => round[name].calls_per_second)),
+      cpu_us_per_call: eachMode((name) => rounds.map((round) => cpu(round[name]))),
+      p99_ms: eachMode((name) => rounds.map((round) => round[name].p99_ms)),
     };
   } finally {
     drain.kill('SIGKILL');
@@ -55,20 +60,13 @@ export async function telemetryBench(root) {
   }
 }
 
-const rate = ({ calls_per_second: calls }) => calls;
+const eachMode = (valueOf) => Object.fromEntries(NAMES.map((name) => [name, valueOf(name)]));
 const cpu = ({ cpu_us_per_call: parts }) => parts.gateway + parts.builtin + parts.budget;
 
-/** Median over the rounds of what a mode loses against `off` of the same round, as a share. */
-function costs(rounds, figure, isCost = false) {
-  return Object.fromEntries(
-    NAMES.slice(1).map((name) => {
-      const shares = rounds.map((round) => {
-        const ratio = figure(round[name]) / figure(round.off);
-        return isCost ? ratio - 1 : 1 - ratio;
-      });
-      return [name, Number(shares.toSorted((a, b) => a - b)[Math.floor(shares.length / 2)].toFixed(3))];
-    }),
-  );
+/** What each mode costs against `off` of the same round, as shares. */
+function costs(rounds, cost) {
+  const shares = (name) => rounds.map((round) => cost(round[name], round.off));
+  return Object.fromEntries(NAMES.slice(1).map((name) => [name, medianWithSpread(shares(name))]));
 }
 
 async function startWith(root, env) {
@@ -92,10 +90,14 @@ async function startWith(root, env) {
 }
 
 let number = 0;
-async function loadOf(fleet, isScraped, seconds) {
+/**
+ * Loads one fleet. With the number of a round one of its services is scraped meanwhile, another one each time: each service
+ * about every 15 s of load, as deploy/k8s sets it.
+ */
+async function segment(fleet, round, seconds) {
   const pids = Object.fromEntries(fleet.services.map(({ name, pid }) => [name, pid]));
-  // Once in each round: three times as often as a Prometheus with the interval of deploy/k8s.
-  const scraping = isScraped ? setTimeout(() => void scrape(fleet), seconds * 500) : undefined;
+  const scraped = round === undefined ? undefined : fleet.services[round % fleet.services.length];
+  const scraping = scraped && setTimeout(() => void scrape(scraped), seconds * 500);
   try {
     return await load({
       url: `${fleet.url}/api/v1/tools/calculator/execute`,
@@ -110,6 +112,4 @@ async function loadOf(fleet, isScraped, seconds) {
   }
 }
 
-function scrape({ services }) {
-  return Promise.all(services.map(({ admin_url: url }) => fetch(`${url}/metrics`).then((response) => response.text())));
-}
+const scrape = async ({ admin_url: url }) => (await fetch(`${url}/metrics`)).text();

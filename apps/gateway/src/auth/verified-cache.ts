@@ -37,19 +37,24 @@ export class VerifiedCache {
     let proof = this.pending.get(key);
     if (!proof) {
       const until = this.clock.monotonic() + VERIFIED_TTL_MS;
-      proof = prove()
+      const proving: Promise<Verified> = prove()
         .then((verified) => {
-          this.entries.set(key, { ...verified, until });
+          // After `clear` it is nobody's proof but of those who wait for it.
+          if (this.pending.get(key) === proving) this.entries.set(key, { ...verified, until });
           return verified;
         })
-        .finally(() => this.pending.delete(key));
-      this.pending.set(key, proof);
+        .finally(() => {
+          if (this.pending.get(key) === proving) this.pending.delete(key);
+        });
+      this.pending.set(key, proving);
+      proof = proving;
     }
     return (await proof).principal;
   }
 
-  /** Forgets everything proven by this process (after a revocation made here). */
+  /** Forgets everything proven by this process (after a revocation made here), and what is being proven: it may be from before. */
   clear(): void {
     this.entries.clear();
+    this.pending.clear();
   }
 }

@@ -54,6 +54,26 @@ describe('DefinitionCache', () => {
     expect(asked).toEqual(['t/a', 't/a']);
   });
 
+  it('does not wait for what was asked for before a change', async () => {
+    const before = Promise.withResolvers<RegisteredTool>();
+    const answers = [before.promise, Promise.resolve(tool('a', '2'))];
+    const lists = [
+      before.promise.then((one) => ({ tools: [one], version: 1 })),
+      { tools: [tool('a', '2')], version: 2 },
+    ];
+    const source = { get: async () => answers.shift() ?? null, list: async () => lists.shift() as never };
+    const racing = new DefinitionCache(source, clock, 300_000);
+    const early = [racing.get('a', 't'), racing.list('t')] as const;
+    racing.invalidate({ added: [], changed: ['a'], removed: [] });
+    expect((await racing.get('a', 't'))?.revision).toBe('2');
+    expect((await racing.list('t')).version).toBe(2);
+    before.resolve(tool('a', '1'));
+    expect((await early[0])?.revision).toBe('1');
+    await early[1];
+    expect((await racing.get('a', 't'))?.revision).toBe('2');
+    expect((await racing.list('t')).version).toBe(2);
+  });
+
   it('never lets one tenant see an answer given to another', async () => {
     await cache.get('a', 't1');
     await cache.get('a', 't2');

@@ -59,8 +59,9 @@ export class DefinitionCache {
       return await this.once(key, async () => {
         const generation = this.generation;
         const tool = await this.source.get(name, tenantId);
-        if (!tool) this.byName.delete(key);
-        else if (generation === this.generation) this.remember(key, tool);
+        if (generation !== this.generation) return tool;
+        if (tool) this.remember(key, tool);
+        else this.byName.delete(key);
         return tool;
       });
     } catch (error) {
@@ -92,7 +93,7 @@ export class DefinitionCache {
 
   /** Forgets what the change names; every list is asked for again. */
   invalidate(change: DefinitionChange): void {
-    this.generation += 1;
+    this.outdate();
     const names = new Set([...change.added, ...change.changed, ...change.removed]);
     for (const [key, { value }] of this.byName) {
       if (names.has(value.name) || names.has(key.slice(key.indexOf('/') + 1))) this.byName.delete(key);
@@ -102,9 +103,15 @@ export class DefinitionCache {
 
   /** Forgets the age of everything: after a reconnect, changes may have been missed. */
   invalidateAll(): void {
-    this.generation += 1;
+    this.outdate();
     for (const entry of this.byName.values()) entry.readAt = -Infinity;
     for (const entry of this.lists.values()) entry.readAt = -Infinity;
+  }
+
+  /** Whatever was asked for before may be answered with what was before: nobody who comes now waits for it. */
+  private outdate(): void {
+    this.generation += 1;
+    this.asking.clear();
   }
 
   private isFresh(entry: Entry<unknown>): boolean {
@@ -124,7 +131,9 @@ export class DefinitionCache {
   private once<T>(key: string, ask: () => Promise<T>): Promise<T> {
     const running = this.asking.get(key) as Promise<T> | undefined;
     if (running) return running;
-    const asked = ask().finally(() => this.asking.delete(key));
+    const asked = ask().finally(() => {
+      if (this.asking.get(key) === asked) this.asking.delete(key);
+    });
     this.asking.set(key, asked);
     return asked;
   }

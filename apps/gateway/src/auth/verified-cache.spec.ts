@@ -1,0 +1,31 @@
+import type { Principal } from '@toolfleet/contracts';
+import { FakeClock } from '@toolfleet/testing';
+import { describe, expect, it } from 'vitest';
+import { VerifiedCache, VERIFIED_TTL_MS, type Verified } from './verified-cache.js';
+
+const verified = (userId: string): Verified => ({ principal: { tenantId: 't', userId } as Principal });
+
+describe('VerifiedCache', () => {
+  it('proves once for simultaneous uses, and again when the proof is old', async () => {
+    const clock = new FakeClock();
+    const cache = new VerifiedCache(clock);
+    let proofs = 0;
+    const use = () => cache.principalOf('key', async () => verified(`${(proofs += 1)}`));
+    await Promise.all([use(), use()]);
+    expect((await use()).userId).toBe('1');
+    clock.advance(VERIFIED_TTL_MS);
+    expect((await use()).userId).toBe('2');
+  });
+
+  it('neither keeps nor shares a proof that was under way when a key was revoked', async () => {
+    const cache = new VerifiedCache(new FakeClock());
+    const before = Promise.withResolvers<Verified>();
+    const early = cache.principalOf('key', () => before.promise);
+    cache.clear();
+    const refused = () => Promise.reject(new Error('revoked'));
+    await expect(cache.principalOf('key', refused)).rejects.toThrow('revoked');
+    before.resolve(verified('early'));
+    expect((await early).userId).toBe('early');
+    await expect(cache.principalOf('key', refused)).rejects.toThrow('revoked');
+  });
+});

@@ -1,7 +1,7 @@
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { QUEUE_PREFIX, ToolError } from '@toolfleet/contracts';
-import { takePlace } from './fair-share.js';
+import { fairQueueBackend, NoPlace, placedBy } from './fair-queue-backend.js';
 import {
   cancelChannel,
   DEFAULT_MAX_LENGTH,
@@ -67,17 +67,21 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     const { status, options } = this.#redis;
     if (status !== 'ready' && !options.enableOfflineQueue)
       throw redisAway(this.name, new Error(`connection: ${status}`));
-    this.#made = new Queue(this.name, {
-      connection: this.#redis,
-      prefix: QUEUE_PREFIX,
-      skipWaitingForReady: true,
-      defaultJobOptions: {
-        attempts: 1,
-        stackTraceLimit: 0,
-        removeOnComplete: retention(this.options),
-        removeOnFail: retention(this.options),
+    this.#made = new Queue(
+      this.name,
+      {
+        connection: this.#redis,
+        prefix: QUEUE_PREFIX,
+        skipWaitingForReady: true,
+        defaultJobOptions: {
+          attempts: 1,
+          stackTraceLimit: 0,
+          removeOnComplete: retention(this.options),
+          removeOnFail: retention(this.options),
+        },
       },
-    });
+      fairQueueBackend,
+    );
     this.#made.on('error', () => undefined); // every failing command rejects to its caller
     return this.#made;
   }
@@ -90,17 +94,17 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     this.#adding++;
     try {
       const { shareOf } = this.options;
-      const share = options.priority === undefined ? shareOf?.(data) : undefined;
-      const priority = share === undefined ? options.priority : await this.#placeOf(share);
-      if (share === undefined && (await this.#waiting()) + this.#adding > this.#maxLength) throw this.#full();
       const queued = { ...data, queued_at: data.queued_at ?? this.time.now() };
-      await this.#queue.add(this.name, queued, {
-        jobId,
-        timestamp: queued.queued_at,
-        ...(priority === undefined ? {} : { priority }),
-      });
+      const entry = { jobId, timestamp: queued.queued_at };
+      if (shareOf && options.priority === undefined) {
+        const ask = { share: shareOf(data), adding: this.#adding, most: this.#maxLength };
+        await this.#queue.add(this.name, queued, { ...entry, ...placedBy(ask) });
+        return;
+      }
+      if ((await this.#waiting()) + this.#adding > this.#maxLength) throw this.#full();
+      await this.#queue.add(this.name, queued, { ...entry, ...options });
     } catch (error) {
-      throw error instanceof ToolError ? error : redisAway(this.name, error);
+      throw error instanceof NoPlace ? this.#full() : redisAway(this.name, error);
     } finally {
       this.#adding--;
     }
@@ -173,13 +177,6 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   /** Closes the queue; the connection stays its owner's. */
   async close(): Promise<void> {
     await this.#made?.close().catch(() => undefined);
-  }
-
-  async #placeOf(share: string): Promise<number> {
-    const bounds = { maxLength: this.#maxLength, adding: this.#adding };
-    const place = await takePlace(this.#redis, this.name, share, bounds);
-    if (place === undefined) throw this.#full();
-    return place;
   }
 
   #full(): ToolError {

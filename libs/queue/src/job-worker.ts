@@ -1,15 +1,19 @@
 /**
  * The working side of a queue. BullMQ delivers at least once: a worker that is stopped longer than its lock (5 s) loses
- * the job to another one, so handlers of tools with an effect claim in the journal first. The outcome is written to the job
- * record first and then sent to the waiting process's channel: whoever misses the message reads the record.
+ * the job to another one, so handlers of tools with an effect claim in the journal first. A result goes to the waiting
+ * process's channel at once and into the job record right after: whoever misses the message reads the record. Failures, and
+ * results of jobs that were stopped, are sent when the record has them: a worker that is stopping, or has lost its lock,
+ * leaves the job to another one and has no last word.
  */
 import { DelayedError, Worker, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { errorBody, isJsonObject, QUEUE_PREFIX, ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { QUEUE_PREFIX, ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
-import { Postponed, type JobHandler, type JobRun, type ReplyMessage } from './job-run.js';
-import { cancelChannel, failureOf, failureText, type JobData } from './queues.js';
+import { CancelledJobs, type StoppableJob } from './cancelled-jobs.js';
+import { JobReplies } from './job-replies.js';
+import { Postponed, type JobHandler, type JobRun } from './job-run.js';
+import { failureText, type JobData } from './queues.js';
 import type { RedisTime } from './redis-time.js';
 import { SlotReport } from './worker-slots.js';
 
@@ -39,9 +43,6 @@ export interface JobWorkerOptions<D extends JobData, R> {
 /** reliability.md 1.6: a job of a killed worker runs again after about 6.5 s; BullMQ's own 30 s took 61 s. */
 const LOCK_MS = 5_000;
 const STALLED_CHECK_MS = 2_500;
-/** Longest time between a worker's taking of a job and its beginning, with a slow network. */
-const EARLY_CANCEL_MS = 10_000;
-const MAX_EARLY_CANCELS = 10_000;
 /** Handlers that do not listen to their signal are left behind after this. */
 const STOP_MS = 1_000;
 /** Pause after a failed command; BullMQ's own 15 s would leave a worker idle long after Redis is back. */
@@ -49,15 +50,21 @@ const RETRY_MS = 1_000;
 /** A job that kills its worker a second time fails as WORKER_LOST instead of circling. */
 const MAX_STALLED = 1;
 
+/** Work on a job, from its taking on. */
+interface Begun<R> {
+  abort: AbortController;
+  result: Promise<R>;
+}
+
 /** Takes jobs of one queue and answers them. A part of a service: `start`, `ready`, `drain`, `stop`. */
 export class JobWorker<D extends JobData = JobData, R = unknown> {
   readonly name: string;
   readonly #clock: Clock;
   readonly #worker: Worker<D, R>;
-  readonly #running = new Map<string, { callId: string; abort: AbortController }>();
-  /** Cancelled jobs this worker may be about to begin, with the instant they are forgotten: the message can overtake the job. */
-  readonly #cancelledEarly = new Map<string, number>();
-  readonly #subscriber: Redis;
+  readonly #running = new Map<string, StoppableJob>();
+  readonly #begun = new WeakMap<Job<D, R>, Begun<R>>();
+  readonly #replies: JobReplies<D, R>;
+  readonly #cancels: CancelledJobs;
   readonly #slots: SlotReport;
   #started = false;
   #closing: Promise<void> | undefined;
@@ -65,8 +72,8 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   constructor(private readonly options: JobWorkerOptions<D, R>) {
     this.name = `worker of ${options.queue}`;
     this.#clock = options.clock ?? new SystemClock();
-    this.#subscriber = options.redis.duplicate();
-    this.#subscriber.on('error', () => undefined); // the shared connection logs the outage
+    this.#replies = new JobReplies(options.publisher);
+    this.#cancels = new CancelledJobs(options.redis.duplicate(), options.queue, this.#clock, this.#running);
     this.#worker = new Worker<D, R>(options.queue, (job, token, signal) => this.#process(job, token, signal), {
       connection: options.redis,
       prefix: QUEUE_PREFIX,
@@ -83,14 +90,14 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       total: options.concurrency,
       at: options.time.now(),
     }));
-    this.#worker.on('completed', (job, result) => this.#replyResult(job, result));
-    this.#worker.on('failed', (job, error) => job && this.#replyFailure(job, error));
+    this.#worker.on('active', (job) => void (job.deferredFailure ?? this.#begin(job)));
+    this.#worker.on('completed', (job, result) => this.#replies.result(job, result));
+    this.#worker.on('failed', (job, error) => job && this.#replies.failure(job, error));
     this.#worker.on('stalled', () => options.metrics?.queueStalled.inc({ queue: options.queue }));
     this.#worker.on('error', (error) => {
       // The connection itself says once that Redis is away; the worker would say it for every try.
       if (options.redis.status === 'ready') options.onFault?.(error);
     });
-    this.#subscriber.on('message', (_channel: string, text: string) => this.#cancelled(text));
   }
 
   /** Jobs in work. */
@@ -99,8 +106,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   }
 
   async start(): Promise<void> {
-    if (this.#subscriber.status === 'wait') await this.#subscriber.connect();
-    await this.#subscriber.subscribe(cancelChannel(this.options.queue));
+    await this.#cancels.start();
     await this.#worker.waitUntilReady();
     this.#worker.run().catch((error: unknown) => this.options.onFault?.(error));
     this.#started = true;
@@ -128,12 +134,42 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       abort.abort(new ToolError('SERVICE_UNAVAILABLE', { message: 'The worker is stopping' }));
     }
     this.#slots.stop();
-    this.#subscriber.disconnect();
+    this.#cancels.stop();
     this.#closing ??= this.#worker.close(this.#running.size > 0).catch(() => undefined);
     await Promise.race([this.#closing, this.#clock.sleep(STOP_MS)]);
   }
 
   async #process(job: Job<D, R>, token: string | undefined, lockLost: AbortSignal | undefined): Promise<R> {
+    const { abort, result } = this.#begin(job);
+    const onLost = () => abort.abort(new ToolError('CANCELLED', { cause: lockLost?.reason }));
+    lockLost?.addEventListener('abort', onLost, { once: true });
+    try {
+      return await result;
+    } catch (error) {
+      if (error instanceof Postponed) {
+        await job.moveToDelayed(this.#clock.now() + error.delayMs, token);
+        throw new DelayedError();
+      }
+      if (!(error instanceof ToolError)) this.options.onFault?.(error, job.id);
+      throw this.#kept(error, job.data);
+    }
+  }
+
+  /**
+   * Begins a job when it is taken: BullMQ hands it over only after it has asked Redis whether there is another one. A job
+   * that BullMQ will fail without running it (it killed its workers) is never begun.
+   */
+  #begin(job: Job<D, R>): Begun<R> {
+    const known = this.#begun.get(job);
+    if (known) return known;
+    const abort = new AbortController();
+    const begun = { abort, result: this.#run(job, abort) };
+    begun.result.catch(() => undefined); // heard by #process, which comes later
+    this.#begun.set(job, begun);
+    return begun;
+  }
+
+  async #run(job: Job<D, R>, abort: AbortController): Promise<R> {
     const { data } = job;
     const jobId = job.id as string;
     const { time, metrics, queue } = this.options;
@@ -142,21 +178,14 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     const leftMs = data.deadline_at === undefined ? undefined : time.msUntil(data.deadline_at);
     if (leftMs !== undefined && leftMs <= (this.options.leastMs?.(data) ?? 0)) {
       metrics?.shed.inc({ executor: queue, reason: 'deadline' });
-      throw this.#kept(
-        new ToolError('DEADLINE_EXCEEDED', { message: `The call waited ${queuedMs} ms for a worker` }),
-        data,
-      );
+      throw new ToolError('DEADLINE_EXCEEDED', { message: `The call waited ${queuedMs} ms for a worker` });
     }
-    const abort = new AbortController();
     const cancelTimer =
       leftMs === undefined
         ? () => undefined
         : this.#clock.after(leftMs, () => abort.abort(new ToolError('DEADLINE_EXCEEDED')));
-    lockLost?.addEventListener('abort', () => abort.abort(new ToolError('CANCELLED', { cause: lockLost.reason })), {
-      once: true,
-    });
     this.#running.set(jobId, { callId: data.call_id, abort });
-    if (this.#cancelledEarly.delete(jobId)) abort.abort(new ToolError('CANCELLED'));
+    if (this.#cancels.overtook(jobId)) abort.abort(new ToolError('CANCELLED'));
     this.#measureSlots();
     try {
       const run: JobRun<D> = {
@@ -166,20 +195,13 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
         deadlineAt: leftMs === undefined ? undefined : this.#clock.now() + leftMs,
         queuedMs,
         isRepeated: job.stalledCounter > 0,
-        progress: (progress) =>
-          this.#publish(data, { type: 'progress', job_id: jobId, call_id: data.call_id, ...progress }),
+        progress: (progress) => this.#replies.progress(job, progress),
       };
-      const work = () => this.options.handler(run);
       const headers = { get: (name: string) => (name === 'traceparent' ? data.traceparent : undefined) };
       const follow = this.options.startsTrace ? inLinkedTrace : inTrace;
-      return await follow(`job ${queue}`, headers, work);
-    } catch (error) {
-      if (error instanceof Postponed) {
-        await job.moveToDelayed(this.#clock.now() + error.delayMs, token);
-        throw new DelayedError();
-      }
-      if (!(error instanceof ToolError)) this.options.onFault?.(error, jobId);
-      throw this.#kept(error, data);
+      const result = await follow(`job ${queue}`, headers, () => this.options.handler(run));
+      if (!abort.signal.aborted) this.#replies.result(job, result);
+      return result;
     } finally {
       cancelTimer();
       this.#running.delete(jobId);
@@ -194,53 +216,9 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     return kept;
   }
 
-  #replyResult(job: Job<D, R>, result: R): void {
-    const { call_id, attempt } = job.data;
-    this.#publish(job.data, {
-      type: 'result',
-      job_id: job.id as string,
-      call_id,
-      attempt: attempt ?? 1,
-      reply: result,
-    });
-  }
-
-  #replyFailure(job: Job<D, R>, failure: Error): void {
-    const { call_id, attempt } = job.data;
-    const error = errorBody(failureOf(failure.message), call_id);
-    this.#publish(job.data, { type: 'error', job_id: job.id as string, call_id, attempt: attempt ?? 1, error });
-  }
-
-  #publish(data: D, message: ReplyMessage<R>): void {
-    if (data.reply_channel === undefined) return;
-    // At most once: the record is there for whoever misses it.
-    this.options.publisher.publish(data.reply_channel, JSON.stringify(message)).catch(() => undefined);
-  }
-
-  #cancelled(text: string): void {
-    const message = parse(text);
-    const jobId = message['job_id'];
-    for (const [id, { callId, abort }] of this.#running) {
-      if (jobId === id || message['call_id'] === callId) abort.abort(new ToolError('CANCELLED'));
-    }
-    if (typeof jobId !== 'string' || this.#running.has(jobId)) return;
-    const now = this.#clock.monotonic();
-    for (const [id, until] of this.#cancelledEarly) if (until < now) this.#cancelledEarly.delete(id);
-    if (this.#cancelledEarly.size < MAX_EARLY_CANCELS) this.#cancelledEarly.set(jobId, now + EARLY_CANCEL_MS);
-  }
-
   #measureSlots(): void {
     const { metrics, queue, concurrency } = this.options;
     metrics?.workerSlots.set({ executor: queue, state: 'busy' }, this.#running.size);
     metrics?.workerSlots.set({ executor: queue, state: 'total' }, concurrency);
-  }
-}
-
-function parse(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isJsonObject(value) ? value : {};
-  } catch {
-    return {};
   }
 }

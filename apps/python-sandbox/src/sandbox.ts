@@ -35,6 +35,8 @@ export class Sandbox {
   private current: Promise<SandboxProcess> | undefined;
   private live: SandboxProcess | undefined;
   private readonly retired = new Set<SandboxProcess>();
+  /** Every host that has not ended, those that are starting included. */
+  private readonly hosts = new Set<SandboxProcess>();
   private repeats: Promise<unknown> = Promise.resolve();
   private closed = false;
   private version = '';
@@ -77,10 +79,10 @@ export class Sandbox {
   /** Ends the host. Runs that still go on are answered as crashed. */
   async close(): Promise<void> {
     this.closed = true;
-    const host = await this.current?.catch(() => undefined);
-    const all = [...this.retired, ...(host ? [host] : [])];
+    const all = [...this.hosts];
     for (const each of all) each.kill();
     await Promise.all(all.map((each) => each.ended));
+    await this.current?.catch(() => undefined);
   }
 
   private async attempt(request: RunRequest, listener: RunListener, signal?: AbortSignal): Promise<RunReply> {
@@ -120,6 +122,8 @@ export class Sandbox {
       onHealth: (rssMb, runs) => this.recycleIfWorn(host, rssMb, runs),
       onStderr: (text) => this.options.onEvent?.('sandbox host stderr', { text }),
     });
+    this.hosts.add(host);
+    void host.ended.then(() => this.hosts.delete(host));
     const began = clock.monotonic();
     await host.start();
     this.options.onReady?.(clock.monotonic() - began);
@@ -167,8 +171,11 @@ export class Sandbox {
         host.kill();
       },
       (error: unknown) => {
-        this.retired.delete(host);
+        if (this.closed) return;
         onEvent?.('sandbox host did not start', { error: String(error) });
+        this.retired.delete(host);
+        // It may have died meanwhile, trusting in its successor.
+        if (!host.isAlive) this.onEnded(host);
       },
     );
   }

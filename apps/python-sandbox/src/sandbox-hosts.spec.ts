@@ -1,0 +1,87 @@
+/** Which host processes there are, whatever becomes of them. The hosts are stand-ins: they run nothing and start as told. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '@toolfleet/resilience';
+import { eventually } from '@toolfleet/testing';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { RunRequest } from './python/result-frame.js';
+import { Sandbox } from './sandbox.js';
+
+/** Becomes ready unless the file beside it says otherwise, answers every run at once, and is worn after the first. */
+const HOST = `
+import { readFileSync } from 'node:fs';
+const starts = readFileSync(new URL('./starts', import.meta.url), 'utf8') === 'yes';
+process.on('disconnect', () => process.exit());
+process.on('message', ({ type, id }) => {
+  if (type === 'start' && starts) process.send({ type: 'ready', version: '3', bootMs: 1, trainingMs: 0 });
+  if (type !== 'run') return;
+  process.send({ type: 'reply', id, reply: { status: 'ok' } });
+  process.send({ type: 'health', rssMb: 1, runs: 1 });
+});`;
+
+let folder: string;
+let sandbox: Sandbox;
+let events: string[];
+const successorsStart = (may: boolean) => writeFileSync(join(folder, 'starts'), may ? 'yes' : 'no');
+const run = () => sandbox.run({ timeoutMs: 5_000 } as RunRequest);
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'hosts-'));
+  writeFileSync(join(folder, 'host.mjs'), HOST);
+  successorsStart(true);
+  events = [];
+  sandbox = new Sandbox({
+    clock: new SystemClock(),
+    hostScript: join(folder, 'host.mjs'),
+    graceMs: 1_000,
+    recycleRuns: 1,
+    recycleRssMb: 1_000,
+    settings: { threadScript: join(folder, 'host.mjs'), interpreter: { wasmPath: folder } } as never,
+    onEvent: (event) => events.push(event),
+  });
+  await sandbox.start();
+});
+afterEach(async () => {
+  await sandbox.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Hosts that live, by their command line. */
+function hosts(): number[] {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.filter((pid) => commandOf(pid).includes(join(folder, 'host.mjs'))).map(Number);
+}
+
+function commandOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return ''; // it has ended
+  }
+}
+
+/** Has the live host replaced by one that does not come up; gives the id of that one. */
+async function recycleInVain(): Promise<number> {
+  successorsStart(false);
+  const old = sandbox.hostPid;
+  expect(await run()).toMatchObject({ status: 'ok' });
+  await eventually('a successor starts', () => hosts().length === 2);
+  return hosts().find((pid) => pid !== old) as number;
+}
+
+it('ends the successor that is still starting when the sandbox is closed', async () => {
+  await recycleInVain();
+  await sandbox.close();
+  expect(hosts()).toEqual([]);
+});
+
+it('starts another host when one dies and its successor does not start', async () => {
+  const successor = await recycleInVain();
+  process.kill(sandbox.hostPid as number, 'SIGKILL');
+  await eventually('it is gone', () => !sandbox.isReady);
+  successorsStart(true);
+  process.kill(successor, 'SIGKILL');
+  expect(await run()).toMatchObject({ status: 'ok' });
+  expect(events).toContain('sandbox host restarted');
+});

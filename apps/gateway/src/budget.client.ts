@@ -111,20 +111,34 @@ export class BudgetClient extends BudgetPort {
     }
   }
 
-  /** One ask and one repeat; the first answer counts. A call id that holds a lease is admitted again under that lease. */
+  /**
+   * One ask and one repeat; the first answer counts. A call id that holds a lease is admitted again under that lease; what
+   * is admitted to calls that were refused by then is given back, or they would be charged when it ends.
+   */
   private reserveTwice(body: BudgetReserve): Promise<BudgetReserveReply> {
     const { promise, resolve, reject } = Promise.withResolvers<BudgetReserveReply>();
     const until = this.clock.monotonic() + RESERVE_TIMEOUT_MS;
     let failed = 0;
+    let told: BudgetReserveReply | undefined;
+    const answered = (reply: BudgetReserveReply): void => {
+      if (told) this.giveBack(body, told, reply);
+      else resolve((told = reply));
+    };
     const send = (): void => {
       const timeoutMs = until - this.clock.monotonic();
       this.nats
         .request<BudgetReserveReply>(SUBJECTS.budgetReserve, body, { timeoutMs })
-        .then(resolve, (error: unknown) => (failed += 1) === 2 && reject(error));
+        .then(answered, (error: unknown) => (failed += 1) === 2 && reject(error));
     };
     const cancelRepeat = this.clock.after(RESERVE_REPEAT_MS, send);
     send();
     return promise.finally(cancelRepeat);
+  }
+
+  private giveBack({ asks }: BudgetReserve, told: BudgetReserveReply, late: BudgetReserveReply): void {
+    for (const [index, { call_id, scopes }] of asks.entries()) {
+      if (late.answers[index]?.admitted && !told.answers[index]?.admitted) this.release(call_id, scopes);
+    }
   }
 
   private flushSettlements(): void {

@@ -1,9 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createMcpHandler, InMemoryServerEventBus, type McpHttpHandler } from '@modelcontextprotocol/server';
 import {
+  createMcpHandler,
+  INVALID_REQUEST,
+  InMemoryServerEventBus,
+  type McpHttpHandler,
+} from '@modelcontextprotocol/server';
+import {
+  depthOf,
   errorBody,
   isJsonObject,
   isToolError,
+  MAX_BODY_DEPTH,
   toToolError,
   type Json,
   type JsonObject,
@@ -123,6 +130,7 @@ async function serve(
   });
   try {
     const body = parsedBody(request);
+    if (isTooDeep(request, body)) return answer(reply.raw, 400, tooDeep(body));
     if (isAnswer(body) && deps.elicitation?.deliver(principal, body)) return void reply.raw.writeHead(202).end();
     const plain = plainRequest(raw.headers, body);
     const quick = plain && (await fastAnswer(parts, principal, plain, gone.signal));
@@ -159,6 +167,22 @@ function write(response: ServerResponse, status: number, json: string): void {
   response
     .writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) })
     .end(json);
+}
+
+/** The SDK, like every recursion, ends some thousand levels down; nothing of ours needs a tenth of the limit. */
+function isTooDeep({ body: bytes }: FastifyRequest, body: Json | undefined): body is Json {
+  const isLong = Buffer.isBuffer(bytes) && bytes.length > 2 * MAX_BODY_DEPTH;
+  return isLong && body !== undefined && depthOf(body, MAX_BODY_DEPTH) > MAX_BODY_DEPTH;
+}
+
+function tooDeep(body: Json): JsonObject {
+  const id = isJsonObject(body) ? body['id'] : undefined;
+  const message = `The request is nested deeper than ${MAX_BODY_DEPTH} levels`;
+  return {
+    jsonrpc: '2.0',
+    id: typeof id === 'string' || typeof id === 'number' ? id : null,
+    error: { code: INVALID_REQUEST, message },
+  };
 }
 
 /** A JSON-RPC response, which only a client sends that was asked something. */

@@ -62,7 +62,7 @@ export class BudgetClient extends BudgetPort {
   override reserve(ask: ReserveAsk): Promise<ReserveAnswer> {
     return new Promise((resolve, reject) => {
       this.asks.push({ ask, resolve, reject });
-      if (this.asks.length === 1) setImmediate(() => this.flushAsks());
+      if (this.asks.length === 1) this.nats.atEndOfTurn(() => this.flushAsks());
     });
   }
 

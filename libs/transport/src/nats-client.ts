@@ -163,6 +163,11 @@ export class NatsClient {
     this.link.publish(subject, encode(body), headers ? { headers } : {});
   }
 
+  /** Runs `step`, which does not throw, when everything of this event-loop turn was asked; what it sends leaves with this turn. */
+  atEndOfTurn(step: () => void): void {
+    this.link.atEndOfTurn(step);
+  }
+
   /** Receives messages of a subject (wildcards allowed). Errors of `received` are the receiver's own. Needs a connection. */
   subscribe(
     subject: string,

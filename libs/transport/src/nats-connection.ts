@@ -54,9 +54,12 @@ export class NatsLink {
   #turn: (() => void)[] = [];
   readonly #listeners: ((state: ConnectionState) => void)[] = [];
   readonly #flushTurn = (): void => {
-    const sends = this.#turn;
-    this.#turn = [];
-    for (const send of sends) send();
+    try {
+      // What a step adds comes to its turn in the same pass.
+      for (const step of this.#turn) step();
+    } finally {
+      this.#turn = [];
+    }
   };
 
   constructor(private readonly options: NatsOptions) {}
@@ -123,13 +126,18 @@ export class NatsLink {
     // The package asks its header object for nothing but the bytes.
     const headers = encoded && ({ encode: () => encoded } as unknown as MsgHdrs);
     const native = { ...(options.reply ? { reply: options.reply } : {}), ...(headers ? { headers } : {}) };
-    this.#turn.push(() => {
+    this.atEndOfTurn(() => {
       try {
         connection.publish(subject, data, native);
       } catch (error) {
         options.failed?.(error);
       }
     });
+  }
+
+  /** Runs `step`, which does not throw, at the end of this event-loop turn; what it publishes still leaves with this turn. */
+  atEndOfTurn(step: () => void): void {
+    this.#turn.push(step);
     if (this.#turn.length === 1) setImmediate(this.#flushTurn);
   }
 

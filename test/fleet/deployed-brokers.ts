@@ -24,6 +24,10 @@ export interface DeployedBrokers {
   /** Logins of one user at both servers; a user one of them does not know has no login there. */
   envOf(user: string): Record<string, string>;
   natsLogin(user: string): { url: string; user: string; password: string };
+  /** Restarts NATS with another password of one user: it reads them from its environment, so a reload would not do. */
+  changeNatsPassword(user: string, password: string): Promise<void>;
+  /** Changes a user of Redis, as its administrator may: `>new` adds a password, `<old` takes one away. */
+  changeRedisUser(user: string, ...rules: string[]): Promise<void>;
   /** What Redis refused, by `ACL LOG`. */
   redisRefusals(): Promise<string[]>;
   /** What NATS refused, by its log. */
@@ -47,6 +51,8 @@ export async function startDeployedBrokers(): Promise<DeployedBrokers> {
         : { REDIS_URL: '' }),
     }),
     natsLogin: (user) => ({ url: nats.url, user, password: passwordOf(user) }),
+    changeNatsPassword: nats.changePassword,
+    changeRedisUser: redis.changeUser,
     redisRefusals: redis.refusals,
     natsRefusals: nats.refusals,
     stop: async () => void (await Promise.all([nats.stop(), redis.stop()])),
@@ -75,17 +81,25 @@ async function startDeployedNats() {
   const users = await natsUsers();
   const folder = await mkdtemp(join(tmpdir(), 'toolfleet-deployed-'));
   const [port, log] = [await freePort(), join(folder, 'nats.log')];
-  const child = spawnChild(
-    'nats-server',
-    ['-c', config, '-a', '127.0.0.1', '-p', String(port), '-l', log],
-    { env: { ...process.env, ...Object.fromEntries(users.values()) } },
-    folder,
-  );
   const read = () => readFile(log, 'utf8').catch(() => '');
-  await eventually('NATS is ready', async () => child.exitCode !== null || (await read()).includes('Server is ready'));
+  const starts = async () => (await read()).split('Server is ready').length;
+  const launch = async () => {
+    const before = await starts();
+    const env = { ...process.env, ...Object.fromEntries(users.values()) };
+    const args = ['-c', config, '-a', '127.0.0.1', '-p', String(port), '-l', log];
+    const started = spawnChild('nats-server', args, { env }, folder);
+    await eventually('NATS is ready', async () => started.exitCode !== null || (await starts()) > before);
+    return started;
+  };
+  let child = await launch();
   return {
     url: `nats://127.0.0.1:${port}`,
     users,
+    changePassword: async (user: string, password: string) => {
+      await endChild(child);
+      users.set(user, [users.get(user)![0], `"${password}"`]);
+      child = await launch();
+    },
     refusals: async () =>
       (await read()).split('\n').filter((line) => /violation|authorization|not permitted/i.test(line)),
     stop: async () => {
@@ -121,6 +135,7 @@ async function startDeployedRedis() {
       clients.push(made);
       return made;
     },
+    changeUser: async (user: string, ...rules: string[]) => void (await admin.call('ACL', 'SETUSER', user, ...rules)),
     refusals: async () => ((await admin.call('ACL', 'LOG')) as unknown[]).map((entry) => JSON.stringify(entry)),
     stop: async () => {
       for (const made of clients) made.disconnect();

@@ -1,6 +1,7 @@
 /**
  * A call is one trace: from the door over the engine, NATS or the queue, and the executor to the upstream, in real processes
- * that export to a collector. Its log line carries the ids of call and trace, its metrics the tool and outcome of that line.
+ * that export to a collector. Its log line carries the ids of call and trace, recorded or not, its metrics the tool and
+ * outcome of that line.
  */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -72,6 +73,17 @@ async function traceOf(callId: string, has: (spans: SeenSpan[]) => boolean) {
   return { call: ofCall(callId)!, spans };
 }
 
+/** The line a gateway writes about a call when it has finished. */
+async function lineOf(callId: string, gateway = 0): Promise<Record<string, unknown>> {
+  let found: string | undefined;
+  await eventually('its line is written', () => {
+    const lines = fleet.process('gateway', gateway).log().split('\n');
+    found = lines.find((text) => text.includes(callId) && text.includes('"call finished"'));
+    return found !== undefined;
+  });
+  return JSON.parse(found!) as Record<string, unknown>;
+}
+
 const named = (spans: readonly SeenSpan[], service: string, name: string | RegExp) =>
   spans.find((span) => span.service === `toolfleet-${service}` && span.name.match(name) !== null);
 
@@ -129,16 +141,24 @@ describe.concurrent('a call', () => {
     expect(ofJob().find(({ name }) => name === 'tool_execution')!.attributes['call.id']).toBe(body.call_id);
   });
 
+  it('that is not recorded has a trace all the same: in its line, and up to the upstream', async () => {
+    await fleet.launch('gateway', { OTEL_TRACES_SAMPLE_RATIO: '0' });
+    const { body } = await fleet.call('echo', {}, { gateway: 1 });
+    expect(body.success).toBe(true);
+    const line = await lineOf(body.call_id, 1);
+    expect(line.trace_id).toMatch(/^[0-9a-f]{32}$/);
+    expect(line.span_id).toBeUndefined();
+    expect(carried).toContainEqual(expect.stringMatching(new RegExp(`^00-${line.trace_id}-[0-9a-f]{16}-00$`)));
+  });
+
   it('is found by its id in logs and traces, and by what its line says in the metrics', async () => {
     const { body } = await fleet.call('calculator', { expression: '1 + 2' });
     const { call } = await traceOf(body.call_id, (all) => all.length > 0);
-    let line: Record<string, unknown> | undefined;
-    await eventually('its line is written', () => {
-      const lines = fleet.process('gateway').log().split('\n');
-      const found = lines.find((text) => text.includes(body.call_id) && text.includes('"call finished"'));
-      return (line = found === undefined ? undefined : JSON.parse(found)) !== undefined;
+    expect(await lineOf(body.call_id)).toMatchObject({
+      tool_name: 'calculator',
+      success: true,
+      trace_id: call.traceId,
     });
-    expect(line).toMatchObject({ tool_name: 'calculator', success: true, trace_id: call.traceId });
     const { body: metrics } = await fleet.process('gateway').admin('/metrics');
     expect(metrics).toMatch(/shannon_tool_executions_total\{tool_name="calculator",status="success"\} [1-9]/);
     expect(call.attributes).toMatchObject({ 'tool.name': 'calculator', 'tool.success': true });

@@ -46,8 +46,9 @@ const APPS = [
 ];
 const TOOLS = ['autoscale', 'fleetctl', 'samples'];
 
+/** Specs, and what only they use. */
 const isSpec = (path: string) =>
-  path.endsWith('.spec.ts') || path.startsWith('test/') || path.startsWith('libs/testing/');
+  path.endsWith('.spec.ts') || /^(test|libs\/testing|(apps|libs)\/[^/]+\/spec)\//.test(path);
 /** These run at the caller's side, or are the caller. */
 const atCallersSide = (path: string) => /^(libs\/client|apps\/console|tools)\//.test(path);
 

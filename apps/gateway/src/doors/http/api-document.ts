@@ -1,6 +1,7 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
 import { OPERATOR_PATHS, OPERATOR_SCHEMAS } from './operator-document.js';
+import { SOURCE_PATHS } from './sources-document.js';
 
 const CALL_FIELDS: JsonObject = {
   session_id: text,
@@ -146,6 +147,7 @@ export function apiDocument(version: string): JsonObject {
           answers: { '200': answer('Per scope', { type: 'object' }) },
         }),
       },
+      ...SOURCE_PATHS,
       ...OPERATOR_PATHS,
     },
     components: {

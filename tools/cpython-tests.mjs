@@ -5,8 +5,9 @@
  *   npm run test:cpython [-- test_json test_re] [-- --any-version]      after `npm run build`
  *
  * The tests are not part of this repository. They are taken from CPYTHON_TESTS (the folder Lib/test of a source tree of
- * the guest's version), else from an installed Python of that version, else from the packages of Debian or Ubuntu
- * (tools/cpython-suite.mjs); without them the run is skipped, visibly. `--any-version` takes the nearest version there is:
+ * the guest's version), else from beside the library of the interpreter (where tools/build-python puts them), from an
+ * installed Python of that version, or from the packages of Debian or Ubuntu (tools/cpython-suite.mjs); without them the
+ * run is skipped, visibly. `--any-version` takes the nearest version there is:
  * its tests of what changed between the two fail, so it tells something only to a reader of the failures.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
@@ -31,6 +32,7 @@ const { SystemClock } = await import(new URL('libs/resilience/dist/clock.js', ro
 const flags = process.argv.slice(2);
 const anyVersion = flags.includes('--any-version');
 const chosen = flags.filter((flag) => !flag.startsWith('-'));
+const { PYTHON_WASI_WASM_PATH, PYTHON_WASI_STDLIB_PATH } = process.env;
 const MINUTES = 60_000;
 
 const host = new SandboxProcess({
@@ -39,7 +41,7 @@ const host = new SandboxProcess({
   hostScript: fileURLToPath(dist('sandbox-host.js')),
   settings: {
     interpreter: {
-      ...namedInterpreter(process.env.PYTHON_WASI_WASM_PATH, process.env.PYTHON_WASI_STDLIB_PATH),
+      ...namedInterpreter(PYTHON_WASI_WASM_PATH, PYTHON_WASI_STDLIB_PATH),
       tableLimit: 10_000,
     },
     threadScript: fileURLToPath(dist('wasi/sandbox-thread.js')),
@@ -65,12 +67,17 @@ function versionOf(folder) {
   return /python(\d+\.\d+)$/.exec(dirname(folder))?.[1];
 }
 const isSuite = (place) => existsSync(join(place, 'test_json')) && existsSync(join(place, 'support'));
-const installed = (version) => [`/usr/lib/python${version}/test`, `/usr/local/lib/python${version}/test`];
+/** Folders with tests that are on this machine, those made with the interpreter first. */
+const present = (version) => [
+  ...(PYTHON_WASI_STDLIB_PATH ? [join(PYTHON_WASI_STDLIB_PATH, `../tests/python${version}/test`)] : []),
+  `/usr/lib/python${version}/test`,
+  `/usr/local/lib/python${version}/test`,
+];
 
 /** The folder with the tests, if there is one. */
 function findSuite() {
   if (process.env.CPYTHON_TESTS) return [process.env.CPYTHON_TESTS].find(isSuite);
-  const own = installed(guest).find(isSuite) ?? fetchSuite(guest);
+  const own = present(guest).find(isSuite) ?? fetchSuite(guest);
   if (own || !anyVersion) return own;
   const distance = (version) => Math.abs(Number(version.split('.')[1]) - Number(guest.split('.')[1]));
   const [nearest] = offeredVersions().toSorted((a, b) => distance(a) - distance(b));

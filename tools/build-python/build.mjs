@@ -5,11 +5,11 @@
  *   npm run build:python [-- --any-version] [--out=FOLDER] [--sources=FOLDER]
  *
  * Runs on Debian 12, needs no root, takes some minutes. Says which packages are missing, and how to get them.
- * - `--out`: where `python.wasm` and `lib/python3.11` go; .toolfleet/python-wasi unless said otherwise.
+ * - `--out`: where `python.wasm`, `lib/python3.11` and the tests of CPython go; .toolfleet/python-wasi unless said otherwise.
  * - `--sources`: a folder with the unpacked sources of python3.11, zlib and bzip2, instead of fetching them.
  * - `--any-version`: build with the versions this system has and not with those of packages.mjs; the digest differs then.
  *
- * The same versions give the same bytes, on any machine and in any folder: compare the digest with DIGEST.
+ * The same versions give the same bytes, in whatever folder and however often: the digest is compared with DIGEST.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { compile } from './compile.mjs';
-import { copyLibrary } from './library.mjs';
+import { copyLibrary, copyTests } from './library.mjs';
 import { checkTools, fetchSources } from './packages.mjs';
 
 /** SHA-256 of what the versions of packages.mjs and the flags of compile.mjs make. */
@@ -49,13 +49,14 @@ function build() {
   try {
     const { python, description } = compile({ sources, work, wasm: join(out, 'python.wasm') });
     copyLibrary({ python, description, work, to: join(out, 'lib') });
-    report(python);
+    copyTests({ python, to: join(out, 'tests') });
+    report();
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
 }
 
-function report(python) {
+function report() {
   const wasm = join(out, 'python.wasm');
   const digest = createHash('sha256').update(readFileSync(wasm)).digest('hex');
   console.log(`
@@ -67,5 +68,5 @@ To run the fleet on it, to measure and to test it:
   npm start
   npm run bench:sandbox
   npm test -- apps/python-sandbox
-  CPYTHON_TESTS=${join(python, 'Lib/test')} npm run test:cpython`);
+  npm run test:cpython`);
 }

@@ -48,7 +48,7 @@ export function compile({ sources, work, wasm }) {
   const build = join(work, 'build');
   mkdirSync(build);
   console.log('configure …');
-  run('../python/configure', configureArguments(), { cwd: build, env: { ...env, ...configureSettings() } });
+  run('../python/configure', configureArguments(python), { cwd: build, env: { ...env, ...configureSettings() } });
   console.log('make …');
   const settings = ['EXTRA_CFLAGS=-Wno-int-conversion', `LDFLAGS_NODIST=-Wl,-z,stack-size=${STACK_BYTES}`];
   run('make', [`-j${availableParallelism()}`, ...settings, 'python.wasm', 'pybuilddir.txt'], { cwd: build, env });
@@ -71,9 +71,9 @@ function archive({ source, archive: name, files }, work, env) {
   run('llvm-ar-16', ['rcsD', name, ...files.split(' ').map((file) => `${file}.o`)], { cwd: folder, env });
 }
 
-const configureArguments = () => [
+const configureArguments = (python) => [
   '--host=wasm32-unknown-wasi',
-  '--build=x86_64-pc-linux-gnu',
+  `--build=${run(join(python, 'config.guess'), []).trim()}`,
   `--with-build-python=${PYTHON}`,
   '--disable-test-modules',
   // The allocator of small objects, which is off by default on WASI.

@@ -41,3 +41,10 @@ export function copyLibrary({ python, description, work, to }) {
   ];
   run(PYTHON, [...compiling, library], { env: { PYTHONHASHSEED: '0' } });
 }
+
+/** Writes `<to>/python3.11/test`: the tests of this very source, for `npm run test:cpython`. */
+export function copyTests({ python, to }) {
+  const tests = join(to, 'python3.11/test');
+  rmSync(tests, { recursive: true, force: true });
+  cpSync(join(python, 'Lib/test'), tests, { recursive: true });
+}

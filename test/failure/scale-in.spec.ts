@@ -88,8 +88,11 @@ describe.skipIf(!existsSync(MAIN))('scaling in (skipped: apps/python-sandbox is 
         { timeoutMs: 90_000 },
       );
       seesWork = false;
-      await eventually('one worker is left', () => scaler.pods === 1);
-      expect((await client.look()).waiting).toBeGreaterThan(0);
+      await eventually('one worker is left while runs wait', async () => {
+        const look = await client.look();
+        fillUp(look);
+        return scaler.pods === 1 && look.waiting > 0;
+      });
 
       const outcomes = (await Promise.all(answers)).map((reply) => reply.ok && (reply.output as JsonObject)['value']);
       expect(outcomes).toEqual(answers.map((_, index) => index));

@@ -250,9 +250,9 @@ describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
     const seen: unknown[] = [];
     const { call } = executor({ port });
     const reply = await call(
-      { url, options: { timeout_seconds: 0.3 } },
+      { url, options: { timeout_seconds: 1 } },
       'slow',
-      { ms: 600 },
+      { ms: 1_500 },
       { onProgress: (p) => seen.push(p) },
     );
     expect(reply).toMatchObject({ ok: true, text: 'done' });
@@ -262,9 +262,9 @@ describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
   it('asks for progress by itself where attempts may outlast the silence', async () => {
     const { url, port } = await start();
     const { call } = executor({ port });
-    const patient = { timeout_seconds: 0.3, max_seconds: 10 };
-    expect(await call({ url, options: patient }, 'slow', { ms: 600 })).toMatchObject({ ok: true });
-    expect(await call({ url, options: { timeout_seconds: 0.3 } }, 'slow', { ms: 600 })).toMatchObject({
+    const patient = { timeout_seconds: 1, max_seconds: 20 };
+    expect(await call({ url, options: patient }, 'slow', { ms: 1_500 })).toMatchObject({ ok: true });
+    expect(await call({ url, options: { timeout_seconds: 0.3 } }, 'slow', { ms: 5_000 })).toMatchObject({
       failure: { code: 'ATTEMPT_TIMED_OUT', details: { phase: 'idle' } },
     });
   });
@@ -432,7 +432,7 @@ describe('McpExecutor', () => {
     ],
     [
       'with 100,000 siblings',
-      JSON.stringify({ structuredContent: { x: Array(100_000).fill({ k: 1 }) }, content: [] }),
+      JSON.stringify({ structuredContent: { x: Array.from({ length: 100_000 }, () => ({ k: 1 })) }, content: [] }),
       { ok: true, output: { x: { length: 100_000 } } },
     ],
   ])('a result %s is passed on or refused in plain words', async (_name, result, expected) => {

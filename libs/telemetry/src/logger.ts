@@ -1,9 +1,12 @@
+import { SystemClock } from '@toolfleet/resilience';
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 import { GatheredLines } from './gathered-lines.js';
 import { isoTime } from './iso-time.js';
 import { activeTrace, isSampled } from './propagation.js';
 import { redact } from './redact.js';
 import { withoutSecretFields } from './secret-fields.js';
+
+const CLOCK = new SystemClock();
 
 /** Structured log of a service: pino, one JSON object per line. Call as `logger.info({ tool_name }, 'message')`. */
 export type Logger = PinoLogger;
@@ -31,7 +34,7 @@ export function createLogger(options: LoggerOptions): Logger {
     {
       level: options.level ?? 'info',
       base: { service: options.service, ...(options.environment ? { environment: options.environment } : {}) },
-      timestamp: () => `,"time":"${isoTime(Date.now())}"`,
+      timestamp: () => `,"time":"${isoTime(CLOCK.now())}"`,
       messageKey: 'message',
       errorKey: 'error',
       formatters: { level: (label) => ({ level: label }), log: withoutSecretFields },

@@ -33,11 +33,19 @@ function send(message: FromHost): void {
   if (process.connected) process.send!(message);
 }
 
-async function start(settings: HostSettings): Promise<void> {
+interface Booted {
+  bootMs: Milliseconds;
+  /** Runs code until it is fast, with so long a pause after each program. */
+  training: (pauseMs: Milliseconds) => Promise<Milliseconds>;
+  pool: ThreadPool;
+}
+
+/** Boots the interpreter; on its own, so that nothing keeps the memory of the boot when it has returned. */
+function boot(settings: HostSettings): Booted {
   const began = clock.monotonic();
-  const { boot, code, shape, preopens } = loadInterpreter(settings.interpreter);
+  const { boot: bootModule, code, shape, preopens } = loadInterpreter(settings.interpreter);
   const maxPages = settings.memoryLimitMb * PAGES_PER_MB;
-  const snapshot = takeSnapshot(boot, shape.memory.min, {
+  const snapshot = takeSnapshot(bootModule, shape.memory.min, {
     clock,
     preopens,
     maxPages,
@@ -55,8 +63,7 @@ async function start(settings: HostSettings): Promise<void> {
       guest.run(encodeRequest(plain(program, settings)));
     });
   };
-  const trainingMs = settings.trainsFirst ? await training(0) : 0;
-  pool = new ThreadPool({
+  const threads = new ThreadPool({
     clock,
     code,
     snapshot,
@@ -70,15 +77,25 @@ async function start(settings: HostSettings): Promise<void> {
     // Its stderr is what an operator reads of this process.
     onFault: (message) => void process.stderr.write(`a sandbox thread ended by itself: ${message}\n`),
   });
+  return { bootMs, training, pool: threads };
+}
+
+async function start(settings: HostSettings): Promise<void> {
+  const booted = boot(settings);
+  pool = booted.pool;
+  const trainingMs = settings.trainsFirst ? await booted.training(0) : 0;
+  // The memories of boot and training: some 60 MB, and nobody waits yet.
+  globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   await pool.start();
   // The last step of being ready is a real execution.
   const reply = await pool.run('canary', plain(CANARY, settings));
   const version = reply.value;
   if (typeof version !== 'string')
     throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.message}`);
-  send({ type: 'ready', version, bootMs, trainingMs });
-  if (!settings.trainsFirst) await training(BACKGROUND_PAUSE_MS);
-  globalThis.gc?.(); // the memories of boot and training
+  send({ type: 'ready', version, bootMs: booted.bootMs, trainingMs });
+  if (settings.trainsFirst) return;
+  await booted.training(BACKGROUND_PAUSE_MS);
+  globalThis.gc?.(); // the memory of training
 }
 
 function plain(code: string, settings: HostSettings): RunRequest {

@@ -1,11 +1,13 @@
+import { QUIRKS_PY } from './quirks.py.js';
+import { REHEARSAL_PY } from './rehearsal.py.js';
 import { STRICTNESS_PY } from './strictness.py.js';
 
 /**
- * The guest's side of a run. It is executed once, under `python -I -c`: it preloads modules, defines `_run`, writes
- * two object addresses and then calls `time.time()`, where the host throws and keeps the memory. Every execution later
- * enters at `_run` in a copy of this memory.
+ * The guest's side of a run. It is executed once, under `python -I -c`: it preloads modules, defines `_prepare` and
+ * `_run`, writes three object addresses and then calls `time.time()`, where the host throws and keeps the memory. In a
+ * copy of this memory `_prepare` is called as soon as it is there, and `_run` when there is a program.
  *
- * Request on fd 0 and reply on `/dev/result` are the JSON of result-frame.ts. Kept as a template, so that the type
+ * The request on fd 0 (marshal) and the reply on `/dev/result` (JSON) are those of result-frame.ts. Kept as a template, so that the type
  * checker's build alone ships it; `String.raw` leaves the Python source as it reads here.
  */
 const BOOT_PY = String.raw`
@@ -14,16 +16,16 @@ for _name in __PRELOAD__:
     try: __import__(_name)
     except ImportError: pass                                   # not in this build (uu): a run gets the usual error
 from importlib.util import find_spec
-import ast, builtins, gc, io, json, linecache, random, re, traceback, types
-${STRICTNESS_PY}
+import ast, builtins, gc, io, json, linecache, marshal, random, re, traceback, types
 _LEVELS = __LEVELS__
+${STRICTNESS_PY}
 _encode = json.JSONEncoder(allow_nan=False).encode
 _long_number = re.compile(r"\d{16}").search                    # compiled now: a run may break what compiling needs
-_keep = []                                                     # what a run leaves stays alive: no __del__ after the answer
 _RESERVED = {"args", "stdin", "files", "result"}
 _LAST = "_the_last_expression"
 _SAFE_INTEGER = 2 ** 53 - 1
 _SESSION_BYTES = 1 << 20
+_READ = 1 << 16                                                # most requests at once
 
 def _send(frame):
     """Writes the one result frame to a device of the host, apart from the user's stdout."""
@@ -33,9 +35,10 @@ def _send(frame):
     os.close(fd)
 
 def _receive():
-    data = bytearray()
-    while chunk := os.read(0, 1 << 20): data += chunk
-    return json.loads(data)
+    data = os.read(0, _READ)
+    if len(data) == _READ:
+        while chunk := os.read(0, 1 << 20): data += chunk
+    return marshal.loads(data)
 
 def _has_unsafe_integer(value):
     """True when a reader of JSON with double floats would see another number."""
@@ -69,10 +72,10 @@ def _own_frames(summary, seen):
         for inner in (summary.__cause__, *(summary.exceptions or ())): _own_frames(inner, seen)
         summary = summary.__context__
 
-def _describe(error, banned, level):
+def _describe(error, level):
     kind, line = type(error).__name__, getattr(error, "lineno", None)
     name = getattr(error, "name", None)
-    if isinstance(error, NameError) and name in banned:        # bound somewhere, used where it is not
+    if isinstance(error, NameError) and name in _BANNED[level]:        # bound somewhere, used where it is not
         kind, error_text = "PolicyError", f"builtin '{name}' is not allowed at strictness '{level}'"
     elif type(error) is ModuleNotFoundError and name:
         error_text = f"module '{name}' is not available in this sandbox"
@@ -110,104 +113,64 @@ def _session_of(space):
     text = _encode(kept)
     return (text, None) if len(text) <= _SESSION_BYTES else (None, f"variables of {len(text)} bytes, at most {_SESSION_BYTES} are kept")
 
-def _evaluate(request, space, banned, modules):
+_assignment = ast.parse(_LAST + " = 0").body[0]                 # one that is ready costs less than making one
+def _evaluate(source, space, level, modules):
     """Runs the program; its value is the global 'result', else that of a last expression."""
-    source, level = request["code"], request["strictness"]
     tree = ast.parse(source, "<user>")
-    if modules is not None: _check_tree(tree, level, modules, banned)
+    if modules is not None: _check(source, tree, level, modules)
     if tree.body and isinstance(tree.body[-1], ast.Expr):      # its value is assigned, so that one compilation is enough
-        last = tree.body[-1]
-        name = ast.copy_location(ast.Name(_LAST, ast.Store()), last)
-        tree.body[-1] = ast.copy_location(ast.Assign([name], last.value), last)
+        _assignment.value = tree.body[-1].value
+        tree.body[-1] = _assignment
     exec(compile(tree, "<user>", "exec", dont_inherit=True), space)
     value = space.pop(_LAST, None)
     return space["result"] if "result" in space else value
 
-def _run():
+def _input_of(text):
+    return io.TextIOWrapper(io.BytesIO(text.encode("utf-8", "surrogatepass")), "utf-8", "replace")
+
+def _answer(request):
+    """The frame of one program."""
     frame = {"kind": "ok"}
+    source, level = request["code"], request["strictness"]
+    modules = _LEVELS[level]["modules"]
+    if modules is not None: modules = modules + request["extra_modules"]
+    linecache.cache["<user>"] = (len(source), None, source.splitlines(True), "<user>")
+    space = _program.__dict__
+    if request["stdin"]: sys.stdin = _input_of(request["stdin"])
+    if request["session"]: space.update(json.loads(request["session"]))
+    space["__builtins__"] = builtins if modules is None else _guarded_builtins(level, modules)
+    space["args"] = json.loads(request["args"]) if request["args"] else None
+    space["stdin"], space["files"] = request["stdin"], _files_of(request)
     try:
-        request = _receive()
-        random.seed()                                          # the generator's state in the image is shared by all runs
-        source, level = request["code"], request["strictness"]
-        rules = _LEVELS[level]
-        banned = set(rules["banned"])
-        modules = None if rules["modules"] is None else rules["modules"] + request["extra_modules"]
-        linecache.cache["<user>"] = (len(source), None, source.splitlines(True), "<user>")
-        main = types.ModuleType("__main__")
-        space = main.__dict__
-        _keep.append(main)
-        sys.modules["__main__"] = main
-        sys.argv = ["<user>"]
-        sys.stdin = io.TextIOWrapper(io.BytesIO(request["stdin"].encode("utf-8", "surrogatepass")), "utf-8", "replace")
-        if request["session"]: space.update(json.loads(request["session"]))
-        space.update({"__builtins__": builtins if modules is None else _guarded_builtins(level, modules, banned),
-                      "args": request["args"], "stdin": request["stdin"], "files": _files_of(request)})
-        try:
-            value = _evaluate(request, space, banned, modules)
-            if value is not None: _put_value(frame, value)
-        except SystemExit as error:
-            frame["kind"], frame["exit_code"] = "exit", error.code if type(error.code) is int else 0 if error.code is None else 1
-        except MemoryError as error:
-            _reserve.clear()                                   # room for the answer
-            described = _describe(error, banned, level)
-            described["message"] = described["message"] or "the run needs more memory than its limit"
-            frame = {"kind": "memory", "error": described}
-        except BaseException as error:
-            described = _describe(error, banned, level)
-            frame = {"kind": "policy" if described["type"] == "PolicyError" else "error", "error": described}
-        for stream in (sys.stdout, sys.stderr):
-            try: stream.flush()
-            except BaseException: pass
-        if request["keep_session"] and frame["kind"] != "memory": frame["session"], frame["session_note"] = _session_of(space)
-        _send(frame)
+        value = _evaluate(source, space, level, modules)
+        if value is not None: _put_value(frame, value)
+    except SystemExit as error:
+        frame["kind"], frame["exit_code"] = "exit", error.code if type(error.code) is int else 0 if error.code is None else 1
+    except MemoryError as error:
+        _reserve.clear()                                       # room for the answer
+        described = _describe(error, level)
+        described["message"] = described["message"] or "the run needs more memory than its limit"
+        frame = {"kind": "memory", "error": described}
+    except BaseException as error:
+        described = _describe(error, level)
+        frame = {"kind": "policy" if described["type"] == "PolicyError" else "error", "error": described}
+    for stream in (sys.stdout, sys.stderr):
+        try: stream.flush()
+        except BaseException: pass
+    if request["keep_session"] and frame["kind"] != "memory": frame["session"], frame["session_note"] = _session_of(space)
+    return frame
+
+def _run():
+    try: _send(_answer(_receive()))
     except BaseException as error:                             # the answer itself failed: say so in the shortest way
         _reserve.clear()
         _send({"kind": "memory" if isinstance(error, MemoryError) else "crashed", "error": {"type": type(error).__name__, "message": "the result could not be written", "line": None, "traceback": ""}})
 
-# --- quirks of this build -------------------------------------------------------------------------------------------
+def _prepare():
+    """What a run needs and no request changes."""
+    random.seed()                                              # the generator's state in the image is shared by all runs
 
-if time.process_time() > 3600:                                 # 1e7 times too large here; a start takes a second
-    _process_time, _process_time_ns = time.process_time, time.process_time_ns
-    time.process_time = lambda: _process_time() / 1e7
-    time.process_time_ns = lambda: _process_time_ns() // 10 ** 7
-if not hasattr(time, "thread_time"):
-    time.thread_time, time.thread_time_ns = time.process_time, time.process_time_ns
-
-class _AsyncioPatch:
-    """asyncio needs a socket pair only to be woken by threads, and there are none: its loop sleeps instead."""
-    def find_spec(self, name, path=None, target=None):
-        if name != "asyncio": return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
-        spec.loader = _PatchingLoader(spec.loader)             # the loader itself serves the other modules too
-        return spec
-
-class _PatchingLoader:
-    def __init__(self, loader): self._loader = loader
-    def __getattr__(self, name): return getattr(self._loader, name)
-    def create_module(self, spec): return self._loader.create_module(spec)
-    def exec_module(self, module):
-        self._loader.exec_module(module)
-        _patch_asyncio(module)
-
-def _patch_asyncio(asyncio):
-    import selectors
-    class Sleeper(selectors._BaseSelectorImpl):
-        def select(self, timeout=None):
-            if timeout is None: raise RuntimeError("nothing is left that could wake this event loop")
-            if timeout > 0: time.sleep(timeout)
-            return []
-    class Loop(asyncio.SelectorEventLoop):
-        def __init__(self): super().__init__(Sleeper())
-        def _make_self_pipe(self): pass
-        def _close_self_pipe(self): pass
-        def _write_to_self(self): pass
-    class Policy(asyncio.DefaultEventLoopPolicy):
-        _loop_factory = Loop
-    asyncio.set_event_loop_policy(Policy())
-
-sys.meta_path.insert(0, _AsyncioPatch())
-
+${QUIRKS_PY}
 # --- the quiet point ------------------------------------------------------------------------------------------------
 
 def _renamed(code):
@@ -218,15 +181,18 @@ for _function in [f for space in _spaces for f in list(space.values()) if isinst
     _function.__code__ = _renamed(_function.__code__)          # told apart from the user's lines in a traceback
 for _stream in (sys.stdout, sys.stderr):                       # by line: a run that is stopped keeps what it printed
     _stream.reconfigure(errors="backslashreplace", line_buffering=True)
-_main = sys.modules["__main__"]                                # a run puts its own there
 _reserve = bytearray(1 << 20)
+_own_main = sys.modules["__main__"]                            # stays alive: these functions live in it
+${REHEARSAL_PY}
+_program = sys.modules["__main__"] = types.ModuleType("__main__")    # stays alive too: no __del__ after the answer
+sys.argv, sys.stdin = ["<user>"], _input_of("")
 _heap = [bytearray(1 << 16) for _ in range(64)]                # grow the heap now, not in a run
 _more = bytearray(__HEAP__)
 del _heap, _more
 gc.collect()
 gc.freeze()
 sys.stdout.flush()
-os.write(1, b"\0SNAP %d %d" % (id(_run), id(())))
+os.write(1, b"\0SNAP %d %d %d" % (id(_prepare), id(_run), id(())))
 time.time()                                                    # the host throws here; these frames never return
 raise SystemExit("the host did not take the snapshot")
 `;

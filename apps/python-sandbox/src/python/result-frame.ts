@@ -5,6 +5,7 @@
  */
 import type { Json, Strictness } from '@toolfleet/contracts';
 import type { FileContent } from '../wasi/memory-tree.js';
+import { marshalled } from './marshal.js';
 
 /** One run, as the service asks the sandbox for it. Only these fields travel; limits stay outside the guest. */
 export interface RunRequest {
@@ -88,18 +89,16 @@ export function encodeRequest(request: RunRequest): Uint8Array {
     Object.entries(request.files).map(([name, content]) => [name, typeof content === 'string']),
   );
   const { code, args, stdin, strictness, session } = request;
-  return new TextEncoder().encode(
-    JSON.stringify({
-      code,
-      args,
-      stdin,
-      strictness,
-      session,
-      files,
-      extra_modules: request.extraModules,
-      keep_session: request.keepSession,
-    }),
-  );
+  return marshalled({
+    code,
+    args: args === null ? null : JSON.stringify(args),
+    stdin,
+    strictness,
+    session,
+    files,
+    extra_modules: request.extraModules,
+    keep_session: request.keepSession,
+  });
 }
 
 /** What the end of the guest and its frame mean. The first that applies wins. */

@@ -7,6 +7,10 @@
  * namedtuple, Enum, logging and ElementTree work.
  */
 export const STRICTNESS_PY = String.raw`
+_BANNED = {level: frozenset(rules["banned"]) for level, rules in _LEVELS.items()}
+_BUILTINS = {level: {name: value for name, value in vars(builtins).items() if name not in names} for level, names in _BANNED.items()}
+_real_import = builtins.__import__
+
 class PolicyError(Exception):
     lineno = None
 
@@ -35,7 +39,16 @@ def _imports(node):
         return [node.module or ""]
     return []
 
-def _check_tree(tree, level, modules, banned):
+def _check(source, tree, level, modules):
+    """Refuses a program that shows what is not allowed. Names that are ASCII stand in the source as they are."""
+    if source.isascii() and "import" not in source:
+        for name in _BANNED[level]:
+            if name in source: break
+        else: return
+    _check_tree(tree, level, modules)
+
+def _check_tree(tree, level, modules):
+    banned = _BANNED[level]
     bound = set()                      # a program may use a banned name for a variable of its own
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load): bound.add(node.id)
@@ -53,15 +66,15 @@ def _check_tree(tree, level, modules, banned):
     for lineno, refuse, name in sorted(refused, key=lambda r: r[0])[:1]:
         refuse(name, level, lineno)
 
-def _guarded_builtins(level, modules, banned):
-    real_import = builtins.__import__
+def _guarded_builtins(level, modules):
+    """The builtins of one run; each interpreter has one only."""
     def guarded_import(name, globals=None, locals=None, fromlist=(), depth=0):
         if depth == 0 and not _allowed(name, modules):
             submodules = [f"{name}.{item}" for item in fromlist or ()]
             if not submodules or not all(_allowed(s, modules) for s in submodules):
                 _module_refused(name, level)
-        return real_import(name, globals, locals, fromlist, depth)
-    names = {name: value for name, value in vars(builtins).items() if name not in banned}
+        return _real_import(name, globals, locals, fromlist, depth)
+    names = _BUILTINS[level]
     names["__import__"] = guarded_import
     return names
 `;

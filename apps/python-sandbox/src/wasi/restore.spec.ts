@@ -91,6 +91,44 @@ describe('a restored interpreter', () => {
     expect(JSON.parse(Buffer.from(frame!).toString()).value).toEqual([1, 1, '1']);
   });
 
+  it('is the same after it was prepared, whether it ran or not', () => {
+    const used = guest.restore();
+    const fresh = Buffer.from(bytes(used));
+    used.prepare();
+    expect(Buffer.compare(bytes(used), fresh)).not.toBe(0);
+    expect(Buffer.compare(bytes(guest.restore(used)), fresh)).toBe(0);
+    used.prepare();
+    const { end } = runOf(used, 'import random\nrandom.random()');
+    expect(end).toEqual({ kind: 'returned' });
+    expect(Buffer.compare(bytes(guest.restore(used)), fresh)).toBe(0);
+  });
+
+  it('shows nothing of the rehearsal at boot', () => {
+    const seen = guest.run(
+      'import linecache, sys\n[sorted(globals()), sys.argv, sys.stdin.read(), list(linecache.cache), sys.modules["__main__"].__dict__ is globals()]',
+    );
+    expect(seen.value).toEqual([
+      [
+        '__builtins__',
+        '__doc__',
+        '__loader__',
+        '__name__',
+        '__package__',
+        '__spec__',
+        'args',
+        'files',
+        'linecache',
+        'stdin',
+        'sys',
+      ],
+      ['<user>'],
+      '',
+      ['<user>'],
+      true,
+    ]);
+    expect(seen.stdout + seen.stderr).toBe('');
+  });
+
   it('draws other random numbers each time, and says that hash seeds are shared', () => {
     const draw = () => guest.run('import random, os\n[random.random(), os.urandom(8).hex()]').value as unknown[];
     const [a, b] = [draw(), draw()];

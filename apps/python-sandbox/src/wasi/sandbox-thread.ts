@@ -43,6 +43,7 @@ function make(maxPages: number): Guest {
   const { code, snapshot, preopens } = data;
   const began = clock.monotonic();
   guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: guest });
+  guest.prepare();
   restoreMs = clock.monotonic() - began;
   return guest;
 }

@@ -26,6 +26,8 @@ export interface Snapshot {
   stackTop: number;
   /** The shadow-stack pointer as it stood: the abandoned frames' area below it stays reserved. */
   stackPointer: number;
+  /** Address of the function object `_prepare`, to be called before a run. */
+  prepare: number;
   /** Address of the function object `_run`. */
   entry: number;
   /** Address of the empty tuple, its arguments. */
@@ -61,7 +63,7 @@ export interface SnapshotOptions extends BootOptions {
 export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options: SnapshotOptions): Snapshot {
   const memory = new WebAssembly.Memory({ initial: minPages, maximum: options.maxPages });
   const output = new CapturedOutput(OUTPUT_CAP);
-  let addresses: [entry: number, noArguments: number] | undefined;
+  let addresses: Pick<Snapshot, 'prepare' | 'entry' | 'noArguments'> | undefined;
   const host = new WasiHost({
     clock: options.clock,
     output,
@@ -70,8 +72,8 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
     onWrite: (stream, bytes) => {
       const text = stream === 1 && bytes[0] === 0 ? new TextDecoder().decode(bytes) : '';
       if (!text.startsWith(MARK)) return false;
-      const [entry, noArguments] = text.slice(MARK.length).split(' ').map(Number);
-      addresses = [entry!, noArguments!];
+      const [prepare, entry, noArguments] = text.slice(MARK.length).split(' ').map(Number);
+      addresses = { prepare: prepare!, entry: entry!, noArguments: noArguments! };
       return true;
     },
   });
@@ -95,7 +97,7 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
     }
     if (!(error instanceof QuietPoint)) throw error;
   }
-  const [entry, noArguments] = addresses!;
+  const { entry } = addresses!;
   const view = new DataView(memory.buffer);
   const callSlot = view.getUint32(view.getUint32(entry + OB_TYPE, true) + TP_CALL, true);
   if (typeof guest.__table.get(callSlot) !== 'function') {
@@ -106,8 +108,7 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
     pages: memory.buffer.byteLength / PAGE_BYTES,
     stackTop,
     stackPointer: guest.__sp.value as number,
-    entry,
-    noArguments,
+    ...addresses!,
     callSlot,
   };
 }

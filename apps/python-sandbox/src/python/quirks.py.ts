@@ -1,0 +1,47 @@
+/**
+ * Where this build of CPython for WASI differs from what programs expect, set right at boot. Kept as a template, so that
+ * the type checker's build alone ships it; `String.raw` leaves the Python source as it reads here.
+ */
+export const QUIRKS_PY = String.raw`
+if time.process_time() > 3600:                                 # 1e7 times too large here; a start takes a second
+    _process_time, _process_time_ns = time.process_time, time.process_time_ns
+    time.process_time = lambda: _process_time() / 1e7
+    time.process_time_ns = lambda: _process_time_ns() // 10 ** 7
+if not hasattr(time, "thread_time"):
+    time.thread_time, time.thread_time_ns = time.process_time, time.process_time_ns
+
+class _AsyncioPatch:
+    """asyncio needs a socket pair only to be woken by threads, and there are none: its loop sleeps instead."""
+    def find_spec(self, name, path=None, target=None):
+        if name != "asyncio": return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        spec.loader = _PatchingLoader(spec.loader)             # the loader itself serves the other modules too
+        return spec
+
+class _PatchingLoader:
+    def __init__(self, loader): self._loader = loader
+    def __getattr__(self, name): return getattr(self._loader, name)
+    def create_module(self, spec): return self._loader.create_module(spec)
+    def exec_module(self, module):
+        self._loader.exec_module(module)
+        _patch_asyncio(module)
+
+def _patch_asyncio(asyncio):
+    import selectors
+    class Sleeper(selectors._BaseSelectorImpl):
+        def select(self, timeout=None):
+            if timeout is None: raise RuntimeError("nothing is left that could wake this event loop")
+            if timeout > 0: time.sleep(timeout)
+            return []
+    class Loop(asyncio.SelectorEventLoop):
+        def __init__(self): super().__init__(Sleeper())
+        def _make_self_pipe(self): pass
+        def _close_self_pipe(self): pass
+        def _write_to_self(self): pass
+    class Policy(asyncio.DefaultEventLoopPolicy):
+        _loop_factory = Loop
+    asyncio.set_event_loop_policy(Policy())
+
+sys.meta_path.insert(0, _AsyncioPatch())
+`;

@@ -170,7 +170,7 @@ describe('a queued call', () => {
 describe('stopping', () => {
   it('the deadline stops the work, waiting or running', async () => {
     const reasons: string[] = [];
-    await work(
+    const worker = await work(
       ({ signal }) =>
         new Promise((_, reject) => {
           signal.addEventListener('abort', () => {
@@ -180,12 +180,13 @@ describe('stopping', () => {
         }),
       { concurrency: 1 },
     );
-    const running = replies.submit(queue, job('d1'), soon(300));
+    const running = replies.submit(queue, job('d1'), soon(1_500));
+    await eventually('one is in work', () => worker.inFlight === 1);
     const waiting = replies.submit(queue, job('d2'), soon(150));
     await expect(waiting).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
     await expect(running).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
     await eventually('the handler heard', () => reasons.length === 1);
-    expect((await queue.record('d2-1')).state).toBe('unknown');
+    await expect.poll(async () => (await queue.record('d2-1')).state).toBe('unknown');
   });
 
   it('aborting cancels the running job at its worker', async () => {

@@ -8,5 +8,6 @@ export { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from './postgre
 export { startRedisCluster, type RedisCluster } from './redis-cluster.js';
 export { startRedisSentinel, type RedisSentinel, type RedisSentinelOptions } from './redis-sentinel.js';
 export { startRedis, type RedisServer, type RedisServerOptions } from './redis-server.js';
+export { S3_OF_YOUR_OWN } from './s3-of-your-own.js';
 export { startRoundRobin, type RoundRobin } from './round-robin.js';
 export { startServiceProcess, type ServiceProcess, type ServiceProcessOptions } from './service-process.js';

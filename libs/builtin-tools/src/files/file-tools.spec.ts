@@ -3,7 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
-import { caller, faultOf, STORES } from './workspaces.fixture.js';
+import { S3_OF_YOUR_OWN } from '@toolfleet/testing';
+import { startS3 } from './s3-server.fixture.js';
+import { KEY } from './s3-signature.fixture.js';
+import { bucketOf, caller, faultOf, inBucket, STORES } from './workspaces.fixture.js';
 
 let root: string;
 beforeAll(async () => {
@@ -11,7 +14,19 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-describe.each(STORES)('file tools on a %s', (_name, makeIn) => {
+it('writes nothing into a bucket that ignores conditions, where edits would be lost in silence', async () => {
+  const server = await startS3(1_000, false);
+  const { store, stop } = inBucket({ endpoint: server.endpoint, accessKeyId: KEY.id, secretAccessKey: KEY.secret });
+  await expect(caller(store)('file_write', { path: 'a.txt', content: 'one' })).rejects.toMatchObject({
+    code: 'EXECUTION_FAILED',
+    message: expect.stringContaining('ignores If-None-Match'),
+  });
+  expect(server.objects.size).toBe(0);
+  await stop();
+  await server.stop();
+});
+
+describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_name, makeIn) => {
   const make = () => makeIn(root);
   let call: ReturnType<typeof caller>;
   let stop: (() => Promise<void>) | undefined;

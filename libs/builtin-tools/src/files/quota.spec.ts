@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
+import { S3_OF_YOUR_OWN } from '@toolfleet/testing';
 import { LocalWorkspaceStore } from './local-workspace-store.js';
-import { caller, faultOf, STORES } from './workspaces.fixture.js';
+import { bucketOf, caller, faultOf, STORES } from './workspaces.fixture.js';
 import type { WorkspaceStore } from './workspace-store.js';
 import { DEFAULT_WORKSPACE_LIMITS } from './workspaces.js';
 
@@ -50,7 +51,7 @@ describe('quota', () => {
   });
 });
 
-describe.each(STORES)('replicas that share a %s', (_name, makeIn) => {
+describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('replicas that share a %s', (_name, makeIn) => {
   let store: WorkspaceStore;
   let stop: (() => Promise<void>) | undefined;
   /** Nothing but the store connects them: as processes on different machines. */

@@ -15,9 +15,12 @@ interface StoredObject {
 /** A bucket in memory that speaks the part of S3's protocol the store uses, over real HTTP; checks every signature. */
 export async function startS3(
   pageSize = 1_000,
+  keepsConditions = true,
 ): Promise<{ endpoint: string; objects: Map<string, StoredObject>; stop: () => Promise<void> }> {
   const objects = new Map<string, StoredObject>();
-  const server = createServer((request, response) => void answer(request, response, objects, pageSize));
+  const server = createServer(
+    (request, response) => void answer(request, response, objects, pageSize, keepsConditions),
+  );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   return {
@@ -36,6 +39,7 @@ async function answer(
   response: ServerResponse,
   objects: Map<string, StoredObject>,
   pageSize: number,
+  keepsConditions: boolean,
 ): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -46,8 +50,9 @@ async function answer(
   const present = objects.get(key);
   if (key === '') return list(response, url.searchParams, objects, pageSize);
   if (request.method === 'PUT') {
-    if (request.headers['if-none-match'] === '*' && present) return end(response, 412);
-    if (request.headers['if-match'] && request.headers['if-match'] !== present?.etag) return end(response, 412);
+    const { 'if-none-match': unless, 'if-match': only } = keepsConditions ? request.headers : {};
+    if (unless === '*' && present) return end(response, 412);
+    if (only && only !== present?.etag) return end(response, 412);
     objects.set(key, {
       bytes,
       etag: `"${createHash('md5').update(bytes).digest('hex')}"`,

@@ -1,6 +1,5 @@
-import { AwsClient } from 'aws4fetch';
-import { ToolError } from '@toolfleet/contracts';
-import { readListing, type ListedObject } from './s3-listing.js';
+import type { ToolError } from '@toolfleet/contracts';
+import { S3Bucket, unavailable, type S3Options } from './s3-bucket.js';
 import {
   ChangedMeanwhile,
   fault,
@@ -10,42 +9,27 @@ import {
   type WriteMode,
 } from './workspace-store.js';
 
-/** An S3-compatible bucket. */
-export interface S3Options {
-  /** e.g. `https://s3.eu-central-1.amazonaws.com` or a MinIO server; the bucket follows as first name of the path. */
-  endpoint: string;
-  bucket: string;
-  region: string;
-  accessKeyId: string;
-  secretAccessKey: string;
-  /** Before every key, e.g. `workspaces/`. */
-  prefix?: string;
-  /** A guarded `fetch` (libs/egress). */
-  fetch: typeof fetch;
-}
-
 /**
  * Workspaces as objects of an S3-compatible bucket, for fleets whose executors share no volume. Directories are what
  * keys have in common, plus empty objects that end in `/`. There are no links, so nothing can lead out. Atomic are
  * overwrite (a PUT), create (`If-None-Match: *`), append and change (read, then PUT `If-Match`).
  */
 export class S3WorkspaceStore extends WorkspaceStore {
-  private readonly signer: AwsClient;
+  private readonly bucket: S3Bucket;
 
-  constructor(private readonly options: S3Options) {
+  constructor(options: S3Options) {
     super();
-    const { accessKeyId, secretAccessKey, region } = options;
-    this.signer = new AwsClient({ accessKeyId, secretAccessKey, region, service: 's3', retries: 0 });
+    this.bucket = new S3Bucket(options);
   }
 
   override async exists(workspace: string): Promise<boolean> {
-    return (await this.keys(`${workspace}/`, false, 1)).length > 0;
+    return (await this.bucket.keys(`${workspace}/`, false, 1)).length > 0;
   }
 
   override async stat(workspace: string, names: readonly string[]): Promise<Entry | undefined> {
     const key = keyOf(workspace, names);
     if (names.length > 0) {
-      const response = await this.send('HEAD', key);
+      const response = await this.bucket.send('HEAD', key);
       if (response.ok) {
         const modifiedAt = Date.parse(response.headers.get('last-modified') ?? '') || 0;
         return {
@@ -57,7 +41,7 @@ export class S3WorkspaceStore extends WorkspaceStore {
       }
       if (response.status !== 404) throw unavailable(response.status);
     }
-    const [below] = await this.keys(`${key}/`, false, 1);
+    const [below] = await this.bucket.keys(`${key}/`, false, 1);
     return below && { names: [...names], type: 'directory', size: 0, modifiedAt: below.modifiedAt };
   }
 
@@ -69,7 +53,8 @@ export class S3WorkspaceStore extends WorkspaceStore {
     await this.refuseFilesOnTheWay(workspace, names);
     const key = keyOf(workspace, names);
     if (mode === 'append') return this.append(workspace, names, bytes);
-    const response = await this.send('PUT', key, bytes, mode === 'create' ? { 'if-none-match': '*' } : {});
+    if (mode === 'create') await this.bucket.conditionsKept();
+    const response = await this.bucket.send('PUT', key, bytes, mode === 'create' ? { 'if-none-match': '*' } : {});
     if (response.status === 412 || response.status === 409) throw fault.exists(names);
     if (!response.ok) throw unavailable(response.status);
   }
@@ -88,7 +73,7 @@ export class S3WorkspaceStore extends WorkspaceStore {
 
   override async makeDirectory(workspace: string, names: readonly string[]): Promise<void> {
     await this.refuseFilesOnTheWay(workspace, [...names, '']);
-    const response = await this.send('PUT', `${keyOf(workspace, names)}/`, new Uint8Array(0));
+    const response = await this.bucket.send('PUT', `${keyOf(workspace, names)}/`, new Uint8Array(0));
     if (!response.ok) throw unavailable(response.status);
   }
 
@@ -97,12 +82,12 @@ export class S3WorkspaceStore extends WorkspaceStore {
     const entry = await this.stat(workspace, names);
     if (!entry) throw fault.missing(names);
     if (entry.type === 'file') {
-      await this.delete(key);
+      await this.bucket.delete(key);
       return 1;
     }
-    const below = await this.keys(`${key}/`, true, Number.POSITIVE_INFINITY);
+    const below = await this.bucket.keys(`${key}/`, true, Number.POSITIVE_INFINITY);
     if (!recursive && below.some((one) => one.key !== `${key}/`)) throw fault.notEmpty(names);
-    for (const one of below) await this.delete(one.key);
+    for (const one of below) await this.bucket.delete(one.key);
     return Math.max(1, below.length);
   }
 
@@ -113,7 +98,7 @@ export class S3WorkspaceStore extends WorkspaceStore {
     limit: number,
   ): Promise<Entry[]> {
     const at = `${keyOf(workspace, names)}/`;
-    const found = await this.keys(at, true, recursive ? limit : Number.POSITIVE_INFINITY);
+    const found = await this.bucket.keys(at, true, recursive ? limit : Number.POSITIVE_INFINITY);
     if (found.length === 0 && names.length > 0)
       throw (await this.stat(workspace, names)) ? fault.notADirectory(names) : fault.missing(names);
     const entries = new Map<string, Entry>();
@@ -152,7 +137,8 @@ export class S3WorkspaceStore extends WorkspaceStore {
     body: Uint8Array,
     condition: Record<string, string>,
   ): Promise<void> {
-    const response = await this.send('PUT', keyOf(workspace, names), body, condition);
+    await this.bucket.conditionsKept();
+    const response = await this.bucket.send('PUT', keyOf(workspace, names), body, condition);
     if (response.status === 412 || response.status === 409) throw new ChangedMeanwhile();
     if (!response.ok) throw unavailable(response.status);
   }
@@ -162,7 +148,7 @@ export class S3WorkspaceStore extends WorkspaceStore {
     names: readonly string[],
     maxBytes: number,
   ): Promise<{ bytes: Buffer; etag: string }> {
-    const response = await this.send('GET', keyOf(workspace, names));
+    const response = await this.bucket.send('GET', keyOf(workspace, names));
     if (response.status === 404)
       throw (await this.stat(workspace, names)) ? fault.notAFile(names) : fault.missing(names);
     if (!response.ok) throw unavailable(response.status);
@@ -175,58 +161,12 @@ export class S3WorkspaceStore extends WorkspaceStore {
   private async refuseFilesOnTheWay(workspace: string, names: readonly string[]): Promise<void> {
     for (let depth = 1; depth < names.length; depth++) {
       const parent = names.slice(0, depth);
-      if ((await this.send('HEAD', keyOf(workspace, parent))).ok) throw fault.notADirectory(parent);
+      if ((await this.bucket.send('HEAD', keyOf(workspace, parent))).ok) throw fault.notADirectory(parent);
     }
   }
 
   private async sizeOf(key: string): Promise<number> {
-    return (await this.keys(key, true, 1_000)).find((one) => one.key === key)?.size ?? 0;
-  }
-
-  private async delete(key: string): Promise<void> {
-    const response = await this.send('DELETE', key);
-    if (!response.ok && response.status !== 404) throw unavailable(response.status);
-  }
-
-  /** Keys that begin with `start`, in byte order, by ListObjectsV2. */
-  private async keys(start: string, all: boolean, limit: number): Promise<ListedObject[]> {
-    const found: ListedObject[] = [];
-    const prefix = this.options.prefix ?? '';
-    for (let token: string | undefined; ;) {
-      const query = new URLSearchParams({
-        'list-type': '2',
-        prefix: prefix + start,
-        'max-keys': String(Math.min(1_000, limit)),
-        ...(token === undefined ? {} : { 'continuation-token': token }),
-      });
-      const response = await this.send('GET', undefined, undefined, {}, `?${query}`);
-      if (!response.ok) throw unavailable(response.status);
-      const { objects, next } = readListing(await response.text());
-      for (const object of objects) found.push({ ...object, key: object.key.slice(prefix.length) });
-      token = next;
-      if (!all || token === undefined || found.length >= limit) return found.slice(0, limit);
-    }
-  }
-
-  private async send(
-    method: string,
-    key?: string,
-    body?: Uint8Array,
-    headers: Record<string, string> = {},
-    query = '',
-  ): Promise<Response> {
-    const { endpoint, bucket, prefix = '' } = this.options;
-    const path = key === undefined ? '' : `/${(prefix + key).split('/').map(encodeURIComponent).join('/')}`;
-    const signed = await this.signer.sign(`${endpoint.replace(/\/$/, '')}/${bucket}${path}${query}`, {
-      method,
-      headers,
-      ...(body === undefined ? {} : { body: Buffer.from(body) }),
-    });
-    return this.options.fetch(signed.url, {
-      method,
-      headers: signed.headers,
-      ...(body === undefined ? {} : { body: Buffer.from(body) }),
-    });
+    return (await this.bucket.keys(key, true, 1_000)).find((one) => one.key === key)?.size ?? 0;
   }
 }
 
@@ -241,8 +181,4 @@ function comparePaths(a: readonly string[], b: readonly string[]): number {
     if (name !== other) return name < other ? -1 : 1;
   }
   return a.length - b.length;
-}
-
-function unavailable(status: number): ToolError {
-  return new ToolError('NETWORK_ERROR', { message: `The file storage answered ${status}` });
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
@@ -28,30 +29,36 @@ export const faultOf = async (pending: Promise<unknown>) => {
   return fault.message;
 };
 
+type MakeStore = (root: string) => Promise<{ store: WorkspaceStore; stop?: () => Promise<void> }>;
+
 /** Every kind of store; the local one lies below `root`. */
-export const STORES: [string, (root: string) => Promise<{ store: WorkspaceStore; stop?: () => Promise<void> }>][] = [
+export const STORES: [string, MakeStore][] = [
   ['local volume', async (root) => ({ store: new LocalWorkspaceStore(await mkdtemp(join(root, 'store-'))) })],
   [
     'S3-compatible bucket',
     async () => {
       const server = await startS3(2);
-      const egress = new EgressClient({ allowlist: [], allowedEndpoints: [server.endpoint] });
-      const store = new S3WorkspaceStore({
-        endpoint: server.endpoint,
-        bucket: 'bucket',
-        region: 'eu-central-1',
-        accessKeyId: KEY.id,
-        secretAccessKey: KEY.secret,
-        prefix: 'ws/',
-        fetch: egressFetch(egress),
-      });
-      return {
-        store,
-        async stop() {
-          await egress.close();
-          await server.stop();
-        },
-      };
+      const { store, stop } = inBucket({ endpoint: server.endpoint, accessKeyId: KEY.id, secretAccessKey: KEY.secret });
+      return { store, stop: () => stop().then(server.stop) };
     },
   ],
 ];
+
+type Place = { endpoint: string; accessKeyId: string; secretAccessKey: string };
+
+/** A store in the bucket of a server. */
+export function inBucket(place: Place, prefix = 'ws/') {
+  const egress = new EgressClient({ allowlist: [], allowedEndpoints: [place.endpoint] });
+  const store = new S3WorkspaceStore({
+    ...place,
+    bucket: 'bucket',
+    region: 'eu-central-1',
+    prefix,
+    fetch: egressFetch(egress),
+  });
+  return { store, stop: () => egress.close() };
+}
+
+/** The same tests on any S3 server. */
+export const bucketOf = (place: Place | undefined): [string, MakeStore][] =>
+  place ? [[`bucket at ${place.endpoint}`, async () => inBucket(place, `ws-${randomUUID()}/`)]] : [];

@@ -34,7 +34,7 @@ export default defineConfig({
             'test/*.spec.ts',
             'test/skew/*.spec.ts',
           ],
-          testTimeout: 30_000,
+          testTimeout: 60_000,
           hookTimeout: 60_000,
         },
       },

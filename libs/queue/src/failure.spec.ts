@@ -113,7 +113,7 @@ describe('workers that die', () => {
     const second = await workerProcess('poison');
     const third = await workerProcess('poison');
     const answer = here.replies
-      .submit(here.queue, { call_id: 'p1', attempt: 1, work: 'die' }, soon(28_000))
+      .submit(here.queue, { call_id: 'p1', attempt: 1, work: 'die' }, soon(50_000))
       .catch((error: unknown) => error);
     expect(await answer).toMatchObject({ code: 'WORKER_LOST' });
     const alive = [first, second, third].filter(({ child }) => child.signalCode === null && child.exitCode === null);

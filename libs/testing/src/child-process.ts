@@ -58,7 +58,7 @@ export function freePort(): Promise<number> {
 export async function eventually(
   what: string,
   check: () => boolean | Promise<boolean>,
-  { timeoutMs = 10_000, everyMs = 20 }: { timeoutMs?: number; everyMs?: number } = {},
+  { timeoutMs = 15_000, everyMs = 20 }: { timeoutMs?: number; everyMs?: number } = {},
 ): Promise<void> {
   const until = performance.now() + timeoutMs;
   for (;;) {

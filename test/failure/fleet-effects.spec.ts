@@ -100,7 +100,7 @@ async function callAndLeave(tool: string, args: object, begun: () => Promise<boo
 describe('a gateway killed while it waits for calls with effects', () => {
   it('loses no outcome: the executor keeps it for whoever repeats with the same key, and nothing runs again', async () => {
     const pairs = Array.from({ length: 6 }, (_, index) => ({ note: `left-${index}`, key: `left-key-${index}` }));
-    const fields = { timeout_ms: 1_500 };
+    const fields = { timeout_ms: 3_000 };
     const cut = pairs.map(({ note, key }) =>
       save(note, 700, { ...withKey(key), fields, gateway: 1 }).catch((error: Error) => error.name),
     );
@@ -158,7 +158,7 @@ describe('a client that goes away', () => {
   it('stops the call at the remote MCP server', async () => {
     const before = server.cancelled();
     await callAndLeave('sample_count_slowly', { steps: 100 }, () => server.counting() === 1);
-    await eventually('the server was told', () => server.cancelled() === before + 1, { timeoutMs: 2_000 });
+    await eventually('the server was told', () => server.cancelled() === before + 1, { timeoutMs: 3_000 });
     expect(server.counting()).toBe(0);
   });
 
@@ -166,6 +166,6 @@ describe('a client that goes away', () => {
     expect(await programs()).toBe(0);
     const code = 'while True:\n  pass';
     await callAndLeave('execute_python', { code }, async () => (await programs()) === 1);
-    await eventually('the program was ended', async () => (await programs()) === 0, { timeoutMs: 2_500 });
+    await eventually('the program was ended', async () => (await programs()) === 0, { timeoutMs: 3_000 });
   });
 });

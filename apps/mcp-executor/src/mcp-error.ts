@@ -97,7 +97,10 @@ function sdkFault(error: SdkError, server: string): McpFault {
       return { error: upstream(cut(error.message), { server }), reconnect: true, targetFault: false };
     default:
       return {
-        error: upstream(`${error.code}: ${cut(error.message)}`, { server }),
+        error: upstream(`The MCP server ${server} answered with something that is not MCP: ${cut(error.message)}`, {
+          server,
+          reason: error.code,
+        }),
         reconnect: false,
         targetFault: true,
       };

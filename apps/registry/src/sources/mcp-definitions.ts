@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import {
   isJsonObject,
   microUsdOf,
+  type DefinitionRegister,
   type DiscoverMessage,
   type DiscoverReply,
   type Json,
@@ -28,6 +29,16 @@ export function definitionsOfServer(entry: McpEntry, found: DiscoverReply): Tool
   return found.tools
     .filter((tool) => !allowed || allowed.has(tool.name))
     .map((tool) => definitionOfTool(entry, tool, options));
+}
+
+/** What a server lists as its whole announcement, under the terms of its entry. */
+export function announcementOf(entry: McpEntry, found: DiscoverReply): DefinitionRegister {
+  return {
+    source: mcpSource(entry),
+    definitions: definitionsOfServer(entry, found),
+    replace: true,
+    options: { trusted: entry.trusted ?? false, pin: entry.pin ?? 'refuse' },
+  };
 }
 
 /** Registered name of a remote tool: `<prefix>_<tool>`, always prefixed unless the operator chose `prefix: ""`. */

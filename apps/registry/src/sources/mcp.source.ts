@@ -1,20 +1,27 @@
 import {
-  isToolError,
   toToolError,
-  ToolError,
   type DefinitionRegister,
   type DefinitionRegisterReply,
   type DiscoverMessage,
   type DiscoverReply,
   type JsonObject,
   type McpRegisterReply,
+  type ToolError,
 } from '@toolfleet/contracts';
 import { Turns, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
 import { isSuperseded } from '../refusals.js';
-import { definitionOfFunction, definitionsOfServer, discoverMessage, mcpSource } from './mcp-definitions.js';
+import {
+  announcementOf,
+  definitionOfFunction,
+  definitionsOfServer,
+  discoverMessage,
+  mcpSource,
+} from './mcp-definitions.js';
 import { isFunctionEntry, type McpEntry } from './mcp-entry.js';
+import { logOutcome } from './log-mcp-outcome.js';
+import { NOTHING_REGISTERED, registerReply } from './mcp-register-reply.js';
 import { newlyWatched, type McpServerState, type WatchedServer } from './watched-server.js';
 
 /** What the source needs: mcp-executor, which alone dials MCP servers, and the registrar. */
@@ -30,14 +37,6 @@ const DEFAULT_REFRESH_MS = 300_000;
 const MIN_REFRESH_MS = 30_000;
 const MAX_BACKOFF_MS = 60_000;
 const FIRST_BACKOFF_MS = 1_000;
-const NOTHING: DefinitionRegisterReply = {
-  registered: [],
-  added: [],
-  changed: [],
-  removed: [],
-  refused: [],
-  quarantined: [],
-};
 
 /**
  * Keeps the definitions of MCP servers current: asked at the start, after the time the server promises (or `refresh_seconds`),
@@ -107,22 +106,7 @@ export class McpSource {
     const reply = isFunctionEntry(entry)
       ? await this.registerFunction(entry, footing)
       : await this.addServer(entry, footing);
-    if (isToolError(reply)) {
-      return { success: false, tool_name: entry.name, message: `Registration error: ${reply.message}`, registered: [] };
-    }
-    const conflict = reply.refused.find(({ code }) => code === 'TOOL_NAME_CONFLICT');
-    if (conflict && reply.registered.length === 0)
-      throw new ToolError('TOOL_NAME_CONFLICT', { message: conflict.message });
-    const refused = reply.refused.map(({ name, message }) => `${name}: ${message}`);
-    return {
-      success: reply.registered.length > 0,
-      tool_name: reply.registered[0] ?? entry.name,
-      message:
-        refused.length > 0
-          ? `Registered, except ${refused.join('; ')}`
-          : `Registered ${reply.registered.length} tool(s)`,
-      registered: reply.registered,
-    };
+    return registerReply(entry.name, reply);
   }
 
   /** The server said that its list changed (`exec.mcp.changed`), or a call met an unknown tool. */
@@ -163,9 +147,9 @@ export class McpSource {
     try {
       const found = await this.discover(entry);
       // A server that lists nothing is no registration; what was registered under the name stays.
-      if (definitionsOfServer(entry, found).length === 0) return NOTHING;
+      if (definitionsOfServer(entry, found).length === 0) return NOTHING_REGISTERED;
       return await this.turns.take(mcpSource(entry).name, async () => {
-        const reply = await this.register(entry, found, footing);
+        const reply = await this.ports.register(announcementOf(entry, found), footing);
         if (reply.registered.length > 0) this.succeeded(this.watch(watched), reply, found);
         return reply;
       });
@@ -208,7 +192,10 @@ export class McpSource {
       const found = await this.discover(entry);
       await this.turns.take(mcpSource(entry).name, async () => {
         if (!this.isCurrent(watched)) return;
-        const reply = await this.register(entry, found, registration && { registration, isNew: false });
+        const reply = await this.ports.register(
+          announcementOf(entry, found),
+          registration && { registration, isNew: false },
+        );
         this.succeeded(watched, reply, found);
       });
     } catch (error) {
@@ -232,18 +219,7 @@ export class McpSource {
   private succeeded(watched: WatchedServer, reply: DefinitionRegisterReply, found: DiscoverReply): void {
     watched.failures = 0;
     watched.state = { server: watched.entry.name, state: 'ok', tools: reply.registered.length };
-    for (const refused of reply.refused) {
-      this.logger.warn(
-        { server: watched.entry.name, tool: refused.name, reason: refused.message },
-        'an MCP tool was refused',
-      );
-    }
-    if (reply.quarantined.length > 0) {
-      this.logger.warn(
-        { server: watched.entry.name, tools: reply.quarantined },
-        'MCP tools changed and await approval',
-      );
-    }
+    logOutcome(this.logger, watched.entry.name, reply);
     const seconds = watched.entry.refresh_seconds;
     if (seconds === 0) return;
     const wantedMs = seconds === undefined ? found.ttl_ms || DEFAULT_REFRESH_MS : seconds * 1_000;
@@ -252,20 +228,6 @@ export class McpSource {
 
   private discover(entry: McpEntry): Promise<DiscoverReply> {
     return this.ports.discover(discoverMessage(entry), DISCOVER_TIMEOUT_MS);
-  }
-
-  private register(
-    entry: McpEntry,
-    found: DiscoverReply,
-    footing: Footing | undefined,
-  ): Promise<DefinitionRegisterReply> {
-    const message: DefinitionRegister = {
-      source: mcpSource(entry),
-      definitions: definitionsOfServer(entry, found),
-      replace: true,
-      options: { trusted: entry.trusted ?? false, pin: entry.pin ?? 'refuse' },
-    };
-    return this.ports.register(message, footing);
   }
 
   /** False when the registration was undone or replaced meanwhile. */

@@ -123,22 +123,28 @@ export class QuarantineController {
   @Post(':name/approve')
   @HttpCode(200)
   approve(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
-    return this.nats.request<QuarantineApproveReply>(
-      SUBJECTS.quarantineApprove,
-      { name, pending_revision: revisionIn(body), approved_by: `${caller.tenantId}/${caller.userId}` },
-      { timeoutMs: ASK_TIMEOUT_MS },
-    );
+    const message = { pending_revision: revisionIn(body), approved_by: `${caller.tenantId}/${caller.userId}` };
+    return this.decide<QuarantineApproveReply>(SUBJECTS.quarantineApprove, caller, name, message);
   }
 
   /** Body `{pending_revision}`: the tool stays out until its server serves something else, or somebody approves. */
   @Post(':name/reject')
   @HttpCode(200)
   reject(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
-    return this.nats.request<QuarantineRejectReply>(
-      SUBJECTS.quarantineReject,
-      { name, pending_revision: revisionIn(body), rejected_by: `${caller.tenantId}/${caller.userId}` },
-      { timeoutMs: ASK_TIMEOUT_MS },
-    );
+    const message = { pending_revision: revisionIn(body), rejected_by: `${caller.tenantId}/${caller.userId}` };
+    return this.decide<QuarantineRejectReply>(SUBJECTS.quarantineReject, caller, name, message);
+  }
+
+  /** A name means a tool of the fleet, else one of the caller's tenant; `<tenant>/<name>`, as listed, means that one. */
+  private async decide<T>(subject: string, caller: Principal, name: string, message: JsonObject): Promise<T> {
+    const ask = (key: string) =>
+      this.nats.request<T>(subject, { ...message, name: key }, { timeoutMs: ASK_TIMEOUT_MS });
+    try {
+      return await ask(name);
+    } catch (error) {
+      if (name.includes('/') || !isToolError(error) || error.code !== 'NOT_FOUND') throw error;
+      return ask(`${caller.tenantId}/${name}`);
+    }
   }
 }
 

@@ -51,7 +51,7 @@ describe.each([
   });
 
   it('with 100,000 siblings is served, and so is such a result', async () => {
-    const wide = Array(100_000).fill({ k: 1 });
+    const wide = Array.from({ length: 100_000 }, () => ({ k: 1 }));
     const { url } = await door({ executeCall: async () => success(wide) }, { maxBodyBytes: 4_000_000 });
     const { status, text } = await post(url, callWith(`,"arguments":{"text":${JSON.stringify(wide)}}`), headers);
     expect(status).toBe(200);

@@ -1,0 +1,10 @@
+import type { DefinitionRegisterReply } from '@toolfleet/contracts';
+import type { Logger } from '@toolfleet/telemetry';
+
+/** Tells operators which tools of a server were not taken in, and which wait for them. */
+export function logOutcome(logger: Logger, server: string, { refused, quarantined }: DefinitionRegisterReply): void {
+  for (const { name, message } of refused) {
+    logger.warn({ server, tool: name, reason: message }, 'an MCP tool was refused');
+  }
+  if (quarantined.length > 0) logger.warn({ server, tools: quarantined }, 'MCP tools changed and await approval');
+}

@@ -2,8 +2,13 @@
  * Two budget services on PostgreSQL, which is killed under load and comes back: calls go on meanwhile, because usage waits in
  * the outbox; afterwards every call is in the ledger once, and no limit was passed.
  */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { eventually, POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { documentedLines, runDocumented } from '../fleet/documented-commands.js';
 import { sumOverHttp, unclear } from '../fleet/call-lanes.js';
 import { steadyLoad } from '../fleet/steady-load.js';
 import { TestFleet } from '../fleet/test-fleet.js';
@@ -14,16 +19,18 @@ const PRICE_MICRO_USD = 1_000;
 const AFFORDABLE = 300;
 
 let postgres: PostgresServer;
+let ledgerUrl: string;
 let fleet: TestFleet;
 describe.skipIf(!POSTGRES_PROGRAMS)('the ledger in PostgreSQL', () => {
   beforeAll(async () => {
     postgres = await startPostgres();
+    ledgerUrl = await postgres.createDatabase('ledger');
     fleet = await TestFleet.start({
       services: { gateway: 2, registry: 1, budget: 2, 'builtin-executor': 1 },
       tools: ['calculator'],
       config: { budget: { tenants: { globex: { max_cost_per_tenant: (AFFORDABLE * PRICE_MICRO_USD) / 1e6 } } } },
       env: { BUILTIN_COSTS_MICRO_USD: `calculator=${PRICE_MICRO_USD}`, MAX_COST_PER_REQUEST: '1' },
-      envOf: { budget: { DATABASE_URL: await postgres.createDatabase('ledger') } },
+      envOf: { budget: { DATABASE_URL: ledgerUrl } },
     });
   });
   afterAll(async () => {
@@ -88,5 +95,27 @@ describe.skipIf(!POSTGRES_PROGRAMS)('the ledger in PostgreSQL', () => {
       everyMs: 200,
     });
     expect(await charged(key)).toBe(AFFORDABLE);
+  });
+
+  it('lost and restored by the documented commands: every bill is as it was', async () => {
+    const before = await charged(fleet.adminKey);
+    const [dump, restore] = documentedLines('ledger');
+    const backup = await mkdtemp(join(tmpdir(), 'toolfleet-backup-'));
+    const variables = { BACKUP: backup, DATABASE_URL: ledgerUrl, PGOPTIONS: '-c client_min_messages=error' };
+    try {
+      await runDocumented([dump!], variables);
+      for (const budget of [1, 0]) await fleet.kill('budget', budget);
+      const client = new pg.Client({ connectionString: ledgerUrl });
+      await client.connect();
+      await client.query('DROP SCHEMA public CASCADE');
+      await client.query('CREATE SCHEMA public');
+      await client.end();
+      await runDocumented([restore!], variables);
+    } finally {
+      await rm(backup, { recursive: true });
+    }
+    await Promise.all([fleet.launch('budget'), fleet.launch('budget')]);
+    expect(before).toBeGreaterThan(0);
+    expect(await charged(fleet.adminKey)).toBe(before);
   });
 });

@@ -1,0 +1,25 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { promisify } from 'node:util';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const run = promisify(execFile);
+
+/** The lines of the block of docs/operations.md that begins with `sh <name>`. */
+export function documentedLines(name: string): string[] {
+  const text = readFileSync(`${ROOT}docs/operations.md`, 'utf8');
+  const block = new RegExp(`^\`\`\`sh ${name}\\n([^]*?)^\`\`\``, 'm').exec(text)?.[1];
+  if (block === undefined) throw new Error(`docs/operations.md has no block '${name}'`);
+  return block.trimEnd().split('\n');
+}
+
+/** Runs lines of the documentation as they stand, with what an operator would have set before. */
+export async function runDocumented(lines: readonly string[], variables: Readonly<Record<string, string>>) {
+  await run('sh', ['-eu', '-c', lines.join('\n')], {
+    cwd: ROOT,
+    // `node` is the one that runs the fleet.
+    env: { PATH: `${dirname(process.execPath)}:${process.env['PATH']}`, HOME: process.env['HOME'], ...variables },
+  });
+}

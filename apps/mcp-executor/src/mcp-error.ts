@@ -88,7 +88,8 @@ function sdkFault(error: SdkError, server: string): McpFault {
       return {
         error: new ToolError('NETWORK_ERROR', {
           message: `The connection to the MCP server ${server} was lost`,
-          details: { server },
+          // What closes under a request may have taken it before.
+          details: { server, delivered: error.code === SdkErrorCode.ConnectionClosed },
         }),
         reconnect: false,
         targetFault: true,

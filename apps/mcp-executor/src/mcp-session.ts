@@ -1,4 +1,4 @@
-import { Client, type ClientOptions, type PriorDiscovery } from '@modelcontextprotocol/client';
+import { Client, SdkError, SdkErrorCode, type ClientOptions, type PriorDiscovery } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { isJsonObject, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
@@ -71,7 +71,7 @@ export class McpSession {
       });
     } catch (error) {
       await client.close().catch(() => undefined);
-      throw error;
+      throw target.stdio && isClosed(error) ? notStarted(target, error) : error;
     }
     return new McpSession(client, target);
   }
@@ -145,6 +145,17 @@ function stdioTransport(target: McpTarget, parts: SessionParts): StdioClientTran
     });
   }
   return new StdioClientTransport(guardedCommand(target.stdio, parts.expand));
+}
+
+const isClosed = (error: unknown): boolean => error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed;
+
+/** All the SDK sees is the end of the process. */
+function notStarted({ server, stdio }: McpTarget, cause: unknown): ToolError {
+  return new ToolError('NETWORK_ERROR', {
+    message: `The local MCP server ${server} cannot be started, or ends at once: ${stdio?.command}`,
+    details: { server, delivered: false },
+    cause,
+  });
 }
 
 function priorOf(stored: JsonObject | undefined): PriorDiscovery | undefined {

@@ -124,9 +124,21 @@ describe('local MCP servers', () => {
   it('are ended when they use too much memory, and the next call starts another', async () => {
     const { executor, close } = setUp(true);
     expect(await executor.execute(message('hoard', options('two', 200)), limits())).toMatchObject({
-      failure: { code: 'NETWORK_ERROR' },
+      // It had the call: what it did before its end is not known.
+      failure: { code: 'NETWORK_ERROR', details: { delivered: true } },
     });
     expect(await executor.execute(message('env', options('two', 200)), limits())).toMatchObject({ ok: true });
+    await close();
+  });
+
+  it('that cannot be started are named, and the call never left', async () => {
+    const { executor, close } = setUp(true);
+    const reply = await executor.execute(message('env', { ...options('none'), command: '/no/such/program' }), limits());
+    expect(reply.failure).toMatchObject({
+      code: 'NETWORK_ERROR',
+      message: 'The local MCP server local cannot be started, or ends at once: /no/such/program',
+      details: { delivered: false },
+    });
     await close();
   });
 

@@ -22,6 +22,7 @@ const { SandboxProcess } = await import(dist('sandbox-process.js'));
 const { loadInterpreter, namedInterpreter } = await import(dist('wasi/interpreter.js'));
 const { takeSnapshot } = await import(dist('wasi/snapshot.js'));
 const { restore } = await import(dist('wasi/restore.js'));
+const { ThreadPool } = await import(dist('wasi/thread-pool.js'));
 const { train } = await import(dist('wasi/train.js'));
 const { CapturedOutput } = await import(dist('wasi/captured-output.js'));
 const { encodeRequest } = await import(dist('python/result-frame.js'));
@@ -165,8 +166,8 @@ line(
   against(baseImports, samples.idleImports),
 );
 
-await onDemand();
-async function onDemand() {
+await inOneProcess();
+async function inOneProcess() {
   const { boot, code, shape, preopens } = loadInterpreter(interpreter);
   const maxPages = LIMIT_MB * 16;
   const heapBytes = 3 << 20;
@@ -204,6 +205,33 @@ async function onDemand() {
     0.2,
     against(p50(base.imports), took.imports),
   );
+  await oneThread({ code, snapshot, preopens });
+}
+
+/** Without the way through service and host: a thread of this process, resting for 25 ms after a run of `pass`. */
+async function oneThread(interpreterParts) {
+  const pool = new ThreadPool({
+    ...interpreterParts,
+    clock,
+    threadScript: fileURLToPath(dist('wasi/sandbox-thread.js')),
+    threads: 1,
+    outputCap: 1 << 20,
+    defaultMemoryMb: LIMIT_MB,
+    memoryBudgetMb: LIMIT_MB,
+  });
+  await pool.start();
+  const [took, base] = [[], []];
+  for (let i = 0; i < rounds; i++) {
+    // Its two threads take turns.
+    for (const name of ['a', 'b']) await pool.run(name, request('pass'));
+    await pause(25);
+    const began = performance.now();
+    await pool.run('print', request(PRINT));
+    took.push(performance.now() - began);
+    base.push((await native(PRINT)).ms);
+  }
+  await pool.close();
+  line('print(1), restored instance, thread without host', p50(took) / p50(base), undefined, against(p50(base), took));
 }
 
 async function perSecond(count, one) {

@@ -37,9 +37,8 @@ export function createLogger(options: LoggerOptions): Logger {
       timestamp: () => `,"time":"${isoTime(CLOCK.now())}"`,
       messageKey: 'message',
       errorKey: 'error',
-      formatters: { level: (label) => ({ level: label }), log: withoutSecretFields },
+      formatters: { level: (label) => ({ level: label }), log: (record) => inItsTrace(withoutSecretFields(record)) },
       serializers: { error: errorFields, err: errorFields },
-      mixin: traceFields,
     },
     destination ? redacted(destination) : new GatheredLines(redacted(pino.destination({ fd: 1, sync: true }))),
   );
@@ -56,8 +55,10 @@ function errorFields(error: unknown): unknown {
   return withoutSecretFields(pino.stdSerializers.err(error) as unknown as Record<string, unknown>);
 }
 
-function traceFields(): object {
+/** Not pino's `mixin`, whose way of merging costs a tenth of a line. */
+function inItsTrace(record: Record<string, unknown>): Record<string, unknown> {
   const active = activeTrace();
-  if (!active) return {};
-  return isSampled(active) ? { trace_id: active.traceId, span_id: active.spanId } : { trace_id: active.traceId };
+  if (!active) return record;
+  const { traceId: trace_id, spanId: span_id } = active;
+  return isSampled(active) ? { ...record, trace_id, span_id } : { ...record, trace_id };
 }

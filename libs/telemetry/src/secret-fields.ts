@@ -46,7 +46,18 @@ function shownValue(value: unknown, depth: number): unknown {
   return shown.some((item, index) => item !== value[index]) ? shown : value;
 }
 
-const isSecret = (key: string): boolean => SECRET_FIELDS.has(key) || SECRET_FIELDS.has(key.toLowerCase());
+/** Verdicts on the names seen so far: the same few stand in every line. */
+const verdicts = new Map<string, boolean>();
+/** Names come from headers of others, too. */
+const MOST_VERDICTS = 1_000;
+
+function isSecret(key: string): boolean {
+  const known = verdicts.get(key);
+  if (known !== undefined) return known;
+  const verdict = SECRET_FIELDS.has(key.toLowerCase());
+  if (verdicts.size < MOST_VERDICTS) verdicts.set(key, verdict);
+  return verdict;
+}
 
 /** Plain objects only: errors, dates and the like have serialisers of their own. */
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -6,6 +6,7 @@ import { EgressClient } from '@toolfleet/egress';
 import { endChild, spawnChild } from '@toolfleet/testing';
 import { calculator } from '../calculator/calculator.tool.js';
 import { runTool, type RunOptions } from '../run-tool.fixture.js';
+import { getWeather } from '../get-weather.tool.js';
 import { multiAgent } from './multi-agent.tool.js';
 import { OpenAiChatModel } from './openai-chat-model.js';
 import { ToolCaller, type CallerGrant } from './tool-caller.js';
@@ -20,7 +21,7 @@ class LocalTools extends ToolCaller {
 
   override list(): Promise<JsonObject[]> {
     return Promise.resolve(
-      [calculator, multiAgent].map(({ metadata }) => ({
+      [calculator, getWeather, multiAgent].map(({ metadata }) => ({
         name: metadata.name,
         description: metadata.description,
         parameters: metadata.inputSchema,
@@ -164,12 +165,17 @@ describe('multi_agent with the scripted model', () => {
     const { output } = await run(
       [
         task('deeper', 'CALL multi_agent {"tasks":[]}\nSAY {results}'),
-        task('other', 'CALL calculator {"expression":"1"}\nSAY {results}', { tools: ['json_process'] }),
+        task('other', 'CALL calculator {"expression":"1"}\nSAY {results}', { tools: ['get_weather'] }),
+        task('unknown', 'SAY never', { tools: ['calculator', 'calc', 'multi_agent'] }),
       ],
       tools,
     );
+    expect(output.results[2]).toMatchObject({
+      success: false,
+      error: 'This task names tools it cannot have: calc, multi_agent',
+    });
     expect(output.results[0]?.response).toContain('Sub-agents may not call multi_agent');
-    expect(output.results[1]?.response ?? '').not.toContain('"result"');
+    expect(output.results[1]?.response).toContain('This task has no tool calculator');
     expect(tools.calls).toHaveLength(0);
   });
 

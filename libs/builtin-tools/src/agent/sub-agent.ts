@@ -73,6 +73,11 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
   const offered = task.tools
     ? environment.offered.filter((tool) => task.tools?.includes(String(tool['name'])))
     : environment.offered;
+  const missing = task.tools?.filter((name) => !offered.some((tool) => tool['name'] === name)) ?? [];
+  if (missing.length > 0) {
+    const error = `This task names tools it cannot have: ${missing.join(', ')}`;
+    return { task_name: task.name, success: false, error, iterations: 0, tool_calls: [] };
+  }
   const messages: ChatMessage[] = [
     { role: 'system', content: SYSTEM_PROMPT },
     { role: 'user', content: task.instruction },

@@ -60,7 +60,7 @@ describe('Redis Cluster', () => {
     await openRedis(blocking, server.url);
     const time = new RedisTime(redis, clock);
     await time.start();
-    const queue = new JobQueue({ name: 'on-cluster', redis, time });
+    const queue = new JobQueue({ name: 'on-cluster', redis, time, shareOf: () => 'acme' });
     const replies = new ReplyChannel({ redis: blocking });
     await replies.start();
     let aborted = false;
@@ -80,11 +80,13 @@ describe('Redis Cluster', () => {
     });
     await worker.start();
     expect(await replies.submit(queue, { call_id: 'c1' }, { deadlineAt: clock.now() + 5_000 })).toEqual({ id: 'c1' });
-    await expect(replies.submit(queue, { call_id: 'hang' }, { deadlineAt: clock.now() + 2_000 })).rejects.toMatchObject({
-      code: 'DEADLINE_EXCEEDED',
-    });
+    await expect(replies.submit(queue, { call_id: 'hang' }, { deadlineAt: clock.now() + 2_000 })).rejects.toMatchObject(
+      {
+        code: 'DEADLINE_EXCEEDED',
+      },
+    );
     await expect.poll(() => aborted).toBe(true);
-    expect((await queue.counts()).active).toBe(0);
+    await expect.poll(async () => (await queue.counts()).active).toBe(0);
     expect(Math.abs(time.now() - clock.now())).toBeLessThan(1_000);
     await replies.stop();
     await worker.stop();

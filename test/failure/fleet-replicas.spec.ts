@@ -1,4 +1,7 @@
 /** Replicas stand in for each other: frozen, killed or restarted ones cost at most the calls they had in work. */
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sumOverHttp } from '../fleet/call-lanes.js';
@@ -99,6 +102,33 @@ describe('one of two gateways', () => {
   });
 });
 
+/** A call whose head the gateway has read; `finish` sends its body and gives the answer. */
+async function halfSent(
+  gateway: URL,
+  call: object,
+): Promise<{ finish(): Promise<{ status?: number; body: unknown }> }> {
+  const sent = request(new URL('/api/v1/tools/calculator/execute', gateway), {
+    method: 'POST',
+    headers: { authorization: `Bearer ${fleet.adminKey}`, 'content-type': 'application/json', expect: '100-continue' },
+  });
+  sent.flushHeaders();
+  await once(sent, 'continue');
+  const finish = async () => {
+    const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
+    sent.end(JSON.stringify(call));
+    const [response] = await answered;
+    return { status: response.statusCode, body: await json(response) };
+  };
+  return { finish };
+}
+
+/** Whether nobody listens. */
+const isRefused = (url: URL): Promise<boolean> =>
+  fetch(url).then(
+    () => false,
+    ({ cause }: Error & { cause?: { code?: string } }) => cause?.code === 'ECONNREFUSED',
+  );
+
 describe('a rolling restart under load', () => {
   it.each(
     ALL ? (['builtin-executor', 'gateway', 'budget', 'registry'] as const) : (['builtin-executor', 'gateway'] as const),
@@ -108,11 +138,23 @@ describe('a rolling restart under load', () => {
     const replicas = fleet.running.get(name)!.length;
     if (replicas === 1) await fleet.launch(name);
     for (let replica = 0; replica < replicas; replica += 1) {
-      expect(await fleet.terminate(name)).toBe(0);
+      // A connection nobody has accepted is cut with the socket it waits at: load balancers send none for a while before.
+      const exitCode = fleet.terminate(name, 0, name === 'gateway' ? () => load.settles() : undefined);
+      expect(await exitCode).toBe(0);
       if (replicas > 1) await fleet.launch(name);
     }
     await load.flows(30);
     await load.stop();
     expect(load.failures).toEqual([]);
+  });
+
+  it('finishes a request that was on its way in when the gateway was told to stop', async () => {
+    const url = new URL(fleet.url());
+    const begun = await halfSent(url, { arguments: { expression: '20 + 22' } });
+    const exitCode = fleet.terminate('gateway');
+    await eventually('it takes no connection any more', () => isRefused(url));
+    expect(await begun.finish()).toMatchObject({ status: 200, body: { output: { result: 42 } } });
+    expect(await exitCode).toBe(0);
+    await fleet.launch('gateway');
   });
 });

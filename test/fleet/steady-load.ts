@@ -21,8 +21,16 @@ export interface SteadyLoad {
   readonly slowestMs: () => number;
   /** Waits until so many more calls were answered right. */
   flows(more: number, timeoutMs?: number): Promise<void>;
+  /** Waits until every call that was under way has ended. */
+  settles(): Promise<void>;
   /** Ends the lanes after the calls they are in. */
   stop(): Promise<void>;
+}
+
+/** `fetch failed` alone says nothing: its cause does. */
+function told(error: unknown): string {
+  const { cause } = error as { cause?: unknown };
+  return cause === undefined ? String(error) : `${String(error)}: ${String(cause)}`;
 }
 
 /** Starts the lanes; each entry of `askers` is asked in `lanesEach` lanes. */
@@ -32,12 +40,16 @@ export function steadyLoad(askers: readonly AskOne[], lanesEach: number): Steady
   let next = 0;
   let slowest = 0;
   let isOpen = true;
+  const underWay = new Set<Promise<unknown>>();
   const lanes = askers
     .flatMap((ask) => Array.from({ length: lanesEach }, () => ask))
     .map(async (ask) => {
       while (isOpen) {
         const from = performance.now();
-        const verdict = await ask((next += 1)).catch((error: unknown) => `UNCLEAR no answer: ${String(error)}`);
+        const asked = ask((next += 1)).catch((error: unknown) => `UNCLEAR no answer: ${told(error)}`);
+        underWay.add(asked);
+        const verdict = await asked;
+        underWay.delete(asked);
         slowest = Math.max(slowest, performance.now() - from);
         if (verdict === undefined) right += 1;
         else {
@@ -59,6 +71,9 @@ export function steadyLoad(askers: readonly AskOne[], lanesEach: number): Steady
           timeoutMs,
         },
       );
+    },
+    async settles() {
+      await Promise.all(underWay);
     },
     async stop() {
       isOpen = false;

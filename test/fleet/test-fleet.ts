@@ -165,9 +165,11 @@ export class TestFleet {
     await this.#take(name, index).kill();
   }
 
-  /** SIGTERM and the exit code. */
-  terminate(name: ServiceName, index = 0): Promise<number | null> {
-    return this.#take(name, index).terminate();
+  /** SIGTERM and the exit code. Between its leaving the rotation and the signal `preStop` runs, as a pod's does. */
+  async terminate(name: ServiceName, index = 0, preStop?: () => Promise<void>): Promise<number | null> {
+    const process = this.#take(name, index);
+    await preStop?.();
+    return process.terminate();
   }
 
   process(name: ServiceName, index = 0): ServiceProcess {

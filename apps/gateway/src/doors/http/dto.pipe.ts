@@ -1,6 +1,5 @@
 import { getMetadataStorage, validateSync, type ValidationError } from 'class-validator';
 import { isJsonObject, ToolError } from '@toolfleet/contracts';
-import { quickCheckOf } from './quick-check.js';
 
 /**
  * Reads a request body or query into its DTO class: unknown fields are refused (mass assignment), declared ones checked
@@ -14,7 +13,6 @@ export function readerFor<T extends object>(Dto: new () => T): (body: unknown) =
       .getTargetValidationMetadatas(Dto, '', false, false)
       .map((metadata) => metadata.propertyName),
   );
-  const isQuicklyValid = quickCheckOf(Dto);
   return (body) => {
     if (!isJsonObject(body)) {
       throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
@@ -24,7 +22,6 @@ export function readerFor<T extends object>(Dto: new () => T): (body: unknown) =
       throw new ToolError('REQUEST_INVALID', { message: `Unknown field ${quoted(unknown)}`, details: { unknown } });
     }
     const dto = Object.assign(new Dto(), body);
-    if (isQuicklyValid(dto)) return dto;
     const faults = validateSync(dto);
     if (faults.length > 0) throw invalid(faults);
     return dto;

@@ -91,7 +91,7 @@ async function start(settings: HostSettings): Promise<void> {
   const reply = await pool.run('canary', plain(CANARY, settings));
   const version = reply.value;
   if (typeof version !== 'string')
-    throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.message}`);
+    throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.type}: ${reply.error?.message}`);
   send({ type: 'ready', version, bootMs: booted.bootMs, trainingMs });
   if (settings.trainsFirst) return;
   await booted.training(BACKGROUND_PAUSE_MS);

@@ -51,9 +51,29 @@ const scopesOf = (index: number) => ({
   ...(index % 2 === 0 ? { agent_id: `g${(index / 2) % 2}` } : {}),
 });
 
+/** Calls that hold a lease as far as their caller knows. One that gives its lease back knows so at once, also while it is asked for. */
+class Leases {
+  readonly held = new Set<number>();
+  private readonly asks = new Map<number, Step>();
+
+  asked(number: number, ask: Step): void {
+    this.asks.set(number, ask);
+  }
+
+  admitted(number: number, ask: Step): void {
+    if (this.asks.get(number) === ask) this.held.add(number);
+  }
+
+  released(number: number): void {
+    this.asks.delete(number);
+    this.held.delete(number);
+  }
+}
+
 /** Runs one step. Only calls that hold a lease are settled: usage without one is no matter of limits. */
-async function run(store: ReservationStore, tenant: string, step: Step, reserved: Set<number>): Promise<void> {
+async function run(store: ReservationStore, tenant: string, step: Step, leases: Leases): Promise<void> {
   if (step.do === 'reserve') {
+    leases.asked(step.call, step);
     const ask = {
       callId: `c${step.call}`,
       scopes: scopesOf(step.call),
@@ -62,15 +82,15 @@ async function run(store: ReservationStore, tenant: string, step: Step, reserved
       leaseMs: step.leaseMs,
     };
     const [answer] = await store.reserve(tenant, LIMITS, [ask]);
-    if (answer?.admitted && step.cost > 0) reserved.add(step.call);
-  } else if (step.do === 'settle' && reserved.has(step.call)) {
+    if (answer?.admitted && step.cost > 0) leases.admitted(step.call, step);
+  } else if (step.do === 'settle' && leases.held.has(step.call)) {
     const scopes = scopesOf(step.call);
     await store.settle(tenant, [
       { callId: `c${step.call}`, scopes, microUsd: step.cost, tokens: 0, row: `${step.call}` },
     ]);
   } else if (step.do === 'release') {
+    leases.released(step.call);
     await store.release(tenant, [`c${step.call}`]);
-    reserved.delete(step.call);
   } else if (step.do === 'sweep') await store.sweep(tenant);
 }
 
@@ -102,10 +122,10 @@ describe('reservations under random interleavings', () => {
       fc.asyncProperty(inMemory, async (list) => {
         const clock = new FakeClock();
         const store = new MemoryReservationStore(clock, DEFAULT_RULES, async () => []);
-        const reserved = new Set<number>();
+        const leases = new Leases();
         for (const step of list) {
           if (step.do === 'wait') clock.advance(step.ms);
-          else await run(store, 't', step, reserved);
+          else await run(store, 't', step, leases);
           await expectWithinLimits(store, 't');
         }
         clock.advance(1_000);
@@ -133,11 +153,11 @@ describe('reservations under random interleavings', () => {
       await fc.assert(
         fc.asyncProperty(onRedis, async (list) => {
           const tenant = `t${(tenants += 1)}`;
-          const reserved = new Set<number>();
+          const leases = new Leases();
           const running: Promise<void>[] = [];
           for (const [index, step] of list.entries()) {
             if (step.do === 'wait') await new Promise((resolve) => setTimeout(resolve, step.ms));
-            else running.push(run(store, tenant, step, reserved));
+            else running.push(run(store, tenant, step, leases));
             if (index % 4 === 3) await expectWithinLimits(store, tenant);
           }
           await Promise.all(running);
@@ -156,12 +176,12 @@ describe('reservations under random interleavings', () => {
           const tenant = `t${(tenants += 1)}`;
           const memory = new MemoryReservationStore(new FakeClock(), DEFAULT_RULES, async () => []);
           const stores = [memory, storeOn(redis)];
-          const sets = [new Set<number>(), new Set<number>()];
+          const leases = [new Leases(), new Leases()] as const;
           for (const step of list) {
-            await Promise.all(stores.map((store, index) => run(store, tenant, step, sets[index] ?? new Set())));
+            await Promise.all(stores.map((store, index) => run(store, tenant, step, leases[index] ?? new Leases())));
             const [expected, actual] = await Promise.all(stores.map((store) => store.counters(tenant, NAMED)));
             expect(withoutDay(actual ?? [])).toEqual(withoutDay(expected ?? []));
-            expect(sets[1]).toEqual(sets[0]);
+            expect(leases[1].held).toEqual(leases[0].held);
           }
         }),
         { numRuns: 100 },

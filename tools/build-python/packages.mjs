@@ -17,13 +17,6 @@ const TOOLS = {
 const HELPERS = ['python3.11', 'make', 'dpkg-dev'];
 const SOURCES = { 'python3.11': '3.11.2-6+deb12u8', zlib: '1:1.2.13.dfsg-1', bzip2: '1.0.8-5' };
 
-const SOURCE_LINES = `
-Types: deb-src
-URIs: http://deb.debian.org/debian
-Suites: bookworm bookworm-updates
-Components: main
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg`;
-
 /** Ends with the command that installs what is missing. */
 export function checkTools({ anyVersion }) {
   const wanted = [...Object.entries(TOOLS), ...HELPERS.map((name) => [name])];
@@ -47,7 +40,8 @@ export function fetchSources(folder, { anyVersion }) {
     try {
       run('apt-get', ['source', '--quiet', wanted], { cwd: folder });
     } catch (error) {
-      const help = `if the package lists have no sources, put these lines in /etc/apt/sources.list.d/sources.sources and run apt-get update:\n${SOURCE_LINES}`;
+      const help =
+        'if the package lists have no sources, add deb-src to the Types of your source list and run apt-get update';
       throw new Error(`${error.message}\n${help}`, { cause: error });
     }
   }

@@ -1,9 +1,9 @@
 import type { CallToolResult } from '@modelcontextprotocol/client';
 import {
-  depthOf,
   failureOf,
   failureReply,
   isJsonObject,
+  isNestedTooDeep,
   MAX_BODY_DEPTH,
   ToolError,
   type ContentBlock,
@@ -22,7 +22,7 @@ const EXPIRED_TOKEN =
  * block beside others, stays in `content` in its order; `structuredContent` is the output.
  */
 export function mapToolResult(result: CallToolResult): ExecReply {
-  if (depthOf(result as unknown as Json, MAX_BODY_DEPTH) > MAX_BODY_DEPTH) {
+  if (isNestedTooDeep(result as unknown as Json)) {
     const message = `The result is nested deeper than ${MAX_BODY_DEPTH} levels`;
     return failureReply(new ToolError('RESULT_TOO_LARGE', { message }));
   }
@@ -61,7 +61,7 @@ function outputOf(text: string, blocks: number): Json {
 export function jsonOr(text: string): Json {
   try {
     const value = JSON.parse(text) as Json;
-    return depthOf(value, MAX_BODY_DEPTH) > MAX_BODY_DEPTH ? text : value;
+    return isNestedTooDeep(value, text.length) ? text : value;
   } catch {
     return text;
   }

@@ -1,4 +1,4 @@
-import { depthOf, MAX_BODY_DEPTH, type ExecReply, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isNestedTooDeep, type ExecReply, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { EgressResponse } from '@toolfleet/egress';
 import { redact } from '@toolfleet/telemetry';
 import { cutText, summarise } from './summarise.js';
@@ -77,7 +77,7 @@ function outputOf(bytes: Buffer, contentType: string, truncated: boolean): Json 
 function parsed(text: string): Json | undefined {
   try {
     const value = JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) as Json;
-    return depthOf(value, MAX_BODY_DEPTH) > MAX_BODY_DEPTH ? undefined : value;
+    return isNestedTooDeep(value, text.length) ? undefined : value;
   } catch {
     return undefined;
   }

@@ -1,4 +1,4 @@
-export { depthOf, isJsonObject, MAX_BODY_DEPTH, type Json, type JsonObject } from './json.js';
+export { depthOf, isJsonObject, isNestedTooDeep, MAX_BODY_DEPTH, type Json, type JsonObject } from './json.js';
 export { microUsdOf, syntheticTokens, usdOf, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
 export { ADMIN_ROLE, type Origin, type Principal, type SpendingScopes } from './principal.js';
 export {

@@ -33,3 +33,11 @@ export function depthOf(value: Json, limit: number): number {
   }
   return depth;
 }
+
+/**
+ * Whether a value is nested deeper than a body may be.
+ * @param length of its JSON, where it is known: a level takes two characters, so short ones need not be walked
+ */
+export function isNestedTooDeep(value: Json, length = Infinity): boolean {
+  return length > 2 * MAX_BODY_DEPTH && depthOf(value, MAX_BODY_DEPTH) > MAX_BODY_DEPTH;
+}

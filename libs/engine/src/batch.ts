@@ -1,8 +1,7 @@
 import {
-  depthOf,
   isJsonObject,
+  isNestedTooDeep,
   isToolError,
-  MAX_BODY_DEPTH,
   ToolError,
   toToolError,
   type CallRecord,
@@ -85,7 +84,7 @@ function readArguments(value: Json): JsonObject | ToolError {
   try {
     const parsed = typeof value === 'string' ? (JSON.parse(value) as Json) : value;
     // Text was not walked with the body around it; what is too deep could not be compared nor written down again.
-    if (isJsonObject(parsed) && depthOf(parsed, MAX_BODY_DEPTH) <= MAX_BODY_DEPTH) return parsed;
+    if (isJsonObject(parsed) && !isNestedTooDeep(parsed)) return parsed;
   } catch {
     // reported below
   }

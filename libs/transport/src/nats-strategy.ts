@@ -6,7 +6,7 @@
 import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
 import {
-  depthOf,
+  isNestedTooDeep,
   HEADERS,
   isJsonObject,
   MAX_BODY_DEPTH,
@@ -241,8 +241,7 @@ function parseBody(data: Uint8Array): unknown {
   } catch (error) {
     throw new ToolError('REQUEST_INVALID', { message: `The body is not JSON: ${(error as Error).message}` });
   }
-  // A level takes two characters: short bodies need not be walked.
-  if (data.length > 2 * MAX_BODY_DEPTH && depthOf(body, MAX_BODY_DEPTH) > MAX_BODY_DEPTH)
+  if (isNestedTooDeep(body, data.length))
     throw new ToolError('REQUEST_INVALID', { message: `The body is nested deeper than ${MAX_BODY_DEPTH} levels` });
   return body;
 }

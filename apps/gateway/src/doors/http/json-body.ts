@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { depthOf, MAX_BODY_DEPTH, ToolError, type Json } from '@toolfleet/contracts';
+import { isNestedTooDeep, MAX_BODY_DEPTH, ToolError, type Json } from '@toolfleet/contracts';
 import type { FastifyInstance } from 'fastify';
 
 /** `application/json`, with parameters, and its relatives such as `application/vnd.api+json`. */
@@ -37,8 +37,7 @@ export function readJson(body: Buffer): Json | undefined {
   } catch (error) {
     throw invalid(`The request body is not JSON: ${(error as Error).message}`);
   }
-  // A level takes two characters: short bodies need not be walked.
-  if (body.length > 2 * MAX_BODY_DEPTH && depthOf(value, MAX_BODY_DEPTH) > MAX_BODY_DEPTH)
+  if (isNestedTooDeep(value, body.length))
     throw invalid(`The request body is nested deeper than ${MAX_BODY_DEPTH} levels`);
   return value;
 }

@@ -6,9 +6,9 @@ import {
   type McpHttpHandler,
 } from '@modelcontextprotocol/server';
 import {
-  depthOf,
   errorBody,
   isJsonObject,
+  isNestedTooDeep,
   isToolError,
   MAX_BODY_DEPTH,
   toToolError,
@@ -171,8 +171,7 @@ function write(response: ServerResponse, status: number, json: string): void {
 
 /** The SDK, like every recursion, ends some thousand levels down; nothing of ours needs a tenth of the limit. */
 function isTooDeep({ body: bytes }: FastifyRequest, body: Json | undefined): body is Json {
-  const isLong = Buffer.isBuffer(bytes) && bytes.length > 2 * MAX_BODY_DEPTH;
-  return isLong && body !== undefined && depthOf(body, MAX_BODY_DEPTH) > MAX_BODY_DEPTH;
+  return Buffer.isBuffer(bytes) && body !== undefined && isNestedTooDeep(body, bytes.length);
 }
 
 function tooDeep(body: Json): JsonObject {

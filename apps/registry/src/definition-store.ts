@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import type { EpochMs, Milliseconds, ToolDefinition } from '@toolfleet/contracts';
+import { sha256Hex } from '@toolfleet/schema';
 
 /** A definition as kept: what is in force, and what waits for approval. */
 export interface StoredTool {
@@ -118,7 +118,7 @@ export function registrationText({ kind, name, body }: StoredRegistration): stri
 
 /** Tells registrations apart. */
 export function registrationStamp(registration: StoredRegistration): string {
-  return createHash('sha256').update(registrationText(registration)).digest('base64url');
+  return sha256Hex(registrationText(registration));
 }
 
 /** Marks that decide whether a stored tool changed; empty for none. */

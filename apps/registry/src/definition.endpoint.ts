@@ -10,7 +10,6 @@ import { Endpoint } from '@toolfleet/transport';
 import { Catalog } from './catalog.js';
 import { readGet, readList, readRegister, readRetire } from './messages.js';
 import { Registrar } from './registrar.js';
-import { tenantOf } from './register-definition.js';
 import { FleetSources } from './sources/fleet-sources.js';
 
 /** The NATS face of definitions: receives, delegates, answers. */
@@ -43,9 +42,7 @@ export class DefinitionEndpoint {
 
   @Endpoint(SUBJECTS.definitionRetire)
   async retire(body: unknown): Promise<DefinitionRetireReply> {
-    const message = readRetire(body);
-    const { source, names } = message;
-    if (names === undefined) return { removed: await this.sources.retire(source) };
-    return { removed: (await this.registrar.retire(message, tenantOf(source))).removed };
+    const { source, names } = readRetire(body);
+    return { removed: await (names ? this.registrar.remove(source, names) : this.sources.retire(source)) };
   }
 }

@@ -30,6 +30,12 @@ export function foreignOwner(name: string): ToolError {
   });
 }
 
+/** @throws ToolError TOOL_NAME_CONFLICT when nothing was registered because names belong to other sources */
+export function refuseNamesOfOthers({ registered, refused }: DefinitionRegisterReply): void {
+  const conflict = refused.find(({ code }) => code === 'TOOL_NAME_CONFLICT');
+  if (conflict && registered.length === 0) throw new ToolError('TOOL_NAME_CONFLICT', { message: conflict.message });
+}
+
 /** Why one announced definition was not taken, as the announcer is told. */
 export function refusal(announced: unknown, error: unknown): DefinitionRegisterReply['refused'][number] {
   const name = (announced as { name?: unknown } | undefined)?.name;

@@ -237,7 +237,7 @@ describe('Registrar', () => {
       await made();
       const put = store.put.bind(store);
       vi.spyOn(store, 'put').mockImplementationOnce(async (...args) => {
-        expect(await registrar.retire({ source: SERVER })).toEqual({ removed: ['crm_find'], wasRegistered: true });
+        expect(await registrar.retire(SERVER)).toEqual({ removed: ['crm_find'], wasRegistered: true });
         return put(...args);
       });
       await expect(look()).rejects.toMatchObject({ code: 'NOT_FOUND' });

@@ -3,7 +3,6 @@ import {
   type DefinitionChanged,
   type DefinitionRegister,
   type DefinitionRegisterReply,
-  type DefinitionRetire,
   type JsonObject,
   type ToolDefinition,
   type ToolSource,
@@ -102,21 +101,17 @@ export class Registrar {
     };
   }
 
-  /** Removes the named tools of one source, or the whole of it with its registration. */
-  async retire(
-    { source, names }: DefinitionRetire,
-    tenant?: string,
-  ): Promise<{ removed: string[]; wasRegistered: boolean }> {
-    const owner = ownerOf(source);
-    const change = names
-      ? {
-          ...(await this.store.remove(
-            owner,
-            names.map((name) => toolKey(name, tenant)),
-          )),
-          wasKept: false,
-        }
-      : await this.store.forget(owner);
+  /** Removes named tools of one source. Answers the names that were removed. */
+  async remove(source: ToolSource, names: readonly string[]): Promise<string[]> {
+    const keys = names.map((name) => toolKey(name, tenantOf(source)));
+    const change = await this.store.remove(ownerOf(source), keys);
+    this.announce(source, [change]);
+    return change.removed.map(nameOf);
+  }
+
+  /** Removes a whole source with its registration. */
+  async retire(source: ToolSource): Promise<{ removed: string[]; wasRegistered: boolean }> {
+    const change = await this.store.forget(ownerOf(source));
     this.announce(source, [change]);
     return { removed: change.removed.map(nameOf), wasRegistered: change.wasKept };
   }

@@ -69,12 +69,12 @@ export class FleetSources {
    */
   async retire(source: ToolSource): Promise<string[]> {
     const { kind, name } = source;
-    if (kind !== 'openapi' && kind !== 'mcp') return (await this.registrar.retire({ source })).removed;
+    if (kind !== 'openapi' && kind !== 'mcp') return (await this.registrar.retire(source)).removed;
     if (this.registrations.isDeclared(kind, name))
       throw new ToolError('TOOL_NAME_CONFLICT', {
         message: `${name} is declared in the configuration file; remove it there`,
       });
-    const { removed, wasRegistered } = await this.registrar.retire({ source });
+    const { removed, wasRegistered } = await this.registrar.retire(source);
     this.sources[kind].forget(name);
     if (!wasRegistered && removed.length === 0)
       throw new ToolError('NOT_FOUND', { message: `No source '${kind}/${name}'` });

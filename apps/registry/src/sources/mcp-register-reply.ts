@@ -1,4 +1,5 @@
-import { isToolError, ToolError, type DefinitionRegisterReply, type McpRegisterReply } from '@toolfleet/contracts';
+import { isToolError, type DefinitionRegisterReply, type McpRegisterReply, type ToolError } from '@toolfleet/contracts';
+import { refuseNamesOfOthers } from '../refusals.js';
 
 /** What a server that lists nothing leaves behind. */
 export const NOTHING_REGISTERED: DefinitionRegisterReply = {
@@ -19,9 +20,8 @@ export function registerReply(name: string, outcome: DefinitionRegisterReply | T
     const message = `Registration error: ${outcome.message}${adviceOn(outcome)}`;
     return { success: false, tool_name: name, message, registered: [] };
   }
-  const { registered, refused } = outcome;
-  const conflict = refused.find(({ code }) => code === 'TOOL_NAME_CONFLICT');
-  if (conflict && registered.length === 0) throw new ToolError('TOOL_NAME_CONFLICT', { message: conflict.message });
+  refuseNamesOfOthers(outcome);
+  const { registered } = outcome;
   return {
     success: registered.length > 0,
     tool_name: registered[0] ?? name,

@@ -135,8 +135,7 @@ export class McpSource {
       },
       footing,
     );
-    for (const refused of reply.refused)
-      this.logger.warn({ tool: refused.name, reason: refused.message }, 'an MCP tool was refused');
+    logOutcome(this.logger, entry.name, reply);
     return reply;
   }
 

@@ -15,7 +15,7 @@ import type { EgressClient } from '@toolfleet/egress';
 import { Turns, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
-import { isSuperseded } from '../refusals.js';
+import { isSuperseded, refuseNamesOfOthers } from '../refusals.js';
 import { convertEntry, type ConvertedEntry } from './openapi-convert.js';
 import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
@@ -132,9 +132,7 @@ export class OpenApiSource {
           this.schedule(Object.assign(this.watch(entry, registration), { sha256: spec.sha256 }));
         return given;
       });
-      const conflict = reply.refused.find(({ code }) => code === 'TOOL_NAME_CONFLICT');
-      if (conflict && reply.registered.length === 0)
-        throw new ToolError('TOOL_NAME_CONFLICT', { message: conflict.message });
+      refuseNamesOfOthers(reply);
       const refused = [...converted.refused, ...reply.refused];
       return {
         ...base,

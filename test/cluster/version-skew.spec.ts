@@ -13,7 +13,7 @@ import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EVERY_KIND, TOOLS_OF_EVERY_KIND } from '../fleet/every-kind.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
-import { TestFleet } from '../fleet/test-fleet.js';
+import { SERVICE_NAMES, TestFleet } from '../fleet/test-fleet.js';
 import { forSamples, MessageRecorder, readMessages, writeMessages, type Messages } from '../skew/recorded-messages.js';
 
 const PREVIOUS = '0.1.0';
@@ -52,15 +52,7 @@ beforeAll(async () => {
   nats = await NatsClient.connect({ name: 'spec', url: fleet.nats.url });
   const recorder = new MessageRecorder(nats);
   // Started after the recorder: announcements and discovery are messages, too.
-  for (const name of [
-    'registry',
-    'builtin-executor',
-    'mcp-executor',
-    'openapi-executor',
-    'python-sandbox',
-    'gateway',
-  ] as const)
-    await fleet.launch(name);
+  for (const name of SERVICE_NAMES) if (name !== 'budget') await fleet.launch(name);
   await fleet.untilListed(TOOLS_OF_EVERY_KIND);
   for (const [, run] of EVERY_KIND) await run({ fleet, nats, samples, door: (verb) => `tool.${verb}` });
   await recorder.readQueues(fleet.redis.client() as Redis);

@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { TOOL_NAME_PATTERN, ToolError, TOOLSETS } from '@toolfleet/contracts';
-import { compileSchema } from '@toolfleet/schema';
+import { compileSchema, sha256Hex } from '@toolfleet/schema';
 import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, type BuiltinTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
@@ -70,10 +69,7 @@ export class PluginFolder {
     // Remembered either way: a broken file is told once, not at every look.
     this.files.set(file, { stamp, tools: known?.tools ?? [] });
     try {
-      const build = createHash('sha256')
-        .update(await readFile(join(this.folder, file)))
-        .digest('hex')
-        .slice(0, 16);
+      const build = sha256Hex(await readFile(join(this.folder, file), 'utf8')).slice(0, 16);
       // A query makes a module of its own of each version; old ones stay in memory, which only matters while developing.
       const module = (await import(`${pathToFileURL(join(this.folder, file)).href}?v=${stamp}`)) as {
         default?: Plugin;

@@ -1,28 +1,14 @@
-/** The vectors of the design through the whole way of mcp-executor: discovery, a call, and a plain function endpoint. */
-import { existsSync, readFileSync } from 'node:fs';
+/** The SSRF vectors through every path of mcp-executor: discovery, a call, and a plain function endpoint. */
 import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import { resolve } from 'node:path';
 import type { ExecMessage, McpBinding } from '@toolfleet/contracts';
 import { Dialer, EgressClient, Resolver, type DialTarget } from '@toolfleet/egress';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
+import { readSsrfVectors, type SsrfVector } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { McpExecutor } from './mcp-executor.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
 
-interface Row {
-  id: string;
-  url: string;
-  expect: 'block' | 'allow';
-  layer: 'url' | 'connect' | 'redirect';
-  why: string;
-  resolve?: string[];
-  resolve_second?: string[];
-  location?: string;
-}
-
-const FILE = resolve(import.meta.dirname, '../../../../shared/data/ssrf_vectors.json');
-const rows: Row[] = existsSync(FILE) ? (JSON.parse(readFileSync(FILE, 'utf8')) as { vectors: Row[] }).vectors : [];
 const INTERNET = new Set(['93.184.216.34', '2606:2800:220:1:248:1893:25c8:1946']);
 
 let hits = { allowed: 0, forbidden: 0 };
@@ -40,7 +26,7 @@ const portOf = (server: typeof allowed) => (server.address() as AddressInfo).por
 
 class RowResolver extends Resolver {
   asked = 0;
-  constructor(private readonly row: Row) {
+  constructor(private readonly row: SsrfVector) {
     super();
   }
   override async resolve(): Promise<string[]> {
@@ -70,7 +56,7 @@ afterAll(() => {
   }
 });
 
-async function attempt(row: Row, way: 'call' | 'function' | 'discover') {
+async function attempt(row: SsrfVector, way: 'call' | 'function' | 'discover') {
   hits = { allowed: 0, forbidden: 0 };
   location = row.location;
   const clock = new SystemClock();
@@ -120,9 +106,7 @@ async function attempt(row: Row, way: 'call' | 'function' | 'discover') {
 }
 
 describe('SSRF vectors through mcp-executor', () => {
-  if (rows.length === 0) it.skip('the data file is not here', () => undefined);
-
-  it.each(rows.map((row) => [row.id, row.why, row] as const))('%s %s', async (_id, _why, row) => {
+  it.each(readSsrfVectors().map((row) => [row.id, row.why, row] as const))('%s %s', async (_id, _why, row) => {
     for (const way of ['call', 'function', 'discover'] as const) {
       const { outcome, asked, ...seen } = await attempt(row, way);
       expect([way, seen.forbidden]).toEqual([way, 0]);

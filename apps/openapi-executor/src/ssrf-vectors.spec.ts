@@ -1,37 +1,23 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import { fileURLToPath } from 'node:url';
 import { isToolError, type ExecMessage } from '@toolfleet/contracts';
 import { Dialer, EgressClient, Resolver, type DialTarget } from '@toolfleet/egress';
 import { RepeatableOnlyGate } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { VariableExpander } from '@toolfleet/service';
+import { readSsrfVectors, type SsrfVector } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Credentials } from './credentials.js';
 import { OAuthTokens } from './oauth-tokens.js';
 import { OpenApiExecutor } from './openapi-executor.js';
 import { VendorAdapters } from './vendor-adapters/find-adapter.js';
 
-/** Rows from outside the repository; skipped where absent. */
-const FILE = fileURLToPath(new URL('../../../../shared/data/ssrf_vectors.json', import.meta.url));
-interface Row {
-  id: string;
-  url: string;
-  expect: 'block' | 'allow';
-  layer?: string;
-  why: string;
-  resolve?: string[];
-  resolve_second?: string[];
-  location?: string;
-}
-const rows: Row[] = existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')).vectors : [];
 /** Only these two stand for the internet; every other address that is dialled is a forbidden hit. */
 const INTERNET = new Set(['93.184.216.34', '2606:2800:220:1:248:1893:25c8:1946']);
 
-describe.skipIf(rows.length === 0)('SSRF vectors as servers of a document', () => {
-  let row: Row;
+describe('SSRF vectors as servers of a document', () => {
+  let row: SsrfVector;
   let forbidden = 0;
   const upstream = createServer((request, response) => {
     const isRedirect = row.location !== undefined && (row.location === '/loop' || request.url?.startsWith('/redirect'));
@@ -70,7 +56,7 @@ describe.skipIf(rows.length === 0)('SSRF vectors as servers of a document', () =
     }
   });
 
-  it.each(rows.map((item) => [item.id, item.why, item] as const))('%s %s', async (_id, _why, item) => {
+  it.each(readSsrfVectors().map((item) => [item.id, item.why, item] as const))('%s %s', async (_id, _why, item) => {
     row = item;
     forbidden = 0;
     const resolver = new RowResolver();

@@ -1,7 +1,6 @@
-/** The shared corpus of hostile programs beside the repository, when it is there. */
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+/** The corpus of hostile Python programs, `test/data/hostile-python.json`. */
 import type { Strictness } from '@toolfleet/contracts';
+import { readTestData } from '@toolfleet/testing';
 import type { RunReply } from '../src/python/result-frame.js';
 
 export interface CorpusRow {
@@ -14,15 +13,12 @@ export interface CorpusRow {
   must_not: string[];
 }
 
-const FILE = fileURLToPath(new URL('../../../../shared/data/hostile_python.json', import.meta.url));
 /** The one row whose source is repeated to more than any code may have. */
 const REPEATED = 'hp-118';
 const REPEATED_BYTES = 10 * 1024 * 1024;
 
-/** Undefined when the corpus is not there: its spec is skipped visibly. */
-export function corpus(): CorpusRow[] | undefined {
-  if (!existsSync(FILE)) return undefined;
-  const { snippets } = JSON.parse(readFileSync(FILE, 'utf8')) as { snippets: CorpusRow[] };
+export function corpus(): CorpusRow[] {
+  const { snippets } = readTestData<{ snippets: CorpusRow[] }>('hostile-python.json');
   return snippets.map((row) =>
     row.id === REPEATED ? { ...row, code: row.code.repeat(Math.ceil(REPEATED_BYTES / row.code.length)) } : row,
   );

@@ -1,18 +1,12 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import { resolve } from 'node:path';
 import { isToolError } from '@toolfleet/contracts';
+import { readSsrfVectors, type SsrfVector } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dialer, type DialTarget } from './dialer.js';
 import { EgressClient } from './egress-client.js';
 import { Resolver } from './resolver.js';
-import { OWN_VECTORS, type SsrfVector } from './own-vectors.js';
-
-const SHARED = resolve(import.meta.dirname, '../../../../shared/data/ssrf_vectors.json');
-const shared: SsrfVector[] = existsSync(SHARED)
-  ? (JSON.parse(readFileSync(SHARED, 'utf8')) as { vectors: SsrfVector[] }).vectors
-  : [];
+import { OWN_VECTORS } from '../spec/own-vectors.js';
 
 /** Only these two stand for the internet; every other address that is dialled is a forbidden hit. */
 const INTERNET = new Set(['93.184.216.34', '2606:2800:220:1:248:1893:25c8:1946']);
@@ -89,11 +83,9 @@ async function run(row: SsrfVector) {
 }
 
 describe.each([
-  ['shared', shared],
-  ['own', OWN_VECTORS],
-])('%s SSRF vectors', (name, rows) => {
-  if (rows.length === 0) it.skip(`${name}: the data file is not here`, () => undefined);
-
+  ['general', readSsrfVectors()],
+  ['further', OWN_VECTORS],
+])('%s SSRF vectors', (_name, rows) => {
   it.each(rows.map((row) => [row.id, row.why, row] as const))('%s %s', async (_id, _why, row) => {
     const { outcome, asked } = await run(row);
     expect(forbiddenHits).toBe(0);

@@ -10,4 +10,5 @@ export { startRedisSentinel, type RedisSentinel, type RedisSentinelOptions } fro
 export { startRedis, type RedisServer, type RedisServerOptions } from './redis-server.js';
 export { S3_OF_YOUR_OWN } from './s3-of-your-own.js';
 export { startRoundRobin, type RoundRobin } from './round-robin.js';
+export { readSsrfVectors, readTestData, type SsrfVector } from './test-data.js';
 export { startServiceProcess, type ServiceProcess, type ServiceProcessOptions } from './service-process.js';

@@ -1,9 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { isToolError, type CallProgress, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient, Resolver } from '@toolfleet/egress';
 import { SystemClock } from '@toolfleet/resilience';
+import { readTestData, type SsrfVector } from '@toolfleet/testing';
 import { BoundedWork } from '../bounded/bounded-work.js';
 import { runTool } from '../run-tool.fixture.js';
 import { crawlBatch } from './crawl-batch.tool.js';
@@ -177,19 +176,12 @@ describe('fetch_page', () => {
   );
 });
 
-const vectorFile = join(import.meta.dirname, '../../../../../shared/data/ssrf_vectors.json');
-describe.skipIf(!existsSync(vectorFile))('shared SSRF vectors through fetch_page and crawl_batch', () => {
-  interface Vector {
-    id: string;
-    url: string;
-    expect: string;
-    layer?: string;
-    resolve?: string[];
-  }
-  const file = existsSync(vectorFile)
-    ? (JSON.parse(readFileSync(vectorFile, 'utf8')) as { assumed_policy: { allow: string[] }; vectors: Vector[] })
-    : undefined;
-  const blocked = (file?.vectors ?? []).filter((vector) => vector.expect === 'block' && vector.layer !== 'redirect');
+describe('SSRF vectors through fetch_page and crawl_batch', () => {
+  const { assumed_policy: policy, vectors } = readTestData<{
+    assumed_policy: { allow: string[] };
+    vectors: SsrfVector[];
+  }>('ssrf-vectors.json');
+  const blocked = vectors.filter((vector) => vector.expect === 'block' && vector.layer !== 'redirect');
 
   it.each(blocked.map((vector) => [vector.id, vector] as const))('%s reaches nothing', async (_id, vector) => {
     class VectorResolver extends Resolver {
@@ -201,7 +193,7 @@ describe.skipIf(!existsSync(vectorFile))('shared SSRF vectors through fetch_page
     }
     const resolver = new VectorResolver();
     const client = new EgressClient({
-      allowlist: file?.assumed_policy.allow ?? [],
+      allowlist: policy.allow,
       schemes: ['https', 'http'],
       resolver,
     });

@@ -1,14 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import type { Json, JsonObject } from '@toolfleet/contracts';
+import { readTestData } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { convertDocument } from '../convert/convert-document.js';
 import { parseSpec } from '../load/parse-spec.js';
 import { buildRequest, type BuiltRequest } from './build-request.js';
 
-/** Expected serialisations from outside the repository (OpenAPI 3.1.1 style table, RFC 6570); skipped where absent. */
-const FILE = fileURLToPath(new URL('../../../../../shared/data/serialisation_vectors.json', import.meta.url));
-
+/** Expected serialisations by the style table of OpenAPI 3.1.1 and RFC 6570; the file's `note` explains its fields. */
 interface Vector {
   id: string;
   level: 'core' | 'edge' | 'convention';
@@ -25,9 +22,9 @@ interface Vector {
   expected: string | null;
 }
 
-const vectors: Vector[] = existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')).vectors : [];
+const { vectors } = readTestData<{ vectors: Vector[] }>('serialisation-vectors.json');
 
-describe.skipIf(vectors.length === 0)('serialisation vectors', () => {
+describe('serialisation vectors', () => {
   it.each(vectors.map((vector) => [vector.id, vector] as const))('%s is exact', (_, vector) => {
     expect(observed(vector, send(vector))).toBe(vector.expected ?? '');
   });

@@ -1,17 +1,4 @@
-/** One attempt to reach a place that is not allowed (or a control that is). */
-export interface SsrfVector {
-  id: string;
-  cls: string;
-  url: string;
-  expect: 'block' | 'allow';
-  /** Where it must be caught. */
-  layer: 'url' | 'connect' | 'redirect';
-  why: string;
-  /** Answers to the first query, and to any later one. */
-  resolve?: string[];
-  resolve_second?: string[];
-  location?: string;
-}
+import type { SsrfVector } from '@toolfleet/testing';
 
 type Row = readonly [url: string, why: string, more?: Partial<SsrfVector>];
 
@@ -78,7 +65,7 @@ const rows: readonly Row[] = [
   ['https://api.example.com/redirect', 'within the origin', { expect: 'allow', layer: 'redirect', location: '/fine' }],
 ];
 
-/** Rows of our own, beside the ones the design came with: other people's blind spots are not ours. */
+/** Forms of URLs and answers that `test/data/ssrf-vectors.json` does not cover. */
 export const OWN_VECTORS: readonly SsrfVector[] = rows.map(([url, why, more], index) => ({
   id: `own-${String(index + 1).padStart(3, '0')}`,
   cls: more?.layer ?? 'url',

@@ -22,6 +22,7 @@ const LAYERS: Record<string, number> = {
   contracts: 0,
   client: 0,
   resilience: 1,
+  rego: 1,
   schema: 2,
   egress: 2,
   telemetry: 2,

@@ -3,5 +3,3 @@ export { RegoPolicy, type PolicyFile } from './rego-policy.js';
 export { ReloadingPolicy, type PolicyEvents, type ReloadingPolicySettings } from './reloading-policy.js';
 export { readPolicyFolder } from './policy-folder.js';
 export { OPA_PATHS, opaDecision, opaQuestion, type OpaAnswer } from './opa-decision.js';
-export { RegoError, type Place, type RegoErrorCode } from './rego/rego-error.js';
-export { builtinNames } from './rego/builtins/catalogue.js';

@@ -1,14 +1,20 @@
 import { createHash } from 'node:crypto';
+import {
+  isArray,
+  isObject,
+  keysOf,
+  type Node,
+  parseModule,
+  type PlainObject,
+  Program,
+  RegoError,
+  RegoSet,
+  type Run,
+  type Value,
+  formatValue,
+} from '@toolfleet/rego';
 import type { Clock } from '@toolfleet/resilience';
 import { PolicyEngine, type PolicyDecision, type PolicyInput } from './policy-engine.js';
-import { BUILTINS } from './rego/builtins/catalogue.js';
-import { written } from './rego/builtins/sprintf.js';
-import type { Run } from './rego/evaluation.js';
-import { parseModule } from './rego/parse.js';
-import { Program } from './rego/program.js';
-import { RegoError } from './rego/rego-error.js';
-import type { Node } from './rego/rule-tree.js';
-import { isArray, isObject, keysOf, type PlainObject, RegoSet, type Value } from './rego/value.js';
 
 /** One file of a policy. */
 export interface PolicyFile {
@@ -58,8 +64,7 @@ export class RegoPolicy extends PolicyEngine {
     const known = { data: this.data, input: INPUT_FIELDS };
     this.program = new Program(
       rules.map(({ name, text }) => parseModule(text, name)),
-      BUILTINS,
-      known,
+      { known },
     );
     const deny = this.program.find([...PACKAGE, 'deny']);
     if (!deny?.hasValue || deny.isFunction)
@@ -122,5 +127,5 @@ function messagesOf(value: Value | undefined): string[] {
   if (value === true) return ['denied'];
   const members =
     value instanceof RegoSet ? value.values() : isArray(value) ? value : isObject(value) ? keysOf(value) : [value];
-  return members.map((member) => (typeof member === 'string' ? member : written(member)));
+  return members.map((member) => (typeof member === 'string' ? member : formatValue(member)));
 }

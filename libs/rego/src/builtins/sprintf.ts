@@ -48,19 +48,19 @@ function render(verb: string, arg: Value, precision: number | undefined): string
 
 /** A string as it is, anything else as Rego writes it. */
 function plain(value: Value): string {
-  return typeof value === 'string' ? value : written(value);
+  return typeof value === 'string' ? value : formatValue(value);
 }
 
 /** A value in Rego's own notation. */
-export function written(value: Value): string {
+export function formatValue(value: Value): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (typeof value === 'bigint') return digits(value);
   if (typeof value !== 'object' || value === null) return String(value);
-  if (isArray(value)) return `[${value.map(written).join(', ')}]`;
-  if (value instanceof RegoSet) return value.size === 0 ? 'set()' : `{${value.values().map(written).join(', ')}}`;
+  if (isArray(value)) return `[${value.map(formatValue).join(', ')}]`;
+  if (value instanceof RegoSet) return value.size === 0 ? 'set()' : `{${value.values().map(formatValue).join(', ')}}`;
   if (!isObject(value)) return '';
   return `{${keysOf(value)
-    .map((key) => `${written(key)}: ${written(fieldOf(value, key)!)}`)
+    .map((key) => `${formatValue(key)}: ${formatValue(fieldOf(value, key)!)}`)
     .join(', ')}}`;
 }
 

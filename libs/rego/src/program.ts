@@ -37,12 +37,20 @@ export class Program {
   private readonly compiled: CompiledNode[] = [];
   private readonly uses = new Map<Node, Set<Node>>();
 
-  /** @throws RegoError for anything that is not in the supported language, with its place */
+  private readonly builtins: Builtins;
+  private readonly known: KnownDocuments | undefined;
+
+  /**
+   * @param options.builtins functions that modules may call; all of this library unless given
+   * @param options.known shape of `input` and `data`; references to anything else are refused
+   * @throws RegoError for anything that is not in the supported language, with its place
+   */
   constructor(
     private readonly modules: readonly Module[],
-    private readonly builtins: Builtins = BUILTINS,
-    private readonly known?: KnownDocuments,
+    options: { builtins?: Builtins; known?: KnownDocuments } = {},
   ) {
+    this.builtins = options.builtins ?? BUILTINS;
+    this.known = options.known;
     modules.forEach((module, index) => {
       for (const rule of module.rules) this.tree.add(module.package, { rule, module: index });
       this.tree.ensure(module.package);

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, mkdtemp, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -7,6 +7,7 @@ import type { BuiltinTool } from '../builtin-tool.js';
 import { definitionOf } from '../definition-of.js';
 import { BoundedWork } from '../bounded/bounded-work.js';
 import { runTool } from '../run-tool.fixture.js';
+import { distrustReason } from './file-trust.js';
 import { PluginFolder } from './plugin-folder.js';
 
 let folder: string;
@@ -21,7 +22,7 @@ const source = (name: string, more = '') => `export default ({ defineTool, ok })
 });`;
 let touched = 1_700_000_000;
 async function put(file: string, text: string): Promise<void> {
-  await writeFile(join(folder, file), text);
+  await writeFile(join(folder, file), text, { mode: 0o644 });
   touched += 10; // a change within one tick of the file system's clock is a change, too
   await utimes(join(folder, file), touched, touched);
 }
@@ -117,5 +118,89 @@ describe('plugin folder', () => {
       removed: [],
       faults: [],
     });
+  });
+});
+
+describe('trust in plugin files', () => {
+  let own: string;
+  beforeAll(async () => {
+    own = await mkdtemp(join(tmpdir(), 'toolfleet-plugin-trust-'));
+  });
+  afterAll(() => rm(own, { recursive: true, force: true }));
+
+  const look = async (plugins: PluginFolder) => {
+    const { added, removed, faults } = await plugins.look();
+    return { added: added.map((tool) => tool.metadata.name), removed, faults: faults.map(({ message }) => message) };
+  };
+  const NOTHING = { added: [], removed: [], faults: [] };
+
+  it('refuses a file that others may write, once, and keeps the version before', async () => {
+    const file = join(own, 'x.tool.mjs');
+    await writeFile(file, source('first'), { mode: 0o644 });
+    const plugins = new PluginFolder(own, new Set());
+    expect(await look(plugins)).toEqual({ ...NOTHING, added: ['first'] });
+    await writeFile(file, source('second_version'), { mode: 0o644 });
+    await chmod(file, 0o646);
+    expect(await look(plugins)).toEqual({
+      ...NOTHING,
+      faults: ['can be written by other users; run chmod go-w on it'],
+    });
+    expect(await look(plugins)).toEqual(NOTHING);
+    await chmod(file, 0o644);
+    expect(await look(plugins)).toEqual({ ...NOTHING, added: ['second_version'], removed: ['first'] });
+    await rm(file);
+  });
+
+  it('follows no symbolic link, neither as a file nor as the folder', async () => {
+    const elsewhere = join(own, 'elsewhere');
+    await mkdir(elsewhere, { mode: 0o755 });
+    await writeFile(join(elsewhere, 'real.tool.mjs'), source('linked'), { mode: 0o644 });
+    const linked = join(own, 'linked');
+    await mkdir(linked, { mode: 0o755 });
+    await symlink(join(elsewhere, 'real.tool.mjs'), join(linked, 'a.tool.mjs'));
+    const refused = { ...NOTHING, faults: ['is a symbolic link; put the file itself here'] };
+    expect(await look(new PluginFolder(linked, new Set()))).toEqual(refused);
+    await symlink(elsewhere, join(own, 'folder'));
+    const link = new PluginFolder(join(own, 'folder'), new Set());
+    expect(await look(link)).toEqual(refused);
+    expect(await look(link)).toEqual(NOTHING);
+    expect((await look(new PluginFolder(elsewhere, new Set()))).added).toEqual(['linked']);
+  });
+
+  it('reads nothing from a folder that others may write', async () => {
+    const open = join(own, 'open');
+    await mkdir(open, { mode: 0o755 });
+    await writeFile(join(open, 'a.tool.mjs'), source('a'), { mode: 0o644 });
+    await chmod(open, 0o777);
+    const plugins = new PluginFolder(open, new Set());
+    expect(await look(plugins)).toEqual({
+      ...NOTHING,
+      faults: ['can be written by other users; run chmod go-w on it'],
+    });
+    await chmod(open, 0o755);
+    expect((await look(plugins)).added).toEqual(['a']);
+  });
+
+  it.runIf(process.getuid?.() === 0)('refuses a file of another user', async () => {
+    const foreign = join(own, 'foreign');
+    await mkdir(foreign, { mode: 0o755 });
+    await writeFile(join(foreign, 'a.tool.mjs'), source('a'), { mode: 0o644 });
+    await chown(join(foreign, 'a.tool.mjs'), 12_345, 12_345);
+    expect((await look(new PluginFolder(foreign, new Set()))).faults).toEqual([
+      expect.stringMatching(/belongs to user 12345/),
+    ]);
+  });
+
+  it('compares the owner with the user of the process, and accepts the private group of a user', async () => {
+    const file = join(own, 'owner.tool.mjs');
+    await writeFile(file, source('a'), { mode: 0o644 });
+    await chmod(file, 0o664);
+    const stats = await lstat(file);
+    const as = (uid: number, gid: number) => Object.assign(Object.create(stats) as typeof stats, { uid, gid });
+    expect(distrustReason(as(1000, 1000), 'file', 1000)).toBeNull();
+    expect(distrustReason(as(1000, 100), 'file', 1000)).toMatch(/written by other users/);
+    expect(distrustReason(as(0, 0), 'file', 1000)).toMatch(/written by other users/);
+    expect(distrustReason(as(1001, 1001), 'file', 1000)).toMatch(/belongs to user 1001/);
+    expect(distrustReason(as(1001, 1001), 'file', 0)).toMatch(/belongs to user 1001/);
   });
 });

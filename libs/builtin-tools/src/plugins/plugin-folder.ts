@@ -1,4 +1,4 @@
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { TOOL_NAME_PATTERN, ToolError, TOOLSETS } from '@toolfleet/contracts';
@@ -6,6 +6,7 @@ import { compileSchema, sha256Hex } from '@toolfleet/schema';
 import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, type BuiltinTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
+import { distrustReason } from './file-trust.js';
 
 /** What a plugin file gets, so that it needs no import of ours and no build: `export default ({ defineTool, ok }) => …`. */
 export const PLUGIN_API = { defineTool, ok, ToolError, boundsOf } as const;
@@ -32,11 +33,25 @@ interface LoadedFile {
   tools: string[];
 }
 
+/** A plugin file as found in the folder. */
+interface PresentFile {
+  /** Changes with the file. */
+  stamp: string;
+  /** Why the file is not loaded; null when it may be. */
+  distrust: string | null;
+}
+
 const PLUGIN_FILE = /^[^.].*\.tool\.(?:mjs|js|ts|mts)$/;
 
-/** A folder with one tool (or a few) per file, loaded into the process and loaded again when a file changes. */
+/**
+ * A folder with one tool (or a few) per file, loaded into the process and loaded again when a file changes. Plugins run with
+ * all rights of the process, so the folder and its files must belong to the user of the process or to root and must not be
+ * writable by anyone else; symbolic links are not followed.
+ */
 export class PluginFolder {
   private readonly files = new Map<string, LoadedFile>();
+  /** The last reported reason why the whole folder is not read. */
+  private folderDistrust: string | null = null;
 
   constructor(
     private readonly folder: string,
@@ -44,31 +59,37 @@ export class PluginFolder {
     private readonly reserved: ReadonlySet<string>,
   ) {}
 
-  /** Looks into the folder; a missing folder is an empty one. */
+  /** Looks into the folder; a missing folder is an empty one. A folder that is not trusted changes nothing. */
   async look(): Promise<PluginChanges> {
     const changes: PluginChanges = { added: [], removed: [], faults: [] };
+    const distrust = await this.distrustOfFolder();
+    if (distrust !== null && distrust !== this.folderDistrust)
+      changes.faults.push({ file: this.folder, message: distrust });
+    this.folderDistrust = distrust;
+    if (distrust !== null) return changes;
     const present = await this.present();
     for (const [file, { tools }] of this.files) {
       if (present.has(file)) continue;
       this.files.delete(file);
       changes.removed.push(...tools);
     }
-    for (const [file, stamp] of present) {
+    for (const [file, found] of present) {
       const known = this.files.get(file);
-      if (known?.stamp !== stamp) await this.load(file, stamp, known, changes);
+      if (known?.stamp !== found.stamp) await this.load(file, found, known, changes);
     }
     return changes;
   }
 
   private async load(
     file: string,
-    stamp: string,
+    { stamp, distrust }: PresentFile,
     known: LoadedFile | undefined,
     changes: PluginChanges,
   ): Promise<void> {
     // Remembered either way: a broken file is told once, not at every look.
     this.files.set(file, { stamp, tools: known?.tools ?? [] });
     try {
+      if (distrust !== null) throw new Error(distrust);
       const build = sha256Hex(await readFile(join(this.folder, file), 'utf8')).slice(0, 16);
       // A query makes a module of its own of each version; old ones stay in memory, which only matters while developing.
       const module = (await import(`${pathToFileURL(join(this.folder, file)).href}?v=${stamp}`)) as {
@@ -99,20 +120,29 @@ export class PluginFolder {
     compileSchema(inputSchema);
   }
 
-  private async present(): Promise<Map<string, string>> {
-    const names = await readdir(this.folder).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return [];
-      throw error;
-    });
+  private async distrustOfFolder(): Promise<string | null> {
+    const stats = await lstat(this.folder).catch(ignoreMissing);
+    return stats ? distrustReason(stats, 'directory') : null;
+  }
+
+  private async present(): Promise<Map<string, PresentFile>> {
+    const names = (await readdir(this.folder).catch(ignoreMissing)) ?? [];
     const files = names.filter((name) => PLUGIN_FILE.test(name)).toSorted();
-    const stamps = await Promise.all(files.map((name) => stat(join(this.folder, name)).catch(() => undefined)));
+    const found = await Promise.all(files.map((name) => lstat(join(this.folder, name)).catch(() => undefined)));
     return new Map(
       files.flatMap((name, index) => {
-        const stats = stamps[index];
-        return stats?.isFile() ? [[name, `${stats.mtimeMs}-${stats.size}`] as const] : [];
+        const stats = found[index];
+        if (!stats || stats.isDirectory()) return [];
+        const distrust = distrustReason(stats, 'file');
+        return [[name, { stamp: `${stats.mtimeMs}-${stats.size}${distrust ?? ''}`, distrust }] as const];
       }),
     );
   }
+}
+
+/** @throws every error but "does not exist" */
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
 }
 
 async function toolsOf(plugin: Plugin | undefined): Promise<BuiltinTool[]> {

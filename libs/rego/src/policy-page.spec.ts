@@ -1,0 +1,26 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { DECLARED } from '../spec/declared-categories.js';
+import { builtinNames } from './builtins/catalogue.js';
+import { parseModule } from './parse.js';
+import { Program } from './program.js';
+
+it.each(['http.send({})', 'io.jwt.decode_verify("", {})', 'opa.runtime()'])('%s is no builtin of a policy', (call) => {
+  expect(() => new Program([parseModule(`package a\np := ${call}`, 'a.rego')])).toThrow('unsupported function');
+});
+
+describe('docs/policy.md', () => {
+  const text = readFileSync(new URL('../../../docs/policy.md', import.meta.url), 'utf8');
+  const listUnder = (heading: string) => {
+    const section = text.split(`## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
+    return [...section.matchAll(/`([a-z_][a-z0-9_.]*)`/g)].map((match) => match[1]!);
+  };
+
+  it('declares the categories that `npm run check:rego` tests', () => {
+    expect(listUnder('Conformance').toSorted()).toEqual(DECLARED.toSorted());
+  });
+
+  it('lists the builtins there are', () => {
+    expect(listUnder('Builtins').toSorted()).toEqual(builtinNames());
+  });
+});

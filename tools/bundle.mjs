@@ -85,7 +85,7 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
   for (const name of closure(copied)) copyPackage(name, outdir);
   for (const [from, to] of files) cpSync(from, join(outdir, to), { recursive: true });
   const bytes = Object.fromEntries(readdirSync(outdir).map((name) => [name, sizeOf(join(outdir, name))]));
-  return { app, outdir, bytes, external: [...external].toSorted() };
+  return { app, outdir, bytes, external: [...external].map(String).toSorted() };
 }
 
 /** Optional peers that are not installed (Nest's other transports, pg-native) stay imports that fail when reached, as unbundled. */

@@ -97,7 +97,7 @@ function summarize(all) {
     'production files': list.length,
     'production lines': Math.round(all1000 * 1_000),
     'file median / p90 lines': `${lines[lines.length >> 1]} / ${lines[Math.floor(lines.length * 0.9)]}`,
-    'files of 50 lines or fewer': `${percent(lines.filter((n) => n <= SHORT_FILE_LINES).length / list.length)}`,
+    'files of 50 lines or fewer': percent(lines.filter((n) => n <= SHORT_FILE_LINES).length / list.length),
     'named functions per 1,000 lines': (total('functions') / all1000).toFixed(1),
     'closures per 1,000 lines': (total('closures') / all1000).toFixed(1),
     'exports per 1,000 lines': (total('exports') / all1000).toFixed(1),

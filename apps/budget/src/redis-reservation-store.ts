@@ -197,7 +197,7 @@ export class RedisReservationStore extends ReservationStore {
     const reply = await this.scripts[name](...keys, ...values);
     if (reply !== UNKNOWN_TENANT) return reply;
     await this.catchUp(tenantId);
-    return await this.scripts[name](...keys, ...values);
+    return this.scripts[name](...keys, ...values);
   }
 
   override async catchUp(tenantId: string): Promise<number> {

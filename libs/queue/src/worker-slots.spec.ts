@@ -19,7 +19,7 @@ it('tells the slots of workers that live, and forgets those that were stopped or
   stopped.start();
   killed.start();
   await expect
-    .poll(async () => (await readSlots(redis, 'q', clock.now())).map(({ busy }) => busy).toSorted())
+    .poll(async () => (await readSlots(redis, 'q', clock.now())).map(({ busy }) => busy).toSorted((a, b) => a - b))
     .toEqual([1, 2]);
   expect(await workersAliveMs(redis, 'q')).toBeGreaterThan(0);
   expect(await workersAliveMs(redis, 'other')).toBe(0);

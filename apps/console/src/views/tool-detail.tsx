@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { ToolDetail } from '../api/types.js';
+import type { ToolDetail, ToolRow } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { count, money, pretty } from '../format.js';
 import { addressOf } from '../router.js';
@@ -8,7 +8,6 @@ import { Facts } from '../ui/facts.js';
 import { Badge, Empty, Head, Loaded, Segments } from '../ui/parts.js';
 import { useQuery } from '../use-query.js';
 import { KIND_NAMES } from './tool-filter.js';
-import { ToolMarks } from './tools.js';
 import { TryIt } from './try-it.js';
 
 /** One tool: what it is, what it takes, and a form to try it. */
@@ -107,6 +106,18 @@ function SchemaSection({ title, id, schema }: { title: string; id: string; schem
           ))}
         </ul>
       )}
+    </>
+  );
+}
+
+/** What keeps a tool from being called, or makes calling it serious. */
+export function ToolMarks({ tool }: { tool: ToolRow }) {
+  return (
+    <>
+      {!tool.available && <Badge tone="warn">unavailable</Badge>}
+      {tool.dangerous && <Badge tone="bad">dangerous</Badge>}
+      {!tool.callable && !tool.dangerous && <Badge tone="warn">not callable</Badge>}
+      {!tool.shared && <Badge tone="accent">own tenant</Badge>}
     </>
   );
 }

@@ -6,7 +6,7 @@ import { addressOf } from '../router.js';
 import { Badge, Choice, Empty, Head, Loaded, Search } from '../ui/parts.js';
 import { useQuery } from '../use-query.js';
 import { categoriesOf, filterTools, KIND_NAMES, type ToolFilter } from './tool-filter.js';
-import { ToolDetailView } from './tool-detail.js';
+import { ToolDetailView, ToolMarks } from './tool-detail.js';
 
 /** Cards drawn at once; a search narrows thousands of tools down to fewer. */
 const MOST_SHOWN = 200;
@@ -99,17 +99,5 @@ function ToolCard({ tool }: { tool: ToolRow }) {
         <ToolMarks tool={tool} />
       </span>
     </a>
-  );
-}
-
-/** What keeps a tool from being called, or makes calling it serious. */
-export function ToolMarks({ tool }: { tool: ToolRow }) {
-  return (
-    <>
-      {!tool.available && <Badge tone="warn">unavailable</Badge>}
-      {tool.dangerous && <Badge tone="bad">dangerous</Badge>}
-      {!tool.callable && !tool.dangerous && <Badge tone="warn">not callable</Badge>}
-      {!tool.shared && <Badge tone="accent">own tenant</Badge>}
-    </>
   );
 }

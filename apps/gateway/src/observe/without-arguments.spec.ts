@@ -23,3 +23,18 @@ test('a large argument costs little', () => {
   withoutArguments('x'.repeat(2_000), { text: 'y'.repeat(8 * 1024 * 1024) });
   expect(performance.now() - from).toBeLessThan(2_000);
 });
+
+test('a secret at the place where a long message is cut is masked or dropped, never shown in part', () => {
+  for (let before = 4_060; before <= 4_120; before += 1) {
+    const shown = withoutArguments(`${'-'.repeat(before)}hunter2!${'.'.repeat(50)}`, { password: 'hunter2!' });
+    expect(shown).not.toContain('hu');
+    expect(shown.length).toBeLessThan(4_200);
+  }
+});
+
+test('a run of a long argument is masked wherever the message is cut', () => {
+  const secret = '0123456789abcdefghijklmnopqrstuvwxyz';
+  for (let before = 4_040; before <= 4_100; before += 1) {
+    expect(withoutArguments(`${'-'.repeat(before)}${secret}`, { secret })).not.toContain('0123');
+  }
+});

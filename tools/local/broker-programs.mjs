@@ -53,10 +53,11 @@ function download(workDir, unpacked) {
   rmSync(workDir, { recursive: true, force: true });
   mkdirSync(join(workDir, 'lists/partial'), { recursive: true });
   mkdirSync(join(workDir, 'cache/archives/partial'), { recursive: true });
-  let options = [];
+  // A cache of our own: apt does not name a package whose file the system's cache already holds.
+  let options = ['-o', `Dir::Cache=${join(workDir, 'cache')}`];
   if (!candidate(options)) {
     // Empty package lists: fetch them into our own folder, which needs no root and changes nothing on the system.
-    options = ['-o', `Dir::State::Lists=${join(workDir, 'lists')}`, '-o', `Dir::Cache=${join(workDir, 'cache')}`];
+    options = [...options, '-o', `Dir::State::Lists=${join(workDir, 'lists')}`];
     apt([...options, 'update'], workDir);
   }
   const missing = spawnSync(

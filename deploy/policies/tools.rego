@@ -2,7 +2,7 @@
 # callers whatever is written here. Add a case to cases.json with every rule. The language: docs/policy.md.
 package tools
 
-# H09
+# Tools that change files need the role, whoever's words ask for it.
 deny contains "file_write requires admin role" if {
 	input.tool == "file_write"
 	not is_admin

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { admit, crossesThreshold, isOver, noCounters, settledAmount } from './ledger.js';
 
-describe('isOver (K!27)', () => {
+describe('isOver', () => {
   it.each([
     // limit, used, ask, refused
     [100, 0, 100, false],

@@ -34,14 +34,14 @@ export function noCounters(): Counters {
 }
 
 /**
- * The rule of K!27, for one currency: refuse when `spent + held + ask > limit`, and also when `spent + held >= limit`, so
+ * The limit rule, for one currency: refuse when `spent + held + ask > limit`, and also when `spent + held >= limit`, so
  * that free calls stop at the limit too. 100 asks of 1 against 100 admit exactly 100.
  */
 export function isOver(limit: number | null, used: number, ask: number): boolean {
   return limit !== null && (used >= limit || used + ask > limit);
 }
 
-/** Admits an ask against one scope, or says why not. Money is looked at before tokens (F05). */
+/** Admits an ask against one scope, or says why not. Money is looked at before tokens. */
 export function admit(limit: ScopeLimit, counters: Counters, ask: Amount): Refusal | null {
   const microUsd = counters.spentMicroUsd + counters.heldMicroUsd;
   if (isOver(limit.microUsd, microUsd, ask.microUsd)) {
@@ -74,7 +74,7 @@ export function charge(counters: Counters, amount: Amount): void {
 
 /**
  * What a settlement costs: never more money than was leased. Tokens are capped only when some were leased, because a tool
- * without a declared cap reports its tokens after the fact (K!34); the next call then meets the limit.
+ * without a declared cap reports its tokens after the fact; the next call then meets the limit.
  */
 export function settledAmount(lease: Amount, actual: Amount): Amount {
   return {

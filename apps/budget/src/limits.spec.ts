@@ -41,7 +41,7 @@ describe('limits', () => {
   });
 });
 
-describe('scopes (K!34)', () => {
+describe('scopes', () => {
   it('need a counter only where several calls can meet', () => {
     const scopes = { tenant_id: 't', request_id: 'c1' };
     expect(countedScopes(scopes, 'c1')).toEqual([]);

@@ -96,7 +96,7 @@ export interface NamedScope {
 }
 
 /**
- * Scopes of a call that need counters (K!34): agent and task only when the caller names them. A call without a request id
+ * Scopes of a call that need counters: agent and task only when the caller names them. A call without a request id
  * of its own is its own request; it spends there once, so no counter is kept and `admitAlone` decides.
  */
 export function countedScopes(scopes: BudgetScopes, callId: string): NamedScope[] {

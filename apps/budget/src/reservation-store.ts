@@ -77,7 +77,7 @@ export type LedgerSums = (tenantId: string) => Promise<LedgerSum[]>;
 
 /** Times and sizes both adapters obey. */
 export interface ReservationRules {
-  /** State of requests, agents, tasks and days ends so long after its last use (K!34). */
+  /** State of requests, agents, tasks and days ends so long after its last use. */
   scopeTtlMs: Milliseconds;
   /** Settled and expired ids are remembered at least so long. */
   idMemoryMs: Milliseconds;
@@ -85,7 +85,7 @@ export interface ReservationRules {
   outboxCap: number;
 }
 
-/** Rules as designed (reliability.md 1.7, K!34). */
+/** A day for leases and ids; 100,000 ledger rows are several minutes of a full fleet. */
 export const DEFAULT_RULES: ReservationRules = {
   scopeTtlMs: 24 * 3_600_000,
   idMemoryMs: 24 * 3_600_000,

@@ -165,7 +165,7 @@ const EXAMPLE: LedgerRow = {
   charged_at: 0,
 };
 
-/** A ledger row as stored, always with the same keys in the same order; constants of shannon-compat section 4. */
+/** A ledger row as stored, always with the same keys in the same order; provider and agent are the constants existing reports filter on. */
 function tableRow(row: LedgerRow): TokenUsageTable {
   return {
     user_id: row.user_id,
@@ -185,7 +185,7 @@ function tableRow(row: LedgerRow): TokenUsageTable {
     kind: row.kind,
     tool_name: row.tool_name,
     caller_agent_id: row.agent_id ?? null,
-    // A call without a request id of its own is its own request (K!34): nothing to add up.
+    // A call without a request id of its own is its own request: nothing to add up.
     request_id: row.request_id === row.call_id ? null : (row.request_id ?? null),
     real_tokens: row.real_tokens,
     micro_usd: row.micro_usd,

@@ -31,7 +31,7 @@ export abstract class UsageStore {
   abstract sums(query: UsageQuery): Promise<UsageSum[]>;
   /**
    * What a tenant has spent: in all, on the UTC day of `now` (scope `today`), and per request, agent and task since `since`.
-   * Tokens are the real ones (K!34).
+   * Tokens are the real ones.
    */
   abstract spentSince(tenantId: string, now: EpochMs, since: EpochMs): Promise<LedgerSum[]>;
   abstract close(): Promise<void>;

@@ -22,7 +22,7 @@ const RETRY_MS = 250;
 const SPREAD_MS = 200;
 
 /**
- * Keeps the registry informed of the tools served here (B01): at start, a third of the time to live after each
+ * Keeps the registry informed of the tools served here: at start, a third of the time to live after each
  * announcement, when the registry starts anew, and when the tools change. Announcing is idempotent; replicas announce the
  * same source.
  */

@@ -89,7 +89,7 @@ function agent({ settings, egress, nats }: ServiceParts): AgentServices {
   };
 }
 
-/** Section `sub_agent` of the configuration file (I21). */
+/** Section `sub_agent` of the configuration file. */
 function subAgentLimits(settings: BuiltinExecutorConfig): Pick<AgentServices, 'maxIterations' | 'maxConcurrency'> {
   const section = fleetFileOf(settings)['sub_agent'] ?? {};
   if (!isJsonObject(section)) throw new StartRefused('sub_agent of the configuration file must be a mapping');

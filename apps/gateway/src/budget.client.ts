@@ -17,7 +17,7 @@ import { BudgetPort } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
-/** A budget service that does not answer in this time counts as away: calls fail closed (reliability.md 1.7). */
+/** A budget service that does not answer in this time counts as away: calls fail closed. */
 const RESERVE_TIMEOUT_MS = 2_000;
 /**
  * A reserve is answered in about a millisecond. One this late went down with a replica or a NATS node, or nobody listened

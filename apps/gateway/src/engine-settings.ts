@@ -2,7 +2,7 @@ import { DEFAULT_SETTINGS, type EngineSettings } from '@toolfleet/engine';
 import type { BreakerRule } from '@toolfleet/resilience';
 import type { GatewayConfig } from './gateway.config.js';
 
-/** ENFORCE_CB_*: a tool opens by its error rate and is tried again after one window (H05–H07). */
+/** ENFORCE_CB_*: a tool opens by its error rate and is tried again after one window. */
 export function toolBreakerRule(settings: GatewayConfig): BreakerRule {
   const windowMs = settings.ENFORCE_CB_WINDOW_SECONDS * 1_000;
   return {

@@ -36,7 +36,7 @@ export const gatewayConfig = defineConfig(
       default: 120_000,
       min: 1_000,
       max: 600_000,
-      help: 'Longest synchronous call, queueing included (A24)',
+      help: 'Longest synchronous call, queueing included',
     }),
     GATEWAY_MAX_CALLS: integer({
       default: 4_096,
@@ -60,7 +60,7 @@ export const gatewayConfig = defineConfig(
       default: 300_000,
       min: 0,
       max: 300_000,
-      help: 'Age at which a cached definition is asked for again (A23)',
+      help: 'Age at which a cached definition is asked for again',
     }),
     GATEWAY_REPLICAS: integer({
       default: 2,
@@ -135,13 +135,13 @@ export const gatewayConfig = defineConfig(
       default: 300,
       min: 0,
       max: 86_400,
-      help: 'Age of a cached result of an idempotent tool that declares none, and of the history of a session (G25)',
+      help: 'Age of a cached result of an idempotent tool that declares none, and of the history of a session',
     }),
     RESULT_STALE_SECONDS: integer({
       default: 1_800,
       min: 0,
       max: 86_400,
-      help: 'Age up to which a cached result may stand in for a tool that cannot be reached (G45); 0 = never',
+      help: 'Age up to which a cached result may stand in for a tool that cannot be reached; 0 = never',
     }),
     OPENAPI_TIMEOUT_SECONDS: integer({
       default: 30,
@@ -193,7 +193,7 @@ export const gatewayConfig = defineConfig(
     PYTHON_EXECUTOR_RATE_LIMIT: integer({ default: 60, min: 1, help: 'Calls of execute_python per minute and tenant' }),
     GRACEFUL_ERROR_AS_SUCCESS: boolean({
       default: false,
-      help: 'Failures of tools as success:true with metadata.fallback, for older callers (K!2)',
+      help: 'Failures of tools as success:true with metadata.fallback, for older callers',
     }),
     CALL_RESULT_TTL_SECONDS: integer({
       default: 86_400,

@@ -22,7 +22,7 @@ export interface FunctionParts {
 const MAX_TEXT = 6_000;
 const MAX_UPSTREAM_TEXT = 200;
 
-/** One attempt at a plain endpoint: `POST url {"function": <name>, "args": {...}}`, any JSON back (shannon-compat 5). */
+/** One attempt at a plain endpoint: `POST url {"function": <name>, "args": {...}}`, any JSON back. */
 export async function callFunction(
   message: ExecMessage & { binding: McpBinding },
   target: McpTarget,

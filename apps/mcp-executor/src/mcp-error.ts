@@ -14,7 +14,7 @@ export interface McpFault {
   error: ToolError;
   /** The server refused before doing anything, because of our session, era or credential: reconnect and repeat once. */
   reconnect: boolean;
-  /** Counts for the breaker of the base URL: the target is broken, not the request (K!29). */
+  /** Counts for the breaker of the base URL: the target is broken, not the request. */
   targetFault: boolean;
 }
 

@@ -478,7 +478,7 @@ describe('McpExecutor', () => {
     });
   });
 
-  it('counts 429, and silence only when the server had the time its tool may take (K!29)', async () => {
+  it('counts 429, and silence only when the server had the time its tool may take', async () => {
     let answers = false;
     const { url, port } = await serve(
       misbehaving((_, response) => (answers ? void response.writeHead(429).end('slow down') : undefined)),

@@ -15,7 +15,7 @@ import { baseUrlOf, readTarget, type McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
 import { withoutSecrets } from './without-secrets.js';
 
-/** Figures of the service (C02-C09). */
+/** Figures of the service. */
 export interface ExecutorFigures extends Omit<FunctionParts, 'egress' | 'expand'> {
   /** Longest silence of a call whose server names none (!5: 30 s). */
   defaultIdleMs: Milliseconds;

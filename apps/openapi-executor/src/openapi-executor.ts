@@ -79,7 +79,7 @@ export class OpenApiExecutor {
   }
 }
 
-/** Only the upstream's own trouble counts: no 4xx but 408 and 429 (K!29), no refusal of ours, no caller that went away or was in a hurry. */
+/** Only the upstream's own trouble counts: no 4xx but 408 and 429, no refusal of ours, no caller that went away or was in a hurry. */
 function judge(reply: ExecReply, curtailed = false): BreakerJudgement {
   if (reply.ok) return 'success';
   const code = reply.failure?.code;

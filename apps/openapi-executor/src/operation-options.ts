@@ -1,6 +1,6 @@
 import { isJsonObject, SIZES, type JsonObject } from '@toolfleet/contracts';
 
-/** Auth types of a collection (shannon-compat section 1, plus oauth2). */
+/** Auth types of a collection: `auth_type` of the configuration file. */
 export type AuthType = 'none' | 'api_key' | 'bearer' | 'basic' | 'oauth2';
 
 /** Options of a binding as the registry stored them; secrets still `${VAR}` or sealed. */
@@ -16,7 +16,7 @@ export interface OperationOptions {
 
 const AUTH_TYPES: ReadonlySet<string> = new Set(['none', 'api_key', 'bearer', 'basic', 'oauth2']);
 
-/** Reads the options of a binding. Unknown fields are ignored; `vendor_adapter` wins over `auth_config.vendor` (K!31). */
+/** Reads the options of a binding. Unknown fields are ignored; `vendor_adapter` wins over `auth_config.vendor`. */
 export function readOptions(options: JsonObject | undefined): OperationOptions {
   const source = options ?? {};
   const authConfig = isJsonObject(source.auth_config) ? source.auth_config : {};

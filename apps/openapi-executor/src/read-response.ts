@@ -22,7 +22,7 @@ const SHOWN_HEADERS = [
   'x-ratelimit-reset',
 ] as const;
 
-/** Statuses that are worth another attempt (K!1, K!29). */
+/** Statuses that are worth another attempt. */
 export function isTransient(status: number): boolean {
   return status >= 500 || status === 429 || status === 408;
 }

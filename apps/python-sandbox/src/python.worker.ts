@@ -61,7 +61,7 @@ export class PythonWorker {
     if (reply.status !== 'cancelled') return reply;
     const { reason } = run.signal as { reason: unknown };
     if (reason instanceof ToolError && reason.code === 'SERVICE_UNAVAILABLE') throw reason;
-    // A deadline that passes after the attempt began is the attempt's time-out (K!26).
+    // A deadline that passes after the attempt began is the attempt's time-out.
     const isLate = reason instanceof ToolError && reason.code === 'DEADLINE_EXCEEDED';
     return isLate ? { ...reply, status: 'timeout', error: { ...reply.error!, type: 'Timeout' } } : reply;
   }

@@ -6,7 +6,7 @@ export interface FigureTable {
   pythonRateLimit: number;
   /** Calls per minute of an MCP tool that declares none. */
   mcpRateLimit: number;
-  /** Price of MCP and OpenAPI tools that declare none, in micro-USD (K!12). */
+  /** Price of MCP and OpenAPI tools that declare none, in micro-USD. */
   remoteCostMicroUsd: number;
   /** Price by tool name in upper case (`MCP_COST_<NAME>`), in micro-USD; stands above the definition. */
   mcpCostMicroUsd: ReadonlyMap<string, number>;

@@ -29,7 +29,7 @@ import { McpSource } from './sources/mcp.source.js';
 import { McpPins } from './sources/pin.js';
 import { PythonSource } from './sources/python.source.js';
 
-/** Price of MCP and OpenAPI tools that declare none: 0.001 USD (K!12). */
+/** Price of MCP and OpenAPI tools that declare none: 0.001 USD. */
 const REMOTE_COST_MICRO_USD = 1_000;
 
 /** A large document keeps the event loop busy for seconds; an answer that waits in the socket is not a Redis that hangs. */

@@ -1,7 +1,7 @@
 import type { JsonObject, QuarantinedTool, ToolDefinition } from '@toolfleet/contracts';
 
 /**
- * Decides whether a remote definition may come into force (security.md 5): what was approved is pinned, and a change of it,
+ * Decides whether a remote definition may come into force: what was approved is pinned, and a change of it,
  * or a first sight that looks like an attempt to instruct the model, waits for an administrator.
  */
 export abstract class PinPolicy {

@@ -11,7 +11,7 @@ import {
 import { canonicalJson, checkSchemaSize, compileSchema, sha256Hex, validateMessage } from '@toolfleet/schema';
 import { DEFINITION_SCHEMA } from './definition-schema.js';
 
-/** semver.org, the expression it recommends; the patch number may be left out, as the published `"version": "1.0"` does (A30). */
+/** semver.org, the expression it recommends; the patch number may be left out, as the published `"version": "1.0"` does. */
 const SEMVER =
   /^(0|[1-9]\d*)\.(0|[1-9]\d*)(?:\.(0|[1-9]\d*))?(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$/;
 

@@ -53,7 +53,7 @@ export const registryConfig = defineConfig(
 const NOT_A_TOOL = new Set(['TO_TOKENS']);
 
 /**
- * Prices of single MCP tools from `MCP_COST_<NAME>` in USD, the name in upper case (shannon-compat section 2).
+ * Prices of single MCP tools from `MCP_COST_<NAME>` in USD, the name in upper case.
  * @throws StartRefused naming a value that is no price
  */
 export function mcpCosts(variables: ReadonlyMap<string, string>): Map<string, number> {

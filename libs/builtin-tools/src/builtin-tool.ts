@@ -18,7 +18,7 @@ export interface ToolRun {
   callId: string;
   /** Name the tool was called by. */
   tool: string;
-  /** Tenant, and the context keys this tool may receive (K!9). */
+  /** Tenant, and the context keys this tool may receive. */
   context: ExecContext;
   /** Aborted at the deadline and when the caller cancels: pass it to everything that waits. */
   signal: AbortSignal;
@@ -37,13 +37,13 @@ export interface ToolMetadata {
   version?: string;
   /** Read by the model: what the tool does, when to use it, what it returns. */
   description: string;
-  /** One word: search, data, analytics, code, file, agent … (B05, K!25). */
+  /** One word: search, data, analytics, code, file, agent … */
   category: string;
-  /** Further words a list can be filtered by (K!25). */
+  /** Further words a list can be filtered by. */
   tags?: string[];
   /** Which executor process runs it; default `compute`. */
   toolset?: Toolset;
-  /** JSON Schema of the arguments, without context keys (I14). */
+  /** JSON Schema of the arguments, without context keys. */
   inputSchema: JsonObject;
   outputSchema?: JsonObject;
   timeoutSeconds?: number;
@@ -85,9 +85,9 @@ export type ToolSpec<Args, Needs extends readonly ServiceName[]> = ToolMetadata 
 };
 
 /**
- * Defines a tool: metadata, schema and handler in one place (B25, B28).
+ * Defines a tool: metadata, schema and handler in one place.
  * Arguments reach the handler validated and coerced by the gateway against `inputSchema`; services named in `needs` are
- * handed over typed, so that there is no service locator (K!35).
+ * handed over typed, so that there is no service locator.
  */
 export function defineTool<Args extends object, const Needs extends readonly ServiceName[] = readonly []>(
   spec: ToolSpec<Args, Needs>,

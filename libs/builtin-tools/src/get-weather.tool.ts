@@ -5,7 +5,7 @@ import { ok } from './outcome.js';
 
 const CONDITIONS = ['clear', 'partly cloudy', 'cloudy', 'rain', 'thunderstorm', 'fog', 'snow'] as const;
 
-/** `get_weather` (I16): invented data, the same for a city every time, and marked so in every answer. */
+/** `get_weather`: invented data, the same for a city every time, and marked so in every answer. */
 export const getWeather = defineTool<{ city: string; unit?: 'celsius' | 'fahrenheit' }>({
   name: 'get_weather',
   version: '1.0.0',

@@ -22,7 +22,7 @@ const MAX_DOCUMENT = 2_000_000;
 /** Longest query, patch or diff in ms. */
 const JOB_MS = 2_000;
 
-/** `json_process` (I06): what one does with a JSON text. */
+/** `json_process`: what one does with a JSON text. */
 export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
   name: 'json_process',
   version: '1.0.0',

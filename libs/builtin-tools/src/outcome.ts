@@ -12,7 +12,7 @@ export interface ToolOutcome {
   failure?: ToolError;
 }
 
-/** Longest `text` a model gets (shannon-compat section 5). */
+/** Longest `text` a model gets. */
 export const MAX_TEXT_CHARACTERS = 6_000;
 
 /** Success: `output` for programs, `text` for the model. */

@@ -29,7 +29,7 @@ const MAX_COMPARED = 20_000;
 /** Longest run of a pattern of the model's own making. */
 const JOB_MS = 1_000;
 
-/** `text_process` (I05). */
+/** `text_process`: counts, searches and transforms a text. */
 export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
   name: 'text_process',
   version: '1.0.0',

@@ -60,7 +60,7 @@ export class Toolbox {
   }
 
   /**
-   * Runs one attempt. Never throws: what a tool did wrong is the reply's `failure`, so is a fault of its handler (G57).
+   * Runs one attempt. Never throws: what a tool did wrong is the reply's `failure`, so is a fault of its handler.
    * The handler's arguments are its own copy, whatever it does to them.
    */
   async run(message: ExecMessage, options: AttemptOptions): Promise<ExecReply> {
@@ -122,7 +122,7 @@ function replyOf(outcome: ToolOutcome): ExecReply {
   };
 }
 
-/** A deadline that passes after the attempt began is the attempt's time-out (K!26). */
+/** A deadline that passes after the attempt began is the attempt's time-out. */
 function stopped(reason: unknown): ToolError {
   if (isToolError(reason)) return reason.code === 'DEADLINE_EXCEEDED' ? new ToolError('ATTEMPT_TIMED_OUT') : reason;
   return new ToolError(reason instanceof Error && reason.name === 'TimeoutError' ? 'ATTEMPT_TIMED_OUT' : 'CANCELLED');

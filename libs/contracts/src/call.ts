@@ -7,7 +7,7 @@ import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
 /** Which protocol entry a call came through. */
 export type Door = 'http' | 'mcp' | 'nats' | 'queue';
 
-/** Session fields and trusted context that came with a call, already stripped for its origin (A12, K!9). */
+/** Session fields and trusted context that came with a call, already stripped for its origin. */
 export type CallContext = Partial<Record<ContextKey, Json>>;
 
 /** One request to run a tool, as a door hands it to the engine. */
@@ -32,7 +32,7 @@ export interface CallRequest {
   idempotencyWaitMs?: Milliseconds;
   /** Upper bound of one attempt asked for by the caller. */
   timeoutMs?: Milliseconds;
-  /** Forces one attempt (K!1). */
+  /** Forces one attempt. */
   noRetry?: boolean;
   /** Everything up to the price, nothing run. */
   dryRun?: boolean;
@@ -68,7 +68,7 @@ export interface CallTiming {
 /** What a tool itself did wrong, in-band. */
 export interface ExecutionFailure {
   code: ErrorCode;
-  /** G48 class. */
+  /** Class that models and metrics see. */
   errorType: ErrorClass;
   message: string;
   retryable: boolean;
@@ -80,7 +80,7 @@ export interface ExecutionFailure {
 /** Content blocks of MCP that are not text, kept as received (image, audio, resource, resource_link). */
 export type ContentBlock = JsonObject;
 
-/** Outcome of one attempt and of one call: a value, never an exception (K!22). */
+/** Outcome of one attempt and of one call: a value, never an exception. */
 export interface CallResult {
   ok: boolean;
   /** JSON value of the tool; null when there is none. */
@@ -99,7 +99,7 @@ export interface CallResult {
   attempts: number;
 }
 
-/** Body of a finished call on every plain door (A13). */
+/** Body of a finished call on every plain door. */
 export interface CallBody {
   success: boolean;
   output: Json;
@@ -133,13 +133,13 @@ export interface CallMessage {
   mode?: 'sync' | 'async';
   dry_run?: boolean;
   no_retry?: boolean;
-  /** Only from internal callers (K!9). */
+  /** Only from internal callers. */
   project_id?: string;
   model?: string;
   prompt_params?: JsonObject;
 }
 
-/** Unified call record for storage and streaming (G54). */
+/** Unified call record for storage and streaming. */
 export interface CallRecord {
   id: string;
   type: 'function';

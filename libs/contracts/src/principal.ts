@@ -19,14 +19,14 @@ export interface Principal {
   parentSpends?: SpendingScopes;
 }
 
-/** For whom a call spends, beside its tenant (K!34). */
+/** For whom a call spends, beside its tenant. */
 export interface SpendingScopes {
   requestId: string;
   agentId?: string;
   taskId?: string;
 }
 
-/** `public` callers never reach dangerous tools; `internal` ones may when policy allows (A25). */
+/** `public` callers never reach dangerous tools; `internal` ones may when policy allows. */
 export type Origin = 'public' | 'internal';
 
 /** Role that may register tools, manage keys and approve quarantined tools. */

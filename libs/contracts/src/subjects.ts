@@ -81,7 +81,7 @@ export const QUEUES = { pythonRuns: 'python-runs', agentRuns: 'agent-runs', tool
 /** BullMQ prefix: one hash tag, so that queue scripts run on Redis Cluster. */
 export const QUEUE_PREFIX = '{fleet}';
 
-/** Headers of the exec hop (house.md section 3). */
+/** Headers of the exec hop. */
 export const HEADERS = {
   callId: 'Tf-Call-Id',
   attempt: 'Tf-Attempt',
@@ -97,7 +97,7 @@ export const HEADERS = {
   authorization: 'Authorization',
 } as const;
 
-/** Wire size caps in bytes (house.md section 3). */
+/** Wire size caps in bytes. */
 export const SIZES = {
   httpBody: 8 * 1024 * 1024,
   toolResult: 5 * 1024 * 1024,

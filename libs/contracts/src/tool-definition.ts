@@ -50,8 +50,8 @@ export interface OpenApiBinding {
 export type Binding = BuiltinBinding | PythonBinding | McpBinding | OpenApiBinding;
 
 /**
- * When a call is tried again (K!1). `none`: never. `network`: on network and timeout errors, 3 attempts, base 1 s.
- * `idempotent`: on any execution error, 2 attempts, 200 ms, x1.5 (G35). `custom`: the given figures.
+ * When a call is tried again. `none`: never. `network`: on network and timeout errors, 3 attempts, base 1 s.
+ * `idempotent`: on any execution error, 2 attempts, 200 ms, x1.5. `custom`: the given figures.
  */
 export type RetryPolicy =
   | { kind: 'none' }
@@ -69,17 +69,17 @@ export type RetryPolicy =
       on?: ('timeout' | 'network_error' | 'internal_error')[];
     };
 
-/** A value of an argument that makes a call dangerous although the tool is not (K!21: `strictness: lenient`). */
+/** A value of an argument that makes a call dangerous although the tool is not, such as `strictness: lenient`. */
 export interface DangerousArgument {
   argument: string;
   values: Json[];
 }
 
-/** Context keys a trusted caller may send and a tool may receive (K!9). The model never sees them. */
+/** Context keys a trusted caller may send and a tool may receive. The model never sees them. */
 export const CONTEXT_KEYS = ['session_id', 'user_id', 'project_id', 'model', 'prompt_params'] as const;
 export type ContextKey = (typeof CONTEXT_KEYS)[number];
 
-/** Who owns a name: a second owner of the same name is refused with 409 (K!33). */
+/** Who owns a name: a second owner of the same name is refused with 409. */
 export interface ToolSource {
   kind: 'builtin' | 'openapi' | 'mcp' | 'plugin';
   /** Collection, server or `builtin`. */
@@ -88,7 +88,7 @@ export interface ToolSource {
 
 /**
  * A named capability a model can call, as announced to the registry and as it travels on NATS.
- * Field names are those of the published metadata (B02–B15); everything optional has the default named beside it.
+ * Field names are those of the published metadata; everything optional has the default named beside it.
  */
 export interface ToolDefinition {
   /** `^[A-Za-z0-9_-]{1,64}$`, unique in the fleet. */
@@ -106,37 +106,37 @@ export interface ToolDefinition {
   output_schema?: JsonObject;
   binding: Binding;
   source: ToolSource;
-  /** Longest attempt in seconds; undeclared resolves by K!5. */
+  /** Longest attempt in seconds; undeclared resolves by name prefix, kind and global default. */
   timeout_seconds?: number;
-  /** Default 128 (B08); a sandbox tool without one gets WASI_MEMORY_LIMIT_MB (K!6). */
+  /** Default 128; a sandbox tool without one gets WASI_MEMORY_LIMIT_MB. */
   memory_limit_mb?: number;
-  /** Calls per minute per tenant; default 60 (B09). 0 means no limit of its own. */
+  /** Calls per minute per tenant; default 60. 0 means no limit of its own. */
   rate_limit?: number;
-  /** `reject` (default) answers 429 at once; `wait` waits within the deadline (K!28). */
+  /** `reject` (default) answers 429 at once; `wait` waits within the deadline. */
   rate_limit_mode?: 'reject' | 'wait';
-  /** Default 0 (B10). */
+  /** Default 0. */
   cost_per_use_micro_usd?: MicroUsd;
   /** Most that one call may cost when the price is only known afterwards; reserved in full. */
   cost_cap_micro_usd?: MicroUsd;
-  /** Never on a public door, no rule can lift it (B11, A25). Default false. */
+  /** Never on a public door, no rule can lift it. Default false. */
   dangerous?: boolean;
   /** Argument values that make one call dangerous. */
   dangerous_when?: DangerousArgument[];
-  /** Needs an authenticated user, not only a tenant (B12). Default false. */
+  /** Needs an authenticated user, not only a tenant. Default false. */
   requires_auth?: boolean;
   sandboxed?: boolean;
-  /** Receives session_id and user_id, and the cache key includes the session (B14). Default false. */
+  /** Receives session_id and user_id, and the cache key includes the session. Default false. */
   session_aware?: boolean;
   /** Context keys this tool may receive beyond session_id and user_id. */
   context_keys?: ContextKey[];
   /** Roles of which the caller needs one. */
   required_roles?: string[];
-  /** Declared; undeclared means not idempotent (K!3). */
+  /** Declared; undeclared means not idempotent. */
   idempotent?: boolean;
   retry_policy?: RetryPolicy;
   /** Result cache TTL in seconds for idempotent tools; default 300, 0 = never cached. */
   cache_ttl_seconds?: number;
-  /** Answer of last resort with disclaimer (G46). */
+  /** Answer of last resort with disclaimer. */
   stub_data?: Json;
   /** Sends the call id upstream as `Idempotency-Key`. */
   forwards_idempotency_key?: boolean;
@@ -163,9 +163,9 @@ export interface RegisteredTool extends ToolDefinition {
 /** Pattern of a legal tool name. */
 export const TOOL_NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Rate limit of a tool that declares none, per minute (B09). */
+/** Rate limit of a tool that declares none, per minute. */
 export const DEFAULT_RATE_LIMIT = 60;
-/** Shown where a tool declares no timeout (B07); the engine resolves by K!5 instead. */
+/** Shown where a tool declares no timeout; the engine resolves by name prefix and kind instead. */
 export const SHOWN_TIMEOUT_SECONDS = 30;
-/** Memory shown where a tool declares none (B08). */
+/** Memory shown where a tool declares none. */
 export const DEFAULT_MEMORY_LIMIT_MB = 128;

@@ -16,8 +16,8 @@ export function usdOf(microUsd: MicroUsd): number {
 }
 
 /**
- * Tokens recorded for a call that reports none (A27, K!10): one per 2 micro-USD, at least 100.
- * They are only recorded, never counted against a limit (K!34).
+ * Tokens recorded for a call that reports none: one per 2 micro-USD, at least 100.
+ * They are only recorded, never counted against a limit.
  */
 export function syntheticTokens(microUsd: MicroUsd): number {
   return Math.max(100, Math.floor(microUsd / 2));

@@ -7,13 +7,13 @@ type Address = ReturnType<typeof ipaddr.parse>;
 type Range = readonly [Address, number];
 
 /**
- * Denied although public or shared by range: Azure wireserver, Oracle metadata, Alibaba metadata (rule 8).
+ * Denied although public or shared by range: Azure wireserver, Oracle metadata, Alibaba metadata.
  * 2000::/3 is the whole of global unicast IPv6 (RFC 4291 2.4); anything else that a range table does not know is refused.
  */
 const ALWAYS_DENIED = ['168.63.129.16/32', '192.0.0.192/32', '100.100.100.200/32'];
 const GLOBAL_UNICAST_V6 = ipaddr.parseCIDR('2000::/3');
 
-/** Decides which addresses may be dialled (rules 7-8 of security.md 3.2). */
+/** Decides which addresses may be dialled: public unicast, outside the cluster's own ranges. */
 export class AddressGuard {
   private readonly denied: readonly Range[];
 

@@ -37,14 +37,14 @@ function parseEntry(raw: string): AllowEntry {
 }
 
 /**
- * Domains a client may reach (security.md 3.2 rule 5). Hosts are compared exactly or by a dot-bounded wildcard:
+ * Domains a client may reach. Hosts are compared exactly or by a dot-bounded wildcard:
  * `*.a.b` matches `x.a.b` and `y.x.a.b`, never `a.b` or `xa.b`. Punycode is compared as it is.
  */
 export class Allowlist {
   private readonly entries: readonly AllowEntry[];
 
   /**
-   * @param anyHost development flag without which `*` is a configuration fault (rule 12)
+   * @param anyHost development flag without which `*` is a configuration fault
    * @throws ToolError REQUEST_INVALID on a malformed entry
    */
   constructor(entries: readonly string[], anyHost = false) {

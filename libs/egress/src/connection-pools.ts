@@ -5,9 +5,9 @@ import type { GuardedUrl } from './url-guard.js';
 
 /** Caps of the pools. */
 export interface PoolLimits {
-  /** Sockets of all origins together (D21: 100). */
+  /** Sockets of all origins together (100). */
   totalConnections: number;
-  /** Sockets of one origin (D21: 10). */
+  /** Sockets of one origin (10). */
   connectionsPerHost: number;
   maxHeaderBytes: number;
   keepAliveMs: number;

@@ -13,12 +13,12 @@ export interface DialTarget {
   timeoutMs: number;
 }
 
-/** Opens a socket, TLS handshake included. Tests inject their own (rule 15). */
+/** Opens a socket, TLS handshake included. Tests inject their own. */
 export abstract class Dialer {
   abstract dial(target: DialTarget): Promise<Socket>;
 }
 
-/** Dials for real and checks afterwards that the peer is the address that was asked for (rule 10). */
+/** Dials for real and checks afterwards that the peer is the address that was asked for. */
 export class SystemDialer extends Dialer {
   /** @param ca additional certificate authorities (PEM) beside the system's */
   constructor(private readonly ca?: string | string[]) {

@@ -21,7 +21,7 @@ import { endpointOrigin, guardUrl, type GuardedUrl, type UrlPolicy } from './url
 const RAW_TARGET = /^\/[\u0021-\u0022\u0024-\u005b\u005d-\u007e]*$/;
 
 /**
- * The only way out of the fleet: allowlist, address guard, pinned connections, capped responses (security.md 3).
+ * The only way out of the fleet: allowlist, address guard, pinned connections, capped responses.
  * Refusals are EGRESS_REFUSED with `layer` and `reason`; other failures NETWORK_ERROR, ATTEMPT_TIMED_OUT,
  * RESULT_TOO_LARGE or CANCELLED. Proxy environment variables are ignored.
  */

@@ -11,7 +11,7 @@ export interface EgressOptions {
   allowlist: readonly string[];
   /** Development flag that permits `*` in the allowlist. */
   allowAnyHost?: boolean;
-  /** `EGRESS_ALLOWED_ENDPOINTS`: exact origins exempt from rules 4-6 and 8 (rule 15). None. */
+  /** `EGRESS_ALLOWED_ENDPOINTS`: exact origins exempt from every check but those of the URL's form. None. */
   allowedEndpoints?: readonly string[];
   /** Allowed to every listed host; `https`. An entry `http://host` allows plain HTTP to that host. */
   schemes?: readonly ('https' | 'http')[];
@@ -31,7 +31,7 @@ export interface EgressOptions {
   userAgent?: string;
 }
 
-/** Caps of a client; figures from D21 and security.md 3.2 rule 13. */
+/** Caps of a client: what one hostile upstream can take from a process. */
 export interface EgressLimits extends EgressTimeouts {
   /** Decompressed bytes of a response: 3 MiB. */
   maxBytes: number;

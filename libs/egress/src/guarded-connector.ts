@@ -25,7 +25,7 @@ export interface ConnectorParts {
 const MAX_ADDRESSES = 3;
 
 /**
- * The connector of one origin: resolve, check every answer, dial a checked address (rules 7-10). It is a connector and
+ * The connector of one origin: resolve, check every answer, dial a checked address. It is a connector and
  * not a `lookup` hook, because undici never calls that hook for hosts that are IP literals.
  */
 export function guardedConnector(target: GuardedUrl, parts: ConnectorParts): buildConnector.connector {
@@ -64,7 +64,7 @@ async function connect(target: GuardedUrl, parts: ConnectorParts): Promise<Socke
   }
 }
 
-/** Rules 7 and 8. Endpoints listed by origin (rule 15) skip rule 8 only. */
+/** Resolves a host and checks every address. Origins listed as allowed endpoints may be private, but must be addresses. */
 async function resolveChecked(target: GuardedUrl, parts: ConnectorParts): Promise<string[]> {
   let addresses: string[];
   try {

@@ -5,7 +5,7 @@ import { guardUrl, type GuardedUrl, type UrlPolicy } from './url-guard.js';
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 /** What still goes along to another origin. A list of what may pass: nobody knows the name of every credential header. */
 const PUBLIC_HEADERS = new Set(['accept', 'accept-encoding', 'accept-language', 'range', 'user-agent']);
-// oxlint-disable-next-line no-control-regex -- rule 1, on the raw Location
+// oxlint-disable-next-line no-control-regex -- control characters are what it refuses
 const FORBIDDEN_CHARACTERS = /[\u0000-\u0020\u007f\\]/;
 
 /** True when the answer names another place and the request may be repeated there. */
@@ -14,7 +14,7 @@ export function isRedirect(status: number, location: string | undefined): locati
 }
 
 /**
- * The next hop, through all rules again (rule 11): a relative `Location` is resolved against the URL that answered.
+ * The next hop, through all checks again: a relative `Location` is resolved against the URL that answered.
  * @throws ToolError EGRESS_REFUSED with layer `redirect`
  */
 export function redirectTarget(location: string, from: GuardedUrl, policy: UrlPolicy): GuardedUrl {

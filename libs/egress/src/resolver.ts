@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { Clock } from '@toolfleet/resilience';
 
-/** Turns a host name into addresses. Tests inject their own (rule 15). */
+/** Turns a host name into addresses. Tests inject their own. */
 export abstract class Resolver {
   /** All addresses of the name, in the order to try; rejects when the name does not resolve. */
   abstract resolve(host: string): Promise<string[]>;

@@ -10,11 +10,11 @@ export interface UrlPolicy {
   schemes: readonly string[];
   /** Ports allowed to every listed host. */
   ports: readonly number[];
-  /** Exact `scheme://host:port` origins exempt from rules 4-6 and 8 (rule 15). */
+  /** Exact `scheme://host:port` origins exempt from the checks of scheme, port, address literals, allowlist and internal names. */
   allowedEndpoints: ReadonlySet<string>;
 }
 
-/** A URL that passed rules 1-6; only this is used afterwards. */
+/** A URL that passed {@link guardUrl}; only this is used afterwards. */
 export interface GuardedUrl {
   /** `scheme://host[:port]`, one trailing dot of the host removed. */
   origin: string;
@@ -29,7 +29,7 @@ export interface GuardedUrl {
   href: string;
 }
 
-// oxlint-disable-next-line no-control-regex -- rule 1 is about exactly these
+// oxlint-disable-next-line no-control-regex -- control characters are what it refuses
 const FORBIDDEN_CHARACTERS = /[\u0000-\u0020\u007f\\]/;
 const ABSOLUTE_HTTP = /^https?:\/\/[^/]/i;
 const OTHER_SCHEME = /^(?!https?:)[a-z][a-z0-9+.-]*:/i;
@@ -53,7 +53,8 @@ export function endpointOrigin(raw: string): string {
 }
 
 /**
- * Rules 1-6 of security.md 3.2, in this order, on a URL as given by a caller or an upstream.
+ * Checks a URL as given by a caller or an upstream, before any DNS query: characters, form, userinfo, scheme, port,
+ * address literals, allowlist, internal names.
  * @param layer where the URL came from; only named in the refusal
  * @throws ToolError EGRESS_REFUSED
  */

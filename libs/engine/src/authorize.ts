@@ -1,7 +1,7 @@
 import { ToolError, type JsonObject, type Origin, type Principal, type RegisteredTool } from '@toolfleet/contracts';
 import { toolAllowed } from './tool-globs.js';
 
-/** Message of A19: clients match it. */
+/** Published message of a refused dangerous tool: clients match it. */
 export const DANGEROUS_MESSAGE = 'Tool not available via direct execution';
 
 /**
@@ -16,7 +16,7 @@ export function authorize(principal: Principal, origin: Origin, tool: Registered
   }
   if (tool.dangerous && origin === 'public') throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE });
   if (principal.via === 'delegation' && callsTools(tool)) {
-    // I18: one that starts others could do so without end. Here, so that it holds for every tool that calls tools.
+    // One that starts others could do so without end. Here, so that it holds for every tool that calls tools.
     deny(`'${tool.name}' may not be started on behalf of a tool`);
   }
   if (!mayUse(principal.tools, tool)) deny(`This credential may not call '${tool.name}'`);
@@ -27,7 +27,7 @@ export function authorize(principal: Principal, origin: Origin, tool: Registered
 }
 
 /**
- * Argument values that make one call dangerous although the tool is not (K!21); decided after coercion.
+ * Argument values that make one call dangerous although the tool is not; decided after coercion.
  * @throws ToolError TOOL_DANGEROUS
  */
 export function authorizeArguments(origin: Origin, tool: RegisteredTool, args: JsonObject): void {

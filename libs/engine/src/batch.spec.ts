@@ -155,7 +155,7 @@ test('arguments nested beyond what can be written down fail their item only', as
   expect(callRecord(bad!)).toMatchObject({ success: false, function: { arguments: deep } });
 });
 
-test('the record is the unified one (G54)', async () => {
+test('the record is the unified one', async () => {
   const [good, refused, unreadable] = (
     await run(
       async (request) => {

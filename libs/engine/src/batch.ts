@@ -36,7 +36,7 @@ export interface BatchAnswer {
   item: BatchItem;
   callId: string;
   outcome: CallResult | ToolError;
-  /** Id of the earlier item with the same tool and arguments whose outcome this is (G26). */
+  /** Id of the earlier item with the same tool and arguments whose outcome this is. */
   duplicateOf?: string;
   durationMs: number;
 }
@@ -77,7 +77,7 @@ function readItem(item: unknown, index: number): BatchItem {
   };
 }
 
-/** Arguments as an object or as the JSON text models send; nothing at all is an empty object (A33). */
+/** Arguments as an object or as the JSON text models send; nothing at all is an empty object. */
 function readArguments(value: Json): JsonObject | ToolError {
   if (value === null || value === '') return {};
   if (isJsonObject(value)) return value;
@@ -95,9 +95,9 @@ function readArguments(value: Json): JsonObject | ToolError {
 export type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;
 
 /**
- * Runs a batch: at most `parallelism` at once, answers in the order asked, one failure fails nobody else (G55). The same
+ * Runs a batch: at most `parallelism` at once, answers in the order asked, one failure fails nobody else. The same
  * tool with the same arguments in the same session runs once; later ones are answered with the first one's outcome and
- * marked (G26, K!3). Items with idempotency keys of their own are different calls when their keys are.
+ * marked. Items with idempotency keys of their own are different calls when their keys are.
  */
 export async function runBatch(
   execute: ExecuteCall,
@@ -133,7 +133,7 @@ async function runOne(execute: ExecuteCall, item: BatchItem, request: CallReques
 }
 
 /**
- * The unified record for storage and streaming (G54); `result` is the JSON text of the body a single call would get, without
+ * The unified record for storage and streaming; `result` is the JSON text of the body a single call would get, without
  * rich content: it is read by a model, as text.
  */
 export function callRecord(answer: BatchAnswer): CallRecord {

@@ -10,11 +10,11 @@ import {
 } from '@toolfleet/contracts';
 import { suggestionFor } from './graceful-error.js';
 
-/** Longest `text` (shannon-compat section 5). */
+/** Longest `text`. */
 const MAX_TEXT_CHARS = 6_000;
 
 /**
- * A finished call as every plain door shows it (A13). The metadata says where the answer
+ * A finished call as every plain door shows it. The metadata says where the answer
  * comes from, how often was tried, where the time went, and for a failure what it is and what to do (issue: failure as
  * information).
  */
@@ -41,7 +41,7 @@ function richContent({ content }: CallResult): { content?: ContentBlock[]; metad
   return { metadata: { content_omitted: { blocks: content.length, bytes, limit: SIZES.toolResult } } };
 }
 
-/** Tokens shown: really used ones, else the synthetic ones of the cost (A27); nothing where nothing ran or was charged. */
+/** Tokens shown: really used ones, else the synthetic ones of the cost; nothing where nothing ran or was charged. */
 function usageOf(result: CallResult): CallBody['usage'] {
   const { tokens, microUsd } = result.usage;
   const charged = result.provenance === 'live' && result.attempts > 0 && (result.ok || microUsd > 0);

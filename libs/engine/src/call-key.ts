@@ -5,7 +5,7 @@ import { userIdOf } from './inject-context.js';
 
 /**
  * Identity of a call for cache, coalescing and dedupe: tenant + tool + revision + canonical arguments, + session where the
- * tool is session-aware (K!14). Nothing of one tenant can be found by another.
+ * tool is session-aware. Nothing of one tenant can be found by another.
  */
 export function callKey(call: Pick<Call, 'seen' | 'request' | 'tool' | 'arguments'>): string {
   return (call.seen.key ??= keyOf(call.request, call.tool, call.arguments));

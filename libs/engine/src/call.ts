@@ -60,7 +60,7 @@ export interface Call {
   readonly journalled: boolean;
   /** What is left of the caller's budgets, for tools that call tools. */
   readonly allowance?: Allowance;
-  /** Longest run of this attempt (K!5), without time spent in a queue. */
+  /** Longest run of this attempt, without time spent in a queue. */
   readonly timeoutMs: Milliseconds;
 }
 

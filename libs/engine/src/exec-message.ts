@@ -2,7 +2,7 @@ import type { ExecMessage } from '@toolfleet/contracts';
 import type { Call } from './call.js';
 import { isCurtailed } from './curtailed.js';
 
-/** One attempt as it travels to an executor (house.md section 3). `delegationToken` only for tools that call tools. */
+/** One attempt as it travels to an executor. `delegationToken` only for tools that call tools. */
 export function execMessageOf(call: Call, delegationToken?: string): ExecMessage {
   return {
     call_id: call.callId,

@@ -131,7 +131,7 @@ describe('the whole way', () => {
     expect(audit.records).toHaveLength(1);
   });
 
-  test("only session_id and user_id reach public callers' tools, never in the arguments (A12, G59)", async () => {
+  test("only session_id and user_id reach public callers' tools, never in the arguments", async () => {
     const context = { session_id: 's', project_id: 'p', model: 'm' };
     const tool = { session_aware: true, context_keys: ['project_id' as const] };
     const open = anEngine(tool, new ScriptedExecutor(() => okReply()));

@@ -15,7 +15,7 @@ export type ToolFormat = (typeof TOOL_FORMATS)[number];
 
 /**
  * A definition in the format a model provider or client expects. Context keys are not part of the schema, so no format
- * shows them (G59).
+ * shows them.
  */
 export function formatTool(tool: RegisteredTool, format: ToolFormat): JsonObject {
   switch (format) {
@@ -40,7 +40,7 @@ export function toolFormatOf(value: string | undefined): ToolFormat {
   throw new ToolError('REQUEST_INVALID', { message: `format must be one of ${TOOL_FORMATS.join(', ')}` });
 }
 
-/** The tool object of the public API (A08). */
+/** The tool object of the public API. */
 function toNative(tool: RegisteredTool): JsonObject {
   return {
     name: tool.name,
@@ -67,7 +67,7 @@ function toMcp(tool: RegisteredTool): JsonObject {
   };
 }
 
-/** Facts about a tool for operators and callers (B19, shannon-compat section 3). */
+/** Facts about a tool for operators and callers. */
 export function toolMetadata(tool: RegisteredTool): JsonObject {
   const optional = (value: Json | undefined) => value ?? null;
   return {
@@ -93,7 +93,7 @@ export function toolMetadata(tool: RegisteredTool): JsonObject {
   };
 }
 
-/** The input schema with `type` and `properties` always there (A09): some providers refuse a schema without. */
+/** The input schema with `type` and `properties` always there: some providers refuse a schema without. */
 function parametersOf(tool: RegisteredTool): JsonObject {
   const schema = tool.input_schema;
   return schema.type === 'object' && schema.properties

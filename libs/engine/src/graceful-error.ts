@@ -1,6 +1,6 @@
 import { CATALOGUE, type ErrorClass, type ErrorCode, type ExecutionFailure } from '@toolfleet/contracts';
 
-/** What a model may do about a class of failure (G49). */
+/** What a model may do about a class of failure. */
 const BY_CLASS: Record<ErrorClass, string> = {
   timeout: 'Repeat later or simplify the request.',
   invalid_arguments: 'Check the format and types of the arguments, then repeat.',
@@ -14,7 +14,7 @@ export function suggestionFor(code: ErrorCode, errorType: ErrorClass): string {
   return CATALOGUE[code].hint || BY_CLASS[errorType];
 }
 
-/** A failure as JSON text a model can read (G47); JSON.stringify does the escaping of G50. */
+/** A failure as JSON text a model can read, escaped by JSON.stringify. */
 export function gracefulText(tool: string, failure: ExecutionFailure): string {
   return JSON.stringify({
     error: failure.errorType,

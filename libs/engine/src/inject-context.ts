@@ -1,6 +1,6 @@
 import type { CallContext, CallRequest, ContextKey, RegisteredTool } from '@toolfleet/contracts';
 
-/** What every session-aware tool may know, from any door (A12, K!9). */
+/** What every session-aware tool may know, from any door. */
 const SESSION_KEYS: readonly ContextKey[] = ['session_id', 'user_id'];
 const NO_CONTEXT: CallContext = {};
 

@@ -74,7 +74,7 @@ export interface CachedResult {
 export abstract class ResultCache {
   /** A result that is still fresh. `shared: false` asks this process only: the work is cheaper than a look elsewhere. */
   abstract get(key: string, shared: boolean): Answer<CachedResult | undefined>;
-  /** A result that may be stale but not older than `staleMs` of its `set` (G45). */
+  /** A result that may be stale but not older than `staleMs` of its `set`. */
   abstract getStale(key: string): Answer<CachedResult | undefined>;
   abstract set(key: string, result: CallResult, ages: CacheAges): void;
 }
@@ -116,7 +116,7 @@ export type Acceptance =
   | { kind: 'claimed'; state: CallState }
   | Exclude<KeyedCall, { kind: 'unknown' }>;
 
-/** Record of calls whose effect must not begin twice (reliability.md 1.2); libs/journal has the adapters. */
+/** Record of calls whose effect must not begin twice; libs/journal has the adapters. */
 export abstract class CallJournal {
   /** Looks an idempotency key up, storing nothing. */
   abstract find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall>;
@@ -140,7 +140,7 @@ export abstract class Executor {
   abstract execute(call: Call): Promise<ExecReply>;
 }
 
-/** One line per call, whatever became of it (H19). */
+/** One line per call, whatever became of it. */
 export interface AuditRecord {
   call: SeenCall;
   ok: boolean;
@@ -160,7 +160,7 @@ export interface AuditRecord {
 /** Structured log of calls. */
 export abstract class Audit {
   abstract finished(record: AuditRecord): void;
-  /** A retry is about to be waited for (G40). */
+  /** A retry is about to be waited for. */
   retrying(_event: {
     tool: string;
     callId: string;
@@ -199,7 +199,7 @@ export abstract class Meter {
   fellBack(_tool: string, _kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {}
 }
 
-/** Results of a session's calls, for history dedupe (G27). */
+/** Results of a session's calls, for history dedupe. */
 export abstract class HistoryStore {
   abstract get(sessionKey: string, callKey: string): Answer<CallResult | undefined>;
   abstract put(sessionKey: string, callKey: string, result: CallResult, ttlMs: Milliseconds): void;

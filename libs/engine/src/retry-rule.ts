@@ -2,11 +2,11 @@ import type { ErrorClass, ErrorCode, ExecutionFailure, RegisteredTool, RetryPoli
 import type { Backoff } from '@toolfleet/resilience';
 import type { EngineSettings } from './settings.js';
 
-/** When a call of a tool is tried again; derived from the definition (K!1, K!3). */
+/** When a call of a tool is tried again; derived from the definition. */
 export interface RetryRule {
   maxAttempts: number;
   backoff: Backoff;
-  /** Classes that are tried again; `any` is every failure of an execution (G35). */
+  /** Classes that are tried again; `any` is every failure of an execution. */
   on: ReadonlySet<ErrorClass> | 'any';
 }
 
@@ -35,17 +35,17 @@ const NETWORK: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['timeout', 'networ
 const NO_BACKOFF: Backoff = { baseMs: 0, multiplier: 1, capMs: 0 };
 /** Wait before an attempt that never reached its executor is sent again. */
 const REDELIVERY_BACKOFF: Backoff = { baseMs: 100, multiplier: 2, capMs: 1_000 };
-/** Attempts in all for calls that only failed to reach an executor (reliability.md section 2: retried once). */
+/** Attempts in all for calls that only failed to reach an executor (retried once). */
 const REDELIVERY_ATTEMPTS = 2;
 
 const NONE: RetryRule = { maxAttempts: 1, backoff: NO_BACKOFF, on: NETWORK };
-/** Figures of seed 000: 3 attempts, 1 s, cap 10 s, full jitter. */
+/** Of idempotent tools at a distance: 3 attempts, 1 s, cap 10 s, full jitter. */
 const NETWORK_RULE: RetryRule = {
   maxAttempts: 3,
   backoff: { baseMs: 1_000, multiplier: 2, capMs: 10_000 },
   on: NETWORK,
 };
-/** G35. */
+/** Of tools that declare `idempotent`: any failure, one retry soon. */
 const IDEMPOTENT_RULE: RetryRule = {
   maxAttempts: 2,
   backoff: { baseMs: 200, multiplier: 1.5, capMs: 10_000 },

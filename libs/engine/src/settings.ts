@@ -2,14 +2,14 @@ import type { Milliseconds } from '@toolfleet/contracts';
 
 /** Figures of the engine; every one has a default, most come from the gateway's configuration. */
 export interface EngineSettings {
-  /** Attempt timeout of a tool without one, by name prefix (K!5). */
+  /** Attempt timeout of a tool without one, by name prefix. */
   prefixTimeoutsMs: Readonly<Record<string, Milliseconds>>;
   /** MCP_TIMEOUT_SECONDS. */
   mcpTimeoutMs: Milliseconds;
   openapiTimeoutMs: Milliseconds;
-  /** MCP_RETRIES and OPENAPI_RETRIES: attempts in all of an idempotent tool of that kind that declares no policy (K!1). */
+  /** MCP_RETRIES and OPENAPI_RETRIES: attempts in all of an idempotent tool of that kind that declares no policy. */
   attempts: Readonly<Record<'mcp' | 'openapi', number>>;
-  /** Run limit of a sandbox call by strictness (E15–E17). */
+  /** Run limit of a sandbox call by strictness. */
   pythonTimeoutsMs: Readonly<Record<'lenient' | 'standard' | 'strict', Milliseconds>>;
   /** Level used when a call names none. */
   pythonStrictness: 'lenient' | 'standard' | 'strict';
@@ -17,19 +17,19 @@ export interface EngineSettings {
   pythonMaxTimeoutMs: Milliseconds;
   /** Attempt timeout of everything else. */
   defaultTimeoutMs: Milliseconds;
-  /** TTL of a cached result of a tool that declares none (G25). */
+  /** TTL of a cached result of a tool that declares none. */
   cacheTtlMs: Milliseconds;
-  /** Age up to which a result may stand in for a failed call (G45). */
+  /** Age up to which a result may stand in for a failed call. */
   staleTtlMs: Milliseconds;
-  /** TTL of session history (K!3). */
+  /** TTL of session history. */
   historyTtlMs: Milliseconds;
-  /** GRACEFUL_ERROR_AS_SUCCESS: in-band failures with `success: true`, for callers of seed 001 (K!2). */
+  /** GRACEFUL_ERROR_AS_SUCCESS: in-band failures with `success: true`, for callers that expect it. */
   gracefulErrorAsSuccess: boolean;
   /** Rate per minute by tool name, over what the definition says (WEB_SEARCH_RATE_LIMIT, …). */
   rateLimits: Readonly<Record<string, number>>;
   /** TOOL_PARALLELISM: calls of one batch that run at once. */
   parallelism: number;
-  /** Calls in flight at once, cached and coalesced ones not counted (K!35). */
+  /** Calls in flight at once, cached and coalesced ones not counted. */
   maxConcurrentCalls: number;
   /** A lease outlives the call's deadline by this: settle may arrive late (NATS retry 2 s + clock skew 3 s). */
   leaseGraceMs: Milliseconds;

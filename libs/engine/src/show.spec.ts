@@ -18,7 +18,7 @@ const result = (parts: Partial<CallResult> = {}): CallResult => ({
   ...parts,
 });
 
-describe('body of a finished call (A13)', () => {
+describe('body of a finished call', () => {
   test('a success', () => {
     expect(callBody('c', result(), 123.4)).toEqual({
       success: true,
@@ -95,7 +95,7 @@ describe('formats of a tool', () => {
   });
   const schema = tool.input_schema;
 
-  test('native (A08), OpenAI (B24), Anthropic, MCP (A32)', () => {
+  test('native, OpenAI, Anthropic, MCP', () => {
     expect(formatTool(tool, 'native')).toEqual({
       name: 'adder',
       description: 'Adds two numbers',
@@ -130,7 +130,7 @@ describe('formats of a tool', () => {
     });
   });
 
-  test('metadata shows every default of the checklist', () => {
+  test('metadata shows every default', () => {
     const { rate_limit: _, ...undeclared } = aTool();
     expect(toolMetadata(undeclared)).toMatchObject({
       rate_limit: 60,

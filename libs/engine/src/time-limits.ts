@@ -2,7 +2,7 @@ import type { CallRequest, JsonObject, Milliseconds, RegisteredTool } from '@too
 import type { EngineSettings } from './settings.js';
 import type { ToolPlan } from './tool-plan.js';
 
-/** Attempt timeout that follows from the definition alone: metadata, prefix, class, global default (K!5). */
+/** Attempt timeout that follows from the definition alone: metadata, prefix, class, global default. */
 export function toolTimeoutMs(tool: RegisteredTool, settings: EngineSettings): Milliseconds | undefined {
   const kind = tool.binding.kind;
   if (tool.timeout_seconds !== undefined) {
@@ -28,7 +28,7 @@ export function attemptTimeoutMs(
   return request.timeoutMs === undefined ? ofTool : Math.min(ofTool, request.timeoutMs);
 }
 
-/** Run limit of a sandbox call: `timeout_seconds` of its arguments, else by strictness (E15–E17), never above the maximum. */
+/** Run limit of a sandbox call: `timeout_seconds` of its arguments, else by strictness, never above the maximum. */
 function pythonTimeoutMs(args: JsonObject, settings: EngineSettings): Milliseconds {
   if (typeof args.timeout_seconds === 'number' && args.timeout_seconds > 0) {
     return Math.min(args.timeout_seconds * 1_000, settings.pythonMaxTimeoutMs);

@@ -14,9 +14,9 @@ export interface ToolPlan {
   readonly outputSchema: CompiledSchema | undefined;
   readonly idempotent: boolean;
   readonly retry: RetryRule;
-  /** Longest attempt (K!5); undefined when it follows from the arguments (sandbox). */
+  /** Longest attempt; undefined when it follows from the arguments (sandbox). */
   readonly timeoutMs: Milliseconds | undefined;
-  /** False where waiting in a queue belongs to the attempt: then only the deadline ends it (K!5). */
+  /** False where waiting in a queue belongs to the attempt: then only the deadline ends it. */
   readonly bounded: boolean;
   /** 0: never cached. */
   readonly cacheTtlMs: Milliseconds;

@@ -31,7 +31,7 @@ function reportedMicroUsd(result: CallResult): MicroUsd {
   return typeof usd === 'number' && usd > 0 && Number.isFinite(usd) ? microUsdOf(usd) : result.usage.microUsd;
 }
 
-/** For whom a call spends; a request is `request_id`, else the call itself (K!34). */
+/** For whom a call spends; a request is `request_id`, else the call itself. */
 export function scopesOf(call: Call): BudgetScopes {
   const { principal, requestId, agentId, taskId } = call.request;
   return {
@@ -42,7 +42,7 @@ export function scopesOf(call: Call): BudgetScopes {
   };
 }
 
-/** The settlement of a call and its row for `token_usage`; synthetic tokens are recorded, never counted (A27, K!34). */
+/** The settlement of a call and its row for `token_usage`; synthetic tokens are recorded, never counted. */
 export function settlementOf(call: Call, scopes: BudgetScopes, result: CallResult, at: number): SettleAsk {
   const { tokens, microUsd } = result.usage;
   return {

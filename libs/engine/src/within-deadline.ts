@@ -10,8 +10,7 @@ const CANCELLED_END_MS = 1_500;
 
 /**
  * Runs the whole of a call under one signal that follows the caller and the deadline. A part that ignores the signal (a
- * store that hangs, say) does not hold the caller: an answer leaves at the latest 250 ms after the deadline
- * (reliability.md, promise D).
+ * store that hangs, say) does not hold the caller: an answer leaves at the latest 250 ms after the deadline.
  * @throws ToolError as `work` does, or DEADLINE_EXCEEDED when no attempt had begun
  */
 export async function withinDeadline(
@@ -48,7 +47,7 @@ export async function withinDeadline(
   }
 }
 
-/** A call that was stopped between two steps: refused when nothing had begun, else failed (K!26). */
+/** A call that was stopped between two steps: refused when nothing had begun, else failed. */
 function interrupted(seen: SeenCall, reason: unknown): CallResult {
   if (!(reason instanceof TimedOut)) {
     return failed(

@@ -7,7 +7,7 @@ import { LateOutcomes } from './late-outcomes.js';
 export type GatedWork = (begin: () => Promise<void>) => Promise<ExecReply>;
 
 /**
- * What stands before the effect of a journalled call (reliability.md 1.2), so that no second executor begins it.
+ * What stands before the effect of a journalled call, so that no second executor begins it.
  * Injected by type.
  */
 export abstract class EffectGate {

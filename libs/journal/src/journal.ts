@@ -30,7 +30,7 @@ export interface JournalAsk {
 
 /** How long records stay. */
 export interface JournalRetention {
-  /** Calls with an idempotency key (reliability.md 1.3: at least 24 h). */
+  /** Calls with an idempotency key (docs promise 24 h). */
   keyedMs: Milliseconds;
   /** Others: long enough for late results and for reading the state of a call. */
   otherMs: Milliseconds;
@@ -38,7 +38,7 @@ export interface JournalRetention {
 
 /** 24 h and 1 h. */
 export const DEFAULT_RETENTION: JournalRetention = { keyedMs: 86_400_000, otherMs: 3_600_000 };
-/** Longest idempotency key (reliability.md 1.3). */
+/** Longest idempotency key. */
 export const MAX_IDEMPOTENCY_KEY_CHARS = 255;
 
 /**

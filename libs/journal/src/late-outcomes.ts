@@ -16,7 +16,7 @@ interface Kept {
 }
 
 /**
- * The executor's copy of outcomes (reliability.md 1.2, "late result"). Normally the gateway stores the outcome of a call,
+ * The executor's copy of outcomes. Normally the gateway stores the outcome of a call,
  * with what it adds to it. When the gateway died or had stopped waiting nobody would: so the executor offers its reply a
  * little later, under its own fence; the journal takes it only when the call has no outcome yet, or an unknown one.
  */

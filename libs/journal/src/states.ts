@@ -1,7 +1,7 @@
 import type { CallResult, CallState, EpochMs, Milliseconds } from '@toolfleet/contracts';
 
 /**
- * The seven states of a journalled call and their moves, as pure functions (reliability.md 1.2):
+ * The seven states of a journalled call and their moves, as pure functions:
  *
  *   accepted(fence) --claim(fence)--> claimed --finish(fence)--> succeeded | failed
  *      |  raise: fence+1                 |

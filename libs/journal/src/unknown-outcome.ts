@@ -1,6 +1,6 @@
 import { failureOf, ToolError, type CallResult } from '@toolfleet/contracts';
 
-/** The outcome of a call that was claimed and never finished: in-band, not retryable (K!26). */
+/** The outcome of a call that was claimed and never finished: in-band, not retryable. */
 export function unknownOutcome(callId: string, tool: string): CallResult {
   const message = `It is not known whether ${tool === '' ? 'the call' : `'${tool}'`} took effect`;
   return {

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@toolfleet/contracts';
 
-/** What a decision is made on (H10). Rules see the coerced arguments. */
+/** What a decision is made on. Rules see the coerced arguments. */
 export interface PolicyInput {
   tool: string;
   user: { id: string; tenant: string; roles: readonly string[]; via: string };

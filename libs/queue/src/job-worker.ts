@@ -30,7 +30,7 @@ export interface JobWorkerOptions<D extends JobData, R> {
   handler: JobHandler<D, R>;
   clock?: Clock;
   metrics?: Metrics;
-  /** Time a job of this queue needs at least; a job with less left is dropped when taken (reliability.md 6). */
+  /** Time a job of this queue needs at least; a job with less left is dropped when taken. */
   leastMs?: (data: D) => Milliseconds;
   /** Nobody waits for these jobs: each begins a trace of its own, linked to the caller's. Default false: it goes on. */
   startsTrace?: boolean;
@@ -40,7 +40,7 @@ export interface JobWorkerOptions<D extends JobData, R> {
   onFault?: (error: unknown, jobId?: string) => void;
 }
 
-/** reliability.md 1.6: a job of a killed worker runs again after about 6.5 s; BullMQ's own 30 s took 61 s. */
+/** A job of a killed worker runs again after about 6.5 s; BullMQ's own 30 s took 61 s. */
 const LOCK_MS = 5_000;
 const STALLED_CHECK_MS = 2_500;
 /** Handlers that do not listen to their signal are left behind after this. */

@@ -105,7 +105,7 @@ export async function openRedis(client: Redis, url: string): Promise<void> {
 }
 
 /**
- * Refuses a Redis that may drop keys when memory is full: jobs, leases and the journal live there (reliability.md 1.6).
+ * Refuses a Redis that may drop keys when memory is full: jobs, leases and the journal live there.
  * The thrown error carries `startRefused`, which ends the service instead of a retry.
  */
 export async function requireNoEviction(client: Redis, url: string): Promise<void> {

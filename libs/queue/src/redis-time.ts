@@ -8,7 +8,7 @@ const REFRESH_MS = 30_000;
 const GOOD_ROUND_TRIP_MS = 20;
 
 /**
- * The clock of Redis, which all processes share: deadlines in queues are instants on it (reliability.md 1.4). Read with
+ * The clock of Redis, which all processes share: deadlines in queues are instants on it. Read with
  * `TIME` at start and every 30 s; in between it runs on the local monotonic clock, so a jump of the wall clock does no harm.
  */
 export class RedisTime {

@@ -1,6 +1,6 @@
 import type { Milliseconds } from '@toolfleet/contracts';
 
-/** No wait between two attempts is longer, whatever a policy says (K!4). */
+/** No wait between two attempts is longer, whatever a policy says. */
 export const MAX_BACKOFF_MS = 30_000;
 
 /** Figures of an exponential backoff. */
@@ -11,7 +11,7 @@ export interface Backoff {
   capMs: Milliseconds;
 }
 
-/** Longest wait before retry `k` (k = 1 is the second attempt): min(cap, base * mult^(k-1)) (K!4). */
+/** Longest wait before retry `k` (k = 1 is the second attempt): min(cap, base * mult^(k-1)). */
 export function backoffCeilingMs(backoff: Backoff, k: number): Milliseconds {
   const cap = Math.min(backoff.capMs, MAX_BACKOFF_MS);
   return Math.max(0, Math.min(cap, backoff.baseMs * backoff.multiplier ** (k - 1)));

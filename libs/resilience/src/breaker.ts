@@ -8,17 +8,17 @@ export type BreakerState = 'closed' | 'half_open' | 'open';
 
 /** When a breaker opens. */
 export interface BreakerRule {
-  /** Opens after so many failures in a row (K!29: 5 per base URL). */
+  /** Opens after so many failures in a row (5 per base URL). */
   consecutiveFailures?: number;
-  /** Opens when this share of the calls in the window failed (H05–H07: 0.5 of at least 20 in 30 s). */
+  /** Opens when this share of the calls in the window failed (0.5 of at least 20 in 30 s). */
   errorRate?: { threshold: number; windowMs: Milliseconds; minCalls: number };
   /** Stays open so long, then lets one probe through. */
   recoveryMs: Milliseconds;
 }
 
-/** Per base URL, in the executors (C03, C04). */
+/** Per base URL, in the executors. */
 export const CONSECUTIVE_RULE: BreakerRule = { consecutiveFailures: 5, recoveryMs: 60_000 };
-/** Per tool, in the engine (H05–H07). */
+/** Per tool, in the engine. */
 export const ERROR_RATE_RULE: BreakerRule = {
   errorRate: { threshold: 0.5, windowMs: 30_000, minCalls: 20 },
   recoveryMs: 30_000,

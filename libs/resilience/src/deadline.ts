@@ -3,7 +3,7 @@ import type { Clock } from './clock.js';
 
 /**
  * The instant by which work must be finished. Anchored once to the monotonic clock, so that a jump of the wall clock
- * neither ends a call early nor lets it run for an hour longer (reliability.md 1.4).
+ * neither ends a call early nor lets it run for an hour longer.
  */
 export class Deadline {
   readonly #endsAt: Milliseconds;

@@ -1,6 +1,6 @@
 /** Retries in reserve, so that a quiet target may still be retried. */
 const RESERVE = 10;
-/** Calls that pay for one retry: retries stay at a tenth of the calls (reliability.md section 6). */
+/** Calls that pay for one retry: retries stay at a tenth of the calls. */
 const CALLS_PER_RETRY = 10;
 
 /**

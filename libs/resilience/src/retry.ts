@@ -3,7 +3,7 @@ import { backoffMs, type Backoff } from './backoff.js';
 import type { Clock } from './clock.js';
 import type { Deadline } from './deadline.js';
 
-/** What to do after an attempt, decided from its outcome, which is a value and not an exception (K!22). */
+/** What to do after an attempt, decided from its outcome, which is a value and not an exception. */
 export type RetryVerdict = { again: false } | { again: true; backoff: Backoff; retryAfterMs?: Milliseconds };
 
 /** One retry that is about to be waited for. */

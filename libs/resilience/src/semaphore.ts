@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 
-/** Bounded concurrency with a bounded queue: no unbounded array between two awaits (reliability.md section 6). */
+/** Bounded concurrency with a bounded queue: no unbounded array between two awaits. */
 export class Semaphore {
   readonly #limit: ReturnType<typeof pLimit>;
 

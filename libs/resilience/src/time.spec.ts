@@ -80,7 +80,7 @@ describe('retry', () => {
     return { done, notices };
   };
 
-  test('really tries again, waiting base, then base x mult (K!4)', async () => {
+  test('really tries again, waiting base, then base x mult', async () => {
     const clock = new FakeClock();
     const { done, notices } = run(clock, ['bad', 'bad', 'ok']);
     await clock.run(1_000);
@@ -196,7 +196,7 @@ describe('token bucket', () => {
     );
   });
 
-  test('starts full with capacity = rate (H01)', () => {
+  test('starts full with capacity = rate', () => {
     let state: number | undefined;
     for (let left = 59; left >= 0; left -= 1) {
       const taken = takeToken(state, { perPeriod: 60, periodMs: 60_000 }, 0);

@@ -2,7 +2,7 @@ import type { Milliseconds } from '@toolfleet/contracts';
 
 /**
  * Token bucket as GCRA (generic cell rate algorithm): the whole state is one number, the theoretical arrival time
- * (TAT) of the next call. Capacity = `perPeriod`, starts full, refills evenly (H01). The Lua script of the gateway has the
+ * (TAT) of the next call. Capacity = `perPeriod`, starts full, refills evenly. The Lua script of the gateway has the
  * same arithmetic, in the same integer milliseconds scaled by 1,000 (microseconds), so both admit the same calls.
  */
 export interface Rate {

@@ -26,7 +26,7 @@ export interface CoercionNotes {
   made: Coercion[];
   /** Union branches that may still be tried: nested unions multiply. */
   readonly trials: { left: number };
-  /** Faults a validator cannot see: integers JSON has rounded already (K!17). */
+  /** Faults a validator cannot see: integers JSON has rounded already. */
   faults: Fault[];
 }
 

@@ -2,7 +2,7 @@ import type { ErrorObject } from 'ajv';
 import type { Json, JsonObject } from '@toolfleet/contracts';
 import { typeOf } from './coerce-scalar.js';
 
-/** What is wrong with an argument (G04, G05, G09, G16). */
+/** What is wrong with an argument. */
 export type FaultKind =
   | 'missing'
   | 'null_or_empty'
@@ -150,7 +150,7 @@ function unionMessage(error: ErrorObject, name: string): string {
   return `Parameter '${name}' matches none of the allowed forms${expected}`;
 }
 
-/** A value as messages of seed 001 call it: "string 'abc'", "float 3.5". */
+/** A value as messages name it: "string 'abc'", "float 3.5". */
 function describe(value: Json): string {
   const type = typeOf(value);
   if (type === 'string') return `string '${shorten(value as string)}'`;

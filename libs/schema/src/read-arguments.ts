@@ -15,7 +15,7 @@ import { MAX_ARGUMENT_DEPTH } from './limits.js';
 /** How the arguments of one tool are read. */
 export interface ArgumentRules {
   toolName: string;
-  /** Unknown arguments are faults even where the schema is silent (non-idempotent tools, K!15). */
+  /** Unknown arguments are faults even where the schema is silent (non-idempotent tools). */
   refuseUnknown?: boolean;
   /** Binding kind openapi: inside this property only JSON text is converted (openapi.md 8). */
   bodyProperty?: string;

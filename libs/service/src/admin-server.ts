@@ -11,7 +11,7 @@ export interface HealthSource {
 }
 
 /**
- * The admin port of a service (operations.md 1). `/health/startup`: configuration good, first connects done.
+ * The admin port of a service. `/health/startup`: configuration good, first connects done.
  * `/health/ready`: brokers connected and not draining. `/health/live`: the event loop turns, nothing else, because a
  * liveness check on a dependency turns its outage into a restart storm. `/metrics`: Prometheus text.
  */

@@ -12,7 +12,7 @@ export const FLEET_FILE_KEYS = {
   CONFIG_PATH: path({ optional: true, help: 'Older name of TOOLFLEET_CONFIG; a directory means its shannon.yaml' }),
 } satisfies ConfigTable;
 
-/** Path of the configuration file, or undefined when none is named (shannon-compat section 1). */
+/** Path of the configuration file, or undefined when none is named. */
 export function fleetFilePath(settings: SettingsOf<typeof FLEET_FILE_KEYS>): string | undefined {
   const named = settings.TOOLFLEET_CONFIG ?? settings.SHANNON_CONFIG_PATH ?? settings.CONFIG_PATH;
   if (named === undefined) return undefined;

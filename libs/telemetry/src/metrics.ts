@@ -15,7 +15,7 @@ export interface MetricEntry {
 
 const entry = <const E extends MetricEntry>(value: E): E => value;
 
-/** Every metric of the fleet (operations.md 5; H11 to H18 are fixed names). `docs/metrics.md` is its mirror. */
+/** Every metric of the fleet; names are published and do not change. `docs/metrics.md` is its mirror. */
 export const METRICS = {
   toolExecutions: entry({
     name: 'shannon_tool_executions_total',

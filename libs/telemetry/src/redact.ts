@@ -1,5 +1,5 @@
 /**
- * Secrets never leave the process in text (security.md 2). Every secret the configuration loads is registered here with
+ * Secrets never leave the process in text. Every secret the configuration loads is registered here with
  * the forms it may take on its way out; `redact` replaces them in any outgoing string: logs, spans, errors, audit.
  */
 

@@ -109,7 +109,7 @@ describe('the log', () => {
 
 describe('metrics', () => {
   it('have the established names', () => {
-    // Literals on purpose: a rename must fail here (H11 to H18, operations.md 5).
+    // Literals on purpose: a rename must fail here.
     expect(
       Object.values(METRICS)
         .map((metric) => metric.name)

@@ -1,5 +1,5 @@
 /**
- * The exec hop, caller's side (reliability.md 1.5). A queue group keeps choosing a member that hangs, so silence must be
+ * The exec hop, caller's side. A queue group keeps choosing a member that hangs, so silence must be
  * noticed long before the deadline: every send waits 250 ms for an acknowledgement (a result is one), then the message
  * goes to the group again with a raised fence. Raising may be refused, when a member has claimed a non-idempotent call;
  * then only waiting is left. Each send has its own reply token, so a late answer is known by its fence: with a journal an

@@ -128,7 +128,7 @@ export class NatsClient {
   }
 
   /**
-   * The exec hop (reliability.md 1.5). A result within 250 ms is its own acknowledgement; otherwise the executor
+   * The exec hop. A result within 250 ms is its own acknowledgement; otherwise the executor
    * acknowledges first. Without one the message goes to the group again with a raised fence (`bumpFence`, which may refuse
    * by returning undefined) every 250 ms until it is acknowledged or the deadline passes.
    */

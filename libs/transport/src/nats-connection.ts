@@ -41,7 +41,7 @@ export interface NatsSubscription {
 /** Transport states a listener hears of. */
 export type ConnectionState = 'connected' | 'disconnected' | 'closed';
 
-const PING_INTERVAL_MS = 5_000; // reliability.md 1.5: a dead connection is noticed within 10 s
+const PING_INTERVAL_MS = 5_000; // a dead connection is noticed within 10 s
 const MAX_PINGS_OUT = 2;
 const RECONNECT_WAIT_MS = 250;
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -208,7 +208,7 @@ export class NatsLink {
       timeout: CONNECT_TIMEOUT_MS,
       pingInterval: PING_INTERVAL_MS,
       maxPingOut: MAX_PINGS_OUT,
-      // Stack traces of every request would cost a fifth of the throughput (stack.md).
+      // Stack traces of every request would cost a fifth of the throughput.
       noAsyncTraces: true,
     };
   }

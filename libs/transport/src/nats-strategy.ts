@@ -188,7 +188,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     return this.options.compile(schema);
   }
 
-  /** `toolfleet_worker_slots`, by which executors are scaled (operations.md 1). */
+  /** `toolfleet_worker_slots`, by which executors are scaled. */
   #measureSlots(): void {
     const { metrics } = this.options.connection;
     const executor = this.options.queue;

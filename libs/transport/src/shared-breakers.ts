@@ -22,8 +22,8 @@ export interface SharedBreakersOptions {
 }
 
 /**
- * Breakers of one process; an opening is told to the other replicas of the service, who may open early but never close early
- * (reliability.md 5). The remaining time travels, not an instant: wall clocks of hosts are never compared.
+ * Breakers of one process; an opening is told to the other replicas of the service, who may open early but never close
+ * early. The remaining time travels, not an instant: wall clocks of hosts are never compared.
  */
 export class SharedBreakers {
   readonly map: BreakerMap;

@@ -25,7 +25,7 @@ const FOREIGN: Readonly<Record<string, ErrorCode>> = {
   '504': 'DEADLINE_EXCEEDED',
 };
 
-/** Headers and JSON body of an error reply (house.md section 3; NATS micro services, ADR-32). */
+/** Headers and JSON body of an error reply (NATS micro services, ADR-32). */
 export function errorReply(error: unknown, callId?: string): { headers: OutgoingHeaders; body: Uint8Array } {
   const known = toToolError(error);
   const message = known.message.replace(/[^\x20-\x7e]+/g, ' ').slice(0, HEADER_MESSAGE_MAX);

@@ -10,7 +10,7 @@
  *   7 outbox  stream of [ "kind microUsd tokens at", row (JSON) ]*
  * ARGV 1 id memory ms, 2 scope TTL ms, 3.. by script
  *
- * Rules (reliability.md 1.7): server time only; everything is read and checked before the first write, because Redis does
+ * Rules: server time only; everything is read and checked before the first write, because Redis does
  * not roll back; integers are written with %d, because tostring(-0) is "-0".
  */
 export const PRELUDE = String.raw`

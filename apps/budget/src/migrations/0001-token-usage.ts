@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
 
 /**
- * The ledger. The first block of columns is the row existing reports know (shannon-compat section 4), the second is ours.
+ * The ledger. The first block of columns is the row existing reports know, the second is ours.
  * One row per call: the primary key is what makes a repeated delivery harmless.
  */
 export const tokenUsage: Migration = {

@@ -20,7 +20,7 @@ export interface DelegationGrant {
   expiresAt: EpochMs;
 }
 
-/** Makes the token that goes out in the exec message of a tool that calls tools (house.md section 3). */
+/** Makes the token that goes out in the exec message of a tool that calls tools. */
 export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): string {
   const { principal, spends } = grant;
   const payload = {

@@ -23,7 +23,7 @@ const TENANT_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
  * Who calls over NATS: a responder never learns who sent a message, so it is the key in the header, else the subject
- * `tool.call.<tenant>`, which the server lets only that tenant's user publish (house.md section 3).
+ * `tool.call.<tenant>`, which the server lets only that tenant's user publish.
  * @throws ToolError UNAUTHENTICATED; also when a key of one tenant comes on the subject of another.
  */
 export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promise<Principal> {

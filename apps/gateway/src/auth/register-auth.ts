@@ -6,7 +6,7 @@ import { requireAdmin } from './require-admin.js';
 
 /**
  * Who may register sources: an administrator, or who holds `MCP_REGISTER_TOKEN` (as `Authorization: Bearer` or
- * `X-Admin-Token`; shannon-compat section 3). Without the token configured only administrators may.
+ * `X-Admin-Token`, the header Shannon's clients send). Without the token configured only administrators may.
  */
 export class RegisterAuth {
   private readonly expected: Buffer | undefined;

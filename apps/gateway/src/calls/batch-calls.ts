@@ -21,7 +21,7 @@ export class BatchCalls {
     return runBatch(this.executeCall, readBatch(items), makeRequest, limits);
   }
 
-  /** The unified call records (G54), in the order asked. */
+  /** The unified call records, in the order asked. */
   async run(items: unknown, requestFor: RequestMaker): Promise<CallRecord[]> {
     return (await this.answers(items, requestFor)).map(callRecord);
   }

@@ -34,7 +34,7 @@ const MAX_ENTRIES = 10_000;
 const RETRY_AFTER_MS = 1_000;
 
 /**
- * Definitions as this gateway knows them: at most `ttlMs` old (A23), dropped at once when the registry announces a change,
+ * Definitions as this gateway knows them: at most `ttlMs` old, dropped at once when the registry announces a change,
  * and used beyond their age while the registry is away. One question at a time per name and per list. Ages are monotonic.
  */
 export class DefinitionCache {

@@ -4,7 +4,7 @@ import { isAdmin } from '../auth/require-admin.js';
 import type { DefinitionCache } from './definition-cache.js';
 
 /**
- * Tools with their properties, for people who look after them. Callers see what they may call (A01, A25); administrators
+ * Tools with their properties, for people who look after them. Callers see what they may call; administrators
  * also what nobody may call from outside, marked with the reason: a list to look at is not a list to call from.
  */
 export class ToolInventory {

@@ -30,7 +30,7 @@ describe('the list', () => {
     expect(await names(caller('calculator', 'text_process'))).toEqual(['calculator', 'text_process']);
   });
 
-  it('filters by category or tag (K!25)', async () => {
+  it('filters by category or tag', async () => {
     expect(await names(caller('*'), { category: 'data' })).toEqual(['calculator', 'execute_python', 'text_process']);
     expect(await names(caller('*'), { category: 'code' })).toEqual(['execute_python']);
   });

@@ -13,13 +13,13 @@ export interface ToolPage {
 
 /** What a caller wants to see. */
 export interface ToolFilter {
-  /** Category or tag (K!25). */
+  /** Category or tag. */
   category?: string;
   limit?: number;
   cursor?: string;
 }
 
-/** The catalog as one caller may see it: no dangerous, quarantined or foreign tool, on no door (A01, A25). */
+/** The catalog as one caller may see it: no dangerous, quarantined or foreign tool, on no door. */
 export class ToolList {
   /** Visible tools per list object and globs; lists are replaced, never changed, so entries die with them. */
   private readonly visible = new WeakMap<readonly RegisteredTool[], Map<string, RegisteredTool[]>>();
@@ -59,7 +59,7 @@ export class ToolList {
 
   /**
    * One tool by name or alias.
-   * @throws ToolError TOOL_NOT_FOUND, also for tools of others; TOOL_DANGEROUS (A19); TOOL_QUARANTINED
+   * @throws ToolError TOOL_NOT_FOUND, also for tools of others; TOOL_DANGEROUS; TOOL_QUARANTINED
    */
   async one(principal: Principal, name: string): Promise<RegisteredTool> {
     const tool = await this.cache.get(name, principal.tenantId);

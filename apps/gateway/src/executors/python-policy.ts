@@ -4,7 +4,7 @@ const LEVELS: readonly Strictness[] = ['lenient', 'standard', 'strict'];
 const MODULE = /^[A-Za-z_][A-Za-z0-9_.]{0,99}$/;
 
 /**
- * Section `code_execution` of the configuration file (E22, E23).
+ * Section `code_execution` of the configuration file.
  * @throws Error naming every fault
  */
 export function readPythonPolicy(section: Json | undefined): PythonJobPolicy {

@@ -6,7 +6,7 @@ import type { Delegate } from './delegate.js';
 /** Raises the fence of a journalled call; undefined when its effect may have begun. */
 export type RaiseFence = (callId: string) => Promise<number | undefined>;
 
-/** Runs attempts at an executor over NATS, acknowledged first (reliability.md 1.5). */
+/** Runs attempts at an executor over NATS, acknowledged first. */
 export class RemoteExecutor extends Executor {
   constructor(
     private readonly nats: NatsClient,

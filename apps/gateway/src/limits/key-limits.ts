@@ -13,13 +13,13 @@ export interface KeyAllowance {
   retryAfterMs?: number;
 }
 
-/** Counts requests of API keys. A refused request uses nothing up (shannon-compat section 8, bug 14). */
+/** Counts requests of API keys. A refused request uses nothing up, so that a client that keeps trying recovers. */
 export abstract class KeyLimits {
   /** One request of `id` (key id, else user) in its tier; null when the store is away: requests pass then. */
   abstract take(id: string, tier: Tier): Promise<KeyAllowance | null>;
 }
 
-/** `X-RateLimit-*` headers of an answer (shannon-compat section 4). */
+/** `X-RateLimit-*` headers of an answer. */
 export function rateLimitHeaders(tier: Tier, allowance: KeyAllowance): Record<string, string> {
   return {
     'X-RateLimit-Limit-Minute': String(tier.minute),

@@ -7,7 +7,7 @@ export interface Tier {
   day: number;
 }
 
-/** Rate classes of API keys (shannon-compat section 4); `rate_limits.tiers` of the configuration file overrides them. */
+/** Rate classes of API keys; `rate_limits.tiers` of the configuration file overrides them. */
 export const DEFAULT_TIERS: Readonly<Record<string, Tier>> = {
   free: { minute: 60, hour: 1_000, day: 10_000 },
   pro: { minute: 200, hour: 5_000, day: 50_000 },

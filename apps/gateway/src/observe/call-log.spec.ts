@@ -29,7 +29,7 @@ const record = (more: Partial<AuditRecord> = {}, found = true) =>
     ...more,
   }) as unknown as AuditRecord;
 
-test('one line per call with the fields of H19, under the tool`s own name', () => {
+test('one line per call with all its fields, under the tool`s own name', () => {
   log.finished(record({ provenance: 'live' }));
   expect(lines).toEqual([
     [
@@ -63,7 +63,7 @@ test('a call of no tool is logged under the name that was asked for', () => {
   expect(lines[0]?.[1]).toMatchObject({ tool_name: 'alias', code: 'TOOL_NOT_FOUND' });
 });
 
-test('a retry is a warning with tool, attempt of how many, and delay (G40)', () => {
+test('a retry is a warning with tool, attempt of how many, and delay', () => {
   log.retrying({
     tool: 'adder',
     callId: 'c1',

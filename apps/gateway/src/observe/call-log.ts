@@ -4,7 +4,7 @@ import type { Logger } from '@toolfleet/telemetry';
 import { maskedErrorOf } from './masked-error.js';
 import { withoutArguments } from './without-arguments.js';
 
-/** One log line per call, whatever became of it (H19), and one per retry (G40). */
+/** One log line per call, whatever became of it, and one per retry. */
 export class CallLog extends Audit {
   constructor(private readonly logger: Logger) {
     super();

@@ -4,7 +4,7 @@ import { inSpan } from '@toolfleet/telemetry';
 /** Nothing is recorded: one object for every call. */
 const UNRECORDED: CallSpan = { set: () => undefined };
 
-/** Spans of calls (H20): one `tool_execution` per call, its steps below it. Without a collector it costs one function call. */
+/** Spans of calls: one `tool_execution` per call, its steps below it. Without a collector it costs one function call. */
 export class CallSpans extends Tracer {
   override span<T>(
     name: string,

@@ -4,7 +4,7 @@ import type { AuditRecord } from '@toolfleet/engine';
 /** How a call ended: `refused` before its tool ran, `tool_error` by the tool, `system_error` by the fleet itself. */
 export type CallStatus = 'success' | 'tool_error' | 'refused' | 'system_error';
 
-/** Codes that are the fleet's own fault: they use up the error budget (operations.md 6). */
+/** Codes that are the fleet's own fault: they use up the error budget. */
 const SYSTEM_CODES = new Set([
   'INTERNAL',
   'EXECUTOR_UNAVAILABLE',

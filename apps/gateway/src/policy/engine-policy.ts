@@ -4,7 +4,7 @@ import type { PolicyDecision, PolicyEngine, PolicyInput } from '@toolfleet/polic
 /** Told of every denial. */
 export type DenialHook = (question: PolicyQuestion, reasons: readonly string[]) => void;
 
-/** The engine's port over a policy engine: builds the input that rules see (H10, docs/policy.md). */
+/** The engine's port over a policy engine: builds the input that rules see (docs/policy.md). */
 export class EnginePolicy extends PolicyPort {
   constructor(
     private readonly engine: PolicyEngine,

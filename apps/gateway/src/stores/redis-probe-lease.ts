@@ -7,7 +7,7 @@ const PATIENCE_MS = 100;
 const LEASE_MS = 5_000;
 
 /**
- * One half-open probe in the whole fleet (reliability.md 5): the process that sets the key sends it. While Redis is away
+ * One half-open probe in the whole fleet: the process that sets the key sends it. While Redis is away
  * each gateway sends its own.
  */
 export function redisProbeLease(redis: Redis | Cluster, clock: Clock): ProbeLease {

@@ -30,7 +30,7 @@ interface Turn {
 }
 
 /**
- * Token buckets shared by all gateways: GCRA in Lua on Redis TIME, never above `rate * t + burst` (reliability.md 5). Asks
+ * Token buckets shared by all gateways: GCRA in Lua on Redis TIME, never above `rate * t + burst`. Asks
  * for one bucket that arrive in one event-loop turn are one script run; large limits are taken some tokens in advance. A refusal says when the next token comes, so until
  * then the bucket is refused without asking: a flood costs Redis nothing. While Redis is away or hangs, a local bucket of
  * rate / replicas decides.

@@ -1,13 +1,13 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { VendorAdapter } from './vendor-adapter.js';
 
-/** Names users say, and the vendor's own (D18). */
+/** Names users say, and the vendor's own. */
 const METRIC_ALIASES: ReadonlyMap<string, string> = new Map([
   ['users', 'di:unique_users'],
   ['sessions', 'di:total_sessions'],
 ]);
 
-/** DataInsight analytics: metric aliases, account of the session, names of the time range (D17 to D20). */
+/** DataInsight analytics: metric aliases, account of the session, names of the time range. */
 export class DataInsightAdapter implements VendorAdapter {
   readonly name = 'datainsight';
 
@@ -25,7 +25,7 @@ export class DataInsightAdapter implements VendorAdapter {
   }
 }
 
-/** `start` and `end` are moved, not copied (D20). */
+/** `start` and `end` are moved, not copied. */
 function renamed(range: JsonObject): JsonObject {
   const { start, end, ...rest } = range;
   return {

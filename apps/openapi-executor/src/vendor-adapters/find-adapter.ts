@@ -10,7 +10,7 @@ const SHIPPED: Readonly<Record<string, () => VendorAdapter>> = {
 };
 
 /**
- * Finds adapters by name, in any case (D14): first the shipped ones, then `<name>.adapter.js` or `.mjs` in the directory
+ * Finds adapters by name, in any case: first the shipped ones, then `<name>.adapter.js` or `.mjs` in the directory
  * of the operator. An unknown or broken adapter is a warning and none, never an error.
  */
 export class VendorAdapters {

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '@toolfleet/contracts';
 
 /**
- * Transforms requests and answers of one vendor's API without touching the core (D13 to D16). Hooks run after the
+ * Transforms requests and answers of one vendor's API without touching the core. Hooks run after the
  * arguments were validated and before authentication: an adapter never sees a secret. A hook returns the new value and
  * leaves its input as it is; whatever it throws fails the call, because an untransformed request would be worse.
  */

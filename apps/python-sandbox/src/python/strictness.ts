@@ -1,7 +1,7 @@
 import type { Strictness } from '@toolfleet/contracts';
 
 /**
- * What each level of `strictness` lets a program import and name (E14–E21).
+ * What each level of `strictness` lets a program import and name.
  *
  * These lists guide code written by models and give clear errors. They are NOT the boundary: attribute chains such as
  * `json.decoder.scanner.re.enum.sys.modules["os"]` pass them. The boundary is the WASI host, where `os` has nothing to

@@ -21,7 +21,7 @@ export interface InterpreterSource {
   sha256?: string;
   /** A folder that holds `python3.x`, served to the guest below `/usr/local/lib`; unset when it is embedded. */
   stdlibPath?: string;
-  /** Most elements of the function table (E06). */
+  /** Most elements of the function table. */
   tableLimit: number;
 }
 

@@ -132,7 +132,7 @@ describe('entries of the configuration file', () => {
     expect(readMcpEntries({})).toEqual({ entries: [], faults: [] });
   });
 
-  it('of plain functions become one tool, with enum and cost (shannon-compat 8.2)', () => {
+  it('of plain functions become one tool, with enum and cost', () => {
     const definition = definitionOfFunction({
       name: 'geocode',
       url: 'https://b.example/mcp',

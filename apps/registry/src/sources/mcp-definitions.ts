@@ -52,7 +52,7 @@ export function registeredName(entry: Pick<McpEntry, 'name' | 'prefix'>, tool: s
   return `${clean.slice(0, MAX_NAME - 7) || 'tool'}_${mark}`;
 }
 
-/** The one tool of a plain `{"function","args"}` entry (shannon-compat section 1). */
+/** The one tool of a plain `{"function","args"}` entry. */
 export function definitionOfFunction(entry: McpEntry): ToolDefinition {
   const parameters = entry.parameters;
   const functionName = entry.func_name ?? entry.name;
@@ -194,7 +194,7 @@ const TYPES: Record<string, string> = {
   object: 'object',
 };
 
-/** The parameter list of the configuration file as JSON Schema; an unknown type means object (shannon-compat section 1). */
+/** The parameter list of the configuration file as JSON Schema; an unknown type means object. */
 function schemaOfParameters(parameters: readonly JsonObject[]): JsonObject {
   const properties: JsonObject = {};
   const required: string[] = [];

@@ -12,7 +12,7 @@ export const NOTHING_REGISTERED: DefinitionRegisterReply = {
 };
 
 /**
- * What became of a registration at run time, for whoever made it (shannon-compat section 3).
+ * What became of a registration at run time, for whoever made it.
  * @throws ToolError TOOL_NAME_CONFLICT when all there is belongs to somebody else
  */
 export function registerReply(name: string, outcome: DefinitionRegisterReply | ToolError): McpRegisterReply {

@@ -97,7 +97,7 @@ export class McpSource {
   }
 
   /**
-   * A registration at run time; the answer says what became of it (shannon-compat section 3).
+   * A registration at run time; the answer says what became of it.
    * @param registration kept together with the tools; without one nothing is kept
    * @throws ToolError TOOL_NAME_CONFLICT when the name belongs to somebody else
    */

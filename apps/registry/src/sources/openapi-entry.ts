@@ -54,7 +54,7 @@ const FIELDS: Readonly<Record<string, Check>> = {
 /** Part of an alias (`collection.tool`) and of a source name. */
 const COLLECTION_NAME = /^[A-Za-z0-9_.-]{1,100}$/;
 
-/** Reads `openapi_tools` of the configuration file; entries count only with `enabled: true` (shannon-compat section 1). */
+/** Reads `openapi_tools` of the configuration file; entries count only with `enabled: true`. */
 export function readOpenApiEntries(file: JsonObject): OpenApiEntries {
   const read: OpenApiEntries = { entries: [], faults: [] };
   const section = file.openapi_tools;

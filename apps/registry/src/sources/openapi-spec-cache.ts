@@ -22,7 +22,7 @@ export interface SpecFetchLimits {
   timeoutMs: number;
 }
 
-/** Documents kept (D11), and their size in all: a hundred of the largest would not fit into memory. */
+/** Documents kept, and their size in all: a hundred of the largest would not fit into memory. */
 const MAX_DOCUMENTS = 100;
 const MAX_CHARS = 256 * 1024 * 1024;
 const ACCEPT = 'application/json, application/yaml, application/vnd.oai.openapi, text/yaml, */*;q=0.5';

@@ -109,7 +109,7 @@ export class OpenApiSource {
   }
 
   /**
-   * A registration at run time. Problems of the document are an answer with `success: false` (shannon-compat section 3).
+   * A registration at run time. Problems of the document are an answer with `success: false`.
    * @param registration kept together with the tools; without one nothing is kept
    * @throws ToolError REQUEST_INVALID for a malformed message, TOOL_NAME_CONFLICT when every name belongs to others
    */

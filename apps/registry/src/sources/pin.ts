@@ -8,7 +8,7 @@ import {
 import { canonicalJson, sha256Hex } from '@toolfleet/schema';
 import { PinPolicy } from '../pin-policy.js';
 
-/** What an approval covers: everything a model sees of a remote tool, and its own name at the server (security.md 5). */
+/** What an approval covers: everything a model sees of a remote tool, and its own name at the server. */
 const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotations'] as const;
 
 /** Longest description and longest text inside a schema before an administrator has to look at it. */

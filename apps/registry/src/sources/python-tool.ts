@@ -7,7 +7,7 @@ export const PYTHON_SOURCE: ToolSource = { kind: 'builtin', name: 'python-sandbo
 export interface PythonToolOptions {
   /** `PYTHON_EXECUTOR_RATE_LIMIT`: calls per minute and tenant; one bucket for the name and its alias. Default 60. */
   rateLimit?: number;
-  /** A limit below `WASI_MEMORY_LIMIT_MB` of the sandbox; unset takes that one (K!6). */
+  /** A limit below `WASI_MEMORY_LIMIT_MB` of the sandbox; unset takes that one. */
   memoryLimitMb?: number;
 }
 
@@ -79,7 +79,7 @@ const OUTPUT_SCHEMA: JsonObject = {
 
 /**
  * The definition of `execute_python`. The registry declares it itself, since the sandbox speaks to Redis only. No
- * `timeout_seconds`: the time follows from the strictness (K!5). Never repeated by the fleet: a program that failed
+ * `timeout_seconds`: the time follows from the strictness. Never repeated by the fleet: a program that failed
  * once fails again.
  */
 export function pythonDefinition(options: PythonToolOptions = {}): ToolDefinition {
@@ -100,7 +100,7 @@ export function pythonDefinition(options: PythonToolOptions = {}): ToolDefinitio
     cost_per_use_micro_usd: microUsdOf(COST_USD),
     ...(options.memoryLimitMb === undefined ? {} : { memory_limit_mb: options.memoryLimitMb }),
     dangerous: false,
-    // The sandbox holds at every level; lenient only lifts the lists that guide a model (K!8, K!21).
+    // The sandbox holds at every level; lenient only lifts the lists that guide a model.
     dangerous_when: [{ argument: 'strictness', values: ['lenient'] }],
     sandboxed: true,
     session_aware: true,

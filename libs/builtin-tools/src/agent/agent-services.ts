@@ -1,7 +1,7 @@
 import type { ChatModel } from './chat-model.js';
 import type { ToolCaller } from './tool-caller.js';
 
-/** What `multi_agent` works with; limits from section `sub_agent` of the configuration file (I21). */
+/** What `multi_agent` works with; limits from section `sub_agent` of the configuration file. */
 export interface AgentServices {
   model: ChatModel;
   tools: ToolCaller;

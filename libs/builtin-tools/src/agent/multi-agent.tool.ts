@@ -21,7 +21,7 @@ const SHOWN = 600;
 
 type AgentRun = ToolRun & Pick<ToolServices, 'agent'>;
 
-/** `multi_agent` (I17–I21): tasks worked on in parallel, each in a conversation of its own. */
+/** `multi_agent`: tasks worked on in parallel, each in a conversation of its own. */
 export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
   name: 'multi_agent',
   version: '1.0.0',
@@ -113,7 +113,7 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
 });
 
 /**
- * Tokens all tasks of a call may use together, of what is left of its budgets (K!34). A model tells what a turn took when it is
+ * Tokens all tasks of a call may use together, of what is left of its budgets. A model tells what a turn took when it is
  * over: the turn that passes the limit is the last one, and its answer still counts.
  */
 function tokenAllowance({ context: { allowance }, agent: { microUsdPer1kTokens: price } }: AgentRun): number {
@@ -204,7 +204,7 @@ function callFields({ context }: AgentRun): Partial<CallMessage> {
   };
 }
 
-/** Model, max_tokens and temperature of the conversation that called (I21). */
+/** Model, max_tokens and temperature of the conversation that called. */
 function settingsOf({ context }: AgentRun): Pick<ChatRequest, 'model' | 'maxTokens' | 'temperature'> {
   const params = isJsonObject(context.prompt_params) ? context.prompt_params : {};
   const { max_tokens: maxTokens, temperature } = params;

@@ -18,7 +18,7 @@ export interface AgentTask {
   tools?: string[];
 }
 
-/** What became of a task (I20), with what it took. */
+/** What became of a task, with what it took. */
 export interface TaskResult {
   task_name: string;
   success: boolean;
@@ -48,7 +48,7 @@ export interface AgentEnvironment {
   onTokens: (tokens: number) => void;
 }
 
-/** Tools no sub-agent may call (I18): one that starts others could do so without end. */
+/** Tools no sub-agent may call: one that starts others could do so without end. */
 export const BLOCKED_TOOLS: ReadonlySet<string> = new Set(['multi_agent']);
 
 /** The budget is gone: no task of the call can go on. */

@@ -9,7 +9,7 @@ export interface CallerGrant {
   signal: AbortSignal;
 }
 
-/** Calls tools of the fleet on behalf of a call (house.md section 3, delegation). Injected by type. */
+/** Calls tools of the fleet on behalf of a call. Injected by type. */
 export abstract class ToolCaller {
   /** Tools the caller may use, in the native format (`name`, `description`, `parameters`). */
   abstract list(grant: CallerGrant): Promise<JsonObject[]>;

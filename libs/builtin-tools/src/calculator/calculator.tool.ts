@@ -8,7 +8,7 @@ import { describeFault, ExpressionError } from './expression-error.js';
 /** Longest expression in characters. */
 const MAX_EXPRESSION = 4_096;
 
-/** `calculator` (I04): arithmetic without code execution. */
+/** `calculator`: arithmetic without code execution. */
 export const calculator = defineTool<{ expression: string }>({
   name: 'calculator',
   version: '1.0.0',

@@ -2,7 +2,7 @@ import { defineTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 import { FILE_TOOL, PATH } from './file-tool.js';
 
-/** `file_delete` (I10). */
+/** `file_delete`: removes a file, or a directory with all that is in it where asked to. */
 export const fileDelete = defineTool<{ path: string; recursive?: boolean }, ['workspaces']>({
   ...FILE_TOOL,
   name: 'file_delete',

@@ -2,7 +2,7 @@ import { defineTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 import { FILE_TOOL, PATH, shownEntry } from './file-tool.js';
 
-/** `file_exists` (I12). */
+/** `file_exists`: whether a path is there, and what it is. */
 export const fileExists = defineTool<{ path: string }, ['workspaces']>({
   ...FILE_TOOL,
   name: 'file_exists',

@@ -8,7 +8,7 @@ const SHOWN = 1_000;
 /** As many as a workspace can hold. */
 const SCANNED = 10_000;
 
-/** `file_list` (I11). */
+/** `file_list`: the entries of a directory. */
 export const fileList = defineTool<{ path?: string; pattern?: string; recursive?: boolean }, ['workspaces']>({
   ...FILE_TOOL,
   name: 'file_list',

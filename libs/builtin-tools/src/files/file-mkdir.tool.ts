@@ -2,7 +2,7 @@ import { defineTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 import { FILE_TOOL, PATH } from './file-tool.js';
 
-/** `file_mkdir` (I13). Adds nothing but an empty directory, so it is not dangerous. */
+/** `file_mkdir`. Adds nothing but an empty directory, so it is not dangerous. */
 export const fileMkdir = defineTool<{ path: string }, ['workspaces']>({
   ...FILE_TOOL,
   name: 'file_mkdir',

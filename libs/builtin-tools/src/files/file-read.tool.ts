@@ -7,7 +7,7 @@ const DEFAULT_LINES = 2_000;
 /** Base64 and hex are not lines; a result on the wire may have 5 MiB. */
 const MAX_BINARY = 3 * 1024 * 1024;
 
-/** `file_read` (I08). */
+/** `file_read`: the text of a file, or a part of it. */
 export const fileRead = defineTool<
   { path: string; encoding?: string; offset?: number; limit?: number },
   ['workspaces']

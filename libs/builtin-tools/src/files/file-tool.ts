@@ -1,7 +1,7 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import type { Entry } from './workspace-store.js';
 
-/** What all file tools have in common: `project_id` is injected, the model never sees it (I14, G58). */
+/** What all file tools have in common: `project_id` is injected, the model never sees it. */
 export const FILE_TOOL = {
   version: '1.0.0',
   category: 'file',

@@ -4,7 +4,7 @@ import { FILE_TOOL, PATH } from './file-tool.js';
 import { encodeText, WRITABLE, type Writable } from './text-encoding.js';
 import type { WriteMode } from './workspace-store.js';
 
-/** `file_write` (I09). */
+/** `file_write`: creates a file, replaces it, or appends to it. */
 export const fileWrite = defineTool<
   { path: string; content: string; encoding?: Writable; mode?: WriteMode },
   ['workspaces']

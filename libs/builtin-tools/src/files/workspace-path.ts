@@ -9,7 +9,7 @@ const MAX_NAME_BYTES = 255;
 const MAX_DEPTH = 32;
 
 /**
- * Names of a path inside a workspace (I15). A path is relative, with `/` between names; `.` is nothing, everything that
+ * Names of a path inside a workspace. A path is relative, with `/` between names; `.` is nothing, everything that
  * points elsewhere is refused before a file system sees it: `..`, absolute paths, drive letters, backslashes (a separator on
  * other systems), NUL and control characters. `[]` is the workspace itself.
  * @throws ToolError TOOL_ERROR `Path is outside project directory`, or what else is wrong

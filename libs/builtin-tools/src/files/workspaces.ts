@@ -40,7 +40,7 @@ export class Workspaces {
   }
 
   /**
-   * The workspace of a call: the project's, else the session's (I14, I15).
+   * The workspace of a call: the project's, else the session's.
    * @throws ToolError `project_id is required for file operations`
    */
   of(context: ExecContext): Workspace {

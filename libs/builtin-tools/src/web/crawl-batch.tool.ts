@@ -10,7 +10,7 @@ const MAX_URLS = 10;
 const MAX_CHARACTERS = 20_000;
 const SHOWN = 300;
 
-/** `crawl_batch` (I03). */
+/** `crawl_batch`: reads several pages in parallel. */
 export const crawlBatch = defineTool<{ urls: string[]; extract_type?: ExtractType }, ['pages']>({
   name: 'crawl_batch',
   version: '1.0.0',

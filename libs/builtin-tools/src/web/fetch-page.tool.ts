@@ -8,7 +8,7 @@ import type { ReadPage } from './page-reader.js';
 /** Longest content of one page in characters. */
 const MAX_CHARACTERS = 100_000;
 
-/** The `extract_type` argument (I02). */
+/** The `extract_type` argument. */
 export const EXTRACT_TYPE: JsonObject = {
   type: 'string',
   enum: [...EXTRACT_TYPES],
@@ -17,7 +17,7 @@ export const EXTRACT_TYPE: JsonObject = {
     'text: main content as Markdown; links: all links; structured: title, headings, metadata, links and content',
 };
 
-/** `fetch_page` (I02). */
+/** `fetch_page`: the main text, links or metadata of a page. */
 export const fetchPage = defineTool<{ url: string; extract_type?: ExtractType; max_characters?: number }, ['pages']>({
   name: 'fetch_page',
   version: '1.0.0',

@@ -20,7 +20,7 @@ export interface ReadPage extends JsonObject {
 /** Reading a page of 3 MiB takes about a second; a page that needs longer is hostile or not worth it. */
 const READ_MS = 8_000;
 const MAX_BYTES = 3 * 1024 * 1024;
-/** As much of an error page as users of the seeds expect to see. */
+/** As much of an error page as an error message quotes. */
 const SHOWN_ERROR = 200;
 const TEXT_TYPES = /^(?:text\/|application\/(?:json|[\w.+-]*\+json|javascript|x-ndjson|yaml|x-yaml|toml))/;
 

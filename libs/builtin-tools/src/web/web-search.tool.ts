@@ -1,12 +1,11 @@
 import { defineTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 
-/** K!13. */
 const DEFAULT_RESULTS = 10;
 const MAX_RESULTS = 50;
 const MAX_QUERY = 1_000;
 
-/** `web_search` (I01); schema, version, price and category are the published ones (A30). */
+/** `web_search`; schema, version, price and category are the published ones. */
 export const webSearch = defineTool<{ query: string; max_results?: number }, ['search']>({
   name: 'web_search',
   version: '1.0',

@@ -1,4 +1,4 @@
-/** Class of a failure as models and metrics see it (G48). */
+/** Class of a failure as models and metrics see it. */
 export type ErrorClass = 'timeout' | 'invalid_arguments' | 'tool_not_found' | 'network_error' | 'internal_error';
 
 /** All that is known about one error code. */

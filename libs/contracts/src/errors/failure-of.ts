@@ -1,7 +1,7 @@
 import type { ExecutionFailure } from '../call.js';
 import type { ToolError } from './tool-error.js';
 
-/** An error of the catalogue as the failure of a call: once an attempt began outcomes are values (K!22). */
+/** An error of the catalogue as the failure of a call: once an attempt began outcomes are values. */
 export function failureOf(error: ToolError): ExecutionFailure {
   return {
     code: error.code,

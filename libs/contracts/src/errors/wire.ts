@@ -7,7 +7,7 @@ export const ERROR_HEADER = 'Nats-Service-Error';
 /** NATS header that carries the HTTP-like status of an error. */
 export const ERROR_CODE_HEADER = 'Nats-Service-Error-Code';
 
-/** Body of every error on HTTP and NATS (A22, K!26): `error` is the message. */
+/** Body of every error on HTTP and NATS: `error` is the message. */
 export interface ErrorBody {
   error: string;
   code: string;

@@ -1,6 +1,6 @@
 import type { EpochMs, MicroUsd } from '../units.js';
 
-/** For whom a call spends. Agent and task only when the caller names them (K!34). */
+/** For whom a call spends. Agent and task only when the caller names them. */
 export interface BudgetScopes {
   tenant_id: string;
   request_id: string;
@@ -44,7 +44,7 @@ export interface BudgetReserveReply {
   answers: ReserveAnswer[];
 }
 
-/** Row for `token_usage`, written exactly once by call id (A26–A28, F11, shannon-compat section 4). */
+/** Row for `token_usage`, written exactly once by call id. */
 export interface UsageRow {
   call_id: string;
   tenant_id: string;

@@ -59,7 +59,7 @@ export interface ExecJob extends ExecMessage {
   queued_at: EpochMs;
   tenant_id: string;
   traceparent?: string;
-  /** Longest run in ms, K!5 applied. */
+  /** Longest run in ms, resolved from call, tool and defaults. */
   timeout_ms: Milliseconds;
   /** Present in jobs of `python-runs`. */
   python?: PythonJobPolicy;

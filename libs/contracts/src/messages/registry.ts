@@ -17,7 +17,7 @@ export interface DefinitionGetReply {
 export interface DefinitionList {
   /** Absent: only tools that belong to no tenant. */
   tenant_id?: string;
-  /** Matches category or tag (K!25). */
+  /** Matches category or tag. */
   category?: string;
   cursor?: string;
   limit?: number;
@@ -123,7 +123,7 @@ export interface QuarantineRejectReply {
   name: string;
 }
 
-/** `registry.openapi.register` and one entry of `openapi_tools` (shannon-compat sections 1 and 3). */
+/** `registry.openapi.register` and one entry of `openapi_tools` in the configuration file. */
 export interface OpenApiRegister {
   /** Collection name. */
   name: string;

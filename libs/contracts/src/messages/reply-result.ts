@@ -42,7 +42,7 @@ const LEAVES_OUTCOME_OPEN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * True when a failure does not tell whether the effect took place (reliability.md 1.2). An executor that stopped its own work
+ * True when a failure does not tell whether the effect took place. An executor that stopped its own work
  * and knows what became of it says `stopped: true` in the details; one whose request had reached the upstream when the
  * connection broke says `delivered: true`.
  */

@@ -24,7 +24,7 @@ export function attemptTimeout(ports: Pick<EnginePorts, 'clock'>): Interceptor {
   };
 }
 
-/** No time left: a refusal when nothing has begun, else a failure of the tool (K!26). */
+/** No time left: a refusal when nothing has begun, else a failure of the tool. */
 function deadlineExceeded(attempts: number): ToolError {
   return attempts === 0
     ? new ToolError('DEADLINE_EXCEEDED', { message: 'The deadline passed before the tool could start' })

@@ -6,7 +6,7 @@ import { failed } from '../outcome.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
- * Fails fast while a tool is down (H04–H07). One breaker per tenantless tool name: a tool that is down is down for all.
+ * Fails fast while a tool is down. One breaker per tenantless tool name: a tool that is down is down for all.
  * The refusal is a value with BREAKER_OPEN: fallback may answer it, retry never repeats it.
  */
 export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
@@ -28,7 +28,7 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
 }
 
 /**
- * What counts against a tool (K!29): it could not be reached, did not answer in time, or answered 5xx, 408 or 429.
+ * What counts against a tool: it could not be reached, did not answer in time, or answered 5xx, 408 or 429.
  * What a tool says about its input (4xx, an error in the code it ran) shows that it works. Time that was too short by the
  * caller's wish (`curtailed`) says nothing, nor does a target the caller chose, such as the address of a page.
  */

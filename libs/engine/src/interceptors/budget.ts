@@ -42,7 +42,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
   };
 }
 
-/** A live success is recorded even when it is free, so that `token_usage` has a row for every execution (F11). */
+/** A live success is recorded even when it is free, so that `token_usage` has a row for every execution. */
 function isBillable(result: CallResult): boolean {
   return result.ok && result.provenance === 'live' && result.attempts > 0;
 }

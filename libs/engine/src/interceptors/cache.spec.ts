@@ -3,7 +3,7 @@ import { anEngine, failedReply, okReply, over, ScriptedExecutor } from '@toolfle
 import { describe, expect, test } from 'vitest';
 
 describe('cache, coalescing, history', () => {
-  test('a hit costs no quota, no budget, no attempt, and is audited (G20)', async () => {
+  test('a hit costs no quota, no budget, no attempt, and is audited', async () => {
     const { call, executor, audit, budget } = anEngine(
       { rate_limit: 1, cost_per_use_micro_usd: 4_000 },
       new ScriptedExecutor(() => okReply('fresh')),

@@ -11,7 +11,7 @@ const SHARED_FROM_MS = 5;
 const MAX_TOOLS = 5_000;
 
 /**
- * Answers an idempotent call from the cache, free of quota and budget (G20), and stores successful live results (G22).
+ * Answers an idempotent call from the cache, free of quota and budget, and stores successful live results.
  * Calls with an idempotency key pass by: their first outcome is in the journal, and that is the one to replay.
  */
 export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {

@@ -6,7 +6,7 @@ import type { EnginePorts } from '../ports.js';
 const RETRY_AFTER_MS = 1_000;
 
 /**
- * Bounds the calls in flight, which is what the worker pools of seed 001 are for (K!35). Refuses at once instead of letting
+ * Bounds the calls in flight. Refuses at once instead of letting
  * a line grow, before anything is held or counted. From half full on no tenant holds more than its share.
  * @throws ToolError QUEUE_FULL
  */

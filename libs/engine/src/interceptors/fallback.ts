@@ -7,7 +7,7 @@ import type { EnginePorts } from '../ports.js';
 
 /**
  * Failures that say "the tool could not be reached or did not answer". Only these may be answered with something else:
- * what a tool itself answered is the truth, and refusals never come here (K!24).
+ * what a tool itself answered is the truth, and refusals never come here.
  */
 const REPLACEABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'ATTEMPT_TIMED_OUT',
@@ -23,7 +23,7 @@ const REPLACEABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 
 const DISCLAIMER = 'Substitute data, not a live result: the tool could not be reached.';
 
-/** Stale cache, then stub, then an explanation; each marked, because an unmarked substitute lies to the model (G44–G51). */
+/** Stale cache, then stub, then an explanation; each marked, because an unmarked substitute lies to the model. */
 export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {
   return async (call, next) => {
     const result = await next(call);

@@ -4,7 +4,7 @@ import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
- * A call already made in this session gets the result it got then (G27), for idempotent tools only (K!3). Tools that
+ * A call already made in this session gets the result it got then, for idempotent tools only. Tools that
  * declare `cache_ttl_seconds: 0` are left out: they say that every call counts.
  */
 export function history(ports: Pick<EnginePorts, 'history' | 'settings'>): Interceptor {

@@ -3,13 +3,13 @@ import { idempotencyFingerprint } from '../call-key.js';
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts, KeyedCall } from '../ports.js';
 
-/** Longest key (reliability.md 1.3). */
+/** Longest key. */
 const MAX_KEY_CHARS = 255;
 /** How often a waiting duplicate looks again. */
 const POLL_MS = 50;
 
 /**
- * Replays the first outcome of an idempotency key before anything is counted or charged (reliability.md 1.3). A key
+ * Replays the first outcome of an idempotency key before anything is counted or charged. A key
  * nobody has used goes on; the journal enters it right before the first attempt, so refused calls store nothing.
  */
 export function idempotency(ports: Pick<EnginePorts, 'journal' | 'clock'>): Interceptor {

@@ -16,7 +16,7 @@ const MOST_PATIENCE_MS = 2_000;
 const LOOK_AGAIN_MS = 500;
 
 /**
- * Enters calls whose effect must not begin twice, right before the hop (reliability.md 1.2): tools that are not idempotent,
+ * Enters calls whose effect must not begin twice, right before the hop: tools that are not idempotent,
  * and calls with an idempotency key. The executor claims with the fence; a claim without an outcome ends as
  * OUTCOME_UNKNOWN and is never run again. Other calls never touch the journal.
  */

@@ -3,7 +3,7 @@ import type { Observer } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 import { recordOf } from './audit.js';
 
-/** Figures of every call, refused and cached ones included (G20, G21). */
+/** Figures of every call, refused and cached ones included. */
 export function meter(ports: Pick<EnginePorts, 'meter' | 'clock'>): Observer {
   return async (seen, next) => {
     try {

@@ -9,7 +9,7 @@ export function rateKey(call: Pick<Call, 'request' | 'tool'>): string {
 }
 
 /**
- * One token per call (H01). Refuses at once, or waits inside the deadline where the tool says so (K!28).
+ * One token per call. Refuses at once, or waits inside the deadline where the tool says so.
  * @throws ToolError RATE_LIMITED with the time until the next token
  */
 export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'clock'>): Interceptor {

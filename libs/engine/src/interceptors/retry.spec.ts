@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 const network = { retry_policy: { kind: 'network' as const } };
 
-describe('retry really fires (K!22)', () => {
+describe('retry really fires', () => {
   const flaky = () =>
     new ScriptedExecutor(
       () => failedReply('NETWORK_ERROR'),

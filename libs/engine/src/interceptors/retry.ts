@@ -11,7 +11,8 @@ const NO: RetryVerdict = { again: false };
 
 /**
  * Repeats failed attempts as the tool's rule says, with full jitter, inside the deadline and inside the retry budget of
- * the tool. Looks at outcomes, never at exceptions: that is what the seed's engine got wrong (K!22).
+ * the tool. Looks at outcomes, never at exceptions: a failed
+ * attempt is a value, so a retry on exceptions would never fire.
  */
 export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): Interceptor {
   const { clock } = ports;
@@ -66,7 +67,7 @@ function verdictOn(call: Call, { failure }: CallResult, attempt: number): RetryV
   };
 }
 
-/** After several attempts the message says so (G39). */
+/** After several attempts the message says so. */
 function numbered(result: CallResult, attempts: number): CallResult {
   if (attempts === 1) return result;
   const { failure } = result;

@@ -11,7 +11,7 @@ const HOP_RESERVE_MS = 10;
 const PROBE_EVERY = 10;
 
 /**
- * Refuses work that cannot be finished: less time left than the tool usually takes (reliability.md 1.4). An answer now is
+ * Refuses work that cannot be finished: less time left than the tool usually takes. An answer now is
  * worth more than the same refusal at the deadline, and the work would be thrown away.
  * @throws ToolError DEADLINE_EXCEEDED
  */

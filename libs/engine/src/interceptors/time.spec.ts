@@ -14,7 +14,7 @@ import { makeExecuteCall } from '../execute-call.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
 describe('time', () => {
-  test('an attempt ends at its timeout with the words of G28, in-band', async () => {
+  test('an attempt ends at its timeout with the published message, in-band', async () => {
     const { call, clock } = anEngine({ timeout_seconds: 2 }, new ScriptedExecutor(hangs));
     const result = await over(clock, 2_000, call());
     expect(result.failure).toMatchObject({
@@ -39,7 +39,7 @@ describe('time', () => {
     [{ binding: { kind: 'python' } }, 10_000],
     [{ binding: { kind: 'python' }, timeout_seconds: 600 }, 60_000],
     [{}, 15_000],
-  ])('K!5: %j gets %i ms', async (tool, timeoutMs) => {
+  ])('%j gets %i ms', async (tool, timeoutMs) => {
     const { call, executor } = anEngine(tool, new ScriptedExecutor(() => okReply()));
     await call({ toolName: tool.name ?? 'adder' });
     expect(executor.calls[0]?.timeoutMs).toBe(timeoutMs);

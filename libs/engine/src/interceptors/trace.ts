@@ -2,7 +2,7 @@ import { toToolError, usdOf } from '@toolfleet/contracts';
 import type { Observer } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
-/** Span `tool_execution` around every call (H20). */
+/** Span `tool_execution` around every call. */
 export function trace(ports: Pick<EnginePorts, 'tracer'>): Observer {
   return (seen, next) =>
     ports.tracer.span(

@@ -4,9 +4,9 @@ import type { Clock } from '@toolfleet/resilience';
 import { ResultCache, type CachedResult } from '../ports.js';
 import { MAX_CACHED_CHARS, roughSize } from '../result-size.js';
 
-/** Fresh results of one process (G22). */
+/** Fresh results of one process. */
 const MAX_FRESH = 1_000;
-/** Results that may stand in for a failure (G45). */
+/** Results that may stand in for a failure. */
 const MAX_STALE = 5_000;
 /** Characters kept in each of the two, whatever the number of results. */
 const MAX_CHARS = 64 * 1024 * 1024;

@@ -16,7 +16,7 @@ const MAX_DESCRIPTION = 1_000;
 const MAX_OUTPUT_SCHEMA = 4_096;
 /** A response schema with more definitions is not small, whatever they hold. */
 const MAX_OUTPUT_DEFINITIONS = 16;
-/** Methods that RFC 9110 section 9.2.2 calls idempotent (K!3). */
+/** Methods that RFC 9110 section 9.2.2 calls idempotent. */
 const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'QUERY']);
 
 /** Parameters and body of an operation, converted. */

@@ -7,7 +7,7 @@ const REFERENCE = /\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*
 
 /**
  * Expands variables in the options of a tool, right before its executor dials: definitions keep them unexpanded in the
- * registry, in Redis and on NATS (house.md section 3). A value comes from `NAME` or from the file `NAME_FILE`, which is read
+ * registry, in Redis and on NATS. A value comes from `NAME` or from the file `NAME_FILE`, which is read
  * each time, so a rotated secret is used by the next connection. What was expanded is registered for redaction.
  */
 export class VariableExpander {

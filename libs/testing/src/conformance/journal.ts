@@ -30,7 +30,7 @@ const UNKNOWN = outcome({
   failure: { code: 'OUTCOME_UNKNOWN', errorType: 'internal_error', message: 'unknown', retryable: false },
 });
 
-/** The behaviour of reliability.md 1.2 and 1.3, run against every adapter. */
+/** What every adapter of the journal has to do: claims, fences, idempotency keys, late outcomes. */
 export function journalConformance(name: string, make: () => Promise<JournalUnderTest>): void {
   const ask = (subject: JournalUnderTest, parts: Partial<JournalAsk> = {}): JournalAsk => ({
     callId: randomUUID(),

@@ -2,7 +2,7 @@ import type { Command } from '../command.js';
 import { optionValue } from '../parse-argv.js';
 import { table } from '../table.js';
 
-/** A tool as the gateway lists it (A08). */
+/** A tool as the gateway lists it. */
 export interface ListedTool {
   name: string;
   description: string;

@@ -4,7 +4,7 @@ import { isJsonObject, ToolError } from '@toolfleet/contracts';
 /**
  * Reads a request body or query into its DTO class: unknown fields are refused (mass assignment), declared ones checked
  * by class-validator. Shallow: `arguments` stays the parsed JSON, untouched. Nest's stock ValidationPipe would walk the
- * whole tree (house.md, convention 3). Built once per class.
+ * whole tree. Built once per class.
  */
 export function readerFor<T extends object>(Dto: new () => T): (body: unknown) => T {
   // A Set, not class-validator's `whitelist`: that lets an own "__proto__" key pass (its table is a plain object).

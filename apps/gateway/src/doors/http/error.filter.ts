@@ -4,7 +4,7 @@ import { errorBody, isToolError, ToolError, toToolError } from '@toolfleet/contr
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** Text and whole body of a refused dangerous tool (A19). */
+/** Text and whole body of a refused dangerous tool. */
 export const DANGEROUS_BODY = { error: 'Tool not available via direct execution' } as const;
 
 /** Longest wait for the rest of a body that is too large. */
@@ -70,7 +70,7 @@ export function sendError(reply: FastifyReply, url: string, error: ToolError, ca
 function bodyOf(url: string, error: ToolError, callId?: string): object {
   const body: { error: string } = error.code === 'TOOL_DANGEROUS' ? DANGEROUS_BODY : errorBody(error, callId);
   if (error.code === 'RATE_LIMITED' && typeof error.details?.window === 'string') {
-    // Shannon's users read these two (shannon-compat section 4).
+    // Shannon's users read these two.
     return { ...body, message: error.message, window: error.details.window };
   }
   return url.startsWith('/tools/') ? { ...body, detail: body.error } : body;

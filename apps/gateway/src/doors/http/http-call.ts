@@ -18,7 +18,7 @@ const MAX_IDEMPOTENCY_KEY = 255;
 export class HttpCalls {
   constructor(
     private readonly clock: Clock,
-    /** Longest call in ms (A24). */
+    /** Longest call in ms. */
     private readonly maxCallMs: number,
   ) {}
 
@@ -27,7 +27,7 @@ export class HttpCalls {
     return beginTrace('http call', { get: (name) => headerOf(http, name) }, work);
   }
 
-  /** One call of a plain door. Only `session_id` and `user_id` of a public caller reach a tool (A12, K!9). */
+  /** One call of a plain door. Only `session_id` and `user_id` of a public caller reach a tool. */
   requestOf(
     http: HttpRequest,
     reply: FastifyReply,

@@ -1,7 +1,7 @@
 import { Body, Controller, HttpCode, Post } from '@nestjs/common';
 import { isJsonObject, ToolError } from '@toolfleet/contracts';
 
-/** `POST /mcp/mock`: the plain function endpoint of smoke tests; local mode only (shannon-compat section 3). */
+/** `POST /mcp/mock`: the plain function endpoint of smoke tests; local mode only. */
 @Controller('mcp/mock')
 export class MockFunctionController {
   @Post()

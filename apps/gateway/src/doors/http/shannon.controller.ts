@@ -24,7 +24,7 @@ const readExecute = readerFor(ShannonExecuteBody);
 const readSelect = readerFor(SelectBody);
 const DEFAULT_SELECTED = 2;
 
-/** The endpoints users of Shannon's tool service know (shannon-compat section 3), with this gateway's auth and gates. */
+/** The endpoints users of Shannon's tool service know, with this gateway's auth and gates. */
 @Controller('tools')
 export class ShannonController {
   constructor(
@@ -98,7 +98,7 @@ function schemaOf({ name, description, parameters }: JsonObject): JsonObject {
   return { name: name ?? null, description: description ?? null, parameters: parameters ?? null };
 }
 
-/** Only `session_id` passes for a public caller (A12). @throws ToolError REQUEST_INVALID */
+/** Only `session_id` passes for a public caller. @throws ToolError REQUEST_INVALID */
 function sessionOf(context: Json | undefined): CallFields {
   if (context !== undefined && context !== null && !isJsonObject(context))
     throw new ToolError('REQUEST_INVALID', { message: 'session_context must be an object' });

@@ -1,7 +1,7 @@
 import { IsBoolean, IsInt, IsObject, IsOptional, IsString, Max, MaxLength, Min, MinLength } from 'class-validator';
 import type { JsonObject } from '@toolfleet/contracts';
 
-/** Body of `POST /tools/execute` and one item of `/tools/batch-execute` (shannon-compat section 3). */
+/** Body of `POST /tools/execute` and one item of `/tools/batch-execute`. */
 export class ShannonExecuteBody {
   @IsString()
   @MinLength(1)
@@ -11,7 +11,7 @@ export class ShannonExecuteBody {
   @IsObject({ message: 'parameters is required and must be an object' })
   parameters!: JsonObject;
 
-  /** Only session_id of it passes for a public caller (A12). */
+  /** Only session_id of it passes for a public caller. */
   @IsOptional()
   @IsObject()
   session_context?: JsonObject;

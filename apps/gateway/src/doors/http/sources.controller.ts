@@ -40,7 +40,7 @@ export class SourceRegistrations {
   }
 }
 
-/** Registration as users of Shannon know it: a refused source is HTTP 200 with `success: false` (shannon-compat section 3). */
+/** Registration as users of Shannon know it: a refused source is HTTP 200 with `success: false`. */
 @Public() // RegisterAuth asks for the credential: the token of these paths is not an API key
 @Controller('tools')
 export class ShannonSourcesController {

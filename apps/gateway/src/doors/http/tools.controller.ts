@@ -14,7 +14,7 @@ const readQuery = readerFor(ListToolsQuery);
 const readFormat = readerFor(FormatQuery);
 const readBody = readerFor(ExecuteToolBody);
 
-/** The Tools API (checklist section A). */
+/** The Tools API. */
 @Controller('api/v1/tools')
 export class ToolsController {
   constructor(
@@ -24,7 +24,7 @@ export class ToolsController {
     private readonly http: HttpCalls,
   ) {}
 
-  /** A01–A03, A10: a bare array; with `limit` a page and `Link: rel="next"`. */
+  /** The tools a caller may call, as a bare array; with `limit` a page and `Link: rel="next"`. */
   @Get()
   async all(
     @Caller() caller: Principal,
@@ -47,13 +47,13 @@ export class ToolsController {
     return page.tools.map((tool) => formatTool(tool, format ?? 'native'));
   }
 
-  /** A04. */
+  /** One tool in the format asked for. */
   @Get(':name')
   async one(@Caller() caller: Principal, @Param('name') name: string, @Query() query: unknown) {
     return formatTool(await this.list.one(caller, name), readFormat(query).format ?? 'native');
   }
 
-  /** OpenAI-format tool calls or `{name, arguments}`; an array, or an object with `calls` (G53–G56). */
+  /** OpenAI-format tool calls or `{name, arguments}`; an array, or an object with `calls`. */
   @Post('batch-execute')
   @HttpCode(200)
   batch(@Body() body: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
@@ -63,7 +63,7 @@ export class ToolsController {
     );
   }
 
-  /** A05, A11, A13. `mode: async` answers 202 and where the call can be read; a dry run is answered at once. */
+  /** One call. `mode: async` answers 202 and where the call can be read; a dry run is answered at once. */
   @Post(':name/execute')
   @HttpCode(200)
   async execute(

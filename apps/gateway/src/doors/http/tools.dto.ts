@@ -22,7 +22,7 @@ const ID_LENGTH = 255;
 const OptionalId = (): PropertyDecorator =>
   applyDecorators(IsOptional(), IsString(), MinLength(1), MaxLength(ID_LENGTH));
 
-/** Whose call it is and which: ids that a call and a batch of calls may carry (house.md section 3). */
+/** Whose call it is and which: ids that a call and a batch of calls may carry. */
 class CallIds {
   @OptionalId()
   session_id?: string;
@@ -41,7 +41,7 @@ class CallIds {
   idempotency_key?: string;
 }
 
-/** Fields of a call that every plain HTTP body may carry beside its arguments (house.md section 3). */
+/** Fields of a call that every plain HTTP body may carry beside its arguments. */
 export class CallFields extends CallIds {
   /** Longest attempt in milliseconds. */
   @IsOptional()
@@ -63,13 +63,13 @@ export class CallFields extends CallIds {
   no_retry?: boolean;
 }
 
-/** Body of `POST /api/v1/tools/:name/execute` (A11). */
+/** Body of `POST /api/v1/tools/:name/execute`. */
 export class ExecuteToolBody extends CallFields {
   @IsObject({ message: 'arguments is required and must be an object' })
   arguments!: JsonObject;
 }
 
-/** Query of `GET /api/v1/tools` (A02, A03, A10). */
+/** Query of `GET /api/v1/tools`. */
 export class ListToolsQuery {
   @IsOptional()
   @IsString()
@@ -91,7 +91,7 @@ export class ListToolsQuery {
   @IsIn(TOOL_FORMATS)
   format?: ToolFormat;
 
-  /** Accepted and ignored: dangerous tools are always left out (A03). */
+  /** Accepted and ignored: dangerous tools are always left out. */
   @IsOptional()
   @IsString()
   exclude_dangerous?: string;

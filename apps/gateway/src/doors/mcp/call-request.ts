@@ -24,8 +24,8 @@ export interface McpCall {
 const MAX_FIELD = 255;
 
 /**
- * A call request of a `tools/call`. The fields HTTP takes in its body come in `_meta` (house.md section 3); ids are ours, and
- * only session and user id of a caller reach a tool (A12).
+ * A call request of a `tools/call`. The fields HTTP takes in its body come in `_meta`; ids are ours, and
+ * only session and user id of a caller reach a tool.
  */
 export function callRequest(call: McpCall, nowMs: number, maxCallMs: number): CallRequest {
   const { meta, principal } = call;

@@ -48,9 +48,9 @@ export interface McpDoorOptions {
   allowedHosts?: readonly string[];
   /** Origins of web pages that may call the door beside the door's own. */
   allowedOrigins?: readonly string[];
-  /** Longest call (A24: 120 s). */
+  /** Longest call in ms (`GATEWAY_CALL_TIMEOUT_MS`). */
   maxCallMs: number;
-  /** Time the list is promised not to change (A23: 300 s). */
+  /** Time the list is promised not to change (`GATEWAY_CATALOG_TTL_MS`). */
   listTtlMs: number;
   /** `list`: every tool; `search`: only `search_tools` and `call_tool`; `auto`: search above `searchAbove` tools. */
   surface?: 'list' | 'search' | 'auto';

@@ -60,7 +60,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
     await expect(call(client, 'nothing')).rejects.toMatchObject({ code: -32_602 });
   });
 
-  it('keeps rich content, and answers null with an empty text (A34)', async () => {
+  it('keeps rich content, and answers null with an empty text', async () => {
     const client = await connect((await door()).url, { mode });
     expect((await call(client, 'rich')).content).toHaveLength(2);
     expect((await call(client, 'null')).content).toEqual([{ type: 'text', text: '' }]);
@@ -145,7 +145,7 @@ describe('access', () => {
     expect(await status({ ...bearer, host: `localhost:${port}`, origin: `http://localhost:${port}` })).not.toBe(403);
   });
 
-  it('takes null arguments for none (A33), and answers what is not JSON in the protocol`s terms', async () => {
+  it('takes null arguments for none, and answers what is not JSON in the protocol`s terms', async () => {
     const { url, seen } = await door();
     const send = (body: string) =>
       fetch(url, {

@@ -80,7 +80,7 @@ function renderFailure(
   } as CallToolResult;
 }
 
-/** Rich content as it came; else the text, else the value as JSON. A null result is the empty text (A34). */
+/** Rich content as it came; else the text, else the value as JSON. A null result is the empty text. */
 function contentOf(result: CallResult): CallToolResult['content'] {
   if (result.content?.length) return result.content as unknown as CallToolResult['content'];
   if (result.text !== '') return [{ type: 'text', text: result.text }];

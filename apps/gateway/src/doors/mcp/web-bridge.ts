@@ -12,7 +12,7 @@ const DROPPED = new Set([
   'content-length',
 ]);
 
-/** A JSON body, parsed once; undefined when it is none. `arguments: null` counts as no arguments (A33). */
+/** A JSON body, parsed once; undefined when it is none. `arguments: null` counts as no arguments. */
 export function parseBody(body: Buffer | undefined): Json | undefined {
   try {
     return withObjectArguments(JSON.parse(body?.toString('utf8') ?? '') as Json);
@@ -77,7 +77,7 @@ function drained(out: ServerResponse): Promise<void> {
   });
 }
 
-/** `arguments: null` means none (A33); the schema of the protocol would refuse it. */
+/** `arguments: null` means none; the schema of the protocol would refuse it. */
 function withObjectArguments(body: Json): Json {
   if (!isJsonObject(body) || body['method'] !== 'tools/call') return body;
   const { params } = body;

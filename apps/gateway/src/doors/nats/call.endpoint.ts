@@ -25,7 +25,7 @@ import {
 import { NatsCalls } from './nats-calls.js';
 
 /**
- * `tool.*` for callers in any language (house.md section 3): plain JSON, a key in `Authorization`, or the tenant's own
+ * `tool.*` for callers in any language: plain JSON, a key in `Authorization`, or the tenant's own
  * subject `tool.<verb>.<tenant>`, which the server lets only that tenant publish.
  */
 @Controller()

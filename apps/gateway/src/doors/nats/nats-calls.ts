@@ -30,7 +30,7 @@ export class NatsCalls {
     );
   }
 
-  /** One call. Publishers are internal callers and may send context (K!9); a tool acts with the origin of its own call. */
+  /** One call. Publishers are internal callers and may send context; a tool acts with the origin of its own call. */
   requestOf(principal: Principal, message: CallMessage, context: EndpointContext): CallRequest {
     const origin: Origin = principal.via === 'delegation' ? (principal.parentOrigin ?? 'public') : 'internal';
     const askedMs = Math.min(message.timeout_ms ?? this.maxCallMs, this.maxCallMs, context.timeLeftMs);

@@ -62,7 +62,8 @@ describe('reference pages', () => {
       execCancel: 'stops a call in every executor',
       definitionGet: 'one definition by name or alias',
       definitionList: 'a page of definitions',
-      definitionRegister: 'announces the definitions of a source',
+      definitionRegister:
+        'prefix: `registry.definition.register.<toolset>` announces the definitions of a toolset; each toolset may use its own only',
       definitionRetire: 'removes definitions of a source',
       definitionChanged: 'published after every change',
       definitionAnnounce: 'published when the registry starts: sources announce again',

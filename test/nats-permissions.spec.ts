@@ -11,6 +11,7 @@ import {
   answerSubject,
   builtinSubject,
   progressSubject,
+  registerSubject,
   resultSubject,
   SUBJECTS,
   tenantSubject,
@@ -34,7 +35,13 @@ const INBOXED = [
 ];
 
 /** Prefixes: nobody sends to them as they stand. */
-const FAMILIES: ReadonlySet<string> = new Set(['exec.builtin', 'exec.progress', 'mcp.answer', 'tool.result']);
+const FAMILIES: ReadonlySet<string> = new Set([
+  'exec.builtin',
+  'exec.progress',
+  'mcp.answer',
+  'registry.definition.register',
+  'tool.result',
+]);
 
 /** Subjects as they are used: families (`exec.builtin`, `tool.result`) with a member of theirs. */
 const PROBES = [
@@ -42,6 +49,7 @@ const PROBES = [
   progressSubject('g1', 't1'),
   answerSubject('g1', 'q1'),
   ...TOOLSETS.map(builtinSubject),
+  ...TOOLSETS.map(registerSubject),
   ...['acme', 'evil'].flatMap((tenant) => [
     ...DOORS.map((door) => tenantSubject(door, tenant)),
     resultSubject(tenant, 'c1'),
@@ -61,7 +69,7 @@ const EXECUTORS = (own: string[], publish: string[] = []): Rights => ({
   read: [...own, 'exec.cancel', 'breaker.changed'],
 });
 const builtinToolset = (toolset: string, more: string[] = []): Rights => ({
-  publish: ['registry.definition.register', 'exec.progress.g1.t1', 'fleet.status', ...more],
+  publish: [`registry.definition.register.${toolset}`, 'exec.progress.g1.t1', 'fleet.status', ...more],
   read: [`exec.builtin.${toolset}`, 'exec.cancel', 'registry.definition.announce'],
 });
 
@@ -112,7 +120,7 @@ const RIGHTS: Record<string, Rights> = {
     read: [
       'registry.definition.get',
       'registry.definition.list',
-      'registry.definition.register',
+      ...TOOLSETS.map(registerSubject),
       'registry.definition.retire',
       'registry.quarantine.list',
       'registry.quarantine.approve',
@@ -153,12 +161,33 @@ const USERS_OF: Record<string, string[]> = {
   'python-sandbox': [],
 };
 
-/** Texts of the sources of an app, without specs. */
-function sourcesOf(app: string): string[] {
-  const root = fileURLToPath(new URL(`../apps/${app}/src`, import.meta.url));
+/** Texts of the sources below a folder, without specs. */
+function sourcesOf(folder: string): string[] {
+  const root = fileURLToPath(new URL(`../${folder}`, import.meta.url));
   return readdirSync(root, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'))
+    .filter((name) => name.endsWith('.ts') && !/\.(?:spec|fixture|d)\.ts$/.test(name))
     .map((name) => readFileSync(`${root}/${name}`, 'utf8'));
+}
+
+/** Keys of SUBJECTS by the functions that make subjects of them. */
+const MAKERS = new Map(
+  [
+    ...readFileSync(new URL('../libs/contracts/src/subjects.ts', import.meta.url), 'utf8').matchAll(
+      /export function (\w+)\([^{]*\{[^}]*?SUBJECTS\.(\w+)/g,
+    ),
+  ].map(([, name, key]) => [name!, key!]),
+);
+
+/** Keys of SUBJECTS that a source text uses, itself or by a function. */
+function subjectKeysIn(text: string): string[] {
+  const calls = [...text.matchAll(/\b(\w+)\(/g)].flatMap(([, name]) => MAKERS.get(name!) ?? []);
+  return [...[...text.matchAll(/\bSUBJECTS\.(\w+)/g)].map((match) => match[1]!), ...calls];
+}
+
+/** Subjects that a source text writes itself, where they have no row in the table of rights. */
+function literalSubjectsIn(text: string): string[] {
+  const sends = /(?:\.(?:publish|request|subscribe)|@Endpoint)(?:<[^()]*>)?\(\s*(['"`])(?!\$\{)([^'"`]*)\1/g;
+  return [...text.matchAll(sends)].map((match) => match[2]!);
 }
 
 /** `NATS_<USER>_PASSWORD`; a tenant's is `NATS_TENANT_<NAME>_PASSWORD`. */
@@ -236,16 +265,17 @@ describe('deploy/nats.conf', () => {
 
   it('gives every subject of the catalogue one side that sends and one that serves', () => {
     // announced definitions come from builtin-executor; MCP and OpenAPI ones are the registry's own
+    const has = (right: string, subject: string) =>
+      FAMILIES.has(subject) ? right.startsWith(`${subject}.`) : right === subject;
     for (const subject of Object.values(SUBJECTS)) {
-      if (FAMILIES.has(subject)) continue;
       // callers without a tenant's user (operators, local tools) have no user in this file
       const external = subject === 'tool.batch' || subject === 'tool.cancel';
       expect(
-        external || Object.values(RIGHTS).some(({ publish }) => publish.includes(subject)),
+        external || Object.values(RIGHTS).some(({ publish }) => publish.some((right) => has(right, subject))),
         `sends ${subject}`,
       ).toBe(true);
       expect(
-        Object.values(RIGHTS).some(({ read }) => read.includes(subject)),
+        Object.values(RIGHTS).some(({ read }) => read.some((right) => has(right, subject))),
         `serves ${subject}`,
       ).toBe(true);
     }
@@ -253,13 +283,25 @@ describe('deploy/nats.conf', () => {
 
   it.each(Object.entries(USERS_OF))('names every subject that the sources of %s use', (app, users) => {
     const rights = users.flatMap((user) => [...RIGHTS[user]!.publish, ...RIGHTS[user]!.read]);
-    const used = new Set(
-      sourcesOf(app).flatMap((text) => [...text.matchAll(/\bSUBJECTS\.(\w+)/g)].map((match) => match[1]!)),
-    );
+    const used = new Set(sourcesOf(`apps/${app}/src`).flatMap(subjectKeysIn));
     const subjects = [...used].map((key) => SUBJECTS[key as keyof typeof SUBJECTS]);
     expect(
       subjects.filter((subject) => !rights.some((right) => right === subject || right.startsWith(`${subject}.`))),
     ).toEqual([]);
+  });
+
+  it('knows every subject that is sent or served, because none is written outside the catalogue', () => {
+    const folders = ['apps', 'libs'].flatMap((layer) =>
+      readdirSync(new URL(`../${layer}`, import.meta.url)).map((name) => `${layer}/${name}/src`),
+    );
+    // The client library runs at callers; the servers do not let it send anything but `tool.*`.
+    const texts = folders.filter((folder) => folder !== 'libs/client/src').flatMap(sourcesOf);
+    expect(texts.flatMap(literalSubjectsIn)).toEqual([]);
+    expect([...MAKERS.keys()]).toEqual(expect.arrayContaining(['builtinSubject', 'registerSubject', 'answerSubject']));
+    const planted =
+      "nats.publish('cache.flush', {}); nats.request<Reply<Json>>(\n  `cache.${name}`, {}); @Endpoint('cache.get')";
+    expect(literalSubjectsIn(planted)).toEqual(['cache.flush', 'cache.${name}', 'cache.get']);
+    expect(subjectKeysIn('nats.publish(registerSubject(toolset), {})')).toEqual(['definitionRegister']);
   });
 
   it('lets nobody read by wildcard what it may not read by name', async () => {

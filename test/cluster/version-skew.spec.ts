@@ -3,7 +3,14 @@
  * what these send still has everything the previous readers rely on. The previous release is a recording,
  * `test/skew/messages-<release>.json`; `RECORD_MESSAGES=<release> npm run test:cluster -- test/cluster/version-skew` makes one.
  */
-import { isToolError, type ExecReply, type Json, type JsonObject } from '@toolfleet/contracts';
+import {
+  isToolError,
+  registerSubject,
+  TOOLSETS,
+  type ExecReply,
+  type Json,
+  type JsonObject,
+} from '@toolfleet/contracts';
 import { closeRedis, connectRedis, JobQueue, openRedis, RedisTime } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { compileSchema } from '@toolfleet/schema';
@@ -31,7 +38,7 @@ const EXPECTED = [
   'job python-runs',
   'job tool-calls',
   'registry.definition.get',
-  'registry.definition.register',
+  ...TOOLSETS.map(registerSubject),
   'tool.call',
   'tool.result',
 ];
@@ -110,7 +117,7 @@ describe('a fleet of two releases', () => {
   it.each([
     'registry.definition.get',
     'registry.definition.list',
-    'registry.definition.register',
+    ...TOOLSETS.map(registerSubject),
     'budget.usage',
     'budget.limits',
   ])('answers %s of the previous release', async (subject) => {

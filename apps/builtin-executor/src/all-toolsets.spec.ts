@@ -108,7 +108,7 @@ function standInForGatewayAndRegistry(): void {
       );
       void Promise.resolve(reply).then((body) => caller.publish(message.reply, body));
     });
-  serve(SUBJECTS.definitionRegister, (body) => {
+  serve(`${SUBJECTS.definitionRegister}.*`, (body) => {
     const register = body as DefinitionRegister;
     announced.set(`${register.source.kind}/${register.source.name}`, register);
     return { registered: [], added: [], changed: [], removed: [], refused: [], quarantined: [] };

@@ -1,9 +1,11 @@
 import {
+  registerSubject,
   SUBJECTS,
   type DefinitionRegister,
   type DefinitionRegisterReply,
   type Milliseconds,
   type ToolDefinition,
+  type Toolset,
   type ToolSource,
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
@@ -12,6 +14,7 @@ import type { NatsClient } from '@toolfleet/transport';
 
 /** A source and the tools it has right now. */
 export interface AnnouncedSource {
+  toolset: Toolset;
   source: ToolSource;
   definitions: () => ToolDefinition[];
 }
@@ -81,10 +84,10 @@ export class ToolAnnouncer {
     return outcomes.every(Boolean);
   }
 
-  private async announceOne({ source, definitions }: AnnouncedSource): Promise<boolean> {
+  private async announceOne({ toolset, source, definitions }: AnnouncedSource): Promise<boolean> {
     const message: DefinitionRegister = { source, definitions: definitions(), replace: true, ttl_ms: this.ttlMs };
     try {
-      const reply = await this.nats.request<DefinitionRegisterReply>(SUBJECTS.definitionRegister, message, {
+      const reply = await this.nats.request<DefinitionRegisterReply>(registerSubject(toolset), message, {
         timeoutMs: 3_000,
         signal: this.stopped.signal,
       });

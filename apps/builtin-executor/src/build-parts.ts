@@ -7,7 +7,7 @@ import {
   toolsetOf,
   toolsOf,
 } from '@toolfleet/builtin-tools';
-import type { Toolset, ToolSource } from '@toolfleet/contracts';
+import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts';
 import { RepeatableOnlyGate, type EffectGate } from '@toolfleet/journal';
 import { microservicePart, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { NatsClient, natsOptionsOf, NatsStrategy, StatusBeacon } from '@toolfleet/transport';
@@ -125,6 +125,7 @@ function sourcesOf(
   const figures = toolFigures(settings);
   return (settings.BUILTIN_TOOLSETS as readonly Toolset[]).flatMap((toolset) => {
     const announced = (source: ToolSource, own: (name: string) => boolean): AnnouncedSource => ({
+      toolset,
       source,
       definitions: () =>
         toolbox.tools
@@ -132,7 +133,7 @@ function sourcesOf(
           .map((tool) => definitionOf(tool, source, figures)),
     });
     const isPlugin = (name: string) => plugins?.names.has(name) ?? false;
-    const builtin = announced({ kind: 'builtin', name: `builtin.${toolset}` }, (name) => !isPlugin(name));
-    return plugins ? [builtin, announced({ kind: 'plugin', name: `plugin.${toolset}` }, isPlugin)] : [builtin];
+    const builtin = announced(toolsetSource('builtin', toolset), (name) => !isPlugin(name));
+    return plugins ? [builtin, announced(toolsetSource('plugin', toolset), isPlugin)] : [builtin];
   });
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   builtinSubject,
+  registerSubject,
   SUBJECTS,
   type DefinitionRegister,
   type DefinitionRegisterReply,
@@ -33,7 +34,7 @@ describe('builtin-executor over NATS', () => {
   beforeAll(async () => {
     server = await startNats();
     caller = await NatsClient.connect({ url: server.url, name: 'spec' });
-    caller.link.subscribe(SUBJECTS.definitionRegister, (message) => {
+    caller.link.subscribe(registerSubject('compute'), (message) => {
       announced.push(JSON.parse(Buffer.from(message.data).toString()) as DefinitionRegister);
       caller.publish(message.reply, ACCEPT);
     });

@@ -56,6 +56,25 @@ function conformance(name: string, make: () => Promise<Subject>): void {
       expect(await store.retain('builtin/a', ['x'])).toMatchObject({ version: 2, removed: [] });
     });
 
+    it('keeps the protections of a tool until they are dropped, also when the tool is removed', async () => {
+      const { store } = await make();
+      expect(await store.floors([])).toEqual(new Map());
+      await store.raiseFloors(new Map());
+      await store.raiseFloors(new Map([['x', { dangerous: true }]]));
+      await store.raiseFloors(new Map([['y', { required_roles: ['ops'] }]]));
+      await store.put('builtin/a', written(tool('x', 'builtin/a')));
+      await store.forget('builtin/a');
+      expect(await store.floors(['x', 'y', 'z'])).toEqual(
+        new Map<string, object>([
+          ['x', { dangerous: true }],
+          ['y', { required_roles: ['ops'] }],
+        ]),
+      );
+      await store.dropFloors(['x']);
+      await store.dropFloors([]);
+      expect([...(await store.floors(['x', 'y'])).keys()]).toEqual(['y']);
+    });
+
     it('sees a change of quarantine as a change', async () => {
       const { store } = await make();
       await store.put('mcp/a', written(tool('x', 'mcp/a')));

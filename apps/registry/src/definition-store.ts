@@ -1,5 +1,6 @@
 import type { EpochMs, Milliseconds, ToolDefinition } from '@toolfleet/contracts';
 import { sha256Hex } from '@toolfleet/schema';
+import type { Protections } from './protections.js';
 
 /** A definition as kept: what is in force, and what waits for approval. */
 export interface StoredTool {
@@ -109,6 +110,12 @@ export abstract class DefinitionStore {
   abstract expire(): Promise<{ owner: string; change: StoreChange }[]>;
 
   abstract registrations(): Promise<StoredRegistration[]>;
+
+  /** The protections below which the tools of these keys may not be announced; keys without any are left out. */
+  abstract floors(keys: readonly string[]): Promise<Map<string, Protections>>;
+  /** Keeps protections. They stay when the tool is removed, and go only with `dropFloors`. */
+  abstract raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void>;
+  abstract dropFloors(keys: readonly string[]): Promise<void>;
 }
 
 /** A registration as it is kept, under its owner. */

@@ -6,7 +6,8 @@ import {
   type DefinitionRegisterReply,
   type DefinitionRetireReply,
 } from '@toolfleet/contracts';
-import { Endpoint } from '@toolfleet/transport';
+import { Endpoint, type EndpointContext } from '@toolfleet/transport';
+import { checkSender } from './announcement-sender.js';
 import { Catalog } from './catalog.js';
 import { readGet, readList, readRegister, readRetire } from './messages.js';
 import { Registrar } from './registrar.js';
@@ -35,9 +36,12 @@ export class DefinitionEndpoint {
     return this.catalog.list(query);
   }
 
-  @Endpoint(SUBJECTS.definitionRegister)
-  register(body: unknown): Promise<DefinitionRegisterReply> {
-    return this.registrar.register(readRegister(body));
+  @Endpoint(`${SUBJECTS.definitionRegister}.*`)
+  async register(body: unknown, { subject }: EndpointContext): Promise<DefinitionRegisterReply> {
+    const { source, definitions, replace, ttl_ms } = readRegister(body);
+    checkSender(subject, source);
+    // Options decide about pinning, which is for remote definitions only.
+    return this.registrar.register({ source, definitions, replace, ...(ttl_ms === undefined ? {} : { ttl_ms }) });
   }
 
   @Endpoint(SUBJECTS.definitionRetire)

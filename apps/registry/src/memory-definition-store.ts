@@ -12,6 +12,7 @@ import {
   type StoredTool,
   type ToolWrite,
 } from './definition-store.js';
+import type { Protections } from './protections.js';
 
 /** Definitions of one process, for tests and as the readable twin of the Redis scripts. */
 export class MemoryDefinitionStore extends DefinitionStore {
@@ -22,6 +23,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
   private readonly away = new Set<string>();
   /** Texts of registrations by owner. */
   private readonly kept = new Map<string, string>();
+  private readonly protections = new Map<string, Protections>();
 
   constructor(private readonly clock: Clock) {
     super();
@@ -126,6 +128,18 @@ export class MemoryDefinitionStore extends DefinitionStore {
 
   override async registrations(): Promise<StoredRegistration[]> {
     return [...this.kept.values()].map((text) => JSON.parse(text) as StoredRegistration);
+  }
+
+  override async floors(keys: readonly string[]): Promise<Map<string, Protections>> {
+    return new Map([...this.protections].filter(([key]) => keys.includes(key)));
+  }
+
+  override async raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void> {
+    for (const [key, protections] of floors) this.protections.set(key, structuredClone(protections));
+  }
+
+  override async dropFloors(keys: readonly string[]): Promise<void> {
+    for (const key of keys) this.protections.delete(key);
   }
 
   private isKept(owner: string, registration: StoredRegistration): boolean {

@@ -13,6 +13,7 @@ import {
   type StoredTool,
   type ToolWrite,
 } from './definition-store.js';
+import type { Protections } from './protections.js';
 import { EXPIRE } from './lua/expire-9.lua.js';
 import { PUT } from './lua/put-9.lua.js';
 import { REMOVE } from './lua/remove-9.lua.js';
@@ -29,6 +30,7 @@ const KEYS = {
   leases: `${TAG}:leases`,
   away: `${TAG}:away`,
   registrations: `${TAG}:registrations`,
+  protections: `${TAG}:protections`,
 } as const;
 
 /** Tools per script run and per read, so that a document of 20,000 operations stalls nobody. */
@@ -181,6 +183,27 @@ export class RedisDefinitionStore extends DefinitionStore {
   override async registrations(): Promise<StoredRegistration[]> {
     const values = await this.redis.hvals(KEYS.registrations);
     return values.map((value) => JSON.parse(value) as StoredRegistration);
+  }
+
+  override async floors(keys: readonly string[]): Promise<Map<string, Protections>> {
+    if (keys.length === 0) return new Map();
+    const values = await this.redis.hmget(KEYS.protections, ...keys);
+    return new Map(
+      keys.flatMap((key, index) => {
+        const value = values[index];
+        return value ? [[key, JSON.parse(value) as Protections] as const] : [];
+      }),
+    );
+  }
+
+  override async raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void> {
+    if (floors.size === 0) return;
+    const fields = [...floors].flatMap(([key, protections]) => [key, JSON.stringify(protections)]);
+    await this.redis.hset(KEYS.protections, ...fields);
+  }
+
+  override async dropFloors(keys: readonly string[]): Promise<void> {
+    if (keys.length > 0) await this.redis.hdel(KEYS.protections, ...keys);
   }
 }
 

@@ -1,4 +1,11 @@
-import { isToolError, ToolError, type DefinitionRegisterReply, type ToolSource } from '@toolfleet/contracts';
+import {
+  isToolError,
+  ToolError,
+  type DefinitionRegisterReply,
+  type ToolDefinition,
+  type ToolSource,
+} from '@toolfleet/contracts';
+import { loweredProtections, type Protections } from './protections.js';
 
 const SUPERSEDED = 'superseded';
 
@@ -27,6 +34,15 @@ export function changedAgain(pendingRevision?: string): ToolError {
 export function foreignOwner(name: string): ToolError {
   return new ToolError('TOOL_NAME_CONFLICT', {
     message: `The name ${name} belongs to another source; choose another name or set name_prefix`,
+  });
+}
+
+/** @throws ToolError PERMISSION_DENIED when a definition drops protections that its tool has had */
+export function refuseLowered(floor: Protections, definition: ToolDefinition): void {
+  const lowered = loweredProtections(floor, definition);
+  if (lowered.length === 0) return;
+  throw new ToolError('PERMISSION_DENIED', {
+    message: `The announcement lowers ${lowered.join(', ')}; an operator has to remove the tool first`,
   });
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject, ToolDefinition, ToolSource } from '@toolfleet/contracts';
 import { checkDefinition, revisionOf } from './register-definition.js';
 
-const SOURCE: ToolSource = { kind: 'builtin', name: 'compute' };
+const SOURCE: ToolSource = { kind: 'builtin', name: 'builtin.compute' };
 const COMPILE = { compile: true };
 const definition = (more: object = {}): JsonObject =>
   ({
@@ -85,16 +85,27 @@ describe('checkDefinition', () => {
   });
 
   it("puts the tools of a tenant's source into that tenant", () => {
-    const source: ToolSource = { kind: 'builtin', name: 'compute@acme' };
-    expect(checkDefinition(definition(), source, COMPILE).tenant).toBe('acme');
-    expect(() => checkDefinition(definition({ tenant: 'other' }), source, COMPILE)).toThrow('tenant other');
+    const source: ToolSource = { kind: 'mcp', name: 'crm@acme' };
+    const binding = { kind: 'mcp', server: 'crm', transport: 'streamable-http', url: 'https://x', remoteName: 'find' };
+    expect(checkDefinition(definition({ binding }), source, COMPILE).tenant).toBe('acme');
+    expect(() => checkDefinition(definition({ binding, tenant: 'other' }), source, COMPILE)).toThrow('tenant other');
   });
 
   it('lets a server announce no builtin, and an executor no sandbox of a server', () => {
     expect(() => checkDefinition(definition(), { kind: 'mcp', name: 's' }, COMPILE)).toThrow('cannot announce');
     expect(() =>
-      checkDefinition(definition({ binding: { kind: 'python' } }), { kind: 'plugin', name: 'p' }, COMPILE),
+      checkDefinition(definition({ binding: { kind: 'python' } }), { kind: 'plugin', name: 'plugin.compute' }, COMPILE),
     ).toThrow('cannot announce');
+  });
+
+  it('lets a toolset announce no tool of another one, of the sandbox or of a tenant', () => {
+    const files = definition({ binding: { kind: 'builtin', toolset: 'files', handler: 'file_write' } });
+    expect(() => checkDefinition(files, SOURCE, COMPILE)).toThrow('cannot announce a tool of the toolset files');
+    expect(() => checkDefinition(definition({ binding: { kind: 'python' } }), SOURCE, COMPILE)).toThrow(
+      'only the source builtin/python-sandbox',
+    );
+    const tenant: ToolSource = { kind: 'builtin', name: 'builtin.compute@acme' };
+    expect(() => checkDefinition(definition(), tenant, COMPILE)).toThrow('cannot announce');
   });
 });
 
@@ -106,6 +117,9 @@ describe('revisionOf', () => {
     expect(revisionOf(reordered)).toBe(revisionOf(one));
     expect(revisionOf({ ...one, description: 'Calculates ' })).not.toBe(revisionOf(one));
     // A literal, so that a change of the hash is seen: it would invalidate every cache of every fleet.
-    expect(revisionOf(checkDefinition(definition(), SOURCE, COMPILE))).toMatchInlineSnapshot(`"37a691ec3dd32c67"`);
+    const source: ToolSource = { kind: 'builtin', name: 'compute' };
+    expect(revisionOf({ ...checkDefinition(definition(), SOURCE, COMPILE), source })).toMatchInlineSnapshot(
+      `"37a691ec3dd32c67"`,
+    );
   });
 });

@@ -10,6 +10,7 @@ import {
 } from '@toolfleet/contracts';
 import { canonicalJson, checkSchemaSize, compileSchema, sha256Hex, validateMessage } from '@toolfleet/schema';
 import { DEFINITION_SCHEMA } from './definition-schema.js';
+import { PYTHON_SOURCE } from './sources/python-tool.js';
 
 /** semver.org, the expression it recommends; the patch number may be left out, as the published `"version": "1.0"` does. */
 const SEMVER =
@@ -42,9 +43,7 @@ export function checkDefinition(announced: unknown, source: ToolSource, checks: 
     invalid(`name ${JSON.stringify(name.slice(0, 80))} must match [A-Za-z0-9_-]{1,64}`);
   if (!SEMVER.test(definition.version))
     invalid(`version ${JSON.stringify(definition.version)} is not a semantic version`);
-  if (!BINDINGS[source.kind].includes(definition.binding.kind)) {
-    invalid(`a source of kind ${source.kind} cannot announce a binding of kind ${definition.binding.kind}`);
-  }
+  checkBinding(definition.binding, source);
   checkSchema('input_schema', definition.input_schema, checks, true);
   if (definition.output_schema) checkSchema('output_schema', definition.output_schema, checks, false);
   const { cost_per_use_micro_usd: cost = 0, cost_cap_micro_usd: cap } = definition;
@@ -65,6 +64,19 @@ export function checkDefinition(announced: unknown, source: ToolSource, checks: 
   if (tenant !== undefined) stored.tenant = tenant;
   // What Redis gives back has no undefined members; neither has what is hashed.
   return JSON.parse(JSON.stringify(stored)) as ToolDefinition;
+}
+
+function checkBinding(binding: Binding, { kind, name }: ToolSource): void {
+  if (!BINDINGS[kind].includes(binding.kind)) {
+    invalid(`a source of kind ${kind} cannot announce a binding of kind ${binding.kind}`);
+  }
+  // Calls go where the binding says: a toolset that announced a tool of another one could redirect them.
+  if (binding.kind === 'builtin' && name !== `${kind}.${binding.toolset}`) {
+    invalid(`the source ${kind}/${name} cannot announce a tool of the toolset ${binding.toolset}`);
+  }
+  if (binding.kind === 'python' && name !== PYTHON_SOURCE.name) {
+    invalid(`only the source ${PYTHON_SOURCE.kind}/${PYTHON_SOURCE.name} announces a tool of the Python sandbox`);
+  }
 }
 
 /** Tenant of a source registered by a tenant: `crm@acme` belongs to `acme`. */

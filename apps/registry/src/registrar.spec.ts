@@ -14,7 +14,7 @@ import { MemoryDefinitionStore } from './memory-definition-store.js';
 import { Registrar } from './registrar.js';
 import { McpPins } from './sources/pin.js';
 
-const BUILTIN: ToolSource = { kind: 'builtin', name: 'compute' };
+const BUILTIN: ToolSource = { kind: 'builtin', name: 'builtin.compute' };
 const SERVER: ToolSource = { kind: 'mcp', name: 'crm' };
 const base = { version: '1.0.0', category: 'data', input_schema: { type: 'object' } as JsonObject };
 const builtin = (name: string, more: Partial<ToolDefinition> = {}): ToolDefinition => ({
@@ -90,7 +90,7 @@ describe('Registrar', () => {
 
   it('refuses the name of another source with advice, and lets the same source replace', async () => {
     await announce(BUILTIN, [builtin('a')]);
-    const reply = await announce({ kind: 'plugin', name: 'p' }, [builtin('a'), builtin('b')]);
+    const reply = await announce({ kind: 'plugin', name: 'plugin.compute' }, [builtin('a'), builtin('b')]);
     expect(reply).toMatchObject({ registered: ['b'], refused: [{ name: 'a', code: 'TOOL_NAME_CONFLICT' }] });
     expect(reply.refused[0]?.message).toContain('name_prefix');
     expect((await list()).find((tool) => tool.name === 'a')?.source).toEqual(BUILTIN);
@@ -103,7 +103,7 @@ describe('Registrar', () => {
     clock.advance(900);
     expect(await registrar.expire()).toEqual([]);
     clock.advance(200);
-    expect(await registrar.expire()).toEqual(['builtin/compute']);
+    expect(await registrar.expire()).toEqual(['builtin/builtin.compute']);
     expect((await list()).map((tool) => tool.available)).toEqual([false]);
     await announce(BUILTIN, [builtin('a')], { ttl_ms: 1_000 });
     expect((await list()).map((tool) => tool.available)).toEqual([true]);
@@ -224,6 +224,60 @@ describe('Registrar', () => {
       expect(await list()).toHaveLength(1);
       const trusted = { options: { trusted: true } };
       expect((await announce(SERVER, [remote('crm_find', { description: 'Else' })], trusted)).quarantined).toEqual([]);
+    });
+  });
+
+  describe('protections of announced tools', () => {
+    const guarded = (more: Partial<ToolDefinition> = {}) => builtin('a', { dangerous: true, ...more });
+    const refusals = async (definition: ToolDefinition) => (await announce(BUILTIN, [definition])).refused;
+
+    it.each<[string, Partial<ToolDefinition>, Partial<ToolDefinition>]>([
+      ['dangerous', { dangerous: true }, { dangerous: false }],
+      ['dangerous', { dangerous: true }, {}],
+      ['requires_auth', { requires_auth: true }, {}],
+      ['required_roles', { required_roles: ['ops'] }, {}],
+      ['required_roles', { required_roles: ['ops'] }, { required_roles: ['ops', 'user'] }],
+      [
+        'dangerous_when',
+        { dangerous_when: [{ argument: 'mode', values: ['rw', 'x'] }] },
+        { dangerous_when: [{ argument: 'mode', values: ['x'] }] },
+      ],
+    ])('are not lowered: %s', async (field, before, after) => {
+      const input_schema: JsonObject = { type: 'object', properties: { mode: { type: 'string' } } };
+      await announce(BUILTIN, [builtin('a', { input_schema, ...before })]);
+      expect(await refusals(builtin('a', { input_schema, description: 'New', ...after }))).toMatchObject([
+        { name: 'a', code: 'PERMISSION_DENIED', message: expect.stringContaining(`lowers ${field};`) as string },
+      ]);
+      // The stricter definition stays in force.
+      expect((await list()).map((tool) => tool.description)).toEqual(['Tool a']);
+    });
+
+    it('may be raised, and are not lowered from there', async () => {
+      await announce(BUILTIN, [builtin('a', { required_roles: ['ops', 'dev'] })]);
+      expect(await refusals(guarded({ required_roles: ['ops'] }))).toEqual([]);
+      expect(await refusals(guarded({ required_roles: ['dev'] }))).toHaveLength(1);
+      expect(await refusals(builtin('a', { required_roles: ['ops'] }))).toHaveLength(1);
+    });
+
+    it('outlive the tool, whoever announces its name again', async () => {
+      await announce(BUILTIN, [guarded()]);
+      await announce(BUILTIN, []);
+      expect(await list()).toEqual([]);
+      expect(await refusals(builtin('a'))).toHaveLength(1);
+      const plugin: ToolSource = { kind: 'plugin', name: 'plugin.compute' };
+      expect((await announce(plugin, [builtin('a', { source: plugin })])).refused).toHaveLength(1);
+      expect(await list()).toEqual([]);
+      expect(await refusals(guarded())).toEqual([]);
+    });
+
+    it('go when an operator removes the tool', async () => {
+      await announce(BUILTIN, [guarded()]);
+      await registrar.retire(BUILTIN);
+      expect(await refusals(builtin('a'))).toEqual([]);
+      await announce(BUILTIN, [guarded()]);
+      await announce(BUILTIN, []);
+      await registrar.remove(BUILTIN, ['a']);
+      expect(await refusals(builtin('a'))).toEqual([]);
     });
   });
 

@@ -23,7 +23,8 @@ import { decideDefinition } from './decide-definition.js';
 import { checkDefinition, tenantOf } from './register-definition.js';
 import type { Figures } from './figures.js';
 import type { PinPolicy } from './pin-policy.js';
-import { changedAgain, foreignOwner, refusal, superseded } from './refusals.js';
+import { isAnnounced, raisedFloor, type Protections } from './protections.js';
+import { changedAgain, foreignOwner, refusal, refuseLowered, superseded } from './refusals.js';
 import { nameOf, ownerOf, sourceOf, toolKey } from './tool-key.js';
 
 /** Largest announcement whose schemas are compiled one by one; larger documents are compiled when first used. */
@@ -59,6 +60,8 @@ export class Registrar {
     const named = new Set<string>();
     // Schemas of OpenAPI documents are our own work and tested to compile; a collection holds hundreds of large ones.
     const compile = source.kind !== 'openapi' && message.definitions.length <= MOST_COMPILED;
+    const floors = await this.floorsFor(message);
+    const raised = new Map<string, Protections>();
     for (const [index, announced] of message.definitions.entries()) {
       if (index % CHECKED_AT_ONCE === CHECKED_AT_ONCE - 1) await nextTurn();
       const name = (announced as { name?: unknown } | null)?.name;
@@ -69,11 +72,17 @@ export class Registrar {
         named.add(key);
         const definition = this.policies.figures.apply(checkDefinition(announced, source, { compile }));
         this.refuseForeign(definition, owner);
+        const floor = floors?.get(key);
+        if (floor) refuseLowered(floor, definition);
+        const next = floors && raisedFloor(floor, definition);
+        if (next) raised.set(key, next);
         accepted.set(key, this.decide(key, owner, definition, message.options));
       } catch (error) {
         refused.push(refusal(announced, error));
       }
     }
+    // Before the tools themselves: what is announced next must already find them.
+    await this.store.raiseFloors(raised);
     const isRefused = accepted.size === 0 && refused.length > 0;
     const put = await this.write(owner, accepted, message, isRefused && footing?.isNew ? undefined : footing);
     if (put.isSuperseded) throw superseded(source);
@@ -101,10 +110,14 @@ export class Registrar {
     };
   }
 
-  /** Removes named tools of one source. Answers the names that were removed. */
+  /**
+   * Removes named tools of one source, and the protections kept for them, so that its executor may announce them with fewer.
+   * Answers the names that were removed.
+   */
   async remove(source: ToolSource, names: readonly string[]): Promise<string[]> {
     const keys = names.map((name) => toolKey(name, tenantOf(source)));
     const change = await this.store.remove(ownerOf(source), keys);
+    if (isAnnounced(source)) await this.store.dropFloors(keys);
     this.announce(source, [change]);
     return change.removed.map(nameOf);
   }
@@ -112,6 +125,7 @@ export class Registrar {
   /** Removes a whole source with its registration. */
   async retire(source: ToolSource): Promise<{ removed: string[]; wasRegistered: boolean }> {
     const change = await this.store.forget(ownerOf(source));
+    if (isAnnounced(source)) await this.store.dropFloors(change.removed);
     this.announce(source, [change]);
     return { removed: change.removed.map(nameOf), wasRegistered: change.wasKept };
   }
@@ -168,6 +182,14 @@ export class Registrar {
       throw changedAgain(quarantine.pendingRevision);
     }
     return { ...stored, quarantine };
+  }
+
+  /** The protections that announced tools must keep; undefined for sources whose definitions the registry makes itself. */
+  private async floorsFor({ source, definitions }: DefinitionRegister): Promise<Map<string, Protections> | undefined> {
+    if (!isAnnounced(source)) return undefined;
+    return this.store.floors(
+      definitions.map((announced) => toolKey(String((announced as { name?: unknown } | null)?.name), undefined)),
+    );
   }
 
   /** The early answer to a foreign name; the store decides again in the step that writes. */

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import {
+  registerSubject,
   SUBJECTS,
   type DefinitionChanged,
   type DefinitionGetReply,
@@ -40,7 +41,7 @@ const builtin = (name: string): ToolDefinition => ({
   category: 'data',
   input_schema: { type: 'object' },
   binding: { kind: 'builtin', toolset: 'compute', handler: name },
-  source: { kind: 'builtin', name: 'compute' },
+  source: { kind: 'builtin', name: 'builtin.compute' },
 });
 
 /** The service over real brokers, its parts started as a process would. */
@@ -93,8 +94,8 @@ describe('registry service', () => {
   const get = async (name: string, tenant_id?: string) =>
     (await send<DefinitionGetReply>(SUBJECTS.definitionGet, { name, ...(tenant_id ? { tenant_id } : {}) })).tool;
   const register = (definitions: ToolDefinition[], more: object = {}) =>
-    send<DefinitionRegisterReply>(SUBJECTS.definitionRegister, {
-      source: { kind: 'builtin', name: 'compute' },
+    send<DefinitionRegisterReply>(registerSubject('compute'), {
+      source: { kind: 'builtin', name: 'builtin.compute' },
       definitions,
       replace: true,
       ...more,
@@ -130,9 +131,9 @@ describe('registry service', () => {
     await eventually('the change is known', async () => changes.some((change) => change.added.includes('a')));
     expect(await names()).toEqual(['a', 'execute_python']);
     await eventually('the executor is away', async () => (await get('a'))?.available === false);
-    expect(changes.at(-1)).toMatchObject({ changed: ['a'], source: { kind: 'builtin', name: 'compute' } });
+    expect(changes.at(-1)).toMatchObject({ changed: ['a'], source: { kind: 'builtin', name: 'builtin.compute' } });
     expect(await names()).toEqual(['a', 'execute_python']);
-    expect(await send(SUBJECTS.definitionRetire, { source: { kind: 'builtin', name: 'compute' } })).toEqual({
+    expect(await send(SUBJECTS.definitionRetire, { source: { kind: 'builtin', name: 'builtin.compute' } })).toEqual({
       removed: ['a'],
     });
   });
@@ -170,12 +171,51 @@ describe('registry service', () => {
     await start();
     await expect(send(SUBJECTS.definitionGet, {})).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
     await expect(
-      send(SUBJECTS.definitionRegister, { source: { kind: 'moon', name: 'x' }, definitions: [], replace: true }),
+      send(registerSubject('compute'), { source: { kind: 'moon', name: 'x' }, definitions: [], replace: true }),
     ).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
     await expect(
       send(SUBJECTS.quarantineApprove, { name: 'a', pending_revision: 'x', approved_by: 'me' }),
     ).rejects.toMatchObject({ code: 'NOT_FOUND' });
     expect(await get('nothing')).toBeNull();
+  });
+
+  it('takes announcements only on the subject of the toolset that makes them', async () => {
+    await start({ openapi_tools: { pets: { enabled: true, spec_inline: SPEC } } });
+    await eventually('the document is there', async () => (await get('listPets')) !== null);
+    const files = { kind: 'builtin', name: 'builtin.files' };
+    const write: ToolDefinition = {
+      ...builtin('file_write'),
+      binding: { kind: 'builtin', toolset: 'files', handler: 'file_write' },
+      dangerous: true,
+    };
+    const from = (toolset: 'compute' | 'files', body: object) =>
+      send<DefinitionRegisterReply>(registerSubject(toolset), { definitions: [], replace: true, ...body });
+    expect((await from('files', { source: files, definitions: [write] })).registered).toEqual(['file_write']);
+    const before = await get('file_write');
+
+    const compute = { kind: 'builtin', name: 'builtin.compute' };
+    for (const source of [
+      files,
+      { kind: 'plugin', name: 'plugin.files' },
+      { kind: 'builtin', name: 'python-sandbox' },
+      { kind: 'builtin', name: 'builtin.compute@acme' },
+      { kind: 'openapi', name: 'pets' },
+      { kind: 'mcp', name: 'crm' },
+    ])
+      await expect(from('compute', { source })).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
+    // Its own source does not help: neither with the binding of the other toolset, nor with its own.
+    for (const binding of [write.binding, { ...write.binding, toolset: 'compute' }]) {
+      const { registered, refused } = await from('compute', { source: compute, definitions: [{ ...write, binding }] });
+      expect([registered, refused]).toMatchObject([[], [{ name: 'file_write' }]]);
+    }
+    const lowered = await from('files', { source: files, definitions: [{ ...write, dangerous: false }] });
+    expect(lowered.refused).toMatchObject([{ name: 'file_write', code: 'PERMISSION_DENIED' }]);
+    expect(await get('file_write')).toEqual(before);
+    expect(await get('listPets')).not.toBeNull();
+    // The subject without a sender is not served any more.
+    await expect(
+      send(SUBJECTS.definitionRegister, { source: files, definitions: [], replace: true }),
+    ).rejects.toThrow();
   });
 
   it('lists thousands of tools in pages', async () => {

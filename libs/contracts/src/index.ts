@@ -2,12 +2,14 @@ export { depthOf, isJsonObject, isNestedTooDeep, MAX_BODY_DEPTH, type Json, type
 export { microUsdOf, syntheticTokens, usdOf, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
 export { ADMIN_ROLE, type Origin, type Principal, type SpendingScopes } from './principal.js';
 export {
+  ANNOUNCED_KINDS,
   CONTEXT_KEYS,
   DEFAULT_MEMORY_LIMIT_MB,
   DEFAULT_RATE_LIMIT,
   SHOWN_TIMEOUT_SECONDS,
   TOOLSETS,
   TOOL_NAME_PATTERN,
+  toolsetSource,
   type Binding,
   type BuiltinBinding,
   type ContextKey,
@@ -50,6 +52,7 @@ export {
   HEADERS,
   QUEUE_PREFIX,
   QUEUES,
+  registerSubject,
   resultSubject,
   SIZES,
   SUBJECTS,

@@ -18,6 +18,7 @@ export const SUBJECTS = {
   execProgress: 'exec.progress',
   definitionGet: 'registry.definition.get',
   definitionList: 'registry.definition.list',
+  /** Prefix; see `registerSubject`. */
   definitionRegister: 'registry.definition.register',
   definitionRetire: 'registry.definition.retire',
   /** Published (no reply) after every change. */
@@ -61,6 +62,14 @@ export function resultSubject(tenantId: string, callId: string): string {
 /** Door of a toolset of builtin-executor. */
 export function builtinSubject(toolset: Toolset): string {
   return `${SUBJECTS.execBuiltin}.${toolset}`;
+}
+
+/**
+ * Subject on which a toolset of builtin-executor announces its tools: `registry.definition.register.<toolset>`. nats.conf lets
+ * only that toolset's user publish it, so the subject proves the sender.
+ */
+export function registerSubject(toolset: Toolset): string {
+  return `${SUBJECTS.definitionRegister}.${toolset}`;
 }
 
 /**

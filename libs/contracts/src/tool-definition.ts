@@ -86,6 +86,14 @@ export interface ToolSource {
   name: string;
 }
 
+/** Kinds of sources that executors announce over NATS; the registry itself makes the definitions of all others. */
+export const ANNOUNCED_KINDS = ['builtin', 'plugin'] as const;
+
+/** Source of what a toolset announces: its builtin tools, or the operator's plugins that it runs. */
+export function toolsetSource(kind: (typeof ANNOUNCED_KINDS)[number], toolset: Toolset): ToolSource {
+  return { kind, name: `${kind}.${toolset}` };
+}
+
 /**
  * A named capability a model can call, as announced to the registry and as it travels on NATS.
  * Field names are those of the published metadata; everything optional has the default named beside it.

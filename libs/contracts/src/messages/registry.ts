@@ -30,7 +30,7 @@ export interface DefinitionListReply {
 }
 
 /**
- * `registry.definition.register`: announces all definitions of one source; with `replace`, tools of the source that are
+ * `registry.definition.register.<toolset>`: announces all definitions of one source; with `replace`, tools of the source that are
  * not named are retired. `ttl_ms`: the announcement is repeated sooner than that, else the tools become unavailable.
  */
 export interface DefinitionRegister {

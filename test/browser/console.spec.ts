@@ -77,6 +77,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const answer = await fleet.ask({
       path: '/api/v1/sources/mcp',
       body: { name: 'crm', url: `${server.origin}/mcp`, visibility: 'fleet' },
+      key: fleet.operatorKey,
     });
     expect(answer, answer.text).toMatchObject({ status: 201 });
   }
@@ -92,11 +93,11 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await tab.signIn('tf_test_wrong_key_1234567890');
     await page.getByText('This key is not accepted.').waitFor();
     expect(await page.getByLabel('API key').getAttribute('aria-invalid')).toBe('true');
-    await tab.signIn(fleet.adminKey);
+    await tab.signIn(fleet.operatorKey);
     await page.getByRole('heading', { level: 1, name: 'Tools' }).waitFor();
     await page.reload();
     await page.getByRole('heading', { level: 1, name: 'Tools' }).waitFor();
-    expect(page.url()).not.toContain(fleet.adminKey);
+    expect(page.url()).not.toContain(fleet.operatorKey);
     expect(await page.evaluate('localStorage.length + document.cookie.length')).toBe(0);
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.reload();
@@ -105,7 +106,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
   });
 
   it('finds tools, shows dangerous ones as such, and says why one cannot be called', async () => {
-    const tab = await tabOf(fleet.adminKey);
+    const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
     await page.getByRole('searchbox', { name: 'Search' }).fill('arithmetic');
     await page
@@ -122,7 +123,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
   });
 
   it('runs a tool by keyboard alone, shows its failure, checks without running, and waits for background calls', async () => {
-    const tab = await tabOf(fleet.adminKey);
+    const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
     await tab.go('tools/calculator', 'calculator');
     const expression = page.getByLabel('expression', { exact: true });
@@ -161,7 +162,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
   });
 
   it('shows calls as they are made, with where their time went', async () => {
-    const tab = await tabOf(fleet.adminKey);
+    const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
     await tab.go('calls', 'Calls');
     await page.getByText('live', { exact: true }).waitFor();
@@ -179,7 +180,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await eventually('the tool is listed', async () => (await listed()) !== undefined);
     await announce(HOSTILE);
     await eventually('the tool is held', async () => (await listed()) === undefined);
-    const tab = await tabOf(fleet.adminKey);
+    const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
     await page.getByRole('link', { name: 'Approvals 1 waiting' }).click();
     const change = page.getByRole('article', { name: 'crm_find' });
@@ -199,7 +200,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
   });
 
   it('makes a key, shows its secret once, and revokes it', async () => {
-    const tab = await tabOf(fleet.adminKey);
+    const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
     await tab.go('keys', 'API keys');
     await page.getByLabel('Client').fill('reporter');
@@ -259,9 +260,13 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
   });
 
   it('goes back to the sign-in once its key is revoked', async () => {
-    const made = await fleet.ask({ path: '/api/v1/keys', body: { client: 'short-lived', tenant_id: 'globex' } });
+    const made = await fleet.ask({
+      path: '/api/v1/keys',
+      body: { client: 'short-lived', tenant_id: 'globex' },
+      key: fleet.operatorKey,
+    });
     const tab = await tabOf(made.body.token);
-    await fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${made.body.id}` });
+    await fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${made.body.id}`, key: fleet.operatorKey });
     await eventually(
       'the key is refused',
       async () => (await fleet.ask({ path: '/api/v1/me', key: made.body.token })).status === 401,
@@ -281,7 +286,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await tab.page.evaluate("document.querySelector('label').remove()");
     expect(await tab.accessibilityFaults(), 'a planted fault').toContainEqual(expect.stringMatching(/^label: .*#key/));
     await tab.page.reload();
-    await tab.signIn(fleet.adminKey);
+    await tab.signIn(fleet.operatorKey);
     for (const [place, heading] of VIEWS) {
       await tab.go(place, heading);
       await tab.settled();
@@ -291,7 +296,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
   });
 
   it('opens its menu on a phone and leads on from it', async () => {
-    const tab = await tabOf(fleet.adminKey, PHONE);
+    const tab = await tabOf(fleet.operatorKey, PHONE);
     const { page } = tab;
     const menu = page.getByRole('button', { name: 'Menu' });
     expect(await menu.getAttribute('aria-expanded')).toBe('false');

@@ -24,14 +24,17 @@ afterAll(() => fleet?.stop());
 
 const memberKey = () => fleet.keys['globex']!;
 const recentCalls = async (ask: Omit<Ask, 'path'> = {}) =>
-  (await fleet.ask({ path: '/api/v1/recent-calls', ...ask })).body.calls as Record<string, unknown>[];
+  (await fleet.ask({ path: '/api/v1/recent-calls', key: fleet.operatorKey, ...ask })).body.calls as Record<
+    string,
+    unknown
+  >[];
 
 async function call(expression: string, ask: Omit<Ask, 'path' | 'body'> = {}): Promise<string> {
   return (await fleet.call('calculator', { expression }, ask)).body.call_id;
 }
 
 describe('recent calls', () => {
-  it('show a tenant its own, made over any gateway, and an administrator everyone’s', async () => {
+  it('show a tenant its own, made over any gateway, and an operator everyone’s', async () => {
     const mine = await call('1+1', { key: memberKey(), gateway: 0 });
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const theirs = await call('2+2', { headers: { traceparent }, gateway: 1 });
@@ -54,7 +57,11 @@ describe('recent calls', () => {
   });
 
   it('come as they happen, also from the other gateway, until the key is revoked', async () => {
-    const made = await fleet.ask({ path: '/api/v1/keys', body: { client: 'watcher', tenant_id: 'globex' } });
+    const made = await fleet.ask({
+      path: '/api/v1/keys',
+      body: { client: 'watcher', tenant_id: 'globex' },
+      key: fleet.operatorKey,
+    });
     const response = await fetch(`${fleet.url(1)}/api/v1/recent-calls/events`, {
       headers: { authorization: `Bearer ${made.body.token}` },
       signal: AbortSignal.timeout(60_000),
@@ -70,7 +77,7 @@ describe('recent calls', () => {
     }
     expect(text).toContain(id);
     expect(text).not.toContain('"tenant_id":"acme"');
-    await fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${made.body.id}` });
+    await fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${made.body.id}`, key: fleet.operatorKey });
     let ended = false;
     while (!ended) ended = (await reader.read()).done;
     expect(ended).toBe(true);
@@ -78,9 +85,12 @@ describe('recent calls', () => {
 
   it('are bounded and read on from a cursor', async () => {
     const all = await recentCalls();
-    const [last] = (await fleet.ask({ path: '/api/v1/recent-calls?limit=1' })).body.calls;
+    const [last] = (await fleet.ask({ path: '/api/v1/recent-calls?limit=1', key: fleet.operatorKey })).body.calls;
     expect(last.call_id).toBe(all.at(-1)!['call_id']);
-    const after = await fleet.ask({ path: `/api/v1/recent-calls?after=${String(all[0]!['cursor'])}` });
+    const after = await fleet.ask({
+      path: `/api/v1/recent-calls?after=${String(all[0]!['cursor'])}`,
+      key: fleet.operatorKey,
+    });
     expect(after.body.calls.map(({ call_id: id }: { call_id: string }) => id)).toEqual(
       all.slice(1).map(({ call_id: id }) => id),
     );
@@ -90,13 +100,13 @@ describe('recent calls', () => {
 });
 
 describe('the state of the fleet', () => {
-  it('shows an administrator queues, workers and executors', async () => {
-    const { body } = await fleet.ask({ path: '/api/v1/fleet' });
+  it('shows an operator queues, workers and executors', async () => {
+    const { body } = await fleet.ask({ path: '/api/v1/fleet', key: fleet.operatorKey });
     const calls = body.queues.find(({ queue }: { queue: string }) => queue === 'tool-calls');
     expect(calls).toMatchObject({ jobs: { wait: 0, active: 0 }, slots: { busy: 0, total: 32 } });
     expect(calls.workers).toHaveLength(2);
     await eventually('the executor told its slots', async () => {
-      const { executors } = (await fleet.ask({ path: '/api/v1/fleet' })).body;
+      const { executors } = (await fleet.ask({ path: '/api/v1/fleet', key: fleet.operatorKey })).body;
       return executors.some((one: { service: string; slots: { total: number } }) => one.service === 'builtin-executor');
     });
   });
@@ -111,23 +121,32 @@ describe('the state of the fleet', () => {
       tools: ['*'],
       tier: { name: 'wide', requests_per_minute: 1e6 },
     });
-    expect((await fleet.ask({ path: '/api/v1/me' })).body).toMatchObject({ tenant_id: 'acme', admin: true });
+    expect((await fleet.ask({ path: '/api/v1/me' })).body).toMatchObject({
+      tenant_id: 'acme',
+      admin: true,
+      operator: false,
+    });
+    expect((await fleet.ask({ path: '/api/v1/me', key: fleet.operatorKey })).body).toMatchObject({
+      tenant_id: 'operator',
+      operator: true,
+    });
     expect((await fleet.ask({ path: '/api/v1/breakers', key: memberKey() })).body).toEqual({ breakers: [] });
   });
 
-  it('tells which target is cut off, to administrators only', async () => {
+  it('tells which target is cut off, to operators only', async () => {
     const entry = { name: 'lost', url: `${AWAY}/functions`, func_name: 'lost', visibility: 'fleet' };
-    expect((await fleet.ask({ path: '/api/v1/sources/mcp', body: entry })).status).toBe(201);
+    expect((await fleet.ask({ path: '/api/v1/sources/mcp', body: entry, key: fleet.operatorKey })).status).toBe(201);
     await fleet.untilListed(['lost']);
     await fleet.call('lost', {});
     await eventually('the breaker is told', async () => {
-      const { breakers } = (await fleet.ask({ path: '/api/v1/breakers', gateway: 1 })).body;
+      const { breakers } = (await fleet.ask({ path: '/api/v1/breakers', key: fleet.operatorKey, gateway: 1 })).body;
       return breakers.some(
         (one: { key: string; protects: string; state: string }) =>
           one.key.startsWith(AWAY) && one.protects === 'target' && one.state === 'open',
       );
     });
-    expect((await fleet.ask({ path: '/api/v1/breakers', key: memberKey() })).text).not.toContain(AWAY);
+    for (const key of [memberKey(), fleet.adminKey])
+      expect((await fleet.ask({ path: '/api/v1/breakers', key })).text).not.toContain(AWAY);
   });
 
   it('lists dangerous tools to administrators only, and calls them for nobody', async () => {

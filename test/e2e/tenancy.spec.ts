@@ -221,6 +221,62 @@ async function mcp(method: string, params: object, key: string | null): Promise<
   });
 }
 
+describe('an administrator of a tenant', () => {
+  const admin = (): string => fleet.adminKey;
+
+  it('makes, sees and revokes keys of its own tenant only', async () => {
+    const foreign = await fleet.ask({
+      path: '/api/v1/keys',
+      body: { client: 'foreign', tenant_id: 'globex' },
+      key: fleet.operatorKey,
+    });
+    expect(foreign.status, foreign.text).toBe(201);
+    const listed = await fleet.ask({ path: '/api/v1/keys', key: admin() });
+    expect(new Set(listed.body.map((key: { tenant_id: string }) => key.tenant_id))).toEqual(new Set(['acme']));
+    const revoke = { method: 'DELETE', path: `/api/v1/keys/${foreign.body.id}` };
+    expect((await fleet.ask({ ...revoke, key: admin() })).status).toBe(404);
+    expect((await fleet.ask({ path: '/api/v1/me', key: foreign.body.token })).status).toBe(200);
+    for (const body of [
+      { client: 'x', tenant_id: 'globex' },
+      { client: 'x', tenant_id: 'operator' },
+      { client: 'x', roles: ['operator'] },
+      { client: 'x', tier: 'enterprise' },
+    ]) {
+      const { status, text } = await fleet.ask({ path: '/api/v1/keys', body, key: admin() });
+      expect(status, text).toBe(403);
+    }
+    expect((await fleet.ask({ ...revoke, key: fleet.operatorKey })).status).toBe(204);
+  });
+
+  it('registers and retires sources of its own tenant only, and without variables of the fleet', async () => {
+    const url = `${server.origin}/mcp`;
+    const asks: [Ask, number][] = [
+      [{ path: '/api/v1/sources/mcp', body: { name: 'shared', url, visibility: 'fleet' } }, 403],
+      [{ path: '/tools/mcp/register', body: { name: 'shared', url, visibility: 'fleet' } }, 403],
+      [
+        { path: '/api/v1/sources/mcp', body: { name: 'vars', url, headers: { Authorization: '${API_KEY_PEPPER}' } } },
+        400,
+      ],
+      [{ path: '/api/v1/sources/openapi', body: { name: 'vars', spec_url: 'https://x.example/${HOME}' } }, 400],
+      [{ method: 'DELETE', path: '/api/v1/sources/mcp/shared?visibility=fleet' }, 403],
+      [{ method: 'DELETE', path: '/api/v1/sources/mcp/private@globex' }, 404],
+      [{ method: 'DELETE', path: '/api/v1/sources/mcp/private@operator' }, 404],
+    ];
+    for (const [ask, wanted] of asks) {
+      const { status, text } = await fleet.ask({ ...ask, key: admin() });
+      expect(status, `${ask.path} ${text}`).toBe(wanted);
+    }
+  });
+
+  it('sees nothing of the fleet that its members do not see', async () => {
+    for (const path of ['/api/v1/fleet']) expect((await fleet.ask({ path, key: admin() })).status).toBe(403);
+    const { calls } = (await fleet.ask({ path: '/api/v1/recent-calls', key: admin() })).body;
+    expect(new Set(calls.map((call: { tenant_id: string }) => call.tenant_id))).toEqual(new Set(['acme']));
+    const waiting = await fleet.ask({ path: '/api/v1/quarantine', key: admin() });
+    expect([waiting.status, waiting.body]).toEqual([200, []]);
+  });
+});
+
 describe('an idempotency key', () => {
   it('of one tenant means nothing to another', async () => {
     const ask = (tenant: string, expression: string) =>

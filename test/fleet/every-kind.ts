@@ -203,12 +203,18 @@ const ACCOUNTS: readonly Kind[] = [
   [
     'API keys, made, used and revoked',
     async ({ fleet }) => {
-      const made = await fleet.ask({ path: '/api/v1/keys', body: { client: fresh(), tenant_id: 'globex' } });
+      const made = await fleet.ask({
+        path: '/api/v1/keys',
+        body: { client: fresh(), tenant_id: 'globex' },
+        key: fleet.operatorKey,
+      });
       expect(made.status, made.text).toBe(201);
       const key = String(made.body.token);
       expect((await fleet.call('calculator', { expression: '1+1' }, { key })).status).toBe(200);
-      expect((await fleet.ask({ path: '/api/v1/keys' })).text).toContain(made.body.id);
-      expect((await fleet.ask({ path: `/api/v1/keys/${made.body.id}`, method: 'DELETE' })).status).toBe(204);
+      expect((await fleet.ask({ path: '/api/v1/keys', key: fleet.operatorKey })).text).toContain(made.body.id);
+      const revoke = { path: `/api/v1/keys/${made.body.id}`, method: 'DELETE' };
+      expect((await fleet.ask(revoke)).status).toBe(404);
+      expect((await fleet.ask({ ...revoke, key: fleet.operatorKey })).status).toBe(204);
       const refused = async () => (await fleet.call('calculator', { expression: '1+1' }, { key })).status === 401;
       await eventually('the key is refused', refused, { timeoutMs: 10_000, everyMs: 100 });
     },

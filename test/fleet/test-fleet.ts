@@ -89,7 +89,8 @@ export class TestFleet {
   readonly running = new Map<ServiceName, ServiceProcess[]>();
   /** Every process ever started, for its log. */
   readonly all: { name: ServiceName; process: ServiceProcess }[] = [];
-  /** Administrator of tenant `acme`; key of plain tenants by name. */
+  /** Operator of the fleet; administrator of tenant `acme`; key of plain tenants by name. */
+  operatorKey = '';
   adminKey = '';
   readonly keys: Record<string, string> = {};
 
@@ -248,6 +249,7 @@ export class TestFleet {
     const keys = new ApiKeys(store, { pepper: this.#pepper, environment: 'test' }, new SystemClock());
     const issue = async (tenantId: string, client: string, roles: string[]) =>
       (await keys.issue({ tenantId, client, roles, tier: 'wide' }, 'test')).token;
+    this.operatorKey = await issue('operator', 'ops', ['admin', 'operator']);
     this.adminKey = await issue('acme', 'admin', ['admin']);
     for (const tenant of ['acme', 'globex']) this.keys[tenant] = await issue(tenant, 'app', []);
   }

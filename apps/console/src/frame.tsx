@@ -3,7 +3,7 @@ import { useSigned } from './context.js';
 import { addressOf, usePlace } from './router.js';
 import { Badge, Empty } from './ui/parts.js';
 import { Brand } from './ui/brand.js';
-import { VIEWS } from './views.js';
+import { mayOpen, VIEWS } from './views.js';
 
 /** Navigation and the view of the current place. What a key may not see is not offered, and says why when it is reached. */
 export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
@@ -47,7 +47,7 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
         <Brand />
         <nav className="nav" aria-label="Views">
           <ul>
-            {VIEWS.filter((one) => me.admin || !one.adminOnly).map((one) => (
+            {VIEWS.filter((one) => mayOpen(one, me)).map((one) => (
               <li key={one.name}>
                 <a href={addressOf(one.name)} aria-current={one.name === name ? 'page' : undefined}>
                   {one.title}
@@ -62,9 +62,13 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
             <strong>{me.user_id || 'no user'}</strong> of <strong>{me.tenant_id}</strong>
           </span>
           <span className="row">
-            {me.admin ? <Badge tone="accent">administrator</Badge> : <Badge>member</Badge>}
+            {me.admin ? (
+              <Badge tone="accent">{me.operator ? 'operator' : 'administrator'}</Badge>
+            ) : (
+              <Badge>member</Badge>
+            )}
             {me.roles
-              .filter((role) => role !== 'admin')
+              .filter((role) => role !== 'admin' && role !== 'operator')
               .map((role) => (
                 <Badge key={role}>{role}</Badge>
               ))}
@@ -75,11 +79,13 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
       <main className="main" id="main" ref={main} tabIndex={-1}>
         {!view ? (
           <Empty>There is no such view.</Empty>
-        ) : view.adminOnly && !me.admin ? (
+        ) : !mayOpen(view, me) ? (
           <div className="notice warn">
-            <strong>{view.title} is for administrators</strong>
+            <strong>
+              {view.title} is for {view.needs === 'operator' ? 'operators' : 'administrators'}
+            </strong>
             <span>
-              {view.whyAdmin} Your key has {me.roles.length > 0 ? `the roles ${me.roles.join(', ')}` : 'no role'}.
+              {view.why} Your key has {me.roles.length > 0 ? `the roles ${me.roles.join(', ')}` : 'no role'}.
             </span>
           </div>
         ) : (

@@ -1,4 +1,5 @@
 import type { ComponentType } from 'react';
+import type { Me } from './api/types.js';
 import { BreakersView } from './views/breakers.js';
 import { BudgetsView } from './views/budgets.js';
 import { CallsView } from './views/calls.js';
@@ -15,8 +16,9 @@ export interface View {
   Component: ComponentType<{ item: string | undefined }>;
   /** Beside its title in the navigation: what waits there. */
   Mark?: ComponentType;
-  adminOnly?: boolean;
-  whyAdmin?: string;
+  /** The role it takes; absent for everyone. */
+  needs?: 'admin' | 'operator';
+  why?: string;
 }
 
 /** Every view, in the order of the navigation. The gateway checks every request again; this only decides what is offered. */
@@ -27,8 +29,8 @@ export const VIEWS: readonly View[] = [
     name: 'queues',
     title: 'Queues and workers',
     Component: QueuesView,
-    adminOnly: true,
-    whyAdmin: 'It shows the work of every tenant.',
+    needs: 'operator',
+    why: 'It shows the work of every tenant.',
   },
   { name: 'breakers', title: 'Breakers and limits', Component: BreakersView },
   { name: 'budgets', title: 'Budgets and cost', Component: BudgetsView },
@@ -37,14 +39,17 @@ export const VIEWS: readonly View[] = [
     title: 'Approvals',
     Component: QuarantineView,
     Mark: WaitingApprovals,
-    adminOnly: true,
-    whyAdmin: 'Approving a changed tool lets every tenant call it.',
+    needs: 'admin',
+    why: 'Approving a changed tool lets everyone in the tenant call it.',
   },
   {
     name: 'keys',
     title: 'API keys',
     Component: KeysView,
-    adminOnly: true,
-    whyAdmin: 'It makes and revokes the keys of every tenant.',
+    needs: 'admin',
+    why: 'It makes and revokes the keys of the tenant.',
   },
 ];
+
+/** Whether the caller may open a view. */
+export const mayOpen = ({ needs }: View, me: Me): boolean => needs === undefined || me[needs];

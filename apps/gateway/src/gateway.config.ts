@@ -73,7 +73,7 @@ export const gatewayConfig = defineConfig(
     GATEWAY_ADMIN_KEY: secret({
       optional: true,
       minLength: 32,
-      help: 'Key of the operator who makes the first API keys; remove it once there are administrators with keys of their own',
+      help: 'Key of the operator who makes the first API keys; remove it once there are operators with keys of their own',
     }),
     TOOLFLEET_DEV_API_KEY: secret({
       optional: true,
@@ -99,7 +99,7 @@ export const gatewayConfig = defineConfig(
     MCP_REGISTER_TOKEN: secret({
       optional: true,
       minLength: 16,
-      help: 'Admits to the register endpoints beside administrators',
+      help: 'Admits to the register endpoints with the rights of an operator',
     }),
     GATEWAY_SKIP_AUTH: boolean({
       default: false,

@@ -1,6 +1,15 @@
 export { depthOf, isJsonObject, isNestedTooDeep, MAX_BODY_DEPTH, type Json, type JsonObject } from './json.js';
 export { microUsdOf, syntheticTokens, usdOf, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
-export { ADMIN_ROLE, type Origin, type Principal, type SpendingScopes } from './principal.js';
+export {
+  ADMIN_ROLE,
+  isReservedTenant,
+  LOCAL_TENANT,
+  OPERATOR_ROLE,
+  OPERATOR_TENANT,
+  type Origin,
+  type Principal,
+  type SpendingScopes,
+} from './principal.js';
 export {
   ANNOUNCED_KINDS,
   CONTEXT_KEYS,

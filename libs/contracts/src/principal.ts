@@ -29,5 +29,16 @@ export interface SpendingScopes {
 /** `public` callers never reach dangerous tools; `internal` ones may when policy allows. */
 export type Origin = 'public' | 'internal';
 
-/** Role that may register tools, manage keys and approve quarantined tools. */
+/** Administers one tenant: its keys, its sources of tools, approvals of its tools. */
 export const ADMIN_ROLE = 'admin';
+/** Operates the fleet: acts across tenants, shares tools with all of them, uses the fleet's `${VAR}` in definitions. */
+export const OPERATOR_ROLE = 'operator';
+/** Tenant of the fleet's operators; only credentials of this tenant can carry `OPERATOR_ROLE`. */
+export const OPERATOR_TENANT = 'operator';
+/** Tenant of everyone on a developer's machine (local mode). */
+export const LOCAL_TENANT = 'local';
+
+/** True for tenants that belong to the fleet itself: no token, key or subject of a customer may claim one. */
+export function isReservedTenant(tenantId: string): boolean {
+  return tenantId === OPERATOR_TENANT || tenantId === LOCAL_TENANT;
+}

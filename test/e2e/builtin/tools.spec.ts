@@ -51,6 +51,7 @@ beforeAll(async () => {
   const issued = await fleet.ask({
     path: '/api/v1/keys',
     body: { tenant_id: 'globex', client: 'mcp', roles: ['admin'], tier: 'wide' },
+    key: fleet.operatorKey,
   });
   keys.MCP = issued.body.token;
   nats = await connect({ servers: `127.0.0.1:${fleet.nats.port}` });

@@ -21,6 +21,7 @@ const SWITCHES = new Set([
   'no-retry',
   'version',
   'admin',
+  'operator',
   'force',
   'watch',
   'no-wait',

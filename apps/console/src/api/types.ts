@@ -9,7 +9,10 @@ export interface Me {
   tenant_id: string;
   user_id: string;
   roles: string[];
+  /** Administers its tenant; true for operators, too. */
   admin: boolean;
+  /** Operates the fleet: acts across tenants. */
+  operator: boolean;
   via: string;
   key_id: string | null;
   tools: string[];

@@ -35,7 +35,7 @@ export function BreakersView() {
               <div className="notice good">
                 <strong>Every breaker is closed</strong>
                 <span className="small">
-                  {me.admin ? 'Tools and the services behind them answer.' : 'The tools you may call answer.'}
+                  {me.operator ? 'Tools and the services behind them answer.' : 'The tools you may call answer.'}
                 </span>
               </div>
             ) : (

@@ -27,7 +27,10 @@ export function CallsView() {
   const found = filterCalls(live.calls, filter);
   return (
     <>
-      <Head title="Calls" about={me.admin ? 'Finished calls of every tenant.' : `Finished calls of ${me.tenant_id}.`}>
+      <Head
+        title="Calls"
+        about={me.operator ? 'Finished calls of every tenant.' : `Finished calls of ${me.tenant_id}.`}
+      >
         <LiveMark live={live} following={following} />
         <button onClick={() => setFollowing(!following)}>{following ? 'Pause' : 'Follow'}</button>
       </Head>
@@ -77,7 +80,7 @@ export function CallsView() {
                 <th scope="col">Status</th>
                 <th scope="col">Ended</th>
                 <th scope="col">Door</th>
-                {me.admin && <th scope="col">Tenant</th>}
+                {me.operator && <th scope="col">Tenant</th>}
                 <th scope="col">Time</th>
                 <th scope="col" className="figure">
                   Duration
@@ -140,7 +143,7 @@ function CallRow({ call, open, onToggle }: { call: RecentCall; open: boolean; on
           {clockTime(call.ended_at)}
         </td>
         <td className="wide-only">{call.door}</td>
-        {me.admin && <td className="wide-only">{call.tenant_id}</td>}
+        {me.operator && <td className="wide-only">{call.tenant_id}</td>}
         <td className="wide-only">
           <span className="call-stages">
             <Stages stages={call.stages} />
@@ -158,7 +161,7 @@ function CallRow({ call, open, onToggle }: { call: RecentCall; open: boolean; on
       </tr>
       {open && (
         <tr className="details">
-          <td colSpan={me.admin ? 8 : 7} className="lead">
+          <td colSpan={me.operator ? 8 : 7} className="lead">
             <CallFacts call={call} />
           </td>
         </tr>

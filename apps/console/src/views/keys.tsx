@@ -8,9 +8,9 @@ import { Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/parts.js';
 import { asToolError, useQuery } from '../use-query.js';
 import { NewKeyForm } from './new-key-form.js';
 
-/** Keys of every tenant. A key's secret is shown once, when it is made. */
+/** Keys of the caller's tenant, for operators of every tenant. A key's secret is shown once, when it is made. */
 export function KeysView() {
-  const { api } = useSigned();
+  const { api, me } = useSigned();
   const query = useQuery('keys', api.keys);
   const [error, setError] = useState<ToolCallError>();
   const revoke = async (key: ApiKey) => {
@@ -24,7 +24,10 @@ export function KeysView() {
   };
   return (
     <>
-      <Head title="API keys" about="Of every tenant. A revoked key is refused within 5 seconds.">
+      <Head
+        title="API keys"
+        about={`Of ${me.operator ? 'every tenant' : me.tenant_id}. A revoked key is refused within 5 seconds.`}
+      >
         <button onClick={query.refresh}>Refresh</button>
       </Head>
       <NewKeyForm onCreated={query.refresh} />

@@ -60,11 +60,11 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <div className="cards">
           {text('client', 'Client', 'what will use it')}
-          {text('tenant', 'Tenant', me.tenant_id)}
+          {me.operator && text('tenant', 'Tenant', me.tenant_id)}
           {text('user', 'User', 'as the client')}
           {text('roles', 'Roles', 'none')}
           {text('tools', 'Tools', '* for all, or names with *')}
-          {text('tier', 'Rate class', 'free, pro, max, enterprise')}
+          {me.operator && text('tier', 'Rate class', 'free, pro, max, enterprise')}
           <Choice
             label="Lives"
             value={texts.days}

@@ -132,12 +132,35 @@ describe('API keys', () => {
     [{ tenantId: 'a', client: 'c', tools: Array.from({ length: 101 }, (_, i) => `t${i}`) }, 'tools'],
     [{ tenantId: 'a', client: 'c', tools: ['file.*'] }, 'tools'],
     [{ tenantId: 'a', client: 'c', expiresAt: 1 }, 'expires_at'],
+    [{ tenantId: 'local', client: 'c' }, 'tenant_id'],
+    [{ tenantId: 'a', client: 'c', roles: ['operator'] }, 'roles'],
   ])('refuse %j', async (spec, field) => {
     const { keys } = setUp();
     await expect(keys.issue(spec, 'root')).rejects.toMatchObject({
       code: 'REQUEST_INVALID',
       details: { fields: [field] },
     });
+  });
+});
+
+describe('the role operator', () => {
+  it('counts for the tenant of the operators only, also on keys made when it had no meaning', async () => {
+    const { keys, store } = setUp();
+    const own = await keys.issue({ tenantId: 'operator', client: 'ops', roles: ['operator', 'dev'] }, 'root');
+    expect((await keys.verify(own.token)).principal.roles).toEqual(['operator', 'dev']);
+    const older = await keys.issue({ tenantId: 'acme', client: 'ops', roles: ['dev'] }, 'root');
+    const find = store.find.bind(store);
+    store.find = async (id) => {
+      const record = await find(id);
+      return record && { ...record, roles: ['operator', 'dev'] };
+    };
+    expect((await keys.verify(older.token)).principal.roles).toEqual(['dev']);
+  });
+
+  it('lets keys of tenant local be made in local mode', async () => {
+    const { store, clock } = setUp();
+    const local = new ApiKeys(store, { ...SETTINGS, localTenant: true }, clock);
+    await expect(local.issue({ tenantId: 'local', client: 'a' }, 'root')).resolves.toBeDefined();
   });
 });
 

@@ -1,8 +1,16 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { type EpochMs, type Principal, ToolError } from '@toolfleet/contracts';
+import {
+  type EpochMs,
+  LOCAL_TENANT,
+  OPERATOR_ROLE,
+  OPERATOR_TENANT,
+  type Principal,
+  ToolError,
+} from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { generateKey, parseKey } from './api-key-format.js';
 import { type ApiKeyRecord, isLive, type KeyStore, MAX_LIVE_KEYS } from './key-store.js';
+import { rolesOf } from './roles.js';
 import { unauthenticated } from './unauthenticated.js';
 
 /** What an administrator says about a new key. */
@@ -33,6 +41,8 @@ export interface ApiKeysSettings {
   pepper: string;
   /** Names the environment inside new keys. */
   environment: string;
+  /** Local mode: the reserved tenant `local` may have keys. */
+  localTenant?: boolean;
 }
 
 /** One token of a NATS subject and of a Redis key: nothing in a name can widen a permission. */
@@ -65,7 +75,7 @@ export class ApiKeys {
    */
   async issue(spec: KeySpec, createdBy: string): Promise<{ token: string; key: KeyView }> {
     const now = this.clock.now();
-    checkSpec(spec, now);
+    checkSpec(spec, now, this.settings.localTenant ?? false);
     for (;;) {
       const { id, signed, token } = generateKey(this.settings.environment);
       const record: ApiKeyRecord = {
@@ -113,7 +123,7 @@ export class ApiKeys {
       principal: {
         tenantId: record.tenantId,
         userId: record.userId,
-        roles: record.roles,
+        roles: rolesOf(record.tenantId, record.roles),
         tools: record.tools,
         via: 'api_key',
         keyId: record.id,
@@ -159,9 +169,13 @@ function isListOf(items: readonly string[], pattern: RegExp, least: number): boo
 
 const NAME = 'needs 1 to 64 letters, digits, "_" and "-"';
 
-function checkSpec(spec: KeySpec, now: EpochMs): void {
+function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
   const faults = new Map<string, string>();
   if (!NAME_PATTERN.test(spec.tenantId)) faults.set('tenant_id', NAME);
+  else if (spec.tenantId === LOCAL_TENANT && !localTenant)
+    faults.set('tenant_id', 'must not be "local", which is reserved');
+  if (spec.roles?.includes(OPERATOR_ROLE) && spec.tenantId !== OPERATOR_TENANT)
+    faults.set('roles', `may hold "${OPERATOR_ROLE}" for the tenant "${OPERATOR_TENANT}" only`);
   if (!NAME_PATTERN.test(spec.client)) faults.set('client', NAME);
   if (spec.userId !== undefined && !/^[\x21-\x7e]{1,128}$/.test(spec.userId))
     faults.set('user_id', 'needs 1 to 128 visible ASCII characters');

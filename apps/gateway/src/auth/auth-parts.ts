@@ -1,7 +1,7 @@
 import type { ServiceHost, ServicePart } from '@toolfleet/service';
 import type { GatewayConfig } from '../gateway.config.js';
 import { ApiKeys } from './api-keys.js';
-import { LOCAL_ADMIN, makeAuthenticate, type Authenticate } from './authenticate.js';
+import { LOCAL_OPERATOR, makeAuthenticate, type Authenticate } from './authenticate.js';
 import { jwtPart } from './jwt-part.js';
 import type { KeyStore } from './key-store.js';
 import { SignedTokens } from './signed-token.js';
@@ -23,7 +23,15 @@ export function authParts(settings: GatewayConfig, host: ServiceHost, keyStore: 
   const longestCallMs = Math.max(settings.GATEWAY_ASYNC_TIMEOUT_MS, settings.GATEWAY_CALL_TIMEOUT_MS);
   const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock, longestCallMs);
   host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
-  const keys = new ApiKeys(keyStore, { pepper: settings.API_KEY_PEPPER, environment: environmentOf(settings) }, clock);
+  const keys = new ApiKeys(
+    keyStore,
+    {
+      pepper: settings.API_KEY_PEPPER,
+      environment: environmentOf(settings),
+      localTenant: settings.TOOLFLEET_LOCAL,
+    },
+    clock,
+  );
   const jwt = jwtPart(settings, host);
   const authenticate = makeAuthenticate({
     ...(jwt ? { jwt: jwt.jwt } : {}),
@@ -33,7 +41,7 @@ export function authParts(settings: GatewayConfig, host: ServiceHost, keyStore: 
     local: settings.TOOLFLEET_LOCAL,
     ...(settings.TOOLFLEET_DEV_API_KEY === undefined ? {} : { devKey: settings.TOOLFLEET_DEV_API_KEY }),
     ...(settings.GATEWAY_ADMIN_KEY === undefined ? {} : { adminKey: settings.GATEWAY_ADMIN_KEY }),
-    ...(settings.GATEWAY_SKIP_AUTH ? { anonymous: LOCAL_ADMIN } : {}),
+    ...(settings.GATEWAY_SKIP_AUTH ? { anonymous: LOCAL_OPERATOR } : {}),
   });
   return { tokens, keys, authenticate, parts: jwt ? [jwt.part] : [] };
 }

@@ -7,8 +7,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { errorBody, type Principal, toToolError } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { ApiKeys } from './api-keys.js';
-import { AdminOnly, AuthGuard, Caller, Public } from './auth.guard.js';
+import { AdminOnly, AuthGuard, Caller, OperatorOnly, Public } from './auth.guard.js';
 import { makeAuthenticate } from './authenticate.js';
+import { isAdmin, isOperator } from './roles.js';
 import { MemoryKeyStore } from './memory-key-store.js';
 import { VerifiedCache } from './verified-cache.js';
 
@@ -47,6 +48,15 @@ class AdminController {
   }
 }
 
+@Controller('operator')
+@OperatorOnly()
+class OperatorController {
+  @Get()
+  secret(): string {
+    return 'secret';
+  }
+}
+
 @Catch()
 class ToolErrorFilter implements ExceptionFilter {
   catch(error: unknown, host: ArgumentsHost): void {
@@ -57,7 +67,7 @@ class ToolErrorFilter implements ExceptionFilter {
 }
 
 @Module({
-  controllers: [ProbeController, AdminController],
+  controllers: [ProbeController, AdminController, OperatorController],
   providers: [
     { provide: APP_GUARD, useFactory: () => new AuthGuard(authenticate) },
     { provide: APP_FILTER, useClass: ToolErrorFilter },
@@ -69,12 +79,14 @@ let app: NestFastifyApplication;
 let base: string;
 let user: string;
 let admin: string;
+let operator: string;
 
 beforeAll(async () => {
   app = await NestFactory.create<NestFastifyApplication>(ProbeModule, new FastifyAdapter(), { logger: false });
   await app.listen(0, '127.0.0.1');
   base = await app.getUrl();
   user = (await keys.issue({ tenantId: 'acme', client: 'crm' }, 'spec')).token;
+  operator = (await keys.issue({ tenantId: 'operator', client: 'ops', roles: ['operator'] }, 'spec')).token;
   admin = (await keys.issue({ tenantId: 'ops', client: 'root', roles: ['admin'] }, 'spec')).token;
 });
 afterAll(() => app.close());
@@ -152,11 +164,21 @@ describe('routes for administrators', () => {
     expect(await (await ask('/admin', as(admin))).text()).toBe('secret');
   });
 
-  it('are closed to a call that an administrator delegated', async () => {
-    const { isAdmin } = await import('./require-admin.js');
-    const principal = { tenantId: 'ops', userId: 'root', roles: ['admin'], tools: ['*'] };
-    expect(isAdmin({ ...principal, via: 'api_key' })).toBe(true);
-    expect(isAdmin({ ...principal, via: 'delegation' })).toBe(false);
+  it('are closed to a call that an administrator or operator delegated', () => {
+    const principal = { tenantId: 'ops', userId: 'root', roles: ['admin', 'operator'], tools: ['*'] };
+    for (const hasRole of [isAdmin, isOperator]) {
+      expect(hasRole({ ...principal, via: 'api_key' })).toBe(true);
+      expect(hasRole({ ...principal, via: 'delegation' })).toBe(false);
+    }
+  });
+
+  it('serve operators too, and those for operators serve nobody else', async () => {
+    expect(await (await ask('/admin', as(operator))).text()).toBe('secret');
+    expect(await (await ask('/operator', as(operator))).text()).toBe('secret');
+    for (const token of [user, admin]) {
+      const refused = await ask('/operator', as(token));
+      expect([refused.status, await refused.json()]).toMatchObject([403, { details: { role: 'operator' } }]);
+    }
   });
 
   it('let a handler say otherwise than its controller', async () => {

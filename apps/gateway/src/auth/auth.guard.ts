@@ -9,14 +9,18 @@ import { isToolError, type Principal } from '@toolfleet/contracts';
 import type { Authenticate } from './authenticate.js';
 import { challenge } from './challenge.js';
 import { credentialOfRawHeaders } from './credential.js';
-import { requireAdmin } from './require-admin.js';
+import { requireAdmin, requireOperator } from './roles.js';
 
 const ACCESS = Symbol('toolfleet.access');
 
 /** Route or controller that needs no credential (health, documents). */
 export const Public = (): CustomDecorator<symbol> => SetMetadata(ACCESS, 'public');
-/** Route or controller for administrators only. */
+/** Route or controller for administrators of a tenant, and operators. */
 export const AdminOnly = (): CustomDecorator<symbol> => SetMetadata(ACCESS, 'admin');
+/** Route or controller for operators of the fleet. */
+export const OperatorOnly = (): CustomDecorator<symbol> => SetMetadata(ACCESS, 'operator');
+
+type Access = 'public' | 'admin' | 'operator';
 
 /** What the guard uses of a Fastify request and reply. */
 export interface GuardedRequest {
@@ -61,14 +65,14 @@ export class AuthGuard implements CanActivate {
       throw error;
     }
     if (access === 'admin') requireAdmin(request.principal);
+    if (access === 'operator') requireOperator(request.principal);
     return true;
   }
 }
 
 /** The handler's own mark wins over its controller's. */
-function accessOf(context: ExecutionContext): 'public' | 'admin' | undefined {
+function accessOf(context: ExecutionContext): Access | undefined {
   return (Reflect.getMetadata(ACCESS, context.getHandler()) ?? Reflect.getMetadata(ACCESS, context.getClass())) as
-    | 'public'
-    | 'admin'
+    | Access
     | undefined;
 }

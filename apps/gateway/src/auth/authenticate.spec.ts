@@ -49,7 +49,7 @@ describe('authenticate', () => {
     const { authenticate } = await setUp({ adminKey });
     expect(await authenticate({ kind: 'bearer', token: adminKey })).toMatchObject({
       tenantId: 'operator',
-      roles: ['admin'],
+      roles: ['admin', 'operator'],
     });
     expect(await authenticate({ kind: 'api_key', token: adminKey })).toMatchObject({ tenantId: 'operator' });
     await expect(authenticate({ kind: 'bearer', token: `${adminKey} ` })).rejects.toMatchObject(refusal);
@@ -116,12 +116,12 @@ describe('authenticate', () => {
     await expect(authenticate(credential)).rejects.toMatchObject(refusal);
   });
 
-  it('takes the development key in local mode as administrator of tenant local', async () => {
+  it('takes the development key in local mode as operator, of tenant local', async () => {
     const devKey = 'any-16-characters';
     const { authenticate } = await setUp({ devKey, local: true });
     expect(await authenticate({ kind: 'api_key', token: devKey })).toMatchObject({
       tenantId: 'local',
-      roles: ['admin'],
+      roles: ['admin', 'operator'],
     });
     await expect(authenticate({ kind: 'api_key', token: `${devKey}x` })).rejects.toMatchObject(refusal);
   });

@@ -1,5 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { ADMIN_ROLE, type Principal } from '@toolfleet/contracts';
+import { ADMIN_ROLE, LOCAL_TENANT, OPERATOR_ROLE, OPERATOR_TENANT, type Principal } from '@toolfleet/contracts';
 import type { ApiKeys } from './api-keys.js';
 import { KEY_PREFIX } from './api-key-format.js';
 import type { Credential } from './credential.js';
@@ -18,7 +18,7 @@ export interface AuthenticatePorts {
   cache: VerifiedCache;
   /** `TOOLFLEET_DEV_API_KEY`: at least 16 characters; only together with `local`. */
   devKey?: string;
-  /** `GATEWAY_ADMIN_KEY`: at least 32 characters; the administrator who makes the first API keys of a new fleet. */
+  /** `GATEWAY_ADMIN_KEY`: at least 32 characters; the operator who makes the first API keys of a new fleet. */
   adminKey?: string;
   /** Local mode: the fleet runs on one machine, on loopback. */
   local: boolean;
@@ -29,20 +29,20 @@ export interface AuthenticatePorts {
 /** From a credential to a principal. @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when proof is out of reach */
 export type Authenticate = (credential: Credential | undefined) => Promise<Principal>;
 
-/** The administrator of a fleet on a developer's machine. */
-export const LOCAL_ADMIN: Principal = {
-  tenantId: 'local',
+/** The developer of a fleet on one machine, who administers and operates it. */
+export const LOCAL_OPERATOR: Principal = {
+  tenantId: LOCAL_TENANT,
   userId: 'dev',
-  roles: [ADMIN_ROLE],
+  roles: [ADMIN_ROLE, OPERATOR_ROLE],
   tools: ['*'],
   via: 'local',
 };
 
 /** The holder of `GATEWAY_ADMIN_KEY`: makes keys, approves tools; belongs to no customer's tenant. */
 export const OPERATOR: Principal = {
-  tenantId: 'operator',
+  tenantId: OPERATOR_TENANT,
   userId: 'operator',
-  roles: [ADMIN_ROLE],
+  roles: [ADMIN_ROLE, OPERATOR_ROLE],
   tools: ['*'],
   via: 'api_key',
   keyId: 'operator',
@@ -73,7 +73,7 @@ export function makeAuthenticate(ports: AuthenticatePorts): Authenticate {
 
   async function prove(kind: Credential['kind'], token: string): Promise<Verified> {
     const { keys, jwt } = ports;
-    if (isDevKey(token)) return { principal: LOCAL_ADMIN };
+    if (isDevKey(token)) return { principal: LOCAL_OPERATOR };
     if (isAdminKey(token)) return { principal: OPERATOR };
     if (token.startsWith(KEY_PREFIX) && keys) return keys.verify(token);
     if (kind === 'bearer' && jwt && token.split('.', 4).length === 3) return jwt.verify(token);

@@ -98,6 +98,8 @@ describe('JWT', () => {
     ['no tenant', (c) => sign({ ...claims(c), tenant: undefined })],
     ['a tenant with a dot', (c) => sign({ ...claims(c), tenant: 'a.b' })],
     ['a tenant that is a list', (c) => sign({ ...claims(c), tenant: ['acme'] })],
+    ['a reserved tenant: operator', (c) => sign({ ...claims(c), tenant: 'operator' })],
+    ['a reserved tenant: local', (c) => sign({ ...claims(c), tenant: 'local' })],
     ['no sub', (c) => sign({ ...claims(c), sub: undefined })],
     [
       'payload that is no JSON',
@@ -134,6 +136,12 @@ describe('JWT', () => {
       await expect(jwt.verify(await sign(claims(clock), header, theirs.privateKey))).rejects.toMatchObject(refusal);
       await expect(jwt.verify(await sign(claims(clock), header))).resolves.toBeDefined();
     }
+  });
+
+  it('is no operator, whatever its issuer says', async () => {
+    const { clock, jwt } = setUp();
+    const token = await sign({ ...claims(clock), realm_access: { roles: ['operator', 'admin'] } });
+    expect((await jwt.verify(token)).principal.roles).toEqual(['admin']);
   });
 
   it('grants nothing for roles of another shape', async () => {

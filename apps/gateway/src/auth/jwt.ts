@@ -1,7 +1,8 @@
 import { decodeProtectedHeader, jwtVerify, type JWTPayload } from 'jose';
-import { type EpochMs, type Principal, ToolError } from '@toolfleet/contracts';
+import { type EpochMs, isReservedTenant, type Principal, ToolError } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { type JwksKeys, KeysUnavailable } from './jwks.js';
+import { rolesOf } from './roles.js';
 import { unauthenticated } from './unauthenticated.js';
 
 /** Which tokens are accepted; every entry is pinned, nothing is taken from the token itself. */
@@ -88,12 +89,13 @@ export class JwtVerifier {
     const tenantId = claimAt(payload, claims.tenant);
     const userId = claimAt(payload, claims.user ?? 'sub');
     if (typeof tenantId !== 'string' || !TENANT_PATTERN.test(tenantId)) throw unauthenticated();
+    if (isReservedTenant(tenantId)) throw unauthenticated();
     if (typeof userId !== 'string' || userId.length === 0 || userId.length > 256) throw unauthenticated();
     const tier = claims.tier === undefined ? undefined : claimAt(payload, claims.tier);
     return {
       tenantId,
       userId,
-      roles: claims.roles === undefined ? [] : wordsOf(claimAt(payload, claims.roles)),
+      roles: claims.roles === undefined ? [] : rolesOf(tenantId, wordsOf(claimAt(payload, claims.roles))),
       tools: claims.tools === undefined ? ['*'] : wordsOf(claimAt(payload, claims.tools)),
       via: 'jwt',
       ...(typeof tier === 'string' ? { tier } : {}),

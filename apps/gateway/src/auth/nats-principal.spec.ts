@@ -40,6 +40,12 @@ describe('NATS caller', () => {
     expect(principal).toEqual({ tenantId: 'acme', userId: 'nats:acme', roles: [], tools: ['*'], via: 'nats_subject' });
   });
 
+  it.each(['operator', 'local'])('is not the reserved tenant %s by its subject alone', async (tenant) => {
+    const { trust } = await setUp();
+    const caller = { subject: `tool.call.${tenant}`, authorization: [] };
+    await expect(natsPrincipal(caller, { ...trust, local: true })).rejects.toMatchObject(refusal);
+  });
+
   it('is refused without a key when the server does not guard the subjects', async () => {
     const { trust } = await setUp();
     const caller = { subject: 'tool.call.acme', authorization: [] };

@@ -1,4 +1,4 @@
-import { type Principal, SUBJECTS } from '@toolfleet/contracts';
+import { isReservedTenant, LOCAL_TENANT, type Principal, SUBJECTS } from '@toolfleet/contracts';
 import type { Authenticate } from './authenticate.js';
 import { readCredential } from './credential.js';
 import { unauthenticated } from './unauthenticated.js';
@@ -35,11 +35,11 @@ export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promi
     return principal;
   }
   if (tenantId !== undefined) {
-    if (!trust.trustTenantSubjects) throw unauthenticated();
+    if (!trust.trustTenantSubjects || isReservedTenant(tenantId)) throw unauthenticated();
     return { tenantId, userId: `nats:${tenantId}`, roles: [], tools: ['*'], via: 'nats_subject' };
   }
   if (!trust.local) throw unauthenticated();
-  return { tenantId: 'local', userId: 'nats', roles: [], tools: ['*'], via: 'local' };
+  return { tenantId: LOCAL_TENANT, userId: 'nats', roles: [], tools: ['*'], via: 'local' };
 }
 
 /** The tenant in `tool.<verb>.<tenant>`; undefined for the bare subject. Any other subject is not a door. */

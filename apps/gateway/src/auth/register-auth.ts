@@ -2,11 +2,11 @@ import { hash, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '@toolfleet/contracts';
 import type { Authenticate } from './authenticate.js';
 import { credentialOfRawHeaders } from './credential.js';
-import { requireAdmin } from './require-admin.js';
+import { requireAdmin } from './roles.js';
 
 /**
- * Who may register sources: an administrator, or who holds `MCP_REGISTER_TOKEN` (as `Authorization: Bearer` or
- * `X-Admin-Token`, the header Shannon's clients send). Without the token configured only administrators may.
+ * Who may register sources: an administrator for its tenant, an operator for the fleet, and the holder of
+ * `MCP_REGISTER_TOKEN` (as `Authorization: Bearer` or `X-Admin-Token`, the header Shannon's clients send), who counts as an operator.
  */
 export class RegisterAuth {
   private readonly expected: Buffer | undefined;
@@ -19,7 +19,7 @@ export class RegisterAuth {
   }
 
   /**
-   * The administrator; undefined for the holder of the token, who acts for the whole fleet.
+   * The administrator or operator; undefined for the holder of the token, who acts for the whole fleet.
    * @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED
    */
   async admit(headers: { raw: { rawHeaders: string[] } }): Promise<Principal | undefined> {

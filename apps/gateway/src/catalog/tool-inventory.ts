@@ -1,6 +1,6 @@
 import { isToolError, ToolError, type JsonObject, type Principal, type RegisteredTool } from '@toolfleet/contracts';
 import { authorize, formatTool, mayUse, toolMetadata } from '@toolfleet/engine';
-import { isAdmin } from '../auth/require-admin.js';
+import { isAdmin } from '../auth/roles.js';
 import type { DefinitionCache } from './definition-cache.js';
 
 /**

@@ -1,5 +1,5 @@
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
-import { ADMIN_ROLE, type Principal } from '@toolfleet/contracts';
+import { ADMIN_ROLE, OPERATOR_ROLE, type Principal } from '@toolfleet/contracts';
 import type { FastifyReply } from 'fastify';
 import type { GuardedRequest } from '../auth/auth.guard.js';
 import { keyLimitError, rateLimitHeaders, type KeyLimits } from './key-limits.js';
@@ -48,8 +48,9 @@ export function limitedId(principal: Principal): string {
   return principal.keyId ?? `${principal.tenantId}/${principal.userId}`;
 }
 
-/** The tier a credential names; administrators without one get `admin`, everyone else the smallest. */
+/** The tier a credential names; administrators and operators without one get `admin`, everyone else the smallest. */
 export function tierOf(principal: Principal, tiers: Readonly<Record<string, Tier>>): Tier {
-  const named = principal.tier ?? (principal.roles.includes(ADMIN_ROLE) ? 'admin' : FALLBACK_TIER);
+  const isOfAdmin = [ADMIN_ROLE, OPERATOR_ROLE].some((role) => principal.roles.includes(role));
+  const named = principal.tier ?? (isOfAdmin ? 'admin' : FALLBACK_TIER);
   return tiers[named] ?? tiers[FALLBACK_TIER]!;
 }

@@ -1,6 +1,6 @@
 import type { BreakerStatus, Principal } from '@toolfleet/contracts';
 import type { JobQueue } from '@toolfleet/queue';
-import { isAdmin } from '../auth/require-admin.js';
+import { isOperator } from '../auth/roles.js';
 import type { ToolList } from '../catalog/tool-list.js';
 import { reached } from '../stores/reached.js';
 import type { FleetWatch } from './fleet-watch.js';
@@ -44,15 +44,15 @@ export class FleetView {
       .map(({ service, instance, slots, age_ms }) => ({ service, instance, slots, age_ms }));
   }
 
-  /** Breakers that are not closed: of tools the caller may see; for administrators of every tool and target. */
+  /** Breakers that are not closed: of tools the caller may see; for operators of every tool and target. */
   async breakersNow(caller: Principal): Promise<TroubledBreaker[]> {
-    const admin = isAdmin(caller);
-    const mine = admin ? undefined : new Set((await this.list.all(caller)).tools.map((tool) => tool.name));
+    const all = isOperator(caller);
+    const mine = all ? undefined : new Set((await this.list.all(caller)).tools.map((tool) => tool.name));
     const found = new Map<string, TroubledBreaker>();
     for (const { service, breakers } of this.watch.processes()) {
       const protects = service === GATEWAY ? 'tool' : 'target';
       for (const breaker of breakers) {
-        if (!admin && (protects === 'target' || !mine?.has(breaker.key))) continue;
+        if (!all && (protects === 'target' || !mine?.has(breaker.key))) continue;
         const id = `${service} ${breaker.key}`;
         const known = found.get(id);
         // Processes disagree for moments: the worst state is shown.

@@ -1,6 +1,6 @@
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import { isAdmin } from '../auth/require-admin.js';
+import { isOperator } from '../auth/roles.js';
 import { reached } from '../stores/reached.js';
 import type { CallScope, RecentCalls, StoredRecentCall } from './recent-call.js';
 
@@ -18,7 +18,7 @@ const MOST_STREAMS = 200;
 /** What a stream yields: calls to show, or nothing for a while. */
 export type FeedNews = StoredRecentCall[] | 'quiet';
 
-/** Recent calls as one caller may see them: those of its tenant, for administrators those of the fleet. */
+/** Recent calls as one caller may see them: those of its tenant, for operators those of the fleet. */
 export class RecentCallsFeed {
   #open = 0;
 
@@ -71,4 +71,4 @@ export class RecentCallsFeed {
   }
 }
 
-const scopeOf = (caller: Principal): CallScope => (isAdmin(caller) ? 'fleet' : { tenantId: caller.tenantId });
+const scopeOf = (caller: Principal): CallScope => (isOperator(caller) ? 'fleet' : { tenantId: caller.tenantId });

@@ -61,7 +61,7 @@ describe('feed of recent calls', () => {
     await store.add([call('a1', 'acme'), call('g1', 'globex')]);
     const follow = (who: Principal) =>
       feed.follow(who, { cursor: undefined, ends: () => false, prove: async () => who });
-    const [member, admin] = [follow(principal('acme')), follow(principal('acme', ['admin']))];
+    const [member, admin] = [follow(principal('acme', ['admin'])), follow(principal('operator', ['operator']))];
     expect(ids((await member.next()).value as RecentCall[])).toEqual(['a1']);
     expect(ids((await admin.next()).value as RecentCall[])).toEqual(['a1', 'g1']);
     await store.add([call('a2', 'acme')]);

@@ -22,16 +22,17 @@ const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, 
 /** `fleetctl keys`. */
 export const keys: Command = {
   usage: 'keys [list] | keys create <client> | keys revoke <id>',
-  summary: 'Manage API keys (administrators)',
+  summary: 'Manage API keys: administrators of their tenant, operators of all',
   options: [
-    ['--tenant <id>', 'create: tenant; default: your own'],
+    ['--tenant <id>', 'create: tenant; default: your own, others as operator'],
     ['--tools <globs>', 'create: tools it may call, separated by commas'],
-    ['--tier <name>', 'create: rate class'],
+    ['--tier <name>', 'create: rate class (operators)'],
     ['--expires <30d|12h>', 'create: how long it lives; default: until revoked'],
-    ['--admin', 'create: may manage keys and tools'],
+    ['--admin', 'create: administers its tenant: keys, tools, approvals'],
+    ['--operator', 'create: operates the fleet; of tenant operator'],
   ],
   verbs: ['list', 'create', 'revoke'],
-  known: ['tenant', 'tools', 'tier', 'expires', 'admin'],
+  known: ['tenant', 'tools', 'tier', 'expires', 'admin', 'operator'],
   async run(context) {
     const [verb = 'list', subject] = context.words;
     if (verb === 'list') return list(context);
@@ -72,7 +73,8 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   if (tools) request['tools'] = tools.split(',').map((glob) => glob.trim());
   if (tier) request['tier'] = tier;
   if (expires) request['expires_in_seconds'] = secondsOf(expires);
-  if (hasSwitch(line, 'admin')) request['roles'] = ['admin'];
+  const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role));
+  if (roles.length > 0) request['roles'] = roles;
   const { body } = await gateway().ask<Key>('POST', '/api/v1/keys', request);
   if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
   else terminal.out(`${body.token ?? ''}\n`);

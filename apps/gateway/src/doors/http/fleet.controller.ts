@@ -1,10 +1,10 @@
 import { Controller, Get } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
-import { AdminOnly, Caller } from '../../auth/auth.guard.js';
+import { OperatorOnly, Caller } from '../../auth/auth.guard.js';
 import { FleetView } from '../../observe/fleet-view.js';
 import { ToolLimits } from '../../observe/tool-limits.js';
 
-/** The state of the fleet. What shows the work of other tenants is for administrators. */
+/** The state of the fleet. What shows the work of other tenants is for operators. */
 @Controller('api/v1')
 export class FleetController {
   constructor(
@@ -12,7 +12,7 @@ export class FleetController {
     private readonly limits: ToolLimits,
   ) {}
 
-  @AdminOnly()
+  @OperatorOnly()
   @Get('fleet')
   async fleet() {
     return { queues: await this.view.queuesNow(), executors: this.view.executorsNow() };

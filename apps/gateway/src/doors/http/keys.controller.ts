@@ -3,6 +3,8 @@ import { ToolError, type Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import { ApiKeys, type KeyView } from '../../auth/api-keys.js';
 import { AdminOnly, Caller } from '../../auth/auth.guard.js';
+import { grantOf } from '../../auth/key-grant.js';
+import { isOperator } from '../../auth/roles.js';
 import { reached } from '../../stores/reached.js';
 import { readerFor } from './dto.pipe.js';
 import { CreateKeyBody } from './keys.dto.js';
@@ -12,7 +14,7 @@ const STORE = 'The store of keys';
 
 const readBody = readerFor(CreateKeyBody);
 
-/** API keys of all tenants, for administrators. A key's token is shown once, when it is made. */
+/** API keys: an administrator's own tenant's, for operators those of all tenants. A key's token is shown once, when it is made. */
 @AdminOnly()
 @Controller('api/v1/keys')
 export class KeysController {
@@ -23,8 +25,8 @@ export class KeysController {
   ) {}
 
   @Get()
-  async list() {
-    return (await reached(STORE, this.keys.list())).map(shownKey);
+  async list(@Caller() caller: Principal) {
+    return (await reached(STORE, this.keys.list(scopeOf(caller)))).map(shownKey);
   }
 
   @Post()
@@ -41,8 +43,8 @@ export class KeysController {
     const { token, key } = await reached(
       STORE,
       this.keys.issue(
-        {
-          tenantId: body.tenant_id ?? caller.tenantId,
+        grantOf(caller, {
+          tenantId: body.tenant_id,
           client: body.client,
           userId: body.user_id,
           roles: body.roles,
@@ -50,7 +52,7 @@ export class KeysController {
           tier: body.tier,
           expiresAt:
             body.expires_in_seconds === undefined ? undefined : this.clock.now() + body.expires_in_seconds * 1_000,
-        },
+        }),
         caller.userId,
       ),
     );
@@ -59,10 +61,14 @@ export class KeysController {
 
   @Delete(':id')
   @HttpCode(204)
-  async revoke(@Param('id') id: string): Promise<void> {
-    if (!(await reached(STORE, this.keys.revoke(id)))) throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
+  async revoke(@Caller() caller: Principal, @Param('id') id: string): Promise<void> {
+    if (!(await reached(STORE, this.keys.revoke(id, scopeOf(caller)))))
+      throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
   }
 }
+
+/** The tenant whose keys the caller administers; undefined: every tenant's. */
+const scopeOf = (caller: Principal): string | undefined => (isOperator(caller) ? undefined : caller.tenantId);
 
 function shownKey(key: KeyView) {
   return {

@@ -7,7 +7,7 @@ export class CreateKeyBody {
   @MaxLength(64)
   client!: string;
 
-  /** Default: the administrator's own tenant. */
+  /** Default: the caller's own tenant; another one takes an operator. */
   @IsOptional()
   @IsString()
   @MinLength(1)

@@ -2,7 +2,7 @@ import { Controller, Get } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
 import { VERSION } from '@toolfleet/service';
 import { Caller } from '../../auth/auth.guard.js';
-import { isAdmin } from '../../auth/require-admin.js';
+import { isAdmin, isOperator } from '../../auth/roles.js';
 import { tierOf } from '../../limits/key-limit.guard.js';
 import type { Tier } from '../../limits/tiers.js';
 
@@ -28,6 +28,7 @@ export class MeController {
       user_id: caller.userId,
       roles: caller.roles,
       admin: isAdmin(caller),
+      operator: isOperator(caller),
       via: caller.via,
       key_id: caller.keyId ?? null,
       tools: caller.tools,

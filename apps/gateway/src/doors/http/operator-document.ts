@@ -12,7 +12,7 @@ const pendingRevision: JsonObject = {
   properties: { pending_revision: text },
 };
 
-/** What operators and the web console ask for. `(admin)` needs the role `admin`. */
+/** What people who look after tenants and the fleet ask for. `(admin)` and `(operator)` name the role it takes; operators may all of it. */
 export const OPERATOR_PATHS: JsonObject = {
   '/api/v1/me': {
     get: operation('whoAmI', {
@@ -35,7 +35,7 @@ export const OPERATOR_PATHS: JsonObject = {
   },
   '/api/v1/recent-calls': {
     get: operation('listRecentCalls', {
-      summary: "Finished calls of the caller's tenant, of the fleet for administrators; no arguments, no results",
+      summary: "Finished calls of the caller's tenant, of the fleet for operators; no arguments, no results",
       parameters: [
         inQuery('limit', 'At most so many; default 100', { type: 'integer', minimum: 1, maximum: 500 }),
         inQuery('after', 'Cursor of the last call the reader has'),
@@ -61,13 +61,13 @@ export const OPERATOR_PATHS: JsonObject = {
   },
   '/api/v1/fleet': {
     get: operation('getFleet', {
-      summary: 'Queues with jobs, ages and workers; executors with their slots (admin)',
+      summary: 'Queues with jobs, ages and workers; executors with their slots (operator)',
       answers: { '200': answer('The fleet now', ref('Fleet')) },
     }),
   },
   '/api/v1/breakers': {
     get: operation('listBreakers', {
-      summary: 'Breakers that are not closed: of tools the caller may use; for administrators also of base URLs',
+      summary: 'Breakers that are not closed: of tools the caller may use; for operators also of base URLs',
       answers: { '200': answer('Breakers', record({ breakers: list(ref('Breaker')) })) },
     }),
   },
@@ -106,7 +106,7 @@ export const OPERATOR_PATHS: JsonObject = {
   },
   '/api/v1/keys': {
     get: operation('listKeys', {
-      summary: 'API keys of every tenant, without secrets (admin)',
+      summary: 'API keys of the tenant, for operators of every tenant; without secrets (admin)',
       answers: { '200': answer('Keys', list(ref('ApiKey'))) },
     }),
     post: operation('createKey', {
@@ -142,6 +142,7 @@ export const OPERATOR_SCHEMAS: JsonObject = {
     user_id: text,
     roles: list(text),
     admin: { type: 'boolean' },
+    operator: { type: 'boolean' },
     via: text,
     key_id: nullable('string'),
     tools: list(text),

@@ -4,12 +4,14 @@ import { describe, expect, it } from 'vitest';
 import { QuarantineController } from './sources.controller.js';
 
 const admin: Principal = { tenantId: 'acme', userId: 'ada', roles: ['admin'], tools: ['*'], via: 'api_key' };
+const operator: Principal = { ...admin, roles: ['operator'] };
 
 /** A registry in which only these keys await approval. */
 function controllerOver(...waiting: string[]) {
   const asked: string[] = [];
   const request = async (subject: string, { name }: JsonObject) => {
     asked.push(`${subject} ${name}`);
+    if (subject === SUBJECTS.quarantineList) return { tools: waiting.map((key) => ({ name: key })) };
     if (!waiting.includes(String(name))) throw new ToolError('NOT_FOUND');
     return { name };
   };
@@ -22,15 +24,35 @@ describe('a decision about a quarantined tool', () => {
     ['crm_find', ['acme/crm_find'], 'acme/crm_find'],
     ['acme/crm_find', ['acme/crm_find'], 'acme/crm_find'],
     ['other/crm_find', ['other/crm_find', 'acme/crm_find'], 'other/crm_find'],
-  ])('on %s, where %j wait, is one on %s', async (name, waiting, key) => {
+  ])('of an operator on %s, where %j wait, is one on %s', async (name, waiting, key) => {
     const body = { pending_revision: 'r' };
-    expect(await controllerOver(...waiting).controller.approve(admin, name, body)).toEqual({ name: key });
-    expect(await controllerOver(...waiting).controller.reject(admin, name, body)).toEqual({ name: key });
+    expect(await controllerOver(...waiting).controller.approve(operator, name, body)).toEqual({ name: key });
+    expect(await controllerOver(...waiting).controller.reject(operator, name, body)).toEqual({ name: key });
+  });
+
+  it('of an administrator falls on a tool of its tenant only', async () => {
+    const { controller, asked } = controllerOver('crm_find', 'other/crm_find', 'acme/crm_get');
+    for (const name of ['crm_find', 'other/crm_find']) {
+      const body = { pending_revision: 'r' };
+      const decide = async (decision: 'approve' | 'reject') => controller[decision](admin, name, body);
+      await expect(decide('approve')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+      await expect(decide('reject')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    }
+    expect(new Set(asked.map((line) => line.split(' ')[1]))).toEqual(new Set(['acme/crm_find']));
+    for (const name of ['crm_get', 'acme/crm_get'])
+      expect(await controller.approve(admin, name, { pending_revision: 'r' })).toEqual({ name: 'acme/crm_get' });
+  });
+
+  it('is offered to an administrator for tools of its tenant, to an operator for all', async () => {
+    const { controller } = controllerOver('crm_find', 'other/crm_find', 'acme/crm_get');
+    const names = async (caller: Principal) => (await controller.list(caller)).map(({ name }) => name);
+    expect(await names(admin)).toEqual(['acme/crm_get']);
+    expect(await names(operator)).toEqual(['crm_find', 'other/crm_find', 'acme/crm_get']);
   });
 
   it('never falls on a tool of another tenant', async () => {
     const { controller, asked } = controllerOver('other/crm_find');
-    await expect(controller.approve(admin, 'crm_find', { pending_revision: 'r' })).rejects.toMatchObject({
+    await expect(controller.approve(operator, 'crm_find', { pending_revision: 'r' })).rejects.toMatchObject({
       code: 'NOT_FOUND',
     });
     expect(asked).toEqual([`${SUBJECTS.quarantineApprove} crm_find`, `${SUBJECTS.quarantineApprove} acme/crm_find`]);

@@ -30,7 +30,7 @@ class RecentCallsQuery {
 
 const readQuery = readerFor(RecentCallsQuery);
 
-/** Finished calls of the caller's tenant, of the fleet for administrators. */
+/** Finished calls of the caller's tenant, of the fleet for operators. */
 @Controller('api/v1/recent-calls')
 export class RecentCallsController {
   constructor(

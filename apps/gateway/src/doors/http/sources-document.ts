@@ -4,9 +4,15 @@ import { answer, inPath, inQuery, list, operation, text } from './openapi-parts.
 const record = (required: string[], properties: JsonObject): JsonObject => ({ type: 'object', required, properties });
 const object: JsonObject = { type: 'object' };
 const number: JsonObject = { type: 'number' };
-const visibility: JsonObject = { enum: ['tenant', 'fleet'], description: 'Whose tools they become; default tenant' };
+const visibility: JsonObject = {
+  enum: ['tenant', 'fleet'],
+  description: 'Whose tools they become; default tenant; fleet takes an operator',
+};
 
-/** Registering and retiring sources of tools, for administrators; the fields are explained in docs/openapi.md and docs/mcp.md. */
+/**
+ * Registering and retiring sources of tools, for administrators of a tenant, with visibility `fleet` for operators. The fields
+ * are explained in docs/openapi.md and docs/mcp.md.
+ */
 export const SOURCE_PATHS: JsonObject = {
   '/api/v1/sources/openapi': {
     post: operation('registerOpenApi', {

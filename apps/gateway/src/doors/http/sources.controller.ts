@@ -15,13 +15,17 @@ import {
 import { NatsClient } from '@toolfleet/transport';
 import { AdminOnly, Caller, Public } from '../../auth/auth.guard.js';
 import { RegisterAuth } from '../../auth/register-auth.js';
+import { isOperator, requireOperator } from '../../auth/roles.js';
 import type { HttpRequest } from './http-call.js';
 
 /** Fetching and converting a large document takes a while. */
 const REGISTER_TIMEOUT_MS = 60_000;
 const ASK_TIMEOUT_MS = 10_000;
 
-/** Asks the registry to take in a source; the tools belong to the caller's tenant unless it says `visibility: "fleet"`. */
+/**
+ * Asks the registry to take in a source. The tools belong to the caller's tenant; an operator shares them with every tenant by
+ * `visibility: "fleet"`, and only such a source may use the fleet's `${VAR}`: the registry refuses them in one of a tenant.
+ */
 export class SourceRegistrations {
   constructor(
     private readonly nats: NatsClient,
@@ -34,8 +38,8 @@ export class SourceRegistrations {
     if (!isJsonObject(body))
       throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
     const { visibility, tenant: _tenant, ...entry } = body;
-    const scoped =
-      caller === undefined || visibilityIn(visibility) === 'fleet' ? entry : { ...entry, tenant: caller.tenantId };
+    const tenant = ownerOf(caller, visibilityIn(visibility));
+    const scoped = tenant === undefined ? entry : { ...entry, tenant };
     return this.nats.request<JsonObject>(subject, scoped, { timeoutMs: REGISTER_TIMEOUT_MS });
   }
 }
@@ -99,24 +103,23 @@ export class SourcesController {
     const caller = await this.auth.admit(http);
     if (kind !== 'mcp' && kind !== 'openapi')
       throw new ToolError('NOT_FOUND', { message: `No kind of source '${kind}'` });
-    const visibility = visibilityIn(isJsonObject(query) ? query.visibility : undefined);
-    const scoped =
-      caller === undefined || visibility === 'fleet' || name.includes('@') ? name : `${name}@${caller.tenantId}`;
-    const body: DefinitionRetire = { source: { kind, name: scoped } };
+    const tenant = ownerOf(caller, visibilityIn(isJsonObject(query) ? query.visibility : undefined));
+    const body: DefinitionRetire = { source: { kind, name: sourceIn(name, tenant, caller) } };
     return this.nats.request<JsonObject>(SUBJECTS.definitionRetire, body, { timeoutMs: ASK_TIMEOUT_MS });
   }
 }
 
-/** Remote tools that changed after their approval (security.md section 5). */
+/** Remote tools that changed after their approval: of an administrator's tenant, for operators of every tenant and the fleet. */
 @AdminOnly()
 @Controller('api/v1/quarantine')
 export class QuarantineController {
   constructor(private readonly nats: NatsClient) {}
 
   @Get()
-  async list() {
-    return (await this.nats.request<QuarantineListReply>(SUBJECTS.quarantineList, {}, { timeoutMs: ASK_TIMEOUT_MS }))
-      .tools;
+  async list(@Caller() caller: Principal) {
+    const ask = this.nats.request<QuarantineListReply>(SUBJECTS.quarantineList, {}, { timeoutMs: ASK_TIMEOUT_MS });
+    const { tools } = await ask;
+    return isOperator(caller) ? tools : tools.filter(({ name }) => name.startsWith(`${caller.tenantId}/`));
   }
 
   /** Body `{pending_revision}`: exactly what was shown is approved. */
@@ -135,10 +138,19 @@ export class QuarantineController {
     return this.decide<QuarantineRejectReply>(SUBJECTS.quarantineReject, caller, name, message);
   }
 
-  /** A name means a tool of the fleet, else one of the caller's tenant; `<tenant>/<name>`, as listed, means that one. */
+  /**
+   * `<tenant>/<name>`, as listed, means that tool. A plain name means one of the caller's tenant; for an operator a tool of the
+   * fleet first.
+   */
   private async decide<T>(subject: string, caller: Principal, name: string, message: JsonObject): Promise<T> {
     const ask = (key: string) =>
       this.nats.request<T>(subject, { ...message, name: key }, { timeoutMs: ASK_TIMEOUT_MS });
+    if (!isOperator(caller)) {
+      const own = `${caller.tenantId}/`;
+      if (name.includes('/') && !name.startsWith(own))
+        throw new ToolError('NOT_FOUND', { message: `No tool '${name}' awaits approval in tenant ${caller.tenantId}` });
+      return ask(name.startsWith(own) ? name : `${own}${name}`);
+    }
     try {
       return await ask(name);
     } catch (error) {
@@ -146,6 +158,29 @@ export class QuarantineController {
       return ask(`${caller.tenantId}/${name}`);
     }
   }
+}
+
+/**
+ * The tenant a source belongs to; undefined for the whole fleet, which takes an operator.
+ * @throws ToolError PERMISSION_DENIED
+ */
+function ownerOf(caller: Principal | undefined, visibility: 'tenant' | 'fleet'): string | undefined {
+  if (caller === undefined) return undefined; // the holder of MCP_REGISTER_TOKEN acts for the fleet
+  if (visibility === 'tenant') return caller.tenantId;
+  requireOperator(caller, 'visibility fleet');
+  return undefined;
+}
+
+/**
+ * Name of a source at the registry: `<name>@<tenant>`. An operator may name another tenant's that way.
+ * @throws ToolError NOT_FOUND, for other tenants' sources like for missing ones
+ */
+function sourceIn(name: string, tenant: string | undefined, caller: Principal | undefined): string {
+  if (tenant === undefined || (caller && isOperator(caller) && name.includes('@'))) return name;
+  const own = `@${tenant}`;
+  const plain = name.endsWith(own) ? name.slice(0, -own.length) : name;
+  if (plain.includes('@')) throw new ToolError('NOT_FOUND', { message: `No source '${name}'` });
+  return plain + own;
 }
 
 /** Whose tools a source gives; by default those of the caller's tenant. */

@@ -1,0 +1,43 @@
+import { ADMIN_ROLE, OPERATOR_ROLE, OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
+
+/**
+ * The roles that the gateway itself gives a meaning, decided here and nowhere else. `admin` acts inside its own tenant,
+ * `operator` across tenants; an operator may do what an administrator may. A delegated call has neither power.
+ */
+
+/** True for principals that operate the fleet. */
+export function isOperator(principal: Principal): boolean {
+  return principal.via !== 'delegation' && principal.roles.includes(OPERATOR_ROLE);
+}
+
+/** True for principals that administer their own tenant, and for operators. */
+export function isAdmin(principal: Principal): boolean {
+  return principal.via !== 'delegation' && (principal.roles.includes(ADMIN_ROLE) || isOperator(principal));
+}
+
+/** True when the principal administers this tenant: an administrator its own, an operator any. */
+export function administers(principal: Principal, tenantId: string): boolean {
+  return isOperator(principal) || (isAdmin(principal) && principal.tenantId === tenantId);
+}
+
+/**
+ * The roles a credential of a tenant carries. `operator` counts for the tenant of the operators alone, so that neither an
+ * issuer of JWTs nor a key whose role happens to have that name gives power over the fleet.
+ */
+export function rolesOf(tenantId: string, named: readonly string[]): string[] {
+  return named.filter((role) => role !== OPERATOR_ROLE || tenantId === OPERATOR_TENANT);
+}
+
+/** @throws ToolError PERMISSION_DENIED unless the principal is an administrator or an operator */
+export function requireAdmin(principal: Principal): void {
+  if (!isAdmin(principal)) throw needsRole(ADMIN_ROLE);
+}
+
+/** @throws ToolError PERMISSION_DENIED unless the principal is an operator; `what` names what was asked for */
+export function requireOperator(principal: Principal, what = 'This'): void {
+  if (!isOperator(principal)) throw needsRole(OPERATOR_ROLE, what);
+}
+
+function needsRole(role: string, what = 'This'): ToolError {
+  return new ToolError('PERMISSION_DENIED', { message: `${what} needs the role ${role}.`, details: { role } });
+}

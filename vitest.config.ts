@@ -7,7 +7,8 @@ const SOURCE_CONDITION_CLASH = [/\/@modelcontextprotocol\//, /\/eventsource(-par
  * Specs import our own packages from source (the `source` export condition), so that no build is needed to run them.
  * `unit` lies beside the code and needs no broker of its own unless a spec starts one; `integration` starts real
  * processes; `cluster` (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus and
- * check:rego) needs cases of other projects, which those commands get.
+ * check:rego) needs cases of other projects, which those commands get; `abuse` (npm run test:abuse) runs the abuse tests of
+ * `integration` at full length.
  */
 const shared = {
   resolve: { conditions: ['source'] },
@@ -57,7 +58,12 @@ export default defineConfig({
           ...patient,
           name: 'integration',
           server: { deps: { inline: SOURCE_CONDITION_CLASH } },
-          include: ['test/e2e/**/*.spec.ts', 'test/failure/**/*.spec.ts', 'test/observability/**/*.spec.ts'],
+          include: [
+            'test/e2e/**/*.spec.ts',
+            'test/failure/**/*.spec.ts',
+            'test/abuse/**/*.spec.ts',
+            'test/observability/**/*.spec.ts',
+          ],
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 180_000,
@@ -72,6 +78,18 @@ export default defineConfig({
           include: ['apps/*/spec/**/*.spec.ts', 'libs/*/spec/**/*.spec.ts'],
           testTimeout: 240_000,
           hookTimeout: 60_000,
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...patient,
+          name: 'abuse',
+          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
+          include: ['test/abuse/**/*.spec.ts'],
+          fileParallelism: false,
+          testTimeout: 600_000,
+          hookTimeout: 180_000,
         },
       },
       {

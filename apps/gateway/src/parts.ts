@@ -193,6 +193,15 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     redisPart(queues, settings.REDIS_URL, 'redis for queues'),
     redisPart(blocking, settings.REDIS_URL, 'redis for waiting'),
   ];
+  const natsCalls = new NatsCalls(
+    {
+      authenticate,
+      local: settings.TOOLFLEET_LOCAL,
+      trustTenantSubjects: settings.GATEWAY_TRUST_TENANT_SUBJECTS || settings.TOOLFLEET_LOCAL,
+    },
+    clock,
+    settings.GATEWAY_CALL_TIMEOUT_MS,
+  );
   const module = GatewayModule.with({
     clock,
     nats,
@@ -209,15 +218,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     views: operators.views,
     local: settings.TOOLFLEET_LOCAL,
     httpCalls: new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS),
-    natsCalls: new NatsCalls(
-      {
-        authenticate,
-        local: settings.TOOLFLEET_LOCAL,
-        trustTenantSubjects: settings.GATEWAY_TRUST_TENANT_SUBJECTS || settings.TOOLFLEET_LOCAL,
-      },
-      clock,
-      settings.GATEWAY_CALL_TIMEOUT_MS,
-    ),
+    natsCalls,
     readiness: {
       draining: host.draining,
       ready: async () =>
@@ -228,6 +229,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     connection: nats,
     queue: 'gateway',
     isDoor: true,
+    admit: (context) => natsCalls.admit(context),
     // Who is refused when there are too many is the engine's decision: it looks at tenants.
     concurrency: settings.GATEWAY_MAX_CALLS,
     clock,

@@ -29,6 +29,9 @@ export interface Fault {
 
 /** Longest piece of a value that is repeated in a message. */
 const SHOWN_CHARS = 60;
+/** Longest place and longest message of a fault: both quote names that the caller chose. */
+const MAX_PLACE_CHARS = 200;
+const MAX_MESSAGE_CHARS = 500;
 /** More faults than that help nobody. */
 export const MAX_FAULTS = 50;
 
@@ -48,9 +51,11 @@ export function explainErrors(errors: readonly ErrorObject[]): Fault[] {
   return faults;
 }
 
-/** Makes a fault; `param` follows from the path. */
-export function faultAt(path: string, kind: FaultKind, message: string): Fault {
+/** Makes a fault; `param` follows from the path. Every fault is made here, so none is longer than its limits. */
+export function faultAt(place: string, kind: FaultKind, text: string): Fault {
+  const path = shorten(place, MAX_PLACE_CHARS);
   const first = path.split('/')[1] ?? '';
+  const message = shorten(text, MAX_MESSAGE_CHARS);
   return { param: first.replaceAll('~1', '/').replaceAll('~0', '~'), path, kind, message };
 }
 
@@ -84,7 +89,7 @@ function isInBranch(
 
 function explain(error: ErrorObject): Fault | undefined {
   const params = error.params as Record<string, Json>;
-  const path = error.instancePath;
+  const path = shorten(error.instancePath, MAX_PLACE_CHARS);
   const name = nameOf(path);
   const data = error.data as Json;
   const fault = (kind: FaultKind, message: string, at = path) => faultAt(at, kind, message);
@@ -96,7 +101,7 @@ function explain(error: ErrorObject): Fault | undefined {
     }
     case 'additionalProperties':
     case 'unevaluatedProperties': {
-      const extra = String(params.additionalProperty ?? params.unevaluatedProperty);
+      const extra = shorten(String(params.additionalProperty ?? params.unevaluatedProperty), MAX_PLACE_CHARS);
       const at = `${path}/${extra.replaceAll('~', '~0').replaceAll('/', '~1')}`;
       return fault('unknown', `Unknown parameter '${nameOf(at)}'`, at);
     }
@@ -158,7 +163,7 @@ function describe(value: Json): string {
   return type === 'integer' ? `integer ${String(value)}` : type;
 }
 
-function shorten(text: string, chars = SHOWN_CHARS): string {
+export function shorten(text: string, chars = SHOWN_CHARS): string {
   return text.length > chars ? `${text.slice(0, chars)}…` : text;
 }
 

@@ -9,7 +9,7 @@ import {
   type Coercer,
   type Coercion,
 } from './coerce.js';
-import { explainErrors, faultAt, MAX_FAULTS, type Fault } from './explain.js';
+import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
 import { MAX_ARGUMENT_DEPTH } from './limits.js';
 
 /** How the arguments of one tool are read. */
@@ -93,8 +93,8 @@ export class ArgumentReader {
       if (!parameter) {
         if (this.#unknown === 'keep') continue;
         if (this.#unknown === 'refuse')
-          faults.push(faultAt(`/${escapePointer(name)}`, 'unknown', `Unknown parameter '${name}'`));
-        else if (dropped.length < MAX_DROPPED) dropped.push(name);
+          faults.push(faultAt(`/${escapePointer(name)}`, 'unknown', `Unknown parameter '${shorten(name)}'`));
+        else if (dropped.length < MAX_DROPPED) dropped.push(shorten(name));
         delete own()[name];
       } else if (value === null && !this.#allowsNull(parameter)) {
         delete own()[name]; // as if absent: default, or reported below

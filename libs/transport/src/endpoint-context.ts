@@ -7,6 +7,8 @@ import { ProgressReports } from './progress.js';
 
 /** Work that names no deadline gets this long (`Tf-Remaining-Ms` missing: a caller outside the fleet). */
 const DEFAULT_REMAINING_MS = 60_000;
+/** Longest call id that is believed; it is repeated in answers and logs. */
+const MAX_CALL_ID_CHARS = 200;
 /** Longest deadline that is believed. */
 const MAX_REMAINING_MS = 24 * 3_600_000;
 
@@ -38,7 +40,8 @@ export class EndpointContext {
     this.headers = message.headers ?? NO_HEADERS;
     this.expectsReply = message.reply !== '';
     this.startedAt = clock.monotonic();
-    this.callId = this.headers.get(HEADERS.callId);
+    const callId = this.headers.get(HEADERS.callId);
+    this.callId = callId !== undefined && callId.length <= MAX_CALL_ID_CHARS ? callId : undefined;
     const asked = Number(this.headers.get(HEADERS.remainingMs) ?? DEFAULT_REMAINING_MS);
     this.remainingMs = Number.isFinite(asked) ? Math.min(Math.max(0, asked), MAX_REMAINING_MS) : DEFAULT_REMAINING_MS;
   }

@@ -152,8 +152,7 @@ export class NatsLink {
           received(new NatsMessage(message));
         } catch (fault) {
           // Thrown into the package's parser it would end the connection, and with it every other call.
-          if (this.options.onFault) this.options.onFault(fault, subject);
-          else process.emitWarning(fault instanceof Error ? fault : String(fault));
+          this.#report(fault, subject);
         }
       },
     });
@@ -225,9 +224,17 @@ export class NatsLink {
 
   /** Without a word of it, a request the server refuses to carry looks like one nobody answers. */
   #refused({ operation, subject }: { operation: string; subject: string }): void {
-    const fault = new Error(`NATS refuses this user to ${operation} on ${subject}`);
-    if (this.options.onFault) this.options.onFault(fault, subject);
-    else process.emitWarning(fault);
+    this.#report(new Error(`NATS refuses this user to ${operation} on ${subject}`), subject);
+  }
+
+  /** Never throws. */
+  #report(fault: unknown, subject: string): void {
+    try {
+      if (this.options.onFault) return this.options.onFault(fault, subject);
+      process.emitWarning(fault instanceof Error ? fault : String(fault));
+    } catch (error) {
+      process.emitWarning(error instanceof Error ? error : String(error));
+    }
   }
 
   #change(connected: boolean): void {

@@ -12,6 +12,7 @@ import {
   MAX_BODY_DEPTH,
   SUBJECTS,
   ToolError,
+  toToolError,
   type Json,
   type JsonObject,
   type Milliseconds,
@@ -38,6 +39,11 @@ export interface NatsStrategyOptions {
   compile?: (schema: JsonObject) => BodyCheck;
   /** Calls come in here from outside the fleet: those without a trace may begin one. Default false. */
   isDoor?: boolean;
+  /**
+   * Proves who sent a message, before its body is parsed: what strangers send costs no more than its headers. A rejection
+   * is the answer. Default: every sender is admitted, because the NATS server's permissions let nobody else publish.
+   */
+  admit?: (context: EndpointContext) => Promise<unknown>;
   /** Most messages in work at once in the whole process; more are refused as QUEUE_FULL. Default 1,000. */
   concurrency?: number;
   clock?: Clock;
@@ -105,7 +111,9 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
           inFlight: 0,
         };
         const queue = options.queue === false ? undefined : (options.queue ?? this.options.queue);
-        this.#subscriptions.push(this.#link.subscribe(subject, (message) => void this.#serve(served, message), queue));
+        const received = (message: IncomingMessage): void =>
+          void this.#serve(served, message).catch((error: unknown) => this.#report(error, subject));
+        this.#subscriptions.push(this.#link.subscribe(subject, received, queue));
       }
       // A cancel goes to every executor: nobody but its runner knows where a call runs.
       if (hasExec) this.#measureSlots();
@@ -161,6 +169,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     served.inFlight++;
     const end = this.#running.begin(context, served.exec);
     try {
+      if (this.options.admit) await this.options.admit(context);
       const body = parseBody(message.data);
       // To a schema an empty body is null: JSON has no other word for it.
       served.check?.(body ?? null);
@@ -172,7 +181,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       context.end();
       this.#answer(reply, result, context);
     } catch (error) {
-      if (!(error instanceof ToolError)) this.options.onFault?.(error, message.subject);
+      if (!(error instanceof ToolError)) this.#report(error, message.subject);
       this.#answerError(reply, error, context);
     } finally {
       served.inFlight--;
@@ -208,13 +217,39 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
         details: { bytes: bytes.length, limit },
       });
     }
-    this.#link.publish(reply, bytes, { failed: (error) => this.options.onFault?.(error, context.subject) });
+    this.#link.publish(reply, bytes, { failed: (error) => this.#report(error, context.subject) });
   }
 
+  /** Never throws: it runs where an error is being answered already. */
   #answerError(reply: string, error: unknown, context: EndpointContext): void {
     if (reply === '' || !this.#link.connected) return;
-    const { headers, body } = errorReply(error, context.callId);
-    this.#link.publish(reply, body, { headers });
+    const failed = (fault: unknown): void => this.#report(fault, context.subject);
+    try {
+      const { headers, body } = errorReply(error, context.callId);
+      this.#link.publish(reply, body, { headers, failed });
+    } catch (fault) {
+      failed(fault);
+      this.#answerPlainly(reply, error, context);
+    }
+  }
+
+  /** The code alone, when the whole error cannot be rendered or sent. */
+  #answerPlainly(reply: string, error: unknown, context: EndpointContext): void {
+    try {
+      const { headers, body } = errorReply(new ToolError(toToolError(error).code));
+      this.#link.publish(reply, body, { headers });
+    } catch (fault) {
+      this.#report(fault, context.subject);
+    }
+  }
+
+  /** Never throws: a listener that does must not end the process. */
+  #report(error: unknown, subject: string): void {
+    try {
+      this.options.onFault?.(error, subject);
+    } catch (fault) {
+      process.emitWarning(fault instanceof Error ? fault : String(fault));
+    }
   }
 
   #cancel(message: IncomingMessage): void {

@@ -60,8 +60,24 @@ class EchoEndpoint {
   }
 
   @Endpoint('t.break')
-  break(): never {
-    throw new Error('a fault of ours');
+  break(body: { listener?: string }): never {
+    throw new Error(body.listener === 'throws' ? LISTENER_THROWS : 'a fault of ours');
+  }
+
+  @Endpoint('t.quote')
+  quote(body: string): never {
+    const faults = Array.from({ length: 5 }, () => ({ path: `/${body}`, [body]: body }));
+    throw new ToolError('REQUEST_INVALID', { message: `Unknown field '${body}'`, details: { faults } });
+  }
+
+  @Endpoint('t.unrenderable')
+  unrenderable(): never {
+    throw new ToolError('REQUEST_INVALID', { details: { count: 1n as unknown as number } });
+  }
+
+  @Endpoint('t.throws-anything')
+  throwsAnything(): never {
+    throw Object.create(null); // oxlint-disable-line typescript/only-throw-error -- libraries do
   }
 
   @Endpoint('t.big')
@@ -83,18 +99,33 @@ class EchoEndpoint {
 @Module({ controllers: [EchoEndpoint], providers: [Doubler] })
 class EchoModule {}
 
+@Controller()
+class GuardedEndpoint {
+  @Endpoint('t.guarded', { schema: { type: 'object' } })
+  guarded(): string {
+    return 'served';
+  }
+}
+@Module({ controllers: [GuardedEndpoint] })
+class GuardedModule {}
+
 let nats: NatsServer;
 let client: NatsClient;
 let plain: NatsConnection;
 let app: INestMicroservice;
 let strategy: NatsStrategy;
 const faults: unknown[] = [];
+const LISTENER_THROWS = 'the listener throws as well';
 
 beforeAll(async () => {
   nats = await startNats({ maxPayload: 1024 * 1024 });
   client = await NatsClient.connect({ url: nats.url, name: 'spec' });
   plain = await connect({ servers: nats.url });
-  strategy = new NatsStrategy({ connection: client, queue: 'echo', onFault: (error) => faults.push(error) });
+  const onFault = (error: unknown): void => {
+    if (error instanceof Error && error.message === LISTENER_THROWS) throw error;
+    faults.push(error);
+  };
+  strategy = new NatsStrategy({ connection: client, queue: 'echo', onFault });
   app = await NestFactory.createMicroservice(EchoModule, { strategy, logger: false });
   await app.listen();
 });
@@ -297,6 +328,56 @@ describe('hostile messages', () => {
     await expect.poll(() => thrown.length).toBe(1);
     expect(await careful.request('t.double', { value: 2 })).toEqual({ value: 4 });
     await careful.close();
+  });
+
+  it('an error that quotes a huge name is shortened in message, details and size', async () => {
+    const reply = await plain.request('t.quote', JSON.stringify('k'.repeat(900_000)), { timeout: 5_000 });
+    expect(reply.json()).toMatchObject({ code: 'REQUEST_INVALID' });
+    expect(reply.data.length).toBeLessThan(64 * 1024);
+  });
+
+  it('an error that cannot be rendered is answered by its code, and ends nothing', async () => {
+    for (const [subject, code] of [
+      ['t.unrenderable', 'REQUEST_INVALID'],
+      ['t.throws-anything', 'INTERNAL'],
+    ] as const) {
+      await expect(client.request(subject, {})).rejects.toMatchObject({ code });
+    }
+    expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
+  });
+
+  it('a listener of faults that throws ends nothing', async () => {
+    await expect(client.request('t.break', { listener: 'throws' })).rejects.toMatchObject({ code: 'INTERNAL' });
+    expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
+  });
+
+  it('a call id of any length is not repeated', async () => {
+    const reply = await client.request<Record<string, unknown>>(
+      't.context',
+      {},
+      { headers: { 'Tf-Call-Id': 'c'.repeat(100_000) } },
+    );
+    expect(reply['call_id']).toBeNull();
+  });
+
+  it('a stranger is refused before the body is parsed', async () => {
+    const guarded = new NatsStrategy({
+      connection: client,
+      queue: 'guarded',
+      compile: () => () => {
+        throw new Error('the body was checked before its sender');
+      },
+      admit: async (context) => {
+        if (context.headers.get('Authorization') === undefined) throw new ToolError('UNAUTHENTICATED');
+      },
+    });
+    const service = await NestFactory.createMicroservice(GuardedModule, { strategy: guarded, logger: false });
+    await service.listen();
+    for (const body of ['not JSON', JSON.stringify({ ['k'.repeat(500_000)]: 1 }), '['.repeat(100_000)]) {
+      const reply = await plain.request('t.guarded', body, { timeout: 5_000 });
+      expect(reply.json()).toMatchObject({ code: 'UNAUTHENTICATED' });
+    }
+    await service.close();
   });
 
   it('a header cannot smuggle a line', async () => {

@@ -40,7 +40,7 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolCall, { schema: CALL_SCHEMA })
   async call(message: CallMessage, context: EndpointContext): Promise<CallBody | AcceptedBody> {
-    const request = this.nats.requestOf(await this.nats.callerOf(context), message, context);
+    const request = this.nats.requestOf(this.nats.callerOf(context), message, context);
     return message.mode === 'async' && !message.dry_run
       ? this.calls.accept(request)
       : (await this.calls.run(request)).body;
@@ -53,7 +53,7 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolBatch, { schema: BATCH_SCHEMA })
   async batch(message: BatchMessage, context: EndpointContext): Promise<CallRecord[]> {
-    const caller = await this.nats.callerOf(context);
+    const caller = this.nats.callerOf(context);
     const { calls, ...fields } = message;
     return this.batches.run(calls, (name, args) =>
       this.nats.requestOf(caller, { ...fields, name, arguments: args }, context),
@@ -67,7 +67,7 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolList, { schema: LIST_SCHEMA })
   async tools(message: ListMessage | undefined, context: EndpointContext): Promise<JsonObject[]> {
-    const { tools } = await this.list.page(await this.nats.callerOf(context), { category: message?.category });
+    const { tools } = await this.list.page(this.nats.callerOf(context), { category: message?.category });
     return tools.map((tool) => formatTool(tool, 'native'));
   }
 
@@ -78,7 +78,7 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolCancel, { schema: CANCEL_SCHEMA })
   async cancel(message: { call_id: string }, context: EndpointContext): Promise<{ call_id: string; state: CallState }> {
-    const caller = await this.nats.callerOf(context);
+    const caller = this.nats.callerOf(context);
     return { call_id: message.call_id, state: await this.async.cancel(caller, message.call_id) };
   }
 

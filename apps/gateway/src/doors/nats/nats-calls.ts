@@ -14,6 +14,8 @@ import { natsPrincipal, type NatsTrust } from '../../auth/nats-principal.js';
 
 /** Makes call requests of NATS messages: who calls, with which rights, until when. */
 export class NatsCalls {
+  readonly #admitted = new WeakMap<EndpointContext, Principal>();
+
   constructor(
     private readonly trust: NatsTrust,
     private readonly clock: Clock,
@@ -21,13 +23,18 @@ export class NatsCalls {
     private readonly maxCallMs: number,
   ) {}
 
-  /** @throws ToolError UNAUTHENTICATED */
-  callerOf(context: EndpointContext): Promise<Principal> {
+  /** Proves the sender of a message before its body is read. @throws ToolError UNAUTHENTICATED */
+  async admit(context: EndpointContext): Promise<void> {
     const authorization = context.headers.get(HEADERS.authorization);
-    return natsPrincipal(
-      { subject: context.subject, authorization: authorization === undefined ? [] : [authorization] },
-      this.trust,
-    );
+    const caller = { subject: context.subject, authorization: authorization === undefined ? [] : [authorization] };
+    this.#admitted.set(context, await natsPrincipal(caller, this.trust));
+  }
+
+  /** The sender that `admit` has proved. */
+  callerOf(context: EndpointContext): Principal {
+    const principal = this.#admitted.get(context);
+    if (!principal) throw new Error('no principal: the message was not admitted');
+    return principal;
   }
 
   /** One call. Publishers are internal callers and may send context; a tool acts with the origin of its own call. */

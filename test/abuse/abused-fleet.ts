@@ -1,0 +1,161 @@
+/**
+ * The harness of the abuse tests. `npm run test:abuse` runs every spec of this folder at full length (about ten minutes);
+ * `npm test` runs the same specs at a tenth of it.
+ *
+ * One fleet, two tenants: the attacker (`globex`) does its worst, the victim (`acme`) keeps making cheap calls. Add a case:
+ *
+ *     const abused = await AbusedFleet.start();
+ *     await abused.withoutLoss(async () => {
+ *       for (const body of hostile) await abused.attack({ path: '/api/v1/tools/text_process/execute', body });
+ *     });
+ *
+ * `withoutLoss` fails when a process of the fleet ended, was not ready afterwards or logged an uncaught fault, and when a
+ * call of the victim was not answered. `scaled(10_000)` is the number of rounds for the length that was asked for.
+ */
+import { connect as connectTcp, type Socket } from 'node:net';
+import { eventually } from '@toolfleet/testing';
+import { ofEach, TestFleet, type Answer, type Ask, type FleetOptions } from '../fleet/test-fleet.js';
+
+/** Whether the specs run at full length. */
+export const FULL_LENGTH = process.env['ABUSE_LENGTH'] === 'full';
+
+/** Rounds of a spec: the number at full length, a tenth of it otherwise. */
+export const scaled = (rounds: number): number => (FULL_LENGTH ? rounds : Math.ceil(rounds / 10));
+
+const BETWEEN_CALLS_MS = 50;
+
+/** Answer times of the victim's calls. */
+export interface VictimLatency {
+  calls: number;
+  p50Ms: number;
+  p99Ms: number;
+}
+
+/** A fleet of one process per service under attack. */
+export class AbusedFleet {
+  #calls = 0;
+
+  private constructor(readonly fleet: TestFleet) {}
+
+  /** @param options what differs from one process of each service with the toolsets compute, web and files */
+  static async start(options: Partial<FleetOptions> = {}): Promise<AbusedFleet> {
+    const { env, ...rest } = options;
+    const fleet = await TestFleet.start({
+      services: ofEach(1),
+      tools: ['calculator', 'text_process', 'file_read'],
+      env: { BUILTIN_TOOLSETS: 'compute,web,files', LOG_LEVEL: 'warn', ...env },
+      ...rest,
+    });
+    return new AbusedFleet(fleet);
+  }
+
+  /** One request of the attacker. */
+  attack(ask: Ask): Promise<Answer> {
+    return this.fleet.ask({ key: this.fleet.keys['globex']!, ...ask });
+  }
+
+  /** One cheap call of the victim that no cache can answer; ms until its answer. Throws when it was refused. */
+  async victimCall(): Promise<number> {
+    const number = (this.#calls += 1);
+    const from = performance.now();
+    const { status, body } = await this.fleet.call(
+      'calculator',
+      { expression: `${number} + 0.5` },
+      { key: this.fleet.keys['acme']! },
+    );
+    if (status !== 200 || body.output?.result !== number + 0.5)
+      throw new Error(`the victim was answered ${status}: ${JSON.stringify(body)}`);
+    return performance.now() - from;
+  }
+
+  /** Calls of the victim, one after the other, until `attack` has ended; at least one. */
+  async latencyDuring(attack: Promise<unknown>): Promise<VictimLatency> {
+    let isOver = false;
+    const ended = attack.finally(() => (isOver = true));
+    ended.catch(() => undefined);
+    const times: number[] = [];
+    do {
+      times.push(await this.victimCall());
+      await new Promise((resolve) => setTimeout(resolve, BETWEEN_CALLS_MS));
+    } while (!isOver);
+    await ended;
+    const sorted = times.toSorted((a, b) => a - b);
+    const quantile = (q: number): number => sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!;
+    return { calls: sorted.length, p50Ms: quantile(0.5), p99Ms: quantile(0.99) };
+  }
+
+  /** Runs an attack while the victim calls; afterwards every process is the one it was, ready, and has no uncaught fault. */
+  async withoutLoss(attack: () => Promise<unknown>): Promise<VictimLatency> {
+    const before = this.#processes();
+    const latency = await this.latencyDuring(attack());
+    for (const { name, process } of this.fleet.all) {
+      const ended = await Promise.race([process.ended, new Promise((resolve) => setTimeout(resolve, 1, 'runs'))]);
+      if (ended !== 'runs') throw new Error(`${name} ended with ${String(ended)}:\n${process.log().slice(-4_000)}`);
+      await eventually(`${name} is ready`, async () => (await process.admin('/health/ready')).status === 200, {
+        timeoutMs: 30_000,
+        everyMs: 100,
+      });
+    }
+    if (this.#processes() !== before) throw new Error('a process was replaced');
+    const uncaught = this.fleet.logs().match(/.*uncaught fault.*/);
+    if (uncaught) throw new Error(uncaught[0].slice(0, 2_000));
+    await this.victimCall();
+    return latency;
+  }
+
+  /** A raw connection to the fleet's NATS server, for messages that no client library would send. */
+  async rawNats(): Promise<RawNats> {
+    const { hostname, port } = new URL(this.fleet.nats.url);
+    return RawNats.connect(hostname, Number(port));
+  }
+
+  stop(): Promise<void> {
+    return this.fleet.stop();
+  }
+
+  #processes(): string {
+    return this.fleet.all.map(({ process }) => process.pid).join(' ');
+  }
+}
+
+/** One message as it goes over the wire. */
+export interface RawMessage {
+  subject: string;
+  reply?: string;
+  /** Lines after `NATS/1.0`, or whole bytes of a header block. */
+  headers?: Buffer;
+  body: Buffer;
+}
+
+/** The publishing half of the NATS protocol, byte by byte. */
+export class RawNats {
+  private constructor(private readonly socket: Socket) {}
+
+  static async connect(host: string, port: number): Promise<RawNats> {
+    const socket = connectTcp({ host, port });
+    await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject));
+    socket.write('CONNECT {"verbose":false,"pedantic":false,"headers":true,"lang":"raw","version":"0"}\r\n');
+    // The server asks whether the client is alive.
+    socket.on('data', (data) => {
+      if (data.includes('PING\r\n')) socket.write('PONG\r\n');
+    });
+    return new RawNats(socket);
+  }
+
+  /** Sends one message; resolves when the socket takes more. */
+  async publish({ subject, reply = '', headers, body }: RawMessage): Promise<void> {
+    const to = reply === '' ? subject : `${subject} ${reply}`;
+    const head = headers
+      ? `HPUB ${to} ${headers.length} ${headers.length + body.length}\r\n`
+      : `PUB ${to} ${body.length}\r\n`;
+    this.socket.write(head);
+    if (headers) this.socket.write(headers);
+    this.socket.write(body);
+    if (this.socket.write('\r\n')) return;
+    await new Promise<void>((resolve) => this.socket.once('drain', resolve));
+  }
+
+  close(): void {
+    this.socket.destroy();
+  }
+}

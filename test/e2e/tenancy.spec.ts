@@ -3,7 +3,8 @@
  * not there, dangerous tools are on no path, and no route answers without a credential.
  */
 import { randomUUID } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@toolfleet/testing';
@@ -17,6 +18,13 @@ const DANGEROUS_ERROR = 'Tool not available via direct execution';
 
 let server: CountingMcpServer;
 let fleet: TestFleet;
+let plugins: string;
+/** A tool of an operator's own that answers for its user and never says that it depends on a session. */
+const WHOAMI = `export default ({ defineTool, ok }) => defineTool({
+  name: 'whoami', description: 'Tells the user of the call', category: 'data', idempotent: true, rateLimit: 0,
+  inputSchema: { type: 'object', properties: {} }, contextKeys: ['user_id'],
+  handler: (_args, run) => ok({ user: run.context.user_id }, 'a user'),
+});`;
 /** NATS users of the two tenants. */
 const nats: Record<string, NatsConnection> = {};
 /** A finished asynchronous call and an own tool of each tenant. */
@@ -27,13 +35,16 @@ const otherOf = (tenant: string) => (tenant === 'acme' ? 'globex' : 'acme');
 
 beforeAll(async () => {
   server = await startCountingMcpServer();
+  plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
+  await writeFile(join(plugins, 'whoami.tool.mjs'), WHOAMI);
   fleet = await TestFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
-    tools: ['calculator', 'file_read'],
+    tools: ['calculator', 'file_read', 'whoami'],
     natsTenants: TENANTS,
     env: {
       EGRESS_ALLOWED_ENDPOINTS: server.origin,
       BUILTIN_TOOLSETS: 'compute,files',
+      BUILTIN_PLUGINS_DIR: plugins,
       MCP_ALLOWED_DOMAINS: '127.0.0.1',
     },
   });
@@ -63,6 +74,7 @@ afterAll(async () => {
   for (const connection of Object.values(nats)) await connection.close();
   await fleet?.stop();
   await server?.stop();
+  if (plugins) await rm(plugins, { recursive: true, force: true });
 });
 
 async function overNats(
@@ -284,6 +296,45 @@ describe('an idempotency key', () => {
     expect((await ask('acme', '1+1')).body.output.result).toBe(2);
     expect((await ask('globex', '2+2')).body.output.result).toBe(4);
     expect((await ask('acme', '2+2')).status).toBe(422);
+  });
+});
+
+describe('an answer belongs to what its tool could observe', () => {
+  const inProject = (name: string, project: number, args: object, fields: object = {}) =>
+    overNats('acme', 'call', { name, arguments: args, project_id: `p${project}`, ...fields }, fleet.adminKey);
+  const projects = Array.from({ length: 10 }, (_, index) => index);
+
+  it('reads of the same path at the same time get the files of their own projects', async () => {
+    for (const project of projects) {
+      const written = await inProject('file_write', project, { path: 'a.txt', content: `of p${project}` });
+      expect(written.body, JSON.stringify(written)).toMatchObject({ success: true });
+    }
+    const read = [...projects, ...projects].map((project) => inProject('file_read', project, { path: 'a.txt' }));
+    const contents = (await Promise.all(read)).map(({ body }) => body.output.content);
+    expect(contents).toEqual([...projects, ...projects].map((project) => `of p${project}`));
+  });
+
+  it('a write is not replayed for another project, and is made for another user', async () => {
+    const write = (project: number, fields: object) =>
+      inProject('file_write', project, { path: 'key.txt', content: 'x' }, { idempotency_key: 'write', ...fields });
+    const exists = async (project: number) =>
+      (await inProject('file_exists', project, { path: 'key.txt' })).body.output.exists;
+    expect((await write(0, {})).body).toMatchObject({ success: true });
+    expect((await write(1, {})).body).toMatchObject({ code: 'IDEMPOTENCY_MISMATCH' });
+    expect(await exists(1)).toBe(false);
+    const forAnn = await write(2, { user_id: 'ann' });
+    expect(forAnn.body.metadata).not.toHaveProperty('idempotent_replay');
+    expect(await exists(2)).toBe(true);
+    expect((await write(0, {})).body.metadata).toMatchObject({ idempotent_replay: true });
+  });
+
+  it('a user gets nothing of another user, from the cache or by the same idempotency key', async () => {
+    const key = fleet.keys['acme']!;
+    const headers = { 'idempotency-key': 'who' };
+    const users = [];
+    for (const ask of [{}, { key }, {}, { headers }, { key, headers }, { headers }])
+      users.push((await fleet.call('whoami', {}, ask)).body.output.user);
+    expect(users).toEqual(['admin', 'app', 'admin', 'admin', 'app', 'admin']);
   });
 });
 

@@ -81,6 +81,8 @@ export type {
   PythonJobPolicy,
   RemoteTool,
   Strictness,
+  ToolContext,
+  ToolInput,
 } from './messages/execution.js';
 export { leavesOutcomeOpen, resultOf } from './messages/reply-result.js';
 export { MAX_BREAKERS_TOLD, type BreakerStatus, type FleetStatus, type SlotStatus } from './messages/fleet.js';

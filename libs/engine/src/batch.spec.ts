@@ -1,4 +1,4 @@
-import { ToolError, type CallResult } from '@toolfleet/contracts';
+import { ToolError, type CallRequest, type CallResult } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { aRequest, anEngine, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { expect, test } from 'vitest';
@@ -128,6 +128,24 @@ test('another session or another idempotency key makes another call', async () =
     ['s1', 'k2'],
   ]);
   expect(answers.map(({ duplicateOf }) => duplicateOf !== undefined)).toEqual([false, false, true, false, false, true]);
+});
+
+test.each<[string, Partial<CallRequest>]>([
+  ['project', { context: { project_id: 'b' } }],
+  ['user', { context: { project_id: 'a', user_id: 'bob' } }],
+  ['dry run', { context: { project_id: 'a' }, dryRun: true }],
+  ['approval', { context: { project_id: 'a' }, approved: ['yes'] }],
+])('items that differ in their %s alone are different calls', async (_, second) => {
+  let runs = 0;
+  const requests: Partial<CallRequest>[] = [{ context: { project_id: 'a' } }, second];
+  const answers = await runBatch(
+    async () => result((runs += 1)),
+    readBatch([openAi('c1', { a: 1 }), openAi('c2', { a: 1 })]),
+    (_item, rawArguments, index) => aRequest(clock, { rawArguments, ...requests[index] }),
+    { parallelism: 5, clock },
+  );
+  expect(runs).toBe(2);
+  expect(answers.map(({ duplicateOf }) => duplicateOf)).toEqual([undefined, undefined]);
 });
 
 test('a request that cannot be made refuses the batch before anything has run', async () => {

@@ -11,8 +11,8 @@ import {
   type JsonObject,
 } from '@toolfleet/contracts';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
-import { canonicalJson } from '@toolfleet/schema';
 import { callBody } from './call-body.js';
+import { requestKey } from './call-identity.js';
 import type { ExecuteCall } from './execute-call.js';
 import { failed } from './outcome.js';
 
@@ -95,9 +95,9 @@ function readArguments(value: Json): JsonObject | ToolError {
 export type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;
 
 /**
- * Runs a batch: at most `parallelism` at once, answers in the order asked, one failure fails nobody else. The same
- * tool with the same arguments in the same session runs once; later ones are answered with the first one's outcome and
- * marked. Items with idempotency keys of their own are different calls when their keys are.
+ * Runs a batch: at most `parallelism` at once, answers in the order asked, one failure fails nobody else. Items that
+ * agree in all they say (tool, arguments, session, context, idempotency key, …) run once; later ones are answered with the
+ * first one's outcome and marked.
  */
 export async function runBatch(
   execute: ExecuteCall,
@@ -115,8 +115,8 @@ export async function runBatch(
     items.map(async (item, index) => {
       const request = requests[index]!;
       if (request instanceof ToolError) return { item, callId: '', outcome: request, durationMs: 0 };
-      const session = request.context.session_id ?? null;
-      const key = canonicalJson([item.name, request.rawArguments, session, item.idempotencyKey ?? null]);
+      // The key of the whole batch names places; two places are the same call when the items say the same.
+      const key = requestKey({ ...request, idempotencyKey: item.idempotencyKey });
       const first = firsts.get(key);
       if (first) return { ...(await first.answer), item, duplicateOf: first.id, durationMs: 0 };
       const answer = slots.run(() => runOne(execute, item, request, limits.clock)) as Promise<BatchAnswer>; // unbounded queue: never refused

@@ -1,14 +1,15 @@
 import type {
   Allowance,
-  CallContext,
   CallRequest,
   CallResult,
   JsonObject,
   Milliseconds,
   RegisteredTool,
+  ToolInput,
 } from '@toolfleet/contracts';
 import type { Deadline } from '@toolfleet/resilience';
 import type { Coercion } from '@toolfleet/schema';
+import type { CallIdentity } from './call-identity.js';
 import type { ToolPlan } from './tool-plan.js';
 
 /**
@@ -25,8 +26,6 @@ export interface SeenCall {
   coercions: readonly Coercion[];
   /** Names of arguments the tool does not know. */
   dropped: readonly string[];
-  /** Identity of the call for cache and dedupe, once somebody asked for it (`callKey`). */
-  key?: string;
   /** Monotonic ms at which it was found, allowed and valid; absent when it was refused before. */
   admittedAt?: Milliseconds;
   /** Attempts that reached an executor. */
@@ -47,8 +46,10 @@ export interface Call {
   readonly plan: ToolPlan;
   /** Coerced, valid, with defaults. */
   readonly arguments: JsonObject;
-  /** Only what this tool may know about its caller. */
-  readonly context: CallContext;
+  /** All that the tool can observe, in every attempt. */
+  readonly input: ToolInput;
+  /** Which other calls may have the answer of this one. */
+  readonly identity: CallIdentity;
   /** Aborted by the caller, by the deadline, by an attempt timeout: stop the work. */
   readonly signal: AbortSignal;
   readonly deadline: Deadline;

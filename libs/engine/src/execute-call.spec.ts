@@ -1,6 +1,7 @@
 import { CATALOGUE, type CallRequest, type RegisteredTool } from '@toolfleet/contracts';
 import { aRequest, anEngine, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
+import { execMessageOf } from './exec-message.js';
 import { makeExecuteCall } from './execute-call.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
@@ -134,16 +135,17 @@ describe('the whole way', () => {
   test("only session_id and user_id reach public callers' tools, never in the arguments", async () => {
     const context = { session_id: 's', project_id: 'p', model: 'm' };
     const tool = { session_aware: true, context_keys: ['project_id' as const] };
+    const sent = ({ executor }: { executor: ScriptedExecutor }) => execMessageOf(executor.calls[0]!).context;
     const open = anEngine(tool, new ScriptedExecutor(() => okReply()));
     await open.call({ context });
-    expect(open.executor.calls[0]?.context).toEqual({ session_id: 's', user_id: 'ann' });
+    expect(sent(open)).toEqual({ tenant_id: 'acme', session_id: 's', user_id: 'ann' });
     expect(open.executor.calls[0]?.arguments).toEqual({ a: 1, b: 1 });
     const inside = anEngine(tool, new ScriptedExecutor(() => okReply()));
     await inside.call({ context, origin: 'internal' });
-    expect(inside.executor.calls[0]?.context).toEqual({ session_id: 's', user_id: 'ann', project_id: 'p' });
+    expect(sent(inside)).toEqual({ tenant_id: 'acme', session_id: 's', user_id: 'ann', project_id: 'p' });
     const plain = anEngine({}, new ScriptedExecutor(() => okReply()));
     await plain.call({ context });
-    expect(plain.executor.calls[0]?.context).toEqual({});
+    expect(sent(plain)).toEqual({ tenant_id: 'acme' });
   });
 });
 

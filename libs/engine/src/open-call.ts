@@ -1,7 +1,7 @@
 import type { CallRequest, JsonObject, RegisteredTool } from '@toolfleet/contracts';
 import type { Deadline } from '@toolfleet/resilience';
+import { CallIdentity, toolInputOf } from './call-identity.js';
 import type { Call, SeenCall } from './call.js';
-import { contextFor } from './inject-context.js';
 import type { EngineSettings } from './settings.js';
 import { attemptTimeoutMs } from './time-limits.js';
 import type { ToolPlan } from './tool-plan.js';
@@ -25,6 +25,7 @@ export function openCall(parts: {
 }): Call {
   const { seen, tool, plan, args, signal, deadline, settings } = parts;
   const { request } = seen;
+  const input = toolInputOf(tool, request, args);
   return {
     callId: request.callId,
     request,
@@ -32,7 +33,8 @@ export function openCall(parts: {
     tool,
     plan,
     arguments: args,
-    context: contextFor(tool, request),
+    input,
+    identity: new CallIdentity(input, request, tool),
     signal,
     deadline,
     attempt: 1,

@@ -93,7 +93,7 @@ export type KeyedCall =
   /** The first call with this key has ended; its outcome is replayed. */
   | { kind: 'finished'; callId: string; outcome: CallResult }
   | { kind: 'running'; callId: string; retryAfterMs: Milliseconds }
-  /** Same key, other tool or arguments. */
+  /** Same key, other tool, arguments or context. */
   | { kind: 'mismatch'; callId: string };
 
 /** One call as it enters the journal. */
@@ -104,8 +104,9 @@ export interface JournalEntryAsk {
   deadlineAt: EpochMs;
   /** True: another attempt may begin after a claim (idempotent tools). */
   repeatable: boolean;
+  /** Unique within the tenant (`CallIdentity.idempotencyKey`). */
   idempotencyKey?: string;
-  /** SHA-256 of canonical `{tool, arguments}`; present with a key. */
+  /** SHA-256 of what the tool can observe (`CallIdentity.fingerprint`); present with a key. */
   fingerprint?: string;
 }
 
@@ -118,7 +119,7 @@ export type Acceptance =
 
 /** Record of calls whose effect must not begin twice; libs/journal has the adapters. */
 export abstract class CallJournal {
-  /** Looks an idempotency key up, storing nothing. */
+  /** Looks an idempotency key up (`CallIdentity.idempotencyKey`), storing nothing. */
   abstract find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall>;
   /** Enters a call before each attempt; the same call may enter again. Of two calls with one key, one is accepted. */
   abstract accept(ask: JournalEntryAsk): Promise<Acceptance>;

@@ -23,8 +23,9 @@ export interface JournalAsk {
   /** Of the gateway's wall clock; the store counts the time left on its own. */
   deadlineAt: EpochMs;
   repeatable: boolean;
+  /** Unique within the tenant: the engine adds the user. */
   idempotencyKey?: string;
-  /** SHA-256 of canonical `{tool, arguments}`; present with a key. */
+  /** SHA-256 of what the tool can observe of the call; present with a key. */
   fingerprint?: string;
 }
 

@@ -4,8 +4,26 @@ import type { Json, JsonObject } from '../json.js';
 import type { Binding } from '../tool-definition.js';
 import type { EpochMs, MicroUsd, Milliseconds } from '../units.js';
 
+/**
+ * What a tool can observe of a call, the same in every attempt. Two calls share an answer (cache, single flight, session
+ * history, idempotency) only when this is equal: the engine derives their identity from it and executors receive it.
+ */
+export interface ToolInput {
+  tool: string;
+  /** Content hash of the definition, binding included. */
+  revision: string;
+  /** Coerced, valid, with defaults. */
+  arguments: JsonObject;
+  context: ToolContext;
+}
+
+/** Tenant of the call and the context keys that the definition of its tool lists. */
+export interface ToolContext extends CallContext {
+  tenant_id: string;
+}
+
 /** One attempt, as sent to an executor. The binding is the complete plan; executors ask the registry nothing. */
-export interface ExecMessage {
+export interface ExecMessage extends ToolInput {
   call_id: string;
   /** Numbered from 1. */
   attempt: number;
@@ -13,18 +31,17 @@ export interface ExecMessage {
   fence: number;
   /** True: claim in the journal before the effect (non-idempotent or keyed calls). */
   journalled: boolean;
-  tool: string;
-  revision: string;
   binding: Binding;
-  arguments: JsonObject;
   context: ExecContext;
   /** The caller gave less time than the tool may take: that it ran out says nothing about the target. */
   curtailed?: boolean;
 }
 
-/** What a tool may know about its caller: never more than the definition allows. */
-export interface ExecContext extends CallContext {
-  tenant_id: string;
+/**
+ * What a tool may know about its caller: never more than the definition allows. The fields below are of one call alone; a
+ * tool that receives the token or the allowance never gets the answer of another call (`callsTools`).
+ */
+export interface ExecContext extends ToolContext {
   /** HMAC token that `tool.call` accepts, for tools that call tools. */
   delegation_token?: string;
   /** What the tool may use before a limit of its caller is reached; only for tools that call tools. */

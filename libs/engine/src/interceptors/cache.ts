@@ -1,7 +1,6 @@
 import type { CallResult } from '@toolfleet/contracts';
 import { TypicalTime } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
-import { callKey } from '../call-key.js';
 import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -20,8 +19,10 @@ export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 
   return async (call, next) => {
     const freshMs = call.plan.cacheTtlMs;
     // A TTL of 0 says that a result must never stand for another call, not even as a stale substitute.
-    if (!call.plan.idempotent || freshMs === 0 || call.request.idempotencyKey !== undefined) return next(call);
-    const key = callKey(call);
+    const { identity } = call;
+    if (!call.plan.idempotent || freshMs === 0 || !identity.isShareable || call.request.idempotencyKey !== undefined)
+      return next(call);
+    const key = identity.resultKey;
     let typical = times.get(call.tool.name);
     if (!typical) times.set(call.tool.name, (typical = new TypicalTime()));
     const shared = (typical.medianMs ?? SHARED_FROM_MS) >= SHARED_FROM_MS;

@@ -1,6 +1,5 @@
 import { isToolError, type CallResult } from '@toolfleet/contracts';
 import { Coalescer } from '@toolfleet/resilience';
-import { callKey } from '../call-key.js';
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -12,8 +11,10 @@ import type { EnginePorts } from '../ports.js';
 export function coalesce(ports: Pick<EnginePorts, 'meter'>): Interceptor {
   const flights = new Coalescer<CallResult>();
   return async (call, next) => {
-    if (!call.plan.idempotent || call.request.idempotencyKey !== undefined || keepsState(call)) return next(call);
-    const key = callKey(call);
+    const { identity, plan, request } = call;
+    if (!plan.idempotent || !identity.isShareable || request.idempotencyKey !== undefined || keepsState(call))
+      return next(call);
+    const key = identity.resultKey;
     const joins = flights.has(key);
     try {
       const { value } = await flights.join(key, call.signal, (signal) => next({ ...call, signal }));

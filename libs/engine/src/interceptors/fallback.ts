@@ -1,5 +1,4 @@
 import { CATALOGUE, type CallResult, type ErrorCode, type ExecutionFailure } from '@toolfleet/contracts';
-import { callKey } from '../call-key.js';
 import type { Call, Interceptor } from '../call.js';
 import { gracefulText } from '../graceful-error.js';
 import { isRefusal } from '../outcome.js';
@@ -51,8 +50,8 @@ async function staleResult(
   call: Call,
   failedResult: CallResult,
 ): Promise<CallResult | undefined> {
-  if (!call.plan.idempotent) return undefined;
-  const stale = await ports.cache.getStale(callKey(call));
+  if (!call.plan.idempotent || !call.identity.isShareable) return undefined;
+  const stale = await ports.cache.getStale(call.identity.resultKey);
   if (!stale) return undefined;
   return substitute(failedResult, {
     ...stale.result,

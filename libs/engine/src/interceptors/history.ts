@@ -1,5 +1,4 @@
 import type { CallResult } from '@toolfleet/contracts';
-import { callKey } from '../call-key.js';
 import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -10,18 +9,19 @@ import type { EnginePorts } from '../ports.js';
 export function history(ports: Pick<EnginePorts, 'history' | 'settings'>): Interceptor {
   const { historyTtlMs } = ports.settings;
   return async (call, next) => {
-    const session = call.request.context.session_id;
-    if (typeof session !== 'string' || call.plan.cacheTtlMs === 0 || call.request.idempotencyKey !== undefined)
-      return next(call);
-    const sessionKey = JSON.stringify([call.request.principal.tenantId, session]);
-    const asked = ports.history.get(sessionKey, callKey(call));
+    const { identity, plan, request } = call;
+    if (plan.cacheTtlMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined) return next(call);
+    const { sessionKey } = identity;
+    if (sessionKey === undefined) return next(call);
+    const asked = ports.history.get(sessionKey, identity.resultKey);
     const earlier = asked instanceof Promise ? await asked : asked;
     if (earlier) {
       call.seen.answeredBy = 'history';
       return repeated(earlier);
     }
     const result = await next(call);
-    if (result.ok && result.provenance === 'live') ports.history.put(sessionKey, callKey(call), result, historyTtlMs);
+    if (result.ok && result.provenance === 'live')
+      ports.history.put(sessionKey, identity.resultKey, result, historyTtlMs);
     return result;
   };
 }

@@ -1,5 +1,4 @@
 import { ToolError, type CallResult } from '@toolfleet/contracts';
-import { idempotencyFingerprint } from '../call-key.js';
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts, KeyedCall } from '../ports.js';
 
@@ -19,8 +18,9 @@ export function idempotency(ports: Pick<EnginePorts, 'journal' | 'clock'>): Inte
     if (idempotencyKey === '' || idempotencyKey.length > MAX_KEY_CHARS) {
       throw new ToolError('REQUEST_INVALID', { message: `An idempotency key has 1 to ${MAX_KEY_CHARS} characters` });
     }
-    const print = idempotencyFingerprint(call.tool, call.arguments);
-    const known = await ports.journal.find(principal.tenantId, idempotencyKey, print).catch((cause: unknown) => {
+    const { identity } = call;
+    const found = ports.journal.find(principal.tenantId, identity.idempotencyKey, identity.fingerprint);
+    const known = await found.catch((cause: unknown) => {
       throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The call journal is away; nothing was run', cause });
     });
     return known.kind === 'unknown' ? next(call) : answerDuplicate(ports, call, known);
@@ -36,17 +36,13 @@ export async function answerDuplicate(
   call: Call,
   first: Exclude<KeyedCall, { kind: 'unknown' }>,
 ): Promise<CallResult> {
-  const { idempotencyKey = '', principal } = call.request;
+  const { tenantId } = call.request.principal;
   const waitUntil =
     ports.clock.monotonic() + Math.min(call.request.idempotencyWaitMs ?? 0, call.deadline.remainingMs());
   let known: KeyedCall = first;
   while (known.kind === 'running' && ports.clock.monotonic() + POLL_MS <= waitUntil) {
     await ports.clock.sleep(POLL_MS, call.signal);
-    known = await ports.journal.find(
-      principal.tenantId,
-      idempotencyKey,
-      idempotencyFingerprint(call.tool, call.arguments),
-    );
+    known = await ports.journal.find(tenantId, call.identity.idempotencyKey, call.identity.fingerprint);
   }
   switch (known.kind) {
     case 'finished':
@@ -57,7 +53,7 @@ export async function answerDuplicate(
       };
     case 'mismatch':
       throw new ToolError('IDEMPOTENCY_MISMATCH', {
-        message: 'This idempotency key was used with another tool or other arguments',
+        message: 'This idempotency key was used with another tool, other arguments or another context',
         details: { first_call_id: known.callId },
       });
     case 'running':

@@ -1,5 +1,4 @@
 import { leavesOutcomeOpen, ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
-import { idempotencyFingerprint } from '../call-key.js';
 import type { Call, Interceptor, Next } from '../call.js';
 import { failed } from '../outcome.js';
 import type { Acceptance, EnginePorts } from '../ports.js';
@@ -64,10 +63,9 @@ async function enter(ports: Ports, call: Call): Promise<Acceptance> {
     deadlineAt,
     repeatable: call.plan.idempotent,
   };
+  const { identity } = call;
   const keyed =
-    idempotencyKey === undefined
-      ? {}
-      : { idempotencyKey, fingerprint: idempotencyFingerprint(call.tool, call.arguments) };
+    idempotencyKey === undefined ? {} : { idempotencyKey: identity.idempotencyKey, fingerprint: identity.fingerprint };
   try {
     return await ports.journal.accept({ ...ask, ...keyed });
   } catch (cause) {

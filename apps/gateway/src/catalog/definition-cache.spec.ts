@@ -54,6 +54,22 @@ describe('DefinitionCache', () => {
     expect(asked).toEqual(['t/a', 't/a']);
   });
 
+  it('keeps the questions of a tenant called list apart from the lists of others', async () => {
+    const [list, definition] = await Promise.all([cache.list('a'), cache.get('a', 'list')]);
+    expect(list.tools).toEqual([tool('a')]);
+    expect(definition).toEqual(tool('a'));
+    expect(asked).toEqual(['list a', 'list/a']);
+  });
+
+  it('keeps tenant and name apart, whatever characters they have', async () => {
+    await cache.get('b/c', 'a');
+    await cache.get('c', 'a/b');
+    expect(asked).toEqual(['a/b/c', 'a/b/c']);
+    cache.invalidate({ added: [], changed: ['c'], removed: [] });
+    await cache.get('b/c', 'a');
+    expect(asked).toHaveLength(2);
+  });
+
   it('does not wait for what was asked for before a change', async () => {
     const before = Promise.withResolvers<RegisteredTool>();
     const answers = [before.promise, Promise.resolve(tool('a', '2'))];

@@ -28,6 +28,30 @@ interface Entry<T> {
   readAt: number;
 }
 
+/** A definition by the name it was asked for, which may be an alias. */
+interface NamedEntry extends Entry<RegisteredTool> {
+  name: string;
+}
+
+/** Questions under way: whoever asks the same meanwhile waits for the same answer. */
+class Pending<T> {
+  private readonly asking = new Map<string, Promise<T>>();
+
+  once(key: string, ask: () => Promise<T>): Promise<T> {
+    const running = this.asking.get(key);
+    if (running) return running;
+    const asked = ask().finally(() => {
+      if (this.asking.get(key) === asked) this.asking.delete(key);
+    });
+    this.asking.set(key, asked);
+    return asked;
+  }
+
+  clear(): void {
+    this.asking.clear();
+  }
+}
+
 /** Tools remembered per gateway; least recently asked ones go first. */
 const MAX_ENTRIES = 10_000;
 /** An outage of the registry is asked about again after this time, not on every call. */
@@ -38,9 +62,10 @@ const RETRY_AFTER_MS = 1_000;
  * and used beyond their age while the registry is away. One question at a time per name and per list. Ages are monotonic.
  */
 export class DefinitionCache {
-  private readonly byName = new Map<string, Entry<RegisteredTool>>();
+  private readonly byName = new Map<string, NamedEntry>();
   private readonly lists = new Map<string, Entry<{ tools: RegisteredTool[]; version: number }>>();
-  private readonly asking = new Map<string, Promise<unknown>>();
+  private readonly pendingTools = new Pending<RegisteredTool | null>();
+  private readonly pendingLists = new Pending<{ tools: RegisteredTool[]; version: number }>();
   /** Raised by every change: an answer that was asked for before must not be kept as current. */
   private generation = 0;
 
@@ -52,15 +77,16 @@ export class DefinitionCache {
 
   /** The definition of a name or alias as a tenant sees it; null when there is none. */
   async get(name: string, tenantId: string): Promise<RegisteredTool | null> {
-    const key = `${tenantId}/${name}`;
+    // The length keeps tenant and name apart, whatever characters either has.
+    const key = `${tenantId.length}:${tenantId}${name}`;
     const known = this.byName.get(key);
     if (known && this.isFresh(known)) return known.value;
     try {
-      return await this.once(key, async () => {
+      return await this.pendingTools.once(key, async () => {
         const generation = this.generation;
         const tool = await this.source.get(name, tenantId);
         if (generation !== this.generation) return tool;
-        if (tool) this.remember(key, tool);
+        if (tool) this.remember(key, name, tool);
         else this.byName.delete(key);
         return tool;
       });
@@ -76,7 +102,7 @@ export class DefinitionCache {
     const known = this.lists.get(tenantId);
     if (known && this.isFresh(known)) return { ...known.value, stale: false };
     try {
-      const value = await this.once(`list/${tenantId}`, async () => {
+      const value = await this.pendingLists.once(tenantId, async () => {
         const generation = this.generation;
         const fresh = await this.source.list(tenantId);
         const kept = known?.value.version === fresh.version ? known.value : fresh;
@@ -95,8 +121,8 @@ export class DefinitionCache {
   invalidate(change: DefinitionChange): void {
     this.outdate();
     const names = new Set([...change.added, ...change.changed, ...change.removed]);
-    for (const [key, { value }] of this.byName) {
-      if (names.has(value.name) || names.has(key.slice(key.indexOf('/') + 1))) this.byName.delete(key);
+    for (const [key, { value, name }] of this.byName) {
+      if (names.has(value.name) || names.has(name)) this.byName.delete(key);
     }
     for (const entry of this.lists.values()) entry.readAt = -Infinity;
   }
@@ -111,7 +137,8 @@ export class DefinitionCache {
   /** Whatever was asked for before may be answered with what was before: nobody who comes now waits for it. */
   private outdate(): void {
     this.generation += 1;
-    this.asking.clear();
+    this.pendingTools.clear();
+    this.pendingLists.clear();
   }
 
   private isFresh(entry: Entry<unknown>): boolean {
@@ -122,19 +149,9 @@ export class DefinitionCache {
     entry.readAt = this.clock.monotonic() - this.ttlMs + RETRY_AFTER_MS;
   }
 
-  private remember(key: string, value: RegisteredTool): void {
+  private remember(key: string, name: string, value: RegisteredTool): void {
     this.byName.delete(key);
     if (this.byName.size >= MAX_ENTRIES) this.byName.delete(this.byName.keys().next().value as string);
-    this.byName.set(key, { value, readAt: this.clock.monotonic() });
-  }
-
-  private once<T>(key: string, ask: () => Promise<T>): Promise<T> {
-    const running = this.asking.get(key) as Promise<T> | undefined;
-    if (running) return running;
-    const asked = ask().finally(() => {
-      if (this.asking.get(key) === asked) this.asking.delete(key);
-    });
-    this.asking.set(key, asked);
-    return asked;
+    this.byName.set(key, { name, value, readAt: this.clock.monotonic() });
   }
 }

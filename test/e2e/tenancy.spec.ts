@@ -233,6 +233,104 @@ async function mcp(method: string, params: object, key: string | null): Promise<
   });
 }
 
+describe('a key narrowed by globs', () => {
+  let narrow: string;
+  let theirs: string;
+  beforeAll(async () => {
+    const made = await fleet.ask({ path: '/api/v1/keys', body: { client: 'narrow', tools: ['text_*'] } });
+    narrow = made.body.token;
+    theirs = callOf['acme']!;
+  });
+
+  const accept = async (name: string, args: object, key: string): Promise<string> => {
+    const accepted = await fleet.call(name, args, { key, fields: { mode: 'async' } });
+    expect(accepted.status, accepted.text).toBe(202);
+    return accepted.body.call_id;
+  };
+
+  it('neither reads, follows nor cancels calls it could not have made', async () => {
+    const wide = fleet.keys['acme']!;
+    const waiting = await accept('calculator', { expression: '6 * 7' }, wide);
+    for (const id of [theirs, waiting]) {
+      for (const ask of [
+        { path: `/api/v1/calls/${id}` },
+        { path: `/api/v1/calls/${id}/events` },
+        { method: 'DELETE', path: `/api/v1/calls/${id}` },
+      ]) {
+        const { status, text } = await fleet.ask({ ...ask, key: narrow });
+        expect([status, anonymous(text)]).toEqual([
+          404,
+          anonymous((await fleet.ask({ ...ask, path: ask.path.replace(id, randomUUID()), key: narrow })).text),
+        ]);
+      }
+      expect((await overNats('acme', 'cancel', { call_id: id }, narrow)).body).toMatchObject({ code: 'NOT_FOUND' });
+      const task = await modernMcp('tasks/get', { taskId: id }, narrow);
+      expect(task.text).toContain('Unknown task');
+      const cancelled = await modernMcp('tasks/cancel', { taskId: id }, narrow);
+      expect(cancelled.text).toContain('Unknown task');
+    }
+    await eventually('it ran to its end', async () => {
+      const { body } = await fleet.ask({ path: `/api/v1/calls/${waiting}`, key: wide });
+      return body.status === 'succeeded';
+    });
+    expect((await modernMcp('tasks/get', { taskId: waiting }, wide)).text).toContain('"completed"');
+  });
+
+  it('reads and cancels what it could have made, and what it made', async () => {
+    const text = { text: 'one two', operation: 'count' };
+    for (const maker of [fleet.keys['acme']!, narrow]) {
+      const id = await accept('text_process', text, maker);
+      expect((await fleet.ask({ path: `/api/v1/calls/${id}`, key: narrow })).status).toBe(200);
+      expect((await fleet.ask({ method: 'DELETE', path: `/api/v1/calls/${id}`, key: narrow })).status).toBeLessThan(
+        300,
+      );
+    }
+  });
+
+  it('sees recent calls and usage of its tools only; its administrator sees all', async () => {
+    const tools = async (key: string): Promise<Set<string>> => {
+      const { calls } = (await fleet.ask({ path: '/api/v1/recent-calls?limit=500', key })).body;
+      return new Set(calls.map(({ tool }: { tool: string }) => tool));
+    };
+    await fleet.call('text_process', { text: 'a', operation: 'count' }, { key: narrow });
+    await eventually('its call is recorded', async () => (await tools(narrow)).has('text_process'));
+    expect([...(await tools(narrow))]).toEqual(['text_process']);
+    expect(await tools(fleet.adminKey)).toContain('calculator');
+    const rows = async (path: string, key: string) =>
+      (await fleet.ask({ path: `/api/v1/usage?group_by=${path}`, key })).body.rows as {
+        tool_name?: string;
+        calls: number;
+      }[];
+    await eventually('its use is in the ledger', async () => (await rows('tool', narrow)).length > 0);
+    expect((await rows('tool', narrow)).map(({ tool_name: name }) => name)).toEqual(['text_process']);
+    const sum = (of: { calls: number }[]) => of.reduce((total, { calls }) => total + calls, 0);
+    expect(sum(await rows('user', narrow))).toBe(sum(await rows('tool', narrow)));
+    expect(sum(await rows('day', fleet.adminKey))).toBe(sum(await rows('day,tool', fleet.adminKey)));
+    expect(sum(await rows('user', narrow))).toBeLessThan(sum(await rows('user', fleet.adminKey)));
+  });
+});
+
+/** One request of protocol revision 2026-07-28 by a client that takes tasks. */
+async function modernMcp(method: string, params: { taskId: string }, key: string): Promise<Answer> {
+  const prefix = 'io.modelcontextprotocol/';
+  const _meta = {
+    [`${prefix}protocolVersion`]: '2026-07-28',
+    [`${prefix}clientInfo`]: { name: 'spec', version: '1' },
+    [`${prefix}clientCapabilities`]: { extensions: { [`${prefix}tasks`]: {} } },
+  };
+  return fleet.ask({
+    path: '/mcp',
+    body: { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } },
+    key,
+    headers: {
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      'mcp-name': params.taskId,
+    },
+  });
+}
+
 describe('an administrator of a tenant', () => {
   const admin = (): string => fleet.adminKey;
 

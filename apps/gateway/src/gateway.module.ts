@@ -9,6 +9,7 @@ import { CallerProof } from './auth/caller-proof.js';
 import { RegisterAuth } from './auth/register-auth.js';
 import { AsyncCalls } from './calls/async-calls.js';
 import { BatchCalls } from './calls/batch-calls.js';
+import { CallAccess } from './calls/call-access.js';
 import { CallsController } from './calls/calls.controller.js';
 import { ToolCalls } from './calls/tool-calls.js';
 import { ToolInventory } from './catalog/tool-inventory.js';
@@ -55,6 +56,7 @@ export interface GatewayWiring {
   calls: ToolCalls;
   batches: BatchCalls;
   asyncCalls: AsyncCalls;
+  access: CallAccess;
   httpCalls: HttpCalls;
   natsCalls: NatsCalls;
   readiness: Readiness;
@@ -76,6 +78,7 @@ export class GatewayModule {
       [ToolCalls, wiring.calls],
       [BatchCalls, wiring.batches],
       [AsyncCalls, wiring.asyncCalls],
+      [CallAccess, wiring.access],
       [HttpCalls, wiring.httpCalls],
       [NatsCalls, wiring.natsCalls],
       [RegisterAuth, wiring.registerAuth],

@@ -21,6 +21,7 @@ import { RegisterAuth } from './auth/register-auth.js';
 import { BudgetClient } from './budget.client.js';
 import { AsyncCalls, type AsyncCallJob } from './calls/async-calls.js';
 import { BatchCalls } from './calls/batch-calls.js';
+import { CallAccess } from './calls/call-access.js';
 import { callWorker } from './calls/call.worker.js';
 import { RedisCallStore } from './calls/redis-call-store.js';
 import { ToolCalls } from './calls/tool-calls.js';
@@ -84,6 +85,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
 
   // Which tool, and where it runs.
   const cache = new DefinitionCache(new RegistrySource(nats), clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const access = new CallAccess(cache);
   const changes = new CatalogChanges();
   const list = new ToolList(cache);
   const journal = new RedisJournal(redis, clock);
@@ -152,7 +154,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     shareOf: (job) => job.tenant_id,
   });
   const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, () => clock.now());
-  const asyncCalls = new AsyncCalls(callQueue, store, journal, clock, settings.GATEWAY_ASYNC_TIMEOUT_MS);
+  const asyncCalls = new AsyncCalls(callQueue, store, journal, access, clock, settings.GATEWAY_ASYNC_TIMEOUT_MS);
   const worker = new JobWorker<AsyncCallJob, unknown>({
     queue: QUEUES.toolCalls,
     redis: blocking,
@@ -180,6 +182,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     nats,
     clock,
     cache,
+    access,
     list,
     recentCalls,
     queues: everyQueue,
@@ -214,6 +217,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     calls,
     batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock),
     asyncCalls,
+    access,
     registerAuth: new RegisterAuth(authenticate, settings.MCP_REGISTER_TOKEN),
     views: operators.views,
     local: settings.TOOLFLEET_LOCAL,

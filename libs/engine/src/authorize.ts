@@ -20,8 +20,8 @@ export function authorize(principal: Principal, origin: Origin, tool: Registered
     deny(`'${tool.name}' may not be started on behalf of a tool`);
   }
   if (!mayUse(principal.tools, tool)) deny(`This credential may not call '${tool.name}'`);
-  if (tool.required_roles?.length && !tool.required_roles.some((role) => principal.roles.includes(role))) {
-    deny(`Tool '${tool.name}' requires role ${tool.required_roles.join(' or ')}`);
+  if (!hasRequiredRole(principal, tool)) {
+    deny(`Tool '${tool.name}' requires role ${tool.required_roles?.join(' or ')}`);
   }
   if (tool.requires_auth && principal.userId === '') deny(`Tool '${tool.name}' requires an authenticated user`);
 }
@@ -48,6 +48,14 @@ export function callsTools({ binding }: Pick<RegisteredTool, 'binding'>): boolea
 /** True when a glob of the credential names the tool or one of its aliases. */
 export function mayUse(globs: readonly string[], tool: Pick<RegisteredTool, 'name' | 'aliases'>): boolean {
   return toolAllowed(globs, tool.name) || (tool.aliases?.some((alias) => toolAllowed(globs, alias)) ?? false);
+}
+
+/** True when the tool requires no role, or the principal has one of those it requires. */
+export function hasRequiredRole(
+  { roles }: Pick<Principal, 'roles'>,
+  { required_roles: required }: Pick<RegisteredTool, 'required_roles'>,
+): boolean {
+  return !required?.length || required.some((role) => roles.includes(role));
 }
 
 function deny(message: string): never {

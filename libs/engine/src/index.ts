@@ -27,8 +27,8 @@ export {
 export { DEFAULT_SETTINGS, type EngineSettings } from './settings.js';
 export { callBody } from './call-body.js';
 export { execMessageOf } from './exec-message.js';
-export { authorize, callsTools, mayUse } from './authorize.js';
-export { narrowGlobs } from './tool-globs.js';
+export { authorize, callsTools, hasRequiredRole, mayUse } from './authorize.js';
+export { narrowGlobs, toolAllowed } from './tool-globs.js';
 export { MemoryHistoryStore } from './memory/memory-history-store.js';
 export { MemoryRateLimiter } from './memory/memory-rate-limiter.js';
 export { MemoryResultCache } from './memory/memory-result-cache.js';

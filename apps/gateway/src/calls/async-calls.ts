@@ -5,6 +5,7 @@ import type { JobQueue } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import { reached } from '../stores/reached.js';
+import { makerOf, type CallAccess } from './call-access.js';
 import type { CallEvent, CallStore, StoredCall } from './call-store.js';
 
 /** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
@@ -34,13 +35,14 @@ const FINAL: ReadonlySet<CallState> = new Set<CallState>([
   'outcome_unknown',
 ]);
 
-/** Calls that run while nobody waits: durable when accepted, readable until their retention ends, visible to their tenant only. */
+/** Calls that run while nobody waits: durable when accepted, readable until their retention ends by whom `CallAccess` admits. */
 export class AsyncCalls {
   constructor(
     private readonly queue: JobQueue<AsyncCallJob, unknown>,
     private readonly store: CallStore,
     /** Synchronous calls with an effect or a key can be looked up, too. */
     private readonly journal: Pick<Journal, 'read'>,
+    private readonly access: CallAccess,
     private readonly clock: Clock,
     /** Longest call in ms, queueing included. */
     private readonly maxCallMs: number,
@@ -58,6 +60,7 @@ export class AsyncCalls {
       callId,
       tenantId: principal.tenantId,
       tool: toolName,
+      maker: makerOf(principal),
       state: 'accepted',
       acceptedAt: this.clock.now(),
     });
@@ -71,14 +74,14 @@ export class AsyncCalls {
     });
   }
 
-  /** @throws ToolError NOT_FOUND, also for calls of other tenants; SERVICE_UNAVAILABLE */
+  /** @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE */
   get(caller: Principal, callId: string): Promise<StoredCall> {
     return reached(STORE, this.find(caller, callId));
   }
 
   private async find(caller: Principal, callId: string): Promise<StoredCall> {
     const call = (await this.store.get(callId)) ?? (await this.journalled(callId));
-    if (!call || call.tenantId !== caller.tenantId) {
+    if (!call || !(await this.access.may(caller, call))) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
     }
     if (!isFinal(call.state)) await this.settleLost(call);

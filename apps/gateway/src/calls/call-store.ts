@@ -5,6 +5,8 @@ export interface StoredCall {
   callId: string;
   tenantId: string;
   tool: string;
+  /** Who made it (`makerOf`); absent for calls that only the journal knows. */
+  maker?: string;
   state: CallState;
   acceptedAt: EpochMs;
   finishedAt?: EpochMs;

@@ -19,7 +19,7 @@ const KEEP_ALIVE_MS = 15_000;
 /** Longest stream; clients resume with `Last-Event-ID`. */
 const MAX_STREAM_MS = 3_600_000;
 
-/** Asynchronous calls of the caller's tenant. */
+/** Calls the caller has access to: their state, their result, their events. */
 @Controller('api/v1/calls')
 export class CallsController {
   #open = 0;

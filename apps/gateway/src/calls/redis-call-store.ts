@@ -48,7 +48,13 @@ export class RedisCallStore extends CallStore {
     const key = recordKey(call.callId);
     await this.redis
       .multi()
-      .hset(key, { tenant: call.tenantId, tool: call.tool, state: call.state, accepted_at: String(call.acceptedAt) })
+      .hset(key, {
+        tenant: call.tenantId,
+        tool: call.tool,
+        ...(call.maker === undefined ? {} : { maker: call.maker }),
+        state: call.state,
+        accepted_at: String(call.acceptedAt),
+      })
       .expire(key, this.ttlSeconds)
       .xadd(eventsKey(call.callId), '*', 'event', JSON.stringify({ type: 'accepted' }))
       .expire(eventsKey(call.callId), this.ttlSeconds)
@@ -62,6 +68,7 @@ export class RedisCallStore extends CallStore {
       callId,
       tenantId: stored.tenant,
       tool: stored.tool,
+      ...(stored.maker ? { maker: stored.maker } : {}),
       state: stored.state as CallState,
       acceptedAt: Number(stored.accepted_at),
       ...(stored.finished_at ? { finishedAt: Number(stored.finished_at) } : {}),

@@ -65,6 +65,7 @@ function recentCallOf({ record, endedAt, trace }: Noted): RecentCall {
     ended_at: endedAt,
     tenant_id: request.principal.tenantId,
     user_id: request.principal.userId,
+    ...(request.principal.keyId === undefined ? {} : { key_id: request.principal.keyId }),
     tool: tool?.name ?? request.toolName.slice(0, 128),
     ...(tool ? { kind: tool.binding.kind } : {}),
     door: request.door,

@@ -3,6 +3,7 @@ import type { JobQueue } from '@toolfleet/queue';
 import type { BreakerMap, Clock } from '@toolfleet/resilience';
 import type { ServicePart } from '@toolfleet/service';
 import { StatusBeacon, type NatsClient } from '@toolfleet/transport';
+import type { CallAccess } from '../calls/call-access.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';
 import { ToolInventory } from '../catalog/tool-inventory.js';
 import type { ToolList } from '../catalog/tool-list.js';
@@ -40,6 +41,7 @@ export function operatorViews(ports: {
   nats: NatsClient;
   clock: Clock;
   cache: DefinitionCache;
+  access: CallAccess;
   list: ToolList;
   recentCalls: RecentCalls | undefined;
   queues: readonly JobQueue[];
@@ -57,7 +59,7 @@ export function operatorViews(ports: {
   return {
     views: {
       inventory: new ToolInventory(cache),
-      recentCalls: new RecentCallsFeed(ports.recentCalls, clock),
+      recentCalls: new RecentCallsFeed(ports.recentCalls, ports.access, clock),
       fleet: new FleetView(watch, ports.queues, list),
       limits: new ToolLimits(list, ports.rateLimiter, ports.settings),
     },

@@ -22,6 +22,8 @@ export interface RecentCall {
   ended_at: number;
   tenant_id: string;
   user_id: string;
+  /** Id of the API key that made it; absent for calls made without one. */
+  key_id?: string;
   tool: string;
   /** Kind of binding; absent when no such tool was found. */
   kind?: Binding['kind'];
@@ -53,6 +55,9 @@ export type CallScope = { tenantId: string } | 'fleet';
 export abstract class RecentCalls {
   /** Stores calls, oldest first. */
   abstract add(calls: readonly RecentCall[]): Promise<void>;
-  /** Calls after `cursor` (oldest first, at most `limit`); without one the last `limit`, oldest first. */
-  abstract read(scope: CallScope, limit: number, cursor?: string): Promise<StoredRecentCall[]>;
+  /**
+   * Calls after `cursor` (oldest first, at most `limit`); without one the last `limit`, oldest first, and of those before
+   * `before` where that is given.
+   */
+  abstract read(scope: CallScope, limit: number, cursor?: string, before?: string): Promise<StoredRecentCall[]>;
 }

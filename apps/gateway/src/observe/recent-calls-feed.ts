@@ -1,8 +1,9 @@
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { isOperator } from '../auth/roles.js';
+import { makerOf, type AccessRule, type CallAccess } from '../calls/call-access.js';
 import { reached } from '../stores/reached.js';
-import type { CallScope, RecentCalls, StoredRecentCall } from './recent-call.js';
+import type { CallScope, RecentCall, RecentCalls, StoredRecentCall } from './recent-call.js';
 
 const STORE = 'The store of recent calls';
 /** How often an open stream looks for news: it is for people. */
@@ -12,19 +13,23 @@ const PROVE_EVERY_MS = 4_000;
 const LONGEST_MS = 3_600_000;
 /** Most calls of one look; a reader that is further behind catches up over several. */
 const MOST_AT_ONCE = 200;
+/** Calls looked through for one page of a caller that sees only some of them. */
+const MOST_LOOKED_THROUGH = 5_000;
+const PAGE = 500;
 /** Open streams of one gateway; each costs two small reads a second. */
 const MOST_STREAMS = 200;
 
 /** What a stream yields: calls to show, or nothing for a while. */
 export type FeedNews = StoredRecentCall[] | 'quiet';
 
-/** Recent calls as one caller may see them: those of its tenant, for operators those of the fleet. */
+/** Recent calls as one caller may see them: those of its tenant, for operators those of the fleet, that it has access to. */
 export class RecentCallsFeed {
   #open = 0;
 
   constructor(
     /** Undefined: switched off. */
     private readonly calls: RecentCalls | undefined,
+    private readonly access: CallAccess,
     private readonly clock: Clock,
   ) {}
 
@@ -36,7 +41,32 @@ export class RecentCallsFeed {
   /** Calls after a cursor, or the last ones; oldest first. */
   async read(caller: Principal, limit: number, cursor?: string): Promise<StoredRecentCall[]> {
     if (!this.calls) return [];
-    return reached(STORE, this.calls.read(scopeOf(caller), limit, cursor));
+    const rule = await this.access.ruleOf(caller);
+    return reached(STORE, this.#page(this.calls, scopeOf(caller), rule, limit, cursor));
+  }
+
+  /** Reads on until `limit` calls are found that the rule admits, within bounds. */
+  async #page(
+    calls: RecentCalls,
+    scope: CallScope,
+    rule: AccessRule,
+    limit: number,
+    cursor: string | undefined,
+  ): Promise<StoredRecentCall[]> {
+    const found: StoredRecentCall[] = [];
+    let at: string | undefined;
+    let size = limit;
+    for (let looked = 0; looked < MOST_LOOKED_THROUGH && found.length < limit; looked += size, size = PAGE) {
+      const page = await (cursor === undefined
+        ? calls.read(scope, size, undefined, at)
+        : calls.read(scope, size, at ?? cursor));
+      const admitted = page.filter((call) => admits(rule, call));
+      if (cursor === undefined) found.unshift(...admitted);
+      else found.push(...admitted);
+      if (page.length < size) break;
+      at = (cursor === undefined ? page[0] : page.at(-1))?.cursor;
+    }
+    return cursor === undefined ? found.slice(-limit) : found.slice(0, limit);
   }
 
   /**
@@ -54,21 +84,29 @@ export class RecentCallsFeed {
       const until = this.clock.monotonic() + LONGEST_MS;
       let provenAt = this.clock.monotonic();
       let scope = scopeOf(caller);
+      let rule = await this.access.ruleOf(caller);
       let cursor = options.cursor;
       while (!options.ends() && this.clock.monotonic() < until) {
         if (this.clock.monotonic() - provenAt > PROVE_EVERY_MS) {
-          scope = scopeOf(await options.prove());
+          const proven = await options.prove();
+          scope = scopeOf(proven);
+          rule = await this.access.ruleOf(proven);
           provenAt = this.clock.monotonic();
         }
-        const news = (await this.calls?.read(scope, MOST_AT_ONCE, cursor ?? '0-0').catch(() => [])) ?? [];
-        cursor = news.at(-1)?.cursor ?? cursor;
+        const all = (await this.calls?.read(scope, MOST_AT_ONCE, cursor ?? '0-0').catch(() => [])) ?? [];
+        cursor = all.at(-1)?.cursor ?? cursor;
+        const news = all.filter((call) => admits(rule, call));
         yield news.length > 0 ? news : 'quiet';
-        if (news.length < MOST_AT_ONCE) await this.clock.sleep(POLL_MS);
+        if (all.length < MOST_AT_ONCE) await this.clock.sleep(POLL_MS);
       }
     } finally {
       this.#open -= 1;
     }
   }
+}
+
+function admits(rule: AccessRule, { tenant_id: tenantId, tool, key_id: keyId, user_id: userId }: RecentCall): boolean {
+  return rule.call({ tenantId, tool, maker: makerOf(keyId === undefined ? { userId } : { keyId, userId }) });
 }
 
 const scopeOf = (caller: Principal): CallScope => (isOperator(caller) ? 'fleet' : { tenantId: caller.tenantId });

@@ -3,11 +3,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
+import { CallAccess } from '../calls/call-access.js';
 import type { RecentCall } from './recent-call.js';
 import { RecentCallsFeed } from './recent-calls-feed.js';
 import { RedisRecentCalls } from './redis-recent-calls.js';
 
 const clock = new SystemClock();
+const access = new CallAccess({ list: async () => ({ tools: [], version: 1, stale: false }) });
 let server: RedisServer;
 let store: RedisRecentCalls;
 beforeAll(async () => void (server = await startRedis()));
@@ -17,7 +19,8 @@ beforeEach(async () => {
 });
 afterAll(() => server?.stop());
 
-const call = (id: string, tenantId: string) => ({ call_id: id, tenant_id: tenantId, ended_at: 1 }) as RecentCall;
+const call = (id: string, tenantId: string) =>
+  ({ call_id: id, tenant_id: tenantId, tool: id.replace(/\d+$/, ''), ended_at: 1 }) as RecentCall;
 const principal = (tenantId: string, roles: string[] = []): Principal => ({
   tenantId,
   userId: 'ann',
@@ -51,13 +54,13 @@ describe('store of recent calls', () => {
 
 describe('feed of recent calls', () => {
   it('is empty where nothing is recorded', async () => {
-    const feed = new RecentCallsFeed(undefined, clock);
+    const feed = new RecentCallsFeed(undefined, access, clock);
     expect(feed.enabled).toBe(false);
     expect(await feed.read(principal('acme'), 10)).toEqual([]);
   });
 
   it('follows new calls of the caller’s scope', async () => {
-    const feed = new RecentCallsFeed(store, clock);
+    const feed = new RecentCallsFeed(store, access, clock);
     await store.add([call('a1', 'acme'), call('g1', 'globex')]);
     const follow = (who: Principal) =>
       feed.follow(who, { cursor: undefined, ends: () => false, prove: async () => who });
@@ -70,9 +73,30 @@ describe('feed of recent calls', () => {
     await admin.return(undefined);
   });
 
+  it('shows a caller only calls it has access to, from the end and from a cursor, however many are between', async () => {
+    const feed = new RecentCallsFeed(store, access, clock);
+    const narrow: Principal = { ...principal('acme'), tools: ['rare'] };
+    await store.add([call('rare1', 'acme'), { ...call('other1', 'acme'), user_id: 'ann' }]);
+    await store.add(Array.from({ length: 700 }, (_, index) => call(`common${index}`, 'acme')));
+    await store.add([call('rare2', 'acme'), call('common701', 'acme')]);
+    const all = await feed.read(narrow, 10);
+    expect(ids(all)).toEqual(['rare1', 'other1', 'rare2']);
+    expect(ids(await feed.read(narrow, 2))).toEqual(['other1', 'rare2']);
+    expect(ids(await feed.read(narrow, 10, all[0]!.cursor))).toEqual(['other1', 'rare2']);
+    expect(ids(await feed.read({ ...narrow, roles: ['admin'] }, 2))).toEqual(['rare2', 'common701']);
+    const news = feed.follow(narrow, { cursor: undefined, ends: () => false, prove: async () => narrow });
+    const seen: string[] = [];
+    while (seen.length < 3) {
+      const { value } = await news.next();
+      if (value !== 'quiet') seen.push(...ids(value as RecentCall[]));
+    }
+    expect(seen).toEqual(['rare1', 'other1', 'rare2']);
+    await news.return(undefined);
+  });
+
   it('ends once the credential is revoked', async () => {
     const fake = new FakeClock();
-    const feed = new RecentCallsFeed(store, fake);
+    const feed = new RecentCallsFeed(store, access, fake);
     const news = feed.follow(principal('acme'), {
       cursor: undefined,
       ends: () => false,
@@ -85,7 +109,7 @@ describe('feed of recent calls', () => {
   });
 
   it('refuses streams beyond its limit, and takes new ones once others ended', async () => {
-    const feed = new RecentCallsFeed(store, clock);
+    const feed = new RecentCallsFeed(store, access, clock);
     const open = () =>
       feed.follow(principal('acme'), { cursor: undefined, ends: () => false, prove: async () => principal('acme') });
     const streams = Array.from({ length: 200 }, open);

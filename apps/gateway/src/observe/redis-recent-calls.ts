@@ -39,11 +39,11 @@ export class RedisRecentCalls extends RecentCalls {
     await Promise.all(writes);
   }
 
-  override async read(scope: CallScope, limit: number, cursor?: string): Promise<StoredRecentCall[]> {
+  override async read(scope: CallScope, limit: number, cursor?: string, before?: string): Promise<StoredRecentCall[]> {
     const key = scope === 'fleet' ? FLEET_KEY : tenantKey(scope.tenantId);
     const entries =
       cursor === undefined
-        ? (await this.redis.xrevrange(key, '+', '-', 'COUNT', limit)).toReversed()
+        ? (await this.redis.xrevrange(key, before === undefined ? '+' : `(${before}`, '-', 'COUNT', limit)).toReversed()
         : await this.redis.xrange(key, `(${cursor}`, '+', 'COUNT', limit);
     return entries.flatMap(([id, fields]) => {
       const call: unknown = JSON.parse(fields[1] ?? 'null');

@@ -13,11 +13,13 @@ import { NatsClient } from '@toolfleet/transport';
 import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../../auth/auth.guard.js';
+import { CallAccess } from '../../calls/call-access.js';
 import { readerFor } from './dto.pipe.js';
 
 const ASK_TIMEOUT_MS = 10_000;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const GROUPS = ['day', 'tool', 'user', 'agent'] as const;
+type UsageGroup = BudgetUsage['group_by'][number];
 
 class UsageQuery {
   @IsOptional()
@@ -64,22 +66,30 @@ const readBudgets = readerFor(BudgetsQuery);
 /** What the caller's tenant used and may still use. */
 @Controller('api/v1')
 export class UsageController {
-  constructor(private readonly nats: NatsClient) {}
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly access: CallAccess,
+  ) {}
 
-  /** Sums of the ledger; `?format=csv` for spreadsheets. */
+  /** Sums of the ledger over the tools whose calls the caller has access to; `?format=csv` for spreadsheets. */
   @Get('usage')
   async usage(@Caller() caller: Principal, @Query() query: unknown, @Res({ passthrough: true }) reply: FastifyReply) {
     const { from, to, group_by: groupBy, format } = readUsage(query);
+    const groups = (groupBy?.split(',') as UsageGroup[] | undefined) ?? ['day', 'tool'];
     const ask: BudgetUsage = {
       tenant_id: caller.tenantId,
       ...(from === undefined ? {} : { from_at: dayStart(from) }),
       ...(to === undefined ? {} : { to_at: dayStart(to) + 86_400_000 }),
-      group_by: (groupBy?.split(',') as BudgetUsage['group_by'] | undefined) ?? ['day', 'tool'],
+      group_by: groups.includes('tool') ? groups : [...groups, 'tool'],
     };
     const { rows } = await this.nats.request<BudgetUsageReply>(SUBJECTS.budgetUsage, ask, {
       timeoutMs: ASK_TIMEOUT_MS,
     });
-    const shown = rows.map(shownSum);
+    const rule = await this.access.ruleOf(caller);
+    const shown = sumsOf(
+      rows.filter(({ tool_name: tool }) => rule.tool(tool ?? '')),
+      groups,
+    ).map(shownSum);
     if (format !== 'csv') return { tenant_id: caller.tenantId, rows: shown };
     void reply.header('Content-Type', 'text/csv; charset=utf-8');
     return csvOf(shown);
@@ -107,6 +117,24 @@ export class UsageController {
       })),
     };
   }
+}
+
+/** Sums by tool as sums of the groups that were asked for, in the order in which each group comes first. */
+function sumsOf(rows: readonly UsageSum[], groups: readonly UsageGroup[]): UsageSum[] {
+  if (groups.includes('tool')) return [...rows];
+  const sums = new Map<string, UsageSum>();
+  for (const { tool_name: _tool, ...row } of rows) {
+    const { calls: _calls, tokens: _tokens, micro_usd: _microUsd, ...group } = row;
+    const key = JSON.stringify(group);
+    const sum = sums.get(key);
+    if (!sum) sums.set(key, { ...row });
+    else {
+      sum.calls += row.calls;
+      sum.tokens += row.tokens;
+      sum.micro_usd += row.micro_usd;
+    }
+  }
+  return [...sums.values()];
 }
 
 function dayStart(day: string): number {

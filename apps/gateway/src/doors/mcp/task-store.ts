@@ -26,7 +26,7 @@ export abstract class TaskStore {
   abstract readonly ttlMs: number | null;
   /** Accepts a call; durable when this resolves. @throws ToolError when the call is refused */
   abstract start(request: CallRequest): Promise<Task>;
-  /** @returns undefined for unknown tasks and for those of other tenants */
+  /** @returns undefined for unknown tasks and for those the caller has no access to */
   abstract get(principal: Principal, taskId: string): Promise<Task | undefined>;
   /** Stops a task; one that has ended stays as it is. @returns false when there is no such task */
   abstract cancel(principal: Principal, taskId: string): Promise<boolean>;

@@ -52,7 +52,7 @@ export async function startTask(tasks: TaskStore, request: CallRequest): Promise
   return createTaskResult(await tasks.start(request), tasks);
 }
 
-/** The three methods of the extension. Tasks of other tenants are unknown, with the same answer as missing ones. */
+/** The three methods of the extension. Tasks the caller has no access to are unknown, with the same answer as missing ones. */
 export function installTasks(server: Server, stores: readonly TaskStore[], principal: Principal): void {
   const params = { params: TASK_PARAMS };
   server.setRequestHandler('tasks/get', params, async ({ taskId }, context) => {

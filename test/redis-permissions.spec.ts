@@ -30,7 +30,7 @@ const KEYS: Record<string, string[]> = {
   '{fleet}:agent-runs:wait': ['gateway', 'builtin-agent'],
   '{fleet}:python-runs:wait': ['gateway', 'python-sandbox'],
   '{fleet}:python-runs:slots': ['gateway', 'python-sandbox'],
-  '{s:acme:s1}': ['python-sandbox'],
+  '{s:acme:ann:s1}': ['python-sandbox'],
   '{registry}:tools': ['registry'],
   '{b:acme}:scopes': ['budget'],
   'budget:tenants': ['budget'],

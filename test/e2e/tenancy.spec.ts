@@ -426,6 +426,17 @@ describe('an answer belongs to what its tool could observe', () => {
     expect((await write(0, {})).body.metadata).toMatchObject({ idempotent_replay: true });
   });
 
+  it('a session of one user is empty for another user who sends the same id', async () => {
+    const write = { name: 'file_write', arguments: { path: 'a.txt', content: 'of admin' }, session_id: 'chat' };
+    expect((await overNats('acme', 'call', write, fleet.adminKey)).body).toMatchObject({ success: true });
+    const read = (key: string) => fleet.call('file_read', { path: 'a.txt' }, { key, fields: { session_id: 'chat' } });
+    expect((await read(fleet.adminKey)).body.output.content).toBe('of admin');
+    expect((await read(fleet.keys['acme']!)).body).toMatchObject({
+      success: false,
+      error: 'No such file or directory: a.txt',
+    });
+  });
+
   it('a user gets nothing of another user, from the cache or by the same idempotency key', async () => {
     const key = fleet.keys['acme']!;
     const headers = { 'idempotency-key': 'who' };

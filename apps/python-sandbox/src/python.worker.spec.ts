@@ -78,11 +78,12 @@ afterAll(async () => {
 
 interface Asked {
   tenant?: string;
+  user?: string;
   signal?: AbortSignal;
   onProgress?: (progress: { message?: string }) => void;
 }
 
-function jobOf(args: JsonObject, tenant = 'acme'): NewJob {
+function jobOf(args: JsonObject, tenant = 'acme', user = 'ann'): NewJob {
   return {
     call_id: `call-${++count}`,
     attempt: 1,
@@ -92,15 +93,15 @@ function jobOf(args: JsonObject, tenant = 'acme'): NewJob {
     revision: 'r',
     binding: { kind: 'python' },
     arguments: args,
-    context: { tenant_id: tenant },
+    context: { tenant_id: tenant, user_id: user },
     tenant_id: tenant,
     timeout_ms: 60_000,
     python: { default_strictness: 'standard', extra_allowed_modules: { standard: [], strict: [] } },
   };
 }
 
-function execute(args: JsonObject, { tenant, signal, onProgress }: Asked = {}) {
-  return replies.submit<NewJob, ExecReply>(queue, jobOf(args, tenant), {
+function execute(args: JsonObject, { tenant, user, signal, onProgress }: Asked = {}) {
+  return replies.submit<NewJob, ExecReply>(queue, jobOf(args, tenant, user), {
     deadlineAt: clock.now() + 30_000,
     ...(signal ? { signal } : {}),
     ...(onProgress ? { onProgress } : {}),
@@ -181,16 +182,18 @@ describe('a job of python-runs', () => {
 });
 
 describe('sessions', () => {
-  it('keep variables of one tenant between runs', async () => {
+  it('keep variables of one user between runs', async () => {
     const session = { session_id: 'analysis' };
     await execute(code('total = 1\nrows = [1, 2]', session));
     expect(await execute(code('total += 41\n[total, rows]', session))).toMatchObject({
       output: { value: [42, [1, 2]] },
       metadata: { session_id: 'analysis', session_kept: true },
     });
-    expect(await execute(code('total', session), { tenant: 'other' })).toMatchObject({
-      failure: { message: expect.stringContaining('NameError') },
-    });
+    for (const stranger of [{ tenant: 'other' }, { user: 'bob' }]) {
+      expect(await execute(code('total', session), stranger)).toMatchObject({
+        failure: { message: expect.stringContaining('NameError') },
+      });
+    }
   });
 
   it('serialise their runs: no assignment is lost', async () => {

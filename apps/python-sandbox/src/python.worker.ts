@@ -49,7 +49,8 @@ export class PythonWorker {
   }
 
   private async takeSession(run: JobRun<ExecJob>, sessionId: string, timeoutMs: number): Promise<SessionLease> {
-    const key = { tenantId: run.data.tenant_id, sessionId };
+    const { tenant_id: tenantId, context } = run.data;
+    const key = { tenantId, userId: typeof context.user_id === 'string' ? context.user_id : '', sessionId };
     const lease = await this.sessions.take(key, run.jobId, timeoutMs + LEASE_RESERVE_MS);
     if (lease) return lease;
     throw new Postponed(SESSION_RETRY_MS.least + Math.random() * SESSION_RETRY_MS.spread);

@@ -14,7 +14,7 @@ beforeEach(async () => {
   await server.flush();
   store = new RedisSessionStore(redis, 3_600);
 });
-const key = { tenantId: 't', sessionId: 's' };
+const key = { tenantId: 't', userId: 'u', sessionId: 's' };
 
 describe('sessions in Redis', () => {
   it('keep variables from one run to the next', async () => {
@@ -45,28 +45,31 @@ describe('sessions in Redis', () => {
 
   it('keep nothing of a job that lost its lease', async () => {
     const lost = await store.take(key, 'job-1', 5_000);
-    await redis.del('{s:t:s}:lock');
+    await redis.del('{s:t:u:s}:lock');
     const next = await store.take(key, 'job-2', 5_000);
     await lost!.release('{"x":"stale"}');
-    expect(await redis.get('{s:t:s}')).toBeNull();
+    expect(await redis.get('{s:t:u:s}')).toBeNull();
     await next!.release('{"x":"good"}');
-    expect(await redis.get('{s:t:s}')).toBe('{"x":"good"}');
+    expect(await redis.get('{s:t:u:s}')).toBe('{"x":"good"}');
   });
 
   it('are forgotten some time after their last use', async () => {
     await (await store.take(key, 'job-1', 5_000))!.release('{}');
-    await redis.expire('{s:t:s}', 100);
+    await redis.expire('{s:t:u:s}', 100);
     await (await store.take(key, 'job-2', 5_000))!.release();
-    expect(await redis.ttl('{s:t:s}')).toBeGreaterThan(3_500);
-    expect(await redis.pttl('{s:t:s}:lock')).toBe(-2);
+    expect(await redis.ttl('{s:t:u:s}')).toBeGreaterThan(3_500);
+    expect(await redis.pttl('{s:t:u:s}:lock')).toBe(-2);
   });
 
-  it('are of one tenant, whatever names it chooses', async () => {
-    await (await store.take({ tenantId: 'a', sessionId: 'b:c' }, 'job', 5_000))!.release('{"x":1}');
+  it('are of one user of one tenant, whatever names they choose', async () => {
+    await (await store.take({ tenantId: 'a', userId: 'u', sessionId: 'b:c' }, 'job', 5_000))!.release('{"x":1}');
     for (const other of [
-      { tenantId: 'a:b', sessionId: 'c' },
-      { tenantId: 'a', sessionId: 'b%3Ac' },
-      { tenantId: 'a', sessionId: 'b:c}' },
+      { tenantId: 'a:u', userId: 'b', sessionId: 'c' },
+      { tenantId: 'a', userId: 'u', sessionId: 'b%3Ac' },
+      { tenantId: 'a', userId: 'u', sessionId: 'b:c}' },
+      { tenantId: 'a', userId: 'u:b', sessionId: 'c' },
+      { tenantId: 'a', userId: 'v', sessionId: 'b:c' },
+      { tenantId: 'a', userId: '', sessionId: 'b:c' },
     ]) {
       expect((await store.take(other, 'other', 5_000))?.variables).toBeNull();
     }

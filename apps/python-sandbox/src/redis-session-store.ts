@@ -19,8 +19,8 @@ return 1
 `;
 
 /**
- * Sessions in Redis, `{s:<tenant>:<session>}` and its lock. Both names are percent-encoded, so that no tenant can spell
- * the key of another. Each use of a session makes it live another `ttlSeconds`.
+ * Sessions in Redis, `{s:<tenant>:<user>:<session>}` and its lock. All names are percent-encoded, so that no tenant and no
+ * user can spell the key of another. Each use of a session makes it live another `ttlSeconds`.
  */
 export class RedisSessionStore extends SessionStore {
   constructor(
@@ -31,7 +31,8 @@ export class RedisSessionStore extends SessionStore {
   }
 
   override async take(key: SessionKey, holder: string, leaseMs: Milliseconds): Promise<SessionLease | null> {
-    const variables = `{s:${encodeURIComponent(key.tenantId)}:${encodeURIComponent(key.sessionId)}}`;
+    const owner = [key.tenantId, key.userId, key.sessionId].map(encodeURIComponent).join(':');
+    const variables = `{s:${owner}}`;
     const lock = `${variables}:lock`;
     const answer = (await this.redis.eval(TAKE_2, 2, lock, variables, holder, Math.ceil(leaseMs))) as [
       number,

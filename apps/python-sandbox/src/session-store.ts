@@ -1,8 +1,10 @@
 import type { Milliseconds } from '@toolfleet/contracts';
 
-/** A session of one tenant. */
+/** A session of one user of a tenant. */
 export interface SessionKey {
   tenantId: string;
+  /** The user the call is made for; '' for a caller without one. */
+  userId: string;
   sessionId: string;
 }
 

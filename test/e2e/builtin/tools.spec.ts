@@ -75,9 +75,11 @@ afterAll(async () => {
 async function plantLinks(): Promise<void> {
   const root = join(fleet.folder, 'workspaces');
   for (const tenant of await readdir(root)) {
-    for (const workspace of await readdir(join(root, tenant))) {
-      await symlink('/etc/passwd', join(root, tenant, workspace, 'planted-link'));
-      await symlink('/etc', join(root, tenant, workspace, 'planted-folder'));
+    for (const user of await readdir(join(root, tenant))) {
+      for (const workspace of await readdir(join(root, tenant, user))) {
+        await symlink('/etc/passwd', join(root, tenant, user, workspace, 'planted-link'));
+        await symlink('/etc', join(root, tenant, user, workspace, 'planted-folder'));
+      }
     }
   }
 }

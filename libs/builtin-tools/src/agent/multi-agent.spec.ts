@@ -226,15 +226,15 @@ describe('multi_agent with the scripted model', () => {
     expect(usage?.tokens).toBeLessThan(limit + 400);
   });
 
-  it('acts for its caller: token, session, and a key per call that a second run repeats', async () => {
+  it('acts for its caller: token, session, user, and a key per call that a second run repeats', async () => {
     const first = new LocalTools();
     const second = new LocalTools();
-    const context = { session_id: 's1', project_id: 'p1' };
+    const context = { session_id: 's1', project_id: 'p1', user_id: 'ann' };
     for (const tools of [first, second])
       await run([task('a', 'CALL calculator {"expression":"1"}\nCALL calculator {"expression":"2"}')], tools, {
         context,
       });
-    expect(first.calls[0]).toMatchObject({ session_id: 's1', project_id: 'p1' });
+    expect(first.calls[0]).toMatchObject(context);
     expect([...first.grants]).toEqual(['tfd_x']);
     expect(first.calls.map((one) => one.idempotency_key)).toEqual(['call_spec:0:1:0', 'call_spec:0:1:1']);
     expect(second.calls.map((one) => one.idempotency_key)).toEqual(first.calls.map((one) => one.idempotency_key));

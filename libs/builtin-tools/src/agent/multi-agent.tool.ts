@@ -195,10 +195,11 @@ async function work(
   }
 }
 
-/** Session and project of the call; what it spends from is in the delegation token, where no tool can change it. */
+/** User, session and project of the call; what it spends from is in the delegation token, where no tool can change it. */
 function callFields({ context }: AgentRun): Partial<CallMessage> {
-  const { session_id: session, project_id: project } = context;
+  const { session_id: session, project_id: project, user_id: user } = context;
   return {
+    ...(typeof user === 'string' ? { user_id: user } : {}),
     ...(typeof session === 'string' ? { session_id: session } : {}),
     ...(typeof project === 'string' ? { project_id: project } : {}),
   };

@@ -177,6 +177,19 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
       'No such file or directory: a',
     );
     expect(await other('file_list', {}, { session_id: 'one' })).toMatchObject({ entries: [], count: 0 });
+    await other('file_write', { path: 'a', content: 'of ann' }, { session_id: 'one', user_id: 'ann' });
+    const strangers: JsonObject[] = [
+      { session_id: 'one', user_id: 'bob' },
+      { session_id: 'one' },
+      { session_id: 'ann/s-one', user_id: '' },
+      { session_id: 'two', user_id: 'ann' },
+      { session_id: 'one', user_id: 'ann', tenant_id: 'evil' },
+    ];
+    for (const context of strangers)
+      expect(await faultOf(other('file_read', { path: 'a' }, context))).toBe('No such file or directory: a');
+    expect(await other('file_read', { path: 'a' }, { session_id: 'one', user_id: 'ann' })).toMatchObject({
+      content: 'of ann',
+    });
     expect(await faultOf(other('file_read', { path: 'a' }, {}))).toBe('project_id is required for file operations');
   });
 });

@@ -40,11 +40,12 @@ export class Workspaces {
   }
 
   /**
-   * The workspace of a call: the project's, else the session's.
+   * The workspace of a call: the project's, which the tenant shares, else that of the user's session. Session ids are chosen by
+   * callers, so two users of a tenant may use the same one.
    * @throws ToolError `project_id is required for file operations`
    */
   of(context: ExecContext): Workspace {
-    const { tenant_id: tenant, project_id: project, session_id: session } = context;
+    const { tenant_id: tenant, user_id: user, project_id: project, session_id: session } = context;
     const id = project ?? session;
     if (typeof id !== 'string' || id === '')
       throw new ToolError('TOOL_ERROR', {
@@ -52,7 +53,10 @@ export class Workspaces {
         details: { hint: 'Send session_id beside the arguments; internal callers may send project_id' },
       });
     const isProject = typeof project === 'string';
-    const key = `${safeName(tenant)}/${isProject ? 'p' : 's'}-${safeName(id)}`;
+    const place = isProject
+      ? `p-${safeName(id)}`
+      : `u-${safeName(typeof user === 'string' ? user : '')}/s-${safeName(id)}`;
+    const key = `${safeName(tenant)}/${place}`;
     const parts = { store: this.store, quota: this.quota, limits: this.limits };
     return new Workspace(key, isProject ? id : undefined, parts, (work) => this.turns.take(key, work));
   }

@@ -3,6 +3,7 @@
  * may use; then the queue and the journal work between the users that share them.
  */
 import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -11,6 +12,7 @@ import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, Re
 import { SystemClock } from '@toolfleet/resilience';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
 
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const TEMPLATE = readFileSync(new URL('../deploy/redis.acl.template', import.meta.url), 'utf8');
 const passwordOf = (user: string) => `pw-${user}`;
 
@@ -39,13 +41,35 @@ const KEYS: Record<string, string[]> = {
 /** Who may look at a key and not change it: the registry marks execute_python unavailable while no sandbox writes. */
 const READERS: Record<string, string[]> = { '{fleet}:python-runs:slots': ['registry'] };
 const CHANNELS: Record<string, string[]> = {
-  '{fleet}:reply:x': ['gateway', 'builtin-agent', 'python-sandbox'],
+  '{fleet}:reply:python-runs:g1': ['gateway', 'python-sandbox'],
+  '{fleet}:reply:agent-runs:g1': ['gateway', 'builtin-agent'],
+  '{fleet}:reply:x': ['gateway'],
   '{fleet}:python-runs:cancel': ['gateway', 'python-sandbox'],
   '{fleet}:agent-runs:cancel': ['gateway', 'builtin-agent'],
+  '{fleet}:tool-calls:cancel': ['gateway'],
+  '{fleet}:other:cancel': [],
+  '__keyspace@0__:rl:acme:calculator': [],
   anything: [],
 };
-/** Texts in the sources that look like keys: scopes of a budget, modules of Node. */
-const NOT_KEYS = ['call:', 'day:', 'node:'];
+/** Starts of texts in the sources that look like keys and are none. */
+const NOT_KEYS = [
+  // scopes of a budget, and faults of its messages
+  ...['agent:', 'call:', 'day:', 'request:', 'task:', 'invalid:', 'unreadable:'],
+  // a field of the hash of fair shares
+  's:',
+  // schemes of URLs and imports
+  ...['data:', 'http:', 'https:', 'node:', 'stdio:', 'urn:'],
+  // tags of YAML, properties of HTML, ids of schemas, marks of sealed texts, signers and approvals
+  ...['approval:', 'article:', 'di:', 'nats:', 'og:', 'schema:', 'sealed:', 'tag:'],
+];
+/** Commands without a key that every service may use; all others without one are refused. */
+const KEYLESS = [
+  ...['auth', 'echo', 'hello', 'ping', 'quit', 'reset', 'select', 'client|getname', 'client|getredir', 'client|id'],
+  ...['client|info', 'client|reply', 'client|setinfo', 'client|setname', 'client|trackinginfo'],
+  ...['discard', 'exec', 'multi', 'unwatch', 'script|exists', 'script|load'],
+  ...['publish', 'subscribe', 'unsubscribe', 'time', 'info', 'wait', 'cluster|info', 'cluster|slots'],
+  ...['asking', 'readonly', 'readwrite'],
+];
 const SERVICES = [
   'gateway',
   'registry',
@@ -77,9 +101,22 @@ const NOBODY = [
   'CLUSTER RESET',
   'MODULE LIST',
   'PSUBSCRIBE *',
+  'PSUBSCRIBE {fleet}:reply:*',
+  'SCAN 0',
+  'RANDOMKEY',
+  'DBSIZE',
+  'PUBSUB CHANNELS',
+  'PUBSUB NUMSUB x',
+  'CLIENT TRACKING on BCAST',
+  'CLUSTER GETKEYSINSLOT 1 10',
+  'OBJECT HELP',
+  'FUNCTION LIST',
+  'COMMAND COUNT',
 ];
 
 let server: RedisServer;
+/** Connected before the default user was switched off. */
+let admin: Redis;
 const open: Redis[] = [];
 
 function as(user: string, password = passwordOf(user)): Redis {
@@ -108,9 +145,22 @@ async function refusal(client: Redis, command: string, ...args: string[]): Promi
   }
 }
 
+/** An entry of the answer to COMMAND: name, arity, flags, first key, …, key specifications (8), subcommands (9). */
+type CommandInfo = [name: string, arity: number, flags: string[], firstKey: number, ...unknown[]];
+
+/** A command and its subcommands as far as they name no key, with arguments that satisfy their arity. */
+function keylessIn(info: CommandInfo): { name: string; args: string[] }[] {
+  const [name, arity, flags, firstKey] = info;
+  const subcommands = info[9] as CommandInfo[];
+  if (subcommands.length > 0) return subcommands.flatMap(keylessIn);
+  const namesKeys = firstKey > 0 || flags.includes('movablekeys') || (info[8] as unknown[]).length > 0;
+  if (namesKeys || name.endsWith('|help')) return [];
+  return [{ name, args: Array.from({ length: Math.abs(arity) - name.split('|').length }, () => 'x') }];
+}
+
 beforeAll(async () => {
   server = await startRedis();
-  const admin = server.client();
+  admin = server.client();
   const lines = TEMPLATE.split('\n').filter((line) => line.startsWith('user '));
   for (const line of lines) {
     const [, user, ...rules] = line.replaceAll(/\$\{\w+\}/g, () => passwordOf(line.split(' ')[1]!)).split(' ');
@@ -126,17 +176,13 @@ afterAll(async () => {
 /** Starts of keys that a source text makes: literals such as `{c:…`, 'lc:fleet' or `rl:${…`. */
 function keyStarts(text: string): string[] {
   const code = text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
-  return [...code.matchAll(/[`'"](\{[a-z]+[:}]|[a-z]{2,}:)(?=[$a-z{:`'"])/g)].map(([, start]) => start!);
+  return [...code.matchAll(/[`'"](\{[a-z]+[:}]|[a-z]+:)(?=[$a-z{:`'"])/g)].map(([, start]) => start!);
 }
 
 describe('keys in the sources', () => {
-  const sources = globSync(['apps/*/src/**/*.ts', 'libs/{queue,journal}/src/**/*.ts'], {
-    cwd: fileURLToPath(new URL('..', import.meta.url)),
-  }).filter((path) => !path.endsWith('.spec.ts'));
-  const made = sources.flatMap((path) => {
-    const text = readFileSync(new URL(`../${path}`, import.meta.url), 'utf8');
-    return text.includes("'ioredis'") || path.startsWith('libs/') ? keyStarts(text) : [];
-  });
+  const made = globSync(['apps/*/src/**/*.ts', 'libs/*/src/**/*.ts'], { cwd: ROOT })
+    .filter((path) => !/\.(?:spec|fixture|py)\.ts$/.test(path) && !path.startsWith('libs/testing/'))
+    .flatMap((path) => keyStarts(readFileSync(join(ROOT, path), 'utf8')));
 
   it('have a row in the table above, and with it a user in the template', () => {
     const known = (start: string) => Object.keys(KEYS).some((key) => key.startsWith(start));
@@ -172,8 +218,10 @@ describe('deploy/redis.acl.template', () => {
       ).toEqual(READERS[key]?.includes(user) ? [true, false, false, true] : refused.map(() => users.includes(user)));
     }
     for (const [channel, users] of Object.entries(CHANNELS)) {
-      const allowed = (await refusal(client, 'PUBLISH', channel, 'x')) === undefined;
-      expect(allowed, `${user} ${channel}`).toBe(users.includes(user));
+      const subscriber = as(user);
+      const refused = [await refusal(client, 'PUBLISH', channel, 'x'), await refusal(subscriber, 'SUBSCRIBE', channel)];
+      const allowed = refused.map((reason) => reason === undefined);
+      expect(allowed, `${user} ${channel}`).toEqual(refused.map(() => users.includes(user)));
     }
   });
 
@@ -183,6 +231,26 @@ describe('deploy/redis.acl.template', () => {
       const [name, ...args] = command.split(' ');
       expect(await refusal(client, name!, ...args), `${user} ${command}`).toContain('NOPERM');
     }
+  });
+
+  it.each(SERVICES)('%s uses no command without a key but those that clients need', async (user) => {
+    const keyless = ((await admin.call('COMMAND')) as CommandInfo[]).flatMap(keylessIn);
+    expect(keyless.length).toBeGreaterThan(60);
+    const allowed: string[] = [];
+    for (const { name, args } of keyless) {
+      const answer = (await admin.call('ACL', 'DRYRUN', user, ...name.split('|'), ...args)) as string;
+      // Channels are refused by themselves: the command is allowed all the same.
+      if (answer === 'OK' || /to access the/.test(answer)) allowed.push(name);
+      else expect(answer, name).toMatch(/no permissions to run/);
+    }
+    const known = new Set(keyless.map(({ name }) => name));
+    expect(allowed.toSorted()).toEqual(KEYLESS.filter((name) => known.has(name)).toSorted());
+  });
+
+  it('gives all services the same commands', () => {
+    const rules = TEMPLATE.split('\n').filter((line) => SERVICES.some((user) => line.startsWith(`user ${user} `)));
+    expect(rules).toHaveLength(SERVICES.length);
+    expect(new Set(rules.map((line) => line.slice(line.indexOf('-@all')))).size).toBe(1);
   });
 
   it('lets the autoscaler count, and nothing else', async () => {
@@ -217,7 +285,7 @@ describe('deploy/redis.acl.template', () => {
     ];
     const [gatewayTime, sandboxTime] = [new RedisTime(gateway, clock), new RedisTime(sandbox, clock)];
     await Promise.all([gatewayTime.start(), sandboxTime.start()]);
-    const replies = new ReplyChannel({ redis: waiting });
+    const replies = new ReplyChannel({ redis: waiting, queues: ['python-runs'] });
     await replies.start();
     const queue = new JobQueue<{ call_id: string; attempt: number }, unknown>({
       name: 'python-runs',

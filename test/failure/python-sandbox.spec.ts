@@ -31,7 +31,7 @@ beforeAll(async () => {
   time = new RedisTime(redis, clock);
   await time.start();
   queue = new JobQueue({ name: 'python-runs', redis, time, shareOf: (job) => job.tenant_id });
-  replies = new ReplyChannel({ redis: blocking });
+  replies = new ReplyChannel({ redis: blocking, queues: ['python-runs'] });
   await replies.start();
 });
 afterEach(async () => {

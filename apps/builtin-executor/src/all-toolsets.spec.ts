@@ -202,7 +202,7 @@ describe('builtin-executor with every toolset, on NATS and Redis', () => {
     await Promise.all([commands.connect(), blocking.connect()]);
     const time = new RedisTime(commands, clock);
     await time.start();
-    const replies = new ReplyChannel({ redis: blocking, clock });
+    const replies = new ReplyChannel({ redis: blocking, queues: [QUEUES.agentRuns], clock });
     await replies.start();
     const queue = new JobQueue<Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>, ExecReply>({
       name: QUEUES.agentRuns,

@@ -89,7 +89,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const changes = new CatalogChanges();
   const list = new ToolList(cache);
   const journal = new RedisJournal(redis, clock);
-  const replies = new ReplyChannel({ redis: blocking, clock });
+  const replies = new ReplyChannel({ redis: blocking, queues: [QUEUES.pythonRuns, QUEUES.agentRuns], clock });
   const delegate = delegateFor(tokens, clock);
   const execQueue = (name: string) =>
     new JobQueue<NewExecJob, ExecReply>({ name, ...queueOptions, shareOf: (job) => job.tenant_id });

@@ -32,7 +32,7 @@ beforeAll(async () => {
   time = new RedisTime(commands, clock);
   await time.start();
   queue = new JobQueue({ name: 'python-runs', redis: commands, time, shareOf: (job) => job.tenant_id });
-  replies = new ReplyChannel({ redis: blocking });
+  replies = new ReplyChannel({ redis: blocking, queues: ['python-runs'] });
   await replies.start();
   scripts = await bundleSandbox();
   sandbox = new Sandbox({

@@ -36,7 +36,7 @@ async function side(server: RedisServer, name: string) {
   const time = new RedisTime(redis, clock);
   await time.start();
   const queue = new JobQueue<SpecJob, { by: number; repeated: boolean }>({ name, redis, time });
-  const replies = new ReplyChannel({ redis: blocking });
+  const replies = new ReplyChannel({ redis: blocking, queues: [name] });
   await replies.start();
   const metrics = createMetrics({ version: '1.2.3', revision: 'abc' });
   const worker = new JobWorker<SpecJob, unknown>({

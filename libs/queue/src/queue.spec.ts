@@ -35,26 +35,26 @@ beforeAll(async () => {
   await openRedis(blocking, server.url);
   time = new RedisTime(redis, clock);
   await time.start();
-  replies = new ReplyChannel({ redis: blocking });
-  await replies.start();
 });
 
 afterAll(async () => {
   time?.stop();
-  await replies?.stop();
   await Promise.all([redis, blocking].map((client) => client && closeRedis(client)));
   await server?.stop();
 });
 
-beforeEach(() => {
+beforeEach(async () => {
   name = `spec-${++count}`;
   queue = new JobQueue({ name, redis, time, maxLength: 5 });
+  replies = new ReplyChannel({ redis: blocking, queues: [name, 'other'] });
+  await replies.start();
 });
 
 afterEach(async () => {
   await Promise.all(workers.map((worker) => worker.stop()));
   workers = [];
   await queue.close();
+  await replies.stop();
 });
 
 async function work(
@@ -147,14 +147,31 @@ describe('a queued call', () => {
   });
 
   it('ignores what is no reply on its channel', async () => {
-    await work(async () => {
+    await work(async ({ data }) => {
+      const { reply_channel: channel } = data as { reply_channel?: string };
+      expect(channel).toMatch(new RegExp(`^\\{fleet\\}:reply:${name}:[0-9a-f-]{36}$`));
       for (const text of ['', 'nonsense', '[]', '{"type":"result"}', '{"job_id":7}']) {
-        await redis.publish(replies.channel, text);
+        await redis.publish(channel!, text);
         await redis.publish(`{fleet}:${name}:cancel`, text);
       }
       return 'fine';
     });
     expect(await replies.submit(queue, job('n1'), soon())).toBe('fine');
+  });
+
+  it('is not taken from the channel of another queue', async () => {
+    await work(async ({ data, jobId }) => {
+      const { reply_channel: channel = '' } = data as { reply_channel?: string };
+      const forged = { type: 'result', job_id: jobId, call_id: data.call_id, attempt: 1, reply: 'forged' };
+      const other = channel.replace(name, 'other');
+      expect(await redis.publish(other, JSON.stringify(forged))).toBe(1);
+      await clock.sleep(50);
+      return 'its own';
+    });
+    expect(await replies.submit(queue, job('o1'), soon())).toBe('its own');
+    const foreign = new JobQueue<SpecJob, unknown>({ name: 'foreign', redis, time });
+    await expect(replies.submit(foreign, job('o2'), soon())).rejects.toMatchObject({ code: 'INTERNAL' });
+    await foreign.close();
   });
 
   it('is found in the record when its reply was missed', async () => {

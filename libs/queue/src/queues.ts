@@ -51,6 +51,9 @@ export function jobIdOf(callId: string, attempt: number): string {
 /** Channel on which workers of a queue hear of cancelled jobs. */
 export const cancelChannel = (queue: string): string => `${QUEUE_PREFIX}:${queue}:cancel`;
 
+/** Channel on which one waiting process receives the replies of one queue's jobs. */
+export const replyChannel = (queue: string, id: string): string => `${QUEUE_PREFIX}:reply:${queue}:${id}`;
+
 /** Redis key of a job record. */
 export const jobKey = (queue: string, jobId: string): string => `${QUEUE_PREFIX}:${queue}:${jobId}`;
 

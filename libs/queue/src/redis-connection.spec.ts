@@ -61,7 +61,7 @@ describe('Redis Cluster', () => {
     const time = new RedisTime(redis, clock);
     await time.start();
     const queue = new JobQueue({ name: 'on-cluster', redis, time, shareOf: () => 'acme' });
-    const replies = new ReplyChannel({ redis: blocking });
+    const replies = new ReplyChannel({ redis: blocking, queues: ['on-cluster'] });
     await replies.start();
     let aborted = false;
     const worker = new JobWorker({

@@ -1,21 +1,24 @@
 /**
- * The waiting side of queued calls: one Redis channel per process and one table of waiting jobs. The channel delivers at
+ * The waiting side of queued calls: a Redis channel per queue and process and one table of waiting jobs. Workers of a queue may
+ * only use its own channels (deploy/redis.acl.template), so they can neither read nor forge replies of another queue. A channel delivers at
  * most once, so the job record is the truth: it is read after every (re)subscribe for all waiting jobs, and every two
  * seconds for those that wait longer. Giving up (deadline, abort) cancels the job, not only the waiting.
  */
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { errorFromBody, isJsonObject, QUEUE_PREFIX, ToolError, type EpochMs } from '@toolfleet/contracts';
+import { errorFromBody, isJsonObject, ToolError, type EpochMs } from '@toolfleet/contracts';
 import { SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
 import type { JobProgress, ReplyMessage } from './job-run.js';
-import { jobIdOf, type JobData } from './queues.js';
+import { jobIdOf, replyChannel, type JobData } from './queues.js';
 
 /** What a channel needs. */
 export interface ReplyChannelOptions {
   /** Connection with role `blocking`; the channel subscribes on a connection made from it. */
   redis: Redis;
+  /** Names of the queues whose jobs are waited for. */
+  queues: readonly string[];
   clock?: Clock;
 }
 
@@ -49,8 +52,8 @@ const MISSING_LIMIT = 2;
 /** Receives the replies of the jobs this process waits for. A part of a service. */
 export class ReplyChannel {
   readonly name = 'reply channel';
-  /** Name to put into `reply_channel` of a job; `submit` does it. */
-  readonly channel = `${QUEUE_PREFIX}:reply:${randomUUID()}`;
+  /** Channels by queue; `submit` puts the one of its queue into `reply_channel` of the job. */
+  readonly #channels: ReadonlyMap<string, string>;
   readonly #clock: Clock;
   readonly #subscriber: Redis;
   readonly #waiting = new Map<string, Waiting>();
@@ -58,16 +61,18 @@ export class ReplyChannel {
 
   constructor(options: ReplyChannelOptions) {
     this.#clock = options.clock ?? new SystemClock();
+    const id = randomUUID();
+    this.#channels = new Map(options.queues.map((queue) => [queue, replyChannel(queue, id)]));
     this.#subscriber = options.redis.duplicate();
     this.#subscriber.on('error', () => undefined); // the shared connection logs the outage
-    this.#subscriber.on('message', (_channel: string, text: string) => this.#received(text));
+    this.#subscriber.on('message', (channel: string, text: string) => this.#received(channel, text));
     // After a reconnect ioredis subscribes again by itself; replies of the gap are only in the records.
     this.#subscriber.on('ready', () => void this.#readRecords(0));
   }
 
   async start(): Promise<void> {
     if (this.#subscriber.status === 'wait') await this.#subscriber.connect();
-    await this.#subscriber.subscribe(this.channel);
+    await this.#subscriber.subscribe(...this.#channels.values());
     if (!this.#cancelCheck) this.#schedule();
   }
 
@@ -100,6 +105,9 @@ export class ReplyChannel {
   async submit<D extends JobData, R>(queue: JobQueue<D, R>, data: D, options: SubmitOptions): Promise<R> {
     const jobId = options.jobId ?? jobIdOf(data.call_id, data.attempt ?? 1);
     const key = `${queue.name}/${jobId}`;
+    const channel = this.#channels.get(queue.name);
+    if (channel === undefined)
+      throw new ToolError('INTERNAL', { message: `Replies of the queue ${queue.name} are not received here` });
     if (options.signal?.aborted) throw new ToolError('CANCELLED');
     const remainingMs = options.deadlineAt - this.#clock.now();
     if (remainingMs <= 0) throw new ToolError('DEADLINE_EXCEEDED');
@@ -144,7 +152,7 @@ export class ReplyChannel {
       const job = {
         ...data,
         ...(parent ? { traceparent: parent } : {}),
-        reply_channel: this.channel,
+        reply_channel: channel,
         deadline_at: queue.time.fromLocal(options.deadlineAt),
       };
       const added = queue.add(jobId, job, options.priority === undefined ? {} : { priority: options.priority });
@@ -171,11 +179,11 @@ export class ReplyChannel {
     }
   }
 
-  #received(text: string): void {
+  #received(channel: string, text: string): void {
     const message = parse(text);
     if (!message) return;
     for (const waiting of this.#waiting.values()) {
-      if (waiting.jobId !== message.job_id) continue;
+      if (waiting.jobId !== message.job_id || this.#channels.get(waiting.queue.name) !== channel) continue;
       if (message.type === 'result') waiting.resolve(message.reply);
       else if (message.type === 'error') waiting.reject(errorFromBody(message.error));
       else {

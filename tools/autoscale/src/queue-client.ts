@@ -29,7 +29,7 @@ export class QueueClient<D extends JobData, R> {
     this.#blocking = connectRedis(redisUrl, { name: 'autoscale-replies', role: 'blocking' });
     this.#time = new RedisTime(this.#commands, this.#clock);
     this.#queue = new JobQueue({ name, redis: this.#commands, time: this.#time, maxLength: 1_000_000 });
-    this.#replies = new ReplyChannel({ redis: this.#blocking });
+    this.#replies = new ReplyChannel({ redis: this.#blocking, queues: [name] });
   }
 
   async open(): Promise<void> {

@@ -8,6 +8,7 @@ import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
+import { inlineText } from './inline-text.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -76,7 +77,7 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
     banner: { js: COMMONJS },
     logLevel: 'error',
     absWorkingDir: ROOT,
-    plugins: [absentIsExternal(new Set(copied), external)],
+    plugins: [absentIsExternal(new Set(copied), external), inlineText()],
   });
   writeFileSync(
     join(outdir, 'package.json'),

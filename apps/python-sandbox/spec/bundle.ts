@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { inlineText } from '../../../tools/inline-text.mjs';
 
 const source = (path: string) => fileURLToPath(new URL(`../src/${path}`, import.meta.url));
 
@@ -29,6 +30,7 @@ export async function bundleSandbox(): Promise<SandboxScripts> {
     target: 'node24',
     conditions: ['source'],
     logLevel: 'error',
+    plugins: [inlineText()],
   });
   return {
     hostScript: join(folder, 'sandbox-host.mjs'),

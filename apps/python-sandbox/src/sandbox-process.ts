@@ -212,11 +212,14 @@ function nodeFlags({ settings, hostScript }: ProcessOptions): string[] {
   ];
 }
 
-/** Files that loading a script of ours reads: its folder, the package it is of, and the one package it imports. */
+/** Files that loading one of our scripts reads: its folder and package, the Python sources, and the one package it imports. */
 function codeOf(script: string): string[] {
   const clock = '@toolfleet/resilience';
   const { resolve } = createRequire(script);
   const installed = (resolve.paths(clock) ?? []).map((folder) => join(folder, clock));
   const real = installed.filter((folder) => existsSync(folder)).map((folder) => realpathSync(folder));
-  return [dirname(script), join(dirname(script), '../package.json'), ...installed, ...real];
+  const folder = dirname(script);
+  // The guest's Python sources; a bundle has them inside the script.
+  const python = [join(folder, '../python')].filter((path) => existsSync(path));
+  return [folder, join(folder, '../package.json'), ...python, ...installed, ...real];
 }

@@ -7,7 +7,7 @@
  * has run user code, never written to disk.
  */
 import type { Clock } from '@toolfleet/resilience/clock';
-import { bootScript, type BootOptions } from '../python/boot.py.js';
+import { bootScript, type BootOptions } from '../python/boot-script.js';
 import { PAGE_BYTES } from './abi.js';
 import { CapturedOutput } from './captured-output.js';
 import type { Directory } from './memory-tree.js';

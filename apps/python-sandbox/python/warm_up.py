@@ -1,9 +1,6 @@
-/**
- * Runs at boot what every run does, so that the image has all that CPython makes at first use: the types of the syntax
- * tree, caches of attributes, specialised bytecode. A first `print(1)` takes a fifth less for it. Nothing of the user's
- * is in it, and what it leaves behind is taken away. Kept as a template like boot.py.ts, of which it is a part.
- */
-export const REHEARSAL_PY = String.raw`
+# Runs what every run does, at boot, so that the image contains what CPython creates at first use: the types of the syntax
+# tree, attribute caches, specialised bytecode. A first `print(1)` takes a fifth less. No user code is involved, and the
+# names used here are deleted again.
 _ROUNDS = 6
 _PROGRAMS = (
     "print(1)",
@@ -21,4 +18,3 @@ for _ in range(_ROUNDS):
             _send(_answer(marshal.loads(marshal.dumps(_asked))))
 linecache.cache.clear()
 del _ROUNDS, _PROGRAMS, _level, _source, _asked
-`;

@@ -1,12 +1,8 @@
-/**
- * The guest's side of strictness: policy, not a boundary (see strictness.ts). Kept as a template, so that the type
- * checker's build alone ships it; `String.raw` leaves the Python source as it reads here.
- *
- * A pass over the syntax tree refuses with a line number before anything runs; what only shows at run time meets
- * builtins without the banned names and a guarded import. Library code keeps the real builtins, so that dataclasses,
- * namedtuple, Enum, logging and ElementTree work.
- */
-export const STRICTNESS_PY = String.raw`
+# The guest's side of the strictness levels (src/python/strictness.ts): guidance for generated code, not a boundary.
+#
+# A pass over the syntax tree refuses a program before it runs, with a line number. What shows only at run time meets builtins
+# without the banned names and a guarded import. Library code keeps the real builtins, so that dataclasses, namedtuple,
+# Enum, logging and ElementTree work.
 _BANNED = {level: frozenset(rules["banned"]) for level, rules in _LEVELS.items()}
 _BUILTINS = {level: {name: value for name, value in vars(builtins).items() if name not in names} for level, names in _BANNED.items()}
 _real_import = builtins.__import__
@@ -77,4 +73,3 @@ def _guarded_builtins(level, modules):
     names = _BUILTINS[level]
     names["__import__"] = guarded_import
     return names
-`;

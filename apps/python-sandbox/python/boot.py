@@ -1,16 +1,9 @@
-import { QUIRKS_PY } from './quirks.py.js';
-import { REHEARSAL_PY } from './rehearsal.py.js';
-import { STRICTNESS_PY } from './strictness.py.js';
-
-/**
- * The guest's side of a run. It is executed once, under `python -I -c`: it preloads modules, defines `_prepare` and
- * `_run`, writes three object addresses and then calls `time.time()`, where the host throws and keeps the memory. In a
- * copy of this memory `_prepare` is called as soon as it is there, and `_run` when there is a program.
- *
- * The request on fd 0 (marshal) and the reply on `/dev/result` (JSON) are those of result-frame.ts. Kept as a template, so that the type
- * checker's build alone ships it; `String.raw` leaves the Python source as it reads here.
- */
-const BOOT_PY = String.raw`
+# The guest's side of a run, executed once under `python -I -c`. It imports the preloaded modules, defines `_prepare` and
+# `_run`, writes three object addresses and calls `time.time()`, where the host throws and keeps the memory
+# (src/wasi/snapshot.ts). In a copy of that memory the host calls `_prepare` at once and `_run` when a program arrives.
+#
+# The request on fd 0 (marshal) and the reply on /dev/result (JSON) are those of src/python/result-frame.ts.
+# src/python/boot-script.ts fills in the upper-case placeholders and the included files.
 import sys, time, os
 for _name in __PRELOAD__:
     try: __import__(_name)
@@ -18,7 +11,7 @@ for _name in __PRELOAD__:
 from importlib.util import find_spec
 import ast, builtins, gc, io, json, linecache, marshal, random, re, traceback, types
 _LEVELS = __LEVELS__
-${STRICTNESS_PY}
+# include: strictness.py
 _encode = json.JSONEncoder(allow_nan=False).encode
 _long_number = re.compile(r"\d{16}").search                    # compiled now: a run may break what compiling needs
 _RESERVED = {"args", "stdin", "files", "result"}
@@ -170,7 +163,7 @@ def _prepare():
     """What a run needs and no request changes."""
     random.seed()                                              # the generator's state in the image is shared by all runs
 
-${QUIRKS_PY}
+# include: patches.py
 # --- the quiet point ------------------------------------------------------------------------------------------------
 
 def _renamed(code):
@@ -183,7 +176,7 @@ for _stream in (sys.stdout, sys.stderr):                       # by line: a run 
     _stream.reconfigure(errors="backslashreplace", line_buffering=True)
 _reserve = bytearray(1 << 20)
 _own_main = sys.modules["__main__"]                            # stays alive: these functions live in it
-${REHEARSAL_PY}
+# include: warm_up.py
 _program = sys.modules["__main__"] = types.ModuleType("__main__")    # stays alive too: no __del__ after the answer
 sys.argv, sys.stdin = ["<user>"], _input_of("")
 _heap = [bytearray(1 << 16) for _ in range(64)]                # grow the heap now, not in a run
@@ -195,28 +188,3 @@ sys.stdout.flush()
 os.write(1, b"\0SNAP %d %d %d" % (id(_prepare), id(_run), id(())))
 time.time()                                                    # the host throws here; these frames never return
 raise SystemExit("the host did not take the snapshot")
-`;
-
-export interface BootOptions {
-  /** Imported before the snapshot. */
-  preload: readonly string[];
-  /** Lists of each level; null modules mean all. */
-  levels: Readonly<Record<string, { modules: readonly string[] | null; bannedBuiltins: readonly string[] }>>;
-  /** Bytes of heap to have ready, beside 4 MiB in small pieces. */
-  heapBytes: number;
-}
-
-/** The boot script with its three placeholders filled in. */
-export function bootScript(options: BootOptions): string {
-  const levels = Object.fromEntries(
-    Object.entries(options.levels).map(([level, rules]) => [
-      level,
-      { modules: rules.modules, banned: rules.bannedBuiltins },
-    ]),
-  );
-  // JSON text inside a Python literal: parsed by json once it is imported, so that null and quotes need no care.
-  const literal = (value: unknown) => `__import__("json").loads(${JSON.stringify(JSON.stringify(value))})`;
-  return BOOT_PY.replace('__PRELOAD__', () => literal(options.preload))
-    .replace('__LEVELS__', () => literal(levels))
-    .replace('__HEAP__', () => String(options.heapBytes));
-}

@@ -1,8 +1,4 @@
-/**
- * Where this build of CPython for WASI differs from what programs expect, set right at boot. Kept as a template, so that
- * the type checker's build alone ships it; `String.raw` leaves the Python source as it reads here.
- */
-export const QUIRKS_PY = String.raw`
+# Patches for the differences between this build of CPython for WASI and what programs expect.
 if time.process_time() > 3600:                                 # 1e7 times too large here; a start takes a second
     _process_time, _process_time_ns = time.process_time, time.process_time_ns
     time.process_time = lambda: _process_time() / 1e7
@@ -44,4 +40,3 @@ def _patch_asyncio(asyncio):
     asyncio.set_event_loop_policy(Policy())
 
 sys.meta_path.insert(0, _AsyncioPatch())
-`;

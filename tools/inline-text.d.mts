@@ -1,0 +1,1 @@
+export function inlineText(): import('esbuild').Plugin;

@@ -49,8 +49,8 @@ const host = new SandboxProcess({
     outputCap: 1 << 20,
     memoryLimitMb: 512,
     memoryBudgetMb: 512,
-    trainingMs: 20_000,
-    trainsFirst: true,
+    warmUpMs: 20_000,
+    warmUpFirst: true,
   },
 });
 await host.start();

@@ -62,7 +62,7 @@ describe('bundles as images run them', () => {
     'mcp-executor': () => ({}),
     'openapi-executor': () => ({}),
     'builtin-executor': () => ({ BUILTIN_TOOLSETS: 'compute' }),
-    'python-sandbox': () => ({ PYTHON_SANDBOX_THREADS: '1', PYTHON_SANDBOX_TRAINING_MS: '0' }),
+    'python-sandbox': () => ({ PYTHON_SANDBOX_THREADS: '1', PYTHON_SANDBOX_WARM_UP_MS: '0' }),
     budget: () => ({ BUDGET_DATABASE_PATH: join(data, 'budget.db') }),
   };
 

@@ -51,7 +51,7 @@ async function startService(): Promise<ChildProcess> {
     env: {
       REDIS_URL: server.url,
       PYTHON_SANDBOX_THREADS: '2',
-      PYTHON_SANDBOX_TRAINING_MS: '0',
+      PYTHON_SANDBOX_WARM_UP_MS: '0',
       PYTHON_SANDBOX_GRACE_MS: '10000',
       WASI_MEMORY_LIMIT_MB: '128',
       LOG_LEVEL: 'info',

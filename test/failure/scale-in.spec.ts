@@ -49,7 +49,7 @@ function startWorker(): Worker {
       REDIS_URL: redis.url,
       ADMIN_PORT: '0',
       PYTHON_SANDBOX_THREADS: String(SLOTS),
-      PYTHON_SANDBOX_TRAINING_MS: '0',
+      PYTHON_SANDBOX_WARM_UP_MS: '0',
       WASI_MEMORY_LIMIT_MB: '128',
     },
   });

@@ -23,7 +23,7 @@ const { loadInterpreter, namedInterpreter } = await import(dist('wasi/interprete
 const { takeSnapshot } = await import(dist('wasi/snapshot.js'));
 const { restore } = await import(dist('wasi/restore.js'));
 const { ThreadPool } = await import(dist('wasi/thread-pool.js'));
-const { train } = await import(dist('wasi/train.js'));
+const { warmUp } = await import(dist('wasi/warm-up.js'));
 const { CapturedOutput } = await import(dist('wasi/captured-output.js'));
 const { encodeRequest } = await import(dist('python/result-frame.js'));
 const { LEVELS, PRELOADED_MODULES } = await import(dist('python/strictness.js'));
@@ -99,7 +99,7 @@ const request = (code, fields = {}) => ({
   ...fields,
 });
 const started = [];
-async function startHost(threads, trainingMs) {
+async function startHost(threads, warmUpMs) {
   const host = new SandboxProcess({
     clock,
     graceMs: 10_000,
@@ -111,8 +111,8 @@ async function startHost(threads, trainingMs) {
       outputCap: 1 << 20,
       memoryLimitMb: LIMIT_MB,
       memoryBudgetMb: threads * LIMIT_MB,
-      trainingMs,
-      trainsFirst: true,
+      warmUpMs,
+      warmUpFirst: true,
     },
   });
   started.push(host);
@@ -183,7 +183,7 @@ async function inOneProcess() {
     guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: guest });
     guest.run(encodeRequest(request(program)));
   };
-  await train(clock, { maxMs: 20_000, pauseMs: 0 }, once);
+  await warmUp(clock, { maxMs: 20_000, pauseMs: 0 }, once);
   const took = { print: [], imports: [] };
   for (let i = 0; i < rounds; i++) {
     for (const [name, program] of [

@@ -32,7 +32,7 @@ const sandbox = new Sandbox({
     outputCap: 1 << 20,
     memoryLimitMb: 512,
     memoryBudgetMb: 1_024,
-    trainingMs: 20_000,
+    warmUpMs: 20_000,
   },
 });
 await sandbox.start();

@@ -1,6 +1,6 @@
 /**
  * How long each bundle takes from start to ready, what it holds in memory then, and what its image weighs by layer on paper
- * (above the base image). `python-sandbox` is started as deployed: with the training of its interpreter.
+ * (above the base image). `python-sandbox` is started as deployed: with the warm-up of its interpreter.
  */
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';

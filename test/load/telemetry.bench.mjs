@@ -74,7 +74,7 @@ async function startWith(root, env) {
   Object.assign(process.env, UNLIMITED, env, {
     GATEWAY_PORT: String(await freePort()),
     TOOLFLEET_CONFIG: join(root, 'test/load/fleet.yaml'),
-    PYTHON_SANDBOX_TRAINING_MS: '0',
+    PYTHON_SANDBOX_WARM_UP_MS: '0',
   });
   const stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-bench-'));
   const started = await startFleet({ root, stateDir, say: () => {}, onLost: (name) => console.error(`lost ${name}`) });

@@ -51,7 +51,7 @@ export async function startEventfulFleet(): Promise<EventfulFleet> {
       MCP_RATE_LIMIT_DEFAULT: '20',
       BUILTIN_COSTS_MICRO_USD: 'calculator=10',
       PYTHON_SANDBOX_THREADS: '2',
-      PYTHON_SANDBOX_TRAINING_MS: '0',
+      PYTHON_SANDBOX_WARM_UP_MS: '0',
       WASI_MEMORY_LIMIT_MB: '128',
     },
   }).catch(async (error: unknown) => {

@@ -42,7 +42,7 @@ beforeAll(async () => {
       OTEL_EXPORTER_OTLP_ENDPOINT: sink.endpoint,
       EGRESS_ALLOWED_ENDPOINTS: origin,
       PYTHON_SANDBOX_THREADS: '1',
-      PYTHON_SANDBOX_TRAINING_MS: '0',
+      PYTHON_SANDBOX_WARM_UP_MS: '0',
       WASI_MEMORY_LIMIT_MB: '128',
     },
   });

@@ -25,7 +25,7 @@ const machine = {
     started.push(child);
     return url;
   },
-  startWorker(redisUrl, slots, trainingMs) {
+  startWorker(redisUrl, slots, warmUpMs) {
     workers += 1;
     const logFile = join(folder, `worker-${workers}.log`);
     let onReady;
@@ -45,7 +45,7 @@ const machine = {
         ADMIN_HOST: '127.0.0.1',
         LOG_LEVEL: 'warn',
         PYTHON_SANDBOX_THREADS: String(slots),
-        PYTHON_SANDBOX_TRAINING_MS: String(trainingMs),
+        PYTHON_SANDBOX_WARM_UP_MS: String(warmUpMs),
         WASI_MEMORY_LIMIT_MB: '128',
       },
       logFile,

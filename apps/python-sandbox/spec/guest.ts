@@ -5,7 +5,7 @@ import { encodeRequest, type RunRequest, type Verdict, verdictOf } from '../src/
 import { LEVELS, PRELOADED_MODULES } from '../src/python/strictness.js';
 import { PAGES_PER_MB } from '../src/wasi/abi.js';
 import { CapturedOutput } from '../src/wasi/captured-output.js';
-import { codeModule } from '../src/wasi/edit-module.js';
+import { codeModule } from '../src/wasi/instrument-module.js';
 import { loadInterpreter } from '../src/wasi/interpreter.js';
 import { treeOf } from '../src/wasi/memory-tree.js';
 import { type Guest, restore } from '../src/wasi/restore.js';

@@ -12,10 +12,10 @@ export interface HostSettings {
   outputCap: number;
   memoryLimitMb: number;
   memoryBudgetMb: number;
-  /** Longest time to train the optimiser. */
-  trainingMs: Milliseconds;
-  /** False: ready first and training beside the runs, for a host that replaces one that died. */
-  trainsFirst: boolean;
+  /** Longest time to warm up the interpreter. */
+  warmUpMs: Milliseconds;
+  /** False: ready first, warm-up while it serves; for a host that replaces one that died. */
+  warmUpFirst: boolean;
 }
 
 export type ToHost =
@@ -24,7 +24,7 @@ export type ToHost =
   | { type: 'cancel'; id: string };
 
 export type FromHost =
-  | { type: 'ready'; version: string; bootMs: Milliseconds; trainingMs: Milliseconds }
+  | { type: 'ready'; version: string; bootMs: Milliseconds; warmUpMs: Milliseconds }
   | { type: 'failed'; message: string }
   | { type: 'started'; id: string }
   | { type: 'progress'; id: string; lines: string }

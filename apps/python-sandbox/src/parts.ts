@@ -12,8 +12,8 @@ import { RedisSessionStore } from './redis-session-store.js';
 import { Sandbox } from './sandbox.js';
 import { namedInterpreter } from './wasi/interpreter.js';
 
-/** Local mode starts beside six other services: good enough soon beats best later. */
-const LOCAL_TRAINING_MS = 5_000;
+/** Local mode shares the machine with six other services: ready soon beats fastest later. */
+const LOCAL_WARM_UP_MS = 5_000;
 const OUTPUT_CAP = 1024 * 1024;
 /** A job with less time left cannot be answered in time. */
 const LEAST_MS = 60;
@@ -81,10 +81,10 @@ function sandboxPart(sandbox: Sandbox): ServicePart {
   };
 }
 
-function settingsOfHost(settings: PythonSandboxConfig): Omit<HostSettings, 'trainsFirst'> {
+function settingsOfHost(settings: PythonSandboxConfig): Omit<HostSettings, 'warmUpFirst'> {
   const threads = settings.PYTHON_SANDBOX_THREADS || availableParallelism();
   const memoryLimitMb = settings.WASI_MEMORY_LIMIT_MB;
-  const training = settings.PYTHON_SANDBOX_TRAINING_MS;
+  const warmUpMs = settings.PYTHON_SANDBOX_WARM_UP_MS;
   return {
     interpreter: {
       ...namedInterpreter(settings.PYTHON_WASI_WASM_PATH, settings.PYTHON_WASI_STDLIB_PATH),
@@ -95,7 +95,7 @@ function settingsOfHost(settings: PythonSandboxConfig): Omit<HostSettings, 'trai
     outputCap: OUTPUT_CAP,
     memoryLimitMb,
     memoryBudgetMb: settings.PYTHON_SANDBOX_MEMORY_BUDGET_MB || threads * memoryLimitMb,
-    trainingMs: settings.TOOLFLEET_LOCAL ? Math.min(training, LOCAL_TRAINING_MS) : training,
+    warmUpMs: settings.TOOLFLEET_LOCAL ? Math.min(warmUpMs, LOCAL_WARM_UP_MS) : warmUpMs,
   };
 }
 

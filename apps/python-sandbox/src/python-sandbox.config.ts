@@ -43,7 +43,7 @@ export const pythonSandboxConfig = defineConfig(
       min: 0,
       help: 'Most that the limits of all runs at once add up to; runs wait beyond it. 0 means threads x WASI_MEMORY_LIMIT_MB',
     }),
-    PYTHON_SANDBOX_TRAINING_MS: durationMs({
+    PYTHON_SANDBOX_WARM_UP_MS: durationMs({
       default: 20_000,
       min: 0,
       max: 120_000,

@@ -48,7 +48,7 @@ beforeAll(async () => {
       outputCap: 1024 * 1024,
       memoryLimitMb: 128,
       memoryBudgetMb: 2 * 128,
-      trainingMs: 0,
+      warmUpMs: 0,
     },
   });
   await sandbox.start();

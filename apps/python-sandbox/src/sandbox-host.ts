@@ -16,12 +16,12 @@ import { loadInterpreter } from './wasi/interpreter.js';
 import { type Guest, restore } from './wasi/restore.js';
 import { takeSnapshot } from './wasi/snapshot.js';
 import { ThreadPool } from './wasi/thread-pool.js';
-import { train } from './wasi/train.js';
+import { warmUp as warmUpInterpreter } from './wasi/warm-up.js';
 
 /** Beside 4 MiB in small pieces; a usual run then needs no `memory.grow`, and its memory can be reused. */
 const HEAP_BYTES = 3 * 1024 * 1024;
 const HEALTH_EVERY_RUNS = 100;
-/** A program of the training blocks the deadline timers for some milliseconds; between two they get their turn. */
+/** A warm-up program blocks the deadline timers for some milliseconds; the pause lets them run. */
 const BACKGROUND_PAUSE_MS = 20;
 const CANARY = 'import sys\nsys.version.split()[0]';
 
@@ -36,7 +36,7 @@ function send(message: FromHost): void {
 interface Booted {
   bootMs: Milliseconds;
   /** Runs code until it is fast, with so long a pause after each program. */
-  training: (pauseMs: Milliseconds) => Promise<Milliseconds>;
+  warmUp: (pauseMs: Milliseconds) => Promise<Milliseconds>;
   pool: ThreadPool;
 }
 
@@ -54,10 +54,10 @@ function boot(settings: HostSettings): Booted {
     heapBytes: HEAP_BYTES,
   });
   const bootMs = clock.monotonic() - began;
-  const training = (pauseMs: Milliseconds) => {
+  const warmUp = (pauseMs: Milliseconds) => {
     const output = new CapturedOutput(settings.outputCap);
     let guest: Guest | null = null;
-    return train(clock, { maxMs: settings.trainingMs, pauseMs }, (program) => {
+    return warmUpInterpreter(clock, { maxMs: settings.warmUpMs, pauseMs }, (program) => {
       output.reset();
       guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: guest });
       guest.run(encodeRequest(plain(program, settings)));
@@ -77,14 +77,14 @@ function boot(settings: HostSettings): Booted {
     // Its stderr is what an operator reads of this process.
     onFault: (message) => void process.stderr.write(`a sandbox thread ended by itself: ${message}\n`),
   });
-  return { bootMs, training, pool: threads };
+  return { bootMs, warmUp, pool: threads };
 }
 
 async function start(settings: HostSettings): Promise<void> {
   const booted = boot(settings);
   pool = booted.pool;
-  const trainingMs = settings.trainsFirst ? await booted.training(0) : 0;
-  // The memories of boot and training: some 60 MB, and nobody waits yet.
+  const warmUpMs = settings.warmUpFirst ? await booted.warmUp(0) : 0;
+  // The memories of boot and warm-up: some 60 MB, and no request waits yet.
   globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   await pool.start();
   // The last step of being ready is a real execution.
@@ -92,10 +92,10 @@ async function start(settings: HostSettings): Promise<void> {
   const version = reply.value;
   if (typeof version !== 'string')
     throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.type}: ${reply.error?.message}`);
-  send({ type: 'ready', version, bootMs: booted.bootMs, trainingMs });
-  if (settings.trainsFirst) return;
-  await booted.training(BACKGROUND_PAUSE_MS);
-  globalThis.gc?.(); // the memory of training
+  send({ type: 'ready', version, bootMs: booted.bootMs, warmUpMs });
+  if (settings.warmUpFirst) return;
+  await booted.warmUp(BACKGROUND_PAUSE_MS);
+  globalThis.gc?.(); // the memory of the warm-up
 }
 
 function plain(code: string, settings: HostSettings): RunRequest {

@@ -14,7 +14,7 @@ import { readFileSync } from 'node:fs';
 const starts = readFileSync(new URL('./starts', import.meta.url), 'utf8') === 'yes';
 process.on('disconnect', () => process.exit());
 process.on('message', ({ type, id }) => {
-  if (type === 'start' && starts) process.send({ type: 'ready', version: '3', bootMs: 1, trainingMs: 0 });
+  if (type === 'start' && starts) process.send({ type: 'ready', version: '3', bootMs: 1, warmUpMs: 0 });
   if (type !== 'run') return;
   process.send({ type: 'reply', id, reply: { status: 'ok' } });
   process.send({ type: 'health', rssMb: 1, runs: 1 });

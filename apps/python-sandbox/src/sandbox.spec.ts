@@ -39,7 +39,7 @@ beforeAll(async () => {
       outputCap: 1024 * 1024,
       memoryLimitMb: LIMIT_MB,
       memoryBudgetMb: 2 * LIMIT_MB,
-      trainingMs: 0,
+      warmUpMs: 0,
     },
   });
   await sandbox.start();

@@ -13,7 +13,7 @@ import type { RunListener } from './wasi/thread-pool.js';
 
 export interface SandboxOptions {
   clock: Clock;
-  settings: Omit<HostSettings, 'trainsFirst'>;
+  settings: Omit<HostSettings, 'warmUpFirst'>;
   hostScript: string;
   graceMs: Milliseconds;
   /** The host is replaced after so many runs. */
@@ -111,11 +111,11 @@ export class Sandbox {
     }
   }
 
-  private async launch(trainsFirst: boolean): Promise<SandboxProcess> {
+  private async launch(warmUpFirst: boolean): Promise<SandboxProcess> {
     const { clock, hostScript, graceMs, onKilled } = this.options;
     const host: SandboxProcess = new SandboxProcess({
       clock,
-      settings: { ...this.options.settings, trainsFirst },
+      settings: { ...this.options.settings, warmUpFirst },
       hostScript,
       graceMs,
       onKilled,

@@ -17,7 +17,7 @@ import { simulate } from './simulate.js';
 export interface Machine {
   /** A Redis for this run alone. */
   startRedis(): Promise<string>;
-  startWorker(redisUrl: string, slots: number, trainingMs: number): Worker;
+  startWorker(redisUrl: string, slots: number, warmUpMs: number): Worker;
   say(line: string): void;
 }
 
@@ -37,7 +37,7 @@ const OPTIONS = {
   sync: { type: 'string' },
   lag: { type: 'string', default: '0' },
   pace: { type: 'string', default: '1' },
-  training: { type: 'string', default: '5' },
+  'warm-up': { type: 'string', default: '5' },
   seeds: { type: 'string', default: '1,2,3' },
   out: { type: 'string' },
   help: { type: 'boolean', default: false },
@@ -46,7 +46,7 @@ const OPTIONS = {
 export const USAGE = `usage: npm run autoscale -- <simulate|table|run> [options]      times in seconds
   load       --quiet 2 --peak 40 (calls/s)  --lead 60 --for 300 --until 3600  --seeds 1,2,3
   jobs       --service 1.2 --sigma 0.5 (lognormal)
-  pods       --slots 2 --start 8 (simulated)  --training 5 (real: longest warm-up of the interpreter)
+  pods       --slots 2 --start 8 (simulated)  --warm-up 5 (real: longest warm-up of the interpreter)
   autoscaler --target 1.6 --min 2 --max 40 --sync 15 --lag 0  --pace 1 (10: all its periods ten times shorter)
   run        takes the first seed, keep --max small;  --out file.json keeps inputs and both curves`;
 
@@ -81,7 +81,7 @@ function inputsOf(values: Values) {
     seeds: values.seeds.split(',').map(number),
     slots: number(values.slots),
     startMs: seconds(values.start),
-    trainingMs: seconds(values.training),
+    warmUpMs: seconds(values['warm-up']),
     lagMs: seconds(values.lag),
     endMs,
     rule: {
@@ -129,12 +129,12 @@ function printTable({ service, startMs, slots, seeds }: Inputs, { say }: Machine
 }
 
 async function realRun(inputs: Inputs, machine: Machine, out: string | undefined): Promise<number> {
-  const { rate, service, seeds, rule, slots, trainingMs, endMs } = inputs;
+  const { rate, service, seeds, rule, slots, warmUpMs, endMs } = inputs;
   const plan: LoadPlan = { seed: seeds[0] ?? 1, rate, service };
   const jobs = planJobs(plan);
   const redisUrl = await machine.startRedis();
   machine.say(`${jobs.length} runs in ${inSeconds(endMs)} s, ${rule.min} to ${rule.max} workers of ${slots} slots`);
-  const startWorker = () => machine.startWorker(redisUrl, slots, trainingMs);
+  const startWorker = () => machine.startWorker(redisUrl, slots, warmUpMs);
   const real = await runLocally({ jobs, rule, redisUrl, endMs, startWorker, say: machine.say });
   const record = recordOf({ plan, rule, slots, endMs }, real);
   machine.say(`workers took ${real.startMs.map(inSeconds).join(', ')} s to start; ${real.failed} runs failed`);

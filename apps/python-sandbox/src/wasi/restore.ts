@@ -2,7 +2,7 @@
  * A ready interpreter from a snapshot, for exactly one run. Its memory is taken again for the next run when it did not
  * grow and has the same maximum; touching fresh pages would take five times as long. Either way the bytes are those of
  * the snapshot again (a test compares them all, and every 500th restore does):
- * - a module that marks what it writes (track-writes.ts) gets back the marked parts and its stack, and with them its
+ * - a module that marks what it writes (dirty-pages.ts) gets back the marked parts and its stack, and with them its
  *   instance, of which nothing but the stack pointer can have changed besides;
  * - any other is compared with the snapshot from end to end, and gets a new instance.
  */
@@ -12,7 +12,7 @@ import { PAGE_BYTES } from './abi.js';
 import { type CapturedOutput, HostStop } from './captured-output.js';
 import type { Directory } from './memory-tree.js';
 import type { GuestExports, Snapshot } from './snapshot.js';
-import { LARGEST_STORE, UNIT_BYTES } from './track-writes.js';
+import { LARGEST_STORE, UNIT_BYTES } from './dirty-pages.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
 export interface RestoreOptions {

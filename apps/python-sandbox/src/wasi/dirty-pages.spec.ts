@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { codeModule } from './edit-module.js';
-import { LARGEST_STORE, UNIT_BYTES } from './track-writes.js';
-import { ByteWriter } from './byte-writer.js';
-import { leb } from './wasm-binary.js';
+import { codeModule } from './instrument-module.js';
+import { LARGEST_STORE, UNIT_BYTES } from './dirty-pages.js';
+import { ByteWriter, leb } from './wasm-binary.js';
 
 const STACK_TOP = 16_384;
 const PAGES = 2;

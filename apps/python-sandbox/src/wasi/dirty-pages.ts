@@ -11,9 +11,8 @@
  * The same walk shows that nothing but memory and stack pointer can change: no other global is set, no table or segment
  * is touched. So an instance whose memory and stack pointer are put back is a new instance.
  */
-import { ByteWriter } from './byte-writer.js';
 import { CodeReader, OP, UnknownInstruction } from './code-reader.js';
-import { KIND, readLeb, SECTION, type Section, TYPE } from './wasm-binary.js';
+import { ByteWriter, KIND, readLeb, SECTION, type Section, TYPE } from './wasm-binary.js';
 
 /** What one byte of the second memory stands for, as a power of two. */
 const UNIT_BITS = 12;
@@ -53,7 +52,7 @@ const NO_CALL: Signature = { params: 0, results: 0 };
  * The code section with marks, or null when the module uses an instruction of which this does not know what it writes.
  * `stackTop` is the first value of global 0. The module needs a second memory then, of a byte for each unit of the first.
  */
-export function trackWrites(sections: readonly Section[], stackTop: number): Uint8Array | null {
+export function markDirtyPages(sections: readonly Section[], stackTop: number): Uint8Array | null {
   const data = (id: number) => sections.find((section) => section.id === id)?.data ?? Uint8Array.of(0);
   const types = signaturesOf(data(SECTION.TYPE));
   const [imported, defined] = [importedFunctions(data(SECTION.IMPORT)), indices(data(SECTION.FUNCTION))];

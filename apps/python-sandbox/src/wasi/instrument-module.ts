@@ -6,10 +6,10 @@
  *   appended after the function imports, which moves no function index;
  * - exports: `__table` (table 0) and `__sp` (global 0, the shadow-stack pointer) are added;
  * - data: dropped in the second variant, whose contents come from the snapshot;
- * - code: in the second variant it notes what it writes, in `env.written` (track-writes.ts).
+ * - code: in the second variant it notes what it writes, in `env.written` (dirty-pages.ts).
  */
 import { OP } from './code-reader.js';
-import { trackWrites } from './track-writes.js';
+import { markDirtyPages } from './dirty-pages.js';
 import {
   concat,
   KIND,
@@ -34,7 +34,7 @@ export interface ModuleShape {
   table: Limits;
 }
 
-export interface EditedModule {
+export interface InstrumentedModule {
   wasm: Uint8Array<ArrayBuffer>;
   shape: ModuleShape;
 }
@@ -77,7 +77,7 @@ const importOf = (field: string, pages: number) =>
 const exportOf = (field: string, kind: number) => concat([name(field), Uint8Array.of(kind), leb(0)]);
 
 /** The variant in which the interpreter boots. Throws an Error that says which shape was expected. */
-export function bootModule(wasm: Uint8Array, tableLimit: number): EditedModule {
+export function bootModule(wasm: Uint8Array, tableLimit: number): InstrumentedModule {
   const sections = sectionsOf(wasm);
   const shape = checkShape(sections, tableLimit);
   return { wasm: edited(sections, [importOf('memory', shape.memory.min)]), shape };
@@ -87,7 +87,7 @@ export function bootModule(wasm: Uint8Array, tableLimit: number): EditedModule {
  * The variant that every run uses: without data, and with marks of its writes where `track` can follow these.
  * Throws an Error that says which shape was expected.
  */
-export function codeModule(wasm: Uint8Array, tableLimit: number, track = trackWrites): EditedModule {
+export function codeModule(wasm: Uint8Array, tableLimit: number, track = markDirtyPages): InstrumentedModule {
   const all = sectionsOf(wasm);
   const shape = checkShape(all, tableLimit);
   const code = track(all, stackTopOf(all));

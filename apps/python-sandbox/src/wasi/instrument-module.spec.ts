@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bootModule, codeModule } from './edit-module.js';
+import { bootModule, codeModule } from './instrument-module.js';
 
 const section = (id: number, ...body: number[]) => [id, body.length, ...body];
 const HEADER = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0];

@@ -1,7 +1,7 @@
 /**
  * V8 has no on-stack replacement for wasm: a user's loop that starts in baseline code stays there for its whole run,
  * 2 to 2.7 times as slow. So typical code runs before the worker says it is ready, until a canary stops getting faster.
- * Threads share the compiled module, so one thread trains for all; another process does not share it.
+ * Threads share the compiled module, so one thread warms up for all; another process does not share it.
  */
 import type { Clock } from '@toolfleet/resilience/clock';
 import type { Milliseconds } from '@toolfleet/contracts';
@@ -29,9 +29,9 @@ const CANARY = 'def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nfib(
 
 /**
  * Runs code through `run` until it is fast or `maxMs` have passed; the milliseconds spent. `pauseMs` after each program
- * leaves the thread to others, when training goes on beside real runs.
+ * leaves the thread to others, when the warm-up shares the process with real runs.
  */
-export async function train(
+export async function warmUp(
   clock: Clock,
   { maxMs, pauseMs }: { maxMs: Milliseconds; pauseMs: Milliseconds },
   run: (code: string) => void,

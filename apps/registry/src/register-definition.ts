@@ -8,7 +8,14 @@ import {
   type ToolDefinition,
   type ToolSource,
 } from '@toolfleet/contracts';
-import { canonicalJson, checkSchemaSize, compileSchema, sha256Hex, validateMessage } from '@toolfleet/schema';
+import {
+  canonicalJson,
+  checkFanOut,
+  checkSchemaSize,
+  compileSchema,
+  sha256Hex,
+  validateMessage,
+} from '@toolfleet/schema';
 import { DEFINITION_SCHEMA } from './definition-schema.js';
 import { PYTHON_SOURCE } from './sources/python-tool.js';
 
@@ -99,6 +106,7 @@ function checkSchema(field: string, schema: JsonObject, { compile }: DefinitionC
   if (isArguments && schema['type'] !== 'object') invalid(`${field}.type must be "object"`);
   checkSchemaSize(schema);
   checkReferences(field, schema);
+  checkFanOut(schema);
   if (compile) compileSchema(schema);
 }
 

@@ -1,6 +1,7 @@
 import type { Ajv } from 'ajv';
 import type { Json } from '@toolfleet/contracts';
 import { canonicalJson } from './canonical.js';
+import { chargeSteps } from './steps.js';
 
 /** Longest text that can be a URL (RFC 9110 section 4.1 recommends support for 8,000 octets). */
 const MAX_URL_CHARS = 8_192;
@@ -30,6 +31,7 @@ function areUnique(items: readonly Json[]): boolean {
   const seen = new Set<string>();
   for (const item of items) {
     const text = canonicalJson(item);
+    chargeSteps(1 + (text.length >> 6));
     if (seen.has(text)) return false;
     seen.add(text);
   }

@@ -3,6 +3,8 @@ import { canonicalJson } from './canonical.js';
 import { coerceScalar, fits, parseStructure, typeOf, type TypeName } from './coerce-scalar.js';
 import type { CompiledSchema } from './compile.js';
 import { faultAt, type Fault } from './explain.js';
+import { decodeFragment, escapePointer, schemaAt } from './json-pointer.js';
+import { chargeSteps } from './steps.js';
 
 /** One conversion that was made. Values are left out: they may be secret. */
 export interface Coercion {
@@ -82,6 +84,7 @@ class Builder {
     if (mode === 'json_text' && structures.length === 0) return undefined;
     const integral = wanted.includes('integer') && !wanted.includes('number');
     return (value, path, notes) => {
+      chargeSteps(1);
       const from = typeOf(value);
       if (fits(from, wanted)) {
         if (integral && from === 'integer' && !Number.isSafeInteger(value)) {
@@ -111,7 +114,9 @@ class Builder {
     return (value, path, notes) => {
       if (!isJsonObject(value)) return value;
       let copy = value;
-      for (const name of Object.keys(value)) {
+      const names = Object.keys(value);
+      chargeSteps(1 + names.length);
+      for (const name of names) {
         const member = members.get(name) ?? (Object.hasOwn(declared, name) ? undefined : others);
         const before = value[name];
         if (!member || before === undefined) continue;
@@ -132,6 +137,7 @@ class Builder {
     if (!rest && prefix.every((item) => item === undefined)) return undefined;
     return (value, path, notes) => {
       if (!Array.isArray(value)) return value;
+      chargeSteps(1 + value.length);
       let copy = value;
       for (let index = 0; index < value.length; index += 1) {
         const item = index < prefix.length ? prefix[index] : rest;
@@ -185,33 +191,9 @@ function typesOf(schema: JsonObject): TypeName[] {
   return Array.isArray(values) ? [...new Set(values.map(typeOf))] : [];
 }
 
-/** Part of a document at a JSON pointer (RFC 6901). */
-export function schemaAt(root: Json, pointer: string): Json | undefined {
-  let node: Json | undefined = root;
-  for (const token of pointer.split('/').slice(1)) {
-    const key = token.replaceAll('~1', '/').replaceAll('~0', '~');
-    if (typeof node !== 'object' || node === null || !Object.hasOwn(node, key)) return undefined;
-    node = (node as JsonObject)[key];
-  }
-  return node;
-}
-
-/** `a/b` as one token of a JSON pointer. */
-export function escapePointer(name: string): string {
-  return name.replaceAll('~', '~0').replaceAll('/', '~1');
-}
-
 /** Sets an own property, `__proto__` included, which assignment would not. */
 export function setOwn(target: JsonObject, name: string, value: Json): void {
   if (name === '__proto__')
     Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
   else target[name] = value;
-}
-
-function decodeFragment(ref: string): string {
-  try {
-    return decodeURIComponent(ref.slice(1));
-  } catch {
-    return ref.slice(1);
-  }
 }

@@ -1,7 +1,9 @@
-import type { JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/contracts';
 import { expect, test } from 'vitest';
 import { compileSchema } from './compile.js';
-import { boundedMatcher, isBoundedPattern } from './pattern.js';
+import { explainErrors } from './explain.js';
+import { boundedMatcher } from './pattern.js';
+import { ArgumentReader } from './read-arguments.js';
 import { validateMessage } from './validate-message.js';
 
 test('is compiled once per content', () => {
@@ -33,8 +35,8 @@ test.each<[string, JsonObject]>([
   ['a reference out of the document', { $ref: 'https://example.com/schema.json' }],
   ['too many characters', { type: 'object', description: 'x'.repeat(600_000) }],
   [
-    'a pattern neither engine can bound',
-    { type: 'object', properties: { a: { type: 'string', pattern: '^(?=(a+)+$)b' } } },
+    'a pattern that the linear-time engine cannot express',
+    { type: 'object', properties: { a: { type: 'string', pattern: '^(a+)\\1$' } } },
   ],
   ['a broken pattern', { type: 'object', properties: { a: { type: 'string', pattern: '(' } } }],
 ])('refuses %s', (_, schema) => {
@@ -58,10 +60,12 @@ const HOSTILE = [
   '^(\\d+)*$',
   '(.*a){20}',
   'a*a*a*a*a*b',
+  'a*a*a*b',
+  '^(?!z)a*a*a*b',
+  '^(?=(a+)+$)b',
 ];
 
 test.each(HOSTILE)('%s on a hostile text ends in bounded time', (pattern) => {
-  expect(isBoundedPattern(pattern)).toBe(false);
   const matcher = boundedMatcher(pattern, 'u');
   const from = performance.now();
   matcher.test(`${'a'.repeat(5_000)}!`);
@@ -105,6 +109,81 @@ test.each<[string, string, boolean]>([
   ['^[\\w.+-]+@[\\w-]+\\.[\\w.]+$', 'a.b@example.com', true],
 ])('%s still means what it says', (pattern, text, matches) => {
   expect(boundedMatcher(pattern, 'u').test(text)).toBe(matches);
+});
+
+/** A schema whose `levels` parts are each a union of two references to the next one. */
+function chain(levels: number, link: (next: JsonObject) => JsonObject[]): JsonObject {
+  const parts: Record<string, JsonObject> = { [`n${levels}`]: { type: 'string' } };
+  for (let level = 0; level < levels; level += 1)
+    parts[`n${level}`] = { anyOf: link({ $ref: `#/$defs/n${level + 1}` }) };
+  return { $ref: '#/$defs/n0', $defs: parts };
+}
+
+test('a fan-out over references is refused, with the reason', () => {
+  expect(() => compileSchema(chain(20, (next) => [next, next]))).toThrow(
+    expect.objectContaining({ code: 'SPEC_INVALID', message: expect.stringContaining('10000 schemas') as string }),
+  );
+  expect(compileSchema(chain(5, (next) => [next, next])).check('x')).toBe(true);
+});
+
+test.each<[string, JsonObject]>([
+  ['itself', { $ref: '#' }],
+  [
+    'itself by way of a union',
+    { $defs: { a: { anyOf: [{ type: 'string' }, { $ref: '#/$defs/a' }] } }, $ref: '#/$defs/a' },
+  ],
+])('a schema that applies %s to the same value is refused', (_, schema) => {
+  expect(() => compileSchema(schema)).toThrow(expect.objectContaining({ code: 'SPEC_INVALID' }));
+});
+
+test('a schema of too many parts is refused before it is compiled', () => {
+  const properties = Object.fromEntries(
+    Array.from({ length: 6_000 }, (_, index) => [`p${index}`, { type: 'integer' }]),
+  );
+  expect(() => compileSchema({ type: 'object', properties })).toThrow(
+    expect.objectContaining({ code: 'SPEC_INVALID', message: expect.stringContaining('5000 schemas') as string }),
+  );
+});
+
+test('validation that would take exponential time stops, and says so', () => {
+  let nested: Json = 1;
+  for (let level = 0; level < 40; level += 1) nested = { c: nested };
+  const twice = (next: JsonObject): JsonObject[] => [
+    { properties: { c: next } },
+    { minProperties: 1, properties: { c: next } },
+  ];
+  const compiled = compileSchema(chain(40, twice));
+  expect(compiled.check(nested)).toBe(false);
+  expect(explainErrors(compiled.errors(nested))).toEqual([
+    expect.objectContaining({ kind: 'invalid', message: expect.stringContaining('takes too long to check') as string }),
+  ]);
+  const reader = new ArgumentReader(
+    { type: 'object', properties: { x: { $ref: '#/$defs/n0' } }, $defs: chain(40, twice).$defs as Json },
+    { toolName: 't' },
+  );
+  expect(reader.read({ x: nested })).toEqual({
+    ok: false,
+    faults: [
+      expect.objectContaining({ kind: 'invalid', message: expect.stringContaining('takes too long') as string }),
+    ],
+  });
+});
+
+test('a large value of a plain schema is checked to the end', () => {
+  const row = { type: 'object', properties: { a: { type: 'integer' }, b: { type: 'string', pattern: '^[a-z]+$' } } };
+  const compiled = compileSchema({ type: 'array', items: { ...row, additionalProperties: false } });
+  const rows: Json[] = Array.from({ length: 50_000 }, (_, index) => ({ a: index, b: 'abc' }));
+  expect(compiled.check(rows)).toBe(true);
+  expect(compiled.check([...rows, { a: 'x' }])).toBe(false);
+});
+
+test('keywords of a schema cannot switch the count off', () => {
+  const compiled = compileSchema({
+    type: 'array',
+    items: { type: 'integer', 'x-steps': 0 },
+    'x-steps': -1_000_000_000,
+  });
+  expect(compiled.check([1, 2])).toBe(true);
 });
 
 test('messages: every fault named, under a code of choice', () => {

@@ -34,12 +34,14 @@ const MAX_PLACE_CHARS = 200;
 const MAX_MESSAGE_CHARS = 500;
 /** More faults than that help nobody. */
 export const MAX_FAULTS = 50;
+/** Errors looked at from each end of a long list: branches of unions give one for every form and place, the union itself the last. */
+const MAX_ERRORS = 1_000;
 
 /** ajv's errors as faults, one per place and cause. */
 export function explainErrors(errors: readonly ErrorObject[]): Fault[] {
   const faults: Fault[] = [];
   const seen = new Set<string>();
-  for (const error of withoutBranches(errors)) {
+  for (const error of withoutBranches(withoutMiddle(errors))) {
     const fault = explain(error);
     if (!fault) continue;
     const id = `${fault.path} ${fault.kind}`;
@@ -49,6 +51,10 @@ export function explainErrors(errors: readonly ErrorObject[]): Fault[] {
     if (faults.length >= MAX_FAULTS) break;
   }
   return faults;
+}
+
+function withoutMiddle(errors: readonly ErrorObject[]): readonly ErrorObject[] {
+  return errors.length <= 2 * MAX_ERRORS ? errors : [...errors.slice(0, MAX_ERRORS), ...errors.slice(-MAX_ERRORS)];
 }
 
 /** Makes a fault; `param` follows from the path. Every fault is made here, so none is longer than its limits. */
@@ -67,7 +73,9 @@ function withoutBranches(errors: readonly ErrorObject[]): readonly ErrorObject[]
   const unions = new Map<string, string[]>(); // schema paths of failed unions by the place in the value
   for (const { keyword, instancePath, schemaPath } of errors) {
     if (keyword !== 'anyOf' && keyword !== 'oneOf') continue;
-    unions.set(instancePath, [...(unions.get(instancePath) ?? []), schemaPath]);
+    const known = unions.get(instancePath);
+    if (known) known.push(schemaPath);
+    else unions.set(instancePath, [schemaPath]);
   }
   return unions.size === 0 ? errors : errors.filter((error) => !isInBranch(error, unions));
 }
@@ -137,6 +145,8 @@ function explain(error: ErrorObject): Fault | undefined {
     case 'anyOf':
     case 'oneOf':
       return fault('no_match', unionMessage(error, name));
+    case 'steps':
+      return fault('invalid', String(error.message));
     case 'if':
       return undefined; // the errors of then/else say what is wrong
     default:

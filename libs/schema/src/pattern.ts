@@ -1,103 +1,110 @@
 import { RE2JS } from 're2js';
+import { linearForm, PatternRefused, type LinearForm } from './pattern-syntax.js';
+import { chargeSteps } from './steps.js';
 
-/** Strings up to this length may be matched by the backtracking engine if the pattern passes `isBoundedPattern`. */
-const NATIVE_MAX_CHARS = 256;
-/** Patterns that only the backtracking engine can run get no longer strings than this. */
-const LOOKAROUND_MAX_CHARS = 2_048;
-/** Longest pattern. */
+export { PatternRefused } from './pattern-syntax.js';
+
+/** Longest pattern in UTF-16 units. */
 const MAX_PATTERN_CHARS = 2_000;
+/** Most instructions of a pattern's programs; `^[\w-]{1,1000}$` has 2,003. */
+const MAX_PROGRAM = 2_500;
+/**
+ * Most instructions × UTF-16 units of one match. The engine keeps every instruction alive at every character in the worst
+ * case, at about 25 ns each (measured on `(?:a|b)*a(?:a|b){900}[yz]`), so a match ends within some 50 ms.
+ */
+const MAX_MATCH_STEPS = 1 << 21;
+/** Longest text for a pattern whose automaton has one way through: every character costs the same few nanoseconds. */
+const MAX_ONE_PASS_CHARS = 8 * 1024 * 1024;
+/** Steps of a match without its text. */
+const MATCH_STEPS = 6;
+/** Instructions × characters that cost about as much as a step of validation. */
+const PER_STEP = 64;
+/** Automaton states kept between matches; more belong to a hostile pattern or text, and one pattern may hold 8 MB of them. */
+const MAX_KEPT_STATES = 500;
 
 /** What ajv needs of a regular expression. */
 export interface Matcher {
+  /** Whether the pattern matches a part of the text. False when text × pattern is too large to be matched in bounded time. */
   test(text: string): boolean;
   /** Identity of the pattern: ajv shares matchers that print the same. */
   toString(): string;
 }
 
-/** Thrown while compiling a schema whose pattern could take exponential time. */
-export class PatternRefused extends Error {}
-
 /**
- * A matcher whose time is bounded, whoever wrote pattern and text. Patterns come from remote servers, texts from models,
- * and V8's engine backtracks: `^(a+)+$` takes minutes on 40 characters. So: short texts and simple patterns run natively;
- * everything else runs on RE2 (linear time); what RE2 cannot express (lookaround, backreferences) is accepted only if it
- * is simple, and then only for texts of limited length; the rest is refused.
+ * A matcher of bounded time, whoever wrote pattern and text. Patterns come from remote servers, texts from models, and V8's
+ * engine backtracks: `^(a+)+$` takes minutes on 40 characters. All patterns run on RE2, whose time is linear in the text;
+ * the size of its program times the text has a bound, too.
+ * @param flags of ECMA-262; `i` and `u` have a meaning here
+ * @throws PatternRefused for patterns that RE2 cannot express (backreferences, lookaheads inside) or that are too large
+ * @throws SyntaxError for what is no pattern
  */
 export function boundedMatcher(pattern: string, flags: string): Matcher {
   if (pattern.length > MAX_PATTERN_CHARS)
-    throw new PatternRefused(`pattern longer than ${MAX_PATTERN_CHARS} characters`);
-  const native = nativeOf(pattern, flags);
-  const simple = isBoundedPattern(pattern);
-  let linear: RE2JS | undefined;
-  try {
-    linear = RE2JS.compile(RE2JS.translateRegExp(pattern), flags.includes('i') ? RE2JS.CASE_INSENSITIVE : 0);
-  } catch {
-    if (!simple) throw new PatternRefused(`pattern ${pattern.slice(0, 80)} could take exponential time`);
-  }
+    throw new PatternRefused(`Pattern refused: longer than ${MAX_PATTERN_CHARS} characters`);
+  const form = formOf(pattern, flags);
+  const ignoresCase = flags.includes('i');
+  const required = form.required.map((part) => programOf(part, ignoresCase));
+  const forbidden = form.forbidden.map((part) => programOf(part, ignoresCase));
   const name = `/${pattern}/${flags}`;
-  const matcher = (test: (text: string) => boolean): Matcher => ({ test, toString: () => name });
-  if (!linear) return matcher((text) => text.length <= LOOKAROUND_MAX_CHARS && native.test(text));
-  const re2 = linear;
-  if (!simple) return matcher((text) => re2.matcher(text).find());
-  return matcher((text) => (text.length <= NATIVE_MAX_CHARS ? native.test(text) : re2.matcher(text).find()));
+  return {
+    test: (text) =>
+      required.every((part) => isBounded(part, text) && found(part, text)) &&
+      forbidden.every((part) => isBounded(part, text) && !found(part, text)),
+    toString: () => name,
+  };
+}
+
+function formOf(pattern: string, flags: string): LinearForm {
+  try {
+    const form = linearForm(pattern, isLegal(pattern, flags));
+    if (form.size > MAX_PROGRAM) throw new PatternRefused(`more than ${MAX_PROGRAM} instructions`);
+    return form;
+  } catch (error) {
+    if (!(error instanceof PatternRefused)) throw error;
+    throw new PatternRefused(`Pattern ${shown(pattern)} refused: ${error.message} cannot be matched in bounded time`);
+  }
+}
+
+function programOf(part: string, ignoresCase: boolean): RE2JS {
+  try {
+    return RE2JS.compile(part, RE2JS.LOOKBEHINDS | (ignoresCase ? RE2JS.CASE_INSENSITIVE : 0));
+  } catch (error) {
+    throw new PatternRefused(`Pattern refused: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function isBounded(program: RE2JS, text: string): boolean {
+  if (isOnePass(program)) return text.length <= MAX_ONE_PASS_CHARS;
+  return program.programSize() * text.length <= MAX_MATCH_STEPS;
+}
+
+function found(program: RE2JS, text: string): boolean {
+  const weight = isOnePass(program) ? 1 : program.programSize();
+  chargeSteps(MATCH_STEPS + Math.floor((weight * text.length) / PER_STEP));
+  const matches = program.test(text);
+  const automaton = program.re2().lazyDFA as { stateCount: number; clearCache(): void } | null;
+  if (automaton !== null && automaton.stateCount > MAX_KEPT_STATES) automaton.clearCache();
+  return matches;
+}
+
+function isOnePass(program: RE2JS): boolean {
+  return program.re2().onepass !== null;
 }
 
 /**
- * True when backtracking is polynomial of low degree: no quantified group contains a quantifier or an alternation, no
- * backreference, and at most three unbounded quantifiers.
+ * Whether the pattern is legal with the `u` flag, as JSON Schema asks; else it must be without.
+ * @throws SyntaxError
  */
-export function isBoundedPattern(pattern: string): boolean {
-  const groups: { choice: boolean }[] = [];
-  let unbounded = 0;
-  let closed: { choice: boolean } | undefined;
-  for (let index = 0; index < pattern.length; index += 1) {
-    const char = pattern[index];
-    const quantifier = /^(?:[*+?]|\{\d+(?:,\d*)?\})/.exec(pattern.slice(index));
-    if (quantifier && char !== '?' && closed?.choice) return false;
-    if (quantifier) {
-      if (/^(?:[*+]|\{\d+,\})/.test(quantifier[0]) || repeats(quantifier[0]) > 100) unbounded += 1;
-      if (closed || char !== '?') for (const group of groups) group.choice = true;
-      index += quantifier[0].length - 1;
-      if (pattern[index + 1] === '?') index += 1; // lazy
-      closed = undefined;
-      continue;
-    }
-    closed = undefined;
-    if (char === '\\') {
-      if (/[1-9k]/.test(pattern[index + 1] ?? '')) return false;
-      index += 1;
-    } else if (char === '[') {
-      index = endOfClass(pattern, index);
-    } else if (char === '(') {
-      groups.push({ choice: false });
-      const prefix = /^\?(?:[:=!]|<[=!]|<[^>]*>)/.exec(pattern.slice(index + 1));
-      if (prefix) index += prefix[0].length;
-    } else if (char === ')') {
-      closed = groups.pop();
-    } else if (char === '|') {
-      for (const group of groups) group.choice = true;
-    }
-  }
-  return unbounded <= 3;
-}
-
-function repeats(quantifier: string): number {
-  return Math.max(...(quantifier.match(/\d+/g) ?? ['1']).map(Number));
-}
-
-function endOfClass(pattern: string, start: number): number {
-  for (let index = start + 1; index < pattern.length; index += 1) {
-    if (pattern[index] === '\\') index += 1;
-    else if (pattern[index] === ']') return index;
-  }
-  return pattern.length;
-}
-
-/** With the `u` flag as JSON Schema asks, without where the pattern is legal only so. */
-function nativeOf(pattern: string, flags: string): RegExp {
+function isLegal(pattern: string, flags: string): boolean {
   try {
-    return new RegExp(pattern, flags);
+    new RegExp(pattern, flags);
+    return flags.includes('u');
   } catch {
-    return new RegExp(pattern, flags.replace('u', ''));
+    new RegExp(pattern, flags.replace('u', ''));
+    return false;
   }
+}
+
+function shown(pattern: string): string {
+  return pattern.length > 80 ? `${pattern.slice(0, 80)}…` : pattern;
 }

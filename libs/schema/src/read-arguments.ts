@@ -1,16 +1,10 @@
 import { depthOf, isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { compileSchema, type CompiledSchema } from './compile.js';
-import {
-  buildCoercer,
-  escapePointer,
-  MAX_UNION_TRIALS,
-  schemaAt,
-  setOwn,
-  type Coercer,
-  type Coercion,
-} from './coerce.js';
+import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
+import { escapePointer, schemaAt } from './json-pointer.js';
 import { MAX_ARGUMENT_DEPTH } from './limits.js';
+import { StepsExhausted, withinSteps } from './steps.js';
 
 /** How the arguments of one tool are read. */
 export interface ArgumentRules {
@@ -79,6 +73,15 @@ export class ArgumentReader {
         faults: [faultAt('', 'invalid', `Arguments are nested deeper than ${MAX_ARGUMENT_DEPTH} levels`)],
       };
     }
+    try {
+      return withinSteps(raw, () => this.#read(raw));
+    } catch (error) {
+      if (!(error instanceof StepsExhausted)) throw error;
+      return { ok: false, faults: [faultAt('', 'invalid', `${error.message}: send smaller or simpler arguments`)] };
+    }
+  }
+
+  #read(raw: JsonObject): ReadArguments {
     const made: Coercion[] = [];
     const faults: Fault[] = [];
     const notes = { made, faults, trials: { left: MAX_UNION_TRIALS } };

@@ -46,6 +46,8 @@ beforeAll(async () => {
       BUILTIN_TOOLSETS: 'compute,files',
       BUILTIN_PLUGINS_DIR: plugins,
       MCP_ALLOWED_DOMAINS: '127.0.0.1',
+      // A second asynchronous call waits in the queue while one runs.
+      GATEWAY_ASYNC_CONCURRENCY: '1',
     },
   });
   for (const tenant of TENANTS) {
@@ -307,6 +309,34 @@ describe('a key narrowed by globs', () => {
     expect(sum(await rows('user', narrow))).toBe(sum(await rows('tool', narrow)));
     expect(sum(await rows('day', fleet.adminKey))).toBe(sum(await rows('day,tool', fleet.adminKey)));
     expect(sum(await rows('user', narrow))).toBeLessThan(sum(await rows('user', fleet.adminKey)));
+  });
+});
+
+describe('a revoked key', () => {
+  it('starts none of the calls that were accepted from it and still wait; they are charged nothing', async () => {
+    const admin = { key: fleet.adminKey, fields: { mode: 'async' } };
+    const blocking = await fleet.call('private_count_slowly', { steps: 1_200 }, admin);
+    await eventually('the only place is taken', () => server.counting() === 1);
+    const made = await fleet.ask({ path: '/api/v1/keys', body: { client: 'leaver' } });
+    const mine = { key: String(made.body.token), fields: { mode: 'async' } };
+    const accepted = await fleet.call('private_save_note', { text: 'after it left' }, mine);
+    expect(accepted.status, accepted.text).toBe(202);
+    await fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${made.body.id}` });
+    await fleet.ask({ method: 'DELETE', path: `/api/v1/calls/${blocking.body.call_id}` });
+    const path = `/api/v1/calls/${accepted.body.call_id}`;
+    await eventually('it ended', async () => (await fleet.ask({ path })).body.status === 'failed');
+    expect((await fleet.ask({ path })).body.result).toMatchObject({
+      success: false,
+      metadata: { code: 'UNAUTHENTICATED' },
+      usage: { tokens: 0, cost_usd: 0 },
+    });
+    expect(server.notes.get('after it left')).toBeUndefined();
+    await eventually('its refusal is recorded', async () => {
+      const { body } = await fleet.ask({ path: '/api/v1/recent-calls?limit=500' });
+      return body.calls.some(
+        ({ call_id: id, code }: Record<string, string>) => id === accepted.body.call_id && code === 'UNAUTHENTICATED',
+      );
+    });
   });
 });
 

@@ -81,7 +81,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     retentionSeconds: settings.CALL_RESULT_TTL_SECONDS,
   };
 
-  const { tokens, keys, authenticate, parts: signIn } = authParts(settings, host, new RedisKeyStore(redis));
+  const { tokens, keys, authenticate, status, parts: signIn } = authParts(settings, host, new RedisKeyStore(redis));
 
   // Which tool, and where it runs.
   const cache = new DefinitionCache(new RegistrySource(nats), clock, settings.GATEWAY_CATALOG_TTL_MS);
@@ -167,6 +167,8 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     handler: callWorker({
       executeCall,
       store,
+      status,
+      journal,
       clock,
       publish: (subject, body) =>
         nats.connected ? nats.publish(subject, body) : logger.warn({ subject }, 'result not published: NATS is away'),

@@ -3,6 +3,7 @@ import type { EpochMs, MicroUsd, Milliseconds } from './units.js';
 import type { ContextKey } from './tool-definition.js';
 import type { Origin, Principal } from './principal.js';
 import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
+import type { ToolError } from './errors/tool-error.js';
 
 /** Which protocol entry a call came through. */
 export type Door = 'http' | 'mcp' | 'nats' | 'queue';
@@ -38,6 +39,11 @@ export interface CallRequest {
   dryRun?: boolean;
   /** Questions of the policy that a person agreed to for this very call; only doors that asked one set it. */
   approved?: readonly string[];
+  /**
+   * Why the call may not start although it was accepted: its credential is void by now. It is observed like every other call
+   * and charged nothing.
+   */
+  refusal?: ToolError;
   /** Receives progress of a long call, if the door shows it. */
   onProgress?: (progress: CallProgress) => void;
 }

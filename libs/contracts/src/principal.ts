@@ -1,3 +1,5 @@
+import type { EpochMs } from './units.js';
+
 /** Who calls: the outcome of authentication. The tenant comes from the credential, never from a body or header. */
 export interface Principal {
   tenantId: string;
@@ -9,6 +11,8 @@ export interface Principal {
   via: 'api_key' | 'jwt' | 'nats_subject' | 'delegation' | 'local';
   /** Clear id of the API key, when `via` is `api_key`. */
   keyId?: string;
+  /** Instant from which the credential must not be used any more; absent when it does not expire. */
+  expiresAt?: EpochMs;
   /** Name of the rate class (`rate_limits.tiers`); `free` when unset. */
   tier?: string;
   /** Set for calls made by a tool on behalf of a caller: the call that spawned this one. */

@@ -61,6 +61,7 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
   const observed = observe(observers(ports), (seen) =>
     withinDeadline(clock, seen, async (signal, deadline) => {
       const { request } = seen;
+      if (request.refusal) throw request.refusal;
       const { principal, origin } = request;
       const tool = await ports.catalog.resolve(request.toolName, principal.tenantId, signal);
       if (!tool) throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.toolName}' not found` });

@@ -111,9 +111,7 @@ export class ApiKeys {
   async verify(token: string): Promise<VerifiedKey> {
     const parsed = parseKey(token);
     if (!parsed) throw unauthenticated();
-    const record = await this.store.find(parsed.id).catch((cause: unknown) => {
-      throw new ToolError('SERVICE_UNAVAILABLE', { message: 'Keys cannot be checked at the moment.', cause });
-    });
+    const record = await this.find(parsed.id);
     const stored = record ? Buffer.from(record.secretHash, 'base64url') : NO_HASH;
     const matches = stored.length === NO_HASH.length && timingSafeEqual(this.hash(parsed.signed), stored);
     const now = this.clock.now();
@@ -128,9 +126,19 @@ export class ApiKeys {
         via: 'api_key',
         keyId: record.id,
         ...(record.tier === undefined ? {} : { tier: record.tier }),
+        ...(record.expiresAt === undefined ? {} : { expiresAt: record.expiresAt }),
       },
       ...(record.expiresAt === undefined ? {} : { expiresAt: record.expiresAt }),
     };
+  }
+
+  /**
+   * Whether the key of this id may still be used, for work that was accepted from it.
+   * @throws ToolError SERVICE_UNAVAILABLE when the store cannot be asked
+   */
+  async isLive(id: string, tenantId: string): Promise<boolean> {
+    const record = await this.find(id);
+    return record?.tenantId === tenantId && isLive(record, this.clock.now());
   }
 
   /** Keys of a tenant, or of all, without secrets. */
@@ -142,6 +150,12 @@ export class ApiKeys {
   async revoke(id: string, tenantId?: string): Promise<boolean> {
     if (tenantId !== undefined && (await this.store.find(id))?.tenantId !== tenantId) return false;
     return this.store.revoke(id, this.clock.now());
+  }
+
+  private find(id: string): Promise<ApiKeyRecord | null> {
+    return this.store.find(id).catch((cause: unknown) => {
+      throw new ToolError('SERVICE_UNAVAILABLE', { message: 'Keys cannot be checked at the moment.', cause });
+    });
   }
 
   private hash(signed: string): Buffer {

@@ -2,6 +2,7 @@ import type { ServiceHost, ServicePart } from '@toolfleet/service';
 import type { GatewayConfig } from '../gateway.config.js';
 import { ApiKeys } from './api-keys.js';
 import { LOCAL_OPERATOR, makeAuthenticate, type Authenticate } from './authenticate.js';
+import { CredentialStatus } from './credential-status.js';
 import { jwtPart } from './jwt-part.js';
 import type { KeyStore } from './key-store.js';
 import { SignedTokens } from './signed-token.js';
@@ -13,6 +14,8 @@ export interface AuthParts {
   tokens: SignedTokens;
   keys: ApiKeys;
   authenticate: Authenticate;
+  /** Whether credentials of accepted work may still be used. */
+  status: CredentialStatus;
   /** What has to be started for it. */
   parts: ServicePart[];
 }
@@ -33,7 +36,9 @@ export function authParts(settings: GatewayConfig, host: ServiceHost, keyStore: 
     clock,
   );
   const jwt = jwtPart(settings, host);
+  const status = new CredentialStatus({ keys, hasAdminKey: settings.GATEWAY_ADMIN_KEY !== undefined, clock });
   const authenticate = makeAuthenticate({
+    status,
     ...(jwt ? { jwt: jwt.jwt } : {}),
     keys,
     tokens,
@@ -43,7 +48,7 @@ export function authParts(settings: GatewayConfig, host: ServiceHost, keyStore: 
     ...(settings.GATEWAY_ADMIN_KEY === undefined ? {} : { adminKey: settings.GATEWAY_ADMIN_KEY }),
     ...(settings.GATEWAY_SKIP_AUTH ? { anonymous: LOCAL_OPERATOR } : {}),
   });
-  return { tokens, keys, authenticate, parts: jwt ? [jwt.part] : [] };
+  return { tokens, keys, authenticate, status, parts: jwt ? [jwt.part] : [] };
 }
 
 /** The part of an API key that names its environment. */

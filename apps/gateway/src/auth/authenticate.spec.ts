@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { FakeClock } from '@toolfleet/testing';
 import { ApiKeys } from './api-keys.js';
 import { type AuthenticatePorts, makeAuthenticate } from './authenticate.js';
+import { CredentialStatus } from './credential-status.js';
 import { issueDelegation } from './delegation.js';
 import type { JwtVerifier } from './jwt.js';
 import { MemoryKeyStore } from './memory-key-store.js';
@@ -15,7 +16,15 @@ async function setUp(more: Partial<AuthenticatePorts> = {}) {
   const store = new MemoryKeyStore();
   const keys = new ApiKeys(store, { pepper: 'a pepper of the spec', environment: 'test' }, clock);
   const tokens = new SignedTokens('s'.repeat(32), clock);
-  const authenticate = makeAuthenticate({ keys, tokens, cache: new VerifiedCache(clock), local: false, ...more });
+  const status = new CredentialStatus({ keys, hasAdminKey: false, clock });
+  const authenticate = makeAuthenticate({
+    keys,
+    tokens,
+    status,
+    cache: new VerifiedCache(clock),
+    local: false,
+    ...more,
+  });
   const { token, key } = await keys.issue({ tenantId: 'acme', client: 'crm' }, 'root');
   return { clock, store, keys, tokens, authenticate, token, key };
 }
@@ -104,6 +113,22 @@ describe('authenticate', () => {
       parentCallId: 'c1',
     });
     await expect(authenticate({ kind: 'api_key', token: delegated })).rejects.toMatchObject(refusal);
+  });
+
+  it('refuses a delegation token within 5 s of the revocation of the key it acts for', async () => {
+    const { authenticate, tokens, token, clock, keys, key } = await setUp();
+    const principal = await authenticate({ kind: 'bearer', token });
+    const delegated = issueDelegation(tokens, {
+      principal,
+      callId: 'c1',
+      spends: { requestId: 'c1' },
+      scopes: ['*'],
+      expiresAt: clock.now() + 60_000,
+    });
+    expect(await authenticate({ kind: 'bearer', token: delegated })).toMatchObject({ expiresAt: clock.now() + 60_000 });
+    await keys.revoke(key.id);
+    clock.advance(5_000);
+    await expect(authenticate({ kind: 'bearer', token: delegated })).rejects.toMatchObject(refusal);
   });
 
   it.each([

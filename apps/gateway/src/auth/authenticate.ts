@@ -1,10 +1,12 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { ADMIN_ROLE, LOCAL_TENANT, OPERATOR_ROLE, OPERATOR_TENANT, type Principal } from '@toolfleet/contracts';
+import { ADMIN_ROLE, LOCAL_TENANT, OPERATOR_ROLE, type Principal } from '@toolfleet/contracts';
 import type { ApiKeys } from './api-keys.js';
 import { KEY_PREFIX } from './api-key-format.js';
+import type { CredentialStatus } from './credential-status.js';
 import type { Credential } from './credential.js';
 import { DELEGATION_PREFIX, openDelegation } from './delegation.js';
 import type { JwtVerifier } from './jwt.js';
+import { OPERATOR } from './operator.js';
 import type { SignedTokens } from './signed-token.js';
 import { unauthenticated } from './unauthenticated.js';
 import type { Verified, VerifiedCache } from './verified-cache.js';
@@ -15,6 +17,8 @@ export interface AuthenticatePorts {
   jwt?: JwtVerifier;
   /** Verifies delegation tokens. */
   tokens?: SignedTokens;
+  /** Whether the key on whose behalf a delegation token acts is still live. */
+  status?: Pick<CredentialStatus, 'refusalOf'>;
   cache: VerifiedCache;
   /** `TOOLFLEET_DEV_API_KEY`: at least 16 characters; only together with `local`. */
   devKey?: string;
@@ -38,16 +42,6 @@ export const LOCAL_OPERATOR: Principal = {
   via: 'local',
 };
 
-/** The holder of `GATEWAY_ADMIN_KEY`: makes keys, approves tools; belongs to no customer's tenant. */
-export const OPERATOR: Principal = {
-  tenantId: OPERATOR_TENANT,
-  userId: 'operator',
-  roles: [ADMIN_ROLE, OPERATOR_ROLE],
-  tools: ['*'],
-  via: 'api_key',
-  keyId: 'operator',
-};
-
 const MIN_DEV_KEY_LENGTH = 16;
 const MIN_ADMIN_KEY_LENGTH = 32;
 
@@ -64,7 +58,7 @@ export function makeAuthenticate(ports: AuthenticatePorts): Authenticate {
     if (token.startsWith(DELEGATION_PREFIX)) {
       // not remembered: each is made for one call, and its proof is one HMAC anyway
       const principal = kind === 'bearer' && ports.tokens ? openDelegation(ports.tokens, token) : null;
-      if (!principal) throw unauthenticated();
+      if (!principal || (await ports.status?.refusalOf(principal))) throw unauthenticated();
       return principal;
     }
     // with the kind, so that a token proven in one header is not taken in the other

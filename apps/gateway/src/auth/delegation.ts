@@ -29,6 +29,7 @@ export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): s
     r: [...principal.roles],
     g: narrowGlobs(principal.tools, grant.scopes),
     c: grant.callId,
+    x: grant.expiresAt,
     b: [spends.requestId, spends.agentId ?? null, spends.taskId ?? null],
     ...(grant.origin === 'internal' ? { o: grant.origin } : {}),
     ...(principal.tier === undefined ? {} : { l: principal.tier }),
@@ -51,6 +52,8 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
     tools: payload['g'] as string[],
     via: 'delegation',
     parentCallId: payload['c'] as string,
+    // Absent in tokens of gateways before it was written; those live for minutes.
+    ...(payload['x'] === undefined ? {} : { expiresAt: payload['x'] as EpochMs }),
     parentSpends: {
       requestId,
       ...(agentId === null ? {} : { agentId }),

@@ -62,6 +62,7 @@ describe('JWT', () => {
         tools: ['web_search', 'calc*'],
         via: 'jwt',
         tier: 'pro',
+        expiresAt: (seconds(clock) + 330) * 1_000,
       },
       expiresAt: (seconds(clock) + 330) * 1_000,
     });

@@ -72,7 +72,8 @@ export class JwtVerifier {
         currentDate: new Date(this.clock.now()),
         requiredClaims: ['exp'],
       });
-      return { principal: this.principalOf(payload), expiresAt: (payload.exp! + TOLERANCE_S) * 1_000 };
+      const expiresAt = (payload.exp! + TOLERANCE_S) * 1_000;
+      return { principal: { ...this.principalOf(payload), expiresAt }, expiresAt };
     } catch (error) {
       if (error instanceof KeysUnavailable) {
         throw new ToolError('SERVICE_UNAVAILABLE', {

@@ -93,6 +93,7 @@ describe('delegation token', () => {
       via: 'delegation',
       parentCallId: 'c1',
       parentSpends: { requestId: 'r1', taskId: 't1' },
+      expiresAt: clock.now() + 1_000,
       tier: 'pro',
     });
   });

@@ -9,15 +9,21 @@ import {
   type CallState,
 } from '@toolfleet/contracts';
 import { callBody, failed, type ExecuteCall } from '@toolfleet/engine';
+import type { Journal } from '@toolfleet/journal';
 import { Postponed, type JobRun } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
-import type { AsyncCallJob } from './async-calls.js';
+import type { CredentialStatus } from '../auth/credential-status.js';
+import { isFinal, type AsyncCallJob } from './async-calls.js';
 import type { CallStore } from './call-store.js';
 
 /** What the asynchronous door needs. */
 export interface CallWorkerPorts {
   executeCall: ExecuteCall;
   store: CallStore;
+  /** Whether the credential that made a call may still be used. */
+  status: Pick<CredentialStatus, 'refusalOf'>;
+  /** Tells of a job that runs again whether its effect may have begun. */
+  journal: Pick<Journal, 'read'>;
   clock: Clock;
   /** Publishes a body on a NATS subject; failures are the publisher's to log. */
   publish(subject: string, body: CallBody): void;
@@ -35,15 +41,18 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
   return async ({ data, signal, deadlineAt, queuedMs }) => {
     const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
     const { callId } = sent;
-    const begun = await store.begin(callId).catch((): never => {
+    const postponed = (): never => {
       throw new Postponed(BEGIN_PAUSE_MS);
-    });
-    if (!begun) return 'ended before';
+    };
+    const refusal = await refusalOf(ports, sent).catch(postponed);
+    const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(postponed);
+    if (!isOpen) return 'ended before';
     const from = clock.monotonic();
     const request: CallRequest = {
       ...sent,
       door: 'queue',
       signal,
+      ...(refusal ? { refusal } : {}),
       deadlineAt: deadlineAt ?? clock.now(),
       // Nobody holds a connection: a duplicate of a running call waits for its outcome, as long as it may.
       idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
@@ -59,6 +68,25 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
     return state;
   };
 }
+
+/**
+ * Why an accepted call may not start: its credential is void by now. A job that runs again may have had its effect; then its
+ * credential decides nothing any more, and the journal says how it ends.
+ */
+async function refusalOf(
+  { status, journal }: Pick<CallWorkerPorts, 'status' | 'journal'>,
+  { callId, principal }: Pick<CallRequest, 'callId' | 'principal'>,
+): Promise<ToolError | undefined> {
+  const refusal = await status.refusalOf(principal);
+  if (!refusal) return undefined;
+  const state = (await journal.read(callId))?.state ?? 'accepted';
+  return state === 'accepted' ? refusal : undefined;
+}
+
+const hasNotEnded = async (store: CallStore, callId: string): Promise<boolean> => {
+  const call = await store.get(callId);
+  return !call || !isFinal(call.state);
+};
 
 /** Repeats what fails: the call has run and is charged, so its outcome must not be lost to a store that is away. */
 async function patiently<T>(clock: Clock, work: () => Promise<T>): Promise<T> {

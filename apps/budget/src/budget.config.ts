@@ -22,7 +22,11 @@ export const budgetConfig = defineConfig('budget', {
     help: 'PostgreSQL of the usage ledger; unset means the embedded SQLite, which allows one replica',
   }),
   DATABASE_PASSWORD: secret({ optional: true, help: 'Password at PostgreSQL; overrides one in the URL' }),
-  DATABASE_TLS_CA: path({ optional: true, help: 'CA file of PostgreSQL; asks for TLS with a checked name' }),
+  DATABASE_TLS_CA: path({
+    optional: true,
+    must: 'file',
+    help: 'CA file of PostgreSQL; asks for TLS with a checked name',
+  }),
   BUDGET_DATABASE_PATH: path({
     default: '.toolfleet/data/budget.db',
     help: 'File of the embedded usage ledger; not used with DATABASE_URL',

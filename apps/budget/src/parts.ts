@@ -69,7 +69,14 @@ export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServiceP
   return [
     nats.asPart(),
     redisPart(redis, settings.REDIS_URL),
-    { name: 'ledger', start: () => ledger.open(), stop: () => ledger.close() },
+    {
+      name: 'ledger',
+      settings: settings.DATABASE_URL
+        ? ['DATABASE_URL', 'DATABASE_PASSWORD', 'DATABASE_TLS_CA']
+        : ['BUDGET_DATABASE_PATH'],
+      start: () => ledger.open(),
+      stop: () => ledger.close(),
+    },
     upkeep,
     natsDoor(budget, settings, nats, host),
   ];

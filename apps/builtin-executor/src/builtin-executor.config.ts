@@ -6,6 +6,7 @@ import {
   durationMs,
   EGRESS_KEYS,
   egressFaults,
+  hostList,
   FLEET_FILE_KEYS,
   integer,
   list,
@@ -106,7 +107,7 @@ const table = {
   S3_ACCESS_KEY_ID: secret({ optional: true, help: 'Access key of the bucket' }),
   S3_SECRET_ACCESS_KEY: secret({ optional: true, help: 'Secret key of the bucket' }),
 
-  WEB_ALLOWED_DOMAINS: list({
+  WEB_ALLOWED_DOMAINS: hostList({
     default: [],
     help: 'Hosts the web tools may read: host, *.host, host:port, http://host; * for development only',
   }),
@@ -155,7 +156,7 @@ function faultsOf(settings: BuiltinExecutorConfig): ConfigFault[] {
   const serves = (toolset: string) => settings.BUILTIN_TOOLSETS.includes(toolset);
   const wants = (missing: boolean, key: string, why: string) =>
     missing && faults.push({ key, message: `is required ${why}` });
-  faults.push(...egressFaults(settings));
+  faults.push(...egressFaults(settings, 'WEB_ALLOWED_DOMAINS'));
   wants(serves('agent') && !settings.REDIS_URL, 'REDIS_URL', 'by toolset agent');
   if (serves('files') && settings.WORKSPACE_STORE === 'local') {
     wants(!settings.WORKSPACES_DIR && !settings.SHANNON_SESSION_WORKSPACES_DIR, 'WORKSPACES_DIR', 'by toolset files');

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { errorOf, sendError } from './doors/http/error.filter.js';
 import { acceptJsonBodies } from './doors/http/json-body.js';
 import { answerWrongMethods } from './doors/http/wrong-method.js';
-import { StartRefused, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import type { ServiceHost, ServicePart } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
 
 /** Longest part of a path: aliases of OpenAPI tools hold an operationId. */
@@ -29,6 +29,7 @@ export interface Mounted {
 /** The HTTP and NATS doors. They open last and drain first, so that every answer is still sent. */
 export class DoorServer implements ServicePart {
   readonly name = 'doors';
+  readonly settings = ['GATEWAY_HOST', 'GATEWAY_PORT'];
   private app: NestFastifyApplication | undefined;
 
   constructor(
@@ -64,9 +65,6 @@ export class DoorServer implements ServicePart {
       await app.listen(port, host);
     } catch (error) {
       await app.close();
-      if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') {
-        throw new StartRefused(`port ${port} is busy; choose another with GATEWAY_PORT`);
-      }
       throw error;
     }
     this.app = app;

@@ -1,3 +1,4 @@
+import { checkEndpoint } from '@toolfleet/egress/rules';
 import {
   boolean,
   defineConfig,
@@ -16,6 +17,7 @@ import {
   url,
   type SettingsOf,
 } from '@toolfleet/service';
+import { JWT_ALGORITHMS } from './auth/jwt.js';
 
 /** Every environment key of the gateway. */
 export const gatewayConfig = defineConfig(
@@ -109,7 +111,11 @@ export const gatewayConfig = defineConfig(
       default: false,
       help: 'tool.call.<tenant> without a key counts as that tenant; only with a server that runs deploy/nats.conf',
     }),
-    POLICY_DIR: path({ optional: true, help: 'Folder of *.rego files; unset: the policies shipped with the gateway' }),
+    POLICY_DIR: path({
+      optional: true,
+      must: 'folder',
+      help: 'Folder of *.rego files; unset: the policies shipped with the gateway',
+    }),
     OPA_URL: url({
       optional: true,
       schemes: ['http', 'https'],
@@ -118,17 +124,18 @@ export const gatewayConfig = defineConfig(
     OPA_TIMEOUT_MS: durationMs({ default: 500, min: 10, max: 10_000, help: 'Longest wait for OPA; late means denied' }),
     JWT_ISSUER: text({ optional: true, help: 'Issuer of accepted JWTs; unset: no JWTs' }),
     JWT_AUDIENCE: text({ optional: true, help: 'Audience of accepted JWTs' }),
-    JWT_JWKS_FILE: path({ optional: true, help: 'Key set of the issuer as a file' }),
+    JWT_JWKS_FILE: path({ optional: true, must: 'file', help: 'Key set of the issuer as a file' }),
     JWT_JWKS_URL: url({
       optional: true,
       schemes: ['https', 'http'],
       help: 'Key set of the issuer, fetched through the guarded client',
     }),
-    JWT_ALGORITHMS: list({ default: ['RS256', 'ES256'], help: 'Accepted signature algorithms' }),
+    JWT_ALGORITHMS: list({ default: ['RS256', 'ES256'], of: JWT_ALGORITHMS, help: 'Accepted signature algorithms' }),
     JWT_TENANT_CLAIM: text({ default: 'tenant', help: 'Claim with the tenant' }),
     JWT_ROLES_CLAIM: text({ default: 'roles', help: 'Claim with the roles' }),
     EGRESS_ALLOWED_ENDPOINTS: list({
       default: [],
+      item: checkEndpoint,
       help: 'Exact origins exempt from the address guard (local samples)',
     }),
     RESULT_CACHE_TTL_SECONDS: integer({
@@ -217,16 +224,25 @@ export const gatewayConfig = defineConfig(
   {
     check: (settings) => [
       ...(settings.TOOLFLEET_DEV_API_KEY && !settings.TOOLFLEET_LOCAL
-        ? [{ key: 'TOOLFLEET_DEV_API_KEY', message: 'is for local mode only' }]
+        ? [
+            {
+              key: 'TOOLFLEET_DEV_API_KEY',
+              message: 'is for local mode only',
+              remedy: 'unset it; create keys with fleetctl keys',
+            },
+          ]
         : []),
       ...(settings.GATEWAY_SKIP_AUTH && !isDevelopment(settings.ENVIRONMENT)
-        ? [{ key: 'GATEWAY_SKIP_AUTH', message: 'needs ENVIRONMENT development, dev or test' }]
+        ? [{ key: 'GATEWAY_SKIP_AUTH', message: 'needs ENVIRONMENT=development, dev or test', remedy: 'unset it' }]
         : []),
       ...(settings.JWT_ISSUER && !settings.JWT_AUDIENCE
         ? [{ key: 'JWT_AUDIENCE', message: 'is required with JWT_ISSUER' }]
         : []),
       ...(settings.JWT_ISSUER && !settings.JWT_JWKS_FILE && !settings.JWT_JWKS_URL
         ? [{ key: 'JWT_JWKS_FILE', message: 'or JWT_JWKS_URL is required with JWT_ISSUER' }]
+        : []),
+      ...(settings.JWT_JWKS_FILE && settings.JWT_JWKS_URL
+        ? [{ key: 'JWT_JWKS_FILE', message: 'and JWT_JWKS_URL are both set', remedy: 'keep one' }]
         : []),
     ],
   },

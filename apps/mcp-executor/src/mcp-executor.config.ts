@@ -2,8 +2,8 @@ import {
   defineConfig,
   EGRESS_KEYS,
   egressFaults,
+  hostList,
   integer,
-  list,
   MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
   REDIS_KEYS,
@@ -22,7 +22,7 @@ export const mcpExecutorConfig = defineConfig(
       minLength: MIN_SECRET_KEY_LENGTH,
       help: 'Opens literal secrets of registrations; the key of the registry',
     }),
-    MCP_ALLOWED_DOMAINS: list({
+    MCP_ALLOWED_DOMAINS: hostList({
       default: [],
       help: 'Hosts of MCP servers and their token endpoints: host, *.host, host:port, http://host; * for development only',
     }),
@@ -60,7 +60,7 @@ export const mcpExecutorConfig = defineConfig(
     }),
   },
   {
-    check: egressFaults,
+    check: (settings) => egressFaults(settings, 'MCP_ALLOWED_DOMAINS'),
   },
 );
 export type McpExecutorConfig = SettingsOf<(typeof mcpExecutorConfig)['table']>;

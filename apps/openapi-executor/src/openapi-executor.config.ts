@@ -3,8 +3,8 @@ import {
   defineConfig,
   EGRESS_KEYS,
   egressFaults,
+  hostList,
   integer,
-  list,
   MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
   path,
@@ -19,7 +19,7 @@ export const openapiExecutorConfig = defineConfig(
   {
     ...NATS_KEYS,
     ...REDIS_KEYS,
-    OPENAPI_ALLOWED_DOMAINS: list({
+    OPENAPI_ALLOWED_DOMAINS: hostList({
       default: [],
       help: 'Hosts of APIs and their token endpoints: host, *.host, host:port, http://host; * for development only',
     }),
@@ -53,11 +53,12 @@ export const openapiExecutorConfig = defineConfig(
     }),
     OPENAPI_ADAPTERS_DIR: path({
       optional: true,
+      must: 'folder',
       help: 'Directory of vendor adapters of your own (<name>.adapter.js)',
     }),
   },
   {
-    check: egressFaults,
+    check: (settings) => egressFaults(settings, 'OPENAPI_ALLOWED_DOMAINS'),
   },
 );
 export type OpenApiExecutorConfig = SettingsOf<(typeof openapiExecutorConfig)['table']>;

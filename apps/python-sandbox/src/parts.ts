@@ -71,6 +71,7 @@ export async function pythonSandboxParts(settings: PythonSandboxConfig, host: Se
 function sandboxPart(sandbox: Sandbox): ServicePart {
   return {
     name: 'sandbox',
+    settings: ['PYTHON_WASI_WASM_PATH', 'PYTHON_WASI_STDLIB_PATH', 'WASI_TABLE_LIMIT'],
     // A wrong interpreter does not heal by starting it again.
     start: () =>
       sandbox.start().catch((error: unknown) => {

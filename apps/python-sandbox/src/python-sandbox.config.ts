@@ -7,10 +7,12 @@ export const pythonSandboxConfig = defineConfig(
     ...REDIS_KEYS,
     PYTHON_WASI_WASM_PATH: path({
       optional: true,
+      must: 'file',
       help: 'CPython as a WASI module; unset takes the packaged one and checks its digest',
     }),
     PYTHON_WASI_STDLIB_PATH: path({
       optional: true,
+      must: 'folder',
       help: 'Folder that holds python3.x with the standard library, for a module that does not embed it',
     }),
     WASI_MEMORY_LIMIT_MB: integer({

@@ -45,7 +45,7 @@ export const registryConfig = defineConfig(
     }),
   },
   {
-    check: egressFaults,
+    check: (settings) => egressFaults(settings, 'OPENAPI_ALLOWED_DOMAINS'),
   },
 );
 
@@ -62,7 +62,9 @@ export function mcpCosts(variables: ReadonlyMap<string, string>): Map<string, nu
     if (NOT_A_TOOL.has(name)) continue;
     const usd = Number(value);
     if (!Number.isFinite(usd) || usd < 0 || usd > 1_000)
-      throw new StartRefused(`MCP_COST_${name} is not a price in USD`);
+      throw new StartRefused(
+        `MCP_COST_${name}="${value}" is not a price in USD; set a number from 0 to 1000, or unset it`,
+      );
     costs.set(name, microUsdOf(usd));
   }
   return costs;

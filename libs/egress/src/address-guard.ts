@@ -20,7 +20,8 @@ export class AddressGuard {
   /** @param deniedCidrs pod, service and node ranges of the cluster. @throws ToolError REQUEST_INVALID on a bad range */
   constructor(deniedCidrs: readonly string[] = []) {
     this.denied = [...ALWAYS_DENIED, ...deniedCidrs].map((cidr) => {
-      if (!ipaddr.isValidCIDR(cidr)) {
+      // net's idea of an address: the library reads `10/8` as 0.0.0.10/8.
+      if (isIP(cidr.split('/')[0] ?? '') === 0 || !ipaddr.isValidCIDR(cidr)) {
         throw new ToolError('REQUEST_INVALID', { message: `Not an address range: "${cidr}"` });
       }
       return ipaddr.parseCIDR(cidr);

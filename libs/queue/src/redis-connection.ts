@@ -127,9 +127,10 @@ export function redisPart(
   client: Redis,
   url: string,
   name = 'redis',
-): { name: string; start(): Promise<void>; ready(): boolean; stop(): Promise<void> } {
+): { name: string; settings: readonly string[]; start(): Promise<void>; ready(): boolean; stop(): Promise<void> } {
   return {
     name,
+    settings: ['REDIS_URL', 'REDIS_PASSWORD', 'REDIS_TLS_CA'],
     async start() {
       await openRedis(client, url);
       await requireNoEviction(client, url);
@@ -229,8 +230,8 @@ function becomesReady(client: Redis): Promise<void> {
 const codeOf = (error: unknown): string => {
   if (typeof error === 'object' && error !== null) {
     if ('code' in error && typeof error.code === 'string') return error.code;
-    // WRONGPASS and NOAUTH come as the first word of the message.
-    if ('message' in error) return /^(WRONGPASS|NOAUTH)\b/.exec(String(error.message))?.[1] ?? 'REDIS_AWAY';
+    // WRONGPASS, NOAUTH and NOPERM come as the first word of the message.
+    if ('message' in error) return /^(WRONGPASS|NOAUTH|NOPERM)\b/.exec(String(error.message))?.[1] ?? 'REDIS_AWAY';
   }
   return 'REDIS_AWAY';
 };

@@ -11,7 +11,7 @@ export {
   type SettingsOf,
   type SharedSettings,
 } from './config/define-config.js';
-export { EGRESS_KEYS, egressFaults } from './config/egress-keys.js';
+export { EGRESS_KEYS, egressFaults, hostList } from './config/egress-keys.js';
 export { isDevelopment } from './config/is-development.js';
 export {
   boolean,

@@ -9,9 +9,11 @@ import type { Logger, Metrics } from '@toolfleet/telemetry';
 export interface ServicePart {
   /** Shown in logs and in `/health/ready`. */
   readonly name: string;
+  /** Environment keys that say where it connects or listens, and as whom; a start that fails for good names them. */
+  readonly settings?: readonly string[];
   /**
-   * Connects or listens. A failure is logged in one line and tried again with backoff, until it succeeds: brokers may come
-   * later than the service. Throw `StartRefused` when trying again is pointless.
+   * Connects or listens. A dependency that cannot be reached is logged in one line and tried again with backoff: brokers may
+   * come later than the service. Every other error ends the process; `StartRefused` does so as a configuration mistake.
    */
   start?(): Promise<void>;
   /** Whether work can be taken now; asked by `/health/ready`, cheap, bounded to one second. */

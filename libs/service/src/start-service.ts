@@ -5,12 +5,13 @@ import { AdminServer } from './admin-server.js';
 import { Announcer } from './announce.js';
 import type { ConfigTable, ServiceConfig, SettingsOf, SharedSettings } from './config/define-config.js';
 import { ConfigError, EXIT_CONFIG, loadConfig, type LoadedConfig } from './config/load-config.js';
-import { describeSettings, helpText } from './config/print-config.js';
+import { describeSettings, faultLine, helpText } from './config/print-config.js';
 import { SecretFiles } from './config/secret-files.js';
 import { checkReady } from './check-ready.js';
 import { drainAndStop } from './shutdown.js';
-import { isHopeless, oneLine, startParts, startWithRetry } from './start-parts.js';
-import type { ServiceHost, ServicePart } from './service-part.js';
+import { buildFault, startFault } from './start-faults.js';
+import { oneLine, startParts } from './start-parts.js';
+import { StartRefused, type ServiceHost, type ServicePart } from './service-part.js';
 
 /** Makes the parts of a service from its settings. Connections belong into `start` of a part, so that they can be retried. */
 export type BuildParts<T extends ConfigTable> = (
@@ -42,7 +43,7 @@ export async function startService<T extends ConfigTable>(
   run.watchProcess();
   logger.info({ settings: describeSettings(config, loaded), version: VERSION }, 'starting');
   try {
-    await run.start((host) => build(loaded.settings, host));
+    await run.start((host) => build(loaded.settings, host), describeSettings(config, loaded));
   } catch (error) {
     run.refuse(error);
   }
@@ -57,7 +58,7 @@ function loadOrExit<T extends ConfigTable>(config: ServiceConfig<T>): LoadedConf
     return loadConfig(config);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const lines = error.faults.map((fault) => `  ${fault.key} ${fault.message}`);
+    const lines = error.faults.map((fault) => `  ${faultLine(fault)}`);
     process.stderr.write(
       `${config.service}: the configuration is wrong (--help lists every key)\n${lines.join('\n')}\n`,
     );
@@ -100,18 +101,44 @@ class ServiceRun {
     );
   }
 
-  async start(build: (host: ServiceHost) => Promise<readonly ServicePart[]> | readonly ServicePart[]): Promise<void> {
-    // From here on the listening socket keeps the process alive; timers of the clock never do.
-    const port = await this.#admin.listen(this.settings.ADMIN_HOST, this.settings.ADMIN_PORT);
-    this.#announcer.announce({ admin_port: port });
+  /** @param shown the settings as they may be shown, by key */
+  async start(
+    build: (host: ServiceHost) => Promise<readonly ServicePart[]> | readonly ServicePart[],
+    shown: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    const settingsOf = (keys: readonly string[]) =>
+      keys.map((key) => (shown[key] === undefined ? `${key} (unset)` : `${key}="${shown[key]}"`)).join(', ');
+    let port = 0;
+    const admin: ServicePart = {
+      name: 'admin server',
+      settings: ['ADMIN_HOST', 'ADMIN_PORT', 'TOOLFLEET_PORT_FILE'],
+      start: async () => {
+        // From here on the listening socket keeps the process alive; timers of the clock never do.
+        port = await this.#admin.listen(this.settings.ADMIN_HOST, this.settings.ADMIN_PORT);
+        this.#announcer.announce({ admin_port: port });
+      },
+    };
+    const tools = { clock: this.clock, logger: this.logger, stopped: this.#draining.signal, settingsOf };
+    await startParts([admin], tools, () => undefined);
     await this.#trace();
-    const tools = { clock: this.clock, logger: this.logger, stopped: this.#draining.signal };
-    await startWithRetry('the parts of the service', async () => void (this.#parts = await build(this.#host())), tools);
+    this.#parts = await this.#built(build);
     await startParts(this.#parts, tools, (part) => this.#startedParts.push(part));
     this.secrets.watch();
     this.#started = true;
     this.#announcer.announce({ started: true });
     this.logger.info({ admin_port: port, parts: this.#parts.map((part) => part.name) }, 'started');
+  }
+
+  /** The parts are made from the configuration alone: what they refuse is a mistake in it. */
+  async #built(
+    build: (host: ServiceHost) => Promise<readonly ServicePart[]> | readonly ServicePart[],
+  ): Promise<readonly ServicePart[]> {
+    try {
+      return await build(this.#host());
+    } catch (error) {
+      if (error instanceof StartRefused || buildFault(error) === 'bug') throw error;
+      throw new StartRefused(`the configuration is wrong: ${oneLine(error)}`, { cause: error });
+    }
   }
 
   /** Signals, the parent's end and faults nobody caught. */
@@ -134,11 +161,10 @@ class ServiceRun {
   /** A start that failed for good. */
   refuse(error: unknown): void {
     if (this.#ending) return;
-    const refused = isHopeless(error) && !(error instanceof TypeError || error instanceof ReferenceError);
-    if (refused) this.logger.fatal(`cannot start: ${oneLine(error)}`);
+    const isMistake = startFault(error) === 'mistake';
+    if (isMistake) this.logger.fatal(`cannot start: ${oneLine(error)}`);
     else this.logger.fatal({ error }, `cannot start: ${oneLine(error)}`);
-    const isRefusal = typeof error === 'object' && error !== null && 'startRefused' in error;
-    void this.end('failed start', isRefusal ? EXIT_CONFIG : 1);
+    void this.end('failed start', isMistake ? EXIT_CONFIG : 1);
   }
 
   async end(why: string, code: number): Promise<void> {

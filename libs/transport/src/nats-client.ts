@@ -200,8 +200,15 @@ export class NatsClient {
   }
 
   /** The connection as a part of a service (`ServicePart` of libs/service). List it before everything that uses it. */
-  asPart(name = 'nats'): { name: string; start(): Promise<void>; ready(): boolean; stop(): Promise<void> } {
-    return { name, start: () => this.connect(), ready: () => this.connected, stop: () => this.close() };
+  asPart(name = 'nats'): {
+    name: string;
+    settings: readonly string[];
+    start(): Promise<void>;
+    ready(): boolean;
+    stop(): Promise<void>;
+  } {
+    const settings = ['NATS_URL', 'NATS_USER', 'NATS_PASSWORD', 'NATS_TLS_CA'];
+    return { name, settings, start: () => this.connect(), ready: () => this.connected, stop: () => this.close() };
   }
 
   #remaining(options: RequestOptions): Milliseconds {

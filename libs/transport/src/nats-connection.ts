@@ -6,6 +6,7 @@
 import {
   connect,
   createInbox,
+  ErrorCode,
   usernamePasswordAuthenticator,
   type ConnectionOptions,
   type MsgHdrs,
@@ -45,6 +46,17 @@ const PING_INTERVAL_MS = 5_000; // a dead connection is noticed within 10 s
 const MAX_PINGS_OUT = 2;
 const RECONNECT_WAIT_MS = 250;
 const CONNECT_TIMEOUT_MS = 5_000;
+/** Codes of the package for a login or TLS setting that another try does not mend. */
+const REFUSALS: ReadonlySet<string> = new Set([
+  ErrorCode.AuthorizationViolation,
+  ErrorCode.AuthenticationExpired,
+  ErrorCode.AccountExpired,
+  ErrorCode.BadAuthentication,
+  ErrorCode.BadCreds,
+  ErrorCode.InvalidOption,
+  ErrorCode.ServerOptionNotAvailable,
+  ErrorCode.Tls,
+]);
 
 /** One connection to NATS. Reconnects forever; while it is away `connected` is false and nothing is buffered for later. */
 export class NatsLink {
@@ -71,8 +83,9 @@ export class NatsLink {
       this.#connection = await connect(this.#connectionOptions());
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      throw Object.assign(new Error(`no NATS server at ${publicUrl(this.options.url)}: ${reason}`), {
-        code: 'NATS_AWAY',
+      const code = REFUSALS.has(String((error as { code?: unknown }).code)) ? 'NATS_REFUSED' : 'NATS_AWAY';
+      throw Object.assign(new Error(`no NATS server at ${publicUrl(this.options.url)}: ${reason}`, { cause: error }), {
+        code,
       });
     }
     this.#connected = true;

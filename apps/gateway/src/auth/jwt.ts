@@ -22,7 +22,7 @@ export interface VerifiedJwt {
 }
 
 /** A shared secret would let anyone who can verify also sign, and opens the HS256-with-the-public-key confusion. */
-const ASYMMETRIC = new Set([
+export const JWT_ALGORITHMS = [
   'RS256',
   'RS384',
   'RS512',
@@ -34,7 +34,8 @@ const ASYMMETRIC = new Set([
   'ES512',
   'EdDSA',
   'Ed25519',
-]);
+] as const;
+const ASYMMETRIC: ReadonlySet<string> = new Set(JWT_ALGORITHMS);
 /** RFC 9068: access tokens say so; an ID token sent by mistake is refused. */
 const TOKEN_TYPE = 'at+jwt';
 const TOLERANCE_S = 30;

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { type PolicyEngine, readPolicyFolder, ReloadingPolicy } from '@toolfleet/policy';
-import type { ServiceHost, ServicePart } from '@toolfleet/service';
+import { StartRefused, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { BoundedLabel } from '@toolfleet/telemetry';
 import { EnginePolicy } from './engine-policy.js';
 import { OpaSidecar } from './opa-sidecar.js';
@@ -40,16 +40,32 @@ export function policyPart(
     return { policy: port(opa, () => 'opa'), part };
   }
   const folder = settings.POLICY_DIR ?? SHIPPED;
+  let refusal = '';
   const own = new ReloadingPolicy({
     read: () => readPolicyFolder(folder),
     clock,
     everyMs: RELOAD_EVERY_MS,
     events: {
       loaded: (hash) => logger.info({ policy_hash: hash }, 'policy loaded'),
-      refused: (error, kept) =>
-        logger.error({ fault: error.message, policy_hash: kept }, 'policy refused; the one before stays'),
+      refused: (error, kept) => {
+        refusal = error.message;
+        if (kept !== undefined)
+          logger.error({ fault: refusal, policy_hash: kept }, 'policy refused; the one before stays');
+      },
     },
   });
-  const part = { name: 'policy', start: () => own.start(), ready: () => own.ready, stop: async () => own.stop() };
+  const start = async () => {
+    await own.start();
+    if (own.ready) return;
+    own.stop();
+    throw new StartRefused(`the policy of ${folder} cannot be loaded: ${refusal}`);
+  };
+  const part = {
+    name: 'policy',
+    settings: ['POLICY_DIR'],
+    start,
+    ready: () => own.ready,
+    stop: async () => own.stop(),
+  };
   return { policy: port(own, () => own.hash), part };
 }

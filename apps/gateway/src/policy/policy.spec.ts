@@ -67,11 +67,14 @@ describe('policy of the gateway', () => {
     expect(given.clock.pending).toBe(0);
   });
 
-  it('stays unready with a folder that does not load', async () => {
+  it('refuses to start with a folder that does not load, and allows nothing', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'toolfleet-policy-'));
     await writeFile(join(folder, 'tools.rego'), 'package tools\ndeny { }');
     const { policy, part } = policyPart({ POLICY_DIR: folder, OPA_TIMEOUT_MS: 500 }, host());
-    await part.start?.();
+    await expect(part.start?.()).rejects.toMatchObject({
+      startRefused: true,
+      message: expect.stringContaining('tools.rego:2:6'),
+    });
     expect(await part.ready?.()).toBe(false);
     expect(policy.decide(question('calculator', ['admin']))).toEqual({
       allowed: false,

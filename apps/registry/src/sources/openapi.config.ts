@@ -1,8 +1,8 @@
-import { EGRESS_KEYS, integer, list, path, type ConfigTable } from '@toolfleet/service';
+import { EGRESS_KEYS, hostList, integer, path, type ConfigTable } from '@toolfleet/service';
 
 /** Environment keys of the OpenAPI source; spread into the table of the registry. */
 export const OPENAPI_SOURCE_KEYS = {
-  OPENAPI_ALLOWED_DOMAINS: list({
+  OPENAPI_ALLOWED_DOMAINS: hostList({
     default: [],
     help: 'Hosts of OpenAPI documents and of the servers they name: host, *.host, host:port, http://host; * for development only',
   }),
@@ -22,6 +22,7 @@ export const OPENAPI_SOURCE_KEYS = {
   }),
   OPENAPI_SPEC_DIR: path({
     optional: true,
+    must: 'folder',
     help: 'Directory from which registrations may name documents as file: URLs; unset refuses them',
   }),
 } satisfies ConfigTable;

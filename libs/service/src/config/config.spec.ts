@@ -76,7 +76,9 @@ describe('values', () => {
       C: text({ help }),
     });
     expect(loadConfig(config, { A: '', C: 'c' }).settings).toMatchObject({ A: 7, B: undefined, C: 'c' });
-    expect(faultsOf(() => loadConfig(config, { C: '' }))).toEqual([{ key: 'C', message: 'is required' }]);
+    expect(faultsOf(() => loadConfig(config, { C: '' }))).toEqual([
+      { key: 'C', message: 'is required', remedy: 'set it: x' },
+    ]);
     type Settings = ConfigOf<typeof config>;
     expectTypeOf<Settings['A']>().toEqualTypeOf<number>();
     expectTypeOf<Settings['B']>().toEqualTypeOf<string | undefined>();
@@ -90,7 +92,7 @@ describe('values', () => {
       { check: ({ LOW, HIGH }) => (LOW > HIGH ? [{ key: 'LOW', message: 'must not be above HIGH' }] : []) },
     );
     expect(faultsOf(() => loadConfig(config, { LOW: '3' }))).toEqual([
-      { key: 'LOW', message: 'must not be above HIGH' },
+      { key: 'LOW', message: 'must not be above HIGH', value: '3' },
     ]);
     expect(faultsOf(() => loadConfig(config, { LOW: 'x', HIGH: 'y' })).map((fault) => fault.key)).toEqual([
       'LOW',

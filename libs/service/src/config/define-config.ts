@@ -9,7 +9,12 @@ export type SettingsOf<T extends ConfigTable> = { readonly [K in keyof T]: T[K] 
 /** Something wrong with one key. */
 export interface ConfigFault {
   key: string;
+  /** The rule that is broken, as the rest of a sentence that begins with the key. */
   message: string;
+  /** What to do about it, as a clause; without it the rule says enough. */
+  remedy?: string;
+  /** The value as it may be shown: secrets and passwords masked. Filled in from the environment where it is left out. */
+  value?: string;
 }
 
 /** The configuration of one service: its own table followed by the keys every service has. */
@@ -79,7 +84,7 @@ export const NATS_KEYS = {
   }),
   NATS_USER: text({ optional: true, help: 'User at NATS' }),
   NATS_PASSWORD: secret({ optional: true, help: 'Password at NATS' }),
-  NATS_TLS_CA: path({ optional: true, help: 'CA file of the NATS servers' }),
+  NATS_TLS_CA: path({ optional: true, must: 'file', help: 'CA file of the NATS servers' }),
 } satisfies ConfigTable;
 
 /** Keys of services that speak to Redis; spread into their table. */
@@ -94,7 +99,7 @@ export const REDIS_KEYS = {
     optional: true,
     help: 'Password at the Sentinels of redis+sentinel:// themselves',
   }),
-  REDIS_TLS_CA: path({ optional: true, help: 'CA file of the Redis servers; for rediss:// addresses' }),
+  REDIS_TLS_CA: path({ optional: true, must: 'file', help: 'CA file of the Redis servers; for rediss:// addresses' }),
 } satisfies ConfigTable;
 
 /** Settings that are in every service. */

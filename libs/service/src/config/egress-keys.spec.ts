@@ -11,3 +11,20 @@ it.each(['production', 'staging', '', 'Development', 'dev '])('it is refused in 
   ]);
   expect(egressFaults({ EGRESS_ALLOW_ANY_HOST: false, ENVIRONMENT: environment })).toEqual([]);
 });
+
+it('names the flag that permits every host', () => {
+  const settings = {
+    EGRESS_ALLOW_ANY_HOST: false,
+    ENVIRONMENT: 'production',
+    A: ['a.example', '*'],
+    B: ['*.b.example'],
+  };
+  expect(egressFaults(settings, 'A', 'B')).toEqual([
+    {
+      key: 'A',
+      message: 'permits every host, which needs EGRESS_ALLOW_ANY_HOST=true',
+      remedy: expect.stringContaining('list the hosts'),
+    },
+  ]);
+  expect(egressFaults({ ...settings, ENVIRONMENT: 'dev', EGRESS_ALLOW_ANY_HOST: true }, 'A')).toEqual([]);
+});

@@ -1,3 +1,5 @@
+import { accessSync, constants, statSync } from 'node:fs';
+
 /**
  * The kinds a configuration value can have. A field turns the text of an environment variable into a typed value or says
  * what is wrong with it; it never throws anything but `FieldFault`. An empty variable counts as unset (compose files and
@@ -142,8 +144,11 @@ export function secret<O extends Base<string> & Lengths>(options: O): Field<Valu
   >;
 }
 
-/** Items separated by commas; blanks around items and empty items are dropped. `of` bounds the items. */
-export function list<O extends Base<readonly string[]> & { of?: readonly string[] }>(
+/**
+ * Items separated by commas; blanks around items and empty items are dropped. `of` bounds the items; `item` throws for one
+ * that is wrong, with the rule as its message.
+ */
+export function list<O extends Base<readonly string[]> & { of?: readonly string[]; item?: (item: string) => unknown }>(
   options: O,
 ): Field<ValueOf<readonly string[], O>> {
   const parse = (raw: string): readonly string[] => {
@@ -153,6 +158,13 @@ export function list<O extends Base<readonly string[]> & { of?: readonly string[
       .filter((item) => item !== '');
     const strange = items.find((item) => options.of && !options.of.includes(item));
     if (strange !== undefined) throw new FieldFault(`"${brief(strange)}" is not one of ${options.of?.join(', ')}`);
+    for (const item of items) {
+      try {
+        options.item?.(item);
+      } catch (error) {
+        throw new FieldFault(`has a wrong item: ${(error as Error).message}`);
+      }
+    }
     return items;
   };
   return make<readonly string[]>('list', options, parse, options.of && `of ${options.of.join(', ')}`) as Field<
@@ -173,13 +185,25 @@ export function oneOf<const V extends string, O extends Base<V>>(
   return make<V>('one of', options, parse, values.join(', ')) as never;
 }
 
-/** A path of the file system, kept as written. */
-export function path<O extends Base<string>>(options: O): Field<ValueOf<string, O>> {
+/** A path of the file system, kept as written. `must`: what has to be there already and be readable. */
+export function path<O extends Base<string> & { must?: 'file' | 'folder' }>(options: O): Field<ValueOf<string, O>> {
   const parse = (raw: string): string => {
     if (raw.includes('\0')) throw new FieldFault('must not contain a NUL character');
+    if (options.must) checkReadable(raw, options.must);
     return raw;
   };
   return make<string>('path', options, parse) as Field<ValueOf<string, O>>;
+}
+
+function checkReadable(named: string, kind: 'file' | 'folder'): void {
+  try {
+    accessSync(named, constants.R_OK);
+  } catch (error) {
+    throw new FieldFault(
+      `must name a ${kind} this process can read (${(error as NodeJS.ErrnoException).code ?? 'error'})`,
+    );
+  }
+  if (statSync(named).isDirectory() !== (kind === 'folder')) throw new FieldFault(`must name a ${kind}`);
 }
 
 function checkBounds(value: number, { min, max }: Bounds): number {

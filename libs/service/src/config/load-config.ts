@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { registerSecret } from '@toolfleet/telemetry';
 import type { ConfigFault, ConfigTable, ServiceConfig, SettingsOf } from './define-config.js';
 import { FieldFault, type Field } from './field.js';
+import { faultLine, shownValue } from './print-config.js';
 
 /** Environment as a plain record; `process.env` fits. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -26,7 +27,7 @@ export class ConfigError extends Error {
     readonly service: string,
     readonly faults: readonly ConfigFault[],
   ) {
-    super(`${service}: ${faults.map((fault) => `${fault.key} ${fault.message}`).join('; ')}`);
+    super(`${service}: ${faults.map(faultLine).join('; ')}`);
     this.name = 'ConfigError';
   }
 }
@@ -67,7 +68,10 @@ export function loadConfig<T extends ConfigTable>(
       const found = field.kind === 'secret' ? readSecret(key, environment) : readPlain(key, environment);
       if (found.file) secretFiles[key] = found.file;
       if (found.raw === undefined) {
-        if (field.default === undefined && !field.optional) throw new FieldFault('is required');
+        if (field.default === undefined && !field.optional) {
+          faults.push({ key, message: 'is required', remedy: `set it: ${field.help}` });
+          continue;
+        }
         settings[key] = field.default;
         sources[key] = field.default === undefined ? 'unset' : 'default';
       } else {
@@ -78,11 +82,16 @@ export function loadConfig<T extends ConfigTable>(
       }
     } catch (error) {
       if (!(error instanceof FieldFault)) throw error;
-      faults.push({ key, message: error.message });
+      faults.push({ key, message: error.message, value: shownRaw(field, environment[key]) });
     }
   }
   const checked = settings as SettingsOf<T>;
-  if (faults.length === 0) faults.push(...(config.check?.(checked) ?? []));
+  if (faults.length === 0) {
+    for (const fault of config.check?.(checked) ?? []) {
+      const field = config.table[fault.key] as Field<unknown> | undefined;
+      faults.push({ ...fault, value: fault.value ?? (field && shownRaw(field, environment[fault.key])) });
+    }
+  }
   if (faults.length > 0) throw new ConfigError(config.service, faults);
   return { settings: checked, sources, secretFiles };
 }
@@ -90,6 +99,11 @@ export function loadConfig<T extends ConfigTable>(
 /** Reads a secret file as `KEY_FILE` means it: its text without the final line break. */
 export function readSecretFile(file: string): string {
   return readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+}
+
+/** What is set, as a fault may show it. */
+function shownRaw(field: Field<unknown>, raw: string | undefined): string | undefined {
+  return raw === undefined || raw === '' ? undefined : shownValue(field, raw);
 }
 
 interface Found {

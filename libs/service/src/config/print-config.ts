@@ -1,5 +1,5 @@
 import { redact } from '@toolfleet/telemetry';
-import type { ConfigTable, ServiceConfig } from './define-config.js';
+import type { ConfigFault, ConfigTable, ServiceConfig } from './define-config.js';
 import type { LoadedConfig } from './load-config.js';
 import type { Field } from './field.js';
 
@@ -61,11 +61,25 @@ export function describeSettings<T extends ConfigTable>(
   for (const [key, field] of Object.entries(config.table) as [string, Field<unknown>][]) {
     const value = (loaded.settings as Record<string, unknown>)[key];
     if (value === undefined) continue;
-    shown[key] =
-      field.kind === 'secret' ? `(secret from ${loaded.sources[key]})` : redact(withoutPassword(show(value)));
+    shown[key] = field.kind === 'secret' ? `(secret from ${loaded.sources[key]})` : shownValue(field, value);
   }
   return shown;
 }
 
+/** A value as it may be shown: never a secret, no password of a URL. */
+export function shownValue(field: Field<unknown>, value: unknown): string {
+  return field.kind === 'secret' ? '(secret)' : redact(withoutPassword(show(value)));
+}
+
+/** Longest value a fault repeats. */
+const MAX_SHOWN = 120;
+
+/** A fault in one line: variable, value, rule and remedy. */
+export function faultLine({ key, message, value, remedy }: ConfigFault): string {
+  const shown = value === undefined || message.includes(`"${value}"`) ? '' : ` (it is "${cut(value)}")`;
+  return `${key} ${message}${shown}${remedy === undefined ? '' : `; ${remedy}`}`;
+}
+
+const cut = (value: string): string => (value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value);
 const show = (value: unknown): string => (Array.isArray(value) ? value.join(',') : String(value));
 const withoutPassword = (value: string): string => value.replace(/(:\/\/[^/?#@:]*):[^/?#@]*@/g, '$1:[redacted]@');

@@ -1,0 +1,19 @@
+/** `@toolfleet/egress/rules`: the rules of configuration values, without a client. */
+import { AddressGuard } from './address-guard.js';
+import { Allowlist } from './allowlist.js';
+import { endpointOrigin } from './url-guard.js';
+
+/** @throws ToolError REQUEST_INVALID unless `entry` is `host`, `*.host`, `host:port`, `http://host` or `*` */
+export function checkAllowEntry(entry: string): void {
+  new Allowlist([entry], true);
+}
+
+/** @throws ToolError REQUEST_INVALID unless `origin` is `scheme://host[:port]` */
+export function checkEndpoint(origin: string): void {
+  endpointOrigin(origin);
+}
+
+/** @throws ToolError REQUEST_INVALID unless `range` is an address range such as `10.0.0.0/8` */
+export function checkAddressRange(range: string): void {
+  new AddressGuard([range]);
+}

@@ -1,0 +1,118 @@
+/**
+ * What an error of a start means. Only a dependency that cannot be reached is worth another try; a mistake in the
+ * configuration ends the process with exit code 78, a fault of the program with 1.
+ */
+
+/** Codes of sockets, name resolution and of dependencies that are starting, failing over or overloaded. */
+const UNREACHABLE = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'EHOSTDOWN',
+  'ENETUNREACH',
+  'ENETDOWN',
+  'ENETRESET',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'NATS_AWAY',
+  'REDIS_AWAY',
+  // PostgreSQL: starting, stopping, out of connections; a pooler without a server
+  '57P01',
+  '57P02',
+  '57P03',
+  '53300',
+  '08000',
+  '08001',
+  '08003',
+  '08004',
+  '08006',
+  '08P01',
+  // another process is just closing the file
+  'SQLITE_BUSY',
+  'SQLITE_LOCKED',
+  // the fleet's own codes
+  'EXECUTOR_UNAVAILABLE',
+  'SERVICE_UNAVAILABLE',
+  'ATTEMPT_TIMED_OUT',
+  'DEADLINE_EXCEEDED',
+  'NETWORK_ERROR',
+  'UPSTREAM_ERROR',
+]);
+
+/** Words of Redis, ioredis, pg and nats where the error has no code. */
+const UNREACHABLE_WORDS =
+  /^(LOADING|MASTERDOWN|CLUSTERDOWN|READONLY|TRYAGAIN|UNBLOCKED|BUSY |NOREPLICAS)|Command timed out|Connection (is closed|terminated)|Stream isn't writeable|max retries per request|ClusterAllFailedError|None of startup nodes|All sentinels are unreachable|timeout exceeded when trying to connect|socket hang up|not connected|server closed the connection/i;
+
+/** Errors that a wrong or missing setting causes: a login that is refused, a file, a port, a certificate. */
+const MISTAKES = new Set([
+  'EADDRINUSE',
+  'EADDRNOTAVAIL',
+  'EACCES',
+  'EPERM',
+  'ENOENT',
+  'ENOTDIR',
+  'EISDIR',
+  'EROFS',
+  'NOAUTH',
+  'WRONGPASS',
+  'NOPERM',
+  'NATS_REFUSED',
+  'ERR_INVALID_URL',
+  // PostgreSQL: login, database, rights
+  '28000',
+  '28P01',
+  '3D000',
+  '42501',
+  'SQLITE_CANTOPEN',
+  'SQLITE_NOTADB',
+  'SQLITE_READONLY',
+  'SQLITE_PERM',
+]);
+/** The same where the error has words only. */
+const MISTAKE_WORDS =
+  /^(WRONGPASS|NOAUTH|NOPERM)\b|does not support SSL|password authentication failed|password must be a string|self.signed certificate/i;
+const CERTIFICATE = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
+
+/** What to do after an error of a start. */
+export type StartFault = 'unreachable' | 'mistake' | 'bug';
+
+/** Classifies an error of a part's start, by its own code and those of its causes. */
+export function startFault(error: unknown): StartFault {
+  const chain = causesOf(error);
+  if (chain.some((one) => one.startRefused === true)) return 'mistake';
+  // A connection that was refused names the reason in its cause: a certificate is no outage.
+  const isMistake = ({ code, message }: Cause) =>
+    MISTAKES.has(String(code)) || CERTIFICATE.test(String(code)) || MISTAKE_WORDS.test(String(message));
+  if (chain.some(isMistake)) return 'mistake';
+  const away = chain.some(
+    ({ code, name, message }) =>
+      UNREACHABLE.has(String(code)) || name === 'TimeoutError' || UNREACHABLE_WORDS.test(String(message)),
+  );
+  return away ? 'unreachable' : 'bug';
+}
+
+/** Classifies an error of building the parts: they are made from the configuration alone. */
+export function buildFault(error: unknown): StartFault {
+  const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof SyntaxError;
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (isBug && code !== 'ERR_INVALID_URL') return 'bug';
+  return code === 'ERR_MODULE_NOT_FOUND' ? 'bug' : 'mistake';
+}
+
+interface Cause {
+  code?: unknown;
+  name?: unknown;
+  message?: unknown;
+  startRefused?: unknown;
+}
+
+/** The error, its causes and the members of aggregates. */
+function causesOf(error: unknown, depth = 0): Cause[] {
+  if (typeof error !== 'object' || error === null || depth > 5) return [];
+  const { cause, errors } = error as { cause?: unknown; errors?: unknown };
+  const members = Array.isArray(errors) ? errors : [];
+  return [error as Cause, ...[cause, ...members].flatMap((next) => causesOf(next, depth + 1))];
+}

@@ -1,0 +1,217 @@
+/**
+ * A mistake in the configuration ends every service at once with exit code 78 and a line that names variable, value, rule
+ * and remedy, wherever in the start it is found; only a dependency that cannot be reached is waited for.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import {
+  bundleForTest,
+  eventually,
+  freePort,
+  startNats,
+  startRedis,
+  startServiceProcess,
+  type NatsServer,
+  type RedisServer,
+  type ServiceProcess,
+  type TestProgram,
+} from '@toolfleet/testing';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+const SERVICES = [
+  'gateway',
+  'registry',
+  'mcp-executor',
+  'openapi-executor',
+  'builtin-executor',
+  'python-sandbox',
+  'budget',
+] as const;
+type Service = (typeof SERVICES)[number];
+
+let nats: NatsServer;
+let redis: RedisServer;
+let folder: string;
+const programs = new Map<Service, TestProgram>();
+const running: ServiceProcess[] = [];
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const file = (name: string, text: string): string => {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+};
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'toolfleet-mistakes-'));
+  [nats, redis] = await Promise.all([startNats({ tenants: ['acme'] }), startRedis()]);
+  for (const service of SERVICES)
+    programs.set(service, await bundleForTest(join(root, 'apps', service, 'src/main.ts')));
+}, 120_000);
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((service) => service.kill()));
+});
+afterAll(async () => {
+  await Promise.all([nats?.stop(), redis?.stop(), ...[...programs.values()].map((program) => program.remove())]);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function start(service: Service, env: Record<string, string>): ServiceProcess {
+  const process = startServiceProcess({
+    entry: programs.get(service)!.entry,
+    env: {
+      NATS_URL: nats.url,
+      REDIS_URL: redis.url,
+      BUDGET_DATABASE_PATH: ':memory:',
+      WORKSPACES_DIR: folder,
+      TOOLFLEET_LOCAL: '1',
+      GATEWAY_PORT: '0',
+      GATEWAY_TOKEN_SECRET: 'a token secret of forty characters, all told',
+      API_KEY_PEPPER: 'a pepper of forty characters, all counted',
+      ...env,
+    },
+  });
+  running.push(process);
+  return process;
+}
+
+/** Exit code and what was said, once the process has ended. */
+async function outcome(service: Service, env: Record<string, string>): Promise<{ code: number | null; said: string }> {
+  const process = start(service, env);
+  const code = await process.ended;
+  const fatal = process
+    .log()
+    .split('\n')
+    .filter((line) => line.includes('cannot start'))
+    .map((line) => (JSON.parse(line) as { message: string }).message);
+  expect(process.log()).not.toContain('waiting for');
+  return { code, said: [process.errors(), ...fatal].join('\n') };
+}
+
+const production = { ENVIRONMENT: 'production', TOOLFLEET_LOCAL: '0' };
+const ANY_HOST = ['permits every host', '"*"', 'EGRESS_ALLOW_ANY_HOST=true', 'list the hosts'];
+
+describe('a mistake is named with variable, value, rule and remedy', () => {
+  it.each<[Service, string, () => Record<string, string>, string[]]>([
+    ['mcp-executor', 'any host', () => ({ MCP_ALLOWED_DOMAINS: '*' }), ['MCP_ALLOWED_DOMAINS', ...ANY_HOST]],
+    [
+      'openapi-executor',
+      'any host',
+      () => ({ OPENAPI_ALLOWED_DOMAINS: '*' }),
+      ['OPENAPI_ALLOWED_DOMAINS', ...ANY_HOST],
+    ],
+    ['registry', 'any host', () => ({ OPENAPI_ALLOWED_DOMAINS: '*' }), ['OPENAPI_ALLOWED_DOMAINS', ...ANY_HOST]],
+    ['builtin-executor', 'any host', () => ({ WEB_ALLOWED_DOMAINS: '*' }), ['WEB_ALLOWED_DOMAINS', ...ANY_HOST]],
+    [
+      'mcp-executor',
+      'a flag of development',
+      () => ({ ...production, EGRESS_ALLOW_ANY_HOST: 'yes' }),
+      ['EGRESS_ALLOW_ANY_HOST is for ENVIRONMENT=development', '"yes"', 'unset it'],
+    ],
+    [
+      'registry',
+      'no origin, no range',
+      () => ({ EGRESS_ALLOWED_ENDPOINTS: 'localhost', EGRESS_DENIED_CIDRS: '10.0.0.0/8,10/8' }),
+      ['EGRESS_ALLOWED_ENDPOINTS', 'scheme://host:port', '"localhost"', 'EGRESS_DENIED_CIDRS', 'address range: "10/8"'],
+    ],
+    [
+      'openapi-executor',
+      'no host',
+      () => ({ OPENAPI_ALLOWED_DOMAINS: 'a.example,not a host' }),
+      ['OPENAPI_ALLOWED_DOMAINS', '"not a host"', '*.host'],
+    ],
+    [
+      'gateway',
+      'two sources of keys',
+      () => ({
+        JWT_ISSUER: 'https://i.example',
+        JWT_AUDIENCE: 'a',
+        JWT_JWKS_URL: 'https://i.example/jwks',
+        JWT_JWKS_FILE: file('jwks.json', '{"keys":[]}'),
+      }),
+      ['JWT_JWKS_FILE', 'JWT_JWKS_URL are both set', 'keep one'],
+    ],
+    [
+      'gateway',
+      'a section of the file, found while the parts are built',
+      () => ({ TOOLFLEET_CONFIG: file('tiers.yaml', 'rate_limits: { tiers: { free: { requests_per_minute: 0 } } }') }),
+      ['rate_limits.tiers.free.requests_per_minute', 'at least 1'],
+    ],
+    [
+      'gateway',
+      'a policy that does not parse, found at its start',
+      () => {
+        file('broken.rego', 'package tools\ndeny contains');
+        return { POLICY_DIR: folder };
+      },
+      ['policy', 'broken.rego', `POLICY_DIR="`],
+    ],
+    [
+      'gateway',
+      'an address of another machine, found when it listens',
+      () => ({ GATEWAY_HOST: '203.0.113.1', POLICY_DIR: join(root, 'deploy/policies') }),
+      ['EADDRNOTAVAIL', 'GATEWAY_HOST="203.0.113.1"'],
+    ],
+    [
+      'budget',
+      'a ledger that is a folder, found when it is opened',
+      () => ({ BUDGET_DATABASE_PATH: folder }),
+      ['ledger: ', 'BUDGET_DATABASE_PATH="'],
+    ],
+    [
+      'budget',
+      'an unknown limit',
+      () => ({ TOOLFLEET_CONFIG: file('budget.yaml', 'budget: { defaults: { max_cost: 1 } }') }),
+      ['budget.defaults.max_cost: unknown limit', 'known:'],
+    ],
+    [
+      'python-sandbox',
+      'an interpreter that is none, found when it boots',
+      () => ({ PYTHON_WASI_WASM_PATH: file('python.wasm', 'no wasm') }),
+      ['PYTHON_WASI_WASM_PATH="'],
+    ],
+    [
+      'python-sandbox',
+      'a file that is not there',
+      () => ({ PYTHON_WASI_WASM_PATH: join(folder, 'none.wasm') }),
+      ['PYTHON_WASI_WASM_PATH must name a file this process can read (ENOENT)', 'none.wasm'],
+    ],
+    ['registry', 'a price', () => ({ MCP_COST_ADD: 'cheap' }), ['MCP_COST_ADD="cheap"', 'a number from 0 to 1000']],
+  ])('%s: %s', async (service, _what, env, words) => {
+    const { code, said } = await outcome(service, env());
+    for (const word of words) expect(said).toContain(word);
+    expect(code).toBe(78);
+  });
+
+  it.each(SERVICES)('%s: a login that a broker refuses', async (service) => {
+    const wrong = redis.url.replace('redis://', 'redis://nobody:hunter22@');
+    const ended = [outcome(service, { REDIS_URL: wrong })];
+    if (service !== 'python-sandbox')
+      ended.push(
+        outcome(service, {
+          NATS_URL: nats.url.replace(/\/\/[^@]*@/, '//'),
+          NATS_USER: 'fleet',
+          NATS_PASSWORD: 'hunter22',
+        }),
+      );
+    const [redisFault, natsFault] = await Promise.all(ended);
+    expect(redisFault).toMatchObject({ code: 78 });
+    expect(redisFault!.said).toMatch(/WRONGPASS.*check REDIS_URL="redis:\/\/nobody:\[redacted\]@.*REDIS_PASSWORD/);
+    if (natsFault) {
+      expect(natsFault).toMatchObject({ code: 78 });
+      expect(natsFault.said).toMatch(
+        /check NATS_URL=".*NATS_USER="fleet", NATS_PASSWORD="\(secret from environment\)"/,
+      );
+    }
+    expect(JSON.stringify([redisFault, natsFault])).not.toContain('hunter22');
+  });
+});
+
+it.each(SERVICES)('%s waits for a broker that cannot be reached', async (service) => {
+  const url = `127.0.0.1:${await freePort()}`;
+  const waiting = start(service, { REDIS_URL: `redis://${url}`, NATS_URL: `nats://${url}` });
+  const tries = () => waiting.log().split('waiting for').length - 1;
+  await eventually('it tried twice', () => tries() >= 2);
+  expect(await waiting.terminate()).toBe(0);
+});

@@ -1,8 +1,15 @@
-import { SUBJECTS, type BudgetRelease, type BudgetReserve, type BudgetReserveReply } from '@toolfleet/contracts';
+import {
+  SUBJECTS,
+  type BudgetRelease,
+  type BudgetReserve,
+  type BudgetReserveReply,
+  type BudgetSettleReply,
+  type SettleAsk,
+} from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import type { NatsClient } from '@toolfleet/transport';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { BudgetClient } from './budget.client.js';
+import { BudgetClient, type RefusedSettlement } from './budget.client.js';
 
 const scopes = { tenant_id: 't', request_id: 'r' };
 const ask = (callId: string) => ({ call_id: callId, scopes, micro_usd: 5, tokens: 0, lease_ms: 60_000 });
@@ -16,11 +23,15 @@ describe('BudgetClient', () => {
   let reserves: PromiseWithResolvers<BudgetReserveReply>[];
   let released: string[];
   let client: BudgetClient;
+  let settled: BudgetSettleReply;
+  let refused: RefusedSettlement[];
 
   beforeEach(() => {
     clock = new FakeClock();
     reserves = [];
     released = [];
+    settled = { settled: 1 };
+    refused = [];
     const nats = {
       atEndOfTurn: (work: () => void) => void setImmediate(work),
       request: (subject: string, body: BudgetReserve | BudgetRelease) => {
@@ -28,12 +39,18 @@ describe('BudgetClient', () => {
           released.push(...(body as BudgetRelease).releases.map((one) => one.call_id));
           return Promise.resolve({ released: 1 });
         }
+        if (subject === SUBJECTS.budgetSettle) return Promise.resolve(settled);
         const asked = Promise.withResolvers<BudgetReserveReply>();
         reserves.push(asked);
         return asked.promise;
       },
     };
-    client = new BudgetClient(nats as unknown as NatsClient, clock, () => undefined);
+    client = new BudgetClient(
+      nats as unknown as NatsClient,
+      clock,
+      () => undefined,
+      (some) => refused.push(...some),
+    );
   });
 
   it('gives back what a repeated ask was admitted after the call had been refused', async () => {
@@ -45,6 +62,16 @@ describe('BudgetClient', () => {
     reserves[1]?.resolve({ answers: [admitted('a'), admitted('b')] });
     await clock.run(10);
     expect(released).toEqual(['a']);
+  });
+
+  it('tells of settlements that were refused, and of no others', async () => {
+    client.settle({ call_id: 'a' } as SettleAsk);
+    await clock.run(10);
+    expect(refused).toEqual([]);
+    settled = { settled: 0, refused: [{ call_id: 'b', field: 'row.user_id' }] };
+    client.settle({ call_id: 'b' } as SettleAsk);
+    await clock.run(10);
+    expect(refused).toEqual([{ call_id: 'b', field: 'row.user_id' }]);
   });
 
   it('asks once where the answer is quick, and fails when both asks did', async () => {

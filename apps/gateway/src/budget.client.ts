@@ -35,6 +35,9 @@ const GATHER_MS = 5;
 /** Asks in one message: a bound on its size and on the time one script runs. */
 const MAX_BATCH = 500;
 
+/** A settlement that was refused, and the field that was at fault. */
+export type RefusedSettlement = NonNullable<BudgetSettleReply['refused']>[number];
+
 interface WaitingAsk {
   ask: ReserveAsk;
   resolve: (answer: ReserveAnswer) => void;
@@ -55,6 +58,8 @@ export class BudgetClient extends BudgetPort {
     private readonly nats: NatsClient,
     private readonly clock: Clock,
     private readonly warn: (message: string) => void,
+    /** Called for settlements that the budget service could not read: their calls ran and are in no ledger row. */
+    private readonly onRefused: (refused: RefusedSettlement[]) => void = () => undefined,
   ) {
     super();
   }
@@ -147,10 +152,11 @@ export class BudgetClient extends BudgetPort {
     for (let from = 0; from < settlements.length; from += MAX_BATCH) {
       const body: BudgetSettle = { settlements: settlements.slice(from, from + MAX_BATCH) };
       this.track(
-        this.repeat(
-          () => this.nats.request<BudgetSettleReply>(SUBJECTS.budgetSettle, body, { timeoutMs: SETTLE_TIMEOUT_MS }),
-          'settlement',
-        ),
+        this.repeat(async () => {
+          const timeoutMs = SETTLE_TIMEOUT_MS;
+          const reply = await this.nats.request<BudgetSettleReply>(SUBJECTS.budgetSettle, body, { timeoutMs });
+          if (reply.refused?.length) this.onRefused(reply.refused);
+        }, 'settlement'),
       );
     }
   }

@@ -133,6 +133,12 @@ export const gatewayConfig = defineConfig(
     JWT_ALGORITHMS: list({ default: ['RS256', 'ES256'], of: JWT_ALGORITHMS, help: 'Accepted signature algorithms' }),
     JWT_TENANT_CLAIM: text({ default: 'tenant', help: 'Claim with the tenant' }),
     JWT_ROLES_CLAIM: text({ default: 'roles', help: 'Claim with the roles' }),
+    JWT_MAX_LIFETIME_SECONDS: integer({
+      default: 86_400,
+      min: 60,
+      max: 31_536_000,
+      help: 'Longest life of an accepted JWT, from iat to exp',
+    }),
     EGRESS_ALLOWED_ENDPOINTS: list({
       default: [],
       item: checkEndpoint,

@@ -121,7 +121,16 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     nats,
     mayProbe: redisProbeLease(redis, clock),
   });
-  const budget = new BudgetClient(nats, clock, (message) => logger.warn(message));
+  const budget = new BudgetClient(
+    nats,
+    clock,
+    (message) => logger.warn(message),
+    (refused) => {
+      metrics.budgetSettlementRefused.inc(refused.length);
+      for (const { call_id, field } of refused)
+        logger.error({ call_id, field }, 'the settlement of a call was refused');
+    },
+  );
   const rateLimiter = new RedisRateLimiter(redis, clock, {
     replicas: settings.GATEWAY_REPLICAS,
     onLocalDecision: limiterFallback(metrics, clock),

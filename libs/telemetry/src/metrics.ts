@@ -135,6 +135,12 @@ export const METRICS = {
     labels: [],
     help: 'Calls refused because the budget service or its store was away',
   }),
+  budgetSettlementRefused: entry({
+    name: 'toolfleet_budget_settlement_refused_total',
+    type: 'counter',
+    labels: [],
+    help: 'Settlements the budget service refused to read; their calls are in no ledger row',
+  }),
   budgetLeaseExpired: entry({
     name: 'toolfleet_budget_lease_expired_total',
     type: 'counter',

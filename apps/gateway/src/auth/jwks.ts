@@ -1,5 +1,5 @@
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey, type LocalJWKSet } from 'jose';
-import type { Clock } from '@toolfleet/resilience';
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
 
 /** Where public keys come from: a file's text, or the issuer through the guarded client. Returns the JSON of a JWK set. */
 export type JwksSource = () => Promise<string>;
@@ -12,8 +12,8 @@ export type JwksFetch = (
 
 /** After a refresh, successful or not, unknown key ids cause no other one for so long: they are free for anyone to invent. */
 const COOLDOWN_MS = 30_000;
-/** Keys older than this are read again, so that a withdrawn key stops working. */
-const MAX_AGE_MS = 600_000;
+/** The keys are read again this often, whether or not tokens come, so that a withdrawn key stops working. */
+const REFRESH_EVERY_MS = 300_000;
 const FETCH_TIMEOUT_MS = 5_000;
 const MAX_JWKS_CHARS = 1_000_000;
 
@@ -30,13 +30,14 @@ export function remoteJwks(url: string, getKeys: JwksFetch): JwksSource {
 /**
  * Picks the key of a token. jose selects (by `kid`, `alg`, `use`); when to read the keys again is decided here, on our clock:
  * one refresh for an unknown `kid`, then a cooldown that also covers failed reads (jose's own covers successful ones only).
- * Concurrent callers share one read. When a refresh fails, the keys read before stay in use.
+ * Concurrent callers share one read. When a refresh fails, the keys read before stay in use. Only a token whose key is not known
+ * waits for a read: all others are verified at once, however long the issuer takes to answer.
  */
 export class JwksKeys {
   private current?: LocalJWKSet;
-  private readAt = 0;
   private triedAt = Number.NEGATIVE_INFINITY;
   private reading?: Promise<void>;
+  private cancelTimer?: CancelTimer;
 
   constructor(
     private readonly source: JwksSource,
@@ -48,8 +49,22 @@ export class JwksKeys {
     await (this.reading ??= this.read().finally(() => (this.reading = undefined)));
   }
 
+  /** Reads the keys again from time to time, until `stop`. */
+  start(): void {
+    this.cancelTimer = this.clock.after(REFRESH_EVERY_MS, () => {
+      void this.load()
+        .catch(() => undefined)
+        .finally(() => this.cancelTimer && this.start());
+    });
+  }
+
+  stop(): void {
+    this.cancelTimer?.();
+    delete this.cancelTimer;
+  }
+
   readonly find: JWTVerifyGetKey = async (header, token) => {
-    if (!this.current || this.clock.monotonic() - this.readAt > MAX_AGE_MS) await this.refresh();
+    if (!this.current) await this.refresh();
     try {
       return await this.keys()(header, token);
     } catch (error) {
@@ -77,7 +92,6 @@ export class JwksKeys {
     const text = await this.source();
     if (text.length > MAX_JWKS_CHARS) throw new Error('the key set is too large');
     this.current = createLocalJWKSet(JSON.parse(text) as JSONWebKeySet);
-    this.readAt = this.clock.monotonic();
   }
 }
 

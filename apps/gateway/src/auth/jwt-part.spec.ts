@@ -26,6 +26,7 @@ beforeAll(async () => {
     .setIssuer(ISSUER)
     .setAudience('toolfleet')
     .setSubject('ann')
+    .setIssuedAt()
     .setExpirationTime('5m')
     .sign(privateKey);
 });
@@ -41,6 +42,7 @@ function setUp(more: Partial<JwtPartSettings>) {
     JWT_ALGORITHMS: ['ES256'],
     JWT_TENANT_CLAIM: 'tenant',
     JWT_ROLES_CLAIM: 'roles',
+    JWT_MAX_LIFETIME_SECONDS: 86_400,
     EGRESS_ALLOWED_ENDPOINTS: [],
     ...more,
   };

@@ -28,6 +28,7 @@ export function jwtPart(
   const setup = jwtSetup(settings, clock, egressFetch(client, { timeouts, maxBytes: MAX_JWKS_BYTES }));
   if (!setup) return undefined;
   const start = async (): Promise<void> => {
+    setup.keys.start();
     try {
       await setup.keys.load();
     } catch (error) {
@@ -35,5 +36,9 @@ export function jwtPart(
       logger.warn({ fault: (error as Error).message }, 'the key set of the issuer cannot be read yet');
     }
   };
-  return { jwt: setup.jwt, part: { name: 'jwt keys', start, stop: () => client.close() } };
+  const stop = async (): Promise<void> => {
+    setup.keys.stop();
+    await client.close();
+  };
+  return { jwt: setup.jwt, part: { name: 'jwt keys', start, stop } };
 }

@@ -9,6 +9,7 @@ const KEYS: JwtKeys = {
   JWT_ALGORITHMS: ['RS256'],
   JWT_TENANT_CLAIM: 'tenant',
   JWT_ROLES_CLAIM: 'roles',
+  JWT_MAX_LIFETIME_SECONDS: 86_400,
 };
 const setUp = (more: Partial<JwtKeys> = {}) =>
   jwtSetup({ ...KEYS, ...more }, new FakeClock(), async () => new Response('{"keys":[]}'));

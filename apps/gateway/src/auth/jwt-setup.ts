@@ -12,6 +12,7 @@ export interface JwtKeys {
   JWT_ALGORITHMS: readonly string[];
   JWT_TENANT_CLAIM: string;
   JWT_ROLES_CLAIM: string;
+  JWT_MAX_LIFETIME_SECONDS: number;
 }
 
 /**
@@ -32,5 +33,6 @@ export function jwtSetup(
   const source = file === undefined ? remoteJwks(url!, getKeys) : () => readFile(file, 'utf8');
   const keys = new JwksKeys(source, clock);
   const claims = { tenant: settings.JWT_TENANT_CLAIM, roles: settings.JWT_ROLES_CLAIM };
-  return { jwt: new JwtVerifier({ issuer, audience, algorithms: settings.JWT_ALGORITHMS, claims }, keys, clock), keys };
+  const { JWT_ALGORITHMS: algorithms, JWT_MAX_LIFETIME_SECONDS: maxLifetimeSeconds } = settings;
+  return { jwt: new JwtVerifier({ issuer, audience, algorithms, claims, maxLifetimeSeconds }, keys, clock), keys };
 }

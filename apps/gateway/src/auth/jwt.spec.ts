@@ -12,6 +12,7 @@ const SETTINGS = {
   audience: AUDIENCE,
   algorithms: ['RS256'],
   claims: { tenant: 'tenant', roles: 'realm_access.roles', tools: 'tools', tier: 'tier' },
+  maxLifetimeSeconds: 3_600,
 };
 const refusal = { code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' };
 type Header = Record<string, unknown>;
@@ -37,6 +38,7 @@ const claims = (clock: FakeClock): JWTPayload => ({
   iss: ISSUER,
   aud: AUDIENCE,
   sub: 'ann',
+  iat: seconds(clock),
   exp: seconds(clock) + 300,
   tenant: 'acme',
   realm_access: { roles: ['dev', 'admin'] },
@@ -71,8 +73,10 @@ describe('JWT', () => {
   it('is taken up to 30 s before nbf and after exp, and no longer', async () => {
     const { clock, jwt } = setUp();
     const now = seconds(clock);
-    await expect(jwt.verify(await sign({ ...claims(clock), exp: now - 29 }))).resolves.toBeDefined();
-    await expect(jwt.verify(await sign({ ...claims(clock), exp: now - 31 }))).rejects.toMatchObject(refusal);
+    await expect(jwt.verify(await sign({ ...claims(clock), iat: now - 300, exp: now - 29 }))).resolves.toBeDefined();
+    await expect(jwt.verify(await sign({ ...claims(clock), iat: now - 300, exp: now - 31 }))).rejects.toMatchObject(
+      refusal,
+    );
     await expect(jwt.verify(await sign({ ...claims(clock), nbf: now + 29 }))).resolves.toBeDefined();
     await expect(jwt.verify(await sign({ ...claims(clock), nbf: now + 31 }))).rejects.toMatchObject(refusal);
   });
@@ -101,6 +105,19 @@ describe('JWT', () => {
     ['a tenant that is a list', (c) => sign({ ...claims(c), tenant: ['acme'] })],
     ['a reserved tenant: operator', (c) => sign({ ...claims(c), tenant: 'operator' })],
     ['a reserved tenant: local', (c) => sign({ ...claims(c), tenant: 'local' })],
+    ['a life longer than allowed', (c) => sign({ ...claims(c), exp: seconds(c) + 3_601 })],
+    ['the end of a life longer than allowed', (c) => sign({ ...claims(c), iat: seconds(c) - 86_400 })],
+    ['an issue in the future', (c) => sign({ ...claims(c), iat: seconds(c) + 31 })],
+    ['no iat', (c) => sign({ ...claims(c), iat: undefined })],
+    ['a line end in sub', (c) => sign({ ...claims(c), sub: 'ann\n' })],
+    ['a NUL in sub', (c) => sign({ ...claims(c), sub: 'ann\u0000' })],
+    ['a C1 control in sub', (c) => sign({ ...claims(c), sub: 'a\u0085nn' })],
+    ['a line separator in sub', (c) => sign({ ...claims(c), sub: 'a\u2028nn' })],
+    ['half a character in sub', (c) => sign({ ...claims(c), sub: 'ann\ud83d' })],
+    ['a sub that is too long', (c) => sign({ ...claims(c), sub: 'a'.repeat(257) })],
+    ['a control character in a role', (c) => sign({ ...claims(c), realm_access: { roles: ['dev', 'a\tb'] } })],
+    ['a control character in a tool', (c) => sign({ ...claims(c), tools: 'calc*\u0007' })],
+    ['a control character in the tier', (c) => sign({ ...claims(c), tier: 'pro\r' })],
     ['no sub', (c) => sign({ ...claims(c), sub: undefined })],
     [
       'payload that is no JSON',
@@ -211,6 +228,37 @@ describe('key set', () => {
       await expect(jwt.verify(await sign(claims(clock)))).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
     }
     expect(reads).toBe(1);
+  });
+
+  it('is read from time to time, so that a withdrawn key stops working', async () => {
+    let current = jwks;
+    const { clock, jwt, keys } = setUp(async () => current);
+    keys.start();
+    await keys.load();
+    const token = await sign({ ...claims(clock), exp: seconds(clock) + 3_000 });
+    await expect(jwt.verify(token)).resolves.toBeDefined();
+    current = JSON.stringify({ keys: [] });
+    await clock.run(300_000);
+    await expect(jwt.verify(token)).rejects.toMatchObject(refusal);
+    current = jwks;
+    await clock.run(300_000);
+    await expect(jwt.verify(token)).resolves.toBeDefined();
+    keys.stop();
+  });
+
+  it('makes nobody wait whose key is known while the issuer hangs', async () => {
+    let hangs = false;
+    const { clock, jwt, keys } = setUp(() => (hangs ? new Promise<string>(() => undefined) : Promise.resolve(jwks)));
+    keys.start();
+    await keys.load();
+    hangs = true;
+    await clock.run(300_000);
+    const unknown = jwt.verify(await sign(claims(clock), { kid: 'k2' }));
+    await expect(jwt.verify(await sign(claims(clock)))).resolves.toBeDefined();
+    await clock.run(3_600_000);
+    await expect(jwt.verify(await sign(claims(clock)))).resolves.toBeDefined();
+    expect(await Promise.race([unknown, 'waits'])).toBe('waits');
+    keys.stop();
   });
 
   it('is fetched through the client it is handed', async () => {

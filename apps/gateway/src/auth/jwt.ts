@@ -1,5 +1,5 @@
 import { decodeProtectedHeader, jwtVerify, type JWTPayload } from 'jose';
-import { type EpochMs, isReservedTenant, type Principal, ToolError } from '@toolfleet/contracts';
+import { type EpochMs, isPlainId, isReservedTenant, type Principal, ToolError } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { type JwksKeys, KeysUnavailable } from './jwks.js';
 import { rolesOf } from './roles.js';
@@ -13,6 +13,8 @@ export interface JwtSettings {
   algorithms: readonly string[];
   /** Claim names; nested ones by dots (`realm_access.roles`). */
   claims: { tenant: string; roles?: string; user?: string; tools?: string; tier?: string };
+  /** Longest life of a token, from `iat` to `exp`. */
+  maxLifetimeSeconds: number;
 }
 
 /** Who a token stands for, and until when. */
@@ -71,8 +73,11 @@ export class JwtVerifier {
         typ: TOKEN_TYPE,
         clockTolerance: TOLERANCE_S,
         currentDate: new Date(this.clock.now()),
-        requiredClaims: ['exp'],
+        requiredClaims: ['exp', 'iat'],
+        // Refuses tokens that were issued longer ago, or in the future.
+        maxTokenAge: this.settings.maxLifetimeSeconds,
       });
+      if (payload.exp! - payload.iat! > this.settings.maxLifetimeSeconds) throw unauthenticated();
       const expiresAt = (payload.exp! + TOLERANCE_S) * 1_000;
       return { principal: { ...this.principalOf(payload), expiresAt }, expiresAt };
     } catch (error) {
@@ -92,13 +97,17 @@ export class JwtVerifier {
     const userId = claimAt(payload, claims.user ?? 'sub');
     if (typeof tenantId !== 'string' || !TENANT_PATTERN.test(tenantId)) throw unauthenticated();
     if (isReservedTenant(tenantId)) throw unauthenticated();
-    if (typeof userId !== 'string' || userId.length === 0 || userId.length > 256) throw unauthenticated();
     const tier = claims.tier === undefined ? undefined : claimAt(payload, claims.tier);
+    const roles = claims.roles === undefined ? [] : wordsOf(claimAt(payload, claims.roles));
+    const tools = claims.tools === undefined ? ['*'] : wordsOf(claimAt(payload, claims.tools));
+    // All of them become ids: parts of store keys, log lines and ledger rows, which refuse what is not plain.
+    const ids = [userId, ...roles, ...tools, ...(typeof tier === 'string' ? [tier] : [])];
+    if (!isPlainId(userId) || !ids.every(isPlainId)) throw unauthenticated();
     return {
       tenantId,
       userId,
-      roles: claims.roles === undefined ? [] : rolesOf(tenantId, wordsOf(claimAt(payload, claims.roles))),
-      tools: claims.tools === undefined ? ['*'] : wordsOf(claimAt(payload, claims.tools)),
+      roles: rolesOf(tenantId, roles),
+      tools,
       via: 'jwt',
       ...(typeof tier === 'string' ? { tier } : {}),
     };

@@ -55,6 +55,8 @@ const CHANNELS: Record<string, string[]> = {
 const NOT_KEYS = [
   // scopes of a budget, and faults of its messages
   ...['agent:', 'call:', 'day:', 'request:', 'task:', 'invalid:', 'unreadable:'],
+  // who made a call, a field of its record
+  ...['key:', 'user:'],
   // a field of the hash of fair shares
   's:',
   // schemes of URLs and imports

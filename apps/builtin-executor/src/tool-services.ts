@@ -68,7 +68,8 @@ function workspaceStore(settings: BuiltinExecutorConfig, egress: ToolEgress): Wo
 
 function pages({ settings, host, bounded, egress }: ServiceParts): PageReader {
   const client = egress.pages();
-  return new PageReader(client, bounded, settings.WEB_RESPECT_ROBOTS ? new Robots(client, host.clock) : undefined);
+  const robots = settings.WEB_RESPECT_ROBOTS ? new Robots(client, host.clock, bounded) : undefined;
+  return new PageReader(client, bounded, robots);
 }
 
 function search({ settings, egress }: ServiceParts): SearchProvider {

@@ -62,12 +62,14 @@ describe('json_process', () => {
     expect((await json({ json_string: '{"a":1,"b":2}', operation: 'validate', schema })).valid).toBe(true);
   });
 
-  it('stops a schema that explodes', async () => {
+  it('refuses a schema that explodes', async () => {
     const $defs: JsonObject = { d40: { type: 'string' } };
     for (let i = 0; i < 40; i++)
       $defs[`d${i}`] = { anyOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] };
     const bomb = { $ref: '#/$defs/d0', $defs };
-    await expect(json({ json_string: '1', operation: 'validate', schema: bomb })).rejects.toThrow(/longer than|MB/);
+    await expect(json({ json_string: '1', operation: 'validate', schema: bomb })).rejects.toThrow(
+      /more than 10000 schemas/,
+    );
   });
 
   it('finds differences as a patch that turns one into the other', async () => {

@@ -113,6 +113,25 @@ describe('text_process', () => {
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
+  it.each<[JsonObject]>([
+    [{ operation: 'count' }],
+    [{ operation: 'summary' }],
+    [{ operation: 'trim' }],
+    [{ operation: 'case', to: 'title' }],
+    [{ operation: 'lines', unique: true, sort: true }],
+    [{ operation: 'extract', what: 'emails', unique: true }],
+    [{ operation: 'split', separator: '.' }],
+    [{ operation: 'replace', find: 'mail', replace_with: '$&' }],
+  ])('gives the same answer to long texts, which another process works on: %j', async (args) => {
+    const line = '  Write to a.b@example.com ... Or call!  mail\n';
+    const short = line.repeat(Math.ceil(8_192 / line.length)).slice(0, 8_190);
+    const long = `${short}   `; // three spaces more, so that it is no longer short
+    const [here, there] = await Promise.all([text({ ...args, text: short }), text({ ...args, text: long })]);
+    expect(Object.keys(there).toSorted()).toEqual(Object.keys(here).toSorted());
+    if (args.operation === 'trim' || args.operation === 'extract') expect(there).toEqual(here);
+    if (args.operation === 'count') expect(there).toMatchObject({ words: here.words, sentences: here.sentences });
+  });
+
   it('stops the work when the caller goes away', async () => {
     const caller = new AbortController();
     const pending = runTool(

@@ -1,9 +1,9 @@
-import { ToolError, type Json } from '@toolfleet/contracts';
+import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { defineTool } from './builtin-tool.js';
 import { ok, type ToolOutcome } from './outcome.js';
-import { changeCase, CASES, type Case } from './text/change-case.js';
-import { EXTRACTABLE, extract, type Extractable } from './text/extract.js';
-import { countText, summariseText } from './text/measure.js';
+import { CASES, type Case } from './text/change-case.js';
+import { EXTRACTABLE, type Extractable } from './text/extract.js';
+import { operateOnText, type TextOperation } from './text/text-operations.js';
 import { boundsOf } from './bounded/bounded-work.js';
 import type { RegexMatch, BoundedJob } from './bounded/bounded-child.js';
 
@@ -28,6 +28,10 @@ const MAX_TEXT = 1_000_000;
 const MAX_COMPARED = 20_000;
 /** Longest run of a pattern of the model's own making. */
 const JOB_MS = 1_000;
+/** Texts up to this length are worked on here, in about a millisecond; longer ones in a child process. */
+const MAX_INLINE_TEXT = 8_192;
+/** Longest run of an operation of our own on a longer text; a megabyte takes some 200 ms. */
+const TEXT_MS = 5_000;
 
 /** `text_process`: counts, searches and transforms a text. */
 export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
@@ -91,44 +95,37 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
   timeoutSeconds: 10,
   needs: ['bounded'],
   async handler(args, run): Promise<ToolOutcome> {
-    const withBounds = (job: BoundedJob) => run.bounded.run(job, { timeoutMs: JOB_MS, ...boundsOf(run) });
-    const { text } = args;
+    const withBounds = (job: BoundedJob, timeoutMs = JOB_MS) => run.bounded.run(job, { timeoutMs, ...boundsOf(run) });
+    const operated = async (work: TextOperation) =>
+      work.text.length <= MAX_INLINE_TEXT
+        ? operateOnText(work)
+        : ((await withBounds({ kind: 'text', work }, TEXT_MS)) as JsonObject);
+    const { text, unique = false, sort = false } = args;
     const limit = args.limit ?? 1_000;
     switch (args.operation) {
       case 'count':
-        return facts(countText(text));
-      case 'case':
-        return changed(changeCase(text, required(args.to, 'to', 'case')));
-      case 'trim':
-        return changed(
-          text
-            .replaceAll(/[^\S\n]+/g, ' ')
-            .replaceAll(/ ?\n ?/g, '\n')
-            .trim(),
-        );
-      case 'lines':
-        return listed(arranged(text.split(/\r?\n/), args), limit);
       case 'summary':
-        return facts(summariseText(text));
-      case 'extract':
-        return listed(
-          args.unique
-            ? [...new Set(extract(text, required(args.what, 'what', 'extract')))]
-            : extract(text, required(args.what, 'what', 'extract')),
-          limit,
-        );
+        return facts(await operated({ operation: args.operation, text }));
+      case 'case':
+        return changed(await operated({ operation: 'case', text, to: required(args.to, 'to', 'case') }));
+      case 'trim':
+        return changed(await operated({ operation: 'trim', text }));
+      case 'lines':
+        return listed(await operated({ operation: 'lines', text, unique, sort, limit }));
+      case 'extract': {
+        const what = required(args.what, 'what', 'extract');
+        return listed(await operated({ operation: 'extract', text, what, unique, limit }));
+      }
       case 'split': {
         const separator = args.separator ?? '\n';
-        if (!args.use_regex) return listed(text.split(separator), limit);
-        return listed(
-          (await withBounds({ kind: 'regex_split', text, ...pattern(separator, args.flags), limit })) as string[],
-          limit,
-        );
+        if (!args.use_regex) return listed(await operated({ operation: 'split', text, separator, limit }));
+        const parts = await withBounds({ kind: 'regex_split', text, ...pattern(separator, args.flags), limit });
+        return listed({ items: parts, count: (parts as Json[]).length });
       }
       case 'replace': {
         const find = required(args.find, 'find', 'replace');
         const replacement = args.replace_with ?? '';
-        if (!args.use_regex) return replacedPlainly(text, find, replacement, limit);
+        if (!args.use_regex) return changed(await operated({ operation: 'replace', text, find, replacement, limit }));
         const { text: result, replaced } = (await withBounds({
           kind: 'regex_replace',
           text,
@@ -136,7 +133,7 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
           replacement,
           limit,
         })) as { text: string; replaced: number };
-        return ok({ result, replaced }, result);
+        return changed({ result, replaced });
       }
       case 'regex': {
         const found = await withBounds({
@@ -155,7 +152,7 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
         const other = required(args.other, 'other', 'similarity');
         if (text.length > MAX_COMPARED)
           throw new ToolError('TOOL_ERROR', { message: `similarity compares at most ${MAX_COMPARED} characters` });
-        return facts((await withBounds({ kind: 'similarity', text, other })) as Record<string, Json>);
+        return facts((await withBounds({ kind: 'similarity', text, other })) as JsonObject);
       }
     }
   },
@@ -180,30 +177,15 @@ function pattern(source: string, flags = ''): { pattern: string; flags: string }
   return { pattern: source, flags };
 }
 
-function replacedPlainly(text: string, find: string, replacement: string, limit: number): ToolOutcome {
-  const parts = text.split(find);
-  const replaced = Math.min(limit, parts.length - 1);
-  if (text.length + replaced * replacement.length > 4 * MAX_TEXT)
-    throw new ToolError('TOOL_ERROR', { message: 'The result would be too large' });
-  const result = [parts.slice(0, replaced + 1).join(replacement), ...parts.slice(replaced + 1)].join(find);
-  return ok({ result, replaced }, result);
+function changed(output: JsonObject): ToolOutcome {
+  return ok(output, String(output['result']));
 }
 
-function arranged(lines: string[], args: TextProcessArguments): string[] {
-  const kept = args.unique ? [...new Set(lines)] : lines;
-  return args.sort ? kept.toSorted() : kept;
+function listed(output: JsonObject): ToolOutcome {
+  return ok(output, (output['items'] as string[]).join('\n'));
 }
 
-function changed(text: string): ToolOutcome {
-  return ok({ result: text }, text);
-}
-
-function listed(items: string[], limit: number): ToolOutcome {
-  const shown = items.slice(0, limit);
-  return ok({ items: shown, count: items.length }, shown.join('\n'));
-}
-
-function facts(values: Record<string, Json>): ToolOutcome {
+function facts(values: JsonObject): ToolOutcome {
   return ok(
     values,
     Object.entries(values)

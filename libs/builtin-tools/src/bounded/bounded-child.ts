@@ -8,7 +8,10 @@ import { query as queryJsonpath } from 'jsonpath-rfc9535';
 import { applyPatch, createPatch } from 'rfc6902';
 import { compileSchema, explainErrors } from '@toolfleet/schema';
 import type { JsonObject } from '@toolfleet/contracts';
+import { searchLines, type LineSearch } from '../files/search-lines.js';
+import { operateOnText, type TextOperation } from '../text/text-operations.js';
 import type { ExtractType } from '../web/extract-type.js';
+import { isAllowedByRobots } from '../web/robots-rules.js';
 
 /** Work a child does; `text` documents are JSON. */
 export type BoundedJob =
@@ -22,7 +25,10 @@ export type BoundedJob =
   | { kind: 'regex_split'; text: string; pattern: string; flags: string; limit: number }
   | { kind: 'page'; html: string; url: string; what: ExtractType }
   | { kind: 'pdf'; bytes: string }
-  | { kind: 'similarity'; text: string; other: string };
+  | { kind: 'similarity'; text: string; other: string }
+  | { kind: 'text'; work: TextOperation }
+  | { kind: 'search_lines'; search: LineSearch }
+  | { kind: 'robots'; rules: string; address: string; robot: string; url: string };
 
 /** A match of `regex_find`; offsets in UTF-16 units. */
 export interface RegexMatch {
@@ -109,6 +115,12 @@ function run(job: Exclude<BoundedJob, { kind: 'page' | 'pdf' }>): unknown {
       return splitBy(job);
     case 'similarity':
       return similarity(job.text, job.other);
+    case 'text':
+      return operateOnText(job.work);
+    case 'search_lines':
+      return searchLines(job.search);
+    case 'robots':
+      return isAllowedByRobots(job.rules, job.address, job.robot, job.url);
   }
 }
 

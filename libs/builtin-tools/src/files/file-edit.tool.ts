@@ -11,6 +11,10 @@ interface FileEditArguments {
   replace_all?: boolean;
 }
 
+/** Most occurrences that are replaced, and longest result in UTF-16 units: what a process does in some milliseconds. */
+const MAX_REPLACED = 100_000;
+const MAX_RESULT = 16 * 1024 * 1024;
+
 /** `file_edit`: replaces a piece of text, which must be there exactly once. */
 export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
   ...FILE_TOOL,
@@ -46,16 +50,28 @@ export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
   async handler({ path, old_text: oldText, new_text: newText, replace_all: replaceAll = false }, run) {
     let replaced = 0;
     await run.workspaces.of(run.context).change(path, (before) => {
-      const parts = decodeText(before, 'utf-8').split(oldText);
-      replaced = parts.length - 1;
+      const text = decodeText(before, 'utf-8');
+      replaced = occurrencesIn(text, oldText);
       if (replaced === 0) throw new ToolError('TOOL_ERROR', { message: `old_text does not occur in ${path}` });
+      if (replaced > MAX_REPLACED)
+        throw new ToolError('TOOL_ERROR', { message: `old_text occurs more than ${MAX_REPLACED} times in ${path}` });
       if (replaced > 1 && !replaceAll) {
         throw new ToolError('TOOL_ERROR', {
           message: `old_text occurs ${replaced} times in ${path}: include more of its surroundings, or set replace_all`,
         });
       }
-      return Buffer.from(parts.join(newText));
+      if (text.length + replaced * (newText.length - oldText.length) > MAX_RESULT)
+        throw new ToolError('TOOL_ERROR', { message: `The result would have more than ${MAX_RESULT} characters` });
+      return Buffer.from(text.replaceAll(oldText, () => newText));
     });
     return ok({ path, replaced }, `Replaced ${replaced} occurrence(s) in ${path}`);
   },
 });
+
+/** Occurrences of a piece in a text, without overlaps; counted up to just above `MAX_REPLACED`. */
+function occurrencesIn(text: string, piece: string): number {
+  let count = 0;
+  for (let at = text.indexOf(piece); at >= 0 && count <= MAX_REPLACED; at = text.indexOf(piece, at + piece.length))
+    count += 1;
+  return count;
+}

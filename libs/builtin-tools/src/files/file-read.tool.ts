@@ -45,9 +45,22 @@ export const fileRead = defineTool<
       const more = bytes.length > MAX_BINARY;
       return ok({ path, content: text, encoding, size: bytes.length, more }, text);
     }
-    const lines = text.split('\n');
-    const content = lines.slice(offset - 1, offset - 1 + limit).join('\n');
-    const more = offset - 1 + limit < lines.length;
-    return ok({ path, content, encoding, size: bytes.length, lines: lines.length, offset, more }, content);
+    const { content, lines } = windowOf(text, offset, limit);
+    const more = offset - 1 + limit < lines;
+    return ok({ path, content, encoding, size: bytes.length, lines, offset, more }, content);
   },
 });
+
+/** Some lines of a text, and how many it has. Without a list of them: of a file of line ends it would take fifty times its size. */
+function windowOf(text: string, offset: number, limit: number): { content: string; lines: number } {
+  let lines = 1;
+  let from = offset === 1 ? 0 : text.length;
+  let to = text.length;
+  for (let at = 0; at < text.length; at += 1) {
+    if (text.charCodeAt(at) !== 10) continue;
+    lines += 1;
+    if (lines === offset) from = at + 1;
+    if (lines === offset + limit) to = at;
+  }
+  return { content: text.slice(from, Math.max(from, to)), lines };
+}

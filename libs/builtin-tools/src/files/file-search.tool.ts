@@ -1,9 +1,11 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { boundedMatcher } from '@toolfleet/schema';
+import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 import { compileGlob } from './file-list.tool.js';
 import { FILE_TOOL, PATH } from './file-tool.js';
+import { searchLines, type LineSearch } from './search-lines.js';
 
 interface FileSearchArguments {
   query: string;
@@ -15,12 +17,16 @@ interface FileSearchArguments {
 }
 
 const SCANNED_FILES = 10_000;
-/** Text looked at in one call; a linear pattern needs some 100 ms for it. */
+/** Text looked at in one call. */
 const MAX_SCANNED_BYTES = 20 * 1024 * 1024;
-const MAX_LINE = 400;
+/** Text that one job of the child process searches, and how long that may take. */
+const BATCH_BYTES = 1024 * 1024;
+const BATCH_MS = 3_000;
+/** Text that is searched here when the query is no pattern, in about a millisecond. */
+const MAX_INLINE_BYTES = 64 * 1024;
 
 /** `file_search`: lines that contain a text. */
-export const fileSearch = defineTool<FileSearchArguments, ['workspaces']>({
+export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounded']>({
   ...FILE_TOOL,
   name: 'file_search',
   description:
@@ -51,15 +57,34 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces']>({
   inputExamples: [{ query: 'TODO', pattern: '*.py' }],
   idempotent: true,
   cacheTtlSeconds: 0,
-  needs: ['workspaces'],
+  needs: ['workspaces', 'bounded'],
   async handler(args, run) {
     const { query, path = '.', pattern, max_results: limit = 100 } = args;
-    const matches = lineMatcher(args);
+    const { use_regex: useRegex = false, ignore_case: ignoreCase = false } = args;
+    if (useRegex) checkPattern(query, ignoreCase);
     const inGlob = pattern === undefined ? () => true : compileGlob(pattern);
     const workspace = run.workspaces.of(run.context);
     const found: JsonObject[] = [];
     let scanned = 0;
     let more = false;
+    let full = false;
+    let batch: { path: string; text: string }[] = [];
+    let batched = 0;
+    const searchedInChild = async (search: LineSearch) =>
+      (await run.bounded.run({ kind: 'search_lines', search }, { timeoutMs: BATCH_MS, ...boundsOf(run) })) as {
+        matches: JsonObject[];
+        more: boolean;
+      };
+    const searchBatch = async (): Promise<void> => {
+      if (batch.length === 0) return;
+      const search = { files: batch, query, useRegex, ignoreCase, limit: limit - found.length };
+      const isSmall = !useRegex && batched <= MAX_INLINE_BYTES;
+      batch = [];
+      batched = 0;
+      const { matches, more: cut } = isSmall ? searchLines(search) : await searchedInChild(search);
+      found.push(...matches);
+      full = cut;
+    };
     for (const entry of await workspace.list(path, true, SCANNED_FILES)) {
       run.signal.throwIfAborted();
       if (entry.type !== 'file' || !inGlob(entry.names)) continue;
@@ -71,16 +96,14 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces']>({
       const name = entry.names.join('/');
       const bytes = await workspace.read(name).catch(() => undefined); // vanished or too large: not a fault of the search
       if (!bytes || bytes.subarray(0, 8_000).includes(0)) continue; // binary
-      for (const [index, line] of bytes.toString('utf8').split('\n').entries()) {
-        if (!matches(line)) continue;
-        if (found.length >= limit) {
-          more = true;
-          break;
-        }
-        found.push({ path: name, line: index + 1, text: line.trimEnd().slice(0, MAX_LINE) });
-      }
-      if (more && found.length >= limit) break;
+      batch.push({ path: name, text: bytes.toString('utf8') });
+      batched += bytes.length;
+      if (batched < BATCH_BYTES) continue;
+      await searchBatch();
+      if (full) break;
     }
+    await searchBatch();
+    more ||= full;
     const text = found.map((one) => `${String(one.path)}:${String(one.line)}: ${String(one.text)}`).join('\n');
     return ok(
       { matches: found, count: found.length, more },
@@ -89,18 +112,10 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces']>({
   },
 });
 
-function lineMatcher({
-  query,
-  use_regex: useRegex,
-  ignore_case: ignoreCase,
-}: FileSearchArguments): (line: string) => boolean {
-  if (!useRegex) {
-    const wanted = ignoreCase ? query.toLowerCase() : query;
-    return (line) => (ignoreCase ? line.toLowerCase() : line).includes(wanted);
-  }
+/** A pattern is checked here, so that its fault is told before any file is read. */
+function checkPattern(query: string, ignoreCase: boolean): void {
   try {
-    const matcher = boundedMatcher(query, ignoreCase ? 'iu' : 'u');
-    return (line) => matcher.test(line);
+    boundedMatcher(query, ignoreCase ? 'iu' : 'u');
   } catch (error) {
     throw new ToolError('TOOL_ERROR', { message: `Bad regular expression: ${(error as Error).message}` });
   }

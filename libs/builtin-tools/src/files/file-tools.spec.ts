@@ -156,6 +156,26 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
     expect(await faultOf(call('file_search', { query: '(', use_regex: true }))).toMatch(/Bad regular expression/);
   });
 
+  it('searches with patterns of linear time only, and goes through large files elsewhere', async () => {
+    await call('file_write', {
+      path: 'long.txt',
+      content: `${'a'.repeat(500_000)}\nfind me\n${'x\n'.repeat(100_000)}`,
+    });
+    expect(await call('file_search', { query: 'a*a*a*b', use_regex: true })).toMatchObject({ count: 0 });
+    expect(await faultOf(call('file_search', { query: '(?!z)a*a*a*b', use_regex: true }))).toMatch(/bounded time/);
+    expect(await call('file_search', { query: 'find', pattern: 'long.txt' })).toMatchObject({
+      matches: [{ path: 'long.txt', line: 2, text: 'find me' }],
+    });
+    expect(await call('file_read', { path: 'long.txt', offset: 2, limit: 2 })).toMatchObject({
+      content: 'find me\nx',
+      lines: 100_003,
+      more: true,
+    });
+    expect(
+      await faultOf(call('file_edit', { path: 'long.txt', old_text: 'a', new_text: 'b', replace_all: true })),
+    ).toMatch(/more than 100000 times/);
+  });
+
   it('keeps file and directory apart', async () => {
     expect(await faultOf(call('file_read', { path: 'src' }))).toMatch(/Not a file/);
     expect(await faultOf(call('file_write', { path: 'src/main.py/x', content: '' }))).toMatch(/Not a directory/);

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { afterAll } from 'vitest';
+import { BoundedWork } from '../bounded/bounded-work.js';
 import { MANIFEST } from '../manifest.js';
 import { runTool } from '../run-tool.fixture.js';
 import { LocalWorkspaceStore } from './local-workspace-store.js';
@@ -13,13 +15,16 @@ import { S3WorkspaceStore } from './s3-workspace-store.js';
 import type { WorkspaceStore } from './workspace-store.js';
 import { DEFAULT_WORKSPACE_LIMITS, Workspaces } from './workspaces.js';
 
+const bounded = new BoundedWork(new SystemClock());
+afterAll(() => bounded.close());
+
 /** Calls a file tool by name in the project `shop` of tenant acme. */
 export function caller(store: WorkspaceStore, limits = DEFAULT_WORKSPACE_LIMITS, clock: Clock = new SystemClock()) {
   const workspaces = new Workspaces(store, clock, limits);
   return async (name: string, args: JsonObject, context: JsonObject = { project_id: 'shop' }) => {
     const tool = MANIFEST.find((one) => one.metadata.name === name);
     if (!tool) throw new Error(`no tool ${name}`);
-    return (await runTool(tool, args, { services: { workspaces }, context })).output as JsonObject;
+    return (await runTool(tool, args, { services: { workspaces, bounded }, context })).output as JsonObject;
   };
 }
 /** What a call that must fail says. */

@@ -46,9 +46,10 @@ export function summariseText(text: string): Record<string, Json> {
   };
 }
 
+/** Only the last mark before a space ends a sentence: `[.!?]+` would look at a row of dots once for each dot. */
 function sentences(text: string): number {
   if (text.trim() === '') return 0;
-  return text.split(/[.!?。！？]+(?:\s|$)|\n\s*\n/).filter((part) => /[\p{L}\p{N}]/u.test(part)).length;
+  return text.split(/[.!?。！？](?:\s|$)|\n\s*\n/).filter((part) => /[\p{L}\p{N}]/u.test(part)).length;
 }
 
 function round(value: number): number {

@@ -19,7 +19,9 @@ export function markdown(html: string): string {
   });
   return service
     .turndown(html)
-    .replaceAll(/[^\S\n]+\n/g, '\n')
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n')
     .replaceAll(/\n{3,}/g, '\n\n')
     .trim();
 }

@@ -46,7 +46,7 @@ export class PageReader {
     const { signal } = caller;
     const url = checkedUrl(address);
     this.egress.check(url); // refused before anybody is asked, robots.txt included
-    await this.robots?.check(url, signal);
+    await this.robots?.check(url, caller);
     const response = await this.egress.request({
       url,
       signal,
@@ -55,7 +55,7 @@ export class PageReader {
     });
     // A redirect may have led to another site, with wishes of its own.
     if (new URL(response.url).origin !== new URL(url).origin) {
-      await this.robots?.check(response.url, signal).catch((error: unknown) => {
+      await this.robots?.check(response.url, caller).catch((error: unknown) => {
         response.body.cancel();
         throw error;
       });

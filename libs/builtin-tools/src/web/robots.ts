@@ -1,7 +1,8 @@
 import { ToolError } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
-import robotsParser from 'robots-parser';
+import type { BoundedWork, JobBounds } from '../bounded/bounded-work.js';
+import { isAllowedByRobots } from './robots-rules.js';
 
 /** Product token that robots.txt files can name. */
 export const ROBOT_NAME = 'toolfleet';
@@ -12,11 +13,13 @@ const MAX_ORIGINS = 1_000;
 const MAX_BYTES = 512 * 1024;
 const TIMEOUT_MS = 5_000;
 
-/** The package is CommonJS; its types claim a `default` that is not there at run time. */
-const parseRobots = robotsParser as unknown as typeof robotsParser.default;
+/** Characters of rules × URL that are compared here, in about a millisecond; more are in a child process. */
+const MAX_INLINE_WORK = 256 * 1024;
+const RULES_MS = 2_000;
 
 interface Rules {
-  allows: (url: string) => boolean;
+  /** Undefined: everything is allowed. */
+  text: string | undefined;
   readAt: number;
 }
 
@@ -30,18 +33,26 @@ export class Robots {
   constructor(
     private readonly egress: EgressClient,
     private readonly clock: Clock,
+    private readonly bounded: BoundedWork,
   ) {}
 
   /** @throws ToolError when the site does not want this page to be fetched by programs */
-  async check(url: string, signal: AbortSignal): Promise<void> {
+  async check(url: string, caller: Omit<JobBounds, 'timeoutMs'>): Promise<void> {
     const { origin, pathname } = new URL(url);
     if (pathname === '/robots.txt') return;
-    const rules = await this.rulesOf(origin, signal);
-    if (!rules.allows(url))
+    const { text } = await this.rulesOf(origin, caller.signal);
+    if (text !== undefined && !(await this.allows(text, url, caller)))
       throw new ToolError('TOOL_ERROR', {
         message: `robots.txt of ${origin} does not allow fetching this page`,
         details: { reason: 'robots' },
       });
+  }
+
+  private async allows(rules: string, url: string, caller: Omit<JobBounds, 'timeoutMs'>): Promise<boolean> {
+    const address = `${new URL(url).origin}/robots.txt`;
+    if (rules.length * url.length <= MAX_INLINE_WORK) return isAllowedByRobots(rules, address, ROBOT_NAME, url);
+    const job = { kind: 'robots', rules, address, robot: ROBOT_NAME, url } as const;
+    return (await this.bounded.run(job, { timeoutMs: RULES_MS, ...caller })) === true;
   }
 
   private async rulesOf(origin: string, signal: AbortSignal): Promise<Rules> {
@@ -74,9 +85,8 @@ export class Robots {
     }
     if (response.status >= 300) {
       response.body.cancel();
-      return { allows: () => true, readAt };
+      return { text: undefined, readAt };
     }
-    const rules = parseRobots(address, (await response.body.bytes()).toString('utf8'));
-    return { allows: (url) => rules.isAllowed(url, ROBOT_NAME) !== false, readAt };
+    return { text: (await response.body.bytes()).toString('utf8'), readAt };
   }
 }

@@ -17,7 +17,7 @@ const clock = new SystemClock();
 const bounded = new BoundedWork(clock);
 afterAll(() => bounded.close());
 const reader = (withRobots = true, client = egress) =>
-  new PageReader(client, bounded, withRobots ? new Robots(client, clock) : undefined, 1_500);
+  new PageReader(client, bounded, withRobots ? new Robots(client, clock, bounded) : undefined, 1_500);
 const fetchOne = async (args: JsonObject, pages = reader()) =>
   (await runTool(fetchPage, args, { services: { pages } })).output as JsonObject;
 describe('fetch_page', () => {

@@ -5,6 +5,7 @@ import {
   isJsonObject,
   isNestedTooDeep,
   MAX_BODY_DEPTH,
+  parseExact,
   ToolError,
   type ContentBlock,
   type ExecReply,
@@ -57,10 +58,10 @@ function outputOf(text: string, blocks: number): Json {
   return blocks === 1 && /^\s*[[{]/.test(text) ? jsonOr(text) : text;
 }
 
-/** JSON of a depth the fleet can handle as a value; anything else stays text. */
+/** JSON of a depth the fleet can handle as a value, integers beyond a double as text; anything else stays text. */
 export function jsonOr(text: string): Json {
   try {
-    const value = JSON.parse(text) as Json;
+    const { value } = parseExact(text);
     return isNestedTooDeep(value, text.length) ? text : value;
   } catch {
     return text;

@@ -542,6 +542,7 @@ describe('function endpoints', () => {
       void bodyOf(request).then((text) => {
         const body = JSON.parse(text);
         if (body.function === 'bad') return response.writeHead(422).end('no such city');
+        if (body.function === 'big') return response.end('{"id":9007199254740993}');
         keys.push(request.headers['x-api-key']);
         return response.end(JSON.stringify({ got: body }));
       });
@@ -553,6 +554,10 @@ describe('function endpoints', () => {
       output: { got: { function: 'geocode', args: { city: 'Rom' } } },
     });
     expect(keys).toEqual(['kkkkkk']);
+    expect(await call({ url, transport: 'function-args' }, 'big')).toMatchObject({
+      ok: true,
+      output: { id: '9007199254740993' },
+    });
     expect(await call(binding, 'bad')).toMatchObject({
       ok: false,
       failure: { code: 'UPSTREAM_ERROR', message: 'HTTP 422: no such city' },

@@ -1,4 +1,4 @@
-import { isNestedTooDeep, type ExecReply, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isNestedTooDeep, parseExact, type ExecReply, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { EgressResponse } from '@toolfleet/egress';
 import { redact } from '@toolfleet/telemetry';
 import { cutText, summarise } from './summarise.js';
@@ -73,10 +73,13 @@ function outputOf(bytes: Buffer, contentType: string, truncated: boolean): Json 
   };
 }
 
-/** Undefined for what is no JSON, and for JSON no reply could carry: it stays text. */
+/**
+ * Undefined for what is no JSON, and for JSON no reply could carry: it stays text. Integers that a double cannot hold (ids of
+ * 64 bits) become strings of their digits.
+ */
 function parsed(text: string): Json | undefined {
   try {
-    const value = JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) as Json;
+    const { value } = parseExact(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
     return isNestedTooDeep(value, text.length) ? undefined : value;
   } catch {
     return undefined;

@@ -1,14 +1,15 @@
-import { ToolError, type Json } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage, ToolError, type Json } from '@toolfleet/contracts';
 import { findJsonFault } from './json-fault.js';
 
 /** Deepest document accepted: recursion over it stays far from the end of the stack. */
 const MAX_DEPTH = 500;
 
-/** Parses JSON text. @throws ToolError TOOL_ERROR with line and column of the fault */
+/** Parses JSON text. @throws ToolError TOOL_ERROR with line and column of the fault, or with a number that would lose digits */
 export function parseJson(text: string, name: string): Json {
   checkDepth(text, name);
+  let value: Json;
   try {
-    return JSON.parse(text) as Json;
+    value = JSON.parse(text) as Json;
   } catch (error) {
     const { position, reason } = findJsonFault(text);
     const before = text.slice(0, position);
@@ -20,6 +21,10 @@ export function parseJson(text: string, name: string): Json {
       cause: error,
     });
   }
+  const inexact = inexactNumber(text);
+  if (inexact !== undefined)
+    throw new ToolError('TOOL_ERROR', { message: `${name}: ${inexactNumberMessage(inexact)}` });
+  return value;
 }
 
 /** Refuses nesting beyond the cap before anything recursive sees the text; linear. */

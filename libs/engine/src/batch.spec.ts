@@ -173,6 +173,18 @@ test('arguments nested beyond what can be written down fail their item only', as
   expect(callRecord(bad!)).toMatchObject({ success: false, function: { arguments: deep } });
 });
 
+test('arguments as text with a number that would lose digits fail their item only', async () => {
+  const [good, bad] = await run(
+    async () => result(1),
+    [openAi('c1', { a: 1 }), openAi('c2', '{"a":9007199254740993}')],
+  );
+  expect(callRecord(good!).success).toBe(true);
+  expect(bad!.outcome).toMatchObject({
+    code: 'ARGUMENTS_INVALID',
+    message: expect.stringContaining('send it as a string'),
+  });
+});
+
 test('the record is the unified one', async () => {
   const [good, refused, unreadable] = (
     await run(

@@ -1,4 +1,6 @@
 import {
+  inexactNumber,
+  inexactNumberMessage,
   isJsonObject,
   isNestedTooDeep,
   isToolError,
@@ -84,7 +86,11 @@ function readArguments(value: Json): JsonObject | ToolError {
   try {
     const parsed = typeof value === 'string' ? (JSON.parse(value) as Json) : value;
     // Text was not walked with the body around it; what is too deep could not be compared nor written down again.
-    if (isJsonObject(parsed) && !isNestedTooDeep(parsed)) return parsed;
+    if (isJsonObject(parsed) && !isNestedTooDeep(parsed)) {
+      const inexact = typeof value === 'string' ? inexactNumber(value) : undefined;
+      if (inexact === undefined) return parsed;
+      return new ToolError('ARGUMENTS_INVALID', { message: inexactNumberMessage(inexact) });
+    }
   } catch {
     // reported below
   }

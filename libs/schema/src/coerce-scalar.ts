@@ -1,4 +1,4 @@
-import { isJsonObject, type Json } from '@toolfleet/contracts';
+import { inexactNumber, isJsonObject, significantDigits, type Json } from '@toolfleet/contracts';
 
 /** JSON Schema's names of types. */
 export type TypeName = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object';
@@ -38,7 +38,7 @@ export function coerceScalar(value: Json, wanted: readonly TypeName[]): Json | u
 function convert(value: Json, type: TypeName): Json | undefined {
   switch (type) {
     case 'string':
-      return typeof value === 'number' || typeof value === 'boolean' ? String(value) : undefined;
+      return typeof value === 'number' || typeof value === 'boolean' ? textOf(value) : undefined;
     case 'integer': {
       const number = typeof value === 'string' ? numberOf(value) : undefined;
       return number !== undefined && Number.isInteger(number) ? number : undefined;
@@ -68,28 +68,23 @@ function numberOf(text: string): number | undefined {
   const number = Number(trimmed);
   if (!Number.isFinite(number)) return undefined;
   if (Number.isInteger(number) && !Number.isSafeInteger(number)) return undefined;
-  return digitsOf(trimmed) === digitsOf(String(number)) ? number + 0 : undefined; // + 0: "-0" becomes 0, not -0
+  return significantDigits(trimmed) === significantDigits(String(number)) ? number + 0 : undefined; // + 0: "-0" becomes 0, not -0
 }
 
-/** Sign, significant digits and exponent of a decimal text; equal for equal values. */
-function digitsOf(text: string): string {
-  const [mantissa = '', exponent = '0'] = text.replace(/^[+-]/, '').toLowerCase().split('e');
-  const [whole = '', fraction = ''] = mantissa.split('.');
-  const digits = `${whole}${fraction}`.replace(/^0+/, '');
-  const significant = digits.replace(/0+$/, '');
-  if (significant === '') return '0';
-  const scale = Number(exponent) - fraction.length + (digits.length - significant.length);
-  return `${text.startsWith('-') ? '-' : ''}${significant}e${scale}`;
+/** The decimal digits of an integer, also of those that JavaScript writes with an exponent. */
+function textOf(value: number | boolean): string {
+  return typeof value === 'number' && Math.abs(value) >= 1e21 ? BigInt(value).toString() : String(value);
 }
 
-/** An array or object that was sent as JSON text. */
+/** An array or object that was sent as JSON text; undefined for a text with a number that would lose digits. */
 export function parseStructure(value: Json, type: TypeName): Json | undefined {
   if (typeof value !== 'string' || (type !== 'array' && type !== 'object')) return undefined;
   const text = value.trim();
   if (!text.startsWith(type === 'array' ? '[' : '{')) return undefined;
   try {
     const parsed = JSON.parse(text) as Json;
-    return (type === 'array' ? Array.isArray(parsed) : isJsonObject(parsed)) ? parsed : undefined;
+    const isWanted = type === 'array' ? Array.isArray(parsed) : isJsonObject(parsed);
+    return isWanted && inexactNumber(text) === undefined ? parsed : undefined;
   } catch {
     return undefined;
   }

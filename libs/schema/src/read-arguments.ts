@@ -1,4 +1,4 @@
-import { depthOf, isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { depthOf, inexactNumber, isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { compileSchema, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
@@ -159,6 +159,7 @@ export class ArgumentReader {
     let inner = raw[name];
     if (typeof inner === 'string') {
       try {
+        if (inexactNumber(inner) !== undefined) return raw;
         inner = JSON.parse(inner) as Json;
       } catch {
         return raw;

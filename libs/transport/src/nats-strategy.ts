@@ -6,6 +6,8 @@
 import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
 import {
+  inexactNumber,
+  inexactNumberMessage,
   isNestedTooDeep,
   HEADERS,
   isJsonObject,
@@ -270,13 +272,16 @@ function isInbox(reply: string): boolean {
 
 function parseBody(data: Uint8Array): unknown {
   if (data.length === 0) return undefined;
+  const json = text(data);
   let body: Json;
   try {
-    body = JSON.parse(text(data)) as Json;
+    body = JSON.parse(json) as Json;
   } catch (error) {
     throw new ToolError('REQUEST_INVALID', { message: `The body is not JSON: ${(error as Error).message}` });
   }
   if (isNestedTooDeep(body, data.length))
     throw new ToolError('REQUEST_INVALID', { message: `The body is nested deeper than ${MAX_BODY_DEPTH} levels` });
+  const inexact = inexactNumber(json);
+  if (inexact !== undefined) throw new ToolError('REQUEST_INVALID', { message: inexactNumberMessage(inexact) });
   return body;
 }

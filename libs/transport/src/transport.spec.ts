@@ -168,6 +168,17 @@ describe('request and reply', () => {
     }
   });
 
+  it('refuses numbers that would lose digits, and takes them as text', async () => {
+    const answer = async (body: string) => (await plain.request('t.context', body, { timeout: 2_000 })).json();
+    for (const number of ['9007199254740993', '1e999']) {
+      expect(await answer(`{"a":[${number}]}`)).toMatchObject({
+        code: 'REQUEST_INVALID',
+        error: `The number ${number} cannot be represented exactly; send it as a string`,
+      });
+      expect(await answer(`{"a":["${number}"]}`)).toMatchObject({ body: { a: [number] } });
+    }
+  });
+
   it('gives the handler the concrete subject of a wildcard', async () => {
     expect(await client.request('t.wild.acme', {})).toBe('t.wild.acme');
   });

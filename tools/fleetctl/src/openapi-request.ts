@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage, isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { buildRequest, convertDocument, parseSpec, type BuiltRequest, type OpenApiTool } from '@toolfleet/openapi';
 import type { CommandIo } from './command-io.js';
 import { maxBytesOf, readSpec } from './read-spec.js';
@@ -76,11 +76,16 @@ function findTool(text: string, name: string, options: Parameters<typeof convert
 }
 
 function parseObject(text: string): JsonObject {
+  let value: unknown;
   try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonObject;
+    value = JSON.parse(text);
   } catch {
-    // told below
+    // reported below
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    const inexact = inexactNumber(text);
+    if (inexact === undefined) return value as JsonObject;
+    throw new ToolError('ARGUMENTS_INVALID', { message: inexactNumberMessage(inexact) });
   }
   throw new ToolError('ARGUMENTS_INVALID', { message: '--arguments has to be a JSON object' });
 }

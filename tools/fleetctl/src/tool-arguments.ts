@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage, type Json, type JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from './cli-error.js';
 import { suggestion } from './did-you-mean.js';
 import type { CommandLine } from './parse-argv.js';
@@ -90,11 +90,15 @@ function fileText(path: string): string {
 }
 
 function parseJson(text: string, name: string): Json {
+  let value: Json;
   try {
-    return JSON.parse(text) as Json;
+    value = JSON.parse(text) as Json;
   } catch (error) {
     throw new CliError(`${name} is not valid JSON: ${(error as Error).message}`, EXIT.usage);
   }
+  const inexact = inexactNumber(text);
+  if (inexact !== undefined) throw new CliError(`${name}: ${inexactNumberMessage(inexact)}`, EXIT.usage);
+  return value;
 }
 
 function hasName(properties: Record<string, JsonObject>, name: string): boolean {
@@ -125,7 +129,7 @@ function scalar(types: readonly string[], value: string | true, name: string): J
   if (value === true) return true;
   if (types.includes('string')) return value;
   if (types.includes('integer') || types.includes('number'))
-    return value.trim() !== '' && Number.isFinite(Number(value)) ? Number(value) : value;
+    return value.trim() !== '' && Number.isFinite(Number(value)) && !inexactNumber(value) ? Number(value) : value;
   if (types.includes('boolean')) return value === 'true' ? true : value === 'false' ? false : value;
   if (types.includes('object') || types.length === 0) return /^\s*[[{]/.test(value) ? parseJson(value, name) : value;
   return value;

@@ -1,4 +1,6 @@
 import {
+  inexactNumber,
+  inexactNumberMessage,
   isJsonObject,
   isToolError,
   ToolError,
@@ -135,6 +137,8 @@ async function runTool(
     return refused('The arguments are not valid JSON', 'ARGUMENTS_INVALID');
   }
   if (!isJsonObject(args)) return refused('The arguments must be a JSON object', 'ARGUMENTS_INVALID');
+  const inexact = inexactNumber(call.function.arguments);
+  if (inexact !== undefined) return refused(inexactNumberMessage(inexact), 'ARGUMENTS_INVALID');
   try {
     const body = await environment.tools.call(
       { ...environment.fields, name, arguments: args, idempotency_key: key },

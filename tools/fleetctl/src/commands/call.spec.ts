@@ -28,6 +28,7 @@ describe('call', () => {
     [['--arguments', '-'], { expression: 'from input' }],
     [['--digits', '-5'], { digits: -5 }],
     [['--digits', 'many'], { digits: 'many' }],
+    [['--digits', '9007199254740993'], { digits: '9007199254740993' }],
     [['--expression', '5'], { expression: '5' }],
     [['--', 'expression=--help'], { expression: '--help' }],
   ])('%j', async (words, expected) => {
@@ -61,6 +62,15 @@ describe('call', () => {
     await run(['call', 'calculator', '-a', `@${join(folder, 'args.json')}`]);
     expect(sentArguments()).toEqual({ expression: '7' });
     expect(seen).toHaveLength(1); // JSON needs no schema
+  });
+
+  it.each([
+    ['--arguments', '{"digits":9007199254740993}'],
+    ['--extra', '{"digits":9007199254740993}'],
+  ])('refuses a number in %s that would lose digits', async (...words) => {
+    const { code, error } = await run(['call', 'calculator', ...words]);
+    expect(code).toBe(2);
+    expect(error).toContain('9007199254740993 cannot be represented exactly');
   });
 
   it('sends options of the call beside the arguments', async () => {

@@ -1,5 +1,12 @@
 import { isUtf8 } from 'node:buffer';
-import { isNestedTooDeep, MAX_BODY_DEPTH, ToolError, type Json } from '@toolfleet/contracts';
+import {
+  inexactNumber,
+  inexactNumberMessage,
+  isNestedTooDeep,
+  MAX_BODY_DEPTH,
+  ToolError,
+  type Json,
+} from '@toolfleet/contracts';
 import type { FastifyInstance } from 'fastify';
 
 /** `application/json`, with parameters, and its relatives such as `application/vnd.api+json`. */
@@ -31,14 +38,17 @@ export function readJson(body: Buffer): Json | undefined {
   // Otherwise unreadable bytes would become U+FFFD, and the tool would get another text than the caller sent.
   if (!isUtf8(body)) throw invalid('The request body is not UTF-8');
   const start = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0;
+  const text = body.toString('utf8', start);
   let value: Json;
   try {
-    value = JSON.parse(body.toString('utf8', start)) as Json;
+    value = JSON.parse(text) as Json;
   } catch (error) {
     throw invalid(`The request body is not JSON: ${(error as Error).message}`);
   }
   if (isNestedTooDeep(value, body.length))
     throw invalid(`The request body is nested deeper than ${MAX_BODY_DEPTH} levels`);
+  const inexact = inexactNumber(text);
+  if (inexact !== undefined) throw invalid(inexactNumberMessage(inexact));
   return value;
 }
 

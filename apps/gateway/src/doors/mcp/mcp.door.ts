@@ -7,6 +7,8 @@ import {
 } from '@modelcontextprotocol/server';
 import {
   errorBody,
+  inexactNumber,
+  inexactNumberMessage,
   isJsonObject,
   isNestedTooDeep,
   isToolError,
@@ -130,7 +132,8 @@ async function serve(
   });
   try {
     const body = parsedBody(request);
-    if (isTooDeep(request, body)) return answer(reply.raw, 400, tooDeep(body));
+    const fault = faultOf(request, body);
+    if (fault !== undefined) return answer(reply.raw, 400, invalidRequest(body, fault));
     if (isAnswer(body) && deps.elicitation?.deliver(principal, body)) return void reply.raw.writeHead(202).end();
     const plain = plainRequest(raw.headers, body);
     const quick = plain && (await fastAnswer(parts, principal, plain, gone.signal));
@@ -169,14 +172,16 @@ function write(response: ServerResponse, status: number, json: string): void {
     .end(json);
 }
 
-/** The SDK, like every recursion, ends some thousand levels down; nothing of ours needs a tenth of the limit. */
-function isTooDeep({ body: bytes }: FastifyRequest, body: Json | undefined): body is Json {
-  return Buffer.isBuffer(bytes) && body !== undefined && isNestedTooDeep(body, bytes.length);
+/** What is wrong with a body that is JSON. The SDK, like every recursion, ends some thousand levels down. */
+function faultOf({ body: bytes }: FastifyRequest, body: Json | undefined): string | undefined {
+  if (!Buffer.isBuffer(bytes) || body === undefined) return undefined;
+  if (isNestedTooDeep(body, bytes.length)) return `The request is nested deeper than ${MAX_BODY_DEPTH} levels`;
+  const inexact = inexactNumber(bytes.toString('utf8'));
+  return inexact === undefined ? undefined : inexactNumberMessage(inexact);
 }
 
-function tooDeep(body: Json): JsonObject {
+function invalidRequest(body: Json | undefined, message: string): JsonObject {
   const id = isJsonObject(body) ? body['id'] : undefined;
-  const message = `The request is nested deeper than ${MAX_BODY_DEPTH} levels`;
   return {
     jsonrpc: '2.0',
     id: typeof id === 'string' || typeof id === 'number' ? id : null,

@@ -50,6 +50,19 @@ describe.each([
     expect((await post(url, callWith(',"arguments":{}'), headers)).status).toBe(200);
   });
 
+  it.each(['9007199254740993', '[{"id":12345678901234567890}]', '-1e400'])(
+    'with the number %s, which would lose digits, is refused',
+    async (number) => {
+      const { url, seen } = await door();
+      const { status, text } = await post(url, callWith(`,"arguments":{"text":${number}}`), headers);
+      expect(status).toBe(400);
+      expect(JSON.parse(text)).toMatchObject({ id: 7, error: { code: -32_600 } });
+      expect(text).toContain('cannot be represented exactly; send it as a string');
+      expect(seen).toEqual([]);
+      expect((await post(url, callWith(`,"arguments":{"text":${JSON.stringify(number)}}`), headers)).status).toBe(200);
+    },
+  );
+
   it('with 100,000 siblings is served, and so is such a result', async () => {
     const wide = Array.from({ length: 100_000 }, () => ({ k: 1 }));
     const { url } = await door({ executeCall: async () => success(wide) }, { maxBodyBytes: 4_000_000 });

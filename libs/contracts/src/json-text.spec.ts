@@ -1,0 +1,95 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { inexactNumber, inexactNumberMessage, parseExact } from './json-text.js';
+
+describe('numbers JSON.parse does not keep', () => {
+  test.each([
+    ['9007199254740993', '9007199254740993'],
+    ['-9007199254740993', '-9007199254740993'],
+    ['{"a":[1,{"b":9007199254740993}]}', '9007199254740993'],
+    ['[1,12345678901234567890]', '12345678901234567890'],
+    ['{"id": 18446744073709551615 }', '18446744073709551615'],
+    ['9007199254740993.0', '9007199254740993.0'],
+    ['{"x":1e400}', '1e400'],
+    ['[-1E+999]', '-1E+999'],
+    [`[${'9'.repeat(400)}]`, '9'.repeat(400)],
+    ['"\\\\" ', undefined],
+    ['["\\\\",9007199254740993]', '9007199254740993'],
+    ['["\\"",9007199254740993]', '9007199254740993'],
+    // Kept: a string, a double's own digits, a power of ten, fractions, a large exponent that is in range.
+    ['"9007199254740993"', undefined],
+    ['{"9007199254740993":"1e999"}', undefined],
+    ['["a\\"9007199254740993"]', undefined],
+    ['9007199254740992', undefined],
+    ['12345678901234567000', undefined],
+    ['10000000000000000000000', undefined],
+    ['0.1234567890123456789', undefined],
+    ['1e308', undefined],
+    ['1e-400', undefined],
+  ])('%s: %s', (json, literal) => {
+    expect(inexactNumber(json)).toBe(literal);
+  });
+
+  test('become strings of their digits in what others answer', () => {
+    const { value, asText } = parseExact('{"id":9007199254740993,"name":"9007199254740993","all":[1, -1e999 ,2]}');
+    expect(value).toEqual({ id: '9007199254740993', name: '9007199254740993', all: [1, '-1e999', 2] });
+    expect(asText).toBe(2);
+    expect(parseExact('{"id":7}')).toEqual({ value: { id: 7 }, asText: 0 });
+    expect(() => parseExact('{"id":9007199254740993')).toThrow(SyntaxError);
+  });
+
+  test('a message shows the start of a long one', () => {
+    expect(inexactNumberMessage('9'.repeat(400)).length).toBeLessThan(120);
+  });
+
+  test('property: every integer is kept or told, and parseExact loses none', () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }), fc.string(), (integer, text) => {
+        const json = JSON.stringify({ text, n: 0 }).replace(/0}$/, `${integer}}`);
+        const kept = BigInt(JSON.parse(String(integer)) as number) === integer;
+        const told = inexactNumber(json);
+        if (told === undefined) expect(JSON.stringify(JSON.parse(json))).toContain(shortest(integer));
+        else expect(told).toBe(String(integer));
+        if (!kept && told === undefined) expect(String(integer)).toMatch(/0$/); // written as the double writes itself
+        const value = parseExact(json).value as { text: string; n: number | string };
+        expect(value.text).toBe(text);
+        expect(String(value.n)).toBe(told ?? String(Number(integer)));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('property: what JSON.stringify writes is always kept', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.double({ noNaN: true }), (value, number) => {
+        const json = JSON.stringify([value, Number.isFinite(number) ? number : 0]);
+        expect(inexactNumber(json)).toBeUndefined();
+        expect(JSON.stringify(parseExact(json).value)).toBe(json);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test.each([
+    ['strings of backslashes', (n: number) => `["${'\\\\'.repeat(n)}",1234567890123456]`],
+    ['digits', (n: number) => `[1${'0'.repeat(n)}1]`],
+    ['zeros after the point', (n: number) => `[1234567890123456.${'0'.repeat(n)}1]`],
+    ['numbers', (n: number) => `[${'1234567890123457,'.repeat(n / 17)}1]`],
+    ['quotes', (n: number) => `[${'"\\"1234567890123456",'.repeat(n / 20)}1]`],
+  ])('time grows with the length of %s', (_, make) => {
+    const timeOf = (json: string) => {
+      const times = [0, 1, 2, 3, 4].map(() => {
+        const from = performance.now();
+        inexactNumber(json);
+        return performance.now() - from;
+      });
+      return Math.min(...times);
+    };
+    const [small, large] = [make(250_000), make(2_000_000)];
+    timeOf(small);
+    expect(timeOf(large)).toBeLessThan(Math.max(timeOf(small), 0.5) * 40);
+  });
+});
+
+/** The integer as a double writes itself. */
+const shortest = (integer: bigint) => String(Number(integer));

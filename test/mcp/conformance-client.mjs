@@ -4,7 +4,13 @@
  * Scenarios with a person in them (login, elicitation) use the executor's transport and guarded fetch with the SDK's client,
  * since mcp-executor itself never has a person to ask.
  */
-import { Client, DpopSession, UnauthorizedError } from '@modelcontextprotocol/client';
+import {
+  Client,
+  discoverOAuthServerInfo,
+  DpopSession,
+  extractWWWAuthenticateParams,
+  UnauthorizedError,
+} from '@modelcontextprotocol/client';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { ScopedHttpTransport } from '../../apps/mcp-executor/dist/call-scope.js';
@@ -43,6 +49,17 @@ function oauthOf({ client_id, client_secret, private_key_pem, signing_algorithm,
   return { client_id, client_secret, identity };
 }
 
+/** The issuer a server names, which an operator looks up once and configures. */
+async function issuerOf(target) {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const refusal = await guardedFetch(target, { method: 'POST', headers, body });
+  const { resourceMetadataUrl } = extractWWWAuthenticateParams(refusal);
+  await refusal.body?.cancel();
+  const found = await discoverOAuthServerInfo(target, { fetchFn: guardedFetch, resourceMetadataUrl });
+  return found.authorizationServerMetadata?.issuer ?? String(found.authorizationServerUrl);
+}
+
 async function throughTheFleet() {
   const egress = {
     check: (target) => egressFor(target).check(target),
@@ -56,7 +73,11 @@ async function throughTheFleet() {
     maxResponseBytes: 3_000_000,
   });
   const signal = new AbortController().signal;
-  const entry = { name: 'suite', url, ...(context.client_id ? { oauth: oauthOf(context) } : {}) };
+  const entry = {
+    name: 'suite',
+    url,
+    ...(context.client_id ? { oauth: { ...oauthOf(context), issuer: await issuerOf(url) } } : {}),
+  };
   const found = await executor.discover({ server: 'suite', ...entry }, { timeoutMs: 60_000, signal });
   const definitions = definitionsOfServer(entry, found);
   const calls = context.toolCalls ?? definitions.map(({ binding }) => ({ name: binding.remoteName }));

@@ -47,7 +47,7 @@ export function configuredServer(
 /**
  * The authorization server a 401 leads to (RFC 9728, RFC 8414). The operator's scope and resource win over those the server
  * names.
- * @throws ToolError AUTH_NOT_CONFIGURED when that is not the one the credential belongs to; whatever the SDK or the guard throws
+ * @throws ToolError AUTH_NOT_CONFIGURED when that is not the `issuer` the credential belongs to, or none is configured; whatever the SDK or the guard throws
  */
 export async function discoveredServer(
   oauth: OAuthOptions,
@@ -63,7 +63,11 @@ export async function discoveredServer(
   const { authorizationServerMetadata: metadata, resourceMetadata } = found;
   const url = String(found.authorizationServerUrl);
   const issuer = metadata?.issuer ?? url;
-  if (oauth.issuer !== undefined && !sameIssuer(expand(oauth.issuer), issuer)) {
+  if (oauth.issuer === undefined) {
+    // Whoever runs the MCP server names its authorization server, and could name its own to receive the secret.
+    throw refused(`names the authorization server ${issuer}; set oauth.issuer to that if the credential belongs to it`);
+  }
+  if (!sameIssuer(expand(oauth.issuer), issuer)) {
     throw refused(`names the authorization server ${issuer}, and the credential belongs to ${expand(oauth.issuer)}`);
   }
   const announced = resourceMetadata?.resource;

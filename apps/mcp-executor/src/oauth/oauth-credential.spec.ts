@@ -24,7 +24,9 @@ function caller(options: Parameters<typeof callerOf>[2], clock = new SystemClock
   return made;
 }
 const grantsOf = () => server.requests.map(({ form }) => form.get('grant_type'));
-const CLIENT = { client_id: 'fleet', client_secret: 'a-secret-of-the-fleet' };
+const SECRET = { client_id: 'fleet', client_secret: 'a-secret-of-the-fleet' };
+/** A client that belongs to the server of the test. */
+const client = () => ({ ...SECRET, issuer: server.origin });
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 /** Everybody has called before the first answer goes out. */
 function afterAll(expected: number): () => Promise<void> {
@@ -39,7 +41,7 @@ function afterAll(expected: number): () => Promise<void> {
 
 describe('where a token comes from', () => {
   it('is found from the refusal; the scope of the operator wins, and other headers stay with the server', async () => {
-    const options = { oauth: { ...CLIENT, scope: 'write' }, headers: { 'X-Api-Key': 'for-the-server-alone' } };
+    const options = { oauth: { ...client(), scope: 'write' }, headers: { 'X-Api-Key': 'for-the-server-alone' } };
     expect(await caller({ options }).call()).toMatchObject({ ok: true, text: 'hello' });
     expect(server.requests).toHaveLength(1);
     expect(Object.fromEntries(server.requests[0]?.form ?? [])).toEqual({
@@ -53,7 +55,7 @@ describe('where a token comes from', () => {
   });
 
   it('has to be the issuer the credential belongs to', async () => {
-    const options = { oauth: { ...CLIENT, issuer: 'https://login.example.com' } };
+    const options = { oauth: { ...SECRET, issuer: 'https://login.example.com' } };
     expect(await caller({ options }).call()).toMatchObject({
       failure: {
         code: 'AUTH_NOT_CONFIGURED',
@@ -62,6 +64,33 @@ describe('where a token comes from', () => {
       },
     });
     expect(server.requests).toHaveLength(0);
+  });
+
+  it.each<[string, () => object]>([
+    ['a secret', () => SECRET],
+    ['an assertion', () => ({ assertion: 'first.assertion.of-the-platform' })],
+    ['a refresh token', () => ({ client_id: 'fleet', refresh_token: 'refresh-token-1' })],
+    [
+      'an identity provider',
+      () => ({
+        ...SECRET,
+        identity: {
+          token_url: `${server.origin}/token`,
+          client_id: 'idp',
+          client_secret: 's',
+          id_token: 'an.id.token',
+        },
+      }),
+    ],
+  ])('has to be named for %s: the MCP server alone cannot name who gets it', async (_what, oauth) => {
+    expect(await caller({ options: { oauth: oauth() } }).call()).toMatchObject({
+      failure: {
+        code: 'AUTH_NOT_CONFIGURED',
+        message: expect.stringContaining(`names the authorization server ${server.origin}; set oauth.issuer`) as string,
+        details: { state: 'auth_failed' },
+      },
+    });
+    expect(server.requests).toEqual([]);
   });
 });
 
@@ -83,7 +112,7 @@ describe('a client', () => {
     closers.push(async () => rmSync(folder, { recursive: true }));
     const file = join(folder, 'token');
     writeFileSync(file, 'first.assertion.of-the-platform\n');
-    const options = { oauth: { assertion: '${WORKLOAD}' } };
+    const options = { oauth: { assertion: '${WORKLOAD}', issuer: server.origin } };
     const { call } = caller({ options, env: { WORKLOAD_FILE: file } });
     expect(await call()).toMatchObject({ ok: true });
     writeFileSync(file, 'second.assertion.of-the-platform\n');
@@ -102,7 +131,9 @@ describe('a client', () => {
       status: 400,
       body: { error: 'invalid_grant', error_description: 'assertion is expired' },
     });
-    const { call } = caller({ options: { oauth: { assertion: 'old.assertion.of-the-platform' } } });
+    const { call } = caller({
+      options: { oauth: { assertion: 'old.assertion.of-the-platform', issuer: server.origin } },
+    });
     expect(await call()).toMatchObject({
       failure: {
         code: 'AUTH_NOT_CONFIGURED',
@@ -125,7 +156,7 @@ describe('a client', () => {
             },
           };
     const identity = { token_url: `${server.origin}/token`, client_id: 'idp', id_token: 'an.id.token' };
-    expect(await caller({ options: { oauth: { ...CLIENT, identity } } }).call()).toMatchObject({ ok: true });
+    expect(await caller({ options: { oauth: { ...client(), identity } } }).call()).toMatchObject({ ok: true });
     expect(server.requests.map(({ form }) => form.get('subject_token') ?? form.get('assertion'))).toEqual([
       'an.id.token',
       'word.of.the-provider',
@@ -151,7 +182,7 @@ describe('tokens bound to a key (DPoP)', () => {
       const headers = { 'www-authenticate': 'DPoP error="use_dpop_nonce"', 'dpop-nonce': 'n-1' };
       return { status: 401, body: {}, headers };
     };
-    const { call } = caller({ options: { oauth: { ...CLIENT, dpop: true } } });
+    const { call } = caller({ options: { oauth: { ...client(), dpop: true } } });
     expect(await call()).toMatchObject({ ok: true });
     expect(await call()).toMatchObject({ ok: true });
     expect(proofs.length).toBeGreaterThan(2);
@@ -161,7 +192,7 @@ describe('tokens bound to a key (DPoP)', () => {
   });
 
   it('are insisted on where they are configured', async () => {
-    const { call } = caller({ options: { oauth: { ...CLIENT, dpop: true } } });
+    const { call } = caller({ options: { oauth: { ...client(), dpop: true } } });
     expect(await call()).toMatchObject({
       failure: { code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('no token bound to a key') },
     });
@@ -171,7 +202,7 @@ describe('tokens bound to a key (DPoP)', () => {
 
 describe('renewal', () => {
   it('is one request for all calls whose token was refused, however late they hear of it', async () => {
-    const { call } = caller({ options: { oauth: CLIENT } });
+    const { call } = caller({ options: { oauth: client() } });
     await call();
     server.valid.clear();
     const together = afterAll(8);
@@ -197,7 +228,7 @@ describe('renewal', () => {
       current = `refresh-token-${server.requests.length + 1}`;
       return server.issue({ refresh_token: current });
     };
-    const options = { oauth: { client_id: 'fleet', refresh_token: 'refresh-token-1' } };
+    const options = { oauth: { client_id: 'fleet', refresh_token: 'refresh-token-1', issuer: server.origin } };
     const { call, pool } = caller({ options, limits: { ...POOL_LIMITS, idleCloseMs: 1 } });
     for (let time = 0; time < 3; time += 1) {
       expect(await call()).toMatchObject({ ok: true });
@@ -209,7 +240,7 @@ describe('renewal', () => {
 
   it('before the end is no trouble while the old token is good, and is tried again', async () => {
     const clock = new FakeClock();
-    const { call } = caller({ options: { oauth: { ...CLIENT, token_url: `${server.origin}/token` } } }, clock as never);
+    const { call } = caller({ options: { oauth: { ...SECRET, token_url: `${server.origin}/token` } } }, clock as never);
     expect(await call()).toMatchObject({ ok: true });
     server.answer = () => ({ status: 503, body: 'down' });
     await clock.advance(3_580_000);
@@ -226,7 +257,7 @@ it('says which scope is missing', async () => {
   const headers = { 'www-authenticate': 'Bearer error="insufficient_scope", scope="tools:write"' };
   const first = server.refuse;
   server.refuse = async (request) => (await first(request)) ?? { status: 403, body: {}, headers };
-  expect(await caller({ options: { oauth: CLIENT } }).call()).toMatchObject({
+  expect(await caller({ options: { oauth: client() } }).call()).toMatchObject({
     failure: { code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('it wants the scope tools:write') },
   });
 });

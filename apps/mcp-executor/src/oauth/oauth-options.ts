@@ -19,9 +19,9 @@ export interface OAuthOptions {
   privateKey?: string;
   /** JWS algorithm of `privateKey`. */
   signingAlgorithm: string;
-  /** Token endpoint; without it, it is discovered from the server's protected-resource metadata. */
+  /** Token endpoint; without it, it is discovered from the server's protected-resource metadata, which needs `issuer`. */
   tokenUrl?: string;
-  /** Authorization server the credentials belong to; they are sent to no other. */
+  /** Authorization server the credentials belong to; a discovered one receives them only if it is this one. */
   issuer?: string;
   scope?: string;
   /** Resource indicator (RFC 8707); where the endpoint is discovered, so is this. */

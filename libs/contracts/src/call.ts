@@ -37,8 +37,8 @@ export interface CallRequest {
   noRetry?: boolean;
   /** Everything up to the price, nothing run. */
   dryRun?: boolean;
-  /** Questions of the policy that a person agreed to for this very call; only doors that asked one set it. */
-  approved?: readonly string[];
+  /** What a person agreed to for this very call; only transports that asked one set it. */
+  approved?: Approval;
   /**
    * Why the call may not start although it was accepted: its credential is void by now. It is observed like every other call
    * and charged nothing.
@@ -46,6 +46,13 @@ export interface CallRequest {
   refusal?: ToolError;
   /** Receives progress of a long call, if the door shows it. */
   onProgress?: (progress: CallProgress) => void;
+}
+
+/** A person's yes to questions of the policy. It counts for the definition that the person was shown, and for no later one. */
+export interface Approval {
+  questions: readonly string[];
+  /** Revision of the tool's definition when the questions were asked. */
+  revision: string;
 }
 
 /** Progress of a running call. */

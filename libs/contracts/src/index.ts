@@ -36,6 +36,7 @@ export {
 } from './tool-definition.js';
 export type {
   AcceptedBody,
+  Approval,
   CallBody,
   CallContext,
   CallMessage,

@@ -134,7 +134,7 @@ test.each<[string, Partial<CallRequest>]>([
   ['project', { context: { project_id: 'b' } }],
   ['user', { context: { project_id: 'a', user_id: 'bob' } }],
   ['dry run', { context: { project_id: 'a' }, dryRun: true }],
-  ['approval', { context: { project_id: 'a' }, approved: ['yes'] }],
+  ['approval', { context: { project_id: 'a' }, approved: { questions: ['yes'], revision: 'r1' } }],
 ])('items that differ in their %s alone are different calls', async (_, second) => {
   let runs = 0;
   const requests: Partial<CallRequest>[] = [{ context: { project_id: 'a' } }, second];

@@ -29,11 +29,14 @@ export function decidePolicy(
 
 function enforce(verdict: PolicyVerdict, { request }: SeenCall, tool: RegisteredTool): void {
   if (verdict.allowed) {
-    const open = verdict.ask?.filter((question) => !request.approved?.includes(question)) ?? [];
+    const { approved } = request;
+    // A definition that changed since may do something else than what the person agreed to.
+    const agreed = approved?.revision === tool.revision ? approved.questions : [];
+    const open = verdict.ask?.filter((question) => !agreed.includes(question)) ?? [];
     if (open.length === 0) return;
     throw new ToolError('APPROVAL_REQUIRED', {
       message: `A person has to agree first: ${open.join('; ')}`,
-      details: { questions: open },
+      details: { questions: open, revision: tool.revision },
     });
   }
   throw new ToolError('POLICY_DENIED', {

@@ -112,13 +112,17 @@ describe('the whole way', () => {
   });
 
   test('what the policy wants a person to agree to runs with that agreement and no other', async () => {
-    const { ports, clock, executor } = anEngine({}, new ScriptedExecutor(() => okReply(1)));
+    const { ports, clock, executor } = anEngine({ revision: 'r2' }, new ScriptedExecutor(() => okReply(1)));
     const asking = makeExecuteCall({ ...ports, policy: { decide: () => ({ allowed: true, ask: ['Delete it?'] }) } });
-    const refusal = { code: 'APPROVAL_REQUIRED', details: { questions: ['Delete it?'] } };
+    const agreed = (question: string, revision: string) =>
+      asking(aRequest(clock, { approved: { questions: [question], revision } }));
+    const refusal = { code: 'APPROVAL_REQUIRED', details: { questions: ['Delete it?'], revision: 'r2' } };
     await expect(asking(aRequest(clock))).rejects.toMatchObject(refusal);
-    await expect(asking(aRequest(clock, { approved: ['Read it?'] }))).rejects.toMatchObject(refusal);
+    await expect(agreed('Read it?', 'r2')).rejects.toMatchObject(refusal);
+    // The tool changed after the person was asked: the yes was to another definition.
+    await expect(agreed('Delete it?', 'r1')).rejects.toMatchObject(refusal);
     expect(executor.calls).toHaveLength(0);
-    expect(await asking(aRequest(clock, { approved: ['Delete it?'] }))).toMatchObject({ ok: true });
+    expect(await agreed('Delete it?', 'r2')).toMatchObject({ ok: true });
   });
 
   test('an executor that throws is a failure of the call, not of the engine', async () => {

@@ -43,7 +43,7 @@ describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to
     expect(result).toMatchObject({ isError: false, content: [{ text: 'deleted' }] });
     expect(shown).toEqual([expect.stringContaining(QUESTION)]);
     expect(shown[0]).toContain('{"text":"x"}');
-    expect(seen.filter(({ approved }) => approved).map(({ approved }) => approved)).toEqual([[QUESTION]]);
+    expect(seen.flatMap(({ approved }) => approved ?? [])).toEqual([{ questions: [QUESTION], revision: 'r1' }]);
     expect(await call(made, 'echo')).toMatchObject({ isError: false });
     expect(shown).toHaveLength(1);
   });
@@ -173,7 +173,9 @@ it.each(['auto', 'legacy'] as const)(
     const { url } = await door({
       elicitation: await relay(),
       executeCall: async ({ approved }) => {
-        throw new ToolError('APPROVAL_REQUIRED', { details: { questions: [approved ? 'Twice?' : 'Once?'] } });
+        throw new ToolError('APPROVAL_REQUIRED', {
+          details: { questions: [approved ? 'Twice?' : 'Once?'], revision: 'r1' },
+        });
       },
     });
     const answers = [yes(), { action: 'decline' }];
@@ -182,3 +184,26 @@ it.each(['auto', 'legacy'] as const)(
     expect(shown[0]).toMatch(/^Once\?/);
   },
 );
+
+it.each(['auto', 'legacy'] as const)('an agreement to one definition is none to a later one (%s)', async (mode) => {
+  let revision = 'r1';
+  const sent: unknown[] = [];
+  const { url } = await door({
+    elicitation: await relay(),
+    executeCall: async ({ approved }) => {
+      sent.push(approved);
+      if (approved?.revision === revision) throw new ToolError('INTERNAL', { message: 'ran' });
+      throw new ToolError('APPROVAL_REQUIRED', { details: { questions: [QUESTION], revision } });
+    },
+  });
+  const answers = [yes(), { action: 'decline' }];
+  const { made, shown } = await client(url, mode, () => {
+    revision = 'r2';
+    return answers.shift();
+  });
+  const result = await call(made, 'echo');
+  expect(result).toMatchObject({ isError: true });
+  expect(JSON.stringify(result)).not.toContain('ran');
+  expect(shown[0]).toContain(QUESTION);
+  expect(sent.filter(Boolean)).toEqual([{ questions: [QUESTION], revision: 'r1' }]);
+});

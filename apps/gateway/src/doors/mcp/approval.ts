@@ -1,6 +1,13 @@
 import { inputRequired, inputResponse, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
 import { randomUUID } from 'node:crypto';
-import { isJsonObject, isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  isJsonObject,
+  isToolError,
+  ToolError,
+  type Approval,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
 import type { RequestStates } from './mcp-ports.js';
 
 /** A person has this long to agree. */
@@ -16,11 +23,11 @@ export interface ApprovalCase {
   arguments: JsonObject;
 }
 
-/** What the policy wants a person to agree to, when that is why the call was refused. */
-export function openQuestions(refusal: unknown): string[] | undefined {
+/** What the policy wants a person to agree to, and for which definition, when that is why the call was refused. */
+export function openQuestions(refusal: unknown): Approval | undefined {
   if (!isToolError(refusal) || refusal.code !== 'APPROVAL_REQUIRED') return undefined;
-  const questions = refusal.details?.['questions'];
-  return Array.isArray(questions) ? questions.map(String) : undefined;
+  const { questions, revision } = refusal.details ?? {};
+  return Array.isArray(questions) ? { questions: questions.map(String), revision: String(revision) } : undefined;
 }
 
 /** The form that is shown to the person. */
@@ -44,19 +51,19 @@ export function requireYes(answer: { action?: unknown; content?: unknown }): voi
 
 /** Asks in the way of 2026-07-28: the client repeats the call with the answer and the signed state. */
 export function inputRequiredFor(
-  questions: readonly string[],
+  { questions, revision }: Approval,
   of: ApprovalCase,
   states: RequestStates,
 ): CallToolResult {
   return inputRequired({
     inputRequests: { [KEY]: inputRequired.elicit(approvalForm(questions, of)) },
-    requestState: states.seal(of, { asked: [...questions], id: randomUUID() }, APPROVAL_TTL_MS),
+    requestState: states.seal(of, { asked: [...questions], revision, id: randomUUID() }, APPROVAL_TTL_MS),
   }) as unknown as CallToolResult;
 }
 
 /** A yes to a call of 2026. */
 export interface Agreement {
-  questions: string[];
+  approval: Approval;
   /** The same whenever this answer is sent: one yes is one call, and whoever sends it again gets its outcome again. */
   idempotencyKey: string;
 }
@@ -68,13 +75,13 @@ export interface Agreement {
 export function agreedWith(context: ServerContext, of: ApprovalCase, states: RequestStates): Agreement | undefined {
   const sent = context.mcpReq.requestState<unknown>();
   if (typeof sent !== 'string') return undefined;
-  const { asked, id } = states.open(of, sent) ?? {};
-  if (!Array.isArray(asked) || typeof id !== 'string') {
+  const { asked, revision, id } = states.open(of, sent) ?? {};
+  if (!Array.isArray(asked) || typeof revision !== 'string' || typeof id !== 'string') {
     throw new ToolError('PERMISSION_DENIED', {
       message: 'The approval does not belong to this call, or came too late',
     });
   }
   const answer = inputResponse(context.mcpReq.inputResponses, KEY);
   requireYes(answer.kind === 'elicit' ? answer : {});
-  return { questions: asked.map(String), idempotencyKey: `approval:${id}` };
+  return { approval: { questions: asked.map(String), revision }, idempotencyKey: `approval:${id}` };
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import {
   isJsonObject,
+  type Approval,
   type CallContext,
   type CallProgress,
   type CallRequest,
@@ -16,8 +17,8 @@ export interface McpCall {
   principal: Principal;
   signal: AbortSignal;
   onProgress?: (progress: CallProgress) => void;
-  /** Questions of the policy that a person agreed to. */
-  approved?: readonly string[];
+  /** What a person agreed to. */
+  approved?: Approval;
 }
 
 /** Bounds of text fields in `_meta`. */

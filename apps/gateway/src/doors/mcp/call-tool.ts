@@ -8,6 +8,7 @@ import {
   isJsonObject,
   isToolError,
   toToolError,
+  type Approval,
   type CallRequest,
   type CallResult,
   type JsonObject,
@@ -49,7 +50,7 @@ export async function callTool(door: DoorCall, call: ToolToCall, context: Server
   const { parts, principal } = door;
   const { deps, options } = parts;
   const notes = progressTo(context, deps.clock);
-  const requested = (approved?: readonly string[]): CallRequest =>
+  const requested = (approved?: Approval): CallRequest =>
     callRequest(
       {
         ...call,
@@ -66,17 +67,22 @@ export async function callTool(door: DoorCall, call: ToolToCall, context: Server
   let request = requested();
   try {
     const agreed = agreedWith(context, of, deps.requestState);
-    if (agreed) request = { ...requested(agreed.questions), idempotencyKey: agreed.idempotencyKey };
+    if (agreed) request = { ...requested(agreed.approval), idempotencyKey: agreed.idempotencyKey };
     try {
       return await runOrStart(door, request, context);
     } catch (refusal) {
-      const questions = openQuestions(refusal);
-      if (!questions || !canAsk(door, context)) throw refusal;
-      if (door.era === 'modern') return inputRequiredFor(questions, of, deps.requestState);
+      const open = openQuestions(refusal);
+      if (!open || !canAsk(door, context)) throw refusal;
+      if (door.era === 'modern') return inputRequiredFor(open, of, deps.requestState);
       if (!deps.elicitation) throw refusal;
-      await elicitApproval(questions, of, { server: door.server, context, relay: deps.elicitation, clock: deps.clock });
+      await elicitApproval(open.questions, of, {
+        server: door.server,
+        context,
+        relay: deps.elicitation,
+        clock: deps.clock,
+      });
       // A new call: the person's time does not count for it.
-      request = requested(questions);
+      request = requested(open);
       return await runOrStart(door, request, context);
     }
   } catch (error) {

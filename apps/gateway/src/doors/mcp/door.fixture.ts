@@ -122,14 +122,17 @@ async function engine(request: CallRequest): Promise<CallResult> {
       await held;
       return success('held', 'held');
     case 'careful':
-      if (!request.approved?.includes(QUESTION)) {
-        throw new ToolError('APPROVAL_REQUIRED', { details: { questions: [QUESTION] } });
+      if (!request.approved?.questions.includes(QUESTION)) {
+        throw new ToolError('APPROVAL_REQUIRED', { details: { questions: [QUESTION], revision: REVISION } });
       }
       return success('deleted', 'deleted');
     default:
       throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.toolName}' not found` });
   }
 }
+
+/** Revision of the definition of `careful`. */
+const REVISION = 'r1';
 
 export interface Door {
   url: string;

@@ -1,4 +1,4 @@
-import { CATALOGUE, type CallRequest, type RegisteredTool } from '@toolfleet/contracts';
+import { CATALOGUE, type CallRequest, type Principal, type RegisteredTool } from '@toolfleet/contracts';
 import { aRequest, anEngine, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { execMessageOf } from './exec-message.js';
@@ -173,4 +173,32 @@ test('a dry run shows everything up to the price and runs nothing', async () => 
   });
   expect([executor.calls.length, budget.settled.length, budget.held.size]).toEqual([0, 0, 0]);
   await expect(call({ dryRun: true, rawArguments: {} })).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
+});
+
+describe('what a tool does on behalf of a call', () => {
+  const principal: Principal = {
+    tenantId: 'acme',
+    userId: 'ann',
+    roles: [],
+    tools: ['*'],
+    via: 'delegation',
+    parentCallId: 'parent',
+    parentSpends: { requestId: 'parent-request', taskId: 'parent-task' },
+  };
+
+  test.each(['http', 'mcp', 'nats', 'queue'] as const)('spends from its budgets, over %s', async (door) => {
+    const { call, budget } = anEngine({ cost_per_use_micro_usd: 10 }, new ScriptedExecutor(() => okReply()));
+    await call({ principal, door, requestId: 'fresh', agentId: 'fresh', taskId: 'fresh' });
+    expect(budget.settled.map(({ scopes }) => scopes)).toEqual([
+      { tenant_id: 'acme', request_id: 'parent-request', task_id: 'parent-task' },
+    ]);
+    expect(budget.settled[0]?.row).toMatchObject({ request_id: 'parent-request', task_id: 'parent-task' });
+    expect(budget.settled[0]?.row).not.toHaveProperty('agent_id');
+  });
+
+  test('is charged to what its caller names otherwise', async () => {
+    const { call, budget } = anEngine({ cost_per_use_micro_usd: 10 }, new ScriptedExecutor(() => okReply()));
+    await call({ requestId: 'own', agentId: 'own' });
+    expect(budget.settled[0]?.scopes).toEqual({ tenant_id: 'acme', request_id: 'own', agent_id: 'own' });
+  });
 });

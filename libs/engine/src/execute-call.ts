@@ -78,5 +78,17 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
     }),
   );
 
-  return (request) => progressUntilEnd(request, (watched) => observed(seeing(watched, clock.monotonic())));
+  return (request) =>
+    progressUntilEnd(withSpendingOf(request), (watched) => observed(seeing(watched, clock.monotonic())));
+}
+
+/**
+ * What is done on behalf of a call spends from that call's budgets: a tool cannot name a fresh one, on whichever entry point it
+ * calls.
+ */
+function withSpendingOf(request: CallRequest): CallRequest {
+  const { parentSpends } = request.principal;
+  if (!parentSpends) return request;
+  const { requestId: _request, agentId: _agent, taskId: _task, ...rest } = request;
+  return { ...rest, ...parentSpends };
 }

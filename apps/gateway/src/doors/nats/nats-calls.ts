@@ -51,8 +51,7 @@ export class NatsCalls {
       context: contextOf(principal, message, origin),
       deadlineAt: this.clock.now() + askedMs,
       signal: context.signal,
-      // What is done on behalf of a call spends from its budgets: a tool cannot name a fresh one.
-      ...(principal.parentSpends ?? spendsOf(message)),
+      ...spendsOf(message),
       ...(message.idempotency_key === undefined ? {} : { idempotencyKey: message.idempotency_key }),
       ...(message.timeout_ms === undefined ? {} : { timeoutMs: message.timeout_ms }),
       ...(message.no_retry ? { noRetry: true } : {}),

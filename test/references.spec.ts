@@ -68,6 +68,8 @@ const RULES: Record<string, (file: TextFile) => string[]> = {
     /\bK!\d|\[!\d+\]|(?<![\w.-])(?!(I32|I64|F32|F64)\b)[A-J]\d{2}(?![\w.-])|\bseeds? #?0\d\d|\brules? \d+(?![\d.])/,
   ),
   'no other lists of requirements': matching(/\bchecklist\b(?! of)|\bshannon-compat\b|\bas designed\b|\bdevset\b/i),
+  // Headings of our documents have no numbers.
+  'no numbered sections of documents': matching(/\.md\b,? (?:§|sections? )\d/),
   'documents that are named exist': (file) =>
     comments(file).flatMap((line) =>
       [...line.matchAll(/(?<![\w*<}/.-])((?:[\w-]+\/|\.\.?\/)*[\w-]+\.md)\b/g)]
@@ -109,6 +111,7 @@ describe('references', () => {
     ['no numbered rules of lists elsewhere', 'libs/a.ts', '// as K!5 says'],
     ['no numbered rules of lists elsewhere', 'libs/a.spec.ts', "it('follows rules 1-6', () => {"],
     ['no other lists of requirements', 'docs/a.md', 'Every default of the checklist.'],
+    ['no numbered sections of documents', 'libs/a.ts', '// refused (openapi.md section 9)'],
     ['documents that are named exist', 'libs/a.ts', '// see house.md section 3'],
     ['links of documents resolve', 'docs/a.md', 'See [this](nowhere/at-all.txt).'],
     ['paths of sources that are named exist', 'docs/a.md', 'Read libs/engine/src/nowhere.ts.'],

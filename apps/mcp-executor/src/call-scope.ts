@@ -42,7 +42,7 @@ export class CallScope {
     if (!this.controller.signal.aborted) this.controller.abort(reason);
   }
 
-  /** The response stream ended and no answer was in it: the connection was lost (mcp.md section 5). */
+  /** The response stream ended and no answer was in it: the connection was lost. */
   streamEnded(): void {
     // The last message may still be on its way through the SDK's queue of microtasks.
     setImmediate(() =>

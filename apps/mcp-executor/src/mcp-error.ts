@@ -18,7 +18,7 @@ export interface McpFault {
   targetFault: boolean;
 }
 
-/** JSON-RPC codes that mean "this revision or session is not spoken here" (mcp.md section 1). */
+/** JSON-RPC codes that mean "this revision or session is not spoken here". */
 const ERA_CODES = new Set([-32020, -32021, -32022]);
 const INTERNAL_ERROR = -32603;
 const MAX_UPSTREAM_TEXT = 200;

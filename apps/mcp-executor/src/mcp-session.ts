@@ -53,7 +53,7 @@ export class McpSession {
       capabilities: {},
       versionNegotiation: { mode: 'auto' },
       inputRequired: { autoFulfill: false },
-      // Mismatches with an output schema are not failures of the call (mcp.md section 5).
+      // Mismatches with an output schema are not failures of the call.
       jsonSchemaValidator: {
         getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
       },

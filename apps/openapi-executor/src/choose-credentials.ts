@@ -22,7 +22,7 @@ export interface OAuthGrant {
 }
 
 /**
- * The credentials of a call (openapi.md section 12): of the document's OR of AND sets the first one that the
+ * The credentials of a call: of the document's OR of AND sets the first one that the
  * configuration satisfies completely, a non-empty one before an anonymous one. Where the document says nothing, or knows
  * none of the configured kind, the configured credential is used as it is. `auth_type: none` sends none: then the
  * upstream's own refusal is the answer.

@@ -33,7 +33,7 @@ export function openSecret(value: string, collection: string, { expander, box }:
 }
 
 /**
- * Puts credentials and extra headers into a request, right before it is sent (openapi.md section 12). Everything that is
+ * Puts credentials and extra headers into a request, right before it is sent. Everything that is
  * expanded is registered for redaction, so that an echo of it in an answer does not reach the model.
  */
 export class Credentials {

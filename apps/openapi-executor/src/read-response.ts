@@ -28,7 +28,7 @@ export function isTransient(status: number): boolean {
 }
 
 /**
- * Reads an answer within its cap and turns it into the outcome of the attempt (openapi.md section 14): JSON parsed, text
+ * Reads an answer within its cap and turns it into the outcome of the attempt: JSON parsed, text
  * as text, the rest base64; statuses from 300 on are failures that keep the upstream's message.
  * @throws ToolError when the body breaks off
  */

@@ -6,12 +6,12 @@ export interface SpecWarning {
   message: string;
 }
 
-/** An operation or path that does not become a tool. `code` is a reason of openapi.md section 16. */
+/** An operation or path that does not become a tool. `code` is a `SpecReason`. */
 export interface SpecRefusal extends SpecWarning {
   code: SpecReason;
 }
 
-/** Why a document or an operation is refused (openapi.md section 16); travels as `details.reason` of SPEC_INVALID. */
+/** Why a document or an operation is refused; travels as `details.reason` of SPEC_INVALID. */
 export type SpecReason =
   | 'SPEC_VERSION_UNSUPPORTED'
   | 'SPEC_PARSE_ERROR'

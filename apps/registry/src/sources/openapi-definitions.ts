@@ -81,7 +81,7 @@ function usesAdapter(entry: OpenApiEntry): boolean {
   return Boolean(entry.vendor_adapter ?? entry.auth_config?.vendor);
 }
 
-/** Parameters the model never sees, because static configuration supplies them (openapi.md section 8). */
+/** Parameters the model never sees, because static configuration supplies them. */
 export function suppliedParameters(entry: OpenApiEntry): (place: ParameterPlace, name: string) => boolean {
   const supplied = new Set<string>();
   for (const name of Object.keys(entry.extra_headers ?? {})) supplied.add(`header ${name.toLowerCase()}`);

@@ -4,8 +4,8 @@ import { ExternalRefs } from '../load/external-refs.js';
 import type { SpecDocument } from '../load/parse-spec.js';
 import { RefResolver } from '../load/resolve-refs.js';
 import type { ParameterPlace } from '../plan.js';
-import { RingBreaker } from './break-rings.js';
-import { DefinitionCloser } from './close-definitions.js';
+import { CycleBreaker } from './break-cycles.js';
+import { DefsCollector } from './collect-defs.js';
 import { SchemaConverter } from './convert-schema.js';
 import { DefinitionNames } from './definition-names.js';
 import { expandOperations, type RawOperation } from './expand-operations.js';
@@ -49,8 +49,8 @@ export interface ToolContext {
   refs: RefResolver;
   request: SchemaConverter;
   response: SchemaConverter;
-  requestCloser: DefinitionCloser;
-  responseCloser: DefinitionCloser;
+  requestDefs: DefsCollector;
+  responseDefs: DefsCollector;
   security: SecurityReader;
   findings: Findings;
   options: ConvertOptions;
@@ -110,8 +110,8 @@ function contextOf(document: SpecDocument, options: ConvertOptions): ToolContext
     refs,
     request,
     response,
-    requestCloser: new DefinitionCloser(request, new RingBreaker(request, complain)),
-    responseCloser: new DefinitionCloser(response, new RingBreaker(response, complain)),
+    requestDefs: new DefsCollector(request, new CycleBreaker(request, complain)),
+    responseDefs: new DefsCollector(response, new CycleBreaker(response, complain)),
     security: new SecurityReader(document.root, refs, findings),
     findings,
     options,

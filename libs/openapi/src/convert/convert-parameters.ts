@@ -32,7 +32,7 @@ export interface ParameterContext {
   refs: RefResolver;
   converter: SchemaConverter;
   findings: Findings;
-  /** True for parameters that credentials or static configuration supply (openapi.md section 8). */
+  /** True for parameters that credentials or static configuration supply. */
   isSupplied?: (place: ParameterPlace, name: string) => boolean;
 }
 
@@ -184,7 +184,7 @@ function parameterSchema(parameter: Declared, targets: Set<string>, { converter 
 }
 
 /**
- * A path value that leaves its segment empty is refused when it is sent (openapi.md section 9), so the schema asks for
+ * A path value that leaves its segment empty is refused when it is sent, so the schema asks for
  * more. In matrix style an empty text is `;name`, which is fine.
  */
 function notEmpty(

@@ -17,7 +17,7 @@ export type Direction = 'request' | 'response';
 
 /**
  * A reference that applies to the same value as the schema that holds it (`$ref`, `allOf`, `oneOf` …, not below
- * `properties` or `items`). A ring of them never ends in a validator; `break-rings.ts` cuts those.
+ * `properties` or `items`). A validator recurses without end in a cycle of them; `break-cycles.ts` breaks those.
  */
 export interface InPlaceEdge {
   target: string;
@@ -71,7 +71,7 @@ const HOLDERS: ReadonlyMap<string, 'properties' | 'items' | 'list' | 'branch' | 
   ['dependentSchemas', 'map'],
 ]);
 
-/** Converts schemas of a document to JSON Schema 2020-12 (openapi.md section 5). Each shared schema is converted once. */
+/** Converts schemas of a document to JSON Schema 2020-12. Each shared schema is converted once. */
 export class SchemaConverter {
   private readonly definitions = new Map<string, Definition>();
   private readonly findings: Findings;
@@ -110,7 +110,7 @@ export class SchemaConverter {
     return definition;
   }
 
-  /** Adds or replaces a definition under a key of its own (variants made while rings are cut). */
+  /** Adds or replaces a definition under a key of its own (variants made while cycles are broken). */
   define(key: string, definition: Definition): void {
     this.definitions.set(key, definition);
   }

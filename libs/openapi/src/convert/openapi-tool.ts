@@ -1,11 +1,11 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
 import type { OperationPlan } from '../plan.js';
+import { inlineDefinitions } from './collect-defs.js';
 import { convertBody, type ConvertedBody } from './convert-body.js';
 import type { ToolContext } from './convert-document.js';
 import { convertParameters, type ConvertedParameters } from './convert-parameters.js';
 import type { RawOperation } from './expand-operations.js';
-import { inlineDefinitions } from './inline-definitions.js';
 import { isJsonType } from './media-types.js';
 import { stringsOf } from './read-security.js';
 import { selectServer } from './select-server.js';
@@ -86,7 +86,7 @@ export class OpenApiTool {
     const schema: JsonObject = { type: 'object', properties };
     if (required.length > 0) schema.required = required;
     schema.additionalProperties = false;
-    const definitions = this.context.requestCloser.close(targets);
+    const definitions = this.context.requestDefs.collect(targets);
     if (definitions && definitions !== 'too_many') schema.$defs = definitions;
     const { schemaStyle, inlineDepth = 4 } = this.context.options;
     return schemaStyle === 'inline' ? inlineDefinitions(schema, inlineDepth) : schema;
@@ -98,7 +98,7 @@ export class OpenApiTool {
     if (!found) return undefined;
     const converted = this.context.response.convert(found.media.schema, `${found.pointer}/schema`);
     if (!isJsonObject(converted.schema)) return undefined;
-    const definitions = this.context.responseCloser.close(converted.targets, MAX_OUTPUT_DEFINITIONS);
+    const definitions = this.context.responseDefs.collect(converted.targets, MAX_OUTPUT_DEFINITIONS);
     if (definitions === 'too_many') return undefined;
     const schema = definitions ? { ...converted.schema, $defs: definitions } : converted.schema;
     return JSON.stringify(schema).length <= MAX_OUTPUT_SCHEMA ? schema : undefined;

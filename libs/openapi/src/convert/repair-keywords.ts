@@ -26,7 +26,7 @@ const STRINGS: ReadonlySet<string> = new Set(['title', 'description', 'format', 
 const FLAGS: ReadonlySet<string> = new Set(['uniqueItems', 'deprecated', 'readOnly', 'writeOnly']);
 
 /**
- * Converts one keyword that holds no schema (table of openapi.md section 5). Returns undefined for what does not reach
+ * Converts one keyword that holds no schema. Returns undefined for what does not reach
  * the tool schema: vendor extensions, `xml`, `discriminator`, and values that no validator accepts.
  */
 export function plainKeyword(keyword: string, value: Json, complain: Complain): Json | undefined {

@@ -3,7 +3,7 @@ import { specError, type Findings } from '../findings.js';
 import { objectAt, stringAt } from '../json-pointer.js';
 import type { RawOperation } from './expand-operations.js';
 
-/** How the base URL of an operation is chosen (openapi.md section 13). */
+/** How the base URL of an operation is chosen. */
 export interface ServerOptions {
   /** Overrides every server of the document. */
   baseUrl?: string;

@@ -11,7 +11,7 @@ const MAX_LENGTH = 64;
 const LEGAL = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
- * Names of all operations of a document, in the same order (openapi.md section 7): the operationId, else
+ * Names of all operations of a document, in the same order: the operationId, else
  * `<method>_<path>`, sanitised. A legal operationId keeps its name whatever its neighbours are called; equal operationIds
  * get `_2`, `_3` in document order; a name that had to be changed and then meets another gets 6 hex digits of
  * SHA-256(`METHOD path`), so that it does not depend on the order of the document.

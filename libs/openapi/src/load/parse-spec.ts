@@ -27,7 +27,7 @@ export interface SpecDocument {
 
 /**
  * Reads JSON or YAML as an OpenAPI 3.x document. There is no schema validation: strict validators refuse documents that
- * are usable (openapi.md section 3). Throws SPEC_INVALID: not a document, not 3.x, over a cap, unreadable (with line
+ * are usable. Throws SPEC_INVALID: not a document, not 3.x, over a cap, unreadable (with line
  * and column).
  */
 export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {

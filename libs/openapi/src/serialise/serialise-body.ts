@@ -1,8 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { BodyPlan, PropertyEncoding } from '../plan.js';
-import { encodeMultipart, type Part } from './multipart.js';
 import { queryPairs, textOf } from './serialise-parameter.js';
-import { xmlOf } from './write-xml.js';
 
 /** A body ready to be sent. */
 export interface BuiltBody {
@@ -10,7 +9,7 @@ export interface BuiltBody {
   bytes: Uint8Array | string;
 }
 
-/** Writes the `body` argument as the planned media type (openapi.md section 10). */
+/** Writes the `body` argument as the planned media type. */
 export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
   switch (plan.kind) {
     case 'json':
@@ -24,7 +23,7 @@ export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
     case 'xml':
       return {
         contentType: plan.content_type,
-        bytes: typeof value === 'string' ? value : xmlOf(plan.root ?? 'root', value),
+        bytes: typeof value === 'string' ? value : toXml(plan.root ?? 'root', value),
       };
     case 'text':
       return { contentType: plan.content_type, bytes: textOf(value) };
@@ -117,4 +116,76 @@ function base64Bytes(text: string, argument: string): Uint8Array {
     });
   }
   return Buffer.from(compact, 'base64');
+}
+
+/** One part of a multipart body. */
+interface Part {
+  name: string;
+  content: string | Uint8Array;
+  contentType?: string;
+  filename?: string;
+}
+
+/** Writes a multipart body (RFC 2046, RFC 7578) under a fresh boundary. */
+function encodeMultipart(
+  parts: readonly Part[],
+  mediaType: string,
+  boundary = `tf-${randomUUID()}`,
+): { contentType: string; bytes: Uint8Array } {
+  const form = /^multipart\/form-data\b/i.test(mediaType);
+  const chunks: Buffer[] = [];
+  for (const part of parts) {
+    const lines = [`--${boundary}`];
+    if (form || part.filename !== undefined) lines.push(disposition(part, form));
+    if (part.contentType) lines.push(`Content-Type: ${part.contentType.replace(/[\r\n]+/g, ' ')}`);
+    chunks.push(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), Buffer.from(part.content as string), Buffer.from('\r\n'));
+  }
+  chunks.push(Buffer.from(`--${boundary}--\r\n`));
+  const type = mediaType.replace(/;\s*boundary=[^;]*/i, '');
+  return { contentType: `${type}; boundary=${boundary}`, bytes: Buffer.concat(chunks) };
+}
+
+function disposition(part: Part, form: boolean): string {
+  const filename = part.filename === undefined ? '' : `; filename="${quoted(part.filename)}"`;
+  return form
+    ? `Content-Disposition: form-data; name="${quoted(part.name)}"${filename}`
+    : `Content-Disposition: attachment; name="${quoted(part.name)}"${filename}`;
+}
+
+/** Escapes of the HTML standard (multipart/form-data encoding algorithm): a name cannot leave its quotes or its line. */
+function quoted(text: string): string {
+  return text.replaceAll('\r', '%0D').replaceAll('\n', '%0A').replaceAll('"', '%22');
+}
+
+/**
+ * Plain XML of a JSON value: a member becomes an element, an array repeats it. Names and wrappers of the document's
+ * `xml` hints are not applied; a caller who needs them sends the XML text itself as `body`.
+ */
+function toXml(root: string, value: Json): string {
+  return `<?xml version="1.0" encoding="UTF-8"?>\n${element(elementName(root), value)}`;
+}
+
+function element(name: string, value: Json): string {
+  if (Array.isArray(value)) return value.map((item) => element(name, item)).join('');
+  if (value === null) return `<${name}/>`;
+  if (!isJsonObject(value)) return `<${name}>${escaped(String(value))}</${name}>`;
+  const members = Object.entries(value).map(([member, item]) => element(elementName(member), item));
+  return `<${name}>${members.join('')}</${name}>`;
+}
+
+/** Characters that are legal in an XML name; the rest becomes `_`. */
+function elementName(name: string): string {
+  const legal = name.replace(/[^\p{L}\p{N}._:-]/gu, '_');
+  return /^[\p{L}_]/u.test(legal) ? legal : `_${legal}`;
+}
+
+function escaped(text: string): string {
+  return (
+    text
+      .replaceAll('&', '&amp;')
+      .replaceAll('<', '&lt;')
+      .replaceAll('>', '&gt;')
+      // oxlint-disable-next-line no-control-regex -- XML 1.0 forbids them in any spelling
+      .replace(/[\u0000-\u0008\u000B\u000C\u000E-\u001F]/g, '')
+  );
 }

@@ -112,7 +112,7 @@ export async function runTool(
 }
 
 /**
- * Runs the call. When its client names a trace in `_meta` (mcp.md section 3), it is done in one of its own that is linked to
+ * Runs the call. When its client names a trace in `_meta`, it is done in one of its own that is linked to
  * that: sampling and length of a foreign trace must not be ours.
  */
 function traced(request: CallRequest, meta: JsonObject, { deps }: DoorParts): Promise<CallResult> {

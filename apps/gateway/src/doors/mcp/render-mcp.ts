@@ -30,7 +30,7 @@ export function renderTool(tool: RegisteredTool): Tool {
 
 /**
  * The outcome of a call. A tool that failed, and a call that was refused, are results with `isError`, so that the model can
- * correct itself (mcp.md section 3); `code` and `error_type` are in `_meta`.
+ * correct itself; `code` and `error_type` are in `_meta`.
  */
 export function renderResult(callId: string, result: CallResult): CallToolResult {
   if (!result.ok) return renderFailure(callId, result.failure, result.text, result.content);

@@ -24,7 +24,7 @@ const PAGE_TOOLS = 1_000;
 
 /**
  * Prebuilt `tools/list` answers. The catalog hands out the same array until something changes, so the answer is kept with
- * the array and dies with it; nothing is rebuilt per request (mcp.md section 3).
+ * the array and dies with it; nothing is rebuilt per request.
  */
 export class ToolCatalogView {
   private readonly built = new WeakMap<readonly RegisteredTool[], Audience>();

@@ -1,8 +1,7 @@
-import type { JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { setOwn } from '../json-pointer.js';
-import type { RingBreaker } from './break-rings.js';
+import { type CycleBreaker, strongComponents } from './break-cycles.js';
 import type { SchemaConverter } from './convert-schema.js';
-import { strongComponents } from './strong-components.js';
 
 /** Schemas that reach each other, and the groups they lead to. */
 interface Group {
@@ -16,31 +15,31 @@ interface Group {
 const MAX_SHARED = 500_000;
 
 /**
- * The `$defs` of tools: the transitive closure of what their schemas refer to, and nothing else (openapi.md section 6).
+ * The `$defs` of tools: the transitive closure of what their schemas refer to, and nothing else.
  * In large documents thousands of schemas reach each other, so the walk goes over strongly connected groups; the converted
  * schemas are shared by all tools, a `$defs` object by those that need the same.
  */
-export class DefinitionCloser {
+export class DefsCollector {
   private readonly groups = new Map<string, Group>();
-  private readonly judged = new Set<string>();
+  private readonly seen = new Set<string>();
   private shared = 0;
 
   constructor(
     private readonly converter: SchemaConverter,
-    private readonly rings: RingBreaker,
+    private readonly cycles: CycleBreaker,
   ) {}
 
   /** Definitions reached from the targets; undefined for none. Must not be changed. Above `limit` they are not built. */
-  close(targets: ReadonlySet<string>, limit = Number.POSITIVE_INFINITY): JsonObject | 'too_many' | undefined {
+  collect(targets: ReadonlySet<string>, limit = Number.POSITIVE_INFINITY): JsonObject | 'too_many' | undefined {
     if (targets.size === 0) return undefined;
     const starts = new Set([...targets].map((target) => this.groupOf(target)));
     const [first] = starts;
-    if (first && starts.size === 1) return this.closeOne(first, limit);
+    if (first && starts.size === 1) return this.collectOne(first, limit);
     const reached = reach(starts, limit);
     return reached ? this.build(reached) : 'too_many';
   }
 
-  private closeOne(group: Group, limit: number): JsonObject | 'too_many' {
+  private collectOne(group: Group, limit: number): JsonObject | 'too_many' {
     if (group.definitions && limit === Number.POSITIVE_INFINITY) return group.definitions;
     const reached = reach([group], limit);
     if (!reached) return 'too_many';
@@ -67,7 +66,7 @@ export class DefinitionCloser {
     const known = this.groups.get(target);
     if (known) return known;
     // Components come with those they lead to first, so what a member refers to outside has its group already.
-    for (const { members } of strongComponents([target], (node) => this.targetsOf(node), this.judged)) {
+    for (const { members } of strongComponents([target], (node) => this.targetsOf(node), this.seen)) {
       const group: Group = { members, next: new Set() };
       for (const member of members) this.groups.set(member, group);
       for (const member of members) {
@@ -80,9 +79,9 @@ export class DefinitionCloser {
     return this.groups.get(target) as Group;
   }
 
-  /** Rings are cut before a definition is looked at: cutting may add variants to what it refers to. */
+  /** Cycles are broken before a definition is looked at: breaking them may add variants to what it refers to. */
   private targetsOf(target: string): string[] {
-    this.rings.cutFrom(target);
+    this.cycles.breakFrom(target);
     return [...this.converter.definition(target).targets];
   }
 }
@@ -98,3 +97,37 @@ function reach(starts: Iterable<Group>, limit: number): Set<Group> | undefined {
   }
   return reached;
 }
+
+/** Values an inlined schema may have: inlining grows a document 4-fold on average, up to 90-fold. */
+const MAX_NODES = 20_000;
+
+/**
+ * `schema_style: inline`: replaces every reference by its target down to a depth and cuts there with an open schema and a
+ * description, for model providers that refuse `$defs`.
+ */
+export function inlineDefinitions(schema: JsonObject, depth: number): JsonObject {
+  const { $defs, ...root } = schema;
+  const definitions = isJsonObject($defs) ? $defs : {};
+  let nodes = 0;
+
+  const copy = (value: Json, left: number, data: boolean): Json => {
+    nodes += 1;
+    if (Array.isArray(value)) return value.map((item) => copy(item, left, data));
+    if (!isJsonObject(value)) return value;
+    const name = data || typeof value.$ref !== 'string' ? undefined : value.$ref.slice('#/$defs/'.length);
+    const out: JsonObject = {};
+    if (name !== undefined) {
+      const target = Object.hasOwn(definitions, name) ? definitions[name] : true;
+      const open = left === 0 || nodes > MAX_NODES;
+      const expanded = open ? { description: `${name} (not expanded further)` } : copy(target as Json, left - 1, false);
+      if (isJsonObject(expanded)) Object.assign(out, expanded);
+    }
+    for (const [key, item] of Object.entries(value)) {
+      if (key !== '$ref' || data) setOwn(out, key, copy(item, left, data || DATA.has(key)));
+    }
+    return out;
+  };
+  return copy(root, depth, false) as JsonObject;
+}
+
+const DATA: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples', 'required']);

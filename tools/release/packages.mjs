@@ -1,0 +1,173 @@
+/**
+ * `npm run packages`: makes `build/packages/{client,fleetctl}`, complete packages for npm, and packs them to
+ * `build/packages/*.tgz`. Own packages are bundled into each, with their types, so that nothing refers to a workspace; what
+ * is bundled of others is listed with its licences in THIRD-PARTY.md.
+ */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import { inlineText } from '../inline-text.mjs';
+
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+/**
+ * What is published. `types`: folders of declarations by their place below `dist`; the first is the package's own.
+ * `peers`: packages that stay imports and are needed for one entry point only.
+ */
+const PACKAGES = {
+  client: {
+    source: 'libs/client',
+    entries: { index: 'libs/client/dist/index.js', nats: 'libs/client/dist/nats.js' },
+    types: { '.': 'libs/client/dist', contracts: 'libs/contracts/dist' },
+    exports: ['index', 'nats'],
+    peers: ['nats'],
+  },
+  fleetctl: {
+    source: 'tools/fleetctl',
+    entries: { index: 'tools/fleetctl/dist/index.js' },
+    types: { '.': 'tools/fleetctl/dist', contracts: 'libs/contracts/dist' },
+    exports: ['index'],
+    peers: [],
+    bin: 'fleetctl',
+  },
+};
+
+/** What CommonJS packages expect in a bundle. */
+const COMMONJS = `import { createRequire as __toolfleetRequire } from 'node:module';
+const require = __toolfleetRequire(import.meta.url);`;
+
+const COMMAND = `#!/usr/bin/env node
+import { main } from '../dist/index.js';
+
+process.exitCode = await main(process.argv.slice(2));
+`;
+
+/**
+ * Makes and packs one package.
+ * @param {keyof typeof PACKAGES} name
+ * @param {{ into?: string, version?: string }} options folder for the package's folder and its archive; version other than
+ *   the workspace's
+ * @returns {Promise<{name: string, version: string, archive: string, files: string[]}>}
+ */
+export async function makePackage(name, { into = join(ROOT, 'build', 'packages'), version } = {}) {
+  const made = PACKAGES[name];
+  const folder = join(into, name);
+  const manifest = readJson(join(ROOT, made.source, 'package.json'));
+  if (version !== undefined) manifest.version = version;
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(join(folder, 'dist'), { recursive: true });
+  const missing = Object.values(made.entries).find((entry) => !existsSync(join(ROOT, entry)));
+  if (missing) throw new Error(`${missing} is missing; run "npm run build" first`);
+  const { metafile } = await build({
+    entryPoints: Object.fromEntries(Object.entries(made.entries).map(([entry, path]) => [entry, join(ROOT, path)])),
+    outdir: join(folder, 'dist'),
+    bundle: true,
+    splitting: true,
+    platform: made.bin ? 'node' : 'neutral',
+    mainFields: ['module', 'main'],
+    target: ['node20', 'es2022'],
+    format: 'esm',
+    keepNames: true,
+    metafile: true,
+    logLevel: 'error',
+    absWorkingDir: ROOT,
+    external: made.peers,
+    plugins: [inlineText()],
+    ...(made.bin ? { banner: { js: COMMONJS } } : {}),
+  });
+  for (const [place, source] of Object.entries(made.types))
+    copyTypes(join(ROOT, source), join(folder, 'dist', place), join(folder, 'dist'));
+  if (made.bin) {
+    mkdirSync(join(folder, 'bin'));
+    writeFileSync(join(folder, 'bin', `${made.bin}.mjs`), COMMAND);
+    chmodSync(join(folder, 'bin', `${made.bin}.mjs`), 0o755);
+  }
+  writeThirdParty(metafile, folder);
+  cpSync(join(ROOT, made.source, 'README.md'), join(folder, 'README.md'));
+  cpSync(join(ROOT, 'LICENSE'), join(folder, 'LICENSE'));
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(publishedManifest(made, manifest), null, 2)}\n`);
+  const packed = spawnSync('npm', ['pack', '--json', '--silent', '--pack-destination', into], {
+    cwd: folder,
+    encoding: 'utf8',
+  });
+  if (packed.status !== 0) throw new Error(`npm pack of ${manifest.name} failed: ${packed.stderr}`);
+  const [{ filename, files }] = JSON.parse(packed.stdout);
+  return {
+    name: manifest.name,
+    version: manifest.version,
+    archive: join(into, filename),
+    files: files.map((file) => file.path).toSorted(),
+  };
+}
+
+/** The manifest users see: no workspace, no build scripts, types at every entry point. */
+function publishedManifest(made, { name, version, description, license, dependencies }) {
+  const place = (entry) => (entry === 'index' ? '.' : `./${entry}`);
+  const entry = (file) => ({ types: `./dist/${file}.d.ts`, default: `./dist/${file}.js` });
+  const manifest = {
+    name,
+    version,
+    description,
+    license,
+    type: 'module',
+    engines: { node: '>=20' },
+    exports: Object.fromEntries(made.exports.map((file) => [place(file), entry(file)])),
+    types: './dist/index.d.ts',
+    files: ['bin', 'dist', 'THIRD-PARTY.md'],
+    sideEffects: false,
+  };
+  if (made.bin) manifest.bin = { [made.bin]: `bin/${made.bin}.mjs` };
+  if (made.peers.length > 0) {
+    manifest.peerDependencies = Object.fromEntries(made.peers.map((peer) => [peer, `^${dependencies[peer]}`]));
+    manifest.peerDependenciesMeta = Object.fromEntries(made.peers.map((peer) => [peer, { optional: true }]));
+  }
+  return manifest;
+}
+
+/** Copies declarations; imports of own packages become relative. */
+function copyTypes(from, to, dist) {
+  for (const entry of readdirSync(from, { withFileTypes: true, recursive: true })) {
+    if (!entry.isFile() || !entry.name.endsWith('.d.ts')) continue;
+    const source = join(entry.parentPath, entry.name);
+    const target = join(to, relative(from, source));
+    const contracts = relative(dirname(target), join(dist, 'contracts/index.js')).replace(/^(?!\.)/, './');
+    mkdirSync(dirname(target), { recursive: true });
+    const text = readFileSync(source, 'utf8').replaceAll(/(['"])@toolfleet\/contracts\1/g, `'${contracts}'`);
+    if (/(from|import\()\s*'@toolfleet\//.test(text))
+      throw new Error(`${source} refers to a package that is not published`);
+    writeFileSync(target, text.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'));
+  }
+}
+
+/** Names, versions and licences of the packages whose code is in the bundle. */
+function writeThirdParty(metafile, folder) {
+  const inputs = Object.values(metafile.outputs).flatMap((output) => Object.keys(output.inputs));
+  const names = new Set(inputs.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []));
+  if (names.size === 0) return;
+  const parts = [...names].toSorted().map((name) => {
+    const home = join(ROOT, 'node_modules', name);
+    const { version, license } = readJson(join(home, 'package.json'));
+    const file = readdirSync(home).find((each) => /^licen[cs]e/i.test(each));
+    const text = file ? readFileSync(join(home, file), 'utf8').trim() : 'The package has no licence file.';
+    return `## ${name} ${version} (${license})\n\n${text}\n`;
+  });
+  writeFileSync(join(folder, 'THIRD-PARTY.md'), `# Packages whose code is part of this one\n\n${parts.join('\n')}`);
+}
+
+/** Makes and packs all of them. */
+export async function makePackages(options) {
+  const made = [];
+  for (const name of Object.keys(PACKAGES)) made.push(await makePackage(name, options));
+  return made;
+}
+
+function readJson(path) {
+  return JSON.parse(readFileSync(path, 'utf8'));
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  for (const { name, version, archive, files } of await makePackages())
+    console.log(`${name} ${version}: ${relative(ROOT, archive)}, ${files.length} files`);
+}

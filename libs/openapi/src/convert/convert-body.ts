@@ -29,7 +29,7 @@ const FILE_SCHEMA: JsonObject = {
 /** Schemas that make up one body and are searched for files. */
 const MAX_PARTS = 500;
 
-/** Converts the request body of an operation; undefined when there is none (openapi.md sections 8 and 10). */
+/** Converts the request body of an operation; undefined when there is none. */
 export function convertBody(operation: RawOperation, context: ParameterContext): ConvertedBody | undefined {
   if (operation.node.requestBody === undefined) return undefined;
   const pointer = `${operation.pointer}/requestBody`;

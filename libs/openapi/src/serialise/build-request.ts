@@ -38,7 +38,7 @@ export function isConnectionHeader(name: string): boolean {
 }
 
 /**
- * Builds the request of one call (openapi.md sections 8 to 10). Pure: no I/O, no credentials. Throws ARGUMENTS_INVALID
+ * Builds the request of one call. Pure: no I/O, no credentials. Throws ARGUMENTS_INVALID
  * with `details.reason` PATH_PARAM_UNSAFE, HEADER_VALUE_INVALID, ARGUMENT_MISSING and the argument's name.
  */
 export function buildRequest(plan: OperationPlan, baseUrl: string, args: JsonObject): BuiltRequest {

@@ -1,7 +1,7 @@
 /**
  * `npm run packages`: makes `build/packages/{client,fleetctl}`, complete packages for npm, and packs them to
  * `build/packages/*.tgz`. Own packages are bundled into each, with their types, so that nothing refers to a workspace; what
- * is bundled of others is listed with its licences in THIRD-PARTY.md.
+ * is bundled of others is listed with its licences in a file of the package.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

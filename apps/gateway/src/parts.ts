@@ -10,6 +10,7 @@ import {
   RedisTime,
   redisPart,
   ReplyChannel,
+  StoreGeneration,
 } from '@toolfleet/queue';
 import { validateMessage } from '@toolfleet/schema';
 import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/service';
@@ -163,7 +164,16 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     shareOf: (job) => job.tenant_id,
   });
   const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, () => clock.now());
-  const asyncCalls = new AsyncCalls(callQueue, store, journal, access, clock, settings.GATEWAY_ASYNC_TIMEOUT_MS);
+  const generation = new StoreGeneration(redis);
+  const asyncCalls = new AsyncCalls(
+    callQueue,
+    store,
+    generation,
+    journal,
+    access,
+    clock,
+    settings.GATEWAY_ASYNC_TIMEOUT_MS,
+  );
   const worker = new JobWorker<AsyncCallJob, unknown>({
     queue: QUEUES.toolCalls,
     redis: blocking,
@@ -178,6 +188,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
       store,
       status,
       journal,
+      generation,
       clock,
       publish: (subject, body) =>
         nats.connected ? nats.publish(subject, body) : logger.warn({ subject }, 'result not published: NATS is away'),

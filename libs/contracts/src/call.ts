@@ -40,6 +40,13 @@ export interface CallRequest {
   /** What a person agreed to for this very call; only transports that asked one set it. */
   approved?: Approval;
   /**
+   * An earlier run of this call may have begun, and the store may have lost its record. Without a record, a tool that must not
+   * be repeated ends as OUTCOME_UNKNOWN. Only the queue of asynchronous calls sets it.
+   */
+  mayHaveBegun?: boolean;
+  /** Questions of the policy that a person agreed to for this very call; only doors that asked one set it. */
+  approved?: readonly string[];
+  /**
    * Why the call may not start although it was accepted: its credential is void by now. It is observed like every other call
    * and charged nothing.
    */

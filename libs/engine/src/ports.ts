@@ -104,6 +104,8 @@ export interface JournalEntryAsk {
   deadlineAt: EpochMs;
   /** True: another attempt may begin after a claim (idempotent tools). */
   repeatable: boolean;
+  /** An earlier run may have begun: without a record, a call that is not repeatable is entered as `outcome_unknown`. */
+  mayHaveBegun?: boolean;
   /** Unique within the tenant (`CallIdentity.idempotencyKey`). */
   idempotencyKey?: string;
   /** SHA-256 of what the tool can observe (`CallIdentity.fingerprint`); present with a key. */

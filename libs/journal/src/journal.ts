@@ -23,6 +23,8 @@ export interface JournalAsk {
   /** Of the gateway's wall clock; the store counts the time left on its own. */
   deadlineAt: EpochMs;
   repeatable: boolean;
+  /** An earlier run may have begun: without a record, a call that is not repeatable is entered as `outcome_unknown`. */
+  mayHaveBegun?: boolean;
   /** Unique within the tenant: the engine adds the user. */
   idempotencyKey?: string;
   /** SHA-256 of what the tool can observe of the call; present with a key. */

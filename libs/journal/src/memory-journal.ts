@@ -56,7 +56,8 @@ export class MemoryJournal extends Journal {
     }
     const keepMs = key === undefined ? this.retention.otherMs : this.retention.keyedMs;
     this.#records.set(ask.callId, { record: move.record, key, forgetAt: Math.max(now, ask.deadlineAt) + keepMs });
-    return Promise.resolve({ kind: 'accepted', fence: move.record.fence });
+    const { state, fence } = move.record;
+    return Promise.resolve(state === 'accepted' ? { kind: 'accepted', fence } : { kind: 'claimed', state });
   }
 
   override claim(callId: string, fence: number, attempt = 1): Promise<boolean> {

@@ -78,6 +78,7 @@ export class RedisJournal extends Journal {
       ask.tool,
       key,
       keepMs,
+      ask.mayHaveBegun ? 1 : 0,
     )) as [CallState, number?];
     const [state, fence] = reply;
     if (fence !== undefined) return { kind: 'accepted', fence: Number(fence) };

@@ -34,12 +34,17 @@ export const GRACE_MS: Milliseconds = 5_000;
 /** What a move gives: the next record, or the state that forbids it. */
 export type Move = { ok: true; record: JournalRecord } | { ok: false; state: CallState };
 
-/** A call as it enters the journal. */
+/** A call as it enters the journal. One that may have begun before has lost its record: its outcome is unknown unless it is repeatable. */
 export function opened(
-  ask: Pick<JournalRecord, 'callId' | 'tenantId' | 'tool' | 'repeatable' | 'deadlineAt'>,
+  ask: Pick<JournalRecord, 'callId' | 'tenantId' | 'tool' | 'repeatable' | 'deadlineAt'> & { mayHaveBegun?: boolean },
   now: EpochMs,
 ): JournalRecord {
-  return { ...ask, state: 'accepted', fence: 1, attempt: 0, acceptedAt: now, claimedAt: 0, endedAt: 0 };
+  const { callId, tenantId, tool, repeatable, deadlineAt, mayHaveBegun = false } = ask;
+  const isLost = mayHaveBegun && !repeatable;
+  const state = isLost ? 'outcome_unknown' : 'accepted';
+  const endedAt = isLost ? now : 0;
+  const instants = { acceptedAt: now, claimedAt: 0, endedAt, deadlineAt };
+  return { callId, tenantId, tool, repeatable, state, fence: 1, attempt: 0, ...instants };
 }
 
 /** The record as it is at `now`: overdue ones end without anybody writing. */

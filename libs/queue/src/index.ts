@@ -15,5 +15,6 @@ export {
 } from './redis-connection.js';
 export { redisOptionsOf, type RedisSettings } from './redis-settings.js';
 export { RedisTime } from './redis-time.js';
+export { StoreGeneration } from './store-generation.js';
 export type { WorkerSlots } from './worker-slots.js';
 export { ReplyChannel, type ReplyChannelOptions, type SubmitOptions } from './reply-channel.js';

@@ -1,7 +1,7 @@
 import { ToolError, type CallRequest, type CallState, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { callBody } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
-import type { JobQueue } from '@toolfleet/queue';
+import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import { reached } from '../stores/reached.js';
@@ -14,6 +14,8 @@ export interface AsyncCallJob {
   /** Whose turn it counts as. */
   tenant_id: string;
   deadline_at: number;
+  /** Generation of the store when the job was added; a later one may have lost the record of its first run. */
+  generation?: string;
   /** The caller's span: the job's own trace is linked to it. */
   traceparent?: string;
   request: JsonObject;
@@ -40,6 +42,7 @@ export class AsyncCalls {
   constructor(
     private readonly queue: JobQueue<AsyncCallJob, unknown>,
     private readonly store: CallStore,
+    private readonly generation: Pick<StoreGeneration, 'read'>,
     /** Synchronous calls with an effect or a key can be looked up, too. */
     private readonly journal: Pick<Journal, 'read'>,
     private readonly access: CallAccess,
@@ -56,7 +59,7 @@ export class AsyncCalls {
   private async enqueue(request: CallRequest): Promise<void> {
     const { callId, principal, toolName } = request;
     const allowedMs = Math.min(request.timeoutMs ?? this.maxCallMs, this.maxCallMs);
-    await this.store.create({
+    const created = this.store.create({
       callId,
       tenantId: principal.tenantId,
       tool: toolName,
@@ -64,11 +67,13 @@ export class AsyncCalls {
       state: 'accepted',
       acceptedAt: this.clock.now(),
     });
+    const [generation] = await Promise.all([this.generation.read(), created]);
     const parent = traceparent();
     await this.queue.add(callId, {
       call_id: callId,
       tenant_id: principal.tenantId,
       ...(parent === undefined ? {} : { traceparent: parent }),
+      generation,
       deadline_at: this.queue.time.now() + allowedMs,
       request: serialised(request),
     });

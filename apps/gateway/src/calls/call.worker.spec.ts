@@ -7,7 +7,7 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import type { Journal, JournalRecord } from '@toolfleet/journal';
-import { closeRedis, connectRedis, openRedis, Postponed, type JobRun } from '@toolfleet/queue';
+import { closeRedis, connectRedis, openRedis, Postponed, StoreGeneration, type JobRun } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -27,9 +27,11 @@ const LINK = { type: 'resource_link', uri: 'x://doc', name: 'doc' };
 
 let redis: RedisServer;
 let store: RedisCallStore;
+let generation: StoreGeneration;
 beforeAll(async () => {
   redis = await startRedis();
   store = new RedisCallStore(redis.client(), 60, () => clock.now());
+  generation = new StoreGeneration(redis.client());
 });
 afterAll(() => redis?.stop());
 
@@ -50,7 +52,14 @@ async function run(callId: string, executeCall: (request: CallRequest) => Promis
   const principal = { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' };
   await store.create({ callId, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
   const published: CallBody[] = [];
-  const work = callWorker({ ...quiet, executeCall, store, clock, publish: (_subject, body) => published.push(body) });
+  const work = callWorker({
+    ...quiet,
+    executeCall,
+    store,
+    generation,
+    clock,
+    publish: (_subject, body) => published.push(body),
+  });
   const job = {
     jobId: callId,
     data: { call_id: callId, deadline_at: 0, request: { callId, principal, toolName: 'x', rawArguments: {} } },
@@ -97,6 +106,7 @@ it('runs a call that has ended no second time, whatever the queue thinks', async
       return done({ ok: false });
     },
     store,
+    generation,
     clock,
     publish: () => (runs += 1),
   });
@@ -104,6 +114,42 @@ it('runs a call that has ended no second time, whatever the queue thinks', async
   expect(await again({ data, queuedMs: 0 } as unknown as JobRun<AsyncCallJob>)).toBe('ended before');
   expect(runs).toBe(0);
   expect(await store.get('once')).toMatchObject({ state: 'succeeded', result: { text: 'words' } });
+});
+
+it.each([
+  { job: 'first run', repeated: false, restarted: false, mayHaveBegun: false },
+  { job: 'a run whose worker was lost', repeated: true, restarted: false, mayHaveBegun: true },
+  { job: 'a run on a store that restarted since', repeated: false, restarted: true, mayHaveBegun: true },
+])('says whether an earlier run may have begun: $job', async ({ job, repeated, restarted, mayHaveBegun }) => {
+  const own = await startRedis({ appendOnly: true });
+  const client = own.client();
+  const now = new StoreGeneration(client);
+  const calls = new RedisCallStore(client, 60, () => clock.now());
+  await calls.create({ callId: job, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
+  const data = { generation: await now.read(), request: { callId: job, principal: { tenantId: 'acme' } } };
+  if (restarted) {
+    await own.kill();
+    await own.restart();
+  }
+  let told: boolean | undefined;
+  const work = callWorker({
+    executeCall: async (request) => {
+      told = request.mayHaveBegun;
+      return done();
+    },
+    store: calls,
+    generation: now,
+    clock,
+    publish: () => undefined,
+  });
+  await work({
+    data,
+    isRepeated: repeated,
+    signal: new AbortController().signal,
+    queuedMs: 0,
+  } as unknown as JobRun<AsyncCallJob>);
+  expect(told).toBe(mayHaveBegun);
+  await own.stop();
 });
 
 it('keeps the outcome of a call that ran while its store was away', async () => {
@@ -119,6 +165,7 @@ it('keeps the outcome of a call that ran while its store was away', async () => 
       return done();
     },
     store: calls,
+    generation,
     clock,
     publish: () => undefined,
   });
@@ -135,7 +182,14 @@ it('keeps the outcome of a call that ran while its store was away', async () => 
 
 it('gives a job back whose record cannot be reached', async () => {
   const gone = { begin: () => Promise.reject(new Error('away')) } as unknown as RedisCallStore;
-  const work = callWorker({ ...quiet, executeCall: async () => done(), store: gone, clock, publish: () => undefined });
+  const work = callWorker({
+    ...quiet,
+    executeCall: async () => done(),
+    store: gone,
+    generation,
+    clock,
+    publish: () => undefined,
+  });
   const job = { data: { request: { callId: 'later' } }, queuedMs: 0 } as unknown as JobRun<AsyncCallJob>;
   await expect(work(job)).rejects.toThrow(Postponed);
 });

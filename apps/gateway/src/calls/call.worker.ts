@@ -10,7 +10,7 @@ import {
 } from '@toolfleet/contracts';
 import { callBody, failed, type ExecuteCall } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
-import { Postponed, type JobRun } from '@toolfleet/queue';
+import { Postponed, type JobRun, type StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '../auth/credential-status.js';
 import { isFinal, type AsyncCallJob } from './async-calls.js';
@@ -24,6 +24,8 @@ export interface CallWorkerPorts {
   status: Pick<CredentialStatus, 'refusalOf'>;
   /** Tells of a job that runs again whether its effect may have begun. */
   journal: Pick<Journal, 'read'>;
+  /** Whether Redis may have lost writes since a job was added. */
+  generation: Pick<StoreGeneration, 'read'>;
   clock: Clock;
   /** Publishes a body on a NATS subject; failures are the publisher's to log. */
   publish(subject: string, body: CallBody): void;
@@ -38,7 +40,7 @@ const BEGIN_PAUSE_MS = 1_000;
 /** The asynchronous door: a job of `tool-calls` runs the same `executeCall`; its outcome goes to the store and on NATS. */
 export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
   const { executeCall, store, clock, publish } = ports;
-  return async ({ data, signal, deadlineAt, queuedMs }) => {
+  return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
     const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
     const { callId } = sent;
     const postponed = (): never => {
@@ -47,12 +49,14 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
     const refusal = await refusalOf(ports, sent).catch(postponed);
     const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(postponed);
     if (!isOpen) return 'ended before';
+    const mayHaveBegun = isRepeated || (await isOlderThanStore(data, ports.generation).catch(postponed));
     const from = clock.monotonic();
     const request: CallRequest = {
       ...sent,
       door: 'queue',
       signal,
       ...(refusal ? { refusal } : {}),
+      mayHaveBegun,
       deadlineAt: deadlineAt ?? clock.now(),
       // Nobody holds a connection: a duplicate of a running call waits for its outcome, as long as it may.
       idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
@@ -87,6 +91,14 @@ const hasNotEnded = async (store: CallStore, callId: string): Promise<boolean> =
   const call = await store.get(callId);
   return !call || !isFinal(call.state);
 };
+
+/**
+ * Whether the store restarted or failed over since the job was added. Its first run may then have begun in the writes that were
+ * lost, with the note of the queue that it was taken.
+ */
+async function isOlderThanStore({ generation }: AsyncCallJob, store: Pick<StoreGeneration, 'read'>): Promise<boolean> {
+  return generation !== undefined && generation !== (await store.read());
+}
 
 /** Repeats what fails: the call has run and is charged, so its outcome must not be lost to a store that is away. */
 async function patiently<T>(clock: Clock, work: () => Promise<T>): Promise<T> {

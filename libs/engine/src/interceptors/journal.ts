@@ -62,6 +62,7 @@ async function enter(ports: Ports, call: Call): Promise<Acceptance> {
     tool: call.tool.name,
     deadlineAt,
     repeatable: call.plan.idempotent,
+    mayHaveBegun: call.request.mayHaveBegun ?? false,
   };
   const { identity } = call;
   const keyed =

@@ -185,6 +185,26 @@ export function journalConformance(name: string, make: () => Promise<JournalUnde
       });
     });
 
+    test('a call that may have begun, without a record: its outcome is unknown and no executor may claim it', async () => {
+      const subject = await make();
+      const key = { idempotencyKey: randomUUID(), fingerprint: 'f1' };
+      const lost = ask(subject, { ...key, mayHaveBegun: true });
+      expect(await subject.journal.accept(lost)).toEqual({ kind: 'claimed', state: 'outcome_unknown' });
+      expect(await subject.journal.claim(lost.callId, 1)).toBe(false);
+      expect(await subject.journal.accept({ ...lost, mayHaveBegun: false })).toMatchObject({
+        state: 'outcome_unknown',
+      });
+      expect(await subject.journal.find('acme', key.idempotencyKey, 'f1')).toMatchObject({
+        kind: 'finished',
+        outcome: { failure: { code: 'OUTCOME_UNKNOWN' } },
+      });
+      const known = ask(subject);
+      await subject.journal.accept(known);
+      expect(await subject.journal.accept({ ...known, mayHaveBegun: true })).toEqual({ kind: 'accepted', fence: 2 });
+      const repeatable = ask(subject, { repeatable: true, mayHaveBegun: true });
+      expect(await subject.journal.accept(repeatable)).toEqual({ kind: 'accepted', fence: 1 });
+    });
+
     test('the key of a call that died after its claim replays "unknown", never a second run', async () => {
       const subject = await make();
       const key = { ...keyed, idempotencyKey: randomUUID() };

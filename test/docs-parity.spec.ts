@@ -51,6 +51,7 @@ describe('reference pages', () => {
       toolBatch: 'runs several, answers in order',
       toolList: 'the tools the caller may use',
       toolCancel: 'cancels a call by `call_id`',
+      toolSpend: 'holds and settles slices of a budget, for tools of the fleet that spend as they go',
       toolResult: 'prefix: `tool.result.<tenant>.<call_id>` carries the end of an asynchronous call',
       execMcp: 'one attempt of an MCP tool',
       execMcpDiscover: 'the tools of an MCP server',

@@ -106,6 +106,7 @@ const RIGHTS: Record<string, Rights> = {
     ],
     read: [
       ...DOORS,
+      'tool.spend',
       ...DOORS.flatMap((door) => [`${door}.acme`, `${door}.evil`]),
       'registry.definition.changed',
       'breaker.changed',
@@ -143,7 +144,7 @@ const RIGHTS: Record<string, Rights> = {
   'builtin-compute': builtinToolset('compute'),
   'builtin-web': builtinToolset('web'),
   'builtin-files': builtinToolset('files'),
-  'builtin-agent': builtinToolset('agent', ['tool.call', 'tool.list']),
+  'builtin-agent': builtinToolset('agent', ['tool.call', 'tool.list', 'tool.spend']),
   acme: {
     publish: ['tool.call.acme', 'tool.batch.acme', 'tool.list.acme', 'tool.cancel.acme'],
     read: ['tool.result.acme.c1'],

@@ -219,6 +219,8 @@ function askOf(ask: ReserveAsk): Ask {
     leaseMs: ask.lease_ms,
     ...(ask.user_id === undefined ? {} : { userId: ask.user_id }),
     ...(ask.tool_name === undefined ? {} : { toolName: ask.tool_name }),
+    ...(ask.parent_call_id === undefined ? {} : { parentCallId: ask.parent_call_id }),
+    ...(ask.shares_request ? { sharesRequest: true } : {}),
   };
 }
 

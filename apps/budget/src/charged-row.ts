@@ -10,7 +10,9 @@ export function ledgerRowOf(charged: ChargedRow, entryId: string, tenantId: stri
   const reported = reportOf(charged.row);
   const real = reported.real_tokens ?? 0;
   const synthetic = reported.tokens !== undefined && reported.tokens !== real;
-  const tokens = synthetic ? reported.tokens : charged.tokens > 0 ? charged.tokens : undefined;
+  // A call whose usage has rows of its own, one per slice, reports none itself.
+  const none = reported.tokens === 0 ? 0 : undefined;
+  const tokens = synthetic ? reported.tokens : charged.tokens > 0 ? charged.tokens : none;
   return {
     // A row nobody can read still has cost something: it keeps a name of its own rather than vanish.
     call_id: reported.call_id ?? `unreadable:${entryId}`,
@@ -20,6 +22,7 @@ export function ledgerRowOf(charged: ChargedRow, entryId: string, tenantId: stri
     ...(reported.agent_id ? { agent_id: reported.agent_id } : {}),
     ...(reported.task_id ? { task_id: reported.task_id } : {}),
     ...(reported.request_id ? { request_id: reported.request_id } : {}),
+    ...(reported.parent_call_id ? { parent_call_id: reported.parent_call_id } : {}),
     tokens: tokens ?? syntheticTokens(charged.microUsd),
     real_tokens: charged.tokens,
     micro_usd: charged.microUsd,

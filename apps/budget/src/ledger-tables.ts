@@ -25,6 +25,8 @@ export interface TokenUsageTable {
   ended_at: number;
   charged_at: number;
   day: string;
+  /** Of a slice: the call it belongs to. Such rows have amounts and are no calls of their own. */
+  parent_call_id: string | null;
 }
 
 /** Tables of the ledger database. */

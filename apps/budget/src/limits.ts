@@ -96,12 +96,13 @@ export interface NamedScope {
 }
 
 /**
- * Scopes of a call that need counters: agent and task only when the caller names them. A call without a request id
- * of its own is its own request; it spends there once, so no counter is kept and `admitAlone` decides.
+ * Scopes of a call that need counters: agent and task only when the caller names them. A call without a request id of its
+ * own is its own request; it spends there once, so no counter is kept and `admitAlone` decides, unless others spend there
+ * on its behalf (`sharesRequest`).
  */
-export function countedScopes(scopes: BudgetScopes, callId: string): NamedScope[] {
+export function countedScopes(scopes: BudgetScopes, callId: string, sharesRequest = false): NamedScope[] {
   const named: NamedScope[] = [];
-  if (scopes.request_id && scopes.request_id !== callId) {
+  if (scopes.request_id && (sharesRequest || scopes.request_id !== callId)) {
     named.push({ kind: 'request', name: `request:${scopes.request_id}` });
   }
   if (scopes.agent_id) named.push({ kind: 'agent', name: `agent:${scopes.agent_id}` });

@@ -76,14 +76,23 @@ export class MemoryReservationStore extends ReservationStore {
     }
     if (ask.microUsd === 0 && ask.tokens === 0) return { admitted: true };
     for (const scope of scopes) hold(this.touched(tenant, scope.name), ask);
-    const { callId: call_id, userId: user_id, toolName: tool_name } = ask;
+    const { callId: call_id, userId: user_id, toolName: tool_name, parentCallId: parent_call_id } = ask;
     const { request_id, agent_id, task_id } = ask.scopes;
     tenant.leases.set(ask.callId, {
       microUsd: ask.microUsd,
       tokens: ask.tokens,
       expiresAt: now + ask.leaseMs,
       scopes: scopes.map((scope) => scope.name),
-      row: JSON.stringify({ call_id, tenant_id: tenantId, user_id, tool_name, request_id, agent_id, task_id }),
+      row: JSON.stringify({
+        call_id,
+        tenant_id: tenantId,
+        user_id,
+        tool_name,
+        parent_call_id,
+        request_id,
+        agent_id,
+        task_id,
+      }),
     });
     return { admitted: true };
   }
@@ -228,9 +237,9 @@ export class MemoryReservationStore extends ReservationStore {
     return false;
   }
 
-  private scopesOf(call: { callId: string; scopes: Ask['scopes'] }): { kind: ScopeKind; name: string }[] {
+  private scopesOf(call: Pick<Ask, 'callId' | 'scopes' | 'sharesRequest'>): { kind: ScopeKind; name: string }[] {
     const named = [
-      ...countedScopes(call.scopes, call.callId),
+      ...countedScopes(call.scopes, call.callId, call.sharesRequest),
       { kind: 'day', name: this.today() } as const,
       { kind: 'tenant', name: 'tenant' } as const,
     ];

@@ -38,6 +38,7 @@ export function readReserve(body: unknown): ReadEntries<ReserveAsk> {
     if (lease < 1 || lease > MOST_LEASE_MS) fault('lease_ms', `from 1 to ${MOST_LEASE_MS}`);
     optionalText(fields['user_id'], 'user_id');
     optionalText(fields['tool_name'], 'tool_name');
+    optionalText(fields['parent_call_id'], 'parent_call_id');
   });
 }
 
@@ -52,6 +53,7 @@ export function readSettle(body: unknown): ReadEntries<SettleAsk> {
     if (row['tenant_id'] !== tenantId) fault('row.tenant_id', 'the tenant of the settlement');
     id(row['user_id'], 'row.user_id');
     id(row['tool_name'], 'row.tool_name');
+    optionalText(row['parent_call_id'], 'row.parent_call_id');
     whole(row['tokens'], 'row.tokens');
     whole(row['at'], 'row.at');
   });

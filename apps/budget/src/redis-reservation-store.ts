@@ -87,7 +87,7 @@ export class RedisReservationStore extends ReservationStore {
     const table = new ScopeTable();
     const calls: Arguments = [];
     for (const ask of asks) {
-      const scopes = countedScopes(ask.scopes, ask.callId);
+      const scopes = countedScopes(ask.scopes, ask.callId, ask.sharesRequest);
       const indexes = scopes.length === 0 ? '' : table.indexesOf(scopes).join(',');
       const ending = ask.microUsd === 0 && ask.tokens === 0 ? '' : leaseEnding(tenantId, ask, scopes);
       calls.push(ask.callId, ask.microUsd, ask.tokens, ask.leaseMs, ending, indexes);
@@ -224,6 +224,7 @@ function leaseEnding(tenantId: string, ask: Ask, scopes: readonly NamedScope[]):
     tenant_id: tenantId,
     user_id: ask.userId,
     tool_name: ask.toolName,
+    parent_call_id: ask.parentCallId,
     request_id,
     agent_id,
     task_id,

@@ -10,6 +10,9 @@ export interface Ask extends Amount {
   /** Who and what, for the ledger row of a lease that expires unsettled. */
   userId?: string;
   toolName?: string;
+  parentCallId?: string;
+  /** Others spend in the request this call is itself: it counts there, too. */
+  sharesRequest?: boolean;
 }
 
 /**

@@ -9,7 +9,7 @@ import { UsageStore, type LedgerRow, type UsageGroup, type UsageQuery } from './
 
 /**
  * Rows per INSERT. A statement is compiled once per size and used again: building one for each batch costs more than
- * running it. 64 rows of 25 columns stay far below the 32,766 parameters SQLite takes.
+ * running it. 64 rows of 26 columns stay far below the 32,766 parameters SQLite takes.
  */
 const INSERT_SIZES = [64, 8, 1] as const;
 
@@ -78,7 +78,7 @@ export class SqlUsageStore extends UsageStore {
       .selectFrom('token_usage')
       .select(columns)
       .select([
-        sql<number>`count(*)`.as('calls'),
+        sql<number>`cast(coalesce(sum(case when parent_call_id is null then 1 else 0 end), 0) as bigint)`.as('calls'),
         sql<number>`cast(coalesce(sum(total_tokens), 0) as bigint)`.as('tokens'),
         sql<number>`cast(coalesce(sum(micro_usd), 0) as bigint)`.as('micro_usd'),
       ]);
@@ -194,5 +194,6 @@ function tableRow(row: LedgerRow): TokenUsageTable {
     ended_at: row.at,
     charged_at: row.charged_at,
     day: dayOf(row.charged_at),
+    parent_call_id: row.parent_call_id ?? null,
   };
 }

@@ -136,6 +136,18 @@ const table = {
     min: 0,
     help: 'What callers are charged for the tokens of multi_agent',
   }),
+  LLM_MAX_TOKENS: integer({
+    default: 2_048,
+    min: 1,
+    max: 1_000_000,
+    help: 'Longest answer of a turn of multi_agent unless the call names one, in tokens; held in the budget with its prompt',
+  }),
+  LLM_BYTES_PER_TOKEN: integer({
+    default: 3,
+    min: 1,
+    max: 16,
+    help: 'Bytes of a prompt counted as one token when a turn is held in the budget; with 1 no model can use more than is held',
+  }),
   TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Tool calls of one sub-agent at once' }),
   AGENT_CONCURRENCY: integer({ default: 4, min: 1, max: 100, help: 'Calls of multi_agent in work at once' }),
 } satisfies ConfigTable;

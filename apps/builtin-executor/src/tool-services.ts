@@ -20,6 +20,7 @@ import { egressFetch } from '@toolfleet/egress';
 import { fleetFileOf, StartRefused, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
+import { NatsSpending } from './nats-spending.js';
 import { NatsToolCaller } from './nats-tool-caller.js';
 import type { ToolEgress } from './tool-egress.js';
 
@@ -79,14 +80,19 @@ function search({ settings, egress }: ServiceParts): SearchProvider {
   return new HttpSearchProvider(name, base, settings.WEB_SEARCH_API_KEY ?? '', egress.server(base));
 }
 
-function agent({ settings, egress, nats }: ServiceParts): AgentServices {
+function agent({ settings, host, egress, nats }: ServiceParts): AgentServices {
   const endpoint = { baseUrl: settings.LLM_BASE_URL, model: settings.LLM_MODEL, apiKey: settings.LLM_API_KEY };
   return {
     model: new OpenAiChatModel(endpoint, egress.server(settings.LLM_BASE_URL ?? 'https://unset.invalid')),
     tools: new NatsToolCaller(nats),
     ...subAgentLimits(settings),
     toolParallelism: settings.TOOL_PARALLELISM,
-    microUsdPer1kTokens: settings.LLM_MICRO_USD_PER_1K_TOKENS,
+    spending: new NatsSpending(nats, host.clock, 'multi_agent'),
+    pricing: {
+      microUsdPer1kTokens: settings.LLM_MICRO_USD_PER_1K_TOKENS,
+      bytesPerToken: settings.LLM_BYTES_PER_TOKEN,
+      maxTokens: settings.LLM_MAX_TOKENS,
+    },
   };
 }
 

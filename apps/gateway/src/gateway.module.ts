@@ -11,6 +11,7 @@ import { AsyncCalls } from './calls/async-calls.js';
 import { BatchCalls } from './calls/batch-calls.js';
 import { CallAccess } from './calls/call-access.js';
 import { CallsController } from './calls/calls.controller.js';
+import { SpendSlices } from './calls/spend-slices.js';
 import { ToolCalls } from './calls/tool-calls.js';
 import { ToolInventory } from './catalog/tool-inventory.js';
 import { ToolList } from './catalog/tool-list.js';
@@ -35,6 +36,7 @@ import { ToolsController } from './doors/http/tools.controller.js';
 import { UsageController } from './doors/http/usage.controller.js';
 import { CallEndpoint } from './doors/nats/call.endpoint.js';
 import { NatsCalls } from './doors/nats/nats-calls.js';
+import { SpendEndpoint } from './doors/nats/spend.endpoint.js';
 import { KeyLimitGuard } from './limits/key-limit.guard.js';
 import type { KeyLimits } from './limits/key-limits.js';
 import type { Tier } from './limits/tiers.js';
@@ -59,6 +61,7 @@ export interface GatewayWiring {
   access: CallAccess;
   httpCalls: HttpCalls;
   natsCalls: NatsCalls;
+  spendSlices: SpendSlices;
   readiness: Readiness;
   registerAuth: RegisterAuth;
   views: OperatorViews;
@@ -81,6 +84,7 @@ export class GatewayModule {
       [CallAccess, wiring.access],
       [HttpCalls, wiring.httpCalls],
       [NatsCalls, wiring.natsCalls],
+      [SpendSlices, wiring.spendSlices],
       [RegisterAuth, wiring.registerAuth],
       [CallerProof, new CallerProof(wiring.authenticate)],
       [Tiers, new Tiers(wiring.tiers)],
@@ -116,6 +120,7 @@ export class GatewayModule {
         QuarantineController,
         HealthController,
         CallEndpoint,
+        SpendEndpoint,
         ...(wiring.local ? [MockFunctionController] : []),
       ],
       providers,

@@ -25,6 +25,7 @@ import { BatchCalls } from './calls/batch-calls.js';
 import { CallAccess } from './calls/call-access.js';
 import { callWorker } from './calls/call.worker.js';
 import { RedisCallStore } from './calls/redis-call-store.js';
+import { SpendSlices } from './calls/spend-slices.js';
 import { ToolCalls } from './calls/tool-calls.js';
 import { CatalogChanges } from './catalog/catalog-changes.js';
 import { DefinitionCache } from './catalog/definition-cache.js';
@@ -245,6 +246,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     local: settings.TOOLFLEET_LOCAL,
     httpCalls: new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS),
     natsCalls,
+    spendSlices: new SpendSlices(budget, clock, engine.leaseGraceMs),
     readiness: {
       draining: host.draining,
       ready: async () =>

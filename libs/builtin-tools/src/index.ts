@@ -28,4 +28,5 @@ export {
 export type { AgentServices } from './agent/agent-services.js';
 export { ChatModel } from './agent/chat-model.js';
 export { OpenAiChatModel, type ChatEndpoint } from './agent/openai-chat-model.js';
+export { Spending, type SliceAmount, type SliceRefusal } from './agent/spending.js';
 export { ToolCaller, type CallerGrant } from './agent/tool-caller.js';

@@ -44,8 +44,6 @@ export interface CallRequest {
    * be repeated ends as OUTCOME_UNKNOWN. Only the queue of asynchronous calls sets it.
    */
   mayHaveBegun?: boolean;
-  /** Questions of the policy that a person agreed to for this very call; only doors that asked one set it. */
-  approved?: readonly string[];
   /**
    * Why the call may not start although it was accepted: its credential is void by now. It is observed like every other call
    * and charged nothing.
@@ -76,6 +74,8 @@ export type Provenance = 'live' | 'cache' | 'stale_cache' | 'stub';
 export interface Usage {
   tokens: number;
   microUsd: MicroUsd;
+  /** The tool held and settled these amounts in slices; only what exceeds them is still to be charged. */
+  settled?: boolean;
 }
 
 /** Where the time of a call went. */

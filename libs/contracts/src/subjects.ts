@@ -6,6 +6,8 @@ export const SUBJECTS = {
   toolBatch: 'tool.batch',
   toolList: 'tool.list',
   toolCancel: 'tool.cancel',
+  /** Holds and settles slices of a budget, for tools that spend as they go; takes delegation tokens only. */
+  toolSpend: 'tool.spend',
   toolResult: 'tool.result',
   execMcp: 'exec.mcp',
   execMcpDiscover: 'exec.mcp.discover',

@@ -1,5 +1,4 @@
 import type {
-  Allowance,
   CallRequest,
   CallResult,
   JsonObject,
@@ -59,8 +58,6 @@ export interface Call {
   readonly fence: number;
   /** True: the executor claims `(callId, fence)` right before the effect. */
   readonly journalled: boolean;
-  /** What is left of the caller's budgets, for tools that call tools. */
-  readonly allowance?: Allowance;
   /** Longest run of this attempt, without time spent in a queue. */
   readonly timeoutMs: Milliseconds;
 }

@@ -18,7 +18,6 @@ export function execMessageOf(call: Call, delegationToken?: string): ExecMessage
     context: {
       ...call.input.context,
       ...(delegationToken === undefined ? {} : { delegation_token: delegationToken }),
-      ...(call.allowance ? { allowance: call.allowance } : {}),
       ...(call.tool.forwards_idempotency_key ? { forward_idempotency_key: true } : {}),
     },
   };

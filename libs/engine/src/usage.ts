@@ -42,9 +42,20 @@ export function scopesOf(call: Call): BudgetScopes {
   };
 }
 
-/** The settlement of a call and its row for `token_usage`; synthetic tokens are recorded, never counted. */
-export function settlementOf(call: Call, scopes: BudgetScopes, result: CallResult, at: number): SettleAsk {
-  const { tokens, microUsd } = result.usage;
+/**
+ * The settlement of a call and its row for `token_usage`; synthetic tokens are recorded, never counted. `result.usage` is the
+ * charge, `reported` what the tool said: if that was settled in slices, it has rows of its own and only the rest is charged.
+ */
+export function settlementOf(
+  call: Call,
+  scopes: BudgetScopes,
+  result: CallResult,
+  reported: Usage,
+  at: number,
+): SettleAsk {
+  const { settled = false } = reported;
+  const tokens = settled ? 0 : result.usage.tokens;
+  const microUsd = Math.max(0, result.usage.microUsd - (settled ? reported.microUsd : 0));
   return {
     call_id: call.callId,
     scopes,
@@ -58,7 +69,7 @@ export function settlementOf(call: Call, scopes: BudgetScopes, result: CallResul
       ...(call.request.agentId === undefined ? {} : { agent_id: call.request.agentId }),
       ...(call.request.taskId === undefined ? {} : { task_id: call.request.taskId }),
       ...(call.request.requestId === undefined ? {} : { request_id: call.request.requestId }),
-      tokens: tokens > 0 ? tokens : syntheticTokens(microUsd),
+      tokens: tokens > 0 || settled ? tokens : syntheticTokens(microUsd),
       real_tokens: tokens,
       micro_usd: microUsd,
       success: result.ok,

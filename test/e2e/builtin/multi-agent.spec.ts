@@ -13,6 +13,8 @@ import { TestFleet } from '../../fleet/test-fleet.js';
 const PRICE_USD = 0.001;
 /** Four calculations, not five. */
 const REQUEST_LIMIT_USD = 0.0045;
+/** Enough for the tools in the prompts of one call, not for all turns that eight calls would take. */
+const REQUEST_LIMIT_TOKENS = 30_000;
 const AGENTS = 1;
 
 interface Task {
@@ -43,6 +45,7 @@ beforeAll(async () => {
       EGRESS_ALLOWED_ENDPOINTS: server.origin,
       BUILTIN_COSTS_MICRO_USD: `calculator=${PRICE_USD * 1e6}`,
       MAX_COST_PER_REQUEST: String(REQUEST_LIMIT_USD),
+      MAX_TOKENS_PER_REQUEST: String(REQUEST_LIMIT_TOKENS),
       LLM_BASE_URL: scripted.baseUrl,
       LLM_MICRO_USD_PER_1K_TOKENS: '1',
     },
@@ -121,7 +124,7 @@ describe('the budget', () => {
     expect(body.success).toBe(true);
     expect(results[0]).toMatchObject({ success: true, response: 'Result: 9' });
     expect(results.slice(1)).toMatchObject([stopped, stopped]);
-    await eventually('the call is in the ledger', async () => (await ledger())['multi_agent'] !== undefined);
+    await eventually('the call is in the ledger', async () => (await ledger())['multi_agent']?.calls === 1);
     expect(await ledger()).toMatchObject({
       calculator: { calls: 4, cost_usd: 4 * PRICE_USD },
       multi_agent: { calls: 1, tokens: body.usage.tokens },
@@ -133,6 +136,30 @@ describe('the budget', () => {
     expect(results).toMatchObject([stopped]);
     await eventually('the call is in the ledger', async () => (await ledger())['multi_agent']?.calls === 2);
     expect(await ledger()).toMatchObject({ calculator: { calls: 4 } });
+  });
+});
+
+describe('calls that run at the same time', () => {
+  const SHARED = { request_id: 'shared' };
+  const CALLS = 8;
+
+  it('spend from one limit exactly: their turns never pass it together', async () => {
+    const long = 'word '.repeat(400);
+    const tasks = Array.from({ length: 5 }, (_, n) => task(`loop${n}`, 'LOOP get_weather {"city":"Oslo"}', long));
+    const answers = await Promise.all(Array.from({ length: CALLS }, () => run(tasks, SHARED)));
+    const told = answers.reduce((sum, { body }) => sum + (body.metadata.llm_tokens as number), 0);
+    const spending = async (): Promise<{ spent_tokens: number; held_tokens: number }> => {
+      const { body } = await fleet.ask({ path: '/api/v1/budgets?request_id=shared' });
+      return body.budgets.find(({ scope }: { scope: string }) => scope === 'request:shared');
+    };
+    await eventually('nothing is held any more', async () => (await spending()).held_tokens === 0);
+    const { spent_tokens: spent } = await spending();
+    console.log(`${CALLS} calls were told ${told} tokens, ${spent} are charged, of ${REQUEST_LIMIT_TOKENS}`);
+    expect(told).toBeLessThanOrEqual(REQUEST_LIMIT_TOKENS);
+    expect(spent).toBe(told);
+    expect(spent).toBeGreaterThan(REQUEST_LIMIT_TOKENS / 4);
+    const stopped = answers.flatMap(({ results }) => results.map(({ error }) => error ?? ''));
+    expect(stopped).toContain('Stopped: Token limit exceeded for request:shared');
   });
 });
 

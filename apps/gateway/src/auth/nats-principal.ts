@@ -44,6 +44,8 @@ export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promi
 
 /** The tenant in `tool.<verb>.<tenant>`; undefined for the bare subject. Any other subject is not a door. */
 function tenantOf(subject: string): string | undefined {
+  // For tools of the fleet with a delegation token; no tenant has a subject of its own for it.
+  if (subject === SUBJECTS.toolSpend) return undefined;
   for (const door of DOORS) {
     if (subject === door) return undefined;
     if (subject.startsWith(`${door}.`)) {

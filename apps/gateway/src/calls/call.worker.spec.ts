@@ -133,6 +133,7 @@ it.each([
   }
   let told: boolean | undefined;
   const work = callWorker({
+    ...quiet,
     executeCall: async (request) => {
       told = request.mayHaveBegun;
       return done();
@@ -209,7 +210,15 @@ describe('a call whose credential is void by the time it would start', () => {
     await store.create({ callId, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
     const data = { request: { callId, principal, toolName: 'x', rawArguments: {} } };
     const job = { data, signal: new AbortController().signal, deadlineAt: clock.now() + 10_000, queuedMs: 0 };
-    const worker = callWorker({ executeCall: engine, store, status, journal, clock, publish: () => undefined });
+    const worker = callWorker({
+      executeCall: engine,
+      store,
+      generation,
+      status,
+      journal,
+      clock,
+      publish: () => undefined,
+    });
     await worker(job as unknown as JobRun<AsyncCallJob>);
     return { record: await store.get(callId), events: (await store.events(callId)).map(({ type }) => type) };
   }
@@ -287,6 +296,7 @@ describe('a call whose credential is void by the time it would start', () => {
     const worker = callWorker({
       executeCall: engine,
       store,
+      generation,
       status,
       journal: quiet.journal,
       clock,

@@ -9,6 +9,7 @@ import { runTool, type RunOptions } from '../run-tool.fixture.js';
 import { getWeather } from '../get-weather.tool.js';
 import { multiAgent } from './multi-agent.tool.js';
 import { OpenAiChatModel } from './openai-chat-model.js';
+import { Spending, type SliceAmount, type SliceRefusal } from './spending.js';
 import { ToolCaller, type CallerGrant } from './tool-caller.js';
 
 /** Tools run right here; counts calls and can run out of budget. */
@@ -55,6 +56,46 @@ class LocalTools extends ToolCaller {
   }
 }
 
+/** One limit in tokens and money for all slices, as the budget service keeps it. */
+class LocalSpending extends Spending {
+  readonly held = new Map<string, SliceAmount>();
+  readonly spent = { tokens: 0, microUsd: 0 };
+  /** The most that was spent and held at once. */
+  readonly most = { tokens: 0, microUsd: 0 };
+
+  constructor(private readonly limit: Partial<Record<'tokens' | 'microUsd', number>> = {}) {
+    super();
+  }
+
+  override hold(amount: SliceAmount): Promise<SliceRefusal | undefined> {
+    for (const unit of ['microUsd', 'tokens'] as const) {
+      const limit = this.limit[unit] ?? Infinity;
+      const used = this.used(unit);
+      if (used < limit && used + amount[unit] <= limit) continue;
+      const code = unit === 'tokens' ? 'TOKEN_LIMIT_EXCEEDED' : 'BUDGET_EXCEEDED';
+      return Promise.resolve({ code, scope: 'request:r', limit, used, spent: this.spent[unit] });
+    }
+    this.held.set(amount.slice, amount);
+    for (const unit of ['microUsd', 'tokens'] as const) this.most[unit] = Math.max(this.most[unit], this.used(unit));
+    return Promise.resolve(undefined);
+  }
+
+  override settle(amount: SliceAmount): Promise<void> {
+    expect(amount.tokens).toBeLessThanOrEqual(this.held.get(amount.slice)!.tokens);
+    for (const unit of ['microUsd', 'tokens'] as const) this.spent[unit] += amount[unit];
+    return this.release(amount.slice);
+  }
+
+  override release(slice: string): Promise<void> {
+    expect(this.held.delete(slice)).toBe(true);
+    return Promise.resolve();
+  }
+
+  private used(unit: 'tokens' | 'microUsd'): number {
+    return this.held.values().reduce((sum, amount) => sum + amount[unit], this.spent[unit]);
+  }
+}
+
 let server: ChildProcess;
 let origin: string;
 let egress: EgressClient;
@@ -97,14 +138,18 @@ async function run(
   tools = new LocalTools(),
   options: RunOptions = {},
   baseUrl: string | undefined = `${origin}/v1`,
+  spending = new LocalSpending(),
 ) {
   const model = new OpenAiChatModel({ baseUrl, model: 'scripted', apiKey: undefined }, egress);
-  const agent = { model, tools, maxIterations: 3, maxConcurrency: 3, toolParallelism: 5, microUsdPer1kTokens: 100 };
+  const pricing = { microUsdPer1kTokens: 100, bytesPerToken: 3, maxTokens: 500 };
+  const agent = { model, tools, spending, maxIterations: 3, maxConcurrency: 3, toolParallelism: 5, pricing };
   const outcome = await runTool(
     multiAgent,
     { tasks },
     { ...options, services: { agent }, context: { delegation_token: 'tfd_x', ...options.context } },
   );
+  expect(spending.held.size, 'slices left open').toBe(0);
+  expect({ tokens: 0, microUsd: 0, ...outcome.usage }).toMatchObject(spending.spent);
   return { ...outcome, output: outcome.output as unknown as Output };
 }
 const task = (name: string, instruction: string, more: JsonObject = {}) => ({ name, instruction, ...more });
@@ -205,25 +250,31 @@ describe('multi_agent with the scripted model', () => {
     expect(tools.calls).toHaveLength(2);
   });
 
-  it.each([
-    ['tokens', { tokens: 150 }, 150],
-    ['money', { tokens: 9_000, micro_usd: 15 }, 150],
-  ])('stops every task when its caller has no %s left, and says so', async (_, allowance, limit) => {
-    const tools = new LocalTools();
-    const { output, usage } = await run(
-      [
-        task('short', 'SAY ok'),
-        task('loop', 'LOOP calculator {"expression":"1+1"}'),
-        task('slow', 'SLEEP 9000\nSAY late'),
-      ],
-      tools,
-      { context: { allowance } },
-    );
-    const error = `Stopped: token limit of this call reached (${limit})`;
-    expect(output.results).toMatchObject([{ response: 'ok' }, { success: false, error }, { success: false, error }]);
-    // One turn of the loop is some hundred tokens.
-    expect(usage?.tokens).toBeGreaterThanOrEqual(limit);
-    expect(usage?.tokens).toBeLessThan(limit + 400);
+  it.each<[string, { tokens: number; microUsd?: number }, string]>([
+    ['tokens', { tokens: 1_800 }, 'Token limit'],
+    ['money', { tokens: 90_000, microUsd: 180 }, 'Budget'],
+  ])('stops every task when its caller has no %s left for a turn, and spends no more', async (_, limit, what) => {
+    const spending = new LocalSpending(limit);
+    const loops = ['a', 'b', 'c'].map((name) => task(name, 'LOOP calculator {"expression":"1+1"}'));
+    const { output, usage } = await run([task('short', 'SAY ok'), ...loops], undefined, {}, undefined, spending);
+    expect(output.results[0]).toMatchObject({ success: true, response: 'ok' });
+    const errors = output.results.slice(1).map(({ error }) => error);
+    expect(errors).toContain(`Stopped: ${what} exceeded for request:r`);
+    expect(usage?.settled).toBe(true);
+    expect(spending.most.tokens).toBeLessThanOrEqual(limit.tokens);
+    expect(spending.most.microUsd).toBeLessThanOrEqual(limit.microUsd ?? Infinity);
+  });
+
+  it('charges a turn that was cut off in full, and one that the model refused not at all', async () => {
+    const caller = new AbortController();
+    const refused = new LocalSpending();
+    await run([task('broken', 'FAIL 500')], undefined, {}, undefined, refused);
+    expect(refused.spent).toEqual({ tokens: 0, microUsd: 0 });
+    const cut = new LocalSpending();
+    const stopping = setTimeout(() => caller.abort(new ToolError('CANCELLED')), 300);
+    await run([task('slow', 'SLEEP 9000')], undefined, { signal: caller.signal }, undefined, cut);
+    clearTimeout(stopping);
+    expect(cut.spent).toEqual({ tokens: cut.most.tokens, microUsd: cut.most.microUsd });
   });
 
   it('acts for its caller: token, session, user, and a key per call that a second run repeats', async () => {

@@ -4,14 +4,8 @@ import { defineTool, type ToolRun } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 import type { ToolServices } from '../tool-services.js';
 import type { ChatRequest } from './chat-model.js';
-import {
-  BLOCKED_TOOLS,
-  BudgetEnded,
-  runSubAgent,
-  type AgentEnvironment,
-  type AgentTask,
-  type TaskResult,
-} from './sub-agent.js';
+import { BLOCKED_TOOLS, runSubAgent, type AgentEnvironment, type AgentTask, type TaskResult } from './sub-agent.js';
+import { BudgetEnded, TurnSlices } from './turn-slices.js';
 
 const MAX_TASKS = 10;
 /** Kept back from the time of the call for the answer: what is done by then is returned, and paid for. */
@@ -77,19 +71,12 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
   async handler({ tasks }, run) {
     const { agent } = run;
     const stop = new AbortController();
-    const mostTokens = tokenAllowance(run);
-    let tokens = 0;
     let done = 0;
     const tell = (message: string) => run.progress({ message, progress: done, total: tasks.length });
     const workMs = workingTime(run.deadlineAt - run.clock.now());
     const stopTimer = run.clock.after(workMs, () => stop.abort(new Error('Stopped: no time left')));
-    const environment = await environmentOf(run, workMs, stop.signal, {
-      onStep: (task, step) => tell(`${task} ${step}`),
-      onTokens: (used) => {
-        tokens += used;
-        if (tokens >= mostTokens) stop.abort(new Error(`Stopped: token limit of this call reached (${mostTokens})`));
-      },
-    });
+    const environment = await environmentOf(run, workMs, stop.signal, (task, step) => tell(`${task} ${step}`));
+    const { slices } = environment;
     const gate = new Semaphore(agent.maxConcurrency);
     const results = await gate.map(tasks, async (task, index) => {
       const result = await work(task, index, environment, stop);
@@ -98,28 +85,20 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
       return result;
     });
     stopTimer();
+    await slices.settled();
+    const { usage } = slices;
     const succeeded = results.filter((result) => result.success).length;
     const output = { success: succeeded > 0, results: results as unknown as JsonObject[], total: results.length };
     const lines = results.map(
       (result) => `- ${result.task_name}: ${(result.response ?? `failed: ${result.error}`).slice(0, SHOWN)}`,
     );
-    const microUsd = Math.ceil((tokens * agent.microUsdPer1kTokens) / 1_000);
     return ok(output, `${succeeded} of ${results.length} tasks done\n${lines.join('\n')}`, {
-      ...(tokens > 0 ? { usage: { tokens, microUsd } } : {}),
-      metadata: { succeeded, failed: results.length - succeeded, llm_tokens: tokens },
+      ...(usage.tokens > 0 ? { usage } : {}),
+      metadata: { succeeded, failed: results.length - succeeded, llm_tokens: usage.tokens },
       ...(run.signal.aborted ? { failure: stoppedBy(run.signal.reason) } : {}),
     });
   },
 });
-
-/**
- * Tokens all tasks of a call may use together, of what is left of its budgets. A model tells what a turn took when it is
- * over: the turn that passes the limit is the last one, and its answer still counts.
- */
-function tokenAllowance({ context: { allowance }, agent: { microUsdPer1kTokens: price } }: AgentRun): number {
-  const paid = price > 0 ? ((allowance?.micro_usd ?? Infinity) * 1_000) / price : Infinity;
-  return Math.min(allowance?.tokens ?? Infinity, Math.floor(paid));
-}
 
 /** Every task has stopped: what is done is shown and charged, nothing goes on. */
 function stoppedBy(reason: unknown): ToolError {
@@ -137,7 +116,7 @@ async function environmentOf(
   run: AgentRun,
   workMs: number,
   stopped: AbortSignal,
-  listeners: Pick<AgentEnvironment, 'onStep' | 'onTokens'>,
+  onStep: AgentEnvironment['onStep'],
 ): Promise<AgentEnvironment> {
   const { agent, context } = run;
   const delegationToken = context.delegation_token;
@@ -161,7 +140,8 @@ async function environmentOf(
     maxIterations: agent.maxIterations,
     toolParallelism: agent.toolParallelism,
     callKey: (task, iteration, call) => `${run.callId}:${task}:${iteration}:${call}`,
-    ...listeners,
+    onStep,
+    slices: new TurnSlices(agent.spending, grant, agent.pricing, run.clock),
   };
 }
 

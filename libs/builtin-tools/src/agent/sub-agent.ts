@@ -11,6 +11,7 @@ import {
 import { Semaphore } from '@toolfleet/resilience';
 import type { ChatMessage, ChatModel, ChatRequest, ChatToolCall } from './chat-model.js';
 import type { CallerGrant, ToolCaller } from './tool-caller.js';
+import { BudgetEnded, type TurnSlices } from './turn-slices.js';
 
 /** A task given to a sub-agent. */
 export interface AgentTask {
@@ -47,14 +48,12 @@ export interface AgentEnvironment {
   /** Identifies the n-th tool call of a task, so that no effect happens twice. */
   callKey: (task: number, iteration: number, call: number) => string;
   onStep: (task: string, step: string) => void;
-  onTokens: (tokens: number) => void;
+  /** Every turn runs on a slice of the caller's budgets. */
+  slices: TurnSlices;
 }
 
 /** Tools no sub-agent may call: one that starts others could do so without end. */
 export const BLOCKED_TOOLS: ReadonlySet<string> = new Set(['multi_agent']);
-
-/** The budget is gone: no task of the call can go on. */
-export class BudgetEnded extends Error {}
 
 const BUDGET_CODES: ReadonlySet<string> = new Set(['BUDGET_EXCEEDED', 'TOKEN_LIMIT_EXCEEDED']);
 /** Longest tool result shown to the model, in characters. */
@@ -86,17 +85,19 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
   ];
   const calls: TaskResult['tool_calls'] = [];
   const parallel = new Semaphore(environment.toolParallelism);
+  let known = { tokens: 0, messages: 0 };
   for (let iteration = 1; ; iteration++) {
     const last = iteration > environment.maxIterations;
-    const turn = await environment.model.turn(
-      { messages, tools: last ? [] : offered.map(openAiTool), ...environment.settings },
-      environment.grant.signal,
+    const request = { messages, tools: last ? [] : offered.map(openAiTool), ...environment.settings };
+    const turn = await environment.slices.turn(request, known, (afforded) =>
+      environment.model.turn(afforded, environment.grant.signal),
     );
-    environment.onTokens(turn.tokens);
     if (turn.toolCalls.length === 0 || last)
       return finished(task, turn.content, iteration, calls, environment.maxIterations);
     const wanted = turn.toolCalls.slice(0, MAX_CALLS_PER_TURN);
     messages.push({ role: 'assistant', content: turn.content === '' ? null : turn.content, tool_calls: wanted });
+    // The next prompt repeats this one and its answer, whose tokens the model has just reported.
+    known = { tokens: turn.tokens, messages: messages.length };
     environment.onStep(task.name, `calls ${wanted.map((call) => call.function.name).join(', ')}`);
     const answers = await parallel.map(wanted, (call, position) =>
       runTool(call, environment.callKey(index, iteration, position), offered, environment),

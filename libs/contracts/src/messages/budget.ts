@@ -20,6 +20,10 @@ export interface ReserveAsk {
   /** Who and what, for the ledger row of a lease that expires unsettled. */
   user_id?: string;
   tool_name?: string;
+  /** The call this is a slice of. */
+  parent_call_id?: string;
+  /** The call spends through others in the request it is itself: its own price counts there, too. */
+  shares_request?: boolean;
 }
 
 /** `budget.reserve`: the asks of one event-loop turn travel in one message. */
@@ -61,6 +65,8 @@ export interface UsageRow {
   success: boolean;
   provenance: string;
   at: EpochMs;
+  /** The call this row is a slice of; such rows carry amounts and do not count as calls. */
+  parent_call_id?: string;
 }
 
 /** Settles a reservation at actual usage (≤ reserved), or records usage that had none. */
@@ -142,3 +148,25 @@ export interface BudgetThreshold {
   spent: number;
   at: EpochMs;
 }
+
+/**
+ * `tool.spend`, with the delegation token of a call: a tool that spends as it goes holds the most its next step may cost, and
+ * settles what the step did cost. The amounts are part of the usage the tool reports at its end, with `settled`.
+ */
+export interface SpendMessage {
+  /** `release`: nothing was spent. */
+  op: 'hold' | 'settle' | 'release';
+  /** Id of the slice, unique within its call: letters, digits and hyphens. */
+  slice: string;
+  /** Name of the tool that spends, for the ledger. */
+  tool: string;
+  tokens: number;
+  micro_usd: MicroUsd;
+}
+/** `held: false` is a refusal of the budget; settlements and releases are always taken. */
+export type SpendReply =
+  | { held: true }
+  | ({ held: false } & Pick<Extract<ReserveAnswer, { admitted: false }>, 'code' | 'scope' | 'limit' | 'used'> & {
+        /** The part of `used` that is spent for good; the rest is held by running calls and may become free. */
+        spent: number;
+      });

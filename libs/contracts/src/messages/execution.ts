@@ -2,7 +2,7 @@ import type { CallContext, CallResult } from '../call.js';
 import type { ErrorBody } from '../errors/wire.js';
 import type { Json, JsonObject } from '../json.js';
 import type { Binding } from '../tool-definition.js';
-import type { EpochMs, MicroUsd, Milliseconds } from '../units.js';
+import type { EpochMs, Milliseconds } from '../units.js';
 
 /**
  * What a tool can observe of a call, the same in every attempt. Two calls share an answer (cache, single flight, session
@@ -44,16 +44,8 @@ export interface ExecMessage extends ToolInput {
 export interface ExecContext extends ToolContext {
   /** HMAC token that `tool.call` accepts, for tools that call tools. */
   delegation_token?: string;
-  /** What the tool may use before a limit of its caller is reached; only for tools that call tools. */
-  allowance?: Allowance;
   /** Pass the call id upstream as `Idempotency-Key`. */
   forward_idempotency_key?: boolean;
-}
-
-/** What is left of the budgets of a call; an absent field is unlimited. */
-export interface Allowance {
-  tokens?: number;
-  micro_usd?: MicroUsd;
 }
 
 /** Answer of an executor: the outcome of one attempt. Provenance and attempts are the engine's to set. */

@@ -1,5 +1,4 @@
-import { ToolError, type CallResult, type ReserveAnswer } from '@toolfleet/contracts';
-import { allowanceOf } from '../allowance.js';
+import { ToolError, type CallResult, type ReserveAnswer, type Usage } from '@toolfleet/contracts';
 import { callsTools } from '../authorize.js';
 import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
@@ -7,7 +6,8 @@ import { chargeOf, scopesOf, settlementOf } from '../usage.js';
 
 /**
  * Holds the most this call may cost, runs it, settles what it did cost or gives the hold back. Whatever is thrown inside
- * releases; a process that dies in between leaves a lease that is charged in full when it expires.
+ * releases; a process that dies in between leaves a lease that is charged in full when it expires. What a tool held and
+ * settled in slices while it ran (`tool.spend`) is in its result and is not charged again.
  * @throws ToolError BUDGET_EXCEEDED, TOKEN_LIMIT_EXCEEDED, BUDGET_UNAVAILABLE
  */
 export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>): Interceptor {
@@ -20,21 +20,22 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         micro_usd: call.plan.reserveMicroUsd,
         tokens: 0,
         lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
+        shares_request: callsTools(call.tool),
       },
       call.signal,
     );
     const answer = asked instanceof Promise ? await asked : asked;
     if (!answer.admitted) throw refusal(answer);
     let result: CallResult | undefined;
+    let reported: Usage | undefined;
     try {
-      const outcome = await next(
-        callsTools(call.tool) ? { ...call, allowance: await allowanceOf(ports, call, scopes) } : call,
-      );
+      const outcome = await next(call);
+      reported = outcome.usage;
       result = { ...outcome, usage: chargeOf(call, outcome) };
       return result;
     } finally {
-      if (result && (result.usage.microUsd > 0 || result.usage.tokens > 0 || isBillable(result))) {
-        ports.budget.settle(settlementOf(call, scopes, result, ports.clock.now()));
+      if (result && reported && (result.usage.microUsd > 0 || result.usage.tokens > 0 || isBillable(result))) {
+        ports.budget.settle(settlementOf(call, scopes, result, reported, ports.clock.now()));
       } else {
         ports.budget.release(call.callId, scopes);
       }

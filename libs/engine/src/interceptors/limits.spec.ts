@@ -9,7 +9,6 @@ import {
   ScriptedExecutor,
 } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
-import { execMessageOf } from '../exec-message.js';
 import { makeExecuteCall } from '../execute-call.js';
 
 describe('limits', () => {
@@ -55,40 +54,17 @@ describe('limits', () => {
     expect(executor.calls).toHaveLength(0);
   });
 
-  test('budget: a tool that calls tools is told what is left of its caller’s limits, no other is', async () => {
-    const state = { held_micro_usd: 40, held_tokens: 0, limit_tokens: null, spent_tokens: 0 };
-    const shown = [
-      {
-        ...state,
-        scope: 'request:r',
-        limit_micro_usd: 500,
-        spent_micro_usd: 100,
-        limit_tokens: 900,
-        spent_tokens: 200,
-      },
-      { ...state, scope: 'tenant', limit_micro_usd: null, spent_micro_usd: 7_000 },
-      {
-        ...state,
-        scope: 'agent:a',
-        limit_micro_usd: 20_000,
-        spent_micro_usd: 0,
-        limit_tokens: 1_000,
-        spent_tokens: 990,
-      },
-    ];
+  test('budget: usage a tool settled in slices is shown and not charged again; its price is', async () => {
     const agent = { binding: { kind: 'builtin' as const, toolset: 'agent' as const, handler: 'x' } };
-    for (const [tool, allowance] of [
-      [
-        { ...agent, cost_per_use_micro_usd: 40 },
-        { tokens: 10, micro_usd: 400 },
-      ],
-      [{}, undefined],
+    const cost = { ...agent, cost_per_use_micro_usd: 40, cache_ttl_seconds: 0 };
+    for (const [usage, charged, shown] of [
+      [{ tokens: 900, microUsd: 0, settled: true }, { tokens: 0, micro_usd: 40 }, 40],
+      [{ tokens: 900, microUsd: 90, settled: true }, { tokens: 0, micro_usd: 0 }, 90],
+      [{ tokens: 900, microUsd: 90 }, { tokens: 900, micro_usd: 90 }, 90],
     ] as const) {
-      const executor = new ScriptedExecutor(() => okReply());
-      const { call, budget } = anEngine({ ...tool, cache_ttl_seconds: 0 }, executor);
-      budget.shown = shown;
-      await call();
-      expect(execMessageOf(executor.calls[0]!).context.allowance).toEqual(allowance);
+      const { call, budget } = anEngine(cost, new ScriptedExecutor(() => okReply(null, { usage })));
+      expect(await call()).toMatchObject({ usage: { tokens: 900, microUsd: shown } });
+      expect(budget.settled).toMatchObject([{ ...charged, row: charged }]);
     }
   });
 

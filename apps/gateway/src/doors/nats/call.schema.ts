@@ -52,6 +52,22 @@ export const LIST_SCHEMA: JsonObject = {
   additionalProperties: false,
 };
 
+const amount = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
+
+/** Body of `tool.spend`: `SpendMessage`. */
+export const SPEND_SCHEMA: JsonObject = {
+  type: 'object',
+  properties: {
+    op: { enum: ['hold', 'settle', 'release'] },
+    slice: { type: 'string', pattern: '^[A-Za-z0-9-]{1,64}$' },
+    tool: { type: 'string', minLength: 1, maxLength: 200 },
+    tokens: amount,
+    micro_usd: amount,
+  },
+  required: ['op', 'slice', 'tool', 'tokens', 'micro_usd'],
+  additionalProperties: false,
+};
+
 /** Body of `tool.cancel`. */
 export const CANCEL_SCHEMA: JsonObject = {
   type: 'object',

@@ -1,5 +1,6 @@
 /** Limits hold over several gateways: 3,000 calls at once admit what the limit says, not one more. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { NatsClient } from '@toolfleet/transport';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const CALLS = 3_000;
@@ -11,7 +12,15 @@ beforeAll(async () => {
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
     tools: ['calculator'],
-    config: { budget: { tenants: { globex: { max_cost_per_tenant: (100 * PRICE_MICRO_USD) / 1e6 } } } },
+    config: {
+      rate_limits: {
+        tiers: {
+          wide: { requests_per_minute: 1e6, requests_per_hour: 1e7, requests_per_day: 1e8 },
+          narrow: { requests_per_minute: 50, requests_per_hour: 1_000, requests_per_day: 1_000 },
+        },
+      },
+      budget: { tenants: { globex: { max_cost_per_tenant: (100 * PRICE_MICRO_USD) / 1e6 } } },
+    },
     env: { BUILTIN_COSTS_MICRO_USD: `calculator=${PRICE_MICRO_USD}` },
   });
 });
@@ -30,6 +39,115 @@ async function flood(key: string, from: number): Promise<{ answers: Answer[]; se
 
 const count = (answers: readonly Answer[], status: number) =>
   answers.filter((answer) => answer.status === status).length;
+
+const BATCH = 7;
+let calls = 0;
+const nativeCall = () => ({ name: 'calculator', arguments: { expression: `${(calls += 1)} * 3` } });
+const shannonCall = () => ({ tool_name: 'calculator', parameters: { expression: `${(calls += 1)} * 3` } });
+const mcpCall = () => ({ jsonrpc: '2.0', id: (calls += 1), method: 'tools/call', params: nativeCall() });
+const batchOf = <T>(make: () => T): T[] => Array.from({ length: BATCH }, make);
+
+describe('what a call counts against the limits of its key', () => {
+  const MCP = { accept: 'application/json, text/event-stream' };
+  let nats: NatsClient;
+  let keys = 0;
+  beforeAll(async () => {
+    nats = await NatsClient.connect({ url: fleet.nats.url, name: 'limits' });
+  });
+  afterAll(() => nats?.close());
+
+  const newKey = async (): Promise<string> => {
+    const body = { client: `counted-${(keys += 1)}`, tier: 'narrow', tenant_id: 'acme' };
+    const { status, body: issued } = await fleet.ask({ path: '/api/v1/keys', body, key: fleet.operatorKey });
+    expect(status).toBe(201);
+    return issued.token;
+  };
+  /** What is left of the hour; asking is a request, too. */
+  const left = async (key: string): Promise<number> =>
+    Number((await fleet.ask({ path: '/api/v1/me', key })).headers.get('x-ratelimit-remaining-hour'));
+  const overNats = (key: string, subject: string, body: object): Promise<unknown> =>
+    nats.request(subject, body, { timeoutMs: 20_000, headers: { Authorization: `Bearer ${key}` } });
+
+  it.each<[string, number, (key: string) => Promise<unknown>]>([
+    ['HTTP', 1, (key) => fleet.call('calculator', nativeCall().arguments, { key })],
+    [
+      'HTTP, asynchronous',
+      1,
+      (key) => fleet.call('calculator', nativeCall().arguments, { key, fields: { mode: 'async' } }),
+    ],
+    [
+      'HTTP, a batch',
+      BATCH,
+      (key) => fleet.ask({ path: '/api/v1/tools/batch-execute', body: batchOf(nativeCall), key }),
+    ],
+    ['Shannon’s path', 1, (key) => fleet.ask({ path: '/tools/execute', body: shannonCall(), key })],
+    [
+      'Shannon’s path, a batch',
+      BATCH,
+      (key) => fleet.ask({ path: '/tools/batch-execute', body: batchOf(shannonCall), key }),
+    ],
+    ['MCP', 1, (key) => fleet.ask({ path: '/mcp', body: mcpCall(), key, headers: MCP })],
+    ['MCP, a JSON-RPC batch', BATCH, (key) => fleet.ask({ path: '/mcp', body: batchOf(mcpCall), key, headers: MCP })],
+    ['NATS', 1, (key) => overNats(key, 'tool.call', nativeCall())],
+    ['NATS, a batch', BATCH, (key) => overNats(key, 'tool.batch', { calls: batchOf(nativeCall) })],
+  ])('over %s: %i', async (_what, count, send) => {
+    const key = await newKey();
+    const before = await left(key);
+    await send(key);
+    expect(before - (await left(key)) - 1).toBe(count);
+  });
+
+  it('a batch that does not fit is refused as a whole, on every entry point', async () => {
+    const tooMany = { length: 90 };
+    const key = await newKey();
+    const refused = await fleet.ask({
+      path: '/api/v1/tools/batch-execute',
+      body: Array.from(tooMany, nativeCall),
+      key,
+    });
+    expect(refused.status).toBe(429);
+    expect(refused.body).toMatchObject({ code: 'RATE_LIMITED', details: { window: 'minute', limit: 50, calls: 90 } });
+    expect(
+      (await fleet.ask({ path: '/tools/batch-execute', body: Array.from(tooMany, shannonCall), key })).status,
+    ).toBe(429);
+    expect((await fleet.ask({ path: '/mcp', body: Array.from(tooMany, mcpCall), key, headers: MCP })).status).toBe(429);
+    await expect(overNats(key, 'tool.batch', { calls: Array.from(tooMany, nativeCall) })).rejects.toMatchObject({
+      code: 'RATE_LIMITED',
+    });
+    expect((await fleet.call('calculator', nativeCall().arguments, { key })).status).toBe(200);
+  });
+});
+
+describe('an id with a control character', () => {
+  const ID = 'a\u0000b';
+  const FIELDS = ['session_id', 'request_id', 'agent_id', 'task_id', 'idempotency_key'];
+
+  it.each(FIELDS)('as %s is refused on every entry point', async (field) => {
+    const key = fleet.keys['acme']!;
+    const single = await fleet.call('calculator', { expression: '1' }, { key, fields: { [field]: ID } });
+    expect([single.status, single.body.code]).toEqual([400, 'REQUEST_INVALID']);
+    const batch = { calls: [nativeCall()], [field]: ID };
+    expect((await fleet.ask({ path: '/api/v1/tools/batch-execute', body: batch, key })).status).toBe(400);
+    const nats = await NatsClient.connect({ url: fleet.nats.url, name: 'ids' });
+    await expect(
+      nats.request('tool.call', { ...nativeCall(), [field]: ID }, { headers: { Authorization: `Bearer ${key}` } }),
+    ).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    await nats.close();
+    const { body } = await fleet.ask({
+      path: '/mcp',
+      body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { ...nativeCall(), _meta: { [field]: ID } } },
+      headers: { accept: 'application/json, text/event-stream' },
+      key,
+    });
+    expect(body).toMatchObject({ result: { isError: true, _meta: { code: 'REQUEST_INVALID' } } });
+  });
+
+  it('in a path, and in the session of Shannon’s path', async () => {
+    expect((await fleet.ask({ path: '/api/v1/calls/a%00b' })).status).toBe(400);
+    const body = { ...shannonCall(), session_context: { session_id: ID } };
+    expect((await fleet.ask({ path: '/tools/execute', body })).status).toBe(400);
+  });
+});
 
 describe('3,000 calls at once over two gateways', () => {
   it('spend a budget for 100 calls exactly', async () => {

@@ -6,6 +6,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import { reached } from '../stores/reached.js';
 import { makerOf, type CallAccess } from './call-access.js';
+import { requirePlainId } from './call-ids.js';
 import type { CallEvent, CallStore, StoredCall } from './call-store.js';
 
 /** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
@@ -85,6 +86,7 @@ export class AsyncCalls {
   }
 
   private async find(caller: Principal, callId: string): Promise<StoredCall> {
+    requirePlainId('call_id', callId);
     const call = (await this.store.get(callId)) ?? (await this.journalled(callId));
     if (!call || !(await this.access.may(caller, call))) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });

@@ -1,6 +1,13 @@
-import type { CallRecord, CallRequest, JsonObject } from '@toolfleet/contracts';
+import type { CallRecord, CallRequest, JsonObject, Principal } from '@toolfleet/contracts';
 import { callRecord, readBatch, runBatch, type BatchAnswer, type BatchItem, type ExecuteCall } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
+import type { CountCalls, ShowAllowance } from '../limits/key-limit.guard.js';
+
+/** Who sent a batch, and where its allowance is shown. */
+export interface BatchSender {
+  caller: Principal;
+  showAllowance?: ShowAllowance;
+}
 
 /** Makes the request of one item. */
 export type RequestMaker = (name: string, args: JsonObject, source: JsonObject) => CallRequest;
@@ -11,19 +18,22 @@ export class BatchCalls {
     private readonly executeCall: ExecuteCall,
     private readonly parallelism: number,
     private readonly clock: Clock,
+    private readonly countCalls: CountCalls,
   ) {}
 
-  /** @throws ToolError REQUEST_INVALID when the batch itself cannot be read */
-  answers(items: unknown, requestFor: RequestMaker): Promise<BatchAnswer[]> {
+  /** @throws ToolError REQUEST_INVALID when the batch itself cannot be read, RATE_LIMITED when the caller may not make so many */
+  async answers(items: unknown, from: BatchSender, requestFor: RequestMaker): Promise<BatchAnswer[]> {
+    const batch = readBatch(items);
+    await this.countCalls(from.caller, batch.length, from.showAllowance);
     const limits = { parallelism: this.parallelism, clock: this.clock };
     const makeRequest = (item: BatchItem, args: JsonObject, index: number) =>
       keyed(requestFor(item.name, args, item.source), item, index);
-    return runBatch(this.executeCall, readBatch(items), makeRequest, limits);
+    return runBatch(this.executeCall, batch, makeRequest, limits);
   }
 
   /** The unified call records, in the order asked. */
-  async run(items: unknown, requestFor: RequestMaker): Promise<CallRecord[]> {
-    return (await this.answers(items, requestFor)).map(callRecord);
+  async run(items: unknown, from: BatchSender, requestFor: RequestMaker): Promise<CallRecord[]> {
+    return (await this.answers(items, from, requestFor)).map(callRecord);
   }
 }
 

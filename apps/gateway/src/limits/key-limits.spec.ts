@@ -2,7 +2,7 @@ import type { Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { limitedId, requireAllowance, tierOf } from './key-limit.guard.js';
+import { batchCounter, limitedId, requireAllowance, tierOf } from './key-limit.guard.js';
 import type { KeyAllowance } from './key-limits.js';
 import { RedisKeyLimits } from './redis-key-limits.js';
 import { DEFAULT_TIERS, readTiers, type Tier } from './tiers.js';
@@ -74,6 +74,18 @@ describe('requests of a key', () => {
     expect(allowed).toBeGreaterThanOrEqual(1_200 - both.length);
   });
 
+  it('of a batch are counted together or not at all', async () => {
+    await farFromMinuteEnd();
+    const limits = await gateway();
+    const tier = { ...wide, minute: 100 };
+    const id = newKey();
+    expect(await limits.take(id, tier, 60)).toMatchObject({ allowed: true, remainingMinute: 40 });
+    expect(await limits.take(id, tier, 60)).toMatchObject({ allowed: false, window: 'minute', remainingMinute: 40 });
+    expect(await limits.take(id, tier, 40)).toMatchObject({ allowed: true, remainingMinute: 0 });
+    expect(await limits.take(id, tier)).toMatchObject({ allowed: false, window: 'minute' });
+    expect(await limits.take(newKey(), { ...tier, hour: 50 }, 60)).toMatchObject({ allowed: false, window: 'hour' });
+  });
+
   it('pass while Redis is away', async () => {
     const own = await startRedis();
     const client = own.client();
@@ -111,16 +123,37 @@ describe('the allowance of a caller', () => {
     expect(shown).toHaveLength(2);
   });
 
+  it('counts the calls of a batch beyond its request, and says what did not fit', async () => {
+    await farFromMinuteEnd();
+    const tiers = { ...DEFAULT_TIERS, free: { minute: 50, hour: 500, day: 500 } };
+    const limits = await gateway();
+    const own = { ...caller, keyId: newKey() };
+    const count = batchCounter(limits, tiers);
+    await count(own, 1);
+    await count(own, 0);
+    await count(own, 31);
+    expect(await limits.take(own.keyId, tiers.free)).toMatchObject({ remainingMinute: 19 });
+    await expect(count(own, 100)).rejects.toMatchObject({
+      code: 'RATE_LIMITED',
+      message: 'Rate limit exceeded: 50 requests per minute; this batch has 100 calls, so send smaller ones',
+      details: { window: 'minute', limit: 50, calls: 100 },
+    });
+  });
+
   it('belongs to the key, else to the user of the tenant', () => {
     expect(limitedId(caller)).toBe('k1');
     const { keyId: _key, ...user } = caller;
     expect(limitedId(user)).toBe('acme/ann');
   });
 
-  it('is that of the named tier; administrators without one have theirs, all others the smallest', () => {
+  it('is that of the named tier; administrators and NATS users without one have theirs, all others the smallest', () => {
     expect(tierOf({ ...caller, tier: 'pro' }, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.pro);
     expect(tierOf({ ...caller, roles: ['admin'] }, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.admin);
     expect(tierOf({ ...caller, roles: ['admin'], tier: 'pro' }, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.pro);
+    for (const via of ['nats_subject', 'local'] as const) {
+      const { keyId: _key, ...keyless } = { ...caller, via };
+      expect(tierOf(keyless, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.nats);
+    }
     for (const tier of [undefined, 'gone']) {
       expect(tierOf(tier === undefined ? caller : { ...caller, tier }, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.free);
     }
@@ -135,6 +168,7 @@ describe('tiers of the configuration file', () => {
       max: { minute: 300, hour: 10_000, day: 100_000 },
       enterprise: { minute: 500, hour: 20_000, day: 200_000 },
       admin: { minute: 1_000, hour: 100_000, day: 1_000_000 },
+      nats: { minute: 10_000, hour: 300_000, day: 3_000_000 },
     });
     const tiers = readTiers({ pro: { requests_per_minute: 7 }, partner: { requests_per_day: 9 } });
     expect(tiers.pro).toEqual({ minute: 7, hour: 5_000, day: 50_000 });

@@ -15,8 +15,11 @@ export interface KeyAllowance {
 
 /** Counts requests of API keys. A refused request uses nothing up, so that a client that keeps trying recovers. */
 export abstract class KeyLimits {
-  /** One request of `id` (key id, else user) in its tier; null when the store is away: requests pass then. */
-  abstract take(id: string, tier: Tier): Promise<KeyAllowance | null>;
+  /**
+   * Counts `calls` requests of `id` (key id, else user) in its tier: all of them, or none when there are not enough left.
+   * Null when the store is away: requests pass then.
+   */
+  abstract take(id: string, tier: Tier, calls?: number): Promise<KeyAllowance | null>;
 }
 
 /** `X-RateLimit-*` headers of an answer. */
@@ -30,12 +33,13 @@ export function rateLimitHeaders(tier: Tier, allowance: KeyAllowance): Record<st
   };
 }
 
-/** The 429 of an exhausted key. */
-export function keyLimitError(tier: Tier, allowance: KeyAllowance): ToolError {
+/** The 429 of an exhausted key. @param batch number of calls in the batch that did not fit */
+export function keyLimitError(tier: Tier, allowance: KeyAllowance, batch?: number): ToolError {
   const window = allowance.window ?? 'minute';
+  const exceeded = `Rate limit exceeded: ${tier[window]} requests per ${window}`;
   return new ToolError('RATE_LIMITED', {
-    message: `Rate limit exceeded: ${tier[window]} requests per ${window}`,
-    details: { window, limit: tier[window] },
+    message: batch === undefined ? exceeded : `${exceeded}; this batch has ${batch} calls, so send smaller ones`,
+    details: { window, limit: tier[window], ...(batch === undefined ? {} : { calls: batch }) },
     retryAfterMs: allowance.retryAfterMs ?? 1_000,
   });
 }

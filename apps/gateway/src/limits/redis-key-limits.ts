@@ -8,7 +8,7 @@ import type { Tier } from './tiers.js';
 /**
  * Fixed windows of a minute, an hour and a day on Redis TIME.
  * KEYS[1] hash {mw,m,hw,h,dw,d}: start of each window in seconds and its count.
- * ARGV[1] asked, ARGV[2..4] limit per minute, hour, day.
+ * ARGV[1] asked, ARGV[2..4] limit per minute, hour, day, ARGV[5] least that is worth granting.
  * Returns {granted, left minute, left hour, left day, seconds now}. Nothing is counted beyond what is granted.
  */
 const TAKE = `
@@ -25,6 +25,7 @@ for i = 1, 3 do
   if tonumber(stored[2 * i - 1] or '-1') == starts[i] then counts[i] = tonumber(stored[2 * i] or '0') end
   granted = math.min(granted, math.max(0, tonumber(ARGV[1 + i]) - counts[i]))
 end
+if granted < tonumber(ARGV[5]) then granted = 0 end
 local left = {}
 local write = {}
 for i = 1, 3 do
@@ -44,7 +45,14 @@ return {granted, left[1], left[2], left[3], now}
 
 type TakeReply = [granted: number, minute: number, hour: number, day: number, now: number];
 type Limited = Redis & {
-  takeKeyRequests(key: string, asked: number, minute: number, hour: number, day: number): Promise<TakeReply>;
+  takeKeyRequests(
+    key: string,
+    asked: number,
+    minute: number,
+    hour: number,
+    day: number,
+    least: number,
+  ): Promise<TakeReply>;
 };
 
 interface Turn {
@@ -81,8 +89,9 @@ export class RedisKeyLimits extends KeyLimits {
     this.redis = redis as Limited;
   }
 
-  override take(id: string, tier: Tier): Promise<KeyAllowance | null> {
+  override take(id: string, tier: Tier, calls = 1): Promise<KeyAllowance | null> {
     if (this.redis.status !== 'ready' || !this.trust.given) return Promise.resolve(null);
+    if (calls > 1) return this.takeTogether(id, tier, calls);
     const leased = this.leases.use(id, this.clock.monotonic());
     if (leased) return Promise.resolve(allowanceOf(leased.reply, leased.reply[0] - 1 - leased.left));
     return new Promise((resolve) => {
@@ -96,13 +105,19 @@ export class RedisKeyLimits extends KeyLimits {
     });
   }
 
+  private async takeTogether(id: string, tier: Tier, calls: number): Promise<KeyAllowance | null> {
+    const { minute, hour, day } = tier;
+    const reply = await this.trust.ask(() => this.redis.takeKeyRequests(`kl:${id}`, calls, minute, hour, day, calls));
+    return reply ? allowanceOf(reply, calls - 1, calls) : null;
+  }
+
   private flush(): void {
     const turns = this.turns;
     this.turns = new Map();
     for (const [id, { tier, waiting }] of turns) {
       const asked = Math.max(waiting.length, leaseSize(tier.minute));
       void this.trust
-        .ask(() => this.redis.takeKeyRequests(`kl:${id}`, asked, tier.minute, tier.hour, tier.day))
+        .ask(() => this.redis.takeKeyRequests(`kl:${id}`, asked, tier.minute, tier.hour, tier.day, 1))
         .then((reply) => {
           if (reply) this.leases.keep(id, reply[0] - waiting.length, reply, this.clock.monotonic());
           waiting.forEach((settle, index) => settle(reply ?? null, index));
@@ -111,7 +126,8 @@ export class RedisKeyLimits extends KeyLimits {
   }
 }
 
-function allowanceOf([granted, minute, hour, day, now]: TakeReply, index: number): KeyAllowance {
+/** @param calls how many were asked for together: of the windows without room for them, the longest is named */
+function allowanceOf([granted, minute, hour, day, now]: TakeReply, index: number, calls = 1): KeyAllowance {
   const nextStart = (size: number) => now - (now % size) + size;
   if (index < granted) {
     // Later ones of the same turn used the rest: each sees what was left after itself.
@@ -124,7 +140,8 @@ function allowanceOf([granted, minute, hour, day, now]: TakeReply, index: number
     };
   }
   const left = [minute, hour, day];
-  const [window, size] = WINDOWS[Math.max(0, left.lastIndexOf(0))]!;
+  const full = left.findLastIndex((count) => count < calls);
+  const [window, size] = WINDOWS[Math.max(0, full)]!;
   return {
     allowed: false,
     remainingMinute: minute,

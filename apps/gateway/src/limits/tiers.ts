@@ -14,10 +14,14 @@ export const DEFAULT_TIERS: Readonly<Record<string, Tier>> = {
   max: { minute: 300, hour: 10_000, day: 100_000 },
   enterprise: { minute: 500, hour: 20_000, day: 200_000 },
   admin: { minute: 1_000, hour: 100_000, day: 1_000_000 },
+  nats: { minute: 10_000, hour: 300_000, day: 3_000_000 },
 };
 
 /** Tier of a key that names none, or one that is not configured: the smallest promise. */
 export const FALLBACK_TIER = 'free';
+
+/** Tier of callers that have a NATS user and send no key. */
+export const NATS_TIER = 'nats';
 
 const FIELDS = { requests_per_minute: 'minute', requests_per_hour: 'hour', requests_per_day: 'day' } as const;
 

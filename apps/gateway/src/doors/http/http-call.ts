@@ -4,6 +4,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { GuardedRequest } from '../../auth/auth.guard.js';
+import type { BatchSender } from '../../calls/batch-calls.js';
 import type { CallIdCarrier } from './error.filter.js';
 import type { CallFields } from './tools.dto.js';
 
@@ -25,6 +26,11 @@ export class HttpCalls {
   /** Runs the work of a request inside the caller's trace (W3C `traceparent`). */
   traced<T>(http: HttpRequest, work: () => Promise<T>): Promise<T> {
     return beginTrace('http call', { get: (name) => headerOf(http, name) }, work);
+  }
+
+  /** Who sent the batch of a request; what is left afterwards is shown in the headers of its answer. */
+  senderOf(http: HttpRequest, reply: FastifyReply): BatchSender {
+    return { caller: principalOf(http), showAllowance: (headers) => void reply.headers(headers) };
   }
 
   /** One call of a plain door. Only `session_id` and `user_id` of a public caller reach a tool. */

@@ -74,8 +74,10 @@ export class ShannonController {
   @Post('batch-execute')
   @HttpCode(200)
   async batch(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    const answers = await this.batches.answers(raw, (name, args, { session_context: session }) =>
-      this.http.requestOf(request, reply, name, args, sessionOf(session)),
+    const answers = await this.batches.answers(
+      raw,
+      this.http.senderOf(request, reply),
+      (name, args, { session_context: session }) => this.http.requestOf(request, reply, name, args, sessionOf(session)),
     );
     return answers.map((answer) => shannonBody(answerBody(answer)));
   }

@@ -59,7 +59,9 @@ export class ToolsController {
   batch(@Body() body: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const { items, fields } = readBatchBody(body);
     return this.http.traced(request, () =>
-      this.batches.run(items, (name, args) => this.http.requestOf(request, reply, name, args, fields)),
+      this.batches.run(items, this.http.senderOf(request, reply), (name, args) =>
+        this.http.requestOf(request, reply, name, args, fields),
+      ),
     );
   }
 

@@ -13,6 +13,7 @@ import {
   MinLength,
 } from 'class-validator';
 import type { JsonObject } from '@toolfleet/contracts';
+import { WITHOUT_CONTROLS } from '../../calls/call-ids.js';
 import { TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
 
 /** Longest caller-chosen id (session, request, agent, task). */
@@ -20,7 +21,13 @@ const ID_LENGTH = 255;
 
 /** An id of the caller's choice. */
 const OptionalId = (): PropertyDecorator =>
-  applyDecorators(IsOptional(), IsString(), MinLength(1), MaxLength(ID_LENGTH));
+  applyDecorators(
+    IsOptional(),
+    IsString(),
+    MinLength(1),
+    MaxLength(ID_LENGTH),
+    Matches(WITHOUT_CONTROLS, { message: '$property must not contain control characters' }),
+  );
 
 /** Whose call it is and which: ids that a call and a batch of calls may carry. */
 class CallIds {

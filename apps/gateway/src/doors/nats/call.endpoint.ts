@@ -55,7 +55,7 @@ export class CallEndpoint {
   async batch(message: BatchMessage, context: EndpointContext): Promise<CallRecord[]> {
     const caller = this.nats.callerOf(context);
     const { calls, ...fields } = message;
-    return this.batches.run(calls, (name, args) =>
+    return this.batches.run(calls, { caller }, (name, args) =>
       this.nats.requestOf(caller, { ...fields, name, arguments: args }, context),
     );
   }

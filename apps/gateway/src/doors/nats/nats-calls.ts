@@ -21,13 +21,17 @@ export class NatsCalls {
     private readonly clock: Clock,
     /** Longest call in ms. */
     private readonly maxCallMs: number,
+    /** Counts a message against the limits of its sender. @throws ToolError RATE_LIMITED */
+    private readonly countRequest: (principal: Principal) => Promise<void>,
   ) {}
 
-  /** Proves the sender of a message before its body is read. @throws ToolError UNAUTHENTICATED */
+  /** Proves the sender of a message, and counts it, before its body is read. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
   async admit(context: EndpointContext): Promise<void> {
     const authorization = context.headers.get(HEADERS.authorization);
     const caller = { subject: context.subject, authorization: authorization === undefined ? [] : [authorization] };
-    this.#admitted.set(context, await natsPrincipal(caller, this.trust));
+    const principal = await natsPrincipal(caller, this.trust);
+    await this.countRequest(principal);
+    this.#admitted.set(context, principal);
   }
 
   /** The sender that `admit` has proved. */

@@ -156,6 +156,12 @@ const RULES: Record<string, Rule> = {
   'nats only in transport and client': only('nats', importsAny('nats'), (path) =>
     /^libs\/(transport|client)\//.test(path),
   ),
+  // Fastify ends no hijacked reply: one place does, whatever is thrown.
+  'replies are hijacked in one place': only(
+    'hijack()',
+    mentions(/\.hijack\(/),
+    (path) => path === 'apps/gateway/src/doors/http/hijacked-reply.ts',
+  ),
   'no export *': (file) => (/(^|\n)\s*export \* /.test(file.text) ? [`${file.path} has export *`] : []),
   // A disable must name its lint rule and say why; a blanket one could hide anything.
   'no blanket disables': (file) =>
@@ -214,6 +220,7 @@ describe('import rules', () => {
       },
       'ajv only in schema': { path: 'libs/engine/src/x.ts', text: "import { Ajv } from 'ajv';\n" },
       'nats only in transport and client': { path: 'apps/gateway/src/x.ts', text: "import { connect } from 'nats';\n" },
+      'replies are hijacked in one place': { path: 'apps/gateway/src/x.ts', text: 'reply.hijack();\n' },
       'no export *': { path: 'libs/engine/src/index.ts', text: "export * from './a.js';\n" },
       'no blanket disables': { path: 'libs/engine/src/x.ts', text: '// oxlint-disable-next-line\n' },
       'no grab-bag names': { path: 'libs/engine/src/utils.ts', text: '' },

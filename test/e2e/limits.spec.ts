@@ -90,11 +90,11 @@ describe('what a call counts against the limits of its key', () => {
     ['MCP, a JSON-RPC batch', BATCH, (key) => fleet.ask({ path: '/mcp', body: batchOf(mcpCall), key, headers: MCP })],
     ['NATS', 1, (key) => overNats(key, 'tool.call', nativeCall())],
     ['NATS, a batch', BATCH, (key) => overNats(key, 'tool.batch', { calls: batchOf(nativeCall) })],
-  ])('over %s: %i', async (_what, count, send) => {
+  ])('over %s: %i', async (_what, expected, send) => {
     const key = await newKey();
     const before = await left(key);
     await send(key);
-    expect(before - (await left(key)) - 1).toBe(count);
+    expect(before - (await left(key)) - 1).toBe(expected);
   });
 
   it('a batch that does not fit is refused as a whole, on every entry point', async () => {

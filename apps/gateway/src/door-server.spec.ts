@@ -1,7 +1,9 @@
 import 'reflect-metadata';
 import { request } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { Body, Controller, Get, Module, Param, Post } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
+import { ToolError } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
@@ -38,12 +40,20 @@ const NO_NATS = {
 } as unknown as NatsStrategy;
 
 let port = 0;
-const host = { announce: (facts: { port: number }) => (port = facts.port) } as unknown as ServiceHost;
+const host = {
+  announce: (facts: { port: number }) => (port = facts.port),
+  clock: new SystemClock(),
+} as unknown as ServiceHost;
+const CONNECTIONS = { requestTimeoutMs: 2_000, maxConnections: 50, maxConnectionsPerAddress: 40 };
 const door = new DoorServer(
   { module: EchoModule },
   NO_NATS,
-  { host: '127.0.0.1', port: 0, maxBodyBytes: 1_000_000 },
+  { host: '127.0.0.1', port: 0, maxBodyBytes: 1_000_000, connections: CONNECTIONS },
   host,
+  async ({ headers }) => {
+    if (headers['x-stranger'] !== undefined) throw new ToolError('UNAUTHENTICATED');
+    return undefined;
+  },
   [
     {
       mount: async (fastify) => void fastify.get('/files/*', { exposeHeadRoute: false }, async () => ({})),
@@ -164,5 +174,67 @@ describe('a path', () => {
   it('takes names as long as tools may have them', async () => {
     const name = 'x'.repeat(300);
     expect(await send({ path: `/echo/${name}`, method: 'GET', type: null })).toEqual({ status: 200, body: { name } });
+  });
+});
+
+/** A raw connection: what it received so far, and when it ended. */
+function open(): { socket: Socket; text: () => string; ended: Promise<void> } {
+  const socket = connect(port, '127.0.0.1');
+  let received = '';
+  socket.on('data', (chunk) => (received += String(chunk))).on('error', () => undefined);
+  const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  return { socket, text: () => received, ended };
+}
+
+const head = (...lines: string[]): string =>
+  `${['POST /echo HTTP/1.1', 'Host: localhost', ...lines].join('\r\n')}\r\n\r\n`;
+
+describe('a stranger', () => {
+  it.each([
+    ['of a large body', 'Content-Length: 900000'],
+    ['of a body without an end', 'Transfer-Encoding: chunked'],
+    ['of a body above the limit', 'Content-Length: 9000000'],
+  ])('is refused before the rest %s arrives, and its connection ends', async (_what, length) => {
+    const { socket, text, ended } = open();
+    socket.write(head('X-Stranger: yes', 'Content-Type: application/json', length));
+    socket.write(length.startsWith('T') ? '10\r\n{"a":"aaaaaaaaaa\r\n' : '{"a":"');
+    await ended;
+    expect(text()).toMatch(/^HTTP\/1.1 401 /);
+  });
+
+  it('gets its answer when it sends all of the body', async () => {
+    const { socket, text } = open();
+    const body = JSON.stringify({ a: 'a'.repeat(800_000) });
+    socket.write(head('X-Stranger: yes', 'Content-Type: application/json', `Content-Length: ${body.length}`));
+    socket.write(body);
+    await expect.poll(text).toMatch(/^HTTP\/1.1 401 [^]*UNAUTHENTICATED/);
+    socket.destroy();
+  });
+
+  it('learns nothing of paths that do not exist but that they do not', async () => {
+    expect(await send({ path: '/nowhere', body: '{}' })).toMatchObject({ status: 404 });
+  });
+});
+
+describe('connections', () => {
+  it.each([
+    ['headers', 'POST /echo HTTP/1.1\r\nHost: localhost\r\n'],
+    ['a body', head('Content-Type: application/json', 'Content-Length: 1000') + '{'],
+  ])('that never finish sending %s are closed', async (_what, sent) => {
+    const { socket, text, ended } = open();
+    socket.write(sent);
+    await ended;
+    expect(text()).toMatch(/^HTTP\/1.1 408 /);
+  });
+
+  it('from one address beyond its limit are closed, and others go on', async () => {
+    const first = open();
+    const many = Array.from({ length: CONNECTIONS.maxConnectionsPerAddress + 9 }, open);
+    await Promise.any(many.map(({ ended }) => ended));
+    first.socket.write(head('Content-Type: application/json', 'Content-Length: 2') + '{}');
+    await expect.poll(first.text).toMatch(/^HTTP\/1.1 201 /);
+    for (const { socket } of [first, ...many]) socket.destroy();
+    // The places are given back.
+    await expect.poll(async () => (await send({ body: '{}' }).catch(() => undefined))?.status).toBe(201);
   });
 });

@@ -3,7 +3,10 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import type { DynamicModule } from '@nestjs/common';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { errorOf, sendError } from './doors/http/error.filter.js';
+import { admitBeforeBody, type ProveSender } from './doors/http/admit-before-body.js';
+import { limitConnections, serverOptions, type ConnectionLimits } from './doors/http/connection-limits.js';
 import { acceptJsonBodies } from './doors/http/json-body.js';
+import { closeStalledAnswers } from './doors/http/unread-answers.js';
 import { answerWrongMethods } from './doors/http/wrong-method.js';
 import type { ServiceHost, ServicePart } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
@@ -16,6 +19,7 @@ export interface DoorAddress {
   host: string;
   port: number;
   maxBodyBytes: number;
+  connections: ConnectionLimits;
 }
 
 /** Something beside Nest's controllers on the same Fastify instance. */
@@ -37,16 +41,19 @@ export class DoorServer implements ServicePart {
     private readonly strategy: NatsStrategy,
     private readonly address: DoorAddress,
     private readonly host: ServiceHost,
+    private readonly prove: ProveSender,
     private readonly mounted: readonly Mounted[] = [],
   ) {}
 
   async start(): Promise<void> {
-    const { host, port, maxBodyBytes } = this.address;
+    const { host, port, maxBodyBytes, connections } = this.address;
     const app = await NestFactory.create<NestFastifyApplication>(
       this.module,
       // While draining, a request on an open connection is still served; the answer closes the connection.
       new FastifyAdapter({
         bodyLimit: maxBodyBytes,
+        http: serverOptions(connections),
+        requestTimeout: connections.requestTimeoutMs,
         return503OnClosing: false,
         forceCloseConnections: 'idle',
         routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
@@ -56,7 +63,10 @@ export class DoorServer implements ServicePart {
       { logger: false, abortOnError: false, bodyParser: false },
     );
     const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+    limitConnections(fastify.server, connections);
     answerWrongMethods(fastify);
+    admitBeforeBody(fastify, this.prove, this.host.clock);
+    closeStalledAnswers(fastify);
     acceptJsonBodies(fastify, maxBodyBytes);
     for (const part of this.mounted) await part.mount(fastify);
     app.connectMicroservice({ strategy: this.strategy });

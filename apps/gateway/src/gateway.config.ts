@@ -34,6 +34,36 @@ export const gatewayConfig = defineConfig(
       max: 64 * 1024 * 1024,
       help: 'Largest HTTP request body',
     }),
+    GATEWAY_REQUEST_TIMEOUT_MS: durationMs({
+      default: 25_000,
+      min: 1_000,
+      max: 600_000,
+      help: 'Longest time for a whole HTTP request to arrive, body included; later ones are closed',
+    }),
+    GATEWAY_MAX_CONNECTIONS: integer({
+      default: 10_000,
+      min: 1,
+      max: 1_000_000,
+      help: 'Open HTTP connections of one gateway; further ones are closed',
+    }),
+    GATEWAY_MAX_CONNECTIONS_PER_ADDRESS: integer({
+      default: 2_000,
+      min: 0,
+      max: 1_000_000,
+      help: 'Open HTTP connections from one address; 0 = no limit, behind a proxy that has one',
+    }),
+    GATEWAY_MAX_STREAMS: integer({
+      default: 500,
+      min: 1,
+      max: 100_000,
+      help: 'Open event streams of one gateway, those of calls, of recent calls and of MCP subscriptions together',
+    }),
+    GATEWAY_MAX_STREAMS_PER_TENANT: integer({
+      default: 100,
+      min: 1,
+      max: 100_000,
+      help: 'Open event streams of one tenant in one gateway',
+    }),
     GATEWAY_CALL_TIMEOUT_MS: durationMs({
       default: 120_000,
       min: 1_000,
@@ -85,7 +115,7 @@ export const gatewayConfig = defineConfig(
     GATEWAY_PUBLIC_URL: url({
       optional: true,
       schemes: ['http', 'https'],
-      help: 'Address under which clients know this gateway; default: the Host of each request',
+      help: 'Address under which clients know this gateway; outside development the OAuth metadata of /mcp needs it, and so does JWT_ISSUER',
     }),
     MCP_ALLOWED_HOSTS: list({ default: [], help: 'Host names accepted on /mcp beside loopback ones (DNS rebinding)' }),
     MCP_ALLOWED_ORIGINS: list({ default: [], help: 'Origins of web pages that may call /mcp' }),
@@ -240,6 +270,9 @@ export const gatewayConfig = defineConfig(
         : []),
       ...(settings.GATEWAY_SKIP_AUTH && !isDevelopment(settings.ENVIRONMENT)
         ? [{ key: 'GATEWAY_SKIP_AUTH', message: 'needs ENVIRONMENT=development, dev or test', remedy: 'unset it' }]
+        : []),
+      ...(settings.JWT_ISSUER && !settings.GATEWAY_PUBLIC_URL && !isDevelopment(settings.ENVIRONMENT)
+        ? [{ key: 'GATEWAY_PUBLIC_URL', message: 'is required with JWT_ISSUER outside development' }]
         : []),
       ...(settings.JWT_ISSUER && !settings.JWT_AUDIENCE
         ? [{ key: 'JWT_AUDIENCE', message: 'is required with JWT_ISSUER' }]

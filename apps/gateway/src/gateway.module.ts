@@ -18,6 +18,7 @@ import { ToolList } from './catalog/tool-list.js';
 import { ToolSearch } from './catalog/tool-search.js';
 import { CatalogController } from './doors/http/catalog.controller.js';
 import { ErrorFilter } from './doors/http/error.filter.js';
+import { EventStreams } from './doors/http/event-streams.js';
 import { FleetController } from './doors/http/fleet.controller.js';
 import { HealthController, Readiness } from './doors/http/health.controller.js';
 import { HttpCalls } from './doors/http/http-call.js';
@@ -64,6 +65,7 @@ export interface GatewayWiring {
   spendSlices: SpendSlices;
   readiness: Readiness;
   registerAuth: RegisterAuth;
+  streams: EventStreams;
   views: OperatorViews;
   /** Local mode: smoke-test endpoints are served. */
   local: boolean;
@@ -86,6 +88,7 @@ export class GatewayModule {
       [NatsCalls, wiring.natsCalls],
       [SpendSlices, wiring.spendSlices],
       [RegisterAuth, wiring.registerAuth],
+      [EventStreams, wiring.streams],
       [CallerProof, new CallerProof(wiring.authenticate)],
       [Tiers, new Tiers(wiring.tiers)],
       [ToolInventory, wiring.views.inventory],

@@ -23,6 +23,7 @@ import { BudgetClient } from './budget.client.js';
 import { AsyncCalls, type AsyncCallJob } from './calls/async-calls.js';
 import { BatchCalls } from './calls/batch-calls.js';
 import { CallAccess } from './calls/call-access.js';
+import { withPlainIds } from './calls/call-ids.js';
 import { callWorker } from './calls/call.worker.js';
 import { RedisCallStore } from './calls/redis-call-store.js';
 import { SpendSlices } from './calls/spend-slices.js';
@@ -33,6 +34,7 @@ import { RegistryResolver, RegistrySource } from './catalog/registry.resolver.js
 import { ToolList } from './catalog/tool-list.js';
 import { ToolSearch } from './catalog/tool-search.js';
 import { DoorServer } from './door-server.js';
+import { EventStreams } from './doors/http/event-streams.js';
 import { HttpCalls } from './doors/http/http-call.js';
 import { MountedConsole } from './doors/http/mounted-console.js';
 import { wireMcpDoor } from './doors/mcp/wire-mcp-door.js';
@@ -49,6 +51,7 @@ import { policyPart } from './policy/policy-part.js';
 import { redisProbeLease } from './stores/redis-probe-lease.js';
 import { RedisRateLimiter } from './stores/redis-rate-limiter.js';
 import { RedisResultCache } from './stores/redis-result-cache.js';
+import { batchCounter, requireAllowance } from './limits/key-limit.guard.js';
 import { RedisKeyLimits } from './limits/redis-key-limits.js';
 import { readTiers } from './limits/tiers.js';
 import { CallLog } from './observe/call-log.js';
@@ -141,22 +144,24 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     settings.GATEWAY_RECENT_CALLS > 0 ? new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS) : undefined;
   const recorded = callAudit(new CallLog(logger), recentCalls, clock);
   const engine = engineSettings(settings);
-  const executeCall = makeExecuteCall({
-    catalog: new RegistryResolver(cache),
-    policy: policy.policy,
-    cache: new RedisResultCache(redis, clock),
-    rateLimiter,
-    budget,
-    journal,
-    executorFor,
-    breakers: breakers.map,
-    audit: recorded.audit,
-    tracer: new CallSpans(),
-    meter: new CallMetrics(metrics),
-    history: new MemoryHistoryStore(clock),
-    clock,
-    settings: engine,
-  });
+  const executeCall = withPlainIds(
+    makeExecuteCall({
+      catalog: new RegistryResolver(cache),
+      policy: policy.policy,
+      cache: new RedisResultCache(redis, clock),
+      rateLimiter,
+      budget,
+      journal,
+      executorFor,
+      breakers: breakers.map,
+      audit: recorded.audit,
+      tracer: new CallSpans(),
+      meter: new CallMetrics(metrics),
+      history: new MemoryHistoryStore(clock),
+      clock,
+      settings: engine,
+    }),
+  );
 
   // The doors.
   const callQueue = new JobQueue<AsyncCallJob, unknown>({
@@ -200,6 +205,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const calls = new ToolCalls(executeCall, asyncCalls, clock);
   const keyLimits = new RedisKeyLimits(redis, clock);
   const tiers = readTiers(sectionOf(file.rate_limits).tiers);
+  const countCalls = batchCounter(keyLimits, tiers);
   const everyQueue = [...Object.values(execQueues), callQueue] as unknown as JobQueue[];
   const operators = operatorViews({
     nats,
@@ -227,7 +233,13 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     },
     clock,
     settings.GATEWAY_CALL_TIMEOUT_MS,
+    (principal) => requireAllowance(keyLimits, tiers, principal),
   );
+  const registerAuth = new RegisterAuth(authenticate, settings.MCP_REGISTER_TOKEN);
+  const streams = new EventStreams({
+    maxStreams: settings.GATEWAY_MAX_STREAMS,
+    maxStreamsPerTenant: settings.GATEWAY_MAX_STREAMS_PER_TENANT,
+  });
   const module = GatewayModule.with({
     clock,
     nats,
@@ -238,10 +250,11 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     list,
     search,
     calls,
-    batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock),
+    batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock, countCalls),
     asyncCalls,
     access,
-    registerAuth: new RegisterAuth(authenticate, settings.MCP_REGISTER_TOKEN),
+    registerAuth,
+    streams,
     views: operators.views,
     local: settings.TOOLFLEET_LOCAL,
     httpCalls: new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS),
@@ -276,11 +289,18 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     calls,
     asyncCalls,
     nats,
+    streams,
+    countCalls,
   });
   const address = {
     host: settings.GATEWAY_HOST,
     port: settings.GATEWAY_PORT,
     maxBodyBytes: settings.GATEWAY_MAX_BODY_BYTES,
+    connections: {
+      requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
+      maxConnections: settings.GATEWAY_MAX_CONNECTIONS,
+      maxConnectionsPerAddress: settings.GATEWAY_MAX_CONNECTIONS_PER_ADDRESS,
+    },
   };
   return [
     ...brokers,
@@ -295,7 +315,10 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     recorded.part,
     { name: 'settlements', drain: () => budget.drain(settings.DRAIN_TIMEOUT_MS) },
     worker,
-    new DoorServer(module, strategy, address, host, [mcp, new MountedConsole(settings.CONSOLE_DIR, logger)]),
+    new DoorServer(module, strategy, address, host, (request) => registerAuth.prove(request.rawHeaders), [
+      mcp,
+      new MountedConsole(settings.CONSOLE_DIR, logger),
+    ]),
   ];
 }
 

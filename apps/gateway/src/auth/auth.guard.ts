@@ -8,7 +8,7 @@ import {
 import { isToolError, type Principal } from '@toolfleet/contracts';
 import type { Authenticate } from './authenticate.js';
 import { challenge } from './challenge.js';
-import { credentialOfRawHeaders } from './credential.js';
+import { callerOfRequest } from './caller-of-request.js';
 import { requireAdmin, requireOperator } from './roles.js';
 
 const ACCESS = Symbol('toolfleet.access');
@@ -56,7 +56,8 @@ export class AuthGuard implements CanActivate {
     if (access === 'public') return true;
     const request = context.switchToHttp().getRequest<GuardedRequest>();
     try {
-      request.principal = await this.authenticate(credentialOfRawHeaders(request.raw.rawHeaders));
+      // Requests with a body were proved before it was read.
+      request.principal ??= await callerOfRequest(this.authenticate, request.raw.rawHeaders);
     } catch (error) {
       if (isToolError(error) && error.code === 'UNAUTHENTICATED') {
         const reply = context.switchToHttp().getResponse<ChallengedReply>();

@@ -1,7 +1,7 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { GuardedRequest } from './auth.guard.js';
 import type { Authenticate } from './authenticate.js';
-import { credentialOfRawHeaders } from './credential.js';
+import { callerOfRequest } from './caller-of-request.js';
 
 /** Proves the credential of a request again, for answers that stay open longer than a revocation may take. */
 export class CallerProof {
@@ -9,6 +9,6 @@ export class CallerProof {
 
   /** @throws ToolError UNAUTHENTICATED once the credential is revoked or expired */
   of(request: GuardedRequest): Promise<Principal> {
-    return this.authenticate(credentialOfRawHeaders(request.raw.rawHeaders));
+    return callerOfRequest(this.authenticate, request.raw.rawHeaders);
   }
 }

@@ -1,6 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '@toolfleet/contracts';
 import type { Authenticate } from './authenticate.js';
+import { callerOfRequest } from './caller-of-request.js';
 import { credentialOfRawHeaders } from './credential.js';
 import { requireAdmin } from './roles.js';
 
@@ -23,14 +24,25 @@ export class RegisterAuth {
    * @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED
    */
   async admit(headers: { raw: { rawHeaders: string[] } }): Promise<Principal | undefined> {
-    const { rawHeaders } = headers.raw;
-    const adminToken = valueOf(rawHeaders, 'x-admin-token');
-    if (adminToken !== undefined && this.isToken(adminToken)) return undefined;
-    const credential = credentialOfRawHeaders(rawHeaders);
-    if (credential?.kind === 'bearer' && this.isToken(credential.token)) return undefined;
-    const principal = await this.authenticate(credential);
-    requireAdmin(principal);
+    const principal = await this.prove(headers.raw.rawHeaders);
+    if (principal) requireAdmin(principal);
     return principal;
+  }
+
+  /**
+   * The sender of a request, whatever its role; undefined for the holder of the token.
+   * @throws ToolError UNAUTHENTICATED
+   */
+  async prove(rawHeaders: readonly string[]): Promise<Principal | undefined> {
+    return this.holdsToken(rawHeaders) ? undefined : callerOfRequest(this.authenticate, rawHeaders);
+  }
+
+  private holdsToken(rawHeaders: readonly string[]): boolean {
+    if (this.expected === undefined) return false;
+    const adminToken = valueOf(rawHeaders, 'x-admin-token');
+    if (adminToken !== undefined && this.isToken(adminToken)) return true;
+    const credential = credentialOfRawHeaders(rawHeaders);
+    return credential?.kind === 'bearer' && this.isToken(credential.token);
   }
 
   private isToken(presented: string): boolean {

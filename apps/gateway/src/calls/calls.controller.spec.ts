@@ -4,6 +4,7 @@ import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Clock, SystemClock } from '@toolfleet/resilience';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { EventStreams } from '../doors/http/event-streams.js';
 import { Readiness } from '../doors/http/health.controller.js';
 import { AsyncCalls } from './async-calls.js';
 import type { CallEvent, StoredCall } from './call-store.js';
@@ -53,6 +54,7 @@ class AnyCaller {
   controllers: [CallsController],
   providers: [
     { provide: AsyncCalls, useValue: store },
+    { provide: EventStreams, useValue: new EventStreams({ maxStreams: 500, maxStreamsPerTenant: 100 }) },
     { provide: Clock, useValue: new SystemClock() },
     { provide: Readiness, useValue: { draining: new AbortController().signal } },
     { provide: APP_GUARD, useClass: AnyCaller },

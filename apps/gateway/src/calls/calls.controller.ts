@@ -1,9 +1,10 @@
 import { Controller, Delete, Get, Headers, Param, Res } from '@nestjs/common';
-import { ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { type JsonObject, type Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
-import { eventFrame, openEventStream } from '../doors/http/event-stream.js';
+import { eventFrame } from '../doors/http/event-stream.js';
+import { EventStreams, type EventStream } from '../doors/http/event-streams.js';
 import { Readiness } from '../doors/http/health.controller.js';
 import { AsyncCalls, isFinal } from './async-calls.js';
 import type { CallEvent, StoredCall } from './call-store.js';
@@ -12,8 +13,6 @@ import type { CallEvent, StoredCall } from './call-store.js';
 const POLL_MS = 200;
 /** How often it looks whether a call without news has ended. */
 const LOOK_MS = 1_000;
-/** Open streams of one gateway. */
-const MOST_STREAMS = 500;
 /** A comment keeps idle connections through proxies alive. */
 const KEEP_ALIVE_MS = 15_000;
 /** Longest stream; clients resume with `Last-Event-ID`. */
@@ -22,10 +21,9 @@ const MAX_STREAM_MS = 3_600_000;
 /** Calls the caller has access to: their state, their result, their events. */
 @Controller('api/v1/calls')
 export class CallsController {
-  #open = 0;
-
   constructor(
     private readonly calls: AsyncCalls,
+    private readonly streams: EventStreams,
     private readonly clock: Clock,
     private readonly readiness: Readiness,
   ) {}
@@ -56,26 +54,19 @@ export class CallsController {
     const known = await this.calls.events(id, from);
     // The status that tells browsers to stop asking (HTML, server-sent events).
     if (from !== undefined && known.length === 0 && isFinal(call.state)) return reply.status(204).send();
-    if (this.#open >= MOST_STREAMS)
-      throw new ToolError('QUEUE_FULL', { message: `${MOST_STREAMS} event streams are open`, retryAfterMs: 5_000 });
-    this.#open += 1;
-    try {
-      await this.stream(openEventStream(reply), caller, call, from);
-    } finally {
-      this.#open -= 1;
-    }
+    await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, call, from));
   }
 
-  private async stream(raw: FastifyReply['raw'], caller: Principal, call: StoredCall, from: string | undefined) {
+  private async follow(stream: EventStream, caller: Principal, call: StoredCall, from: string | undefined) {
     const id = call.callId;
     const until = this.clock.monotonic() + MAX_STREAM_MS;
     let after = from;
     let wroteAt = this.clock.monotonic();
     let lookedAt = isFinal(call.state) ? Number.NEGATIVE_INFINITY : wroteAt;
-    while (!raw.destroyed && !this.readiness.draining.aborted && this.clock.monotonic() < until) {
+    while (!stream.closed && !this.readiness.draining.aborted && this.clock.monotonic() < until) {
       const events = await this.calls.events(id, after).catch(() => []);
       for (const event of events) {
-        raw.write(frameOf(event));
+        await stream.send(frameOf(event));
         after = event.id;
         wroteAt = this.clock.monotonic();
       }
@@ -84,18 +75,17 @@ export class CallsController {
         // Ends a call whose worker was lost; a call that went through no queue has no events but this one.
         const now = await this.calls.get(caller, id).catch(() => undefined);
         if (now && isFinal(now.state) && (await this.calls.events(id, after).catch(() => [])).length === 0) {
-          raw.write(frameOf(doneOf(now)));
+          await stream.send(frameOf(doneOf(now)));
           break;
         }
         lookedAt = this.clock.monotonic();
       }
       if (this.clock.monotonic() - wroteAt > KEEP_ALIVE_MS) {
-        raw.write(': still running\n\n');
+        await stream.send(': still running\n\n');
         wroteAt = this.clock.monotonic();
       }
       await this.clock.sleep(POLL_MS);
     }
-    raw.end();
   }
 }
 

@@ -1,4 +1,4 @@
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { isOperator } from '../auth/roles.js';
 import { makerOf, type AccessRule, type CallAccess } from '../calls/call-access.js';
@@ -16,16 +16,12 @@ const MOST_AT_ONCE = 200;
 /** Calls looked through for one page of a caller that sees only some of them. */
 const MOST_LOOKED_THROUGH = 5_000;
 const PAGE = 500;
-/** Open streams of one gateway; each costs two small reads a second. */
-const MOST_STREAMS = 200;
 
 /** What a stream yields: calls to show, or nothing for a while. */
 export type FeedNews = StoredRecentCall[] | 'quiet';
 
 /** Recent calls as one caller may see them: those of its tenant, for operators those of the fleet, that it has access to. */
 export class RecentCallsFeed {
-  #open = 0;
-
   constructor(
     /** Undefined: switched off. */
     private readonly calls: RecentCalls | undefined,
@@ -71,36 +67,29 @@ export class RecentCallsFeed {
 
   /**
    * Follows the calls from `cursor` on until `ends` says so or an hour has passed.
-   * @throws ToolError QUEUE_FULL when too many are watching, UNAUTHENTICATED once `prove` refuses
+   * @throws ToolError UNAUTHENTICATED once `prove` refuses
    */
   async *follow(
     caller: Principal,
     options: { cursor: string | undefined; ends: () => boolean; prove: () => Promise<Principal> },
   ): AsyncGenerator<FeedNews> {
-    if (this.#open >= MOST_STREAMS)
-      throw new ToolError('QUEUE_FULL', { message: `${MOST_STREAMS} event streams are open`, retryAfterMs: 5_000 });
-    this.#open += 1;
-    try {
-      const until = this.clock.monotonic() + LONGEST_MS;
-      let provenAt = this.clock.monotonic();
-      let scope = scopeOf(caller);
-      let rule = await this.access.ruleOf(caller);
-      let cursor = options.cursor;
-      while (!options.ends() && this.clock.monotonic() < until) {
-        if (this.clock.monotonic() - provenAt > PROVE_EVERY_MS) {
-          const proven = await options.prove();
-          scope = scopeOf(proven);
-          rule = await this.access.ruleOf(proven);
-          provenAt = this.clock.monotonic();
-        }
-        const all = (await this.calls?.read(scope, MOST_AT_ONCE, cursor ?? '0-0').catch(() => [])) ?? [];
-        cursor = all.at(-1)?.cursor ?? cursor;
-        const news = all.filter((call) => admits(rule, call));
-        yield news.length > 0 ? news : 'quiet';
-        if (all.length < MOST_AT_ONCE) await this.clock.sleep(POLL_MS);
+    const until = this.clock.monotonic() + LONGEST_MS;
+    let provenAt = this.clock.monotonic();
+    let scope = scopeOf(caller);
+    let rule = await this.access.ruleOf(caller);
+    let cursor = options.cursor;
+    while (!options.ends() && this.clock.monotonic() < until) {
+      if (this.clock.monotonic() - provenAt > PROVE_EVERY_MS) {
+        const proven = await options.prove();
+        scope = scopeOf(proven);
+        rule = await this.access.ruleOf(proven);
+        provenAt = this.clock.monotonic();
       }
-    } finally {
-      this.#open -= 1;
+      const all = (await this.calls?.read(scope, MOST_AT_ONCE, cursor ?? '0-0').catch(() => [])) ?? [];
+      cursor = all.at(-1)?.cursor ?? cursor;
+      const news = all.filter((call) => admits(rule, call));
+      yield news.length > 0 ? news : 'quiet';
+      if (all.length < MOST_AT_ONCE) await this.clock.sleep(POLL_MS);
     }
   }
 }

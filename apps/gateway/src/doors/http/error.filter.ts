@@ -1,14 +1,11 @@
 import { Catch, HttpException, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import type { IncomingMessage } from 'node:http';
 import { errorBody, isToolError, ToolError, toToolError } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { discardBody } from './unread-body.js';
 
 /** Text and whole body of a refused dangerous tool. */
 export const DANGEROUS_BODY = { error: 'Tool not available via direct execution' } as const;
-
-/** Longest wait for the rest of a body that is too large. */
-const LINGER_MS = 2_000;
 
 /** What the filter reads from a request: the call id a controller gave it, if it came so far. */
 export interface CallIdCarrier {
@@ -26,20 +23,8 @@ export class ErrorFilter implements ExceptionFilter {
     if (reply.sent || reply.raw.destroyed) return;
     const request = http.getRequest<FastifyRequest & CallIdCarrier>();
     const error = errorOf(thrown);
-    if (error.code === 'PAYLOAD_TOO_LARGE') await this.restOf(request.raw);
+    if (error.code === 'PAYLOAD_TOO_LARGE') await discardBody(request.raw, this.clock);
     sendError(reply, request.url, error, request.callId);
-  }
-
-  /**
-   * Reads on what a client still sends, within bounds: an answer before that, followed by the end of the connection, would
-   * reach it as a broken pipe instead of a 413.
-   */
-  private async restOf(body: IncomingMessage): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const cancel = this.clock.after(LINGER_MS, resolve);
-    body.once('end', resolve).once('close', resolve).resume();
-    if (!body.readableEnded && !body.destroyed) await promise;
-    cancel();
   }
 }
 

@@ -8,7 +8,8 @@ import { CallerProof } from '../../auth/caller-proof.js';
 import type { StoredRecentCall } from '../../observe/recent-call.js';
 import { RecentCallsFeed } from '../../observe/recent-calls-feed.js';
 import { readerFor } from './dto.pipe.js';
-import { eventFrame, openEventStream } from './event-stream.js';
+import { eventFrame } from './event-stream.js';
+import { EventStreams } from './event-streams.js';
 import { Readiness } from './health.controller.js';
 import type { HttpRequest } from './http-call.js';
 
@@ -35,6 +36,7 @@ const readQuery = readerFor(RecentCallsQuery);
 export class RecentCallsController {
   constructor(
     private readonly feed: RecentCallsFeed,
+    private readonly streams: EventStreams,
     private readonly proof: CallerProof,
     private readonly readiness: Readiness,
     private readonly clock: Clock,
@@ -63,21 +65,21 @@ export class RecentCallsController {
     });
     // The first look is made before the answer begins: what refuses the stream still gets its status.
     let next = await news.next();
-    const raw = openEventStream(reply);
-    raw.write(': following\n\n');
-    let toldAt = this.clock.monotonic();
-    while (!next.done) {
-      const calls = next.value === 'quiet' ? [] : next.value;
-      for (const call of calls) raw.write(eventFrame({ id: call.cursor, type: 'call', data: shown(call) }));
-      const now = this.clock.monotonic();
-      if (calls.length > 0) toldAt = now;
-      else if (now - toldAt > KEEP_ALIVE_MS) {
-        raw.write(': quiet\n\n');
-        toldAt = now;
+    await this.streams.serve(caller, reply, async (stream) => {
+      await stream.send(': following\n\n');
+      let toldAt = this.clock.monotonic();
+      while (!next.done) {
+        const calls = next.value === 'quiet' ? [] : next.value;
+        for (const call of calls) await stream.send(eventFrame({ id: call.cursor, type: 'call', data: shown(call) }));
+        const now = this.clock.monotonic();
+        if (calls.length > 0) toldAt = now;
+        else if (now - toldAt > KEEP_ALIVE_MS) {
+          await stream.send(': quiet\n\n');
+          toldAt = now;
+        }
+        next = await news.next().catch(() => ({ done: true as const, value: undefined }));
       }
-      next = await news.next().catch(() => ({ done: true as const, value: undefined }));
-    }
-    raw.end();
+    });
   }
 }
 

@@ -1,5 +1,6 @@
 import type { CallRequest, CallResult, JsonObject, Principal, RegisteredTool } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
+import type { EventStreams } from '../http/event-streams.js';
 import type { DoorExtras } from './door-extras.js';
 import type { ElicitationRelay } from './elicitation.js';
 import type { TaskStore } from './task-store.js';
@@ -8,6 +9,8 @@ import type { TaskStore } from './task-store.js';
 export interface McpDoorDeps {
   /** The caller of a request, from its raw headers. @throws ToolError UNAUTHENTICATED */
   authenticate(rawHeaders: readonly string[]): Promise<Principal>;
+  /** Counts the messages of a JSON-RPC batch, whose request was counted by `authenticate`. @throws ToolError RATE_LIMITED */
+  countCalls?(principal: Principal, calls: number): Promise<void>;
   /** Tools the caller may see, by name in byte order; the same array as long as nothing changed. */
   listTools(principal: Principal): Promise<readonly RegisteredTool[]>;
   /** Runs a call to its end. @throws ToolError when the call is refused before its tool ran */
@@ -22,6 +25,8 @@ export interface McpDoorDeps {
   elicitation?: ElicitationRelay;
   /** Signs and opens the state of a call that waits for its caller (`auth/request-state.ts`). */
   requestState: RequestStates;
+  /** Places for streams that last; without it their number has no limit. */
+  streams?: Pick<EventStreams, 'enter'>;
   clock: Clock;
   onFault?(error: unknown): void;
 }
@@ -40,8 +45,10 @@ export interface RequestStates {
 /** How the door shows itself. */
 export interface McpDoorOptions {
   version: string;
-  /** Public base URL (`https://tools.example.com`); default: taken from the request's Host. */
+  /** Public base URL (`https://tools.example.com`). Without it there is no resource metadata outside development. */
   publicUrl?: string;
+  /** Resource metadata may name the loopback address. */
+  development?: boolean;
   /** Authorization server of JWT callers, named in the protected-resource metadata. */
   issuer?: string;
   /** Host names accepted beside the loopback ones, for requests that arrive on loopback (DNS rebinding). */

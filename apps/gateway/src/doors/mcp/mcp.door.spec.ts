@@ -1,4 +1,5 @@
 import { request as httpRequest } from 'node:http';
+import { connect as connectTcp } from 'node:net';
 import type { Client } from '@modelcontextprotocol/client';
 import { type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { traceparent } from '@toolfleet/telemetry';
@@ -143,6 +144,96 @@ describe('access', () => {
     expect(await status({ ...bearer, host: 'evil.example' })).toBe(403);
     expect(await status({ ...bearer, origin: 'https://evil.example' })).toBe(403);
     expect(await status({ ...bearer, host: `localhost:${port}`, origin: `http://localhost:${port}` })).not.toBe(403);
+  });
+
+  it.each(['localhost:99999', 'localhost:', 'a b', '[::1', 'user@localhost'])(
+    'answers and closes nothing but ends every request with Host %j',
+    async (host) => {
+      const { port } = await door();
+      for (const authorization of ['', 'Authorization: Bearer alice\r\n']) {
+        const socket = connectTcp(port, '127.0.0.1');
+        let text = '';
+        socket.on('data', (chunk) => (text += String(chunk)));
+        socket.write(`POST /mcp HTTP/1.1\r\nHost: ${host}\r\n${authorization}Content-Length: 2\r\n\r\n{}`);
+        await expect.poll(() => text).toMatch(/^HTTP\/1.1 4\d\d /);
+        socket.destroy();
+      }
+    },
+  );
+
+  it('ends a request whatever is thrown while it is served', async () => {
+    const faults: unknown[] = [];
+    const onFault = (error: unknown): unknown => faults.push(error);
+    const listTools = (): never => {
+      throw new Error('a fault of the spec');
+    };
+    const { url } = await door({ listTools, onFault });
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
+    const headers = {
+      authorization: 'Bearer alice',
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    };
+    const answer = await fetch(url, { method: 'POST', body, headers });
+    expect([answer.status, await answer.json()]).toMatchObject([500, { code: 'INTERNAL' }]);
+    expect(faults).toHaveLength(1);
+  });
+
+  it('never repeats a Host in the metadata, and has none outside development without a public URL', async () => {
+    const { url, port } = await door({}, { development: true, allowedHosts: ['evil.example'] });
+    const path = '/.well-known/oauth-protected-resource';
+    const resource = async (host: string) => {
+      const { promise, resolve } = Promise.withResolvers<string>();
+      httpRequest({ port, host: '127.0.0.1', path, headers: { host } }, (response) => {
+        let text = '';
+        response.on('data', (chunk) => (text += String(chunk))).on('end', () => resolve(text));
+      }).end();
+      return (JSON.parse(await promise) as { resource: string }).resource;
+    };
+    expect(await resource(`localhost:${port}`)).toBe(url.replace('127.0.0.1', 'localhost'));
+    for (const host of ['evil.example', 'localhost.evil.example', 'localhost:99999', '127.0.0.1:1'])
+      expect(await resource(host)).toMatch(new RegExp(`^http://(localhost|127\\.0\\.0\\.1):${port}/mcp$`));
+
+    const { url: deployed } = await door();
+    expect((await fetch(deployed.replace('/mcp', path))).status).toBe(404);
+    const refused = await fetch(deployed, { method: 'POST', body: '{}' });
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="toolfleet"']);
+  });
+
+  it('has a share of streams for each tenant', async () => {
+    const { EventStreams } = await import('../http/event-streams.js');
+    const streams = new EventStreams({ maxStreams: 2, maxStreamsPerTenant: 1 });
+    const { url } = await door({ streams });
+    const listen = (who: string) =>
+      fetch(url, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${who}`,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': 'subscriptions/listen',
+        },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: 7,
+          method: 'subscriptions/listen',
+          params: {
+            notifications: { toolsListChanged: true },
+            _meta: {
+              'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+              'io.modelcontextprotocol/clientCapabilities': {},
+            },
+          },
+        }),
+      });
+    const first = await listen('alice');
+    expect([first.status, first.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+    const second = await listen('alice');
+    expect([second.status, await second.json()]).toMatchObject([503, { id: 7, error: { code: -32_000 } }]);
+    expect((await listen('bob')).status).toBe(200);
+    await first.body?.cancel();
+    await expect.poll(async () => (await listen('alice')).status).toBe(200);
   });
 
   it('takes null arguments for none, and answers what is not JSON in the protocol`s terms', async () => {

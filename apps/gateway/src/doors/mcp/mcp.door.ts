@@ -13,14 +13,19 @@ import {
   isNestedTooDeep,
   isToolError,
   MAX_BODY_DEPTH,
+  ToolError,
   toToolError,
   type Json,
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
 import { beginTrace, type TraceCarrier } from '@toolfleet/telemetry';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata } from '../../auth/challenge.js';
+import { hostName, LOOPBACK_NAMES } from '../../auth/loopback.js';
+import { takeOverReply } from '../http/hijacked-reply.js';
+import { leaveUnread } from '../http/unread-body.js';
 import { sessionFor } from './elicitation.js';
 import { fastAnswer } from './fast-answers.js';
 import { plainRequest } from './fast-path.js';
@@ -75,16 +80,23 @@ export async function mountMcpDoor(
     scope.route({
       method: ['GET', 'POST', 'DELETE'],
       url: DOOR_PATH,
+      config: { admitsCallers: true },
+      // Before the body is read: a stranger's costs nothing.
+      onRequest: (request, reply) => admit(request, reply, parts),
       handler: (request, reply) => {
-        const work = () => serve(request, reply, { parts, handler, ...(sessions ? { sessions } : {}) });
+        const serving = { parts, handler, ...(sessions ? { sessions } : {}) };
+        const work = () => takeOverReply(reply, (raw) => serve(request, raw, serving), report);
         // A GET streams for as long as its session lives: no step of anything.
         return request.method === 'POST' ? beginTrace('mcp request', carrierOf(request), work) : work();
       },
     });
     for (const url of METADATA_PATHS) {
-      scope.get(url, (request, reply) =>
-        reply.send(protectedResourceMetadata(resourceUrl(request.raw, options), options.issuer)),
-      );
+      scope.get(url, (request, reply) => {
+        const resource = resourceUrl(request.raw, options);
+        if (resource !== undefined) return reply.send(protectedResourceMetadata(resource, options.issuer));
+        const error = new ToolError('NOT_FOUND', { message: 'No metadata: this gateway has no GATEWAY_PUBLIC_URL' });
+        return reply.code(404).send(errorBody(error));
+      });
     }
   });
   return {
@@ -96,6 +108,9 @@ export async function mountMcpDoor(
   };
 }
 
+/** A request whose caller `admit` has proved. */
+type AdmittedRequest = FastifyRequest & { mcpCaller?: Principal };
+
 interface Serving {
   parts: DoorParts;
   handler: McpHttpHandler;
@@ -106,60 +121,100 @@ const carrierOf = ({ headers }: FastifyRequest): TraceCarrier => ({
   get: (name) => (typeof headers[name] === 'string' ? headers[name] : undefined),
 });
 
-async function serve(
-  request: FastifyRequest,
+/** Proves the caller of a request by its headers, or answers it. */
+async function admit(
+  request: AdmittedRequest,
   reply: FastifyReply,
-  { parts, handler, sessions }: Serving,
-): Promise<void> {
-  const { deps, options } = parts;
+  { deps, options }: DoorParts,
+): Promise<FastifyReply | undefined> {
   const { raw } = request;
-  reply.hijack();
   const refusal = originFault(raw.headers, raw.socket.localAddress, {
     allowedHosts: options.allowedHosts ?? [],
     allowedOrigins: options.allowedOrigins ?? [],
   });
-  if (refusal) return answer(reply.raw, 403, { jsonrpc: '2.0', error: { code: -32_000, message: refusal }, id: null });
-
-  let principal: Principal;
-  try {
-    principal = await deps.authenticate(raw.rawHeaders);
-  } catch (error) {
-    return refuse(raw, reply.raw, error, options);
+  if (refusal !== undefined) {
+    return refuse(request, reply, deps.clock, 403, {
+      jsonrpc: '2.0',
+      error: { code: -32_000, message: refusal },
+      id: null,
+    });
   }
-  const gone = new AbortController();
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) gone.abort();
-  });
   try {
-    const body = parsedBody(request);
-    const fault = faultOf(request, body);
-    if (fault !== undefined) return answer(reply.raw, 400, invalidRequest(body, fault));
-    if (isAnswer(body) && deps.elicitation?.deliver(principal, body)) return void reply.raw.writeHead(202).end();
-    const plain = plainRequest(raw.headers, body);
-    const quick = plain && (await fastAnswer(parts, principal, plain, gone.signal));
-    if (quick !== undefined) return write(reply.raw, 200, quick);
-    const web = webRequest(raw, request.body as Buffer | undefined, body, gone.signal);
-    const call = { authInfo: authInfoOf(principal), ...(body === undefined ? {} : { parsedBody: body }) };
-    const response = (await sessions?.serve(web, call)) ?? (await handler.fetch(web, call));
-    const session = response.ok && deps.elicitation && !sessions ? sessionFor(body) : undefined;
-    await writeWebResponse(response, reply.raw, session === undefined ? {} : { 'mcp-session-id': session });
+    request.mcpCaller = await deps.authenticate(raw.rawHeaders);
+    return undefined;
   } catch (error) {
-    deps.onFault?.(error);
-    if (!reply.raw.headersSent)
-      answer(reply.raw, 500, { jsonrpc: '2.0', error: { code: -32_603, message: 'Internal error' }, id: null });
-    else reply.raw.destroy();
+    const known = toToolError(error);
+    if (!isToolError(error)) deps.onFault?.(error);
+    if (known.code === 'UNAUTHENTICATED') void reply.header('WWW-Authenticate', challenge(metadataUrl(raw, options)));
+    const body = isToolError(error) ? errorBody(known) : { error: 'Internal error', code: 'INTERNAL' };
+    return refuse(request, reply, deps.clock, known.entry.http, body);
   }
 }
 
-/** 401 carries the challenge that leads an OAuth client to the metadata; everything else is the plain error body. */
-function refuse(request: IncomingMessage, response: ServerResponse, error: unknown, options: McpDoorOptions): void {
-  const known = toToolError(error);
-  const status = isToolError(error) ? known.entry.http : 500;
-  if (status === 401) {
-    const resource = new URL(resourceUrl(request, options));
-    response.setHeader('WWW-Authenticate', challenge(`${resource.origin}${METADATA_PATHS[1]}`));
+function refuse(
+  { raw }: FastifyRequest,
+  reply: FastifyReply,
+  clock: Clock,
+  status: number,
+  body: object,
+): FastifyReply {
+  leaveUnread(raw, clock);
+  return reply.code(status).header('content-type', 'application/json').send(JSON.stringify(body));
+}
+
+async function serve(request: AdmittedRequest, out: ServerResponse, serving: Serving): Promise<void> {
+  const { parts, handler, sessions } = serving;
+  const { deps } = parts;
+  const { raw, mcpCaller: principal } = request;
+  if (!principal) throw new TypeError('a request reached the MCP door without its caller');
+  const gone = new AbortController();
+  out.once('close', () => {
+    if (!out.writableFinished) gone.abort();
+  });
+  const body = parsedBody(request);
+  const fault = faultOf(request, body);
+  if (fault !== undefined) return answer(out, 400, invalidRequest(body, fault));
+  const messages = Array.isArray(body) ? body.length : 1;
+  if (messages > 1 && deps.countCalls) {
+    const refusal = await deps.countCalls(principal, messages).catch(toToolError);
+    if (refusal) return answer(out, refusal.entry.http, errorBody(refusal));
   }
-  answer(response, status, isToolError(error) ? errorBody(known) : { error: 'Internal error', code: 'INTERNAL' });
+  if (isAnswer(body) && deps.elicitation?.deliver(principal, body)) return void out.writeHead(202).end();
+  const plain = plainRequest(raw.headers, body);
+  const quick = plain && (await fastAnswer(parts, principal, plain, gone.signal));
+  if (quick !== undefined) return write(out, 200, quick);
+  const leave = opensStream(raw, body) ? enterStream(deps, principal, out, body) : () => undefined;
+  if (!leave) return;
+  try {
+    const web = webRequest(raw, DOOR_PATH, request.body as Buffer | undefined, body, gone.signal);
+    const call = { authInfo: authInfoOf(principal), ...(body === undefined ? {} : { parsedBody: body }) };
+    const response = (await sessions?.serve(web, call)) ?? (await handler.fetch(web, call));
+    const session = response.ok && deps.elicitation && !sessions ? sessionFor(body) : undefined;
+    await writeWebResponse(response, out, session === undefined ? {} : { 'mcp-session-id': session });
+  } finally {
+    leave();
+  }
+}
+
+/** Whether a request opens a stream that lasts until its client leaves: a GET of 2025, `subscriptions/listen` of 2026. */
+function opensStream({ method }: IncomingMessage, body: Json | undefined): boolean {
+  return method === 'GET' || (isJsonObject(body) && body['method'] === 'subscriptions/listen');
+}
+
+/** A place for the stream; undefined when there is none, which is answered. */
+function enterStream(
+  { streams }: McpDoorDeps,
+  principal: Principal,
+  out: ServerResponse,
+  body: Json | undefined,
+): (() => void) | undefined {
+  try {
+    return streams?.enter(principal) ?? (() => undefined);
+  } catch (error) {
+    const { message, entry } = toToolError(error);
+    answer(out, entry.http, { jsonrpc: '2.0', id: idOf(body), error: { code: -32_000, message } });
+    return undefined;
+  }
 }
 
 function answer(response: ServerResponse, status: number, body: object): void {
@@ -181,12 +236,12 @@ function faultOf({ body: bytes }: FastifyRequest, body: Json | undefined): strin
 }
 
 function invalidRequest(body: Json | undefined, message: string): JsonObject {
+  return { jsonrpc: '2.0', id: idOf(body), error: { code: INVALID_REQUEST, message } };
+}
+
+function idOf(body: Json | undefined): string | number | null {
   const id = isJsonObject(body) ? body['id'] : undefined;
-  return {
-    jsonrpc: '2.0',
-    id: typeof id === 'string' || typeof id === 'number' ? id : null,
-    error: { code: INVALID_REQUEST, message },
-  };
+  return typeof id === 'string' || typeof id === 'number' ? id : null;
 }
 
 /** A JSON-RPC response, which only a client sends that was asked something. */
@@ -198,7 +253,20 @@ function parsedBody(request: FastifyRequest): Json | undefined {
   return request.raw.method === 'POST' ? parseBody(request.body as Buffer | undefined) : undefined;
 }
 
-function resourceUrl(request: IncomingMessage, options: McpDoorOptions): string {
-  const base = options.publicUrl ?? `http://${request.headers.host ?? 'localhost'}`;
-  return `${base.replace(/\/$/, '')}${DOOR_PATH}`;
+/**
+ * The address of this resource (RFC 9728 section 3.3). A `Host` header is never repeated: whoever sends it could make a client
+ * believe that the fleet is elsewhere. In development it is the loopback name and the port that the request came to.
+ */
+function resourceUrl({ headers, socket }: IncomingMessage, options: McpDoorOptions): string | undefined {
+  if (options.publicUrl !== undefined) return `${options.publicUrl.replace(/\/$/, '')}${DOOR_PATH}`;
+  if (!options.development) return undefined;
+  const named = hostName(headers.host);
+  const name = named !== undefined && LOOPBACK_NAMES.has(named) ? named : 'localhost';
+  return `http://${name}:${socket.localPort}${DOOR_PATH}`;
+}
+
+/** Where an OAuth client reads the metadata (RFC 9728 section 3.1). */
+function metadataUrl(request: IncomingMessage, options: McpDoorOptions): string | undefined {
+  const resource = resourceUrl(request, options);
+  return resource === undefined ? undefined : `${new URL(resource).origin}${METADATA_PATHS[1]}`;
 }

@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-
-const LOOPBACK_NAMES = new Set(['localhost', '127.0.0.1', '[::1]']);
+import { hostName, LOOPBACK_NAMES, originName } from '../../auth/loopback.js';
 
 /** What decides whether a request may come from a web page (DNS rebinding, cross-site calls). */
 export interface OriginRules {
@@ -18,25 +17,13 @@ export function originFault(
   localAddress: string | undefined,
   rules: OriginRules,
 ): string | undefined {
-  const host = hostName(headers.host ?? '');
+  const host = hostName(headers.host);
+  if (host === undefined) return `Invalid Host: ${headers.host?.slice(0, 200) ?? 'missing'}`;
   const isLoopback = localAddress === undefined || /^(127\.|::1$|::ffff:127\.)/.test(localAddress);
-  if (isLoopback && !LOOPBACK_NAMES.has(host) && !rules.allowedHosts.includes(host))
-    return `Invalid Host: ${host || 'missing'}`;
+  if (isLoopback && !LOOPBACK_NAMES.has(host) && !rules.allowedHosts.includes(host)) return `Invalid Host: ${host}`;
   const { origin } = headers;
   if (origin === undefined || rules.allowedOrigins.includes(origin)) return undefined;
-  const page = originHost(origin);
+  const page = originName(origin);
   if (page !== undefined && (page === host || (LOOPBACK_NAMES.has(page) && LOOPBACK_NAMES.has(host)))) return undefined;
   return `Invalid Origin: ${origin.slice(0, 200)}`;
-}
-
-function hostName(host: string): string {
-  return host.toLowerCase().replace(/:\d+$/, '');
-}
-
-function originHost(origin: string): string | undefined {
-  try {
-    return new URL(origin).hostname.toLowerCase();
-  } catch {
-    return undefined;
-  }
 }

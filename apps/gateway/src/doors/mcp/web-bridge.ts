@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isJsonObject, type Json } from '@toolfleet/contracts';
+import { drained } from '../http/unread-answers.js';
 
 /** Headers that describe the connection, or that the SDK must not see. */
 const DROPPED = new Set([
@@ -24,6 +25,7 @@ export function parseBody(body: Buffer | undefined): Json | undefined {
 /** Node's request as the SDK's web request. The credential is left out: it has done its work. */
 export function webRequest(
   request: IncomingMessage,
+  path: string,
   body: Buffer | undefined,
   parsed: Json | undefined,
   signal: AbortSignal,
@@ -34,7 +36,8 @@ export function webRequest(
     for (const item of Array.isArray(value) ? value : [value]) headers.append(name, item);
   }
   const method = request.method ?? 'GET';
-  return new Request(`http://${request.headers.host ?? 'localhost'}${request.url ?? '/'}`, {
+  // Origin and Host are checked before: what a header says of the address decides nothing any more.
+  return new Request(`http://localhost${path}`, {
     method,
     headers,
     signal,
@@ -65,16 +68,6 @@ export async function writeWebResponse(
     out.off('close', onClose);
     out.end();
   }
-}
-
-function drained(out: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      out.off('drain', done).off('close', done);
-      resolve();
-    };
-    out.on('drain', done).on('close', done);
-  });
 }
 
 /** `arguments: null` means none; the schema of the protocol would refuse it. */

@@ -1,8 +1,8 @@
 import type { ExecuteCall } from '@toolfleet/engine';
-import { VERSION, type ServiceHost } from '@toolfleet/service';
+import { isDevelopment, VERSION, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
 import type { Authenticate } from '../../auth/authenticate.js';
-import { credentialOfRawHeaders } from '../../auth/credential.js';
+import { callerOfRequest } from '../../auth/caller-of-request.js';
 import { openRequestState, sealRequestState } from '../../auth/request-state.js';
 import type { SignedTokens } from '../../auth/signed-token.js';
 import type { AsyncCalls } from '../../calls/async-calls.js';
@@ -11,9 +11,10 @@ import type { CatalogChanges } from '../../catalog/catalog-changes.js';
 import type { ToolList } from '../../catalog/tool-list.js';
 import type { ToolSearch } from '../../catalog/tool-search.js';
 import type { GatewayConfig } from '../../gateway.config.js';
-import { requireAllowance } from '../../limits/key-limit.guard.js';
+import { requireAllowance, type CountCalls } from '../../limits/key-limit.guard.js';
 import type { KeyLimits } from '../../limits/key-limits.js';
 import type { Tier } from '../../limits/tiers.js';
+import type { EventStreams } from '../http/event-streams.js';
 import { MountedMcpDoor } from './mounted-mcp-door.js';
 import { NatsElicitationRelay } from './nats-elicitation-relay.js';
 import { QueueTasks } from './queue-tasks.js';
@@ -31,6 +32,8 @@ export interface McpDoorNeeds {
   calls: ToolCalls;
   asyncCalls: AsyncCalls;
   nats: NatsClient;
+  streams: EventStreams;
+  countCalls: CountCalls;
 }
 
 /** The MCP door on this gateway's parts. */
@@ -40,10 +43,11 @@ export function wireMcpDoor(settings: GatewayConfig, host: ServiceHost, needs: M
   return new MountedMcpDoor(
     {
       authenticate: async (rawHeaders) => {
-        const principal = await authenticate(credentialOfRawHeaders(rawHeaders));
+        const principal = await callerOfRequest(authenticate, rawHeaders);
         await requireAllowance(needs.keyLimits, needs.tiers, principal);
         return principal;
       },
+      countCalls: needs.countCalls,
       listTools: async (principal) => (await list.all(principal)).tools,
       executeCall: needs.executeCall,
       searchTools: async (principal, query, limit) =>
@@ -55,12 +59,14 @@ export function wireMcpDoor(settings: GatewayConfig, host: ServiceHost, needs: M
         seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
         open: (binding, token) => openRequestState(tokens, binding, token),
       },
+      streams: needs.streams,
       clock,
       onFault: (error) => logger.error({ error }, 'the MCP door failed'),
     },
     {
       version: VERSION,
       ...(settings.GATEWAY_PUBLIC_URL === undefined ? {} : { publicUrl: settings.GATEWAY_PUBLIC_URL }),
+      development: isDevelopment(settings.ENVIRONMENT),
       ...(settings.JWT_ISSUER === undefined ? {} : { issuer: settings.JWT_ISSUER }),
       allowedHosts: settings.MCP_ALLOWED_HOSTS,
       allowedOrigins: settings.MCP_ALLOWED_ORIGINS,

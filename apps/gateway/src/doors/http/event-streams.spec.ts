@@ -1,0 +1,109 @@
+import type { AddressInfo } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import type { Principal } from '@toolfleet/contracts';
+import Fastify, { type FastifyInstance } from 'fastify';
+import { afterEach, describe, expect, it } from 'vitest';
+import { EventStreams, type EventStream } from './event-streams.js';
+import { sendError, errorOf } from './error.filter.js';
+
+const caller = (tenantId: string): Principal => ({ tenantId, userId: 'u', roles: [], tools: ['*'], via: 'api_key' });
+
+describe('places for streams', () => {
+  const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 3 });
+
+  it('are shared: a tenant takes its own and leaves those of others', () => {
+    const taken = ['a', 'a', 'a'].map((tenant) => streams.enter(caller(tenant)));
+    expect(() => streams.enter(caller('a'))).toThrow(/Your tenant has 3/);
+    taken.push(streams.enter(caller('b')), streams.enter(caller('c')));
+    expect(() => streams.enter(caller('d'))).toThrow(/5 event streams are open/);
+    for (const leave of taken) {
+      leave();
+      leave(); // twice is once
+    }
+    expect(streams.open).toBe(0);
+    streams.enter(caller('a'))();
+  });
+});
+
+let fastify: FastifyInstance | undefined;
+const sockets: Socket[] = [];
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  await fastify?.close();
+});
+
+/** A server with one stream, and how to open it without ever reading. */
+async function serving(streams: EventStreams, work: (stream: EventStream) => Promise<void>) {
+  fastify = Fastify({ forceCloseConnections: true });
+  fastify.get('/events', async (_request, reply) => {
+    await streams.serve(caller('acme'), reply, work).catch((error: unknown) => sendError(reply, '/', errorOf(error)));
+    return reply;
+  });
+  await fastify.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = fastify.server.address() as AddressInfo;
+  return (): Socket => {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    sockets.push(socket);
+    socket.pause().write('GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    return socket;
+  };
+}
+
+const frame = (bytes: number): string => `data: ${'x'.repeat(bytes)}\n\n`;
+
+describe('a stream that its client does not read', () => {
+  it('waits with its next frame, is cut off, and gives its place back', async () => {
+    const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5, stalledMs: 300 });
+    let sent = 0;
+    const open = await serving(streams, async (stream) => {
+      while (!stream.closed) {
+        await stream.send(frame(100_000));
+        sent += 1;
+      }
+    });
+    open();
+    await expect.poll(() => sent).toBeGreaterThan(0);
+    await expect.poll(() => streams.open).toBe(0);
+    // What the kernel takes, some megabytes, and not what a second of writing would give.
+    expect(sent).toBeLessThan(200);
+  });
+
+  it('is closed when the streams of its tenant hold more than they may', async () => {
+    const streams = new EventStreams({ maxStreams: 50, maxStreamsPerTenant: 50, stalledMs: 60_000 });
+    const ends: boolean[] = [];
+    const open = await serving(streams, async (stream) => {
+      await stream.send(frame(14_000_000));
+      ends.push(stream.closed);
+    });
+    for (let count = 0; count < 10; count += 1) open();
+    await expect.poll(() => ends.length).toBe(9);
+    expect(ends.every(Boolean)).toBe(true);
+    expect(streams.open).toBe(1);
+  });
+
+  it('and whose work throws after the first frame ends its connection', async () => {
+    const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5 });
+    const open = await serving(streams, async (stream) => {
+      await stream.send(frame(10));
+      throw new Error('a fault of the spec');
+    });
+    const socket = open().resume();
+    await new Promise((resolve) => socket.once('close', resolve));
+    expect(streams.open).toBe(0);
+  });
+});
+
+describe('a stream that is read', () => {
+  it('brings every frame of any size', async () => {
+    const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5, stalledMs: 5_000 });
+    const open = await serving(streams, async (stream) => {
+      for (let count = 0; count < 20; count += 1) await stream.send(frame(1_000_000));
+    });
+    let bytes = 0;
+    const socket = open()
+      .on('data', (chunk) => (bytes += chunk.length))
+      .resume();
+    await expect.poll(() => bytes).toBeGreaterThan(20_000_000);
+    socket.destroy();
+  });
+});

@@ -1,0 +1,119 @@
+import type { ServerResponse } from 'node:http';
+import { ToolError, type Principal } from '@toolfleet/contracts';
+import type { FastifyReply } from 'fastify';
+import { takeOverReply } from './hijacked-reply.js';
+import { drained } from './unread-answers.js';
+
+/** Bounds of all open streams of one gateway. */
+export interface StreamLimits {
+  /** Open streams in all. */
+  maxStreams: number;
+  /** Open streams of one tenant. */
+  maxStreamsPerTenant: number;
+  /** A client that takes nothing for so long is cut off. Default 20,000 ms. */
+  stalledMs?: number;
+}
+
+/** Bytes that wait for the clients of one tenant; a stream that would add more is closed, and its client resumes. */
+const MAX_UNREAD_BYTES = 16 * 1024 * 1024;
+const RETRY_MS = 5_000;
+
+interface TenantStreams {
+  open: number;
+  unreadBytes: number;
+}
+
+/**
+ * Every event stream of a gateway: of calls, of recent calls, of MCP subscriptions. A tenant has a share of them, so that it
+ * cannot take those of others, and what its clients do not read is bounded, because it waits in this process.
+ */
+export class EventStreams {
+  readonly #tenants = new Map<string, TenantStreams>();
+  #open = 0;
+
+  constructor(private readonly limits: StreamLimits) {}
+
+  /** Open streams. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /**
+   * Takes a place for a stream of this caller; the returned function gives it back.
+   * @throws ToolError QUEUE_FULL
+   */
+  enter({ tenantId }: Principal): () => void {
+    const { maxStreams, maxStreamsPerTenant } = this.limits;
+    const tenant = this.#tenants.get(tenantId) ?? { open: 0, unreadBytes: 0 };
+    if (this.#open >= maxStreams) throw tooMany(`${maxStreams} event streams are open`);
+    if (tenant.open >= maxStreamsPerTenant) throw tooMany(`Your tenant has ${maxStreamsPerTenant} open event streams`);
+    this.#tenants.set(tenantId, tenant);
+    this.#open += 1;
+    tenant.open += 1;
+    let isOpen = true;
+    return () => {
+      if (!isOpen) return;
+      isOpen = false;
+      this.#open -= 1;
+      tenant.open -= 1;
+      if (tenant.open === 0) this.#tenants.delete(tenantId);
+    };
+  }
+
+  /**
+   * Answers with a stream of server-sent events, which ends when `work` does.
+   * @throws ToolError QUEUE_FULL before the answer begins
+   */
+  async serve(caller: Principal, reply: FastifyReply, work: (stream: EventStream) => Promise<void>): Promise<void> {
+    const leave = this.enter(caller);
+    try {
+      const tenant = this.#tenants.get(caller.tenantId)!;
+      await takeOverReply(reply, async (raw) => {
+        raw.writeHead(200, {
+          ...(reply.getHeaders() as Record<string, string>),
+          'Content-Type': 'text/event-stream; charset=utf-8',
+          'Cache-Control': 'no-store',
+          // Proxies are told not to gather the events.
+          'X-Accel-Buffering': 'no',
+        });
+        await work(new EventStream(raw, tenant, this.limits.stalledMs));
+        raw.end();
+      });
+    } finally {
+      leave();
+    }
+  }
+}
+
+/** One stream of server-sent events. */
+export class EventStream {
+  constructor(
+    private readonly raw: ServerResponse,
+    private readonly tenant: TenantStreams,
+    private readonly stalledMs: number | undefined,
+  ) {}
+
+  /** True when the client has left or was cut off. */
+  get closed(): boolean {
+    return this.raw.destroyed;
+  }
+
+  /** Writes one frame; resolves when the client has taken it, so that at most one frame of a stream waits. */
+  async send(frame: string): Promise<void> {
+    if (this.closed) return;
+    const bytes = Buffer.byteLength(frame);
+    // One frame alone may be as large as a result.
+    if (this.tenant.unreadBytes > 0 && this.tenant.unreadBytes + bytes > MAX_UNREAD_BYTES) {
+      this.raw.destroy();
+      return;
+    }
+    this.tenant.unreadBytes += bytes;
+    try {
+      if (!this.raw.write(frame)) await drained(this.raw, this.stalledMs);
+    } finally {
+      this.tenant.unreadBytes -= bytes;
+    }
+  }
+}
+
+const tooMany = (message: string): ToolError => new ToolError('QUEUE_FULL', { message, retryAfterMs: RETRY_MS });

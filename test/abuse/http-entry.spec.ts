@@ -1,0 +1,100 @@
+/** Connections that send half of a request, read none of their answers or name impossible hosts, against a real gateway. */
+import { connect as connectTcp, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { AbusedFleet, FULL_LENGTH, scaled } from './abused-fleet.js';
+
+const MIB = 1024 * 1024;
+
+let abused: AbusedFleet;
+beforeAll(async () => {
+  abused = await AbusedFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
+    tools: ['calculator'],
+    env: {
+      BUILTIN_TOOLSETS: 'compute',
+      ...(FULL_LENGTH ? {} : { GATEWAY_REQUEST_TIMEOUT_MS: '4000' }),
+    },
+  });
+});
+afterAll(() => abused?.stop());
+
+const sockets: Socket[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+});
+
+interface RawConnection {
+  socket: Socket;
+  text: () => string;
+  isClosed: () => boolean;
+}
+
+function open(): RawConnection {
+  const { port, hostname } = new URL(abused.fleet.url());
+  const socket = connectTcp(Number(port), hostname).on('error', () => undefined);
+  sockets.push(socket);
+  let received = '';
+  socket.on('data', (chunk) => (received += String(chunk)));
+  return { socket, text: () => received, isClosed: () => socket.closed };
+}
+
+/** Bytes outside the heap, where bodies are gathered, and resident bytes. */
+async function gatewayMemory(): Promise<{ external: number; resident: number }> {
+  const { body } = await abused.fleet.process('gateway').admin('/metrics');
+  const value = (name: string): number => Number(new RegExp(`^${name}(?:{[^}]*})? ([\\d.e+]+)`, 'm').exec(body)?.[1]);
+  return { external: value('nodejs_external_memory_bytes'), resident: value('process_resident_memory_bytes') };
+}
+
+describe('half of a request', () => {
+  it.each(['/api/v1/tools/calculator/execute', '/tools/openapi/register', '/mcp'])(
+    '20 strangers on %s who send 4 of 8 MB are refused unread and closed within 30 s',
+    async (path) => {
+      const before = await gatewayMemory();
+      const startedAt = performance.now();
+      const half = Buffer.alloc(4 * MIB, 'x');
+      let most = 0;
+      await abused.withoutLoss(async () => {
+        const all = Array.from({ length: 20 }, open);
+        for (const { socket } of all) {
+          socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`);
+          socket.write(`Content-Length: ${8 * MIB}\r\n\r\n`);
+          socket.write(half);
+        }
+        while (!all.every(({ isClosed }) => isClosed())) {
+          most = Math.max(most, (await gatewayMemory()).external - before.external);
+          expect(performance.now() - startedAt).toBeLessThan(30_000);
+          await new Promise((resolve) => setTimeout(resolve, 100));
+        }
+        for (const { text } of all) expect(text()).toMatch(/^HTTP\/1.1 401 /);
+      });
+      expect(most).toBeLessThan(10 * MIB);
+    },
+  );
+
+  it('of a caller with a key is closed within 30 s, too', async () => {
+    await abused.withoutLoss(async () => {
+      const all = Array.from({ length: 20 }, open);
+      for (const { socket } of all) {
+        socket.write('POST /api/v1/tools/calculator/execute HTTP/1.1\r\nHost: localhost\r\n');
+        socket.write(`Authorization: Bearer ${abused.fleet.keys['globex']!}\r\n`);
+        socket.write('Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"arguments"');
+      }
+      await expect.poll(() => all.every(({ isClosed }) => isClosed()), { timeout: 30_000 }).toBe(true);
+    });
+  });
+});
+
+describe('a Host that is none', () => {
+  it('gets an answer on every path', async () => {
+    await abused.withoutLoss(async () => {
+      for (let round = 0; round < scaled(100); round += 1) {
+        const all = ['/mcp', '/.well-known/oauth-protected-resource', '/health', '/api/v1/tools'].map((path) => {
+          const raw = open();
+          raw.socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost:99999\r\n\r\n`);
+          return raw;
+        });
+        await expect.poll(() => all.every(({ text }) => /^HTTP\/1.1 \d{3} /.test(text()))).toBe(true);
+      }
+    });
+  });
+});

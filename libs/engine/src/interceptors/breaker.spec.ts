@@ -49,6 +49,12 @@ test('faults of a target the caller chose say nothing about the tool', () => {
   }
 });
 
+test('an executor that no process serves does not open the breaker: calls work as soon as it is back', async () => {
+  const gone = new ToolError('EXECUTOR_UNAVAILABLE', { details: { reason: 'no_responders', subject: 'exec.mcp' } });
+  expect(judge(failed(gone))).toBe('ignored');
+  expect(judge(failed(new ToolError('EXECUTOR_UNAVAILABLE', { details: { started: false } })))).toBe('failure');
+});
+
 const WINDOW = 20;
 const stateAfterTimeouts = async (given: { timeoutMs?: number; timeLeftMs?: number }, kind?: 'python') => {
   const tool = kind ? { binding: { kind }, idempotent: false } : { timeout_seconds: 2, idempotent: false };

@@ -30,7 +30,9 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
 /**
  * What counts against a tool: it could not be reached, did not answer in time, or answered 5xx, 408 or 429.
  * What a tool says about its input (4xx, an error in the code it ran) shows that it works. Time that was too short by the
- * caller's wish (`curtailed`) says nothing, nor does a target the caller chose, such as the address of a page.
+ * caller's wish (`curtailed`) says nothing, nor does a target the caller chose, such as the address of a page. An executor that
+ * is not there (`no_responders`) is reported by the broker at once: there is no time to save, and an open breaker would refuse calls
+ * for half a minute after the executor is back.
  */
 export function judge(result: CallResult, curtailed = false): BreakerJudgement {
   const { failure } = result;
@@ -39,8 +41,9 @@ export function judge(result: CallResult, curtailed = false): BreakerJudgement {
   switch (failure.code) {
     case 'ATTEMPT_TIMED_OUT':
       return curtailed ? 'ignored' : 'failure';
-    case 'NETWORK_ERROR':
     case 'EXECUTOR_UNAVAILABLE':
+      return failure.details?.reason === 'no_responders' ? 'ignored' : 'failure';
+    case 'NETWORK_ERROR':
     case 'WORKER_LOST':
     case 'INTERNAL':
       return 'failure';

@@ -37,11 +37,16 @@ const isAlive = (pid: number): boolean => {
   }
 };
 
-async function until(what: string, holds: () => boolean | Promise<boolean>, withinMs: number): Promise<void> {
+async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  withinMs: number,
+  everyMs = 100,
+): Promise<void> {
   const endAt = performance.now() + withinMs;
   while (!(await holds())) {
     if (performance.now() > endAt) throw new Error(`${what} did not happen; the runner said:\n${output}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
   }
 }
 
@@ -396,6 +401,64 @@ describe('npm start', () => {
     expect(await (await fetch(`${gateway?.admin_url}/metrics`)).text()).toMatch(
       /shannon_tool_executions_total\{tool_name="calculator",status="success"\} \d/,
     );
+  });
+
+  it('starts every process again that is killed under load, and loses no accepted call', async () => {
+    const local = () => JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as LocalFleet;
+    const pidOf = (name: string) =>
+      local().broker_pids[name] ?? local().services.find((service) => service.name === name)!.pid;
+    // Arguments of their own: a cached answer needs no executor.
+    let number = 0;
+    const kinds: (() => [string, object])[] = [
+      () => ['calculator', { expression: `${(number += 1)} + 1` }],
+      () => ['execute_python', { code: `${(number += 1)} + 1` }],
+      () => ['parcels_getQuote', { weight_kg: (number += 1) }],
+      () => ['sample_add', { a: (number += 1), b: 1 }],
+    ];
+    const succeeds = async (kind: () => [string, object]) =>
+      (await call(...kind()).catch(() => undefined))?.body?.success === true;
+    const accepted: string[] = [];
+    let stopped = false;
+    const load = ['calculator', 'execute_python'].map(async (tool) => {
+      for (let n = 0; !stopped; n += 1) {
+        const args = tool === 'calculator' ? { expression: `${n} * 3` } : { code: `${n} * 3` };
+        const answer = await http('POST', `/api/v1/tools/${tool}/execute`, { arguments: args, mode: 'async' }).catch(
+          () => undefined,
+        );
+        if (answer?.status === 202) accepted.push(answer.body.call_id as string);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    });
+    const names = [...Object.keys(fleet.broker_pids), ...fleet.services.map((service) => service.name)];
+    expect(names).toHaveLength(9);
+    for (const name of names) {
+      const before = pidOf(name);
+      const acceptedBefore = accepted.length;
+      process.kill(before, 'SIGKILL');
+      await until(`${name} is started again`, () => pidOf(name) !== before && isAlive(pidOf(name)), 30_000);
+      expect(output).toContain(`${name} was ended by SIGKILL; starting it again`);
+      await Promise.all(
+        kinds.map((kind) => until(`${kind()[0]} answers after the end of ${name}`, () => succeeds(kind), 60_000, 500)),
+      );
+      await until(`calls are accepted after the end of ${name}`, () => accepted.length > acceptedBefore, 30_000);
+    }
+    stopped = true;
+    await Promise.all(load);
+    const open = new Set(accepted);
+    await until(
+      'every accepted call has ended',
+      async () => {
+        for (const id of open) {
+          const { status, body } = await http('GET', `/api/v1/calls/${id}`);
+          if (status === 200 && !['accepted', 'claimed'].includes(body.status as string)) open.delete(id);
+        }
+        return open.size === 0;
+      },
+      60_000,
+    );
+    expect(accepted.length).toBeGreaterThan(names.length);
+    fleet = local();
+    for (const { admin_url: admin } of fleet.services) expect((await fetch(`${admin}/health/ready`)).status).toBe(200);
   });
 
   it('stops everything within 5 s of SIGTERM and leaves no process', async () => {

@@ -77,7 +77,12 @@ async function startWith(root, env) {
     PYTHON_SANDBOX_WARM_UP_MS: '0',
   });
   const stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-bench-'));
-  const started = await startFleet({ root, stateDir, say: () => {}, onLost: (name) => console.error(`lost ${name}`) });
+  const started = await startFleet({
+    root,
+    stateDir,
+    say: () => {},
+    onGivenUp: (error) => console.error(error.message),
+  });
   for (const key of Object.keys(process.env)) if (!(key in before)) delete process.env[key];
   Object.assign(process.env, before);
   return {

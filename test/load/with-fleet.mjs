@@ -29,7 +29,7 @@ export async function withFleet(root, bench, env = {}) {
     root,
     stateDir,
     say: () => {},
-    onLost: (name) => console.error(`lost ${name}`),
+    onGivenUp: (error) => console.error(error.message),
   });
   try {
     return await bench(fleet);

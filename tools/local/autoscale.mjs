@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { autoscale } from '../autoscale/dist/main.js';
-import { startRedis } from './brokers.mjs';
-import { startProcess } from './child-process.mjs';
+import { brokerPrograms } from './broker-programs.mjs';
+import { listening, redisArgs } from './brokers.mjs';
+import { freePort, startProcess } from './child-process.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-autoscale-'));
@@ -16,14 +17,21 @@ let workers = 0;
 const machine = {
   say,
   async startRedis() {
-    const { url, child } = await startRedis({
-      stateDir: join(ROOT, '.toolfleet'),
-      dataDir: folder,
-      logDir: folder,
-      say,
+    const { redis } = await brokerPrograms(ROOT, say);
+    const port = await freePort();
+    const logFile = join(folder, 'redis.log');
+    const child = startProcess({
+      name: 'redis',
+      command: redis,
+      args: redisArgs(port, folder),
+      env: process.env,
+      logFile,
     });
     started.push(child);
-    return url;
+    await listening('redis', port, () =>
+      child.running() ? undefined : new Error(`redis ended: ${readFileSync(logFile, 'utf8')}`),
+    );
+    return `redis://127.0.0.1:${port}`;
   },
   startWorker(redisUrl, slots, warmUpMs) {
     workers += 1;

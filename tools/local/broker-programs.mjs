@@ -1,103 +1,144 @@
 /**
- * Finds `nats-server` and `redis-server` (or `valkey-server`), or gets them without changing the system:
- * PATH, then programs unpacked earlier under `.toolfleet/`, then Debian/Ubuntu packages downloaded and unpacked there.
+ * Finds `nats-server` and `redis-server` (or `valkey-server`), or gets them without changing the system: PATH, then programs
+ * unpacked earlier under `.toolfleet/`, then Debian/Ubuntu packages downloaded and unpacked there. A program counts as found
+ * when `--version` succeeds: an executable whose libraries are missing is not one.
+ * Runs on Node >= 20 and uses nothing that has to be installed first.
  */
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { basename, delimiter, dirname, join } from 'node:path';
+import { UnpackError, unpackDebianPackages } from './debian-packages.mjs';
+import { lastLines, runProgram } from './run-program.mjs';
 
 const WANTED = { nats: ['nats-server'], redis: ['redis-server', 'valkey-server'] };
-/** Debian packages: redis-server's program lives in redis-tools. */
+/** Debian packages with the programs: that of redis-server is in redis-tools. */
 const PACKAGES = ['nats-server', 'redis-server', 'redis-tools'];
+/** Where programs are that the PATH of an ordinary user does not name. */
+const SYSTEM_FOLDERS = ['/usr/sbin', '/usr/local/sbin', '/usr/local/bin', '/opt/homebrew/bin'];
+const VERSION_WITHIN_MS = 20_000;
+/** Containers often have no sudo, and root needs none. */
+const SUDO = process.getuid?.() === 0 ? '' : 'sudo ';
+const OWN_BROKERS =
+  'docker compose up -d nats redis && NATS_URL=nats://127.0.0.1:4222 REDIS_URL=redis://127.0.0.1:6379 npm start';
 
 /**
- * @param {string} stateDir folder for unpacked programs (`.toolfleet`)
- * @returns {{nats: string, redis: string, env: Record<string, string>}} paths of both programs and the environment they need
+ * Programs that run on this machine.
+ * @param {string} root folder of the clone; programs are unpacked below its `.toolfleet`
+ * @param {(line: string) => void} say
+ * @returns {Promise<{nats: string, redis: string, path: string}>} both programs, and a PATH on which they come first
+ * @throws {Error} with what is missing, the words of the program that failed, and the command that helps
  */
-export function brokerPrograms(stateDir, say) {
-  const unpacked = join(stateDir, 'broker-programs');
-  const found = locate(unpacked);
-  if (found.nats && found.redis) return found;
-  if (!has('apt-get') || !has('dpkg-deb')) throw new Error(howToInstall(found));
+export async function brokerPrograms(root, say) {
+  const unpacked = join(root, '.toolfleet', 'broker-programs');
+  const found = await locate(unpacked);
+  if (found.nats && found.redis) return withPath(found);
+  for (const line of found.broken) say(line);
+  if (!onPath('apt-get') || !onPath('dpkg-deb')) throw new Error(howToInstall(found));
   say('getting nats-server and redis-server as Debian packages (unpacked under .toolfleet, the system stays as it is)');
-  download(join(stateDir, 'debian'), unpacked);
-  const now = locate(unpacked);
+  const programs = [...WANTED.nats, WANTED.redis[0]];
+  try {
+    await unpackDebianPackages({ packages: PACKAGES, programs, target: unpacked, verify });
+  } catch (error) {
+    if (!(error instanceof UnpackError)) throw error;
+    throw new Error(
+      `${lacking(found)} not found, and apt-get could not get them.\n${error.message}\n${helpFor(error)}`,
+      { cause: error },
+    );
+  }
+  const now = await locate(unpacked);
   if (!now.nats || !now.redis) throw new Error(howToInstall(now));
-  return now;
+  return withPath(now);
 }
 
-function locate(unpacked) {
-  const dirs = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin'];
-  const own = [join(unpacked, 'usr/bin'), join(unpacked, 'usr/sbin')];
-  const first = (names) => {
-    for (const dir of [...dirs, ...own])
-      for (const name of names) if (dir && existsSync(join(dir, name))) return join(dir, name);
+/** What the program says about itself when it does not run; undefined when it runs. */
+async function verify(program) {
+  const { ok, output } = await runProgram(program, ['--version'], { timeoutMs: VERSION_WITHIN_MS });
+  return ok ? undefined : lastLines(output, 2) || 'it ended with an error';
+}
+
+/** The first program of each kind that runs, and a line for each that does not. */
+async function locate(unpacked) {
+  const named = [
+    ...(process.env.PATH ?? '').split(delimiter).filter(Boolean),
+    ...SYSTEM_FOLDERS,
+    join(unpacked, 'bin'),
+  ];
+  // `/bin` and `/usr/bin` are one folder on many systems; PATH names folders twice.
+  const folders = new Map(named.filter(existsSync).map((folder) => [realpathSync(folder), folder]));
+  const broken = [];
+  const first = async (names) => {
+    for (const folder of folders.values()) {
+      for (const program of names.map((name) => join(folder, name))) {
+        if (!existsSync(program)) continue;
+        const problem = await verify(program);
+        if (problem === undefined) return program;
+        broken.push(`${program} does not run: ${problem}`);
+      }
+    }
     return undefined;
   };
-  return { nats: first(WANTED.nats), redis: first(WANTED.redis), env: { LD_LIBRARY_PATH: libraryPath(unpacked) } };
+  const [nats, redis] = await Promise.all([first(WANTED.nats), first(WANTED.redis)]);
+  return { nats, redis, broken };
 }
 
-function libraryPath(unpacked) {
-  const folders = ['usr/lib', 'lib'].flatMap((lib) => {
-    const base = join(unpacked, lib);
-    return existsSync(base)
-      ? readdirSync(base)
-          .filter((name) => name.includes('-linux-'))
-          .map((name) => join(base, name))
-      : [];
+function withPath({ nats, redis }) {
+  const path = (process.env.PATH ?? '').split(delimiter);
+  // Only programs that a look-up would miss: the order of other folders decides about other programs.
+  const missed = [nats, redis].filter((program) => {
+    const seen = path.find((folder) => folder && existsSync(join(folder, basename(program))));
+    return seen !== dirname(program);
   });
-  return [...folders, process.env.LD_LIBRARY_PATH ?? ''].filter(Boolean).join(':');
+  return { nats, redis, path: [...new Set(missed.map((program) => dirname(program))), ...path].join(delimiter) };
 }
 
-function download(workDir, unpacked) {
-  rmSync(workDir, { recursive: true, force: true });
-  mkdirSync(join(workDir, 'lists/partial'), { recursive: true });
-  mkdirSync(join(workDir, 'cache/archives/partial'), { recursive: true });
-  // A cache of our own: apt does not name a package whose file the system's cache already holds.
-  let options = ['-o', `Dir::Cache=${join(workDir, 'cache')}`];
-  if (!candidate(options)) {
-    // Empty package lists: fetch them into our own folder, which needs no root and changes nothing on the system.
-    options = [...options, '-o', `Dir::State::Lists=${join(workDir, 'lists')}`];
-    apt([...options, 'update'], workDir);
+function onPath(program) {
+  return (process.env.PATH ?? '').split(delimiter).some((folder) => folder && existsSync(join(folder, program)));
+}
+
+function lacking({ nats, redis }) {
+  return [nats ? '' : 'nats-server', redis ? '' : 'redis-server'].filter(Boolean).join(' and ');
+}
+
+/** The command that helps against a failure of apt-get. */
+function helpFor({ kind }) {
+  switch (kind) {
+    case 'proxy':
+      return 'A proxy (or the package server) refused. Name a proxy that lets you through:\n  http_proxy=http://HOST:PORT npm start';
+    case 'network':
+      return 'The package server or the proxy in between cannot be reached. When this machine is online, repeat:\n  npm start';
+    case 'unknown package':
+      return `apt's sources have no such package for ${process.arch}. Run the brokers in containers, or name your own:\n  ${OWN_BROKERS}`;
+    default:
+      return `Install them by hand, then repeat npm start:\n  ${SUDO}apt-get install nats-server redis-server`;
   }
-  const missing = spawnSync(
-    'apt-get',
-    [...options, 'install', '--print-uris', '-y', '--no-install-recommends', ...PACKAGES],
-    { encoding: 'utf8' },
-  );
-  // Lines are `'uri' name_version_arch.deb size hash`: the dependencies this system lacks.
-  const names = (missing.stdout ?? '')
-    .split('\n')
-    .map((line) => /^'[^']+' ([^_]+)_/.exec(line)?.[1])
-    .filter(Boolean);
-  apt([...options, 'download', ...new Set([...PACKAGES, ...names])], workDir);
-  for (const file of readdirSync(workDir).filter((name) => name.endsWith('.deb'))) {
-    const result = spawnSync('dpkg-deb', ['-x', join(workDir, file), unpacked], { encoding: 'utf8' });
-    if (result.status !== 0) throw new Error(`dpkg-deb could not unpack ${file}: ${result.stderr}`);
+}
+
+function howToInstall(found) {
+  const broken = found.broken.map((line) => `\n${line}`).join('');
+  return `${lacking(found)} not found.${broken}\nInstall what is missing, then repeat npm start:\n  ${installCommand(found)}`;
+}
+
+/** The command of this platform's package manager. */
+function installCommand({ nats, redis }) {
+  const names = (natsPackage, redisPackage) =>
+    [nats ? '' : natsPackage, redis ? '' : redisPackage].filter(Boolean).join(' ');
+  if (process.platform === 'darwin') return `brew install ${names('nats-server', 'redis')}`;
+  const system = readRelease();
+  if (/\balpine\b/.test(system)) return `${SUDO}apk add ${names('nats-server', 'redis')}`;
+  if (/\barch\b/.test(system)) return `${SUDO}pacman -S ${names('nats-server', 'valkey')}`;
+  if (/\b(fedora|rhel|centos)\b/.test(system)) {
+    // Fedora and its relatives have no package of nats-server.
+    const build = `${SUDO}env GOBIN=/usr/local/bin go install github.com/nats-io/nats-server/v2@latest`;
+    return [`${SUDO}dnf install ${names('golang', 'valkey')}`, nats ? '' : build].filter(Boolean).join(' && ');
   }
-  rmSync(workDir, { recursive: true, force: true });
+  return OWN_BROKERS;
 }
 
-function candidate(options) {
-  const result = spawnSync('apt-cache', [...options, 'policy', 'nats-server'], { encoding: 'utf8' });
-  return /Candidate: \d/.test(result.stdout ?? '');
-}
-
-function apt(args, cwd) {
-  const result = spawnSync('apt-get', args, { cwd, encoding: 'utf8' });
-  if (result.status !== 0)
-    throw new Error(`apt-get ${args.at(-1)} failed: ${(result.stderr ?? '').trim().split('\n').at(-1)}`);
-}
-
-function has(program) {
-  return (process.env.PATH ?? '').split(delimiter).some((dir) => dir && existsSync(join(dir, program)));
-}
-
-function howToInstall({ nats, redis }) {
-  const lacking = [nats ? '' : 'nats-server', redis ? '' : 'redis-server'].filter(Boolean);
-  const command =
-    process.platform === 'darwin'
-      ? `brew install ${lacking.join(' ').replace('redis-server', 'redis')}`
-      : 'docker compose up -d nats redis && NATS_URL=nats://127.0.0.1:4222 REDIS_URL=redis://127.0.0.1:6379 npm start';
-  return `${lacking.join(' and ')} not found on PATH. Get them with:\n  ${command}`;
+/** `ID` and `ID_LIKE` of os-release(5); empty where there is no such file. */
+function readRelease() {
+  try {
+    const text = readFileSync('/etc/os-release', 'utf8');
+    return [...text.matchAll(/^ID(?:_LIKE)?=(.*)$/gm)].map(([, value]) => value).join(' ');
+  } catch {
+    return '';
+  }
 }

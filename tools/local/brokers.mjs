@@ -5,63 +5,63 @@ import { join } from 'node:path';
 import { brokerPrograms } from './broker-programs.mjs';
 import { freePort, startProcess } from './child-process.mjs';
 
+const LISTENING_WITHIN_MS = 10_000;
+
 /**
- * @returns {Promise<{natsUrl: string, redisUrl: string, processes: ReturnType<typeof startProcess>[]}>}
+ * Starts the brokers that no variable names. `supervise` starts one and keeps it running; a broker that is started again keeps its
+ * port and its data.
+ * @param {{root: string, stateDir: string, logDir: string, say: (line: string) => void,
+ *   supervise: (options: {name: string, broker: true, logFile: string, spawn: Function}) => import('./supervisor.mjs').Supervised}} options
+ * @returns {Promise<{natsUrl: string, redisUrl: string, brokers: import('./supervisor.mjs').Supervised[]}>}
  */
-export async function startBrokers({ stateDir, logDir, say }) {
-  const processes = [];
+export async function startBrokers({ root, stateDir, logDir, say, supervise }) {
+  const brokers = [];
   let { NATS_URL: natsUrl, REDIS_URL: redisUrl } = process.env;
-  if (natsUrl && redisUrl) return { natsUrl, redisUrl, processes };
-  const programs = brokerPrograms(stateDir, say);
-  const env = { ...process.env, ...programs.env };
+  if (natsUrl && redisUrl) return { natsUrl, redisUrl, brokers };
+  const programs = await brokerPrograms(root, say);
+  const start = async (name, program, port, args) => {
+    const logFile = join(logDir, `${name}.log`);
+    writeFileSync(logFile, '');
+    const spawn = (onExit) => startProcess({ name, command: program, args, env: process.env, logFile, onExit });
+    const broker = supervise({ name, broker: true, logFile, spawn });
+    brokers.push(broker);
+    await listening(name, port, () => broker.failure);
+  };
   if (!natsUrl) {
     const port = await freePort();
     const config = join(stateDir, 'nats.conf');
     // The limits of deploy/nats.conf without its users: on loopback everyone is the developer.
     writeFileSync(config, 'max_payload: 16MB\nping_interval: "5s"\nping_max: 2\nwrite_deadline: "2s"\n');
-    processes.push(
-      startProcess({
-        name: 'nats',
-        command: programs.nats,
-        args: ['-a', '127.0.0.1', '-p', String(port), '-c', config],
-        env,
-        logFile: join(logDir, 'nats.log'),
-      }),
-    );
+    await start('nats', programs.nats, port, ['-a', '127.0.0.1', '-p', String(port), '-c', config]);
     natsUrl = `nats://127.0.0.1:${port}`;
-    await listening('nats-server', port, processes.at(-1));
   }
   if (!redisUrl) {
+    const port = await freePort();
     const dataDir = join(stateDir, 'redis');
     mkdirSync(dataDir, { recursive: true });
-    const redis = await startRedis({ stateDir, dataDir, logDir, say });
-    processes.push(redis.child);
-    redisUrl = redis.url;
+    await start('redis', programs.redis, port, redisArgs(port, dataDir));
+    redisUrl = `redis://127.0.0.1:${port}`;
   }
-  return { natsUrl, redisUrl, processes };
+  return { natsUrl, redisUrl, brokers };
 }
 
-/** A Redis of our own on a free loopback port. */
-export async function startRedis({ stateDir, dataDir, logDir, say }) {
-  const programs = brokerPrograms(stateDir, say);
-  const port = await freePort();
-  const child = startProcess({
-    name: 'redis',
-    command: programs.redis,
-    args: [
-      ...['--bind', '127.0.0.1', '--port', String(port), '--dir', dataDir],
-      ...['--appendonly', 'yes', '--maxmemory-policy', 'noeviction', '--save', ''],
-    ],
-    env: { ...process.env, ...programs.env },
-    logFile: join(logDir, 'redis.log'),
-  });
-  await listening('redis-server', port, child);
-  return { url: `redis://127.0.0.1:${port}`, child };
+/** Arguments of a Redis on a loopback port that keeps what it acknowledged. */
+export function redisArgs(port, dataDir) {
+  return [
+    ...['--bind', '127.0.0.1', '--port', String(port), '--dir', dataDir],
+    ...['--appendonly', 'yes', '--maxmemory-policy', 'noeviction', '--save', ''],
+  ];
 }
 
-async function listening(name, port, child) {
-  for (let tries = 0; tries < 200; tries += 1) {
-    if (!child.running()) break;
+/**
+ * Resolves once the port of a broker accepts connections.
+ * @param {() => Error | undefined} failure why it never will
+ */
+export async function listening(name, port, failure) {
+  const endAt = performance.now() + LISTENING_WITHIN_MS;
+  while (performance.now() < endAt) {
+    const error = failure();
+    if (error) throw error;
     const open = await new Promise((resolve) => {
       const socket = connect(port, '127.0.0.1', () => resolve(true));
       socket.once('error', () => resolve(false));
@@ -70,5 +70,5 @@ async function listening(name, port, child) {
     if (open) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error(`${name} did not start; see its log under .toolfleet/logs`);
+  throw new Error(`${name} did not listen on port ${port} within ${LISTENING_WITHIN_MS / 1_000} s; see its log`);
 }

@@ -24,27 +24,19 @@ export function portIsFree(port) {
   });
 }
 
+/** Ends a process group once the pipe to this process closes, however this process ended. */
+const WATCH = 'cat >/dev/null; kill -9 "-$0" 2>/dev/null';
+
 /**
  * Starts a program in its own process group, so that Ctrl-C at the terminal reaches only the runner, which then stops
- * everything in order.
- * @returns {{name: string, pid: number, messages: unknown[], exited: Promise<number|null>, running: () => boolean, stop: (graceMs: number) => Promise<void>}}
+ * everything in order. A runner that is killed leaves nothing behind either: a service sees the end of its channel (`ipc`), any
+ * other program is ended by a shell that holds the other end of a pipe. `onExit` receives the exit code or the signal.
+ * @returns {{name: string, pid: number, exited: Promise<number|string>, running: () => boolean, stop: (graceMs: number) => Promise<void>}}
  */
 export function startProcess({ name, command, args, env, logFile, ipc = false, onExit, onMessage }) {
   const log = openSync(logFile, 'a');
   const child = spawn(command, args, { env, detached: true, stdio: ['ignore', log, log, ...(ipc ? ['ipc'] : [])] });
   closeSync(log);
-  let running = true;
-  const exited = new Promise((resolve) => {
-    const end = (code) => {
-      if (!running) return;
-      running = false;
-      resolve(code);
-      onExit?.(code);
-    };
-    child.once('error', () => end(127));
-    child.once('exit', (code) => end(code));
-  });
-  if (ipc) child.on('message', (message) => onMessage?.(message));
   const killGroup = (signal) => {
     try {
       process.kill(-child.pid, signal);
@@ -52,6 +44,20 @@ export function startProcess({ name, command, args, env, logFile, ipc = false, o
       // Already gone.
     }
   };
+  let running = true;
+  const exited = new Promise((resolve) => {
+    const end = (status) => {
+      if (!running) return;
+      running = false;
+      killGroup('SIGKILL'); // Grandchildren that outlived their parent.
+      resolve(status);
+      onExit?.(status);
+    };
+    child.once('error', () => end(127));
+    child.once('exit', (code, signal) => end(code ?? signal));
+  });
+  if (ipc) child.on('message', (message) => onMessage?.(message));
+  if (!ipc && child.pid) watch(child);
   return {
     name,
     pid: child.pid,
@@ -63,7 +69,21 @@ export function startProcess({ name, command, args, env, logFile, ipc = false, o
       const timer = setTimeout(() => killGroup('SIGKILL'), graceMs);
       await exited;
       clearTimeout(timer);
-      killGroup('SIGKILL'); // Grandchildren that outlived their parent.
     },
   };
+}
+
+function watch(child) {
+  const watcher = spawn('/bin/sh', ['-c', WATCH, String(child.pid)], {
+    detached: true, // Ctrl-C at the terminal must not end it first.
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  watcher.on('error', () => undefined);
+  watcher.unref();
+  watcher.stdin.unref();
+  // The pid of a child that ended may soon belong to another process.
+  child.once('exit', () => {
+    watcher.kill('SIGKILL');
+    watcher.stdin.destroy();
+  });
 }

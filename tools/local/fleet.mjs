@@ -4,6 +4,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, write
 import { join } from 'node:path';
 import { startBrokers } from './brokers.mjs';
 import { freePort, portIsFree, startProcess } from './child-process.mjs';
+import { Supervised } from './supervisor.mjs';
 
 /** Start order matters only for the log: every service waits for what it needs. */
 const SERVICES = [
@@ -22,35 +23,37 @@ const READY_WITHIN_MS = 60_000;
 const TOOLS_WITHIN_MS = 20_000;
 
 /**
- * Starts everything and resolves when each service reports ready. `onStop` receives, before anything is started, the way
- * to stop whatever runs by then: a fleet that is interrupted while it starts leaves nothing behind either.
- * @param {{root: string, stateDir: string, say: (line: string) => void, onLost: (name: string) => void,
+ * Starts everything and resolves when each service reports ready. Processes that end are started again until `stop`; one that keeps
+ * ending is given up: before the fleet is ready the start fails, later `onGivenUp` receives the error.
+ * `onStop` receives, before anything is started, the way to stop what runs by then: a start that is interrupted or fails leaves no
+ * process behind.
+ * @param {{root: string, stateDir: string, say: (line: string) => void,
+ *   step?: <T>(title: string, work: () => Promise<T>) => Promise<T>,
+ *   onGivenUp: (error: import('./supervisor.mjs').GivenUpError) => void,
  *   onStop?: (stop: () => Promise<void>) => void}} options
  */
-export async function startFleet({ root, stateDir, say, onLost, onStop }) {
+export async function startFleet({ root, stateDir, say, step = (_title, work) => work(), onGivenUp, onStop }) {
   const logDir = join(stateDir, 'logs');
   mkdirSync(logDir, { recursive: true });
   const release = lock(join(stateDir, 'pid'));
-  const started = new Started();
+  const processes = new Processes(say, (error) => ready && onGivenUp(error));
+  let ready = false;
   const stop = async () => {
-    started.close();
-    const [brokers, rest] = [started.filter((p) => p.broker), started.filter((p) => !p.broker)];
-    for (const part of started) part.expected = true;
-    await Promise.all(rest.map((part) => part.child.stop(SERVICE_GRACE_MS)));
-    await Promise.all(brokers.map((part) => part.child.stop(BROKER_GRACE_MS)));
+    await processes.stop();
     rmSync(join(stateDir, 'local.json'), { force: true });
     release();
   };
   onStop?.(stop);
+  const supervise = (options) => processes.start(options);
   try {
     const gatewayPort = Number(process.env.GATEWAY_PORT ?? 8080);
     if (!(await portIsFree(gatewayPort))) {
       throw new Error(`port ${gatewayPort} is busy; stop what uses it or choose another: GATEWAY_PORT=8081 npm start`);
     }
-    const { natsUrl, redisUrl, processes } = await startBrokers({ stateDir, logDir, say });
-    for (const child of processes) started.push({ child, broker: true });
-
-    const samples = await startSamples({ root, logDir, started });
+    const { natsUrl, redisUrl, brokers } = await step('starting nats-server and redis-server', () =>
+      startBrokers({ root, stateDir, logDir, say, supervise }),
+    );
+    const samples = await startSamples({ root, logDir, supervise });
     const secrets = localSecrets(join(stateDir, 'secrets.json'));
     const config = join(stateDir, 'fleet.yaml');
     writeFileSync(
@@ -78,7 +81,6 @@ export async function startFleet({ root, stateDir, say, onLost, onStop }) {
       WORKSPACES_DIR: join(stateDir, 'workspaces'),
       CONSOLE_DIR: join(root, 'apps/console/dist/web'),
       ADMIN_HOST: '127.0.0.1',
-      ADMIN_PORT: '0',
       DRAIN_TIMEOUT_MS: '3000',
       GATEWAY_TOKEN_SECRET: secrets.token_secret,
       API_KEY_PEPPER: secrets.key_pepper,
@@ -87,31 +89,35 @@ export async function startFleet({ root, stateDir, say, onLost, onStop }) {
         .filter(Boolean)
         .join(','),
     };
-    const services = await Promise.all(
-      SERVICES.map((name) => startService({ name, root, logDir, environment, started, onLost })),
+    const services = await step(`starting the ${SERVICES.length} services`, () =>
+      Promise.all(SERVICES.map((name) => startService({ name, root, logDir, environment, supervise }))),
     );
-    const fleet = {
+    const state = () => ({
       url: `http://127.0.0.1:${gatewayPort}`,
       api_key: apiKey,
       nats_url: natsUrl,
       redis_url: redisUrl,
       samples,
-      broker_pids: Object.fromEntries(processes.map((child) => [child.name, child.pid])),
-      services: services.map(({ name, adminPort, child }) => ({
+      broker_pids: Object.fromEntries(brokers.map(({ name, child }) => [name, child.pid])),
+      services: services.map(({ name, adminPort, part, logFile }) => ({
         name,
-        pid: child.pid,
-        admin_url: `http://127.0.0.1:${adminPort}`,
-        log: join(logDir, `${name}.log`),
+        pid: part.child.pid,
+        admin_url: `http://127.0.0.1:${adminPort()}`,
+        log: logFile,
       })),
-    };
+    });
+    const fleet = state();
     // Sources announce their tools right after they are ready; the first call a user pastes must find its tool.
     const ownConfig = process.env.TOOLFLEET_CONFIG === undefined;
-    await toolsListed(
-      fleet,
-      ['calculator', 'execute_python', ...(ownConfig ? ['parcels_getParcel', 'sample_add'] : [])],
-      say,
-    );
-    writeFileSync(join(stateDir, 'local.json'), `${JSON.stringify(fleet, null, 2)}\n`, { mode: 0o600 });
+    const tools = ['calculator', 'execute_python', ...(ownConfig ? ['parcels_getParcel', 'sample_add'] : [])];
+    await step('waiting for the first tools', () => toolsListed(fleet, tools, say));
+    const write = () =>
+      writeFileSync(join(stateDir, 'local.json'), `${JSON.stringify(state(), null, 2)}\n`, { mode: 0o600 });
+    write();
+    // A process that was started again has another pid.
+    processes.onRestart = write;
+    if (processes.failure) throw processes.failure;
+    ready = true;
     return { fleet, stop };
   } catch (error) {
     await stop();
@@ -119,24 +125,48 @@ export async function startFleet({ root, stateDir, say, onLost, onStop }) {
   }
 }
 
-/** Processes of the fleet. Once closed, a process that is added late is killed instead. */
-class Started extends Array {
-  closed = false;
+/** The supervised processes of a fleet. Once stopped, none is started. */
+class Processes {
+  failure;
+  onRestart = () => {};
+  #all = [];
+  #stopped = false;
+  #say;
+  #onGivenUp;
 
-  static get [Symbol.species]() {
-    return Array;
+  constructor(say, onGivenUp) {
+    this.#say = say;
+    this.#onGivenUp = onGivenUp;
   }
 
-  close() {
-    this.closed = true;
+  /** Starts a process and keeps it running; `spawn` receives what to do when it ends. */
+  start({ spawn, ...options }) {
+    const part = new Supervised({
+      ...options,
+      spawn: (onExit) => {
+        const child = spawn(onExit);
+        queueMicrotask(() => this.onRestart());
+        return child;
+      },
+      say: this.#say,
+      onGivenUp: (error) => {
+        this.failure ??= error;
+        this.#onGivenUp(error);
+      },
+    });
+    this.#all.push(part);
+    if (!this.#stopped) part.start();
+    return part;
   }
 
-  push(part) {
-    if (this.closed) {
-      part.expected = true;
-      void part.child.stop(0);
-    }
-    return super.push(part);
+  /** Stops the services, then the brokers they need for it. */
+  async stop() {
+    this.#stopped = true;
+    const [brokers, rest] = [this.#all.filter((part) => part.broker), this.#all.filter((part) => !part.broker)];
+    // No broker that ends meanwhile is started again.
+    for (const part of brokers) part.release();
+    await Promise.all(rest.map((part) => part.stop(SERVICE_GRACE_MS)));
+    await Promise.all(brokers.map((part) => part.stop(BROKER_GRACE_MS)));
   }
 }
 
@@ -176,16 +206,17 @@ function localSecrets(path) {
 }
 
 /** The sample API, MCP server and model of the tour, on free ports. Keys are the placeholders of fleet.yaml. */
-async function startSamples({ root, logDir, started }) {
+async function startSamples({ root, logDir, supervise }) {
   const ports = { SAMPLE_API: await freePort(), SAMPLE_MCP: await freePort(), SAMPLE_MODEL: await freePort() };
-  const child = startProcess({
+  const logFile = join(logDir, 'samples.log');
+  const env = { ...process.env, HOST: '127.0.0.1', ...mapKeys(ports, (key) => `${key}_PORT`) };
+  const args = [join(root, 'tools/samples/dist/main.js')];
+  writeFileSync(logFile, '');
+  supervise({
     name: 'samples',
-    command: process.execPath,
-    args: [join(root, 'tools/samples/dist/main.js')],
-    env: { ...process.env, HOST: '127.0.0.1', ...mapKeys(ports, (key) => `${key}_PORT`) },
-    logFile: join(logDir, 'samples.log'),
+    logFile,
+    spawn: (onExit) => startProcess({ name: 'samples', command: process.execPath, args, env, logFile, onExit }),
   });
-  started.push({ child, broker: false });
   return mapKeys(
     ports,
     (key) => `${key}_URL`,
@@ -201,31 +232,36 @@ function withSampleUrls(text, urls) {
   return Object.entries(urls).reduce((result, [key, url]) => result.replaceAll(`\${${key}}`, url), text);
 }
 
-async function startService({ name, root, logDir, environment, started, onLost }) {
+/** Starts a service and resolves when it is ready. Started again it keeps its admin port, as its metrics are scraped there. */
+async function startService({ name, root, logDir, environment, supervise }) {
   const logFile = join(logDir, `${name}.log`);
   writeFileSync(logFile, '');
   let adminPort;
-  const part = { broker: false, expected: false };
-  part.child = startProcess({
+  const part = supervise({
     name,
-    command: process.execPath,
-    args: [join(root, 'apps', name, 'dist/main.js')],
-    env: environment,
     logFile,
-    ipc: true,
-    onMessage: (message) => (adminPort ??= message?.admin_port),
-    onExit: () => !part.expected && onLost(name),
+    spawn: (onExit) =>
+      startProcess({
+        name,
+        command: process.execPath,
+        args: [join(root, 'apps', name, 'dist/main.js')],
+        env: { ...environment, ADMIN_PORT: String(adminPort ?? 0) },
+        logFile,
+        ipc: true,
+        onMessage: (message) => (adminPort = message?.admin_port ?? adminPort),
+        onExit,
+      }),
   });
-  started.push(part);
   const endAt = performance.now() + READY_WITHIN_MS;
   while (performance.now() < endAt) {
-    if (!part.child.running()) break;
-    if (adminPort && (await isReady(adminPort))) return { name, adminPort, child: part.child };
+    if (part.failure) throw part.failure;
+    if (adminPort && (await isReady(adminPort))) return { name, part, logFile, adminPort: () => adminPort };
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  part.expected = true;
   const tail = readFileSync(logFile, 'utf8').trim().split('\n').slice(-5).join('\n');
-  throw new Error(`${name} did not become ready. Its last lines (${logFile}):\n${tail}`);
+  throw new Error(
+    `${name} did not become ready within ${READY_WITHIN_MS / 1_000} s. Its last lines (${logFile}):\n${tail}`,
+  );
 }
 
 async function toolsListed({ url, api_key: key }, wanted, say) {

@@ -5,20 +5,19 @@
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brokerPrograms } from './broker-programs.mjs';
+import { complain, say } from './steps.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const stateDir = join(ROOT, '.toolfleet');
 mkdirSync(stateDir, { recursive: true });
 const env = { ...process.env };
 try {
-  const programs = brokerPrograms(stateDir, (line) => process.stdout.write(`toolfleet: ${line}\n`));
-  env.PATH = [env.PATH, dirname(programs.nats), dirname(programs.redis)].join(delimiter);
-  if (programs.env.LD_LIBRARY_PATH) env.LD_LIBRARY_PATH = programs.env.LD_LIBRARY_PATH;
+  env.PATH = (await brokerPrograms(ROOT, say)).path;
 } catch (error) {
-  process.stderr.write(`toolfleet: ${error.message}\n`);
+  complain(error.message);
   finish({ passed: 0, failed: 1, skipped: 0 });
 }
 

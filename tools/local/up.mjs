@@ -3,6 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startFleet } from './fleet.mjs';
+import { complain, say, step } from './steps.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const ownDir = process.env.TOOLFLEET_STATE_DIR;
@@ -26,22 +27,22 @@ process.on('SIGHUP', () => stop(0));
 process.on('disconnect', () => stop(0));
 
 try {
-  const startedAt = performance.now();
+  const startedAt = Number(process.env.TOOLFLEET_STARTED_AT ?? Date.now());
   const { fleet } = await startFleet({
     root: ROOT,
     stateDir,
     say,
+    step,
     onStop: (stopAll) => (stopFleet = stopAll),
-    onLost: (name) => {
-      if (stopping) return;
-      say(`${name} ended unexpectedly; see ${join(stateDir, 'logs', `${name}.log`)}. Stopping the fleet.`);
-      stop(1);
+    onGivenUp: (error) => {
+      complain(`${error.message}\ntoolfleet: stopping the fleet`);
+      stop(error.exitCode);
     },
   });
-  screen(fleet, performance.now() - startedAt);
+  screen(fleet, Date.now() - startedAt);
 } catch (error) {
   // Interrupted: whoever stops it also ends this process.
-  if (!stopping) fail(error.message);
+  if (!stopping) fail(error.message, error.exitCode);
 }
 
 function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, services }, tookMs) {
@@ -70,11 +71,7 @@ ${call('sample_add', { a: 2, b: 40 })}
 `);
 }
 
-function say(line) {
-  process.stdout.write(`toolfleet: ${line}\n`);
-}
-
-function fail(message) {
-  process.stderr.write(`toolfleet: ${message}\n`);
-  process.exit(1);
+function fail(message, exitCode = 1) {
+  complain(message);
+  process.exit(exitCode);
 }

@@ -1,0 +1,134 @@
+/** Parts of the local runner that need no fleet: supervision, and a start that fails. */
+import { spawn } from 'node:child_process';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { freePort } from '@toolfleet/testing';
+import { afterAll, describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const load = (name: string) => import(pathToFileURL(join(ROOT, 'tools/local', name)).href);
+
+interface Child {
+  pid: number;
+  running(): boolean;
+}
+interface Supervised {
+  child: Child;
+  start(): void;
+  stop(graceMs: number): Promise<void>;
+}
+type Spawn = (onExit: (status: number | string) => void) => Child;
+interface SupervisedOptions {
+  name: string;
+  logFile: string;
+  say: (line: string) => void;
+  spawn: Spawn;
+  onGivenUp: (error: Error & { exitCode: number }) => void;
+}
+
+const { Supervised } = (await load('supervisor.mjs')) as { Supervised: new (options: SupervisedOptions) => Supervised };
+const { startProcess } = (await load('child-process.mjs')) as { startProcess: (options: object) => Child };
+
+const folder = mkdtempSync(join(tmpdir(), 'toolfleet-runner-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+
+/** Processes of this machine whose command line or environment names the text. */
+function processesNaming(text: string): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .flatMap((pid) => {
+      try {
+        const told = readFileSync(`/proc/${pid}/cmdline`, 'utf8') + readFileSync(`/proc/${pid}/environ`, 'utf8');
+        return told.includes(text) ? [`${pid} ${told.slice(0, 80).replaceAll('\0', ' ')}`] : [];
+      } catch {
+        return [];
+      }
+    });
+}
+
+/** Supervises a shell script; resolves when it is given up. */
+function supervised(script: string) {
+  const logFile = join(folder, `${Math.random().toString(36).slice(2)}.log`);
+  const lines: string[] = [];
+  const outcome = Promise.withResolvers<Error & { exitCode: number }>();
+  const part = new Supervised({
+    name: 'part',
+    logFile,
+    say: (line) => lines.push(line),
+    spawn: (onExit) =>
+      startProcess({ name: 'part', command: '/bin/sh', args: ['-c', script], env: process.env, logFile, onExit }),
+    onGivenUp: outcome.resolve,
+  });
+  part.start();
+  return { part, lines, givenUp: outcome.promise };
+}
+
+describe('a supervised process', () => {
+  it('is started again with growing waits, and given up at its fifth end within a minute', async () => {
+    const { lines, givenUp } = supervised('echo "words of the $$"; exit 3');
+    const error = await givenUp;
+    expect(error.exitCode).toBe(1);
+    expect(error.message).toMatch(/^part ended with status 3, the 5th time within a minute\. Its last lines/);
+    expect(error.message.match(/words of the \d+/g)).toHaveLength(5);
+    expect(lines.map((line) => /again in ([\d.]+) s/.exec(line)?.[1])).toEqual(['0.2', '0.4', '0.8', '1.6']);
+    expect(lines[0]).toMatch(/^part ended with status 3; .*Its log ends: words of the \d+$/);
+  });
+
+  it('is given up at once when it refuses its configuration', async () => {
+    const { lines, givenUp } = supervised(`echo '{"level":"fatal","message":"PORT: not a number"}'; exit 78`);
+    expect(await givenUp).toMatchObject({
+      exitCode: 78,
+      message: expect.stringMatching(/refused its configuration[^]*\nfatal: PORT: not a number$/),
+    });
+    expect(lines).toEqual([]);
+  });
+
+  it('is not started again once it is stopped, and takes its children along', async () => {
+    const seconds = `9${process.pid}.5`;
+    const { part, lines } = supervised(`sleep ${seconds} & wait`);
+    const sleepers = () => processesNaming(`sleep\0${seconds}`).length;
+    await expect.poll(sleepers).toBe(1);
+    process.kill(part.child.pid, 'SIGKILL');
+    await expect.poll(() => lines.length).toBe(1);
+    await expect.poll(() => part.child.running() && sleepers()).toBe(1);
+    await part.stop(2_000);
+    await expect.poll(sleepers).toBe(0);
+    expect(lines).toHaveLength(1);
+  });
+});
+
+describe('npm start', () => {
+  const start = async (env: Record<string, string>) => {
+    const child = spawn(process.execPath, [join(ROOT, 'tools/local/up.mjs')], {
+      env: { ...process.env, GATEWAY_PORT: String(await freePort()), ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += String(chunk)));
+    return { child, output: () => output, ended: new Promise((resolve) => child.once('close', resolve)) };
+  };
+
+  it('fails with the words of a broker that cannot run, and leaves no process behind', async () => {
+    const stateDir = mkdtempSync(join(folder, 'state-'));
+    const bin = join(stateDir, 'bin');
+    mkdirSync(bin);
+    const redis = '#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "Bad directive"; exit 1\n';
+    writeFileSync(join(bin, 'redis-server'), redis);
+    chmodSync(join(bin, 'redis-server'), 0o755);
+    const run = await start({ TOOLFLEET_STATE_DIR: stateDir, PATH: `${bin}:${process.env['PATH']}` });
+    expect(await run.ended).toBe(1);
+    expect(run.output()).toMatch(/redis ended with status 1, the 5th time within a minute[^]*Bad directive/);
+    await expect.poll(() => processesNaming(stateDir)).toEqual([]);
+  });
+
+  it('leaves no process behind when it is killed', async () => {
+    const stateDir = mkdtempSync(join(folder, 'state-'));
+    const run = await start({ TOOLFLEET_STATE_DIR: stateDir });
+    await expect.poll(() => run.output(), { timeout: 30_000 }).toContain('starting nats-server and redis-server:');
+    run.child.kill('SIGKILL');
+    await run.ended;
+    await expect.poll(() => processesNaming(stateDir), { timeout: 30_000 }).toEqual([]);
+  });
+});

@@ -1,0 +1,52 @@
+/**
+ * Runs programs of the set-up (npm, apt-get, tsc) without blocking, so that steps can show that they live and run side by side.
+ * Runs on Node >= 20 and uses nothing that has to be installed first.
+ */
+import { spawn } from 'node:child_process';
+
+/** Output kept of a program; a message needs its last lines only. */
+const KEPT_CHARS = 100_000;
+const running = new Set();
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGTERM');
+});
+
+/**
+ * Runs a program to its end. Never rejects: a program that cannot be started is a result, too.
+ * @param {{cwd?: string, env?: NodeJS.ProcessEnv, timeoutMs?: number}} [options] the program is killed after `timeoutMs`
+ * @returns {Promise<{ok: boolean, stdout: string, output: string}>} `output` is standard output and error in order of arrival,
+ *   or why the program did not run
+ */
+export function runProgram(command, args, { cwd, env, timeoutMs } = {}) {
+  return new Promise((resolve) => {
+    let stdout = '';
+    let output = '';
+    const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    running.add(child);
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => child.kill('SIGKILL'), timeoutMs);
+    const end = (result) => {
+      clearTimeout(timer);
+      running.delete(child);
+      resolve(result);
+    };
+    const keep = (text, chunk) => (text + chunk).slice(-KEPT_CHARS);
+    child.stdout.setEncoding('utf8').on('data', (chunk) => {
+      stdout = keep(stdout, chunk);
+      output = keep(output, chunk);
+    });
+    child.stderr.setEncoding('utf8').on('data', (chunk) => (output = keep(output, chunk)));
+    child.once('error', (error) => end({ ok: false, stdout, output: error.message }));
+    child.once('close', (code, signal) =>
+      end({ ok: code === 0, stdout, output: output || (signal ? `ended by ${signal}` : '') }),
+    );
+  });
+}
+
+/** The last lines of an output, without blank ones. */
+export function lastLines(output, count) {
+  return output
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .slice(-count)
+    .join('\n');
+}

@@ -86,6 +86,8 @@ function natsDoors(
     concurrency: settings.BUILTIN_CONCURRENCY,
     clock,
     onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
+    onStall: (stalledMs) =>
+      logger.warn({ stalled_ms: stalledMs }, 'the event loop was held; calls that waited are refused'),
   });
   const module = BuiltinExecutorModule.of(settings.BUILTIN_TOOLSETS as readonly Toolset[], toolbox, gate);
   const beacon = new StatusBeacon(nats, clock, {

@@ -100,6 +100,8 @@ function natsDoor(
     concurrency: settings.MCP_CONCURRENCY,
     clock,
     onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
+    onStall: (stalledMs) =>
+      logger.warn({ stalled_ms: stalledMs }, 'the event loop was held; calls that waited are refused'),
   });
   const beacon = new StatusBeacon(nats, clock, {
     service: 'mcp-executor',

@@ -84,6 +84,7 @@ function derived({ binding: { kind } }: RegisteredTool, { attempts }: Pick<Engin
 /** True when the attempt provably never began: nothing happened, so repeating is harmless for every tool. */
 export function neverStarted(failure: ExecutionFailure): boolean {
   const { started, reason } = failure.details ?? {};
+  if (failure.code === 'QUEUE_FULL') return started === false;
   return failure.code === 'EXECUTOR_UNAVAILABLE' && (started === false || reason === 'no_responders');
 }
 
@@ -95,7 +96,7 @@ export function repeats(
   attempt: number,
 ): Backoff | undefined {
   if (NEVER.has(failure.code)) return undefined;
-  if (failure.code === 'EXECUTOR_UNAVAILABLE') {
+  if (failure.code === 'EXECUTOR_UNAVAILABLE' || neverStarted(failure)) {
     if (attempt < Math.max(rule.maxAttempts, REDELIVERY_ATTEMPTS) && (idempotent || neverStarted(failure)))
       return REDELIVERY_BACKOFF;
     return undefined;

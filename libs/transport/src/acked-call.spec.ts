@@ -14,11 +14,14 @@ import { NatsStrategy } from './nats-strategy.js';
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const aborts: string[] = [];
+const runs: string[] = [];
 
 @Controller()
 class Executor {
   @Endpoint('x.run', { exec: true })
-  async run(body: { work_ms?: number }): Promise<unknown> {
+  async run(body: { work_ms?: number; fails?: boolean }, { callId }: EndpointContext): Promise<unknown> {
+    runs.push(String(callId));
+    if (body.fails) throw new ToolError('NOT_FOUND', { message: 'not here' });
     if (body.work_ms) await sleep(body.work_ms);
     return { ok: true };
   }
@@ -250,5 +253,123 @@ describe('the ack-first hop', () => {
       },
     );
     expect(client.inFlight).toBe(0);
+  });
+});
+
+describe('copies of a call', () => {
+  /** Sends copies of one call by hand and collects what each is answered. */
+  async function copies(callId: string, inbox: string, body: object = {}) {
+    const answers: [reply: string, what: string][] = [];
+    const subscription = plain.subscribe(`${inbox}.*`, {
+      callback: (_error, received) => {
+        const what = received.headers?.get('Tf-Ack') === 'accepted' ? 'ack' : received.string();
+        answers.push([received.subject.slice(inbox.length + 1), what]);
+      },
+    });
+    const send = async (fence: number, token = `r${fence}`): Promise<void> => {
+      const head = headers();
+      for (const [name, value] of [
+        ['Tf-Call-Id', callId],
+        ['Tf-Attempt', '1'],
+        ['Tf-Fence', String(fence)],
+      ] as const)
+        head.set(name, value);
+      const data = JSON.stringify({ ...message(callId, { fence, journalled: false }), ...body });
+      plain.publish('x.run', data, { reply: `${inbox}.${token}`, headers: head });
+      await plain.flush();
+    };
+    return { answers, send, end: () => subscription.unsubscribe() };
+  }
+  const ran = (callId: string): number => runs.filter((one) => one === callId).length;
+
+  it('do not run again: the newest is answered when the first has ended, later ones with the same answer', async () => {
+    const sent = await copies('c1', '_INBOX.c1', { work_ms: 1_000 });
+    for (const fence of [1, 2, 3]) await sent.send(fence);
+    await eventually('the newest copy is answered', () => sent.answers.some(([to]) => to === 'r3') && ran('c1') === 1);
+    await eventually('with the result', () => sent.answers.some(([to, what]) => to === 'r3' && what === '{"ok":true}'));
+    expect(sent.answers.filter(([, what]) => what === 'ack').map(([to]) => to)).toEqual(
+      expect.arrayContaining(['r2', 'r3']),
+    );
+    await sent.send(4);
+    await eventually('a late copy is answered', () => sent.answers.some(([to]) => to === 'r4'));
+    expect(sent.answers.at(-1)).toEqual(['r4', '{"ok":true}']);
+    expect(ran('c1')).toBe(1);
+    sent.end();
+  });
+
+  it('share a refusal, too', async () => {
+    const sent = await copies('c2', '_INBOX.c2', { fails: true });
+    await sent.send(1);
+    await sent.send(2);
+    await eventually('both are answered', () => sent.answers.length === 2);
+    expect(sent.answers.map(([, what]) => (JSON.parse(what) as { code: string }).code)).toEqual([
+      'NOT_FOUND',
+      'NOT_FOUND',
+    ]);
+    expect(ran('c2')).toBe(1);
+    sent.end();
+  });
+
+  it('of another caller, and calls that begin anew, run', async () => {
+    const one = await copies('c3', '_INBOX.c3a');
+    const other = await copies('c3', '_INBOX.c3b');
+    await one.send(1);
+    await other.send(2);
+    await one.send(1, 'again');
+    await eventually('all are answered', () => one.answers.length === 2 && other.answers.length === 1);
+    expect(ran('c3')).toBe(3);
+    one.end();
+    other.end();
+  });
+});
+
+describe('an executor whose event loop was held', () => {
+  it('refuses the calls that waited meanwhile and takes those that come after', async () => {
+    const flag = new Int32Array(new SharedArrayBuffer(4));
+    const worker = new Worker(
+      `const { connect, headers } = require('nats');
+       const { parentPort, workerData } = require('node:worker_threads');
+       const sent = new Int32Array(workerData.sent);
+       connect({ servers: workerData.url }).then(async (nats) => {
+         const call = (id) => {
+           const head = headers();
+           head.set('Tf-Call-Id', id); head.set('Tf-Attempt', '1'); head.set('Tf-Fence', '1');
+           const body = { call_id: id, attempt: 1, fence: 1, journalled: false };
+           return nats.request('x.run', JSON.stringify(body), { headers: head, timeout: 15_000 });
+         };
+         parentPort.on('message', async ({ ids }) => {
+           const replies = ids.map(call);
+           await nats.flush();
+           Atomics.store(sent, 0, 1);
+           Atomics.notify(sent, 0);
+           parentPort.postMessage({ replies: (await Promise.all(replies)).map((reply) => reply.json()) });
+         });
+         parentPort.postMessage({ ready: true });
+       });`,
+      { eval: true, workerData: { url: nats.url, sent: flag.buffer } },
+    );
+    const heard: { replies?: Record<string, unknown>[] }[] = [];
+    worker.on('message', (event: (typeof heard)[number]) => heard.push(event));
+    await once(worker, 'message');
+    const ask = async (ids: string[], holdMs: number): Promise<Record<string, unknown>[]> => {
+      const before = heard.filter(({ replies }) => replies).length;
+      worker.postMessage({ ids });
+      if (holdMs > 0) {
+        Atomics.wait(flag, 0, 0, 20_000); // the calls are on their way while this thread is held
+        const until = performance.now() + holdMs;
+        while (performance.now() < until);
+      }
+      await eventually('all are answered', () => heard.filter(({ replies }) => replies).length > before);
+      return heard.filter(({ replies }) => replies).at(-1)?.replies ?? [];
+    };
+    const refused = await ask(['late1', 'late2', 'late3'], 800);
+    expect(refused).toEqual(
+      Array.from({ length: 3 }, () =>
+        expect.objectContaining({ code: 'QUEUE_FULL', details: { reason: 'executor_late', started: false } }),
+      ),
+    );
+    expect(runs.filter((id) => id.startsWith('late'))).toEqual([]);
+    expect(await ask(['soon1', 'soon2'], 0)).toEqual([{ ok: true }, { ok: true }]);
+    await worker.terminate();
   });
 });

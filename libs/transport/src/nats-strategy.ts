@@ -26,6 +26,8 @@ import { EndpointContext } from './endpoint-context.js';
 import type { EndpointOptions } from './endpoint.js';
 import type { NatsLink, NatsSubscription } from './nats-connection.js';
 import type { IncomingMessage } from './nats-message.js';
+import { LoopLateness } from './loop-lateness.js';
+import { ResentCalls, type ServedCall } from './resent-calls.js';
 import { RunningCalls } from './running-calls.js';
 import { errorReply } from './wire-error.js';
 
@@ -51,9 +53,17 @@ export interface NatsStrategyOptions {
   clock?: Clock;
   /** Hears of handlers that failed with something that is not a ToolError. */
   onFault?: (error: unknown, subject: string) => void;
+  /** Hears that the event loop was held; exec calls that waited meanwhile are refused. */
+  onStall?: (stalledMs: Milliseconds) => void;
 }
 
 type Handler = (body: unknown, context: EndpointContext) => unknown;
+
+/** An answer that was sent, and can be sent again. */
+interface Answer {
+  bytes: number;
+  to: (reply: string) => void;
+}
 
 /** One subscribed subject. */
 interface Served {
@@ -77,6 +87,8 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   readonly #clock: Clock;
   readonly #running: RunningCalls;
   readonly #link: NatsLink;
+  readonly #lateness: LoopLateness;
+  readonly #resent: ResentCalls;
   #subscriptions: NatsSubscription[] = [];
   #draining = false;
 
@@ -85,6 +97,8 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     this.#clock = options.clock ?? new SystemClock();
     this.#link = options.connection.link;
     this.#running = new RunningCalls(this.#clock);
+    this.#lateness = new LoopLateness(this.#clock, () => this.#link.flush(), options.onStall);
+    this.#resent = new ResentCalls(this.#clock);
   }
 
   /** Messages in work. */
@@ -119,6 +133,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       }
       // A cancel goes to every executor: nobody but its runner knows where a call runs.
       if (hasExec) this.#measureSlots();
+      if (hasExec) this.#lateness.start();
       if (hasExec)
         this.#subscriptions.push(this.#link.subscribe(SUBJECTS.execCancel, (message) => this.#cancel(message)));
       await this.#link.flush();
@@ -145,6 +160,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   close(): void {
     for (const subscription of this.#subscriptions) subscription.unsubscribe();
     this.#subscriptions = [];
+    this.#lateness.stop();
   }
 
   override on(): void {
@@ -168,27 +184,44 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     if (this.#running.size >= this.capacity || served.inFlight >= served.concurrency) {
       return this.#answerError(reply, new ToolError('QUEUE_FULL', { retryAfterMs: BUSY_RETRY_MS }), context);
     }
+    if (served.exec && this.#lateness.late) return this.#answerError(reply, tooLate(), context);
     served.inFlight++;
     const end = this.#running.begin(context, served.exec);
+    let sent: { key: string; call: ServedCall } | undefined;
+    let answer: Answer | undefined;
     try {
       if (this.options.admit) await this.options.admit(context);
       const body = parseBody(message.data);
       // To a schema an empty body is null: JSON has no other word for it.
       served.check?.(body ?? null);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
+      const key = served.exec ? this.#resent.keyOf(served.subject, reply, context.headers, body) : undefined;
+      if (key !== undefined) {
+        const fence = Number(context.headers.get(HEADERS.fence));
+        const original = this.#resent.original(key, fence, reply);
+        if (original) {
+          if (original.endedAt === 0) acknowledge();
+          else original.repeat?.(reply);
+          return;
+        }
+        sent = { key, call: this.#resent.begin(key, fence, reply) };
+      }
       const work = () => served.handler(body, context);
       const traced = this.options.isDoor ? beginTrace : inTrace;
       let result = await traced(served.subject, context.headers, work);
       if (isObservable(result)) result = await lastValueFrom(result, { defaultValue: undefined });
       context.end();
-      this.#answer(reply, result, context);
+      answer = this.#answer(sent?.call.reply ?? reply, result, context);
     } catch (error) {
       if (!(error instanceof ToolError)) this.#report(error, message.subject);
-      this.#answerError(reply, error, context);
+      const to = (copy: string): void => this.#answerError(copy, error, context);
+      to(sent?.call.reply ?? reply);
+      answer = { bytes: 0, to };
     } finally {
       served.inFlight--;
       context.end();
       end();
+      if (sent) this.#resent.end(sent.key, sent.call, answer?.bytes, answer?.to ?? (() => undefined));
     }
   }
 
@@ -209,8 +242,9 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     });
   }
 
-  #answer(reply: string, result: unknown, context: EndpointContext): void {
-    if (reply === '' || !this.#link.connected) return;
+  /** Sends a result; what was sent, or undefined when nothing could be. */
+  #answer(reply: string, result: unknown, context: EndpointContext): Answer | undefined {
+    if (reply === '' || !this.#link.connected) return undefined;
     const bytes = encode(result ?? null);
     if (bytes.length > this.#link.maxPayload) {
       const limit = this.#link.maxPayload;
@@ -219,7 +253,10 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
         details: { bytes: bytes.length, limit },
       });
     }
-    this.#link.publish(reply, bytes, { failed: (error) => this.#report(error, context.subject) });
+    const to = (copy: string): void =>
+      this.#link.publish(copy, bytes, { failed: (error) => this.#report(error, context.subject) });
+    to(reply);
+    return { bytes: bytes.length, to };
   }
 
   /** Never throws: it runs where an error is being answered already. */
@@ -260,6 +297,15 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     const attempt = typeof body['attempt'] === 'number' ? body['attempt'] : undefined;
     this.#running.cancel(body['call_id'], attempt);
   }
+}
+
+/** The refusal of a call that waited for the event loop. It has not begun here, and may be made again elsewhere. */
+function tooLate(): ToolError {
+  return new ToolError('QUEUE_FULL', {
+    message: 'The executor is late: the call waited too long for it',
+    details: { reason: 'executor_late', started: false },
+    retryAfterMs: BUSY_RETRY_MS,
+  });
 }
 
 /**

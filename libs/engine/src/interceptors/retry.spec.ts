@@ -122,9 +122,20 @@ describe('retry really fires', () => {
     expect(await late.call({ timeLeftMs: 20_000 })).toMatchObject({ attempts: 1, failure: { code: 'NETWORK_ERROR' } });
   });
 
-  test('an attempt that never reached an executor is sent again for every tool', async () => {
-    const unavailable = () => failedReply('EXECUTOR_UNAVAILABLE', { details: { started: false } });
+  test.each([
+    ['that never reached an executor', 'EXECUTOR_UNAVAILABLE'],
+    ['that a late executor refused', 'QUEUE_FULL'],
+  ] as const)('an attempt %s is sent again for every tool', async (_, code) => {
+    const unavailable = () => failedReply(code, { details: { started: false } });
     const { call, clock } = anEngine({ idempotent: false }, new ScriptedExecutor(unavailable, () => okReply('second')));
     expect(await over(clock, 5_000, call())).toMatchObject({ ok: true, output: 'second', attempts: 2 });
+  });
+
+  test('an executor without room is not asked again', async () => {
+    const busy = new ScriptedExecutor(() => failedReply('QUEUE_FULL'));
+    const { call, clock, executor } = anEngine({ idempotent: false }, busy);
+    const refused = call().catch((error: unknown) => error);
+    expect(await over(clock, 5_000, refused)).toMatchObject({ code: 'QUEUE_FULL' });
+    expect(executor.calls).toHaveLength(1);
   });
 });

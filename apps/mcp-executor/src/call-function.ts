@@ -11,11 +11,12 @@ import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
 import { jsonOr } from './map-mcp-content.js';
 import { judgeMcpError } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
+import type { OpenSecret } from './open-secret.js';
 
 /** What a plain endpoint needs of this process. */
 export interface FunctionParts {
   egress: EgressClient;
-  expand: (value: string) => string;
+  expand: OpenSecret;
   maxResponseBytes: number;
 }
 
@@ -30,10 +31,9 @@ export async function callFunction(
   limits: AttemptLimits,
 ): Promise<Attempt> {
   try {
-    const headers = Object.fromEntries(
-      Object.entries(target.headers).map(([name, value]) => [name, parts.expand(value)]),
-    );
-    const url = parts.expand(target.url);
+    const expand = (value: string): string => parts.expand(value, target.registration);
+    const headers = Object.fromEntries(Object.entries(target.headers).map(([name, value]) => [name, expand(value)]));
+    const url = expand(target.url);
     parts.egress.check(url);
     await limits.beforeEffect?.();
     const response = await parts.egress.request({

@@ -5,6 +5,7 @@ import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import { CallScope, ScopedHttpTransport } from './call-scope.js';
 import type { McpTarget } from './mcp-target.js';
+import type { OpenSecret } from './open-secret.js';
 import type { CredentialStore } from './oauth/credential-store.js';
 import { guardedCommand } from './stdio-guard-command.js';
 
@@ -12,8 +13,8 @@ import { guardedCommand } from './stdio-guard-command.js';
 export interface SessionParts {
   egress: EgressClient;
   clock: Clock;
-  /** Expands `${VAR}`; throws AUTH_NOT_CONFIGURED. */
-  expand: (value: string) => string;
+  /** Expands `${VAR}` and opens what is sealed for the registration; throws AUTH_NOT_CONFIGURED. */
+  expand: OpenSecret;
   /** Tokens outlive sessions. */
   credentials: CredentialStore;
   /** Bytes of one response when the server's registration names none. */
@@ -101,11 +102,10 @@ export class McpSession {
 }
 
 function httpTransport(target: McpTarget, parts: SessionParts): ScopedHttpTransport {
-  const url = parts.expand(target.url);
+  const expand = (value: string): string => parts.expand(value, target.registration);
+  const url = expand(target.url);
   parts.egress.check(url);
-  const headers = Object.fromEntries(
-    Object.entries(target.headers).map(([name, value]) => [name, parts.expand(value)]),
-  );
+  const headers = Object.fromEntries(Object.entries(target.headers).map(([name, value]) => [name, expand(value)]));
   const credential = parts.credentials.of(target);
   const guarded = sessionFetch(target, parts);
   return new ScopedHttpTransport(new URL(url), {
@@ -144,7 +144,7 @@ function stdioTransport(target: McpTarget, parts: SessionParts): StdioClientTran
       message: `The MCP server ${target.server} is a local process; those run in local mode only`,
     });
   }
-  return new StdioClientTransport(guardedCommand(target.stdio, parts.expand));
+  return new StdioClientTransport(guardedCommand(target.stdio, (value) => parts.expand(value, target.registration)));
 }
 
 const isClosed = (error: unknown): boolean => error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed;

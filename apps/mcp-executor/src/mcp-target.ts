@@ -26,6 +26,8 @@ export interface McpTarget {
   headers: Record<string, string>;
   oauth?: OAuthOptions;
   stdio?: StdioOptions;
+  /** Source whose sealed secrets the options hold; absent where nothing is sealed. */
+  registration?: string;
   /** Longest silence of one call; undefined means MCP_TIMEOUT_SECONDS. */
   timeoutMs?: Milliseconds;
   /** Attempts may outlast the longest silence: the server is asked for progress whether or not the caller wants to see it. */
@@ -65,6 +67,7 @@ export function readTarget(
   const headers = readStrings(server, 'headers', options['headers']);
   const timeoutSeconds = readNumber(server, 'timeout_seconds', options['timeout_seconds']);
   const maxResponseBytes = readNumber(server, 'max_response_bytes', options['max_response_bytes']);
+  const registration = typeof options['registration'] === 'string' ? options['registration'] : undefined;
   const identity = [server, transport, url, headers, (options['oauth'] as Json | undefined) ?? null, stdio ?? null];
   return {
     server,
@@ -73,6 +76,7 @@ export function readTarget(
     headers,
     ...(oauth ? { oauth } : {}),
     ...(stdio ? { stdio } : {}),
+    ...(registration === undefined ? {} : { registration }),
     livesOnProgress: readNumber(server, 'max_seconds', options['max_seconds']) !== undefined,
     ...(timeoutSeconds === undefined ? {} : { timeoutMs: timeoutSeconds * 1_000 }),
     ...(maxResponseBytes === undefined ? {} : { maxResponseBytes }),

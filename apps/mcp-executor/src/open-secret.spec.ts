@@ -1,20 +1,32 @@
-import { MCP_SECRET_CONTEXT, SecretBox } from '@toolfleet/service';
+import { olderSecretContext, secretContext, SecretBox } from '@toolfleet/service';
 import { describe, expect, it } from 'vitest';
 import { secretOpener } from './open-secret.js';
 
 const KEY = 'a key of at least thirty-two characters';
+const sealedFor = (source: string): string => new SecretBox(KEY).seal('Bearer abc', secretContext('mcp', source));
 
 describe('secretOpener', () => {
-  it('opens sealed literals and leaves plain text alone', () => {
-    const sealed = new SecretBox(KEY).seal('Bearer abc', MCP_SECRET_CONTEXT);
-    expect(secretOpener(KEY)(sealed)).toBe('Bearer abc');
-    expect(secretOpener(undefined)('plain')).toBe('plain');
+  it('opens sealed literals of the registration and leaves plain text alone', () => {
+    expect(secretOpener(KEY)(sealedFor('crm@acme'), 'crm@acme')).toBe('Bearer abc');
+    expect(secretOpener(undefined)('plain', undefined)).toBe('plain');
+  });
+
+  it.each(['crm', 'crm@globex', 'other@acme', undefined])(
+    'opens nothing of another registration: %s',
+    (registration) => {
+      expect(() => secretOpener(KEY)(sealedFor('crm@acme'), registration)).toThrow('cannot be opened');
+    },
+  );
+
+  it('opens what version 0.1.0 sealed where a definition of that version names no registration', () => {
+    const older = new SecretBox(KEY).seal('Bearer abc', olderSecretContext('mcp', 'crm'));
+    expect(secretOpener(KEY)(older, undefined)).toBe('Bearer abc');
+    expect(() => secretOpener(KEY)(older, 'crm')).toThrow('cannot be opened');
   });
 
   it('says what is missing without showing anything of the secret', () => {
-    const sealed = new SecretBox(KEY).seal('Bearer abc', MCP_SECRET_CONTEXT);
-    expect(() => secretOpener(undefined)(sealed)).toThrow('REGISTRY_SECRET_KEY is not set');
-    expect(() => secretOpener(`${KEY}!`)(sealed)).toThrow('cannot be opened');
-    expect(() => secretOpener(KEY)('${NO_SUCH_VARIABLE_HERE}')).toThrow('NO_SUCH_VARIABLE_HERE');
+    expect(() => secretOpener(undefined)(sealedFor('crm'), 'crm')).toThrow('REGISTRY_SECRET_KEY is not set');
+    expect(() => secretOpener(`${KEY}!`)(sealedFor('crm'), 'crm')).toThrow('cannot be opened');
+    expect(() => secretOpener(KEY)('${NO_SUCH_VARIABLE_HERE}', 'crm')).toThrow('NO_SUCH_VARIABLE_HERE');
   });
 });

@@ -12,6 +12,8 @@ export type Credential =
 /** What a token is fetched with; values may hold `${VAR}` or be sealed. */
 export interface OAuthGrant {
   tokenUrl: string;
+  /** The document names the token URL, not the configuration. */
+  isOfDocument: boolean;
   clientId: string;
   clientSecret: string;
   scope: string;
@@ -93,7 +95,8 @@ function credentialOf(
 }
 
 function grantOf(config: JsonObject, scheme: SecurityScheme | undefined): OAuthGrant {
-  const tokenUrl = optional(config, 'token_url') ?? scheme?.token_url;
+  const configured = optional(config, 'token_url');
+  const tokenUrl = configured ?? scheme?.token_url;
   if (tokenUrl === undefined) {
     throw notConfigured(
       scheme?.interactive_only
@@ -106,6 +109,7 @@ function grantOf(config: JsonObject, scheme: SecurityScheme | undefined): OAuthG
   const refreshToken = optional(config, 'refresh_token');
   return {
     tokenUrl,
+    isOfDocument: configured === undefined,
     clientId: required(config, 'client_id'),
     clientSecret: optional(config, 'client_secret') ?? '',
     scope: optional(config, 'scope') ?? (scopes ?? scheme?.scopes ?? []).join(' '),

@@ -14,8 +14,12 @@ export interface SecretSources {
   box?: SecretBox;
 }
 
-/** Expands one configured value for a collection. @throws ToolError AUTH_NOT_CONFIGURED naming what is missing */
-export function openSecret(value: string, collection: string, { expander, box }: SecretSources): string {
+/** Expands one configured value of a collection, sealed for its registration. @throws ToolError AUTH_NOT_CONFIGURED naming what is missing */
+export function openSecret(
+  value: string,
+  { collection, registration = collection }: { collection: string; registration?: string | undefined },
+  { expander, box }: SecretSources,
+): string {
   if (!isSealed(value)) return expander.expand(value);
   if (!box) {
     throw new ToolError('AUTH_NOT_CONFIGURED', {
@@ -23,7 +27,7 @@ export function openSecret(value: string, collection: string, { expander, box }:
     });
   }
   try {
-    const opened = box.open(value, secretContext('openapi', collection));
+    const opened = box.open(value, secretContext('openapi', registration));
     registerSecret(opened);
     return opened;
   } catch (cause) {
@@ -55,14 +59,16 @@ export class Credentials {
       freshToken?: boolean;
     },
   ): Promise<{ usedToken: boolean }> {
-    const open = (value: string) => openSecret(value, call.collection, this.secrets);
+    const { registration } = call.options;
+    const open = (value: string) => openSecret(value, { collection: call.collection, registration }, this.secrets);
     let usedToken = false;
     for (const credential of chooseCredentials(call.security, call.options)) {
       if (credential.kind === 'oauth2') {
         const { grant } = credential;
         const opened = {
           ...grant,
-          tokenUrl: absoluteUrl(open(grant.tokenUrl), call.baseUrl),
+          // What a document says is data: it names no variable of this service.
+          tokenUrl: absoluteUrl(grant.isOfDocument ? grant.tokenUrl : open(grant.tokenUrl), call.baseUrl),
           clientId: open(grant.clientId),
           clientSecret: open(grant.clientSecret),
           ...(grant.refreshToken === undefined ? {} : { refreshToken: open(grant.refreshToken) }),

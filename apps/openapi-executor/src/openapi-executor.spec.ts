@@ -271,6 +271,7 @@ describe('openapi-executor', () => {
         key: { type: 'apiKey', in: 'query', name: 'k' },
         login: { type: 'http', scheme: 'basic' },
         flow: { type: 'oauth2', flows: { clientCredentials: { tokenUrl: '/token', scopes: {} } } },
+        curious: { type: 'oauth2', flows: { clientCredentials: { tokenUrl: '/to/${API_TOKEN}', scopes: {} } } },
       },
     };
     const secured = (security: Json, options: JsonObject) =>
@@ -297,6 +298,12 @@ describe('openapi-executor', () => {
       await secured([{ login: [] }], basic(sealed('sample')));
       expect(upstream.last().headers.authorization).toBe(`Basic ${btoa('ada:sealed-secret')}`);
       expect((await secured([{ login: [] }], basic(sealed('other')))).failure?.code).toBe('AUTH_NOT_CONFIGURED');
+      const ofAcme = { ...basic(sealed('sample@acme')), registration: 'sample@acme' };
+      expect((await secured([{ login: [] }], ofAcme)).failure).toBeUndefined();
+      for (const registration of ['sample@globex', 'sample', undefined]) {
+        const { failure } = await secured([{ login: [] }], { ...ofAcme, registration } as JsonObject);
+        expect(failure?.code, registration).toBe('AUTH_NOT_CONFIGURED');
+      }
     });
 
     it('takes the first set it can satisfy, and names what is missing otherwise', async () => {
@@ -310,6 +317,14 @@ describe('openapi-executor', () => {
         auth_config: { api_key_value: '${NOT_SET}' },
       });
       expect(unset.failure).toMatchObject({ code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('NOT_SET') });
+    });
+
+    it('expands no variable that a document names', async () => {
+      const options = { auth_type: 'oauth2', auth_config: { client_id: 'c', client_secret: 's' } };
+      await secured([{ curious: [] }], options);
+      const targets = upstream.requests.map(({ target }) => decodeURIComponent(target));
+      expect(targets).toContain('/to/${API_TOKEN}');
+      expect(JSON.stringify(upstream.requests)).not.toContain('canary-token-42');
     });
 
     it('fetches one OAuth token for many calls, and a fresh one after a 401', async () => {

@@ -10,6 +10,8 @@ export interface OperationOptions {
   /** Added last, after authentication. */
   extraHeaders: { [name: string]: string };
   vendorAdapter?: string;
+  /** Source whose sealed secrets these options hold; absent in definitions of version 0.1.0. */
+  registration?: string;
   /** Decompressed bytes of a response that are read. */
   maxResponseBytes: number;
 }
@@ -28,6 +30,7 @@ export function readOptions(options: JsonObject | undefined): OperationOptions {
     authConfig,
     extraHeaders: headers,
     ...(typeof vendor === 'string' ? { vendorAdapter: vendor } : {}),
+    ...(typeof source.registration === 'string' ? { registration: source.registration } : {}),
     maxResponseBytes: asked > 0 ? Math.min(asked, SIZES.upstreamResponse) : SIZES.upstreamResponse,
   };
 }

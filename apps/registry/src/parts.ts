@@ -4,9 +4,7 @@ import { connectRedis, redisOptionsOf, redisPart, workersAliveMs } from '@toolfl
 import {
   environmentByPrefix,
   fleetFileOf,
-  MCP_SECRET_CONTEXT,
   microservicePart,
-  secretContext,
   SecretBox,
   type ServiceHost,
   type ServicePart,
@@ -24,6 +22,7 @@ import { mcpCosts, type RegistryConfig } from './registry.config.js';
 import { RegistryModule, type RegistryServices } from './registry.module.js';
 import { FleetSources } from './sources/fleet-sources.js';
 import { KeptOpenApiSource } from './sources/kept-openapi.source.js';
+import { sealFor } from './sources/openapi-secrets.js';
 import { McpSeal } from './sources/mcp.endpoint.js';
 import { McpSource } from './sources/mcp.source.js';
 import { McpPins } from './sources/pin.js';
@@ -63,7 +62,7 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
   const { openapi, mcp, mcpSeal } = remoteSources(settings, host, { registrar, registrations, egress, nats });
   const sources = new FleetSources(
     fleetFileOf(settings),
-    { python, openapi, mcp, mcpSeal: mcpSeal.seal },
+    { python, openapi, mcp, mcpSealFor: mcpSeal.sealFor },
     registrar,
     registrations,
     host,
@@ -106,11 +105,12 @@ function remoteSources(
 ): { openapi: KeptOpenApiSource; mcp: McpSource; mcpSeal: McpSeal } {
   const { registrar, registrations, egress, nats } = ports;
   const box = settings.REGISTRY_SECRET_KEY === undefined ? undefined : new SecretBox(settings.REGISTRY_SECRET_KEY);
-  const sealFor = box && ((name: string) => (literal: string) => box.seal(literal, secretContext('openapi', name)));
+  const sealOpenApi = sealFor('openapi', box);
+  const sealMcp = sealFor('mcp', box);
   const openapi = new KeptOpenApiSource(
     registrations,
-    sealFor,
-    { register: (message, footing) => registrar.register(message, footing), egress, ...(sealFor ? { sealFor } : {}) },
+    sealOpenApi,
+    { register: (message, footing) => registrar.register(message, footing), egress, sealFor: sealOpenApi },
     {
       maxSpecBytes: settings.OPENAPI_MAX_SPEC_SIZE,
       fetchTimeoutMs: settings.OPENAPI_FETCH_TIMEOUT * 1_000,
@@ -124,11 +124,12 @@ function remoteSources(
     {
       discover: (message, timeoutMs) => nats.request<DiscoverReply>(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
       register: (message, footing) => registrar.register(message, footing),
+      sealFor: sealMcp,
     },
     clock,
     logger,
   );
-  return { openapi, mcp, mcpSeal: new McpSeal(box && ((literal) => box.seal(literal, MCP_SECRET_CONTEXT))) };
+  return { openapi, mcp, mcpSeal: new McpSeal(sealMcp) };
 }
 
 function egressOf(settings: RegistryConfig, { clock, logger, metrics }: ServiceHost): EgressClient {

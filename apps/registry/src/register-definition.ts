@@ -67,6 +67,10 @@ export function checkDefinition(announced: unknown, source: ToolSource, checks: 
   if (definition.tenant !== undefined && definition.tenant !== tenant) {
     invalid(`a definition of source ${source.name} cannot belong to tenant ${definition.tenant}`);
   }
+  const registration = registrationOf(definition.binding);
+  if (registration !== undefined && registration !== source.name) {
+    invalid(`a definition of source ${source.name} cannot open secrets of ${registration}`);
+  }
   const stored: ToolDefinition = { ...definition, source: { kind: source.kind, name: source.name } };
   if (tenant !== undefined) stored.tenant = tenant;
   // What Redis gives back has no undefined members; neither has what is hashed.
@@ -84,6 +88,12 @@ function checkBinding(binding: Binding, { kind, name }: ToolSource): void {
   if (binding.kind === 'python' && name !== PYTHON_SOURCE.name) {
     invalid(`only the source ${PYTHON_SOURCE.kind}/${PYTHON_SOURCE.name} announces a tool of the Python sandbox`);
   }
+}
+
+/** The registration whose sealed secrets a binding may open. */
+function registrationOf(binding: Binding): string | undefined {
+  const named = binding.kind === 'mcp' || binding.kind === 'openapi' ? binding.options?.['registration'] : undefined;
+  return named === undefined ? undefined : String(named);
 }
 
 /** Tenant of a source registered by a tenant: `crm@acme` belongs to `acme`. */

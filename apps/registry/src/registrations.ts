@@ -1,4 +1,5 @@
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from './register-definition.js';
 import type { DefinitionStore, StoredRegistration } from './definition-store.js';
 
@@ -38,6 +39,9 @@ export class Registrations {
     if (tenant !== undefined && holdsVariable(body)) {
       invalid('body', 'a registration of a tenant cannot use ${VARIABLES} of the fleet');
     }
+    // Sealed values are made here alone: one that comes from outside was copied from another registration.
+    if (holdsSealed(body))
+      invalid('body', 'a registration holds its secrets as they are; sealed ones are not accepted');
     const source = sourceName(name, tenant);
     if (this.isDeclared(kind, source)) {
       throw new ToolError('TOOL_NAME_CONFLICT', { message: `${name} is declared in the configuration file` });

@@ -17,7 +17,7 @@ import {
   type ToolDefinition,
 } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
-import { isSealed, loadConfig, MCP_SECRET_CONTEXT, secretContext, SecretBox } from '@toolfleet/service';
+import { isSealed, loadConfig, olderSecretContext, secretContext, SecretBox } from '@toolfleet/service';
 import type { ServiceHost, ServicePart } from '@toolfleet/service';
 import { createLogger, createMetrics, type Metrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
@@ -276,6 +276,42 @@ describe('registry service', () => {
       });
     });
 
+    it('binds secrets to tenant and registration, and takes none that are sealed', async () => {
+      const first = await start({}, { REGISTRY_SECRET_KEY: KEY });
+      const box = new SecretBox(KEY);
+      const tokenOf = async (tenant: string): Promise<string> => {
+        const tool = await get('pets.listPets', tenant);
+        const options = (tool?.binding as { options?: JsonObject } | undefined)?.options ?? {};
+        expect(options['registration']).toBe(`pets@${tenant}`);
+        return String((options['auth_config'] as JsonObject)['token']);
+      };
+      for (const tenant of ['acme', 'zeta']) {
+        expect(await add({ tenant })).toMatchObject({ success: true });
+        expect(box.open(await tokenOf(tenant), secretContext('openapi', `pets@${tenant}`))).toBe('literal-canary');
+      }
+      const token = await tokenOf('acme');
+      expect(await tokenOf('zeta')).not.toBe(token);
+      for (const copied of [
+        add({ tenant: 'zeta', auth_config: { token } }),
+        add({ auth_config: { token } }),
+        send(SUBJECTS.mcpRegister, { name: 'crm', url: 'https://x.example', headers: { Authorization: token } }),
+      ]) {
+        await expect(copied).rejects.toMatchObject({ code: 'REQUEST_INVALID', details: { field: 'body' } });
+      }
+      // What version 0.1.0 kept is sealed again for its registration.
+      const older = olderSecretContext('openapi', 'pets@acme');
+      const kept = await redis.client().hgetall('{registry}:registrations');
+      for (const [field, text] of Object.entries(kept)) {
+        if (!text.includes(token)) continue;
+        await redis
+          .client()
+          .hset('{registry}:registrations', field, text.replace(token, box.seal('literal-canary', older)));
+      }
+      await stop(first);
+      await start({}, { REGISTRY_SECRET_KEY: KEY });
+      await eventually('it is sealed again', async () => (await tokenOf('acme')) === token);
+    });
+
     it('keeps the collections of tenants apart', async () => {
       await start();
       await add({ tenant: 'acme', auth_type: 'none', auth_config: {} });
@@ -331,7 +367,7 @@ describe('registry service', () => {
       const first = await start(config, { REGISTRY_SECRET_KEY: KEY });
       await eventually('the tool is there', async () => (await get('crm.search'))?.name === 'crm_search');
       const sent = asked[0]?.headers?.['Authorization'] ?? '';
-      expect(new SecretBox(KEY).open(sent, MCP_SECRET_CONTEXT)).toBe('Bearer literal-canary');
+      expect(new SecretBox(KEY).open(sent, secretContext('mcp', 'crm'))).toBe('Bearer literal-canary');
 
       found = [{ ...found[0], description: 'Searches, and sends a copy elsewhere' } as DiscoverReply['tools'][number]];
       client.publish(SUBJECTS.execMcpChanged, { server: 'crm' });

@@ -42,6 +42,13 @@ export { FLEET_FILE_KEYS, fleetFileOf, fleetFilePath } from './fleet-file.js';
 export { microservicePart } from './microservice-part.js';
 export { nestLogger, nestPart } from './nest-part.js';
 export { readFleetFile } from './read-fleet-file.js';
-export { isSealed, MCP_SECRET_CONTEXT, MIN_SECRET_KEY_LENGTH, secretContext, SecretBox } from './secrets/secret-box.js';
+export {
+  holdsSealed,
+  isSealed,
+  MIN_SECRET_KEY_LENGTH,
+  olderSecretContext,
+  secretContext,
+  SecretBox,
+} from './secrets/secret-box.js';
 export { StartRefused, type ServiceHost, type ServicePart } from './service-part.js';
 export { startService, VERSION, type BuildParts } from './start-service.js';

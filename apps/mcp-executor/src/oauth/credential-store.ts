@@ -1,4 +1,5 @@
 import type { McpTarget } from '../mcp-target.js';
+import type { OpenSecret } from '../open-secret.js';
 import { OAuthCredential, type CredentialParts } from './oauth-credential.js';
 
 const MAX_CREDENTIALS = 1_000;
@@ -7,12 +8,13 @@ const MAX_CREDENTIALS = 1_000;
 export class CredentialStore {
   private readonly credentials = new Map<string, OAuthCredential>();
 
-  constructor(private readonly parts: CredentialParts) {}
+  constructor(private readonly parts: Omit<CredentialParts, 'expand'> & { expand: OpenSecret }) {}
 
   /** The credential of a server, or undefined when it needs none. */
-  of(target: Pick<McpTarget, 'key' | 'oauth'>): OAuthCredential | undefined {
+  of(target: Pick<McpTarget, 'key' | 'oauth' | 'registration'>): OAuthCredential | undefined {
     if (!target.oauth) return undefined;
-    const credential = this.credentials.get(target.key) ?? new OAuthCredential(target.oauth, this.parts);
+    const expand = (value: string): string => this.parts.expand(value, target.registration);
+    const credential = this.credentials.get(target.key) ?? new OAuthCredential(target.oauth, { ...this.parts, expand });
     this.credentials.delete(target.key);
     this.credentials.set(target.key, credential);
     if (this.credentials.size > MAX_CREDENTIALS)

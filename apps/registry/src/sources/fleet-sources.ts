@@ -9,7 +9,7 @@ import { storableEntry } from './mcp-secrets.js';
 import type { McpSource } from './mcp.source.js';
 import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntries } from './openapi-entry.js';
-import type { Seal } from './openapi-secrets.js';
+import type { SealFor } from './openapi-secrets.js';
 import type { KeptOpenApiSource } from './kept-openapi.source.js';
 import type { PythonSource } from './python.source.js';
 
@@ -24,7 +24,7 @@ export class FleetSources {
 
   constructor(
     private readonly file: JsonObject,
-    private readonly sources: { python: PythonSource; openapi: KeptOpenApiSource; mcp: McpSource; mcpSeal: Seal },
+    private readonly sources: { python: PythonSource; openapi: KeptOpenApiSource; mcp: McpSource; mcpSealFor: SealFor },
     private readonly registrar: Registrar,
     private readonly registrations: Registrations,
     private readonly host: { clock: Clock; logger: Logger },
@@ -101,7 +101,7 @@ export class FleetSources {
   private storable(entries: readonly McpEntry[]): McpEntry[] {
     return entries.flatMap((entry) => {
       try {
-        return [storableEntry(entry, this.sources.mcpSeal)];
+        return [storableEntry(entry, this.sources.mcpSealFor?.(mcpSource(entry).name))];
       } catch (error) {
         this.host.logger.error(
           { entry: entry.name },

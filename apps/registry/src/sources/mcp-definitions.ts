@@ -12,6 +12,7 @@ import {
   type ToolDefinition,
   type ToolSource,
 } from '@toolfleet/contracts';
+import { holdsSealed } from '@toolfleet/service';
 import type { McpEntry } from './mcp-entry.js';
 
 const MAX_NAME = 64;
@@ -135,6 +136,8 @@ export function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObje
     const value = entry[field];
     if (value !== undefined) options[field] = value as Json;
   }
+  // Where the executor may open what is sealed.
+  if (holdsSealed(options)) options['registration'] = mcpSource(entry).name;
   if (prior) options['prior'] = prior;
   return options;
 }

@@ -39,8 +39,9 @@ function sealWhere(values: JsonObject, at: string, isSecret: (name: string) => b
 }
 
 function sealed(value: Json, at: string, seal: Seal): Json {
-  if (typeof value !== 'string' || value === '' || HAS_VARIABLE.test(value) || isSealed(value)) return value;
+  if (typeof value !== 'string' || value === '' || HAS_VARIABLE.test(value)) return value;
   if (seal) return seal(value);
+  if (isSealed(value)) return value;
   throw new ToolError('SPEC_INVALID', {
     message: `${at} is a literal secret and cannot be stored: use \${VARIABLE}, or set REGISTRY_SECRET_KEY`,
     details: { reason: 'SECRET_NOT_STORABLE', field: at },

@@ -6,7 +6,7 @@ import { Registrations } from '../registrations.js';
 import { readMcpEntry, type McpEntry } from './mcp-entry.js';
 import { storableEntry } from './mcp-secrets.js';
 import { McpSource } from './mcp.source.js';
-import type { Seal } from './openapi-secrets.js';
+import type { SealFor } from './openapi-secrets.js';
 
 const text: JsonObject = { type: 'string', minLength: 1, maxLength: 4_096 };
 const readRegister = validateMessage<McpRegister>({
@@ -19,7 +19,7 @@ const LOCAL_FIELDS = ['command', 'args', 'env', 'cwd', 'memory_limit_mb'] as con
 
 /** The sealing function, by injection. */
 export class McpSeal {
-  constructor(readonly seal: Seal) {}
+  constructor(readonly sealFor: SealFor) {}
 }
 
 /** `registry.mcp.register`; the gateway lets administrators through only. */
@@ -38,7 +38,7 @@ export class McpEndpoint {
     const entry = this.entryOf(message);
     let stored: McpEntry;
     try {
-      stored = storableEntry(entry, this.sealing.seal);
+      stored = storableEntry(entry, this.sealing.sealFor?.(name));
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       return { success: false, tool_name: message.name, message: `Registration error: ${reason}`, registered: [] };

@@ -20,6 +20,8 @@ import {
   mcpSource,
 } from './mcp-definitions.js';
 import { isFunctionEntry, type McpEntry } from './mcp-entry.js';
+import { storableEntry } from './mcp-secrets.js';
+import type { SealFor } from './openapi-secrets.js';
 import { logOutcome } from './log-mcp-outcome.js';
 import { NOTHING_REGISTERED, registerReply } from './mcp-register-reply.js';
 import { newlyWatched, type McpServerState, type WatchedServer } from './watched-server.js';
@@ -29,6 +31,8 @@ export interface McpSourcePorts {
   /** `exec.mcp.discover`. */
   discover(message: DiscoverMessage, timeoutMs: number): Promise<DiscoverReply>;
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
+  /** Seals secrets of kept registrations that an older version sealed. */
+  sealFor?: SealFor;
 }
 
 const DISCOVER_TIMEOUT_MS = 30_000;
@@ -75,7 +79,8 @@ export class McpSource {
       const { name, body } = registration;
       const known = this.servers.get(name)?.registration ?? this.functions.get(name);
       if (known && registrationStamp(known) === registrationStamp(registration)) continue;
-      const entry = body as unknown as McpEntry;
+      const stored = body as unknown as McpEntry;
+      const entry = this.ports.sealFor ? storableEntry(stored, this.ports.sealFor(name)) : stored;
       this.forget(name);
       if (!isFunctionEntry(entry)) void this.look(this.watch(newlyWatched(entry, registration)));
       else if (await this.stillRegistered(this.registerFunction(entry, { registration, isNew: false })))

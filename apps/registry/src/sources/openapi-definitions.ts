@@ -6,6 +6,7 @@ import {
   type ToolSource,
 } from '@toolfleet/contracts';
 import { planJson, type OpenApiTool, type ParameterPlace } from '@toolfleet/openapi';
+import { holdsSealed } from '@toolfleet/service';
 import type { OpenApiEntry } from './openapi-entry.js';
 
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/;
@@ -23,6 +24,8 @@ export function bindingOptions(
   secrets: { auth_config?: JsonObject; extra_headers?: JsonObject },
 ): JsonObject {
   const options: JsonObject = { auth_type: entry.auth_type ?? 'none', ...secrets };
+  // Where the executor may open what is sealed.
+  if (holdsSealed(secrets)) options.registration = openApiSource(entry).name;
   if (entry.vendor_adapter) options.vendor_adapter = entry.vendor_adapter;
   if (entry.max_response_bytes !== undefined) options.max_response_bytes = entry.max_response_bytes;
   return options;

@@ -1,8 +1,18 @@
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
-import { isSealed } from '@toolfleet/service';
+import { isSealed, olderSecretContext, secretContext, type SecretBox } from '@toolfleet/service';
 
-/** Seals a literal for one collection; undefined when `REGISTRY_SECRET_KEY` is not set. */
-export type Seal = ((literal: string) => string) | undefined;
+/**
+ * Seals a literal for one registration; what is sealed for it already stays. Undefined when `REGISTRY_SECRET_KEY` is not set.
+ */
+export type Seal = ((value: string) => string) | undefined;
+/** Seals for the registration of a source, by the name of the source. */
+export type SealFor = ((source: string) => Exclude<Seal, undefined>) | undefined;
+
+/** The sealing function of one kind of registrations. */
+export function sealFor(kind: 'openapi' | 'mcp', box: SecretBox | undefined): SealFor {
+  if (!box) return undefined;
+  return (source) => (value) => box.sealAgain(value, secretContext(kind, source), olderSecretContext(kind, source));
+}
 
 /** Fields of `auth_config` that are secrets by themselves. */
 const SECRET_FIELDS: ReadonlySet<string> = new Set([
@@ -51,8 +61,9 @@ function headers(values: JsonObject, at: string, seal: Seal): JsonObject {
 }
 
 function sealed(value: Json, at: string, seal: Seal): Json {
-  if (typeof value !== 'string' || value === '' || HAS_VARIABLE.test(value) || isSealed(value)) return value;
+  if (typeof value !== 'string' || value === '' || HAS_VARIABLE.test(value)) return value;
   if (seal) return seal(value);
+  if (isSealed(value)) return value;
   throw new ToolError('SPEC_INVALID', {
     message: `${at} is a literal secret and cannot be stored: use \${VARIABLE}, or set REGISTRY_SECRET_KEY`,
     details: { reason: 'SECRET_NOT_STORABLE', field: at },

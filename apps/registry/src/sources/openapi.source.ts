@@ -19,7 +19,7 @@ import { isSuperseded, refuseNamesOfOthers } from '../refusals.js';
 import { convertEntry, type ConvertedEntry } from './openapi-convert.js';
 import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
-import type { Seal } from './openapi-secrets.js';
+import type { SealFor } from './openapi-secrets.js';
 import type { FetchedSpec } from './openapi-spec-cache.js';
 import { SpecReader, type SpecReaderFigures } from './openapi-spec-reader.js';
 import { shownWarning, SHOWN_WARNINGS, validateOpenApi } from './validate-openapi.js';
@@ -28,8 +28,8 @@ import { shownWarning, SHOWN_WARNINGS, validateOpenApi } from './validate-openap
 export interface OpenApiSourcePorts {
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
   egress: EgressClient;
-  /** Seals literal secrets of a collection; undefined when `REGISTRY_SECRET_KEY` is not set. */
-  sealFor?: (collection: string) => Exclude<Seal, undefined>;
+  /** Seals literal secrets of a registration; undefined when `REGISTRY_SECRET_KEY` is not set. */
+  sealFor?: SealFor;
 }
 
 /** Figures of the source (`OPENAPI_SOURCE_KEYS`). */
@@ -177,7 +177,7 @@ export class OpenApiSource {
       entry,
       spec.text,
       spec.url || undefined,
-      this.ports.sealFor?.(entry.name),
+      this.ports.sealFor?.(openApiSource(entry).name),
       parts,
     );
     if (converted.definitions.length === 0 && converted.refused.length > 0) {

@@ -14,9 +14,9 @@ export function isSealed(value: unknown): value is string {
 
 /**
  * Keeps literal secrets of registrations unreadable in the registry, in Redis and on NATS: AES-256-GCM with a key derived
- * from `REGISTRY_SECRET_KEY`. The registry seals; the executor that dials opens, right before it dials. The context (owner
- * and place, such as `openapi/github`) is authenticated: a sealed value that is copied into another registration does not
- * open there.
+ * from `REGISTRY_SECRET_KEY`. The registry seals; the executor that dials opens, right before it dials. The context (kind, name
+ * and tenant of the registration, such as `openapi/github@acme`) is authenticated: a sealed value that is copied into another
+ * registration, or into one of the same name of another tenant, does not open there.
  *
  * The nonce is derived from text and context (as in RFC 8452): sealing the same secret again gives the same value, so that a
  * registration that is repeated keeps its revision. Equal secrets of one registration are therefore seen to be equal.
@@ -43,6 +43,22 @@ export class SecretBox {
     return MARK + Buffer.concat([iv, cipher.getAuthTag(), body]).toString('base64url');
   }
 
+  /**
+   * Seals a text for a context. What is sealed for it already stays; what an older version sealed for `olderContext` is sealed
+   * again for this one; anything else that is sealed stays as it is and does not open.
+   */
+  sealAgain(text: string, context: string, olderContext: string): string {
+    if (!isSealed(text)) return this.seal(text, context);
+    for (const known of [context, olderContext]) {
+      try {
+        return this.seal(this.open(text, known), context);
+      } catch {
+        // Of another context or key.
+      }
+    }
+    return text;
+  }
+
   /** Opens a sealed text. @throws Error when it was changed, belongs to another context, or was sealed with another key. */
   open(sealed: string, context: string): string {
     const bytes = Buffer.from(sealed.slice(MARK.length), 'base64url');
@@ -60,10 +76,21 @@ export class SecretBox {
   }
 }
 
-/** Context under which the secrets of an OpenAPI collection are sealed; the binding carries its name to the executor. */
-export function secretContext(kind: 'openapi', name: string): string {
-  return `${kind}/${name}`;
+/**
+ * Context under which the secrets of a registration are sealed. `source` is the name of its source, `github` or
+ * `github@acme`; the binding carries it to the executor.
+ */
+export function secretContext(kind: 'openapi' | 'mcp', source: string): string {
+  return `${kind}/${source}`;
 }
 
-/** Context of secrets of MCP servers: mcp-executor opens them where it expands variables, whatever the server. */
-export const MCP_SECRET_CONTEXT = 'mcp';
+/** Context under which version 0.1.0 sealed: one for all MCP servers, the name without the tenant for OpenAPI collections. */
+export function olderSecretContext(kind: 'openapi' | 'mcp', source: string): string {
+  return kind === 'mcp' ? 'mcp' : secretContext(kind, source.replace(/@.*/, ''));
+}
+
+/** True when a value, or anything inside it, is sealed. */
+export function holdsSealed(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return isSealed(value);
+  return Object.values(value).some(holdsSealed);
+}

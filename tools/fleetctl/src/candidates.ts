@@ -1,8 +1,12 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import type { Command } from './command.js';
 import type { Gateway } from './gateway.js';
+import { isPlainWord } from './shell-words.js';
 
-/** What can stand next on a command line, asked for by the shell while somebody types. */
+/**
+ * What can stand next on a command line, asked for by the shell while somebody types. Names and values of tools that a shell
+ * could take for anything but a word are left out: they have to be typed.
+ */
 export async function candidates(
   words: readonly string[],
   commands: ReadonlyMap<string, Command>,
@@ -30,7 +34,7 @@ export async function candidates(
 
 async function toolNames(gateway: Gateway, signal: AbortSignal): Promise<string[]> {
   const { body } = await gateway.ask<{ name: string }[]>('GET', '/api/v1/tools', undefined, signal);
-  return body.map(({ name }) => name);
+  return body.map(({ name }) => name).filter(isPlainWord);
 }
 
 /** Values of the argument that was just named, else the tool's arguments and the options of `call`. */
@@ -44,9 +48,11 @@ async function callWords(
   const path = `/api/v1/tools/${encodeURIComponent(tool)}`;
   const { body } = await gateway.ask<{ parameters: JsonObject }>('GET', path, undefined, signal);
   const properties = (body.parameters['properties'] ?? {}) as Record<string, JsonObject>;
-  const named = last.startsWith('--') ? properties[last.slice(2)] : undefined;
-  if (Array.isArray(named?.['enum'])) return named['enum'].map(String);
-  return [...Object.keys(properties).map((name) => `--${name}`), ...optionsOf(command)];
+  const named =
+    last.startsWith('--') && Object.hasOwn(properties, last.slice(2)) ? properties[last.slice(2)] : undefined;
+  if (Array.isArray(named?.['enum'])) return named['enum'].map(String).filter(isPlainWord);
+  const names = Object.keys(properties).filter(isPlainWord);
+  return [...names.map((name) => `--${name}`), ...optionsOf(command)];
 }
 
 function optionsOf(command: Command): string[] {

@@ -1,11 +1,11 @@
-/** Where a command writes to. `process.stdout` is one; tests collect. */
+/** Where a command writes to: the writer of terminal.ts; tests collect. */
 export interface TextSink {
   /** False asks the writer to wait for `drain`. */
   write(text: string): boolean;
   once?(event: 'drain', listener: () => void): unknown;
 }
 
-/** What a command sees of the process; `process` itself fits. */
+/** What a command sees of the process; tests give their own. */
 export interface CommandIo {
   stdout: TextSink;
   stderr: TextSink;

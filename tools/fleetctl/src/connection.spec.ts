@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { folder, run, seen, url } from './fleetctl.fixture.js';
 import { main } from './main.js';
+import { terminalOn } from './terminal.js';
 
 describe('where the fleet is', () => {
   it('is found in .toolfleet/local.json above the folder, whose key goes nowhere else', async () => {
@@ -13,14 +14,7 @@ describe('where the fleet is', () => {
     await writeFile(join(project, '.toolfleet/local.json'), JSON.stringify({ url, api_key: 'local-key' }));
     const bare = { TOOLFLEET_URL: '', TOOLFLEET_API_KEY: '' };
     const env = Object.fromEntries(Object.entries({ HOME: folder, ...bare }).filter(([, value]) => value !== ''));
-    const terminal = {
-      out: () => {},
-      error: () => {},
-      width: undefined,
-      interactive: false,
-      colours: false,
-      readInput: () => Promise.resolve(''),
-    };
+    const terminal = terminalOn({ out: () => {}, error: () => {}, readInput: () => Promise.resolve('') });
     expect(await main(['tools'], terminal, { env, cwd: join(project, 'deep/inside') })).toBe(0);
     expect(seen.at(-1)?.key).toBe('Bearer local-key');
     await main(['tools', '--url', url.replace('127.0.0.1', 'localhost')], terminal, { env, cwd: project });

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { main } from './main.js';
+import { terminalOn } from './terminal.js';
 
 /** A request the gateway's stand-in got. */
 export interface Seen {
@@ -102,18 +103,23 @@ async function readBody(request: IncomingMessage): Promise<string> {
 /** Runs a command line as a user would; `interactive` as in a terminal. */
 export async function run(
   argv: string[],
-  options: { env?: Record<string, string>; input?: string; cwd?: string; interactive?: boolean } = {},
+  options: {
+    env?: Record<string, string>;
+    input?: string;
+    cwd?: string;
+    interactive?: boolean;
+    colours?: boolean;
+  } = {},
 ) {
   let out = '';
   let error = '';
-  const terminal = {
+  const terminal = terminalOn({
     out: (text: string) => void (out += text),
     error: (text: string) => void (error += text),
-    width: undefined,
     interactive: options.interactive ?? false,
-    colours: false,
+    colours: options.colours ?? false,
     readInput: () => Promise.resolve(options.input ?? ''),
-  };
+  });
   const env = { TOOLFLEET_URL: url, TOOLFLEET_API_KEY: 'the-key', HOME: folder, ...options.env };
   const code = await main(argv, terminal, { env, cwd: options.cwd ?? folder });
   return { code, out, error };

@@ -3,6 +3,7 @@ import { inexactNumber, inexactNumberMessage, isToolError, ToolError, type JsonO
 import { buildRequest, convertDocument, parseSpec, type BuiltRequest, type OpenApiTool } from '@toolfleet/openapi';
 import type { CommandIo } from './command-io.js';
 import { maxBytesOf, readSpec } from './read-spec.js';
+import { jsonText } from './terminal.js';
 
 const REQUEST_USAGE = `Usage: fleetctl openapi request <file|url> <tool> [--arguments JSON] [--json]
 
@@ -57,7 +58,7 @@ export async function runOpenapiRequest(args: readonly string[], io: CommandIo):
     const checked = await checkedArguments(tool, parseObject(values.arguments ?? '{}'));
     const request = buildRequest(tool.plan(), baseUrl, checked);
     showCredentials(request, values);
-    io.stdout.write(values.json ? `${JSON.stringify(asJson(request))}\n` : asText(request));
+    io.stdout.write(values.json ? `${jsonText(asJson(request))}\n` : asText(request));
     return 0;
   } catch (error) {
     if (!isToolError(error)) throw error;

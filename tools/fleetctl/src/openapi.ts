@@ -9,6 +9,7 @@ import {
 } from '@toolfleet/openapi';
 import type { CommandIo } from './command-io.js';
 import { maxBytesOf, readSpec } from './read-spec.js';
+import { jsonText } from './terminal.js';
 
 export { runOpenapiRequest } from './openapi-request.js';
 
@@ -85,17 +86,17 @@ async function inspect(source: string, options: InspectOptions): Promise<Inspect
 /** One line per document, written tool by tool: the line of a large document is longer than a string can be. */
 async function writeJson(source: string, parts: InspectionParts, io: CommandIo): Promise<void> {
   const { openapi, operations, refused } = parts;
-  const head = JSON.stringify({ source, ok: refused.length === 0, openapi, operations });
+  const head = jsonText({ source, ok: refused.length === 0, openapi, operations });
   let pending = `${head.slice(0, -1)},"tools":[`;
   let first = true;
   for (const tool of parts.conversion?.tools ?? []) {
-    pending += (first ? '' : ',') + JSON.stringify(inspectTool(tool));
+    pending += (first ? '' : ',') + jsonText(inspectTool(tool));
     first = false;
     if (pending.length < CHUNK) continue;
     await write(io, pending);
     pending = '';
   }
-  await write(io, `${pending}],"warnings":${JSON.stringify(parts.warnings())},"refused":${JSON.stringify(refused)}}\n`);
+  await write(io, `${pending}],"warnings":${jsonText(parts.warnings())},"refused":${jsonText(refused)}}\n`);
 }
 
 const CHUNK = 256 * 1024;

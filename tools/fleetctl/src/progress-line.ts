@@ -33,7 +33,7 @@ export class ProgressLine {
 
   stop(): void {
     clearInterval(this.timer);
-    if (this.drawn) this.terminal.error('\r\u001b[K');
+    if (this.drawn) this.terminal.status();
   }
 
   private draw(): void {
@@ -41,9 +41,7 @@ export class ProgressLine {
     if (elapsed < QUIET_MS) return;
     this.drawn = true;
     const frame = FRAMES[Math.floor(elapsed / EVERY_MS) % FRAMES.length] ?? '';
-    this.terminal.error(
-      `\r\u001b[K${frame} ${this.label} ${(elapsed / 1_000).toFixed(1)} s ${describeProgress(this.latest)}`,
-    );
+    this.terminal.status(`${frame} ${this.label} ${(elapsed / 1_000).toFixed(1)} s ${describeProgress(this.latest)}`);
   }
 }
 

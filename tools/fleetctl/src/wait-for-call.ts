@@ -3,6 +3,7 @@ import { CliError } from './cli-error.js';
 import { followEvents } from './follow-events.js';
 import type { Gateway } from './gateway.js';
 import type { Progress } from './progress-line.js';
+import { shellWord } from './shell-words.js';
 
 /** State of an asynchronous call, as `GET /api/v1/calls/:id` tells it. */
 export interface CallStatus {
@@ -32,7 +33,7 @@ export async function waitForCall(
     return await askUntilEnded(gateway, callId, signal, onProgress, done);
   } catch (error) {
     if (!signal.aborted) throw error;
-    throw new CliError(`Interrupted; the call goes on: fleetctl jobs ${callId} --watch`, 130);
+    throw new CliError(`Interrupted; the call goes on: fleetctl jobs ${shellWord(callId)} --watch`, 130);
   } finally {
     following.abort();
   }

@@ -4,7 +4,7 @@ import type { Command, CommandContext } from '../command.js';
 import { Refused, type Gateway } from '../gateway.js';
 import { hasSwitch, optionValue, type CommandLine } from '../parse-argv.js';
 import { ProgressLine } from '../progress-line.js';
-import { paint, plain, type Terminal } from '../terminal.js';
+import { jsonText, paint, plain, type Terminal } from '../terminal.js';
 import { toolArguments } from '../tool-arguments.js';
 import { toolNamed } from '../tool-named.js';
 import { waitForCall } from '../wait-for-call.js';
@@ -41,7 +41,7 @@ export const call: Command = {
       if (status !== 202) return showResult(terminal, body as CallBody, json);
       const { call_id: callId } = body as AcceptedBody;
       if (hasSwitch(line, 'no-wait')) {
-        terminal.out(json ? `${JSON.stringify(body)}\n` : `${callId}\n`);
+        terminal.out(json ? `${jsonText(body)}\n` : `${callId}\n`);
         return 0;
       }
       const result = await waitForCall(fleet, callId, signal, (update) => progress.update(update));
@@ -50,7 +50,7 @@ export const call: Command = {
     } catch (error) {
       progress.stop();
       if (json && error instanceof Refused) {
-        terminal.out(`${JSON.stringify(error.body, null, 2)}\n`);
+        terminal.out(`${jsonText(error.body, 2)}\n`);
         return error.exitCode;
       }
       throw error;
@@ -118,9 +118,9 @@ function callFields(line: CommandLine): JsonObject {
 
 /** Shows a finished call. The result goes to standard output alone, so that it can be piped. */
 export function showResult(terminal: Terminal, body: CallBody, json: boolean): number {
-  if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
+  if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else if (body.success) {
-    terminal.out(`${plain(body.text === '' ? JSON.stringify(body.output, null, 2) : body.text)}\n`);
+    terminal.out(`${plain(body.text === '' ? jsonText(body.output, 2) : body.text)}\n`);
     const provenance = String(body.metadata?.['provenance'] ?? 'live');
     const note = `${Math.round(body.execution_time_ms)} ms, $${body.usage.cost_usd}${provenance === 'live' ? '' : `, ${provenance}`}, ${body.call_id}`;
     if (terminal.interactive) terminal.error(`${paint(terminal, 'dim', note)}\n`);

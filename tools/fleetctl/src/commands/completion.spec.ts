@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { CALCULATOR, folder, routes, run } from '../fleetctl.fixture.js';
@@ -82,5 +82,124 @@ complete -C 'fleetctl call calc --ex'`;
     const found = execFileSync('fish', ['--no-config', '-c', script], { encoding: 'utf8', timeout: 30_000, env });
     expect(found.split('\n')).toEqual(expect.arrayContaining(['--expression', '--exact']));
     expect(found).not.toContain('--digits');
+  });
+
+  /** What a hostile tool may call itself, its arguments and their values; each leaves a file when a shell evaluates it. */
+  const HOSTILE = [
+    '$(touch pwned)',
+    '`touch pwned`',
+    ';touch pwned;',
+    '&touch pwned&',
+    '|touch pwned|',
+    '>pwned',
+    '<(touch pwned)',
+    '=(touch pwned)',
+    '${x:=$(touch pwned)}',
+    '$((a[$(touch pwned)]))',
+    '"$(touch pwned)"',
+    "'; touch pwned; '",
+    '(touch pwned)',
+    '{touch,pwned}',
+    '~',
+    '=ls',
+    '*',
+    '!!',
+    '-x',
+    'two words',
+    'two\nlines',
+    '\u001b]0;title\u0007',
+    '\u202egnp',
+  ];
+
+  it('offers plain words of tools only', async () => {
+    const properties = Object.fromEntries(HOSTILE.map((name) => [name, { type: 'string' }]));
+    const to = { enum: [...HOSTILE, 'plain', 'München', 'a-b', 5] };
+    routes.set('GET /api/v1/tools', () => ({
+      status: 200,
+      body: [...HOSTILE, 'fine_tool'].map((name) => ({ ...CALCULATOR, name })),
+    }));
+    routes.set('GET /api/v1/tools/evil', () => ({
+      status: 200,
+      body: { ...CALCULATOR, name: 'evil', parameters: { properties: { ...properties, to } } },
+    }));
+    expect(await next('call')).toEqual(['fine_tool', '']);
+    expect(await next('call', 'evil', '--to')).toEqual(['plain', 'München', 'a-b', '5', '']);
+    const words = await next('call', 'evil');
+    expect(words[0]).toBe('--to');
+    expect(words.filter((word) => !/^--[a-z-]+$|^$/.test(word))).toEqual([]);
+  });
+
+  it('shows an example that can be pasted', async () => {
+    routes.set('GET /api/v1/tools/evil', () => ({
+      status: 200,
+      body: { ...CALCULATOR, name: 'evil', parameters: { properties: {}, required: ['to', "a'$(touch pwned)"] } },
+    }));
+    const { out } = await run(['describe', 'evil']);
+    expect(out.trimEnd().split('\n').at(-1)).toBe(`fleetctl call evil --to … '--a'\\''$(touch pwned)' …`);
+  });
+
+  /** The scripts alone, given what a program without the filter would print. */
+  const list = async () => {
+    const path = join(folder, 'hostile.txt');
+    await writeFile(path, [...HOSTILE.filter((one) => !one.includes('\n')), 'plain', ''].join('\n'));
+    return path;
+  };
+  const nothingRan = async () => expect((await readdir(folder)).filter((name) => name.includes('pwned'))).toEqual([]);
+  const env = () => ({ ...process.env, HOME: folder });
+
+  it('evaluates no candidate in bash, nor puts one on the line', async () => {
+    const script = `fleetctl() { cat ${await list()}; }
+${(await run(['completion', 'bash'])).out}
+COMP_WORDS=(fleetctl call evil --to ''); COMP_CWORD=4; _fleetctl; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const found = execFileSync('bash', ['-c', script], { encoding: 'utf8', cwd: folder, env: env() });
+    expect(found.split('\n')).toEqual(['-x', 'plain', '']);
+    await nothingRan();
+  });
+
+  it('evaluates no word that stands on the line in bash', async () => {
+    const script = `fleetctl() { printf '%s\\n' "$@" > seen.txt; }
+${(await run(['completion', 'bash'])).out}
+COMP_WORDS=(fleetctl call '$(touch pwned)' '\`touch pwned\`' ''); COMP_CWORD=4; _fleetctl`;
+    execFileSync('bash', ['-c', script], { cwd: folder, env: env() });
+    expect(await readFile(join(folder, 'seen.txt'), 'utf8')).toContain('$(touch pwned)\n`touch pwned`');
+    await nothingRan();
+  });
+
+  it.skipIf(!isInstalled('zsh'))('evaluates no candidate in zsh, and quotes what it inserts', async () => {
+    const setup = join(folder, 'hostile.zsh');
+    await writeFile(
+      setup,
+      `PS1=''; autoload -Uz compinit; compinit -u -D; cd ${folder}
+fleetctl() { if [[ $1 == completion ]]; then print -r -- '$(touch pwned)x'; else print -r -- "ran <$*>"; fi; }
+${(await run(['completion', 'zsh'])).out}
+print is-ready`,
+    );
+    const typed = `zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'source ${setup}'
+zpty -r -m shell seen '*is-ready*'
+zpty -w -n shell $'fleetctl call evil --to \t'
+zpty -w shell end
+zpty -r -m shell seen '*ran <*>*'
+print -r -- "$seen"`;
+    const shown = execFileSync('zsh', ['-f', '-c', typed], { encoding: 'utf8', timeout: 30_000, env: env() });
+    expect(shown).toContain('ran <call evil --to $(touch pwned)x end>');
+    await nothingRan();
+  });
+
+  it.skipIf(!isInstalled('fish'))('evaluates no candidate in fish', async () => {
+    const script = `function fleetctl
+  cat ${await list()}
+end
+${(await run(['completion', 'fish'])).out}
+complete -C 'fleetctl call evil --to '`;
+    const found = execFileSync('fish', ['--no-config', '-c', script], {
+      encoding: 'utf8',
+      timeout: 30_000,
+      env: env(),
+      cwd: folder,
+    });
+    expect(found).toContain('plain');
+    await nothingRan();
   });
 });

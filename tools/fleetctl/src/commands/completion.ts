@@ -2,9 +2,17 @@ import { candidates } from '../candidates.js';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 
+/**
+ * Candidates are text from elsewhere and are never evaluated. `compgen -W` would expand what it is given, and readline puts
+ * a candidate on the line as it is, where Enter would run it: so bash compares text, and takes plain words only (a word
+ * boundary of its own, `:`, is one of them). zsh and fish quote what they insert.
+ */
 const BASH = `_fleetctl() {
-  local words=("\${COMP_WORDS[@]:1:COMP_CWORD-1}") word="\${COMP_WORDS[COMP_CWORD]}" IFS=$'\\n'
-  COMPREPLY=($(compgen -W "$(fleetctl completion words -- "\${words[@]}" 2>/dev/null)" -- "$word"))
+  local word="\${COMP_WORDS[COMP_CWORD]}" found
+  COMPREPLY=()
+  while IFS= read -r found; do
+    [[ $found == "$word"* && $found != *[^[:alnum:]_@%+:,./-]* ]] && COMPREPLY+=("$found")
+  done < <(fleetctl completion words -- "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)
 }
 complete -o default -F _fleetctl fleetctl
 `;

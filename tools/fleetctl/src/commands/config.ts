@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { isFleetUrl, userFilePath } from '../connection.js';
+import { jsonText } from '../terminal.js';
 
 /** `fleetctl config`: the user's own connection file. */
 export const config: Command = {
@@ -23,7 +24,7 @@ export const config: Command = {
       };
       terminal.out(
         json
-          ? `${JSON.stringify(shown, null, 2)}\n`
+          ? `${jsonText(shown, 2)}\n`
           : Object.entries(shown)
               .map(([key, one]) => `${key}: ${one}\n`)
               .join(''),

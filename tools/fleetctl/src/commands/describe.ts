@@ -3,7 +3,8 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { table } from '../table.js';
 import { toolNamed } from '../tool-named.js';
-import { paint, plain } from '../terminal.js';
+import { shellWord } from '../shell-words.js';
+import { jsonText, paint, plain } from '../terminal.js';
 
 /** `fleetctl describe`. */
 export const describe: Command = {
@@ -16,7 +17,7 @@ export const describe: Command = {
     if (name === undefined) throw new CliError('usage: fleetctl describe <tool>', EXIT.usage);
     const tool = await toolNamed(gateway(), name, signal);
     if (json) {
-      terminal.out(`${JSON.stringify(tool, null, 2)}\n`);
+      terminal.out(`${jsonText(tool, 2)}\n`);
       return 0;
     }
     const cost = tool.cost_per_use === 0 ? 'free' : `$${tool.cost_per_use} per call`;
@@ -29,7 +30,7 @@ export const describe: Command = {
         ? 'Takes no arguments\n'
         : table(['ARGUMENT', 'TYPE', 'DEFAULT', 'DESCRIPTION'], rows, Number.POSITIVE_INFINITY),
     );
-    terminal.out(`\nfleetctl call ${tool.name}${exampleFlags(tool.parameters)}\n`);
+    terminal.out(`\nfleetctl call ${shellWord(tool.name)}${exampleFlags(tool.parameters)}\n`);
     return 0;
   },
 };
@@ -49,7 +50,7 @@ function argumentRows(schema: JsonObject): string[][] {
   return Object.entries((schema['properties'] ?? {}) as Record<string, JsonObject>).map(([name, property]) => [
     required.includes(name) ? `${name} *` : name,
     typeText(property),
-    property['default'] === undefined ? '' : JSON.stringify(property['default']),
+    property['default'] === undefined ? '' : jsonText(property['default']),
     String(property['description'] ?? ''),
   ]);
 }
@@ -64,5 +65,5 @@ function typeText(property: JsonObject): string {
 
 function exampleFlags(schema: JsonObject): string {
   const required = (schema['required'] ?? []) as string[];
-  return required.map((name) => ` --${name} …`).join('');
+  return required.map((name) => ` ${shellWord(`--${name}`)} …`).join('');
 }

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
-import { paint, plain } from '../terminal.js';
+import { jsonText, paint, plain } from '../terminal.js';
 
 /** `fleetctl health`. */
 export const health: Command = {
@@ -16,14 +16,14 @@ export const health: Command = {
     const healthy = alive.status === 200 && ready.status === 200;
     if (json) {
       terminal.out(
-        `${JSON.stringify({ url: fleet.connection.url, healthy, health: alive.body, readiness: ready.body }, null, 2)}\n`,
+        `${jsonText({ url: fleet.connection.url, healthy, health: alive.body, readiness: ready.body }, 2)}\n`,
       );
     } else {
       terminal.out(
         `${fleet.connection.url}  ${healthy ? paint(terminal, 'green', 'ready') : paint(terminal, 'red', alive.status === 200 ? 'alive, but not ready' : `HTTP ${alive.status}`)}\n`,
       );
       for (const [part, state] of Object.entries(partsOf(ready.body)))
-        terminal.out(`  ${plain(part)}: ${plain(typeof state === 'string' ? state : JSON.stringify(state))}\n`);
+        terminal.out(`  ${plain(part)}: ${plain(typeof state === 'string' ? state : jsonText(state))}\n`);
     }
     return healthy ? EXIT.ok : EXIT.failed;
   },

@@ -4,6 +4,7 @@ import { hasSwitch } from '../parse-argv.js';
 import { ProgressLine, describeProgress } from '../progress-line.js';
 import { UNFINISHED, waitForCall, type CallStatus } from '../wait-for-call.js';
 import { showResult } from './call.js';
+import { jsonText } from '../terminal.js';
 
 /** `fleetctl jobs`: calls that run in the background. */
 export const jobs: Command = {
@@ -26,7 +27,7 @@ export const jobs: Command = {
       return showResult(terminal, result, json);
     }
     const { body } = await gateway().ask<CallStatus>(cancel ? 'DELETE' : 'GET', path, undefined, signal);
-    if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
+    if (json) terminal.out(`${jsonText(body, 2)}\n`);
     else if (body?.result) return showResult(terminal, body.result, false);
     else
       terminal.out(

@@ -3,6 +3,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../parse-argv.js';
 import { table } from '../table.js';
+import { jsonText } from '../terminal.js';
 
 /** A key as the gateway shows it; `token` only once, when it is made. */
 interface Key {
@@ -40,14 +41,14 @@ export const keys: Command = {
     if (verb === 'create') return create(context, subject);
     if (verb !== 'revoke') throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
     await context.gateway().ask('DELETE', `/api/v1/keys/${encodeURIComponent(subject)}`);
-    context.terminal.out(context.json ? `${JSON.stringify({ id: subject, revoked: true })}\n` : `Revoked ${subject}\n`);
+    context.terminal.out(context.json ? `${jsonText({ id: subject, revoked: true })}\n` : `Revoked ${subject}\n`);
     return EXIT.ok;
   },
 };
 
 async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
   const { body } = await gateway().ask<Key[]>('GET', '/api/v1/keys');
-  if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
+  if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else if (body.length === 0) terminal.out('No keys\n');
   else {
     const rows = body.map((key) => [
@@ -76,7 +77,7 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role));
   if (roles.length > 0) request['roles'] = roles;
   const { body } = await gateway().ask<Key>('POST', '/api/v1/keys', request);
-  if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
+  if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else terminal.out(`${body.token ?? ''}\n`);
   if (!json && terminal.interactive)
     terminal.error(`Key ${body.id} for ${body.client}: shown this once, keep it now\n`);

@@ -4,6 +4,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../parse-argv.js';
 import { toolTemplate } from '../tool-template.js';
+import { jsonText } from '../terminal.js';
 
 const TOOLSETS = ['compute', 'web', 'files', 'agent'];
 
@@ -38,7 +39,7 @@ export const toolNew: Command = {
       throw new CliError(`${relative(surroundings.cwd, file)} exists; --force replaces it`);
     }
     const path = relative(surroundings.cwd, file);
-    terminal.out(json ? `${JSON.stringify({ file: path, name })}\n` : `${path}\n`);
+    terminal.out(json ? `${jsonText({ file: path, name })}\n` : `${path}\n`);
     if (!json) {
       const start =
         relative(surroundings.cwd, folder) === 'plugins' ? 'npm start' : `BUILTIN_PLUGINS_DIR=${folder} npm start`;

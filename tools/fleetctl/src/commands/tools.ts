@@ -1,6 +1,7 @@
 import type { Command } from '../command.js';
 import { optionValue } from '../parse-argv.js';
 import { table } from '../table.js';
+import { jsonText } from '../terminal.js';
 
 /** A tool as the gateway lists it. */
 export interface ListedTool {
@@ -25,7 +26,7 @@ export const tools: Command = {
     const category = optionValue(line, 'category');
     const query = category === undefined ? '' : `?category=${encodeURIComponent(category)}`;
     const { body } = await gateway().ask<ListedTool[]>('GET', `/api/v1/tools${query}`);
-    if (json) terminal.out(`${JSON.stringify(body, null, 2)}\n`);
+    if (json) terminal.out(`${jsonText(body, 2)}\n`);
     else if (body.length === 0) terminal.out('No tools\n');
     else {
       const rows = body.map((tool) => [

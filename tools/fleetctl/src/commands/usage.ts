@@ -2,6 +2,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { optionValue } from '../parse-argv.js';
 import { table } from '../table.js';
+import { jsonText } from '../terminal.js';
 
 interface UsageReport {
   tenant_id: string;
@@ -55,7 +56,7 @@ export const usage: Command = {
       fleet.ask<BudgetReport>('GET', '/api/v1/budgets'),
     ]);
     if (json) {
-      terminal.out(`${JSON.stringify({ ...used.body, ...budgets.body }, null, 2)}\n`);
+      terminal.out(`${jsonText({ ...used.body, ...budgets.body }, 2)}\n`);
       return EXIT.ok;
     }
     const rows = used.body.rows.map((row) => [

@@ -7,6 +7,7 @@ import {
 } from '@toolfleet/contracts';
 import { canonicalJson, sha256Hex } from '@toolfleet/schema';
 import { PinPolicy } from '../pin-policy.js';
+import { suspicionsOf } from '../suspicion/suspicious-text.js';
 
 /** What an approval covers: everything a model sees of a remote tool, and its own name at the server. */
 const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotations'] as const;
@@ -14,21 +15,6 @@ const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotat
 /** Longest description and longest text inside a schema before an administrator has to look at it. */
 const MAX_DESCRIPTION = 4_000;
 const MAX_SCHEMA_TEXT = 2_000;
-
-/** Invisible, bidirectional and tag characters: text that a reviewer does not see and a model does. */
-const HIDDEN =
-  /\u034f|[\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\u3164\ufeff\uffa0]|[\u{e0000}-\u{e007f}]/u;
-
-/** Text that gives orders to the model instead of describing the tool. Patterns of published tool-poisoning attacks. */
-const ORDERS: readonly RegExp[] = [
-  /\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier|other|all|system)\b.{0,30}\b(?:instruction|prompt|rule|message)s?\b/i,
-  /<\s*(?:important|system|instructions?|secret)\s*>/i,
-  /\b(?:do not|don't|never|without)\s+(?:tell|telling|mention|mentioning|inform|informing|notify|show|reveal)\b.{0,40}\b(?:user|human|person)\b/i,
-  /\b(?:system|developer) prompt\b/i,
-  /\bbefore (?:using|calling|invoking|running) (?:any|every|all|other|another|this)\b.{0,30}\b(?:tool|function)s?\b/i,
-  /\b(?:you|assistant|the model|the ai|llm)\b.{0,20}\b(?:must|should|have to|need to|are required to)\b.{0,40}\b(?:call|use|read|send|include|pass|append)\b/i,
-  /~\/\.(?:ssh|aws|config|netrc|env)|\bid_rsa\b|\/etc\/passwd/i,
-];
 
 /** SHA-256 over the canonical JSON of what is pinned. */
 export function pinOf(definition: ToolDefinition): string {
@@ -39,9 +25,8 @@ export function pinOf(definition: ToolDefinition): string {
 export function suspicions(definition: ToolDefinition): string[] {
   const found = new Set<string>();
   const look = (text: string, limit: number): void => {
-    if (HIDDEN.test(text)) found.add('hidden characters');
+    for (const suspicion of suspicionsOf(text)) found.add(suspicion);
     if (text.length > limit) found.add('over-long text');
-    if (ORDERS.some((pattern) => pattern.test(text))) found.add('text that instructs the model');
   };
   look(definition.name, MAX_SCHEMA_TEXT);
   look(remoteName(definition), MAX_SCHEMA_TEXT);

@@ -4,7 +4,16 @@
  */
 import { globSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { CATALOGUE, HEADERS, QUEUES, SIZES, SUBJECTS, TOOLSETS, type ErrorEntry } from '@toolfleet/contracts';
+import {
+  CALL_FIELDS,
+  CATALOGUE,
+  HEADERS,
+  QUEUES,
+  SIZES,
+  SUBJECTS,
+  TOOLSETS,
+  type ErrorEntry,
+} from '@toolfleet/contracts';
 import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/doors/nats/call.schema.js';
 import { documentConfig, type ConfigKeyDoc, type ServiceConfig } from '@toolfleet/service';
 import { METRICS, type MetricEntry } from '@toolfleet/telemetry';
@@ -42,6 +51,37 @@ describe('reference pages', () => {
         '## The tool ran and failed\n\n' + table(head, rows('execution')),
       ),
       'errors.md',
+    );
+  });
+
+  it('fields of a call', async () => {
+    const bounds = (schema: (typeof CALL_FIELDS)[keyof typeof CALL_FIELDS]['schema']): string => {
+      if ('enum' in schema) return schema.enum.map((value) => `\`${value}\``).join(' or ');
+      if (schema.type === 'string') return `string, ${schema.minLength} to ${schema.maxLength} characters`;
+      return schema.type === 'integer' ? `integer, ${schema.minimum} to ${schema.maximum}` : schema.type;
+    };
+    const places: [string, string[]][] = [
+      ['HTTP', ['http']],
+      ['NATS', ['nats']],
+      ['MCP `_meta`', ['mcp']],
+      ['batch', ['http-batch', 'nats-batch']],
+      ['item', ['batch-item']],
+    ];
+    const rows = Object.entries(CALL_FIELDS).map(([name, { schema, on, description }]) => {
+      const where = places.flatMap(([place, entries]) => {
+        const read = entries.filter((entry) => (on as readonly string[]).includes(entry));
+        if (read.length === 0) return [];
+        return [read.length === entries.length ? place : `${place} (NATS)`];
+      });
+      return [`\`${name}\``, bounds(schema), where.join(', '), description];
+    });
+    await same(
+      page(
+        'Fields of a call',
+        'What a call may carry next to its tool and arguments. *Item* is one call of a batch; its fields go before those of the\nbatch. A wrong value is refused with `REQUEST_INVALID` (MCP: -32602), and so is an unknown name, except in `_meta`. Ids must not\ncontain control characters.',
+        table(['Field', 'Value', 'Read in', 'Meaning'], rows),
+      ),
+      'call-fields.md',
     );
   });
 

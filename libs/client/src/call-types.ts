@@ -1,12 +1,7 @@
-import type { CallBody, CallMessage, JsonObject } from '@toolfleet/contracts';
+import type { CallBody, CallFieldsOn, JsonObject } from '@toolfleet/contracts';
 
 /** Facts of a call beside tool and arguments, as they travel. */
-export type CallOptions = Partial<
-  Pick<
-    CallMessage,
-    'session_id' | 'request_id' | 'agent_id' | 'task_id' | 'idempotency_key' | 'timeout_ms' | 'dry_run' | 'no_retry'
-  >
-> & {
+export type CallOptions = Omit<CallFieldsOn<'http'>, 'mode'> & {
   /** Ends the waiting, and the call where the door supports it. */
   signal?: AbortSignal;
   /** Longest wait for the answer in ms; default 125,000 (the gateway's own limit is 120 s). */

@@ -1,3 +1,4 @@
+import type { CallFields } from './call-fields.js';
 import type { Json, JsonObject } from './json.js';
 import type { EpochMs, MicroUsd, Milliseconds } from './units.js';
 import type { ContextKey } from './tool-definition.js';
@@ -139,24 +140,10 @@ export interface AcceptedBody {
   status: 'accepted';
 }
 
-/** Fields of a call as sent over HTTP and NATS; MCP carries all but name and arguments in `_meta`. */
-export interface CallMessage {
+/** A call as sent over NATS: tool, arguments and the fields of `CALL_FIELDS`. */
+export interface CallMessage extends CallFields {
   name: string;
   arguments: JsonObject;
-  session_id?: string;
-  user_id?: string;
-  request_id?: string;
-  agent_id?: string;
-  task_id?: string;
-  idempotency_key?: string;
-  timeout_ms?: Milliseconds;
-  mode?: 'sync' | 'async';
-  dry_run?: boolean;
-  no_retry?: boolean;
-  /** Only from internal callers. */
-  project_id?: string;
-  model?: string;
-  prompt_params?: JsonObject;
 }
 
 /** Unified call record for storage and streaming. */

@@ -1,7 +1,7 @@
 export { depthOf, isJsonObject, isNestedTooDeep, MAX_BODY_DEPTH, type Json, type JsonObject } from './json.js';
 export { inexactNumber, inexactNumberMessage, parseExact, significantDigits } from './json-text.js';
 export { microUsdOf, syntheticTokens, usdOf, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
-export { isPlainId, MAX_ID_LENGTH } from './plain-id.js';
+export { hasUnsafeCharacters, isPlainId, MAX_ID_LENGTH } from './plain-id.js';
 export {
   ADMIN_ROLE,
   isReservedTenant,
@@ -34,6 +34,16 @@ export {
   type ToolSource,
   type Toolset,
 } from './tool-definition.js';
+export {
+  CALL_FIELDS,
+  callFieldSchemas,
+  readCallFields,
+  refuseUnknown,
+  requestFields,
+  type CallEntry,
+  type CallFields,
+  type CallFieldsOn,
+} from './call-fields.js';
 export type {
   AcceptedBody,
   Approval,

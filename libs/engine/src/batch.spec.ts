@@ -1,4 +1,4 @@
-import { ToolError, type CallRequest, type CallResult } from '@toolfleet/contracts';
+import { ToolError, type CallRequest, type CallResult, type JsonObject } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { aRequest, anEngine, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { expect, test } from 'vitest';
@@ -103,8 +103,8 @@ test('another session or another idempotency key makes another call', async () =
   const ran: unknown[] = [];
   const item = (session: string | undefined, key?: string) => ({
     ...openAi('c', { a: 1 }),
-    session,
-    idempotency_key: key,
+    ...(session === undefined ? {} : { session_context: { session_id: session } }),
+    ...(key === undefined ? {} : { idempotency_key: key }),
   });
   const items = readBatch([item('s1'), item('s2'), item('s1'), item('s1', 'k1'), item('s1', 'k2'), item('s1', 'k1')]);
   const answers = await runBatch(
@@ -113,11 +113,11 @@ test('another session or another idempotency key makes another call', async () =
       return result(1);
     },
     items,
-    ({ source, idempotencyKey }, rawArguments) =>
+    ({ source, fields }, rawArguments) =>
       aRequest(clock, {
         rawArguments,
-        context: { user_id: 'u', session_id: source.session as string },
-        ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+        context: { user_id: 'u', session_id: (source.session_context as JsonObject | undefined)?.session_id as string },
+        idempotencyKey: fields.idempotency_key,
       }),
     { parallelism: 5, clock },
   );

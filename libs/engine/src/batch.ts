@@ -4,8 +4,10 @@ import {
   isJsonObject,
   isNestedTooDeep,
   isToolError,
+  readCallFields,
   ToolError,
   toToolError,
+  type CallFieldsOn,
   type CallRecord,
   type CallRequest,
   type CallResult,
@@ -29,8 +31,8 @@ export interface BatchItem {
   sent: Json;
   /** The item as it came, for fields beside name and arguments. */
   source: JsonObject;
-  /** Key of this call alone. */
-  idempotencyKey?: string;
+  /** Fields of this call alone; they go before those of the whole batch. */
+  fields: CallFieldsOn<'batch-item'>;
 }
 
 /** What became of one item. */
@@ -48,8 +50,7 @@ export const MAX_BATCH = 100;
 
 /**
  * Reads a batch: OpenAI tool calls, `{tool_name, parameters}` of Shannon, or `{name, arguments}` of ours, mixed as they come.
- * An item may carry an `idempotency_key` of its own.
- * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name or a wrong key
+ * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name, an unknown field or a wrong one
  */
 export function readBatch(body: unknown): BatchItem[] {
   if (!Array.isArray(body)) throw new ToolError('REQUEST_INVALID', { message: 'A batch is an array of calls' });
@@ -66,17 +67,30 @@ function readItem(item: unknown, index: number): BatchItem {
     throw new ToolError('REQUEST_INVALID', { message: `Item ${index} has no tool name` });
   const id = typeof item.id === 'string' && item.id !== '' ? item.id : `call_${index}`;
   const sent = called.arguments ?? called.parameters ?? null;
-  const { idempotency_key: key } = item;
-  if (key !== undefined && typeof key !== 'string')
-    throw new ToolError('REQUEST_INVALID', { message: `Item ${index}: idempotency_key must be a text` });
   return {
     id,
     name,
     arguments: readArguments(sent),
     sent,
     source: item,
-    ...(key === undefined ? {} : { idempotencyKey: key }),
+    fields: readFields(item, index),
   };
+}
+
+/** What an item consists of besides fields of the call, in any of the formats. `index` is what streaming clients of OpenAI keep. */
+const ITEM_NAMES = [
+  ...['id', 'type', 'index', 'function'],
+  ...['name', 'arguments'],
+  ...['tool_name', 'parameters', 'session_context'],
+];
+
+function readFields(item: JsonObject, index: number): CallFieldsOn<'batch-item'> {
+  try {
+    return readCallFields(item, 'batch-item', ITEM_NAMES);
+  } catch (error) {
+    if (!isToolError(error)) throw error;
+    throw new ToolError(error.code, { message: `Item ${index}: ${error.message}`, details: error.details });
+  }
 }
 
 /** Arguments as an object or as the JSON text models send; nothing at all is an empty object. */
@@ -122,7 +136,7 @@ export async function runBatch(
       const request = requests[index]!;
       if (request instanceof ToolError) return { item, callId: '', outcome: request, durationMs: 0 };
       // The key of the whole batch names places; two places are the same call when the items say the same.
-      const key = requestKey({ ...request, idempotencyKey: item.idempotencyKey });
+      const key = requestKey({ ...request, idempotencyKey: item.fields.idempotency_key });
       const first = firsts.get(key);
       if (first) return { ...(await first.answer), item, duplicateOf: first.id, durationMs: 0 };
       const answer = slots.run(() => runOne(execute, item, request, limits.clock)) as Promise<BatchAnswer>; // unbounded queue: never refused

@@ -44,7 +44,7 @@ describe('body of a finished call', () => {
     const body = callBody('c', result({ content: [picture, large] }), 1);
     expect(body).not.toHaveProperty('content');
     expect(body.metadata).toMatchObject({ content_omitted: { blocks: 2, limit: SIZES.toolResult } });
-    const item = { id: 'i', name: 'x', arguments: {}, sent: {}, source: {} };
+    const item = { id: 'i', name: 'x', arguments: {}, sent: {}, source: {}, fields: {} };
     const record = callRecord({ item, callId: 'c', outcome: result({ content: [picture] }), durationMs: 1 });
     expect(JSON.parse(record.result)).not.toHaveProperty('content');
   });

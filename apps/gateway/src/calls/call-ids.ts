@@ -1,14 +1,9 @@
-import { ToolError, type CallRequest } from '@toolfleet/contracts';
+import { hasUnsafeCharacters, ToolError, type CallRequest } from '@toolfleet/contracts';
 import type { ExecuteCall } from '@toolfleet/engine';
 
-/** Control characters (Unicode category Cc): ids become parts of store keys, log lines and ledger rows. */
-const CONTROLS = /\p{Cc}/u;
-/** Ids without control characters, for declarations of bodies. */
-export const WITHOUT_CONTROLS = /^\P{Cc}*$/u;
-
-/** @throws ToolError REQUEST_INVALID when an id has control characters */
+/** Ids become parts of store keys, log lines and ledger rows. @throws ToolError REQUEST_INVALID when one has control characters */
 export function requirePlainId(name: string, id: unknown): void {
-  if (typeof id !== 'string' || !CONTROLS.test(id)) return;
+  if (typeof id !== 'string' || !hasUnsafeCharacters(id)) return;
   throw new ToolError('REQUEST_INVALID', {
     message: `${name} must not contain control characters`,
     details: { fields: [name] },

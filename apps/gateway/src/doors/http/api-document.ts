@@ -1,28 +1,9 @@
-import type { JsonObject } from '@toolfleet/contracts';
+import { callFieldSchemas, type JsonObject } from '@toolfleet/contracts';
 import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
 import { OPERATOR_PATHS, OPERATOR_SCHEMAS } from './operator-document.js';
 import { SOURCE_PATHS } from './sources-document.js';
 
-const CALL_FIELDS: JsonObject = {
-  session_id: text,
-  request_id: text,
-  agent_id: text,
-  task_id: text,
-  idempotency_key: text,
-  timeout_ms: { type: 'integer', minimum: 1, maximum: 120_000 },
-  mode: { enum: ['sync', 'async'] },
-  dry_run: { type: 'boolean' },
-  no_retry: { type: 'boolean' },
-};
-
-const BATCH_ITEM: JsonObject = { type: 'object', properties: { idempotency_key: text } };
-const BATCH_FIELDS: JsonObject = {
-  session_id: text,
-  request_id: text,
-  agent_id: text,
-  task_id: text,
-  idempotency_key: text,
-};
+const BATCH_ITEM: JsonObject = { type: 'object', properties: callFieldSchemas('batch-item') };
 
 /** The public HTTP API as an OpenAPI 3.1 document, served at `/openapi.json`: toolfleet can register itself. */
 export function apiDocument(version: string): JsonObject {
@@ -75,7 +56,7 @@ export function apiDocument(version: string): JsonObject {
           body: {
             type: 'object',
             required: ['arguments'],
-            properties: { arguments: { type: 'object' }, ...CALL_FIELDS },
+            properties: { arguments: { type: 'object' }, ...callFieldSchemas('http') },
             additionalProperties: false,
           },
           answers: {
@@ -96,7 +77,10 @@ export function apiDocument(version: string): JsonObject {
             },
           ],
           body: {
-            anyOf: [list(BATCH_ITEM), { type: 'object', properties: { calls: list(BATCH_ITEM), ...BATCH_FIELDS } }],
+            anyOf: [
+              list(BATCH_ITEM),
+              { type: 'object', properties: { calls: list(BATCH_ITEM), ...callFieldSchemas('http-batch') } },
+            ],
           },
           answers: { '200': answer('Call records in the order asked', list(ref('CallRecord'))) },
         }),

@@ -52,6 +52,34 @@ describe('a batch', () => {
     expect(ran.map(({ idempotencyKey }) => idempotencyKey)).toEqual(['k#0', 'own', 'b#0', undefined]);
   });
 
+  it('runs each item under its own fields, over those of the batch', async () => {
+    await native.batch(
+      { calls: [item(1, { dry_run: true, no_retry: true }), item(2, { timeout_ms: 600_000 })], timeout_ms: 50 },
+      request(),
+      reply,
+    );
+    expect(ran.map(({ dryRun, noRetry, timeoutMs }) => [dryRun, noRetry, timeoutMs])).toEqual([
+      [true, true, 50],
+      [undefined, undefined, 600_000],
+    ]);
+  });
+
+  it.each([
+    [{ dryrun: true }, "Item 1: Unknown field 'dryrun'"],
+    [{ dry_run: 'yes' }, 'Item 1: Invalid request: dry_run must be true or false'],
+    [
+      { idempotency_key: 'k'.repeat(256) },
+      'Item 1: Invalid request: idempotency_key must be a string of 1 to 255 characters',
+    ],
+    [{ timeout_ms: 600_001 }, 'Item 1: Invalid request: timeout_ms must be an integer from 1 to 600000'],
+  ])('is refused as a whole when an item has %o', async (field, message) => {
+    await expect(native.batch([item(1), item(2, field)], request(), reply)).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+      message,
+    });
+    expect(ran).toEqual([]);
+  });
+
   it('listens once to the connection, and stops all its calls when that closes', async () => {
     const raw = new EventEmitter();
     await native.batch(

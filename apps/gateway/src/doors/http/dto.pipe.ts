@@ -1,5 +1,5 @@
 import { getMetadataStorage, validateSync, type ValidationError } from 'class-validator';
-import { isJsonObject, ToolError } from '@toolfleet/contracts';
+import { isJsonObject, refuseUnknown, ToolError, type JsonObject } from '@toolfleet/contracts';
 
 /**
  * Reads a request body or query into its DTO class: unknown fields are refused (mass assignment), declared ones checked
@@ -14,18 +14,19 @@ export function readerFor<T extends object>(Dto: new () => T): (body: unknown) =
       .map((metadata) => metadata.propertyName),
   );
   return (body) => {
-    if (!isJsonObject(body)) {
-      throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
-    }
-    const unknown = Object.keys(body).filter((key) => !declared.has(key));
-    if (unknown.length > 0) {
-      throw new ToolError('REQUEST_INVALID', { message: `Unknown field ${quoted(unknown)}`, details: { unknown } });
-    }
-    const dto = Object.assign(new Dto(), body);
+    const source = bodyObject(body);
+    refuseUnknown(Object.keys(source).filter((key) => !declared.has(key)));
+    const dto = Object.assign(new Dto(), source);
     const faults = validateSync(dto);
     if (faults.length > 0) throw invalid(faults);
     return dto;
   };
+}
+
+/** @throws ToolError REQUEST_INVALID unless the body is a JSON object */
+export function bodyObject(body: unknown): JsonObject {
+  if (isJsonObject(body)) return body;
+  throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
 }
 
 function invalid(faults: ValidationError[]): ToolError {
@@ -35,8 +36,4 @@ function invalid(faults: ValidationError[]): ToolError {
     message: `Invalid request: ${reasons.join('; ')}`,
     details: { fields, reasons },
   });
-}
-
-function quoted(names: string[]): string {
-  return names.map((name) => `'${name}'`).join(', ');
 }

@@ -1,19 +1,26 @@
 import { randomUUID } from 'node:crypto';
-import { ToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  CALL_FIELDS,
+  requestFields,
+  ToolError,
+  type CallFields,
+  type CallRequest,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { GuardedRequest } from '../../auth/auth.guard.js';
 import type { BatchSender } from '../../calls/batch-calls.js';
 import type { CallIdCarrier } from './error.filter.js';
-import type { CallFields } from './tools.dto.js';
 
 /** A request behind the guard. */
 export type HttpRequest = FastifyRequest & GuardedRequest & CallIdCarrier;
 
 /** Longest wait that `Prefer: wait=<s>` may ask for. */
 const MAX_WAIT_SECONDS = 120;
-const MAX_IDEMPOTENCY_KEY = 255;
+const MAX_IDEMPOTENCY_KEY = CALL_FIELDS.idempotency_key.schema.maxLength;
 
 /** Makes call requests of HTTP requests: ids, deadline, and a signal that is aborted when the client goes away. */
 export class HttpCalls {
@@ -44,16 +51,6 @@ export class HttpCalls {
     const principal = principalOf(http);
     const callId = randomUUID();
     http.callId = callId;
-    const headerKey = headerOf(http, 'idempotency-key');
-    const idempotencyKey = fields.idempotency_key ?? headerKey;
-    if (headerKey !== undefined && headerKey !== idempotencyKey)
-      throw new ToolError('REQUEST_INVALID', { message: 'Idempotency-Key and idempotency_key are different' });
-    if (idempotencyKey !== undefined && (idempotencyKey.length === 0 || idempotencyKey.length > MAX_IDEMPOTENCY_KEY)) {
-      throw new ToolError('REQUEST_INVALID', {
-        message: `Idempotency-Key must have 1 to ${MAX_IDEMPOTENCY_KEY} characters`,
-      });
-    }
-    const waitMs = preferredWaitMs(headerOf(http, 'prefer'));
     return {
       callId,
       toolName,
@@ -61,22 +58,30 @@ export class HttpCalls {
       principal,
       origin: 'public',
       door: 'http',
-      context: {
-        user_id: principal.userId,
-        ...(fields.session_id === undefined ? {} : { session_id: fields.session_id }),
-      },
+      context: { user_id: principal.userId, session_id: fields.session_id },
       deadlineAt: this.clock.now() + Math.min(fields.timeout_ms ?? this.maxCallMs, this.maxCallMs),
       signal: signalOf(reply),
-      ...(fields.request_id === undefined ? {} : { requestId: fields.request_id }),
-      ...(fields.agent_id === undefined ? {} : { agentId: fields.agent_id }),
-      ...(fields.task_id === undefined ? {} : { taskId: fields.task_id }),
-      ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-      ...(waitMs === undefined ? {} : { idempotencyWaitMs: waitMs }),
-      ...(fields.timeout_ms === undefined ? {} : { timeoutMs: fields.timeout_ms }),
-      ...(fields.no_retry ? { noRetry: true } : {}),
-      ...(fields.dry_run ? { dryRun: true } : {}),
+      idempotencyWaitMs: preferredWaitMs(headerOf(http, 'prefer')),
+      ...requestFields(fields),
     };
   }
+}
+
+/**
+ * Fields of a call or a batch with the key of the header `Idempotency-Key`, which says the same as `idempotency_key`.
+ * @throws ToolError REQUEST_INVALID when both are there and differ, or the header's key is empty or too long
+ */
+export function withHeaderKey<T extends CallFields>(http: HttpRequest, fields: T): T {
+  const key = headerOf(http, 'idempotency-key');
+  if (key === undefined) return fields;
+  if (fields.idempotency_key !== undefined && fields.idempotency_key !== key)
+    throw new ToolError('REQUEST_INVALID', { message: 'Idempotency-Key and idempotency_key are different' });
+  if (key.length === 0 || key.length > MAX_IDEMPOTENCY_KEY) {
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Idempotency-Key must have 1 to ${MAX_IDEMPOTENCY_KEY} characters`,
+    });
+  }
+  return { ...fields, idempotency_key: key };
 }
 
 /** The authenticated caller of a guarded route. */

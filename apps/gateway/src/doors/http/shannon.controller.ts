@@ -3,6 +3,7 @@ import {
   isJsonObject,
   ToolError,
   type CallBody,
+  type CallFields,
   type Json,
   type JsonObject,
   type Principal,
@@ -15,9 +16,8 @@ import { ToolCalls } from '../../calls/tool-calls.js';
 import { ToolList } from '../../catalog/tool-list.js';
 import { ToolSearch } from '../../catalog/tool-search.js';
 import { readerFor } from './dto.pipe.js';
-import { HttpCalls, type HttpRequest } from './http-call.js';
+import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
 import { SelectBody, ShannonExecuteBody, ShannonListQuery } from './shannon.dto.js';
-import type { CallFields } from './tools.dto.js';
 
 const readQuery = readerFor(ShannonListQuery);
 const readExecute = readerFor(ShannonExecuteBody);
@@ -66,7 +66,8 @@ export class ShannonController {
   @HttpCode(200)
   async execute(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const body = readExecute(raw);
-    const call = this.http.requestOf(request, reply, body.tool_name, body.parameters, sessionOf(body.session_context));
+    const fields = withHeaderKey(request, sessionOf(body.session_context));
+    const call = this.http.requestOf(request, reply, body.tool_name, body.parameters, fields);
     return shannonBody((await this.http.traced(request, () => this.calls.run(call))).body);
   }
 
@@ -76,8 +77,10 @@ export class ShannonController {
   async batch(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const answers = await this.batches.answers(
       raw,
+      withHeaderKey(request, {}),
       this.http.senderOf(request, reply),
-      (name, args, { session_context: session }) => this.http.requestOf(request, reply, name, args, sessionOf(session)),
+      (name, args, own, { session_context: session }) =>
+        this.http.requestOf(request, reply, name, args, { ...own, ...sessionOf(session) }),
     );
     return answers.map((answer) => shannonBody(answerBody(answer)));
   }
@@ -107,7 +110,7 @@ function sessionOf(context: Json | undefined): CallFields {
   const id = context?.session_id;
   if (id === undefined || id === null) return {};
   if (typeof id !== 'string' || id === '')
-    throw new ToolError('REQUEST_INVALID', { message: 'session_context.session_id must be a text' });
+    throw new ToolError('REQUEST_INVALID', { message: 'session_context.session_id must be a string' });
   return { session_id: id };
 }
 

@@ -1,5 +1,5 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
 import { formatTool } from '@toolfleet/engine';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../../auth/auth.guard.js';
@@ -7,12 +7,11 @@ import { BatchCalls } from '../../calls/batch-calls.js';
 import { ToolCalls } from '../../calls/tool-calls.js';
 import { ToolList } from '../../catalog/tool-list.js';
 import { readerFor } from './dto.pipe.js';
-import { HttpCalls, type HttpRequest } from './http-call.js';
-import { BatchBody, ExecuteToolBody, FormatQuery, ListToolsQuery, type CallFields } from './tools.dto.js';
+import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
+import { FormatQuery, ListToolsQuery, readBatchBody, readExecuteToolBody } from './tools.dto.js';
 
 const readQuery = readerFor(ListToolsQuery);
 const readFormat = readerFor(FormatQuery);
-const readBody = readerFor(ExecuteToolBody);
 
 /** The Tools API. */
 @Controller('api/v1/tools')
@@ -57,10 +56,11 @@ export class ToolsController {
   @Post('batch-execute')
   @HttpCode(200)
   batch(@Body() body: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    const { items, fields } = readBatchBody(body);
+    const { calls, fields } = readBatchBody(body);
+    const shared = withHeaderKey(request, fields);
     return this.http.traced(request, () =>
-      this.batches.run(items, this.http.senderOf(request, reply), (name, args) =>
-        this.http.requestOf(request, reply, name, args, fields),
+      this.batches.run(calls, shared, this.http.senderOf(request, reply), (name, args, own) =>
+        this.http.requestOf(request, reply, name, args, own),
       ),
     );
   }
@@ -74,7 +74,7 @@ export class ToolsController {
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    const fields = readBody(body);
+    const fields = withHeaderKey(request, readExecuteToolBody(body));
     const call = this.http.requestOf(request, reply, name, fields.arguments, fields);
     if (fields.mode === 'async' && !fields.dry_run) {
       const accepted = await this.http.traced(request, () => this.calls.accept(call));
@@ -85,14 +85,4 @@ export class ToolsController {
     if (outcome.replayed) void reply.header('X-Idempotency-Cached', 'true');
     return outcome.body;
   }
-}
-
-const readBatchFields = readerFor(BatchBody);
-
-function readBatchBody(body: unknown): { items: unknown; fields: CallFields } {
-  if (Array.isArray(body)) return { items: body, fields: {} };
-  const { calls, tool_calls: toolCalls, ...fields } = readBatchFields(body);
-  if (calls !== undefined && toolCalls !== undefined)
-    throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });
-  return { items: calls ?? toolCalls, fields };
 }

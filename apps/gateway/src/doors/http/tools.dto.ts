@@ -1,79 +1,40 @@
-import { applyDecorators } from '@nestjs/common';
-import {
-  IsBoolean,
-  IsIn,
-  IsInt,
-  IsObject,
-  IsOptional,
-  IsString,
-  Matches,
-  Max,
-  MaxLength,
-  Min,
-  MinLength,
-} from 'class-validator';
-import type { JsonObject } from '@toolfleet/contracts';
-import { WITHOUT_CONTROLS } from '../../calls/call-ids.js';
+import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
+import { isJsonObject, readCallFields, ToolError, type CallFieldsOn, type JsonObject } from '@toolfleet/contracts';
 import { TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
-
-/** Longest caller-chosen id (session, request, agent, task). */
-const ID_LENGTH = 255;
-
-/** An id of the caller's choice. */
-const OptionalId = (): PropertyDecorator =>
-  applyDecorators(
-    IsOptional(),
-    IsString(),
-    MinLength(1),
-    MaxLength(ID_LENGTH),
-    Matches(WITHOUT_CONTROLS, { message: '$property must not contain control characters' }),
-  );
-
-/** Whose call it is and which: ids that a call and a batch of calls may carry. */
-class CallIds {
-  @OptionalId()
-  session_id?: string;
-
-  @OptionalId()
-  request_id?: string;
-
-  @OptionalId()
-  agent_id?: string;
-
-  @OptionalId()
-  task_id?: string;
-
-  /** In a batch each call gets this key with its place, unless it has one of its own. */
-  @OptionalId()
-  idempotency_key?: string;
-}
-
-/** Fields of a call that every plain HTTP body may carry beside its arguments. */
-export class CallFields extends CallIds {
-  /** Longest attempt in milliseconds. */
-  @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(120_000)
-  timeout_ms?: number;
-
-  @IsOptional()
-  @IsIn(['sync', 'async'])
-  mode?: 'sync' | 'async';
-
-  @IsOptional()
-  @IsBoolean()
-  dry_run?: boolean;
-
-  @IsOptional()
-  @IsBoolean()
-  no_retry?: boolean;
-}
+import { bodyObject } from './dto.pipe.js';
 
 /** Body of `POST /api/v1/tools/:name/execute`. */
-export class ExecuteToolBody extends CallFields {
-  @IsObject({ message: 'arguments is required and must be an object' })
-  arguments!: JsonObject;
+export type ExecuteToolBody = CallFieldsOn<'http'> & { arguments: JsonObject };
+
+/** @throws ToolError REQUEST_INVALID */
+export function readExecuteToolBody(body: unknown): ExecuteToolBody {
+  const source = bodyObject(body);
+  const fields = readCallFields(source, 'http', ['arguments']);
+  if (!isJsonObject(source.arguments)) {
+    const reason = 'arguments is required and must be an object';
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Invalid request: ${reason}`,
+      details: { fields: ['arguments'], reasons: [reason] },
+    });
+  }
+  return { ...fields, arguments: source.arguments };
+}
+
+/** Body of `POST /api/v1/tools/batch-execute`: an array of calls, or an object with `calls` (OpenAI: `tool_calls`) and fields for all. */
+export interface BatchBody {
+  /** Read by the engine. */
+  calls: unknown;
+  fields: CallFieldsOn<'http-batch'>;
+}
+
+/** @throws ToolError REQUEST_INVALID */
+export function readBatchBody(body: unknown): BatchBody {
+  if (Array.isArray(body)) return { calls: body, fields: {} };
+  const source = bodyObject(body);
+  const fields = readCallFields(source, 'http-batch', ['calls', 'tool_calls']);
+  if (source.calls !== undefined && source.tool_calls !== undefined)
+    throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });
+  return { calls: source.calls ?? source.tool_calls, fields };
 }
 
 /** Query of `GET /api/v1/tools`. */
@@ -109,14 +70,4 @@ export class FormatQuery {
   @IsOptional()
   @IsIn(TOOL_FORMATS)
   format?: ToolFormat;
-}
-
-/** Body of `POST /api/v1/tools/batch-execute` when it is not a bare array. The items are read by the engine. */
-export class BatchBody extends CallIds {
-  @IsOptional()
-  calls?: unknown;
-
-  /** OpenAI's name for the same. */
-  @IsOptional()
-  tool_calls?: unknown;
 }

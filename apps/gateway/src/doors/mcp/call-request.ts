@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import {
   isJsonObject,
+  readCallFields,
+  requestFields,
+  toToolError,
   type Approval,
-  type CallContext,
+  type CallFieldsOn,
   type CallProgress,
   type CallRequest,
   type JsonObject,
@@ -21,22 +25,13 @@ export interface McpCall {
   approved?: Approval;
 }
 
-/** Bounds of text fields in `_meta`. */
-const MAX_FIELD = 255;
-
 /**
- * A call request of a `tools/call`. The fields HTTP takes in its body come in `_meta`; ids are ours, and
- * only session and user id of a caller reach a tool.
+ * A call request of a `tools/call`. The fields that HTTP takes in its body come in `_meta`.
+ * @throws ProtocolError invalid params (-32602) when one of them is wrong: a call must not run without the protection it asked for
  */
 export function callRequest(call: McpCall, nowMs: number, maxCallMs: number): CallRequest {
-  const { meta, principal } = call;
-  const timeoutMs = positive(meta['timeout_ms']);
-  const context: CallContext = { user_id: principal.userId };
-  const sessionId = field(meta, 'session_id');
-  if (sessionId !== undefined) context.session_id = sessionId;
-  const [requestId, agentId, taskId, key] = ['request_id', 'agent_id', 'task_id', 'idempotency_key'].map((name) =>
-    field(meta, name),
-  );
+  const { principal } = call;
+  const fields = metaFields(call.meta);
   return {
     callId: randomUUID(),
     toolName: call.name,
@@ -44,29 +39,24 @@ export function callRequest(call: McpCall, nowMs: number, maxCallMs: number): Ca
     principal,
     origin: 'public',
     door: 'mcp',
-    context,
-    deadlineAt: nowMs + Math.min(timeoutMs ?? maxCallMs, maxCallMs),
+    context: { user_id: principal.userId, session_id: fields.session_id },
+    deadlineAt: nowMs + Math.min(fields.timeout_ms ?? maxCallMs, maxCallMs),
     signal: call.signal,
-    ...(requestId === undefined ? {} : { requestId }),
-    ...(agentId === undefined ? {} : { agentId }),
-    ...(taskId === undefined ? {} : { taskId }),
-    ...(key === undefined ? {} : { idempotencyKey: key }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs: Math.min(timeoutMs, maxCallMs) }),
-    ...(call.onProgress ? { onProgress: call.onProgress } : {}),
-    ...(call.approved ? { approved: call.approved } : {}),
+    ...requestFields(fields),
+    onProgress: call.onProgress,
+    approved: call.approved,
   };
+}
+
+function metaFields(meta: JsonObject): CallFieldsOn<'mcp'> {
+  try {
+    return readCallFields(meta, 'mcp');
+  } catch (error) {
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `_meta: ${toToolError(error).message}`);
+  }
 }
 
 /** `_meta` of a request as plain JSON; anything else counts as empty. */
 export function metaOf(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
-}
-
-function field(meta: JsonObject, name: string): string | undefined {
-  const value = meta[name];
-  return typeof value === 'string' && value !== '' && value.length <= MAX_FIELD ? value : undefined;
-}
-
-function positive(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : undefined;
 }

@@ -43,6 +43,21 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
     expect(seen[0]?.context).not.toHaveProperty('project_id');
   });
 
+  it('reads every field of a call in _meta, and refuses a wrong one instead of running without it', async () => {
+    const { url, seen } = await door();
+    const client = await connect(url, { mode });
+    await call(client, 'echo', {}, { dry_run: true, no_retry: true, timeout_ms: 50, 'example.com/own': 1 });
+    expect(seen).toMatchObject([{ dryRun: true, noRetry: true, timeoutMs: 50 }]);
+    const faults: JsonObject[] = [{ idempotency_key: 'k'.repeat(256) }, { dry_run: 'yes' }, { timeout_ms: 0 }];
+    for (const wrong of faults) {
+      await expect(call(client, 'echo', {}, wrong)).rejects.toMatchObject({
+        code: -32_602,
+        message: expect.stringContaining(`_meta: Invalid request: ${Object.keys(wrong)[0]} must be`),
+      });
+    }
+    expect(seen).toHaveLength(1);
+  });
+
   it('shows failures and refusals as results with a suggestion, and unknown tools as -32602', async () => {
     const client = await connect((await door()).url, { mode });
     expect(await call(client, 'fails')).toMatchObject({

@@ -55,8 +55,8 @@ export class CallEndpoint {
   async batch(message: BatchMessage, context: EndpointContext): Promise<CallRecord[]> {
     const caller = this.nats.callerOf(context);
     const { calls, ...fields } = message;
-    return this.batches.run(calls, { caller }, (name, args) =>
-      this.nats.requestOf(caller, { ...fields, name, arguments: args }, context),
+    return this.batches.run(calls, fields, { caller }, (name, args, own) =>
+      this.nats.requestOf(caller, { ...own, name, arguments: args }, context),
     );
   }
 

@@ -1,43 +1,22 @@
-import type { CallMessage, JsonObject } from '@toolfleet/contracts';
+import { callFieldSchemas, type CallFieldsOn, type JsonObject } from '@toolfleet/contracts';
 
-const id = { type: 'string', minLength: 1, maxLength: 255 } as const;
-
-/** Fields of a call over NATS; unknown ones are refused (mass assignment). */
-const CALL_FIELDS: JsonObject = {
-  session_id: id,
-  user_id: id,
-  request_id: id,
-  agent_id: id,
-  task_id: id,
-  idempotency_key: id,
-  timeout_ms: { type: 'integer', minimum: 1, maximum: 600_000 },
-  mode: { enum: ['sync', 'async'] },
-  dry_run: { type: 'boolean' },
-  no_retry: { type: 'boolean' },
-  project_id: id,
-  model: id,
-  prompt_params: { type: 'object' },
-};
-
-/** Body of `tool.call`: `CallMessage`. */
+/** Body of `tool.call`: `CallMessage`. Unknown fields are refused. */
 export const CALL_SCHEMA: JsonObject = {
   type: 'object',
-  properties: { name: { type: 'string', minLength: 1, maxLength: 200 }, arguments: { type: 'object' }, ...CALL_FIELDS },
+  properties: {
+    name: { type: 'string', minLength: 1, maxLength: 200 },
+    arguments: { type: 'object' },
+    ...callFieldSchemas('nats'),
+  },
   required: ['name', 'arguments'],
   additionalProperties: false,
 };
 
-/** Body of `tool.batch`. */
-export interface BatchMessage extends Pick<
-  CallMessage,
-  'session_id' | 'user_id' | 'request_id' | 'agent_id' | 'task_id' | 'idempotency_key'
-> {
-  calls: JsonObject[];
-}
-const { mode: _mode, dry_run: _dryRun, ...BATCH_FIELDS } = CALL_FIELDS;
+/** Body of `tool.batch`: calls, and fields for all of them. */
+export type BatchMessage = CallFieldsOn<'nats-batch'> & { calls: JsonObject[] };
 export const BATCH_SCHEMA: JsonObject = {
   type: 'object',
-  properties: { calls: { type: 'array', items: { type: 'object' }, maxItems: 100 }, ...BATCH_FIELDS },
+  properties: { calls: { type: 'array', items: { type: 'object' }, maxItems: 100 }, ...callFieldSchemas('nats-batch') },
   required: ['calls'],
   additionalProperties: false,
 };

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import {
   HEADERS,
+  requestFields,
   type CallContext,
   type CallMessage,
   type CallRequest,
   type Origin,
   type Principal,
-  type SpendingScopes,
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from '@toolfleet/transport';
@@ -55,32 +55,14 @@ export class NatsCalls {
       context: contextOf(principal, message, origin),
       deadlineAt: this.clock.now() + askedMs,
       signal: context.signal,
-      ...spendsOf(message),
-      ...(message.idempotency_key === undefined ? {} : { idempotencyKey: message.idempotency_key }),
-      ...(message.timeout_ms === undefined ? {} : { timeoutMs: message.timeout_ms }),
-      ...(message.no_retry ? { noRetry: true } : {}),
-      ...(message.dry_run ? { dryRun: true } : {}),
+      ...requestFields(message),
     };
   }
 }
 
-function spendsOf(message: CallMessage): Partial<SpendingScopes> {
-  return {
-    ...(message.request_id === undefined ? {} : { requestId: message.request_id }),
-    ...(message.agent_id === undefined ? {} : { agentId: message.agent_id }),
-    ...(message.task_id === undefined ? {} : { taskId: message.task_id }),
-  };
-}
-
 function contextOf(principal: Principal, message: CallMessage, origin: Origin): CallContext {
-  const session = message.session_id === undefined ? {} : { session_id: message.session_id };
-  if (origin === 'public') return { user_id: principal.userId, ...session };
-  return {
-    // A service calls for its users: it may say for whom. The tenant always comes from the credential.
-    user_id: message.user_id ?? principal.userId,
-    ...session,
-    ...(message.project_id === undefined ? {} : { project_id: message.project_id }),
-    ...(message.model === undefined ? {} : { model: message.model }),
-    ...(message.prompt_params === undefined ? {} : { prompt_params: message.prompt_params }),
-  };
+  const { session_id, project_id, model, prompt_params } = message;
+  if (origin === 'public') return { user_id: principal.userId, session_id };
+  // A service calls for its users: it may say for whom. The tenant always comes from the credential.
+  return { user_id: message.user_id ?? principal.userId, session_id, project_id, model, prompt_params };
 }

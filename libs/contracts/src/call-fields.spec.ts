@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import { CALL_FIELDS, callFieldSchemas, readCallFields, type CallEntry, type JsonObject } from './index.js';
+
+const ENTRIES: CallEntry[] = ['http', 'nats', 'mcp', 'http-batch', 'nats-batch', 'batch-item'];
+const GOOD: Record<string, unknown> = { string: 'x', integer: 5, boolean: true, object: { a: 1 } };
+const WRONG: Record<string, unknown[]> = {
+  string: ['', 'x'.repeat(256), 5, null],
+  integer: [0, 1.5, 600_001, '5', null],
+  boolean: ['true', 1, null],
+  object: [[], 'x', null],
+};
+
+describe.each(ENTRIES)('fields of a call on %s', (entry) => {
+  const schemas = callFieldSchemas(entry) as Record<string, JsonObject & { type?: string; enum?: string[] }>;
+
+  it('are read when they fit and refused by name when they do not', () => {
+    for (const [name, { type = 'enum', enum: values }] of Object.entries(schemas)) {
+      const good = values ? values[0] : GOOD[type];
+      expect(readCallFields({ [name]: good } as JsonObject, entry)).toEqual({ [name]: good });
+      for (const wrong of values ? ['other', 5, null] : WRONG[type]!) {
+        expect(() => readCallFields({ [name]: wrong } as JsonObject, entry)).toThrow(
+          expect.objectContaining({ code: 'REQUEST_INVALID', details: expect.objectContaining({ fields: [name] }) }),
+        );
+      }
+    }
+  });
+
+  it('are all there are: a field of another entry point is unknown here, except to _meta', () => {
+    const foreign = Object.keys(CALL_FIELDS).find((name) => !(name in schemas));
+    if (foreign === undefined) return;
+    const read = () => readCallFields({ [foreign]: 'x' }, entry);
+    if (entry === 'mcp') expect(read()).toEqual({});
+    else expect(read).toThrow(`Unknown field '${foreign}'`);
+  });
+});
+
+it('a refusal repeats at most ten short names', () => {
+  const source = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`${n}${'n'.repeat(1_000)}`, 1]));
+  const refusal = (() => {
+    try {
+      readCallFields(source, 'http');
+      return '';
+    } catch (error) {
+      return JSON.stringify({ ...(error as object), message: (error as Error).message });
+    }
+  })();
+  expect(refusal.length).toBeLessThan(2_000);
+});

@@ -1,0 +1,196 @@
+import { ToolError } from './errors/tool-error.js';
+import type { CallRequest } from './call.js';
+import type { Json, JsonObject } from './json.js';
+
+/**
+ * Where a caller sends fields next to the tool and its arguments: the body of a call over HTTP or NATS, the body around a
+ * batch, one item of a batch, or `_meta` of an MCP `tools/call`.
+ */
+export type CallEntry = 'http' | 'nats' | 'mcp' | 'http-batch' | 'nats-batch' | 'batch-item';
+
+type FieldSchema =
+  | { readonly type: 'string'; readonly minLength: number; readonly maxLength: number }
+  | { readonly type: 'integer'; readonly minimum: number; readonly maximum: number }
+  | { readonly type: 'boolean' }
+  | { readonly type: 'object' }
+  | { readonly enum: readonly string[] };
+
+interface CallField {
+  readonly schema: FieldSchema;
+  readonly on: readonly CallEntry[];
+  readonly description: string;
+}
+
+const ID = { type: 'string', minLength: 1, maxLength: 255 } as const;
+const FLAG = { type: 'boolean' } as const;
+const CALLS = ['http', 'nats', 'mcp'] as const;
+const BATCHES = ['http-batch', 'nats-batch'] as const;
+const INTERNAL = ['nats', 'nats-batch'] as const;
+
+/**
+ * The fields of a call, said once: readers, JSON Schemas, the OpenAPI and AsyncAPI documents and the client's types are
+ * derived from this table. A field that an entry point does not list is refused there.
+ */
+export const CALL_FIELDS = {
+  session_id: {
+    schema: ID,
+    on: [...CALLS, ...BATCHES],
+    description: 'Session of the user; session-aware tools keep state in it',
+  },
+  user_id: { schema: ID, on: INTERNAL, description: 'User on whose behalf an internal caller calls' },
+  request_id: { schema: ID, on: [...CALLS, ...BATCHES], description: 'Request whose budget the call spends from' },
+  agent_id: { schema: ID, on: [...CALLS, ...BATCHES], description: 'Agent whose budget the call spends from' },
+  task_id: { schema: ID, on: [...CALLS, ...BATCHES], description: 'Task whose budget the call spends from' },
+  idempotency_key: {
+    schema: ID,
+    on: [...CALLS, ...BATCHES, 'batch-item'],
+    description: 'The first outcome of a key is replayed for 24 h; a batch adds the place of each item',
+  },
+  timeout_ms: {
+    schema: { type: 'integer', minimum: 1, maximum: 600_000 },
+    on: [...CALLS, ...BATCHES, 'batch-item'],
+    description: 'Longest attempt in milliseconds; never above GATEWAY_CALL_TIMEOUT_MS',
+  },
+  mode: { schema: { enum: ['sync', 'async'] }, on: ['http', 'nats'], description: 'async: accepted now, run later' },
+  dry_run: {
+    schema: FLAG,
+    on: [...CALLS, ...BATCHES, 'batch-item'],
+    description: 'Check everything up to the price and run nothing',
+  },
+  no_retry: { schema: FLAG, on: [...CALLS, ...BATCHES, 'batch-item'], description: 'Make one attempt only' },
+  project_id: { schema: ID, on: INTERNAL, description: 'Project whose files the call works on' },
+  model: { schema: ID, on: INTERNAL, description: 'Model that asked for the call' },
+  prompt_params: {
+    schema: { type: 'object' },
+    on: INTERNAL,
+    description: 'Parameters of the prompt, for tools that declare them',
+  },
+} as const satisfies Record<string, CallField>;
+
+type Fields = typeof CALL_FIELDS;
+type FieldValue<S> = S extends { type: 'string' }
+  ? string
+  : S extends { type: 'integer' }
+    ? number
+    : S extends { type: 'boolean' }
+      ? boolean
+      : S extends { enum: readonly (infer V)[] }
+        ? V
+        : JsonObject;
+type FieldsOn<E extends CallEntry> = {
+  [K in keyof Fields]: E extends Fields[K]['on'][number] ? K : never;
+}[keyof Fields];
+
+/** Fields of a call as they travel; every entry point reads a subset. */
+export type CallFields = { -readonly [K in keyof Fields]?: FieldValue<Fields[K]['schema']> };
+/** The fields that one entry point reads. */
+export type CallFieldsOn<E extends CallEntry> = Pick<CallFields, FieldsOn<E>>;
+
+const NAMES: Readonly<Record<CallEntry, readonly (keyof Fields)[]>> = {
+  http: namesOn('http'),
+  nats: namesOn('nats'),
+  mcp: namesOn('mcp'),
+  'http-batch': namesOn('http-batch'),
+  'nats-batch': namesOn('nats-batch'),
+  'batch-item': namesOn('batch-item'),
+};
+
+function namesOn(entry: CallEntry): (keyof Fields)[] {
+  return (Object.keys(CALL_FIELDS) as (keyof Fields)[]).filter((name) =>
+    (CALL_FIELDS[name].on as readonly CallEntry[]).includes(entry),
+  );
+}
+
+/** JSON Schema of each field that an entry point reads, by name. */
+export function callFieldSchemas(entry: CallEntry): JsonObject {
+  return Object.fromEntries(
+    NAMES[entry].map((name) => {
+      const { schema, description } = CALL_FIELDS[name] as CallField;
+      return [name, { ...schema, description } as Json];
+    }),
+  ) as JsonObject;
+}
+
+/**
+ * Reads the fields of a call from what a caller sent. Names in `others` are read elsewhere; any other name is refused, except
+ * in MCP's `_meta`, which clients share with the protocol and each other.
+ * @throws ToolError REQUEST_INVALID naming every wrong field with its bounds, or the unknown names
+ */
+export function readCallFields<E extends CallEntry>(
+  source: JsonObject,
+  entry: E,
+  others: readonly string[] = [],
+): CallFieldsOn<E> {
+  const names: readonly string[] = NAMES[entry];
+  if (entry !== 'mcp') {
+    refuseUnknown(Object.keys(source).filter((name) => !names.includes(name) && !others.includes(name)));
+  }
+  const read: Record<string, Json> = {};
+  const reasons: string[] = [];
+  const fields: string[] = [];
+  for (const name of NAMES[entry]) {
+    const value = Object.hasOwn(source, name) ? source[name] : undefined;
+    if (value === undefined) continue;
+    const violation = violationOf(CALL_FIELDS[name].schema, value);
+    if (violation === undefined) read[name] = value;
+    else {
+      fields.push(name);
+      reasons.push(`${name} ${violation}`);
+    }
+  }
+  if (reasons.length > 0) {
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Invalid request: ${reasons.join('; ')}`,
+      details: { fields, reasons },
+    });
+  }
+  return read as CallFieldsOn<E>;
+}
+
+/** Names of one refusal, and characters of each: the text comes from the caller and returns to it. */
+const MAX_NAMES = 10;
+const MAX_NAME_CHARS = 64;
+
+/** @throws ToolError REQUEST_INVALID unless there are no names */
+export function refuseUnknown(names: readonly string[]): void {
+  if (names.length === 0) return;
+  const unknown = names
+    .slice(0, MAX_NAMES)
+    .map((name) => (name.length > MAX_NAME_CHARS ? `${name.slice(0, MAX_NAME_CHARS)}…` : name));
+  const quoted = unknown.map((name) => `'${name}'`).join(', ');
+  throw new ToolError('REQUEST_INVALID', { message: `Unknown field ${quoted}`, details: { unknown } });
+}
+
+function violationOf(schema: FieldSchema, value: Json): string | undefined {
+  if ('enum' in schema)
+    return schema.enum.includes(value as string) ? undefined : `must be one of ${schema.enum.join(', ')}`;
+  switch (schema.type) {
+    case 'string': {
+      const fits = typeof value === 'string' && value.length >= schema.minLength && value.length <= schema.maxLength;
+      return fits ? undefined : `must be a string of ${schema.minLength} to ${schema.maxLength} characters`;
+    }
+    case 'integer': {
+      const fits = Number.isInteger(value) && Number(value) >= schema.minimum && Number(value) <= schema.maximum;
+      return fits ? undefined : `must be an integer from ${schema.minimum} to ${schema.maximum}`;
+    }
+    case 'boolean':
+      return typeof value === 'boolean' ? undefined : 'must be true or false';
+    case 'object':
+      return typeof value === 'object' && value !== null && !Array.isArray(value) ? undefined : 'must be an object';
+  }
+}
+
+/** The fields that become part of a call request, in its spelling. `session_id` and the like are context: see `CallContext`. */
+export function requestFields(
+  fields: CallFields,
+): Pick<CallRequest, 'requestId' | 'agentId' | 'taskId' | 'idempotencyKey' | 'timeoutMs' | 'noRetry' | 'dryRun'> {
+  return {
+    requestId: fields.request_id,
+    agentId: fields.agent_id,
+    taskId: fields.task_id,
+    idempotencyKey: fields.idempotency_key,
+    timeoutMs: fields.timeout_ms,
+    noRetry: fields.no_retry,
+    dryRun: fields.dry_run,
+  };
+}

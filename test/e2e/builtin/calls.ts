@@ -168,7 +168,7 @@ export const hostileCalls = (site: string, forbidden: string): (readonly [string
   ['calculator', { expression: '9^9^9^9' }, 'TOOL_ERROR', /./],
   ['calculator', { expression: `${'('.repeat(2_000)}1${')'.repeat(2_000)}` }, 'TOOL_ERROR', /./],
   ['text_process', { text: `${'a'.repeat(40)}!`, operation: 'regex', find: '^(a+)+$' }, 'TOOL_ERROR', /longer than/],
-  ['json_process', { json_string: '[]', operation: 'validate', schema: SCHEMA_BOMB }, 'TOOL_ERROR', /longer than/],
+  ['json_process', { json_string: '[]', operation: 'validate', schema: SCHEMA_BOMB }, 'TOOL_ERROR', /apply more than/],
   [
     'json_process',
     { json_string: `${'['.repeat(5_000)}${']'.repeat(5_000)}`, operation: 'parse' },

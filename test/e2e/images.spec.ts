@@ -5,11 +5,13 @@
 import { execFileSync, fork } from 'node:child_process';
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   rmSync,
   chownSync,
   statSync,
@@ -38,14 +40,25 @@ function imageEnvironment(folder: string): Record<string, string> {
   return { ...Object.fromEntries(pairs), ...loopback };
 }
 
+/** The temporary folder, or one that every user can enter where that is private (below a folder of mode 0700, say). */
+function sharedTmpdir(): string {
+  const path = realpathSync(tmpdir());
+  const parents = path.split('/').map((_, index, parts) => parts.slice(0, index + 1).join('/') || '/');
+  return parents.every((folder) => (statSync(folder).mode & 0o001) !== 0) ? path : '/tmp';
+}
+
 describe('bundles as images run them', () => {
-  const base = mkdtempSync(join(tmpdir(), 'toolfleet-images-'));
+  const base = mkdtempSync(join(sharedTmpdir(), 'toolfleet-images-'));
+  // As an image, it brings its Node: another user may not enter the folders above the clone.
+  const node = join(base, 'node');
   const data = join(base, 'data');
   let nats: NatsServer;
   let redis: RedisServer;
 
   beforeAll(async () => {
     chmodSync(base, 0o755);
+    copyFileSync(process.execPath, node);
+    chmodSync(node, 0o755);
     mkdirSync(data);
     if (isRoot) chownSync(data, UID, UID);
     [nats, redis] = await Promise.all([startNats(), startRedis()]);
@@ -72,6 +85,7 @@ describe('bundles as images run them', () => {
     const before = listing(folder);
     makeReadOnly(folder);
     const service = startServiceProcess({
+      node,
       entry: join(folder, 'main.js'),
       cwd: folder,
       ...(isRoot ? { uid: UID } : {}),

@@ -9,6 +9,8 @@ export interface ServiceProcessOptions {
   /** Environment of the service; nothing is inherited but PATH and HOME, so that a developer's settings do no harm. */
   env?: Readonly<Record<string, string>>;
   args?: readonly string[];
+  /** The Node it runs on; default ours. */
+  node?: string;
   /** Its working directory; default ours. */
   cwd?: string;
   /** User and group it runs as; only root may name another. */
@@ -42,7 +44,7 @@ export interface ServiceProcess {
 
 /** Starts a service and returns at once; `await service.ready()` to use it. */
 export function startServiceProcess(options: ServiceProcessOptions): ServiceProcess {
-  const child = spawnChild(process.execPath, [options.entry, ...(options.args ?? [])], {
+  const child = spawnChild(options.node ?? process.execPath, [options.entry, ...(options.args ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ENVIRONMENT: 'test', ...options.env },
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),

@@ -7,19 +7,21 @@
 #
 #   --here    in the current folder instead of a clone
 #   --strict  fail with status 3 where there can be no such view, instead of running the command plainly
+#   --check   only tell by the status, 0 or 3, whether there can be such a view
 #
 # The view needs root, Linux and Debian's packages. The exit status is that of the command.
 set -u
-here= strict= command_name="$0"
+here= strict= check= script="$0"
 while [ $# -gt 0 ]; do
   case "$1" in
     --here) here=1 ;;
     --strict) strict=1 ;;
+    --check) check=1 here=1 strict=1; set -- --check true ;;
     *) break ;;
   esac
   shift
 done
-[ $# -gt 0 ] || { sed -n '2,11p' "$command_name" | cut -c3-; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,12p' "$script" | cut -c3-; exit 2; }
 
 # The brokers, and the libraries that hardly anything else brings.
 PACKAGES='nats-server redis redis-server redis-sentinel redis-tools valkey-server valkey-sentinel valkey-tools libjemalloc2 liblzf1'
@@ -50,7 +52,7 @@ if [ -z "$here" ]; then
   [ -z "$(git -C "$top" status --porcelain)" ] || echo 'bare-machine: changes that are not committed are left out' >&2
 fi
 mkdir "$work/view"
-export work folder
+export work folder check
 
 # Runs in the private view; the file `ready` tells a view that failed from a command that failed.
 in_view() {
@@ -61,6 +63,7 @@ in_view() {
     layers="lowerdir=/$part,upperdir=$work/view/$part/up,workdir=$work/view/$part/work"
     mount -t overlay overlay -o "$layers" "/$part" || return
   done
+  [ -z "$check" ] || { touch "$work/ready"; exit 0; }
   installed="$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $PACKAGES 2>/dev/null | sed -n 's/^installed //p')"
   if [ -n "$installed" ]; then
     # No service of the machine is stopped.
@@ -86,7 +89,7 @@ in_view() {
   PATH="$path"
   cd "$folder" || return
   touch "$work/ready"
-  exec env -u NATS_URL -u REDIS_URL -u DATABASE_URL -u LD_LIBRARY_PATH -u work -u folder -u PACKAGES -u PROGRAMS "$@"
+  exec env -u NATS_URL -u REDIS_URL -u DATABASE_URL -u LD_LIBRARY_PATH -u work -u folder -u check -u PACKAGES -u PROGRAMS "$@"
 }
 export -f in_view
 

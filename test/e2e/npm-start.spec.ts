@@ -426,13 +426,14 @@ describe('npm start', () => {
           () => undefined,
         );
         if (answer?.status === 202) accepted.push(answer.body.call_id as string);
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        await new Promise((resolve) => setTimeout(resolve, 200));
       }
     });
     const names = [...Object.keys(fleet.broker_pids), ...fleet.services.map((service) => service.name)];
     expect(names).toHaveLength(9);
     for (const name of names) {
       const before = pidOf(name);
+
       const acceptedBefore = accepted.length;
       process.kill(before, 'SIGKILL');
       await until(`${name} is started again`, () => pidOf(name) !== before && isAlive(pidOf(name)), 30_000);
@@ -443,6 +444,7 @@ describe('npm start', () => {
       await until(`calls are accepted after the end of ${name}`, () => accepted.length > acceptedBefore, 30_000);
     }
     stopped = true;
+
     await Promise.all(load);
     const open = new Set(accepted);
     await until(

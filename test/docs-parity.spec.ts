@@ -122,7 +122,8 @@ describe('reference pages', () => {
       budgetThreshold: 'published when a limit passes 80 %',
       mcpAnswer:
         'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',
-      breakerChanged: 'published when a breaker opens: the other replicas of the service open theirs early',
+      breakerChanged:
+        'prefix: `breaker.changed.<service>` is published when a breaker opens: the other replicas of the service open theirs early',
       fleetStatus: 'published every few seconds by gateways and executors, for operators’ views',
     };
     const rows = Object.entries(SUBJECTS).map(([key, subject]) => [`\`${subject}\``, known[key] ?? '']);

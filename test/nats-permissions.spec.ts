@@ -9,6 +9,7 @@ import { connect, type ConnectionOptions, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   answerSubject,
+  breakerSubject,
   builtinSubject,
   progressSubject,
   registerSubject,
@@ -36,6 +37,7 @@ const INBOXED = [
 
 /** Prefixes: nobody sends to them as they stand. */
 const FAMILIES: ReadonlySet<string> = new Set([
+  'breaker.changed',
   'exec.builtin',
   'exec.progress',
   'mcp.answer',
@@ -48,6 +50,7 @@ const PROBES = [
   ...Object.values(SUBJECTS).filter((subject) => !FAMILIES.has(subject)),
   progressSubject('g1', 't1'),
   answerSubject('g1', 'q1'),
+  ...['gateway', 'mcp-executor', 'openapi-executor'].map(breakerSubject),
   ...TOOLSETS.map(builtinSubject),
   ...TOOLSETS.map(registerSubject),
   ...['acme', 'evil'].flatMap((tenant) => [
@@ -66,7 +69,7 @@ interface Rights {
 
 const EXECUTORS = (own: string[], publish: string[] = []): Rights => ({
   publish,
-  read: [...own, 'exec.cancel', 'breaker.changed'],
+  read: [...own, 'exec.cancel'],
 });
 const builtinToolset = (toolset: string, more: string[] = []): Rights => ({
   publish: [`registry.definition.register.${toolset}`, 'exec.progress.g1.t1', 'fleet.status', ...more],
@@ -101,7 +104,7 @@ const RIGHTS: Record<string, Rights> = {
       'tool.result.acme.c1',
       'tool.result.evil.c1',
       'mcp.answer.g1.q1',
-      'breaker.changed',
+      'breaker.changed.gateway',
       'fleet.status',
     ],
     read: [
@@ -109,7 +112,7 @@ const RIGHTS: Record<string, Rights> = {
       'tool.spend',
       ...DOORS.flatMap((door) => [`${door}.acme`, `${door}.evil`]),
       'registry.definition.changed',
-      'breaker.changed',
+      'breaker.changed.gateway',
       'budget.threshold',
       'exec.progress.g1.t1',
       'fleet.status',
@@ -137,10 +140,13 @@ const RIGHTS: Record<string, Rights> = {
     read: ['budget.reserve', 'budget.settle', 'budget.release', 'budget.usage', 'budget.limits'],
   },
   'mcp-executor': EXECUTORS(
-    ['exec.mcp', 'exec.mcp.discover'],
-    ['exec.mcp.changed', 'exec.progress.g1.t1', 'breaker.changed', 'fleet.status'],
+    ['exec.mcp', 'exec.mcp.discover', 'breaker.changed.mcp-executor'],
+    ['exec.mcp.changed', 'exec.progress.g1.t1', 'breaker.changed.mcp-executor', 'fleet.status'],
   ),
-  'openapi-executor': EXECUTORS(['exec.openapi'], ['breaker.changed', 'fleet.status']),
+  'openapi-executor': EXECUTORS(
+    ['exec.openapi', 'breaker.changed.openapi-executor'],
+    ['breaker.changed.openapi-executor', 'fleet.status'],
+  ),
   'builtin-compute': builtinToolset('compute'),
   'builtin-web': builtinToolset('web'),
   'builtin-files': builtinToolset('files'),

@@ -215,7 +215,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     list,
     recentCalls,
     queues: everyQueue,
-    breakers: breakers.map,
+    breakers,
     rateLimiter,
     settings: engine,
   });

@@ -2,7 +2,6 @@ import { SUBJECTS } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
 import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
-import type { BreakerMap } from '@toolfleet/resilience';
 import { microservicePart, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers, StatusBeacon } from '@toolfleet/transport';
@@ -41,13 +40,12 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
     rule: { consecutiveFailures: settings.MCP_CB_FAILURES, recoveryMs: settings.MCP_CB_RECOVERY_SECONDS * 1_000 },
     clock,
     nats,
-    onTransition: ({ key, state }) => {
-      metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[state]);
-      logger.warn({ base_url: key, state }, 'a breaker changed its state');
+    onTransition: ({ key, tenantId, state }) => {
+      metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[shared.map.stateOf(key)]);
+      logger.warn({ base_url: key, tenant_id: tenantId, state }, 'a breaker changed its state');
     },
   });
-  const breakers = shared.map;
-  const executor = new McpExecutor(pool, breakers, { egress, expand, maxResponseBytes }, clock, {
+  const executor = new McpExecutor(pool, shared.map, { egress, expand, maxResponseBytes }, clock, {
     defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
     maxResponseBytes,
     onTargetFault: (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
@@ -65,7 +63,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
     redisPart(redis, settings.REDIS_URL),
     shared.asPart(),
     sessions,
-    ...natsDoor(executor, gate, nats, settings, breakers, host),
+    ...natsDoor(executor, gate, nats, settings, shared, host),
   ];
 }
 
@@ -91,7 +89,7 @@ function natsDoor(
   gate: EffectGate,
   nats: NatsClient,
   settings: McpExecutorConfig,
-  breakers: BreakerMap,
+  breakers: SharedBreakers,
   { clock, logger }: ServiceHost,
 ): ServicePart[] {
   const strategy = new NatsStrategy({
@@ -106,8 +104,7 @@ function natsDoor(
   const beacon = new StatusBeacon(nats, clock, {
     service: 'mcp-executor',
     slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
-    breakers: () =>
-      breakers.troubled().map(({ key, state, retryAfterMs }) => ({ key, state, open_for_ms: retryAfterMs })),
+    breakers: () => breakers.status(),
   });
   return [
     microservicePart({ name: 'nats doors', module: McpExecutorModule.of(executor, gate), strategy, logger }),

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
-import { SUBJECTS, type DiscoverReply, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { breakerSubject, SUBJECTS, type DiscoverReply, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type ServicePart } from '@toolfleet/service';
@@ -117,9 +117,12 @@ describe('mcp-executor over NATS', () => {
 
   it('does not begin where a peer saw the target fail', async () => {
     const down = { ...message().binding, url: 'http://down.test/mcp' } as ExecMessage['binding'];
-    const opened = { scope: 'mcp-executor', key: 'http://down.test', open_for_ms: 30_000 };
-    nats.publish(SUBJECTS.breakerChanged, { ...opened, scope: 'openapi-executor', key: new URL(url).origin });
-    nats.publish(SUBJECTS.breakerChanged, opened);
+    const opened = { key: 'http://down.test', open_for_ms: 30_000 };
+    // A peer is believed about targets whose calls were run here.
+    await send(message({ tool: 'down', binding: down })).catch(() => undefined);
+    nats.publish(breakerSubject('openapi-executor'), { ...opened, key: new URL(url).origin });
+    nats.publish(breakerSubject('mcp-executor'), { ...opened, key: new URL(url).origin, tenant_id: 'another' });
+    nats.publish(breakerSubject('mcp-executor'), opened);
     await eventually('the breaker is open', () =>
       send(message({ tool: 'down', binding: down })).then(
         () => false,

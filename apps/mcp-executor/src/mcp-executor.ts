@@ -48,14 +48,16 @@ export class McpExecutor {
     const target = this.targetOf(message);
     const baseUrl = baseUrlOf(target);
     const all: AttemptLimits = { ...limits, defaultIdleMs: this.figures.defaultIdleMs };
-    const outcome = await this.breakers.get(baseUrl).run<Attempt>(
+    const outcome = await this.breakers.run<Attempt>(
+      { key: baseUrl, tenantId: message.context.tenant_id },
       () =>
         target.transport === 'function-args'
           ? callFunction(message, target, this.functions, all)
           : callMcpTool(message, target, this.pool, this.clock, all),
       ({ reply, targetFault }) => {
         const code = reply.failure?.code;
-        if (targetFault && !(message.curtailed && code === 'ATTEMPT_TIMED_OUT')) {
+        // A call counts once: what repeats of it meet says nothing new.
+        if (targetFault && message.attempt === 1 && !(message.curtailed && code === 'ATTEMPT_TIMED_OUT')) {
           this.figures.onTargetFault?.(baseUrl);
           return 'failure';
         }

@@ -1,7 +1,6 @@
 import { EgressClient } from '@toolfleet/egress';
 import { JournalGate, RedisJournal } from '@toolfleet/journal';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
-import type { BreakerMap } from '@toolfleet/resilience';
 import {
   microservicePart,
   SecretBox,
@@ -43,12 +42,11 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
     },
     clock,
     nats,
-    onTransition: ({ key, state }) => {
-      metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[state]);
-      logger.warn({ base_url: key, state }, 'a breaker changed its state');
+    onTransition: ({ key, tenantId, state }) => {
+      metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[shared.map.stateOf(key)]);
+      logger.warn({ base_url: key, tenant_id: tenantId, state }, 'a breaker changed its state');
     },
   });
-  const breakers = shared.map;
   const secrets = {
     expander: new VariableExpander(openapiExecutorConfig.ownKeys),
     ...(settings.REGISTRY_SECRET_KEY ? { box: new SecretBox(settings.REGISTRY_SECRET_KEY) } : {}),
@@ -62,7 +60,7 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
       clock,
       ...(settings.OPENAPI_LOG_REQUESTS ? { onRequest: logRequest(logger) } : {}),
     },
-    breakers,
+    shared.map,
     new VendorAdapters(logger, settings.OPENAPI_ADAPTERS_DIR),
     (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
   );
@@ -78,7 +76,7 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
     nats.asPart(),
     shared.asPart(),
     connections,
-    ...natsDoor(executor, nats, settings, breakers, host),
+    ...natsDoor(executor, nats, settings, shared, host),
   ];
 }
 
@@ -103,7 +101,7 @@ function natsDoor(
   executor: OpenApiExecutor,
   nats: NatsClient,
   settings: OpenApiExecutorConfig,
-  breakers: BreakerMap,
+  breakers: SharedBreakers,
   { clock, logger }: ServiceHost,
 ): ServicePart[] {
   const strategy = new NatsStrategy({
@@ -118,8 +116,7 @@ function natsDoor(
   const beacon = new StatusBeacon(nats, clock, {
     service: 'openapi-executor',
     slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
-    breakers: () =>
-      breakers.troubled().map(({ key, state, retryAfterMs }) => ({ key, state, open_for_ms: retryAfterMs })),
+    breakers: () => breakers.status(),
   });
   return [
     microservicePart({ name: 'nats doors', module: OpenApiExecutorModule.of(executor), strategy, logger }),

@@ -106,13 +106,21 @@ describe('openapi-executor service', () => {
     expect(upstream.requests).toHaveLength(1);
   });
 
-  it('shows the breaker of an origin in its metrics', async () => {
+  it('shows the breaker of an origin in its metrics, open for the tenant whose calls fail', async () => {
+    const of = (tenant: string, attempt = 1) => message({ context: { tenant_id: tenant }, attempt });
     upstream.answerWith((_, response) => response.writeHead(503).end());
     await exec(message());
+    for (const attempt of [2, 3]) expect(await exec(of('t', attempt))).toMatchObject({ ok: false });
     await exec(message());
+    await expect(exec(message())).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
+    upstream.answerWith((_, response) => response.writeHead(200).end());
+    expect(await exec(of('another'))).toMatchObject({ ok: true });
     await expect(exec(message())).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
     const text = await metrics.registry.metrics();
     expect(text).toContain(`shannon_circuit_breaker_state{base_url="${upstream.url}"} 2`);
     expect(text).toContain(`shannon_circuit_breaker_failures_total{base_url="${upstream.url}"} 2`);
+    upstream.answerWith((_, response) => response.writeHead(503).end());
+    for (const _ of [1, 2]) await exec(of('another'));
+    await expect(exec(of('third'))).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
   });
 });

@@ -228,6 +228,19 @@ describe('openapi-executor', () => {
     expect((await run(message({}, {}))).failure).toMatchObject({ code: 'NETWORK_ERROR', retryable: true });
   });
 
+  it('counts a call once, whatever number of attempts it takes, and for its tenant alone', async () => {
+    upstream.answerWith((_, response) => response.writeHead(500).end());
+    const call = async (tenant: string) => {
+      for (const attempt of [1, 2, 3]) await run({ ...message({}, {}, { context: { tenant_id: tenant } }), attempt });
+    };
+    await call('two');
+    for (let count = 0; count < 4; count += 1) await call('one');
+    expect(breakers.stateOf(upstream.url)).toBe('closed');
+    await run(message({}, {}, { context: { tenant_id: 'one' } }));
+    expect([breakers.stateOf(upstream.url, 'one'), breakers.stateOf(upstream.url, 'two')]).toEqual(['open', 'closed']);
+    expect(await run(message({}, {}, { context: { tenant_id: 'two' } }))).toMatchObject({ ok: false });
+  });
+
   it('opens the breaker of an origin after five failures in a row, never for 4xx', async () => {
     upstream.answerWith((_, response) => response.writeHead(404).end());
     for (let count = 0; count < 6; count += 1) await run(message({}, {}));

@@ -46,14 +46,15 @@ export class OpenApiExecutor {
     const { origin } = prepared.request;
     // A claim that is refused says nothing about the upstream, so it must not count: it is carried around the breaker.
     let refusal: ToolError | undefined;
-    const outcome = await this.breakers.get(origin).run<ExecReply>(
+    const outcome = await this.breakers.run<ExecReply>(
+      { key: origin, tenantId: message.context.tenant_id },
       () =>
         callOperation(prepared, this.parts, limits).catch((error: unknown) => {
           if (!(error instanceof ToolError)) throw error;
           refusal = error;
           return failureReply(error);
         }),
-      (reply) => (refusal ? 'ignored' : judge(reply, message.curtailed)),
+      (reply) => (refusal ? 'ignored' : judge(reply, message)),
     );
     if (outcome.refused) {
       throw new ToolError('BREAKER_OPEN', {
@@ -63,7 +64,7 @@ export class OpenApiExecutor {
       });
     }
     if (refusal) throw refusal;
-    if (judge(outcome.value, message.curtailed) === 'failure') this.onFailure(origin);
+    if (judge(outcome.value, message) === 'failure') this.onFailure(origin);
     return { ...outcome.value, execute_ms: Math.round(this.parts.clock.monotonic() - startedAt) };
   }
 
@@ -79,13 +80,17 @@ export class OpenApiExecutor {
   }
 }
 
-/** Only the upstream's own trouble counts: no 4xx but 408 and 429, no refusal of ours, no caller that went away or was in a hurry. */
-function judge(reply: ExecReply, curtailed = false): BreakerJudgement {
+/**
+ * Only the upstream's own trouble counts: no 4xx but 408 and 429, no refusal of ours, no caller that went away or was in a hurry. A
+ * call counts once: what repeats of it meet says nothing new.
+ */
+function judge(reply: ExecReply, { curtailed = false, attempt }: ExecMessage): BreakerJudgement {
   if (reply.ok) return 'success';
+  const isDown = attempt > 1 ? 'ignored' : 'failure';
   const code = reply.failure?.code;
-  if (code === 'UPSTREAM_ERROR') return isTransient(Number(reply.metadata.http_status)) ? 'failure' : 'success';
-  if (code === 'ATTEMPT_TIMED_OUT') return curtailed ? 'ignored' : 'failure';
-  return code === 'NETWORK_ERROR' ? 'failure' : 'ignored';
+  if (code === 'UPSTREAM_ERROR') return isTransient(Number(reply.metadata.http_status)) ? isDown : 'success';
+  if (code === 'ATTEMPT_TIMED_OUT') return curtailed ? 'ignored' : isDown;
+  return code === 'NETWORK_ERROR' ? isDown : 'ignored';
 }
 
 function isOperation(message: ExecMessage): message is OperationMessage {

@@ -69,6 +69,7 @@ export { isToolError, ToolError, toToolError, type ToolErrorOptions } from './er
 export { ERROR_CODE_HEADER, ERROR_HEADER, errorBody, errorFromBody, type ErrorBody } from './errors/wire.js';
 export {
   answerSubject,
+  breakerSubject,
   builtinSubject,
   progressSubject,
   HEADERS,

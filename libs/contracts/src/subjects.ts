@@ -42,7 +42,7 @@ export const SUBJECTS = {
   budgetThreshold: 'budget.threshold',
   /** Prefix; see `answerSubject`. */
   mcpAnswer: 'mcp.answer',
-  /** Published on a breaker transition, so that peers may open early. */
+  /** Prefix; see `breakerSubject`. */
   breakerChanged: 'breaker.changed',
   /** Published by every gateway and executor every few seconds, for operators' views. */
   fleetStatus: 'fleet.status',
@@ -80,6 +80,14 @@ export function registerSubject(toolset: Toolset): string {
  */
 export function progressSubject(caller: string, token: string): string {
   return `${SUBJECTS.execProgress}.${caller}.${token}`;
+}
+
+/**
+ * Subject on which the replicas of a service tell each other that a breaker opened. The server lets only that service publish
+ * and read it, so what a message is about follows from where it came from.
+ */
+export function breakerSubject(service: string): string {
+  return `${SUBJECTS.breakerChanged}.${service}`;
 }
 
 /** Subject on which a gateway waits for what a person answered at an MCP client: the answer may arrive at any gateway. */

@@ -46,9 +46,9 @@ const chain = (p: EnginePorts): readonly Interceptor[] => [
   rateLimit(p), // capacity, shed, rate limit: may refuse before anything is held
   budget(p), // reserve → next → settle; release if nothing was consumed
   fallback(p),
+  breaker(p), // judges the outcome of the call, whatever number of attempts it took
   retry(p),
-  breaker(p),
-  attemptTimeout(p), // retry sees the breaker's refusal and does not repeat it
+  attemptTimeout(p),
   journal(p), // last before the hop: the fence of this attempt, for calls that need one
 ];
 

@@ -1,21 +1,36 @@
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from './clock.js';
-import { Breaker, type BreakerRule, type BreakerState, type ProbeLease } from './breaker.js';
+import type { BreakerJudgement, BreakerOutcome, BreakerRule, BreakerState, ProbeLease } from './breaker.js';
+import { TargetBreaker, type TargetTransition, type TenantView } from './target-breaker.js';
 
 /** One change of state, for metrics and for `breaker.changed`. */
-export interface BreakerTransition {
+export interface BreakerTransition extends TargetTransition {
   key: string;
-  state: BreakerState;
-  /** 0 unless open. */
-  openUntilAt: EpochMs;
 }
 
+/** A breaker that is not closed. */
+export interface TroubledBreaker {
+  key: string;
+  /** The one tenant whose calls are refused; absent: those of all. */
+  tenantId?: string;
+  state: 'half_open' | 'open';
+  retryAfterMs: number;
+}
+
+/** Whose call it is, and what it is for: a tool, a base URL. */
+export interface BreakerScope {
+  key: string;
+  tenantId: string;
+}
+
+/** Targets, and breakers of tenants. */
 const MAX_BREAKERS = 5_000;
 
 /** Breakers by key (a tool, a base URL), the least recently used ones dropped: keys may come from callers. */
 export class BreakerMap {
-  readonly #breakers: LRUCache<string, Breaker>;
+  readonly #targets: LRUCache<string, TargetBreaker>;
+  readonly #withBreaker: LRUCache<TenantView, true>;
 
   constructor(
     private readonly rule: BreakerRule,
@@ -23,45 +38,63 @@ export class BreakerMap {
     private readonly onTransition?: (transition: BreakerTransition) => void,
     private readonly options: { maxBreakers?: number; mayProbe?: ProbeLease } = {},
   ) {
-    this.#breakers = new LRUCache({
-      max: options.maxBreakers ?? MAX_BREAKERS,
-      dispose: (breaker) => breaker.dispose(),
-    });
+    const max = options.maxBreakers ?? MAX_BREAKERS;
+    this.#withBreaker = new LRUCache({ max, dispose: (_, view) => view.drop() });
+    this.#targets = new LRUCache({ max, dispose: (target) => target.dispose() });
   }
 
-  /** The breaker of `key`, made closed when there is none. */
-  get(key: string): Breaker {
-    const existing = this.#breakers.get(key);
-    if (existing) return existing;
-    const tell = (state: BreakerState, name: string, openUntilAt: EpochMs) =>
-      this.onTransition?.({ key: name, state, openUntilAt });
-    const breaker = new Breaker(key, this.rule, this.clock, tell, this.options.mayProbe);
-    this.#breakers.set(key, breaker);
-    return breaker;
+  /**
+   * Runs one call of a tenant unless the breaker refuses it. `isProbe`: the call decides whether the breaker closes.
+   * @throws whatever `work` throws; that counts as a failure
+   */
+  run<T>(
+    { key, tenantId }: BreakerScope,
+    work: (isProbe: boolean) => Promise<T>,
+    judge: (value: T) => BreakerJudgement,
+  ): Promise<BreakerOutcome<T>> {
+    return this.#target(key).run(tenantId, work, judge);
   }
 
-  /** State of `key`; closed when nothing is known. */
-  stateOf(key: string): BreakerState {
-    return this.#breakers.peek(key)?.state ?? 'closed';
+  /** State of `key` for a tenant, or the worst for any tenant; closed when nothing is known. */
+  stateOf(key: string, tenantId?: string): BreakerState {
+    return this.#targets.peek(key)?.stateOf(tenantId) ?? 'closed';
+  }
+
+  /** Whether calls of `key` have been run here lately. */
+  knows(key: string): boolean {
+    return this.#targets.has(key);
+  }
+
+  /** Milliseconds until a call of this tenant may be let through; 0 when it may now. */
+  retryAfterMs({ key, tenantId }: BreakerScope): number {
+    return this.#targets.peek(key)?.retryAfterMs(tenantId) ?? 0;
   }
 
   /** Breakers that are not closed, with the time until a probe is let through. */
-  troubled(): { key: string; state: 'half_open' | 'open'; retryAfterMs: number }[] {
-    const found: ReturnType<BreakerMap['troubled']> = [];
-    for (const [key, breaker] of this.#breakers.entries()) {
-      const { state } = breaker;
-      if (state !== 'closed') found.push({ key, state, retryAfterMs: state === 'open' ? breaker.retryAfterMs : 0 });
+  troubled(): TroubledBreaker[] {
+    const found: TroubledBreaker[] = [];
+    for (const [key, target] of this.#targets.entries()) {
+      for (const trouble of target.troubled()) found.push({ key, ...trouble });
     }
     return found;
   }
 
-  /** Opens early because a peer did. Peers never close each other's breakers. */
-  openUntil(key: string, untilAt: EpochMs): void {
-    this.get(key).openUntil(untilAt);
+  /** Opens early, for one tenant or for all, because a peer did. Peers never close each other's breakers. */
+  openUntil(key: string, untilAt: EpochMs, tenantId?: string): void {
+    this.#target(key).openUntil(untilAt, tenantId);
   }
 
   /** Ends every breaker. */
   dispose(): void {
-    this.#breakers.clear();
+    this.#targets.clear();
+  }
+
+  #target(key: string): TargetBreaker {
+    const existing = this.#targets.get(key);
+    if (existing) return existing;
+    const tell = (transition: TargetTransition) => this.onTransition?.({ key, ...transition });
+    const target = new TargetBreaker(key, this.rule, this.clock, tell, this.#withBreaker, this.options.mayProbe);
+    this.#targets.set(key, target);
+    return target;
   }
 }

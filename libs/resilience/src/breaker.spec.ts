@@ -10,7 +10,7 @@ afterEach(() => {
 });
 
 function breakerOf(rule: BreakerRule, seen: string[] = []): Breaker {
-  const breaker = new Breaker('x', rule, clock, (state) => seen.push(state));
+  const breaker = new Breaker('x', rule, clock, { transition: (state) => seen.push(state) });
   made.push(breaker);
   return breaker;
 }
@@ -150,22 +150,151 @@ describe('recovery', () => {
   });
 });
 
-test('a map keeps a bounded number of breakers and tells every transition with its key', async () => {
-  const transitions: BreakerTransition[] = [];
-  const map = new BreakerMap(consecutive, clock, (transition) => transitions.push(transition), {
-    maxBreakers: 2,
+describe('by tenant', () => {
+  const maps: BreakerMap[] = [];
+  afterEach(() => {
+    for (const map of maps.splice(0)) map.dispose();
   });
-  for (let index = 0; index < 5; index += 1) await give(map.get('a'), 'failure');
-  expect(map.stateOf('a')).toBe('open');
-  expect(map.stateOf('never seen')).toBe('closed');
-  expect(map.troubled()).toEqual([{ key: 'a', state: 'open', retryAfterMs: expect.any(Number) as number }]);
-  expect(transitions).toEqual([{ key: 'a', state: 'open', openUntilAt: expect.any(Number) as number }]);
-  map.get('b');
-  map.get('c');
-  expect(map.stateOf('a')).toBe('closed');
-  map.openUntil('d', clock.now() + 1_000);
-  expect(map.stateOf('d')).toBe('open');
-  map.dispose();
+  const mapOf = (rule: BreakerRule, options: { maxBreakers?: number } = {}) => {
+    const transitions: BreakerTransition[] = [];
+    const map = new BreakerMap(rule, clock, (transition) => transitions.push(transition), options);
+    maps.push(map);
+    const call = (tenantId: string, outcome: BreakerJudgement = 'failure', key = 'k') =>
+      map.run(
+        { key, tenantId },
+        async () => outcome,
+        (value) => value,
+      );
+    const calls = async (count: number, tenantId: string, outcome?: BreakerJudgement, key?: string) => {
+      for (let index = 0; index < count; index += 1) await call(tenantId, outcome, key);
+    };
+    return { map, transitions, call, calls };
+  };
+  const refused = { refused: true, retryAfterMs: expect.any(Number) as number };
+  const slow: BreakerRule = { consecutiveFailures: 5, recoveryMs: 60_000 };
+  const slowRate: BreakerRule = { ...ERROR_RATE_RULE, recoveryMs: 60_000 };
+
+  test.each([
+    ['in a row', slow],
+    ['of the window', slowRate],
+  ])('failures %s of one tenant refuse its own calls only, however many', async (_, rule) => {
+    const { map, call, calls } = mapOf(rule);
+    await call('other', 'success');
+    await calls(1_000, 'loud');
+    expect(await call('loud')).toEqual(refused);
+    expect(await call('other', 'success')).toMatchObject({ refused: false });
+    expect(await call('new', 'success')).toMatchObject({ refused: false });
+    expect([map.stateOf('k', 'loud'), map.stateOf('k', 'other'), map.stateOf('k')]).toEqual(['open', 'closed', 'open']);
+    expect(map.troubled()).toEqual([{ key: 'k', tenantId: 'loud', state: 'open', retryAfterMs: expect.any(Number) }]);
+  });
+
+  test('a second tenant that sees it open makes it open for all, also for those that never called', async () => {
+    const { map, transitions, call, calls } = mapOf(slow);
+    await call('third', 'success');
+    await calls(5, 'one');
+    await calls(4, 'two');
+    expect(await call('third', 'success')).toMatchObject({ refused: false });
+    await calls(5, 'two');
+    for (const tenant of ['one', 'two', 'third', 'never seen']) expect(await call(tenant, 'success')).toEqual(refused);
+    expect(map.troubled()).toEqual([{ key: 'k', state: 'open', retryAfterMs: expect.any(Number) }]);
+    expect(transitions.slice(0, 3).map(({ tenantId, state }) => [tenantId, state])).toEqual([
+      ['one', 'open'],
+      ['two', 'open'],
+      [undefined, 'open'],
+    ]);
+    expect(map.stateOf('another key', 'third')).toBe('closed');
+  });
+
+  test.each([
+    ['in a row', slow, 2],
+    ['of the window', slowRate, 1],
+  ])('failures %s of many tenants open it for all, though none of them sees it open', async (_, rule, each) => {
+    const { map, call, calls } = mapOf(rule);
+    const tenants = Array.from({ length: 40 }, (_unused, index) => `t${index}`);
+    for (const tenant of tenants) {
+      if (map.stateOf('k', 'watcher') === 'open') break;
+      await calls(each, tenant);
+      if (rule.errorRate) await clock.sleep(8); // the share is looked at four times a second
+    }
+    expect(await call('watcher', 'success')).toEqual(refused);
+  });
+
+  test('the failures of one tenant among many are never the share of all calls', async () => {
+    const { map, call, calls } = mapOf(slowRate);
+    for (let round = 0; round < 30; round += 1) {
+      for (const tenant of ['a', 'b', 'c', 'd']) await call(tenant, 'success');
+      await calls(20, 'loud');
+    }
+    expect(map.stateOf('k', 'loud')).toBe('open');
+    for (const tenant of ['a', 'b', 'c', 'd']) expect(map.stateOf('k', tenant)).toBe('closed');
+  });
+
+  test('after it was open for all, each tenant probes for itself, once; a failed probe refuses that tenant alone', async () => {
+    const { map, call, calls } = mapOf({ consecutiveFailures: 2, recoveryMs: 300 });
+    await call('good', 'success');
+    await calls(2, 'one');
+    await calls(2, 'two');
+    expect(await call('good', 'success')).toEqual(refused);
+    await expect.poll(() => map.stateOf('k', 'good'), { interval: 5 }).not.toBe('open');
+    await call('one');
+    expect(await call('one', 'success')).toEqual(refused);
+    const both = await Promise.all([call('good', 'success'), call('good', 'success')]);
+    expect(both.filter((outcome) => outcome.refused)).toHaveLength(1);
+    expect(map.stateOf('k', 'good')).toBe('closed');
+    expect(await call('good', 'success')).toMatchObject({ refused: false });
+  });
+
+  test('calls that succeeded before the first failure count', async () => {
+    const { map, calls } = mapOf(slowRate);
+    await calls(100, 'busy', 'success');
+    await calls(20, 'busy');
+    expect(map.stateOf('k', 'busy')).toBe('closed');
+    await calls(80, 'busy');
+    expect(map.stateOf('k', 'busy')).toBe('open');
+  });
+
+  test('a call is told that it is the probe', async () => {
+    const { map, calls } = mapOf({ consecutiveFailures: 1, recoveryMs: 30 });
+    await calls(1, 'one');
+    await expect.poll(() => map.stateOf('k', 'one'), { interval: 5 }).toBe('half_open');
+    const told: boolean[] = [];
+    const run = () =>
+      map.run(
+        { key: 'k', tenantId: 'one' },
+        async (isProbe) => told.push(isProbe),
+        () => 'success',
+      );
+    await run();
+    await run();
+    expect(told).toEqual([true, false]);
+  });
+
+  test('a map keeps a bounded number of breakers and tells every transition with its key', async () => {
+    const { map, transitions, calls } = mapOf(slow, { maxBreakers: 2 });
+    await calls(5, 'one', 'failure', 'a');
+    expect(map.stateOf('a')).toBe('open');
+    expect(map.stateOf('never seen')).toBe('closed');
+    const opened = { key: 'a', tenantId: 'one', state: 'open' };
+    expect(transitions).toEqual([{ ...opened, openUntilAt: expect.any(Number) as number }]);
+    await calls(1, 'one', 'failure', 'b');
+    await calls(1, 'two', 'failure', 'b');
+    expect(map.stateOf('a')).toBe('closed');
+    map.openUntil('d', clock.now() + 1_000);
+    expect([map.stateOf('d', 'any'), map.stateOf('d')]).toEqual(['open', 'open']);
+  });
+
+  test('a peer opens it for one tenant or for all, and not against a probe that succeeded here', async () => {
+    const { map, call, calls } = mapOf({ consecutiveFailures: 1, recoveryMs: 200 });
+    await call('two', 'success');
+    map.openUntil('k', clock.now() + 10_000, 'one');
+    expect([await call('one', 'success'), await call('two', 'success')]).toMatchObject([refused, { refused: false }]);
+    expect(map.retryAfterMs({ key: 'k', tenantId: 'one' })).toBeLessThanOrEqual(200);
+    await expect.poll(() => map.stateOf('k', 'one'), { interval: 5 }).toBe('half_open');
+    await calls(1, 'one', 'success');
+    map.openUntil('k', clock.now() + 10_000, 'one');
+    map.openUntil('k', clock.now() + 10_000);
+    expect([map.stateOf('k', 'one'), map.stateOf('k', 'two')]).toEqual(['closed', 'closed']);
+  });
 });
 
 test('the published figures', () => {

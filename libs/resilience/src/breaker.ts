@@ -37,6 +37,8 @@ export type BreakerOutcome<T> = { refused: false; value: T } | { refused: true; 
 export type ProbeLease = (name: string, forMs: Milliseconds) => Promise<boolean>;
 
 const BUCKETS = 10;
+const NO_RATE = { threshold: 2, windowMs: 30_000, minCalls: 1 };
+
 /** Carries an outcome that counts as a failure through opossum, which counts exceptions. */
 class CountedFailure extends Error {
   constructor(readonly value: unknown) {
@@ -44,53 +46,45 @@ class CountedFailure extends Error {
   }
 }
 
+/** Calls of a window, and how many of them failed. */
+export interface CallCounts {
+  calls: number;
+  failures: number;
+}
+
+/** What a breaker reports to its owner. */
+export interface BreakerListener {
+  /** @param openUntilAt 0 unless open */
+  transition?(state: BreakerState, openUntilAt: EpochMs): void;
+  /** After every counted failure and success. */
+  counted?(failed: boolean): void;
+}
+
+type Circuit = CircuitBreaker<[() => Promise<unknown>], unknown>;
+
 /**
- * Fails fast while a target is down. opossum keeps the window and the states; this class adds what it lacks: outcomes
- * as values, the consecutive rule, a window that starts empty after recovery, a probe that ends without a verdict
- * (cancelled) not counting as success, and opening early because a peer asked for it.
+ * Fails fast while a target is down. opossum keeps the window, the states and the one probe; this class adds what it lacks:
+ * outcomes as values, the consecutive rule, a window that starts empty after recovery, a probe that ends without a verdict
+ * (cancelled) not counting as success, and opening early because a peer asked for it. Where opossum has no setting for that,
+ * its circuit is replaced by a new one in the wanted state.
  */
 export class Breaker {
-  readonly #circuit: CircuitBreaker<[() => Promise<unknown>], unknown>;
-  readonly #forget: () => void;
+  #circuit: Circuit;
   #failuresInARow = 0;
   #openUntilAt: EpochMs = 0;
+  /** Until then a successful probe of this process counts for more than what peers say. */
+  #provenUntilAt: EpochMs = 0;
 
+  /** @param before calls of the current window that were not run through this breaker */
   constructor(
     readonly name: string,
     private readonly rule: BreakerRule,
     private readonly clock: Clock,
-    onTransition?: (state: BreakerState, name: string, openUntilAt: EpochMs) => void,
+    private readonly listener: BreakerListener = {},
     private readonly mayProbe?: ProbeLease,
+    before = 0,
   ) {
-    const { threshold, windowMs, minCalls } = rule.errorRate ?? { threshold: 2, windowMs: 30_000, minCalls: 1 };
-    const turns = rotation(clock, windowMs);
-    const counted = countingStatus(windowMs, turns);
-    this.#forget = counted.forget;
-    this.#circuit = new CircuitBreaker((work: () => Promise<unknown>) => work(), {
-      name,
-      status: counted.status,
-      timeout: false, // attempts have their own time limit, which really stops the work
-      resetTimeout: rule.recoveryMs,
-      errorThresholdPercentage: threshold * 100 - 1e-9, // opossum compares with >, the rule says "at the threshold"
-      volumeThreshold: minCalls,
-      rollingCountTimeout: windowMs,
-      rollingCountBuckets: BUCKETS,
-      rollingPercentilesEnabled: false,
-      enableSnapshots: false,
-      rotateBucketController: turns,
-    });
-    this.#circuit.on('open', () => {
-      this.#failuresInARow = 0;
-      this.#openUntilAt =
-        clock.now() + (this.#circuit as unknown as { options: { resetTimeout: number } }).options.resetTimeout;
-      onTransition?.('open', name, this.#openUntilAt);
-    });
-    this.#circuit.on('halfOpen', () => onTransition?.('half_open', name, 0));
-    this.#circuit.on('close', () => {
-      this.#failuresInARow = 0;
-      this.#clearWindow();
-      onTransition?.('closed', name, 0);
-    });
+    this.#circuit = this.#newCircuit(rule.recoveryMs, 'closed', before);
   }
 
   get state(): BreakerState {
@@ -103,17 +97,31 @@ export class Breaker {
     return this.state === 'closed' ? 0 : Math.max(1, this.#openUntilAt - this.clock.now());
   }
 
+  /** True for one recovery time after a probe succeeded. */
+  get isProven(): boolean {
+    return this.clock.now() < this.#provenUntilAt;
+  }
+
+  /** Calls of the window of the error rate. */
+  get counts(): CallCounts {
+    const { fires, failures } = this.#circuit.stats;
+    return { calls: fires, failures };
+  }
+
   /**
-   * Runs `work` unless open, or half-open with its one probe under way.
+   * Runs `work` unless open, or half-open with its one probe under way; tells it whether it is the probe.
    * @throws whatever `work` throws; that counts as a failure
    */
-  async run<T>(work: () => Promise<T>, judge: (value: T) => BreakerJudgement): Promise<BreakerOutcome<T>> {
+  async run<T>(
+    work: (isProbe: boolean) => Promise<T>,
+    judge: (value: T) => BreakerJudgement,
+  ): Promise<BreakerOutcome<T>> {
     if (this.mayProbe && this.state === 'half_open' && !(await this.mayProbe(this.name, this.rule.recoveryMs))) {
       return { refused: true, retryAfterMs: this.retryAfterMs };
     }
     try {
       const value = (await this.#circuit.fire(async () => {
-        const outcome = await work();
+        const outcome = await work(this.state === 'half_open');
         if (this.#counts(judge(outcome))) throw new CountedFailure(outcome);
         return outcome;
       })) as T;
@@ -129,63 +137,82 @@ export class Breaker {
     }
   }
 
-  /** Opens because a peer saw the target fail; never shortens or prolongs what this breaker decided itself. */
+  /**
+   * Opens because others saw the target fail; never shortens or prolongs what this breaker decided itself. An instant that has
+   * passed makes it half-open: the next call is a probe.
+   */
   openUntil(untilAt: EpochMs): void {
+    if (this.state !== 'closed') return;
     const forMs = Math.min(untilAt - this.clock.now(), this.rule.recoveryMs);
-    if (forMs <= 0 || this.state !== 'closed') return;
-    const options = (this.#circuit as unknown as { options: { resetTimeout: number } }).options;
-    options.resetTimeout = forMs;
-    this.#circuit.open();
-    options.resetTimeout = this.rule.recoveryMs;
+    this.#replace(this.#newCircuit(forMs > 0 ? forMs : this.rule.recoveryMs, forMs > 0 ? 'closed' : 'half_open'));
+    if (forMs > 0) this.#circuit.open();
+    else this.listener.transition?.('half_open', 0);
   }
 
   /** Ends timers and listeners of this breaker. */
   dispose(): void {
     this.#circuit.shutdown();
-    this.#forget();
+  }
+
+  #newCircuit(resetMs: Milliseconds, state: 'closed' | 'half_open', before = 0): Circuit {
+    const { threshold, windowMs, minCalls } = this.rule.errorRate ?? NO_RATE;
+    const window = {
+      rollingCountTimeout: windowMs,
+      rollingCountBuckets: BUCKETS,
+      rollingPercentilesEnabled: false,
+      enableSnapshots: false,
+      rotateBucketController: rotation(this.clock, windowMs),
+    };
+    const seed = { ...window, stats: { fires: before, successes: before } } as unknown as CircuitBreaker.StatusOptions;
+    const options = {
+      ...window,
+      name: this.name,
+      status: CircuitBreaker.newStatus(seed),
+      timeout: false as const, // attempts have their own time limit, which really stops the work
+      resetTimeout: resetMs,
+      errorThresholdPercentage: threshold * 100 - 1e-9, // opossum compares with >, the rule says "at the threshold"
+      volumeThreshold: minCalls,
+      ...(state === 'half_open' ? { state: { closed: false, halfOpen: true } } : {}),
+    };
+    const circuit: Circuit = new CircuitBreaker((work: () => Promise<unknown>) => work(), options);
+    circuit.on('open', () => {
+      this.#failuresInARow = 0;
+      this.#openUntilAt = this.clock.now() + resetMs;
+      this.listener.transition?.('open', this.#openUntilAt);
+    });
+    circuit.on('halfOpen', () => {
+      // A failed probe opens for the whole time of the rule, however short a peer's word was.
+      if (resetMs !== this.rule.recoveryMs) this.#replace(this.#newCircuit(this.rule.recoveryMs, 'half_open'));
+      this.listener.transition?.('half_open', 0);
+    });
+    circuit.on('close', () => {
+      this.#failuresInARow = 0;
+      this.#provenUntilAt = this.clock.now() + this.rule.recoveryMs;
+      this.#replace(this.#newCircuit(this.rule.recoveryMs, 'closed')); // its window is empty
+      this.listener.transition?.('closed', 0);
+    });
+    return circuit;
+  }
+
+  #replace(circuit: Circuit): void {
+    this.#circuit.shutdown();
+    this.#circuit = circuit;
   }
 
   /** A probe without a verdict must not close the breaker, so there `ignored` counts as failed. */
   #counts(judgement: BreakerJudgement): boolean {
-    if (judgement === 'success') this.#failuresInARow = 0;
+    if (judgement === 'success') {
+      this.#failuresInARow = 0;
+      this.listener.counted?.(false);
+    }
     return judgement === 'failure' || (judgement === 'ignored' && this.state === 'half_open');
   }
 
   #countFailure(): void {
     this.#failuresInARow += 1;
     if (this.#failuresInARow >= (this.rule.consecutiveFailures ?? Number.POSITIVE_INFINITY)) this.#circuit.open();
+    this.listener.counted?.(true);
   }
-
-  #clearWindow(): void {
-    for (const bucket of this.#circuit.status.window) {
-      bucket.failures = 0;
-      bucket.fires = 0;
-    }
-  }
-}
-
-/** opossum keeps the latency of every call of the window, which nobody reads here; this status only counts. */
-function countingStatus(
-  windowMs: Milliseconds,
-  turns: EventEmitter,
-): { status: CircuitBreaker.Status; forget(): void } {
-  const status = CircuitBreaker.newStatus({
-    rollingCountTimeout: windowMs,
-    rollingCountBuckets: BUCKETS,
-    rollingPercentilesEnabled: false,
-    enableSnapshots: false,
-    rotateBucketController: turns,
-  } as CircuitBreaker.StatusOptions);
-  const newest = () => status.window[0] as unknown as Record<string, number>;
-  let current = newest();
-  const turn = () => {
-    current = newest();
-  };
-  turns.on('rotate', turn); // after the status' own listener, which makes the new bucket
-  const increment = (property: string) => {
-    current[property] = (current[property] ?? 0) + 1;
-  };
-  return { status: Object.assign(status, { increment }), forget: () => turns.off('rotate', turn) };
 }
 
 const rotations = new WeakMap<Clock, Map<Milliseconds, EventEmitter>>();

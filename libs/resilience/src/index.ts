@@ -26,5 +26,5 @@ export {
   type BreakerState,
   type ProbeLease,
 } from './breaker.js';
-export { BreakerMap, type BreakerTransition } from './breaker-map.js';
+export { BreakerMap, type BreakerScope, type BreakerTransition, type TroubledBreaker } from './breaker-map.js';
 export { TypicalTime } from './typical-time.js';

@@ -46,7 +46,7 @@ export const METRICS = {
     name: 'shannon_circuit_breaker_state',
     type: 'gauge',
     labels: ['base_url'],
-    help: 'State of a breaker: 0 closed, 1 half-open, 2 open (origin only)',
+    help: 'Worst state of a breaker for any tenant: 0 closed, 1 half-open, 2 open (origin only)',
   }),
   breakerFailures: entry({
     name: 'shannon_circuit_breaker_failures_total',

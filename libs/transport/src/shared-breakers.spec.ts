@@ -15,7 +15,7 @@ const open: { client: NatsClient; breakers: SharedBreakers }[] = [];
 beforeAll(async () => {
   nats = await startNats();
   watcher = await NatsClient.connect({ url: nats.url, name: 'watcher' });
-  watcher.subscribe('breaker.changed', ({ body }) => onWire.push(body));
+  watcher.subscribe('breaker.changed.*', ({ body, subject }) => onWire.push([subject, body]));
   await watcher.link.flush();
 });
 afterEach(async () => {
@@ -38,7 +38,7 @@ async function replica(scope: string) {
     rule: RULE,
     clock,
     nats: client,
-    onTransition: ({ key, state }) => seen.push(`${key} ${state}`),
+    onTransition: ({ key, tenantId, state }) => seen.push(`${key} ${tenantId ?? 'all'} ${state}`),
   });
   await breakers.asPart().start();
   await client.link.flush();
@@ -46,39 +46,81 @@ async function replica(scope: string) {
   return { client, breakers, map: breakers.map, seen };
 }
 
-const fails = (map: SharedBreakers['map'], key: string) =>
-  map.get(key).run(
+const fails = (map: SharedBreakers['map'], key: string, tenantId = 't') =>
+  map.run(
+    { key, tenantId },
     async () => 'x',
     () => 'failure',
+  );
+const succeeds = (map: SharedBreakers['map'], key: string, tenantId = 't') =>
+  map.run(
+    { key, tenantId },
+    async () => 'x',
+    () => 'success',
   );
 
 it('an opening reaches the replicas of the same service, once, and nobody else', async () => {
   const [first, second, other] = [await replica('a'), await replica('a'), await replica('b')];
+  for (const { map } of [second, other]) await succeeds(map, 'http://down');
   await fails(first.map, 'http://down');
   await fails(first.map, 'http://down');
   await eventually('the peer opens', () => second.map.stateOf('http://down') === 'open');
-  expect(second.map.get('http://down').retryAfterMs).toBeGreaterThan(50_000);
-  expect([first.seen, second.seen]).toEqual([['http://down open'], ['http://down open']]);
+  expect(second.map.retryAfterMs({ key: 'http://down', tenantId: 't' })).toBeGreaterThan(50_000);
+  expect([first.seen, second.seen]).toEqual([['http://down t open'], ['http://down t open']]);
   expect(second.map.stateOf('http://up')).toBe('closed');
+  expect(second.map.stateOf('http://down', 'another')).toBe('closed');
   // What the peer might have passed on would have come by now.
   await second.client.link.flush();
   await watcher.link.flush();
-  expect(onWire).toEqual([{ scope: 'a', key: 'http://down', open_for_ms: expect.any(Number) }]);
+  expect(onWire).toEqual([
+    ['breaker.changed.a', { key: 'http://down', tenant_id: 't', open_for_ms: expect.any(Number) }],
+  ]);
   expect([other.map.stateOf('http://down'), other.seen]).toEqual(['closed', []]);
 });
 
-it('a peer cannot hold a breaker open for longer than the own rule, nor with nonsense', async () => {
+it('tenants of different replicas agree', async () => {
+  const [first, second] = [await replica('d'), await replica('d')];
+  for (const { map } of [first, second]) await succeeds(map, 'x', 'third');
+  for (const _ of [1, 2]) await fails(first.map, 'x', 'one');
+  for (const _ of [1, 2]) await fails(second.map, 'x', 'two');
+  for (const { map } of [first, second]) {
+    await eventually('it is open for all', () => map.stateOf('x', 'third') === 'open');
+    expect(await succeeds(map, 'x', 'third')).toMatchObject({ refused: true });
+  }
+});
+
+it('a peer cannot hold a breaker open for longer than the own rule, nor with nonsense, nor one that is not known', async () => {
   const { map, client } = await replica('c');
+  const known = ['x', 'last', 'y'.repeat(600)];
+  for (const key of known) await succeeds(map, key);
   for (const body of [
-    { scope: 'c', key: 7, open_for_ms: 1_000 },
-    { scope: 'c', key: 'x' },
-    { scope: 'c', key: 'x', open_for_ms: -5 },
+    { key: 7, open_for_ms: 1_000 },
+    { key: 'x' },
+    { key: 'x', open_for_ms: -5 },
+    { key: 'x', open_for_ms: '1000' },
+    { key: 'x', open_for_ms: 1_000, tenant_id: '' },
+    { key: 'x', open_for_ms: 1_000, tenant_id: 't'.repeat(300) },
+    { key: 'x', open_for_ms: 1_000, tenant_id: ['t'] },
+    { key: 'y'.repeat(600), open_for_ms: 1_000 },
+    { key: 'unknown', open_for_ms: 1_000 },
     'text',
-    { scope: 'c', key: 'last', open_for_ms: 10 ** 12 },
+    { key: 'last', open_for_ms: 10 ** 12 },
   ])
-    watcher.publish('breaker.changed', body);
+    watcher.publish('breaker.changed.c', body);
   await eventually('the last one is heard', () => map.stateOf('last') === 'open');
   await client.link.flush();
-  expect(map.stateOf('x')).toBe('closed');
-  expect(map.get('last').retryAfterMs).toBeLessThanOrEqual(RULE.recoveryMs);
+  for (const key of ['x', 'unknown', 'y'.repeat(600)]) expect(map.stateOf(key)).toBe('closed');
+  expect(map.knows('unknown')).toBe(false);
+  expect(map.retryAfterMs({ key: 'last', tenantId: 't' })).toBeLessThanOrEqual(RULE.recoveryMs);
+});
+
+it('peers open a bounded number of breakers in one recovery time', async () => {
+  const { map, client } = await replica('e');
+  const keys = Array.from({ length: 600 }, (_, index) => `k${index}`);
+  for (const key of keys) await succeeds(map, key);
+  for (const key of keys) watcher.publish('breaker.changed.e', { key, open_for_ms: 1_000 });
+  await eventually('they are heard', () => map.troubled().length >= 500);
+  await watcher.link.flush();
+  await client.link.flush();
+  expect(map.troubled()).toHaveLength(500);
 });

@@ -133,6 +133,8 @@ export interface Fleet {
 /** One of `GET /api/v1/breakers`: closed ones are not told. */
 export interface Breaker {
   key: string;
+  /** The one tenant whose calls are refused; absent: those of all. */
+  tenant_id?: string;
   state: 'open' | 'half_open';
   open_for_ms: number;
   protects: 'tool' | 'target';

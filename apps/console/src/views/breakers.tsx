@@ -79,11 +79,12 @@ function BreakerTable({ breakers }: { breakers: Breaker[] }) {
       </thead>
       <tbody>
         {breakers.map((breaker) => (
-          <tr key={`${breaker.service} ${breaker.key}`}>
+          <tr key={`${breaker.service} ${breaker.key} ${breaker.tenant_id ?? ''}`}>
             <td className="lead">
               <span className="row">
                 <code className="wrap">{breaker.key}</code>
                 <Badge>{breaker.protects}</Badge>
+                {breaker.tenant_id !== undefined && <Badge>tenant {breaker.tenant_id}</Badge>}
               </span>
             </td>
             <td data-label="State">

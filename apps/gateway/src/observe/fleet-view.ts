@@ -44,7 +44,7 @@ export class FleetView {
       .map(({ service, instance, slots, age_ms }) => ({ service, instance, slots, age_ms }));
   }
 
-  /** Breakers that are not closed: of tools the caller may see; for operators of every tool and target. */
+  /** Breakers that are not closed: of tools the caller may see, as its tenant sees them; for operators all. */
   async breakersNow(caller: Principal): Promise<TroubledBreaker[]> {
     const all = isOperator(caller);
     const mine = all ? undefined : new Set((await this.list.all(caller)).tools.map((tool) => tool.name));
@@ -53,7 +53,9 @@ export class FleetView {
       const protects = service === GATEWAY ? 'tool' : 'target';
       for (const breaker of breakers) {
         if (!all && (protects === 'target' || !mine?.has(breaker.key))) continue;
-        const id = `${service} ${breaker.key}`;
+        const { tenant_id: tenant } = breaker;
+        if (!all && tenant !== undefined && tenant !== caller.tenantId) continue;
+        const id = JSON.stringify([service, breaker.key, tenant ?? null]);
         const known = found.get(id);
         // Processes disagree for moments: the worst state is shown.
         const worse = !known || (breaker.state === 'open' && breaker.open_for_ms > known.open_for_ms);

@@ -1,8 +1,8 @@
 import { Audit, type EngineSettings, type RateLimiter } from '@toolfleet/engine';
 import type { JobQueue } from '@toolfleet/queue';
-import type { BreakerMap, Clock } from '@toolfleet/resilience';
+import type { Clock } from '@toolfleet/resilience';
 import type { ServicePart } from '@toolfleet/service';
-import { StatusBeacon, type NatsClient } from '@toolfleet/transport';
+import { StatusBeacon, type NatsClient, type SharedBreakers } from '@toolfleet/transport';
 import type { CallAccess } from '../calls/call-access.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';
 import { ToolInventory } from '../catalog/tool-inventory.js';
@@ -45,7 +45,7 @@ export function operatorViews(ports: {
   list: ToolList;
   recentCalls: RecentCalls | undefined;
   queues: readonly JobQueue[];
-  breakers: BreakerMap;
+  breakers: SharedBreakers;
   rateLimiter: RateLimiter;
   settings: EngineSettings;
 }): { views: OperatorViews; parts: ServicePart[] } {
@@ -53,8 +53,7 @@ export function operatorViews(ports: {
   const watch = new FleetWatch(nats, clock);
   const beacon = new StatusBeacon(nats, clock, {
     service: 'gateway',
-    breakers: () =>
-      breakers.troubled().map(({ key, state, retryAfterMs }) => ({ key, state, open_for_ms: retryAfterMs })),
+    breakers: () => breakers.status(),
   });
   return {
     views: {

@@ -97,11 +97,15 @@ export interface CancelMessage {
   attempt?: number;
 }
 
-/** `breaker.changed`: a breaker opened; replicas of the same service may open theirs, for at most so long. */
+/**
+ * `breaker.changed.<service>`: a breaker opened; replicas of the same service may open theirs, for at most so long and never for
+ * longer than their own rule.
+ */
 export interface BreakerChanged {
-  /** The service: its keys are tools or base URLs. */
-  scope: string;
+  /** A tool at the gateways; a base URL or server at executors. */
   key: string;
+  /** The one tenant whose calls are refused; absent: those of all. */
+  tenant_id?: string;
   open_for_ms: Milliseconds;
 }
 

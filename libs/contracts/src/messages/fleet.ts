@@ -2,6 +2,8 @@
 export interface BreakerStatus {
   /** A tool at the gateways; a base URL or server at executors. */
   key: string;
+  /** The one tenant whose calls are refused; absent: those of all. */
+  tenant_id?: string;
   state: 'half_open' | 'open';
   /** Milliseconds until a probe is let through; wall clocks of hosts are never compared. 0 when half open. */
   open_for_ms: number;

@@ -1,5 +1,5 @@
 import { CATALOGUE, ToolError, type ErrorCode } from '@toolfleet/contracts';
-import { anEngine, hangs, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { anEngine, failedReply, hangs, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { expect, test } from 'vitest';
 import { failed } from '../outcome.js';
 import { isCurtailed } from '../curtailed.js';
@@ -78,4 +78,31 @@ test.each([
   const { state, executor } = await stateAfterTimeouts(given, kind);
   expect(state).toBe('closed');
   expect(isCurtailed(executor.calls[0]!)).toBe(true);
+});
+
+const THREE_ATTEMPTS = { kind: 'custom', max_attempts: 3, base_delay_ms: 0, multiplier: 1 } as const;
+const callerOf = (tenantId: string) => ({
+  principal: { tenantId, userId: 'u', roles: [], tools: ['*'], via: 'api_key' as const },
+});
+
+test('calls count, not their attempts, and only for their tenant until another one agrees', async () => {
+  let isDown = true;
+  const executor = new ScriptedExecutor(() => (isDown ? failedReply('NETWORK_ERROR') : okReply()));
+  const { call, clock, ports } = anEngine({ retry_policy: THREE_ATTEMPTS, cache_ttl_seconds: 0 }, executor);
+  const failing = async (tenant: string, count: number) => {
+    for (let index = 0; index < count; index += 1)
+      await over(clock, 10, call({ ...callerOf(tenant), rawArguments: { a: index } }));
+  };
+  await failing('one', WINDOW - 1);
+  expect(executor.calls.length).toBeGreaterThan(WINDOW);
+  expect(ports.breakers.stateOf('adder')).toBe('closed');
+  await failing('one', 1);
+  expect(ports.breakers.stateOf('adder', 'one')).toBe('open');
+  isDown = false;
+  expect(await call(callerOf('two'))).toMatchObject({ ok: true });
+  await expect(call(callerOf('one'))).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
+  isDown = true;
+  await failing('two', WINDOW - 1); // and the one that went well
+  isDown = false;
+  await expect(call(callerOf('three'))).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
 });

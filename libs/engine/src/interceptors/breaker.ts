@@ -6,14 +6,16 @@ import { failed } from '../outcome.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
- * Fails fast while a tool is down. One breaker per tenantless tool name: a tool that is down is down for all.
- * The refusal is a value with BREAKER_OPEN: fallback may answer it, retry never repeats it.
+ * Fails fast while a tool is down. Outside the retry, so that it counts calls and not attempts; each tenant's calls open it for
+ * that tenant alone until others agree (`TargetBreaker`). The refusal is a value with BREAKER_OPEN: fallback may answer it.
  */
 export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
   return async (call, next) => {
     const curtailed = isCurtailed(call);
-    const outcome = await ports.breakers.get(call.tool.name).run(
-      () => next(call),
+    const outcome = await ports.breakers.run(
+      { key: call.tool.name, tenantId: call.request.principal.tenantId },
+      // A probe asks once: a target that is down is not asked three times by each tenant.
+      (isProbe) => next(isProbe ? { ...call, request: { ...call.request, noRetry: true } } : call),
       (result) => judge(result, curtailed),
     );
     if (!outcome.refused) return outcome.value;

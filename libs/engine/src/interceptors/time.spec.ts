@@ -76,7 +76,7 @@ describe('time', () => {
     abort.abort();
     expect(await done).toMatchObject({ ok: false, failure: { code: 'CANCELLED' } });
     expect(executor.calls[0]?.signal.aborted).toBe(true);
-    expect(clock.pending).toBe(1); // the windows of the breakers
+    expect(clock.pending).toBe(0);
     expect(budget.held.size).toBe(0);
   });
 

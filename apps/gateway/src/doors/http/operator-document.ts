@@ -197,6 +197,7 @@ export const OPERATOR_SCHEMAS: JsonObject = {
   }),
   Breaker: record({
     key: text,
+    tenant_id: text,
     state: { enum: ['open', 'half_open'] },
     open_for_ms: whole,
     protects: { enum: ['tool', 'target'] },

@@ -88,6 +88,21 @@ export class AbusedFleet {
   async withoutLoss(attack: () => Promise<unknown>): Promise<VictimLatency> {
     const before = this.#processes();
     const latency = await this.latencyDuring(attack());
+    await this.#requireProcesses(before);
+    return latency;
+  }
+
+  /**
+   * The same for attacks that take the place of a service, as no tenant can: calls may be refused while they run. Afterwards
+   * the victim is served again.
+   */
+  async survives(attack: () => Promise<unknown>): Promise<void> {
+    const before = this.#processes();
+    await attack();
+    await this.#requireProcesses(before);
+  }
+
+  async #requireProcesses(before: string): Promise<void> {
     for (const { name, process } of this.fleet.all) {
       const ended = await Promise.race([process.ended, new Promise((resolve) => setTimeout(resolve, 1, 'runs'))]);
       if (ended !== 'runs') throw new Error(`${name} ended with ${String(ended)}:\n${process.log().slice(-4_000)}`);
@@ -99,8 +114,8 @@ export class AbusedFleet {
     if (this.#processes() !== before) throw new Error('a process was replaced');
     const uncaught = this.fleet.logs().match(/.*uncaught fault.*/);
     if (uncaught) throw new Error(uncaught[0].slice(0, 2_000));
-    await this.victimCall();
-    return latency;
+    const isServed = () => this.victimCall().then(Boolean, () => false);
+    await eventually('the victim is served', isServed, { timeoutMs: 60_000, everyMs: 200 });
   }
 
   /** A raw connection to the fleet's NATS server, for messages that no client library would send. */

@@ -9,6 +9,7 @@ import { cpus, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { slower } from '../../test/load/against-last-run.mjs';
+import { attacksBench } from '../../test/load/attacks.bench.mjs';
 import { calculatorBench } from '../../test/load/calculator.bench.mjs';
 import { computeBench } from '../../test/load/compute.bench.mjs';
 import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
@@ -23,6 +24,7 @@ const BENCHES = {
   telemetry: () => telemetryBench(ROOT),
   start: () => startBench(),
   openapi: () => printed('openapi', 'test/load/openapi.bench.mjs'),
+  attacks: () => attacksBench(ROOT),
   openapi_call: () => printed('openapi_call', 'test/load/openapi-call.bench.mjs'),
 };
 const wanted = process.argv.slice(2);

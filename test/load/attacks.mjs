@@ -1,0 +1,140 @@
+/**
+ * The attacks of `attacks.bench.mjs`, each until the process ends. Runs as a child of its own, so that the one that measures
+ * is not slowed by the one that attacks: `node attacks.mjs <name> <json of {url, nats_url, key}>`.
+ */
+import { connect as connectTcp } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { connect as connectNats, headers as natsHeaders } from 'nats';
+
+const MIB = 1024 * 1024;
+let serial = 0;
+
+/** One call; what becomes of it is the fleet's business. */
+async function call({ url, key }, tool, args, fields = {}) {
+  const response = await fetch(`${url}/api/v1/tools/${tool}/execute`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ arguments: args, ...fields }),
+  });
+  return response.json();
+}
+
+/** Repeats a step in so many lanes for ever; a refusal is an answer like any other. */
+const lanes = (count, step) =>
+  Promise.all(
+    Array.from({ length: count }, async () => {
+      for (;;) {
+        try {
+          await step();
+        } catch {
+          await sleep(50);
+        }
+      }
+    }),
+  );
+
+function rawSocket({ url }) {
+  const { hostname, port } = new URL(url);
+  return connectTcp(Number(port), hostname).on('error', () => undefined);
+}
+
+/** 20 levels of two branches each over a reference: a million ways through a schema of a kilobyte. */
+function deepSchema() {
+  const $defs = { level0: { type: 'integer' } };
+  for (let level = 1; level <= 20; level += 1) {
+    const below = { $ref: `#/$defs/level${level - 1}` };
+    $defs[`level${level}`] = { anyOf: [{ allOf: [below, { type: 'string' }] }, { allOf: [below, { type: 'array' }] }] };
+  }
+  return { $defs, $ref: '#/$defs/level20' };
+}
+
+/** By name; the order is that of the table. */
+export const ATTACKS = {
+  'argument names of 30,000 characters': (to) =>
+    lanes(8, () => call(to, 'calculator', { expression: '1', [`${(serial += 1)}`.padEnd(30_000, 'k')]: 1 })),
+
+  'NATS messages with a key of 4 MB, without a credential': async ({ nats_url }) => {
+    const nats = await connectNats({ servers: nats_url });
+    const body = JSON.stringify({ name: 'calculator', arguments: {}, ['k'.repeat(4 * MIB)]: 1 });
+    const headers = natsHeaders();
+    headers.set('Authorization', 'Bearer none');
+    await lanes(2, () => nats.request('tool.call', body, { timeout: 20_000, headers }));
+  },
+
+  'half-sent bodies, 100 connections': (to) =>
+    lanes(100, async () => {
+      const socket = rawSocket(to);
+      socket.write(
+        `POST /api/v1/tools/calculator/execute HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${8 * MIB}\r\n`,
+      );
+      socket.write('Content-Type: application/json\r\n\r\n');
+      socket.write(Buffer.alloc(MIB, 'x'));
+      await new Promise((resolve) => socket.once('close', resolve));
+    }),
+
+  'event streams of large results that nobody reads': async (to) => {
+    const text = 'word '.repeat(90_000);
+    const accepted = await Promise.all(
+      Array.from({ length: 10 }, (_, index) =>
+        call(to, 'text_process', { text: `${index} ${text}`, operation: 'case', to: 'upper' }, { mode: 'async' }),
+      ),
+    );
+    await sleep(2_000);
+    await lanes(40, async () => {
+      const { call_id: id } = accepted[(serial += 1) % accepted.length];
+      const socket = rawSocket(to);
+      socket.pause();
+      socket.write(
+        `GET /api/v1/calls/${id}/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${to.key}\r\n\r\n`,
+      );
+      await new Promise((resolve) => socket.once('close', resolve));
+      await sleep(20);
+    });
+  },
+
+  'text_process on 100,000 dots, 8 lanes': (to) =>
+    lanes(8, () =>
+      call(to, 'text_process', {
+        text: `${(serial += 1)}${'.'.repeat(99_000)}`,
+        operation: 'extract',
+        extract: 'emails',
+      }),
+    ),
+
+  'schemas with a million ways through': (to) => {
+    const schema = deepSchema();
+    return lanes(4, () => call(to, 'json_process', { json_string: `${(serial += 1)}`, operation: 'validate', schema }));
+  },
+
+  'results of 400 KB under keys of their own, to fill Redis': (to) => {
+    const text = 'fill '.repeat(80_000);
+    return lanes(4, () =>
+      call(
+        to,
+        'text_process',
+        { text: `${(serial += 1)} ${text}`, operation: 'case', to: 'upper' },
+        { idempotency_key: `fill-${process.pid}-${serial}` },
+      ),
+    );
+  },
+
+  'batches of 100, 4 lanes': ({ url, key }) =>
+    lanes(4, async () => {
+      const calls = Array.from({ length: 100 }, () => ({
+        name: 'calculator',
+        arguments: { expression: `${(serial += 1)} * 7` },
+      }));
+      const response = await fetch(`${url}/api/v1/tools/batch-execute`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ calls }),
+      });
+      await response.text();
+    }),
+};
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  process.on('disconnect', () => process.exit());
+  await ATTACKS[process.argv[2]](JSON.parse(process.argv[3]));
+}

@@ -240,6 +240,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     maxStreams: settings.GATEWAY_MAX_STREAMS,
     maxStreamsPerTenant: settings.GATEWAY_MAX_STREAMS_PER_TENANT,
   });
+  metrics.onScrape(() => metrics.eventStreams.set({}, streams.open));
   const module = GatewayModule.with({
     clock,
     nats,

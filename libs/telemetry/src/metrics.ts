@@ -97,6 +97,12 @@ export const METRICS = {
     labels: ['executor', 'state'],
     help: 'Slots of an executor: busy, total',
   }),
+  eventStreams: entry({
+    name: 'toolfleet_event_streams',
+    type: 'gauge',
+    labels: [],
+    help: 'Open event streams of a gateway',
+  }),
   gatewayOverhead: entry({
     name: 'toolfleet_gateway_overhead_seconds',
     type: 'histogram',

@@ -1,6 +1,6 @@
 /**
  * The harness of the abuse tests. `npm run test:abuse` runs every spec of this folder at full length (about ten minutes);
- * `npm test` runs the same specs at a tenth of it.
+ * `npm test` runs the same specs at a twentieth of it.
  *
  * One fleet, two tenants: the attacker (`globex`) does its worst, the victim (`acme`) keeps making cheap calls. Add a case:
  *
@@ -19,8 +19,8 @@ import { ofEach, TestFleet, type Answer, type Ask, type FleetOptions } from '../
 /** Whether the specs run at full length. */
 export const FULL_LENGTH = process.env['ABUSE_LENGTH'] === 'full';
 
-/** Rounds of a spec: the number at full length, a tenth of it otherwise. */
-export const scaled = (rounds: number): number => (FULL_LENGTH ? rounds : Math.ceil(rounds / 10));
+/** Rounds of a spec: the number at full length, a twentieth of it otherwise. */
+export const scaled = (rounds: number): number => (FULL_LENGTH ? rounds : Math.ceil(rounds / 20));
 
 const BETWEEN_CALLS_MS = 50;
 

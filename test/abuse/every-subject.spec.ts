@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { builtinSubject, HEADERS, resultSubject, SUBJECTS, tenantSubject, type Toolset } from '@toolfleet/contracts';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AbusedFleet, scaled, type RawMessage } from './abused-fleet.js';
+import { AbusedFleet, FULL_LENGTH, scaled, type RawMessage } from './abused-fleet.js';
 
 const MESSAGES = scaled(10_000);
 /** The largest message that deploy/nats.conf lets through, without room for its headers. */
@@ -191,7 +191,8 @@ describe('hostile messages on NATS', () => {
   it('one unknown key of the largest size, without a credential, is answered in a few bytes', async () => {
     const listener = await NatsClient.connect({ url: abused.fleet.nats.url, name: 'abuse' });
     await abused.survives(async () => {
-      for (const subject of [...DOORS, ...DOORS.map((door) => tenantSubject(door, 'globex'))]) {
+      const doors = [...DOORS, ...DOORS.map((door) => tenantSubject(door, 'globex'))];
+      for (const subject of FULL_LENGTH ? doors : doors.slice(0, 2)) {
         const body = { name: 'calculator', arguments: {}, ['k'.repeat(MAX_PAYLOAD / 2)]: 1 };
         await expect(listener.request(subject, body, { timeoutMs: 20_000 })).rejects.toMatchObject({
           code: 'UNAUTHENTICATED',

@@ -84,6 +84,40 @@ describe('half of a request', () => {
   });
 });
 
+describe('event streams that nobody reads', () => {
+  const STREAMS = 40;
+
+  it('hold at most 16 MB of a tenant’s results, and are closed', async () => {
+    const text = 'word '.repeat(180_000);
+    const args = { text, operation: 'case', to: 'upper' };
+    const accepted = await abused.attack({
+      path: '/api/v1/tools/text_process/execute',
+      body: { arguments: args, mode: 'async' },
+    });
+    expect(accepted.status).toBe(202);
+    const path = `/api/v1/calls/${accepted.body.call_id}`;
+    await expect.poll(async () => (await abused.attack({ path })).body.status, { timeout: 30_000 }).toBe('succeeded');
+    const bytes = (await abused.attack({ path })).text.length;
+    const streams = Array.from({ length: STREAMS }, open);
+    await abused.withoutLoss(async () => {
+      for (const { socket } of streams) {
+        socket.pause();
+        socket.write(
+          `GET ${path}/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${abused.fleet.keys['globex']!}\r\n\r\n`,
+        );
+      }
+      // A paused socket does not see its end: the gateway's own count does.
+      const openStreams = async () => {
+        const { body } = await abused.fleet.process('gateway').admin('/metrics');
+        return Number(/^toolfleet_event_streams (\d+)/m.exec(body)?.[1]);
+      };
+      await expect.poll(openStreams).toBeGreaterThan(0);
+      await expect.poll(openStreams).toBeLessThanOrEqual(Math.floor((16 * MIB) / bytes) + 1);
+      if (FULL_LENGTH) await expect.poll(openStreams, { timeout: 40_000 }).toBe(0);
+    });
+  });
+});
+
 describe('a Host that is none', () => {
   it('gets an answer on every path', async () => {
     await abused.withoutLoss(async () => {

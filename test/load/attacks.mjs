@@ -20,17 +20,36 @@ async function call({ url, key }, tool, args, fields = {}) {
   return response.json();
 }
 
-/** Repeats a step in so many lanes for ever; a refusal is an answer like any other. */
-const lanes = (count, step) =>
+/** Requests a minute of the largest rate class of customers (`enterprise`). */
+const REQUESTS_PER_MINUTE = 500;
+const MAX_IN_FLIGHT = 100;
+
+/**
+ * Repeats a step for ever: as often as the rate class allows, or (`ATTACK_FLOOD`) in so many lanes without a pause. A refusal is
+ * an answer like any other.
+ * @param weight requests that a step counts as
+ */
+async function repeat(lanes, step, weight = 1) {
+  const once = () =>
+    Promise.resolve()
+      .then(step)
+      .catch(() => sleep(50));
+  if (process.env.ATTACK_FLOOD) return inLanes(lanes, once);
+  let inFlight = 0;
+  for (;;) {
+    if (inFlight < MAX_IN_FLIGHT) {
+      inFlight += 1;
+      void once().finally(() => (inFlight -= 1));
+    }
+    await sleep((60_000 * weight) / REQUESTS_PER_MINUTE);
+  }
+}
+
+/** What needs no credential has no rate class either. */
+const inLanes = (count, step) =>
   Promise.all(
     Array.from({ length: count }, async () => {
-      for (;;) {
-        try {
-          await step();
-        } catch {
-          await sleep(50);
-        }
-      }
+      for (;;) await step();
     }),
   );
 
@@ -52,18 +71,18 @@ function deepSchema() {
 /** By name; the order is that of the table. */
 export const ATTACKS = {
   'argument names of 30,000 characters': (to) =>
-    lanes(8, () => call(to, 'calculator', { expression: '1', [`${(serial += 1)}`.padEnd(30_000, 'k')]: 1 })),
+    repeat(8, () => call(to, 'calculator', { expression: '1', [`${(serial += 1)}`.padEnd(30_000, 'k')]: 1 })),
 
   'NATS messages with a key of 4 MB, without a credential': async ({ nats_url }) => {
     const nats = await connectNats({ servers: nats_url });
     const body = JSON.stringify({ name: 'calculator', arguments: {}, ['k'.repeat(4 * MIB)]: 1 });
     const headers = natsHeaders();
     headers.set('Authorization', 'Bearer none');
-    await lanes(2, () => nats.request('tool.call', body, { timeout: 20_000, headers }));
+    await repeat(2, () => nats.request('tool.call', body, { timeout: 20_000, headers }));
   },
 
   'half-sent bodies, 100 connections': (to) =>
-    lanes(100, async () => {
+    inLanes(100, async () => {
       const socket = rawSocket(to);
       socket.write(
         `POST /api/v1/tools/calculator/execute HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${8 * MIB}\r\n`,
@@ -81,7 +100,7 @@ export const ATTACKS = {
       ),
     );
     await sleep(2_000);
-    await lanes(40, async () => {
+    await repeat(40, async () => {
       const { call_id: id } = accepted[(serial += 1) % accepted.length];
       const socket = rawSocket(to);
       socket.pause();
@@ -93,8 +112,8 @@ export const ATTACKS = {
     });
   },
 
-  'text_process on 100,000 dots, 8 lanes': (to) =>
-    lanes(8, () =>
+  'text_process on 99,000 dots': (to) =>
+    repeat(8, () =>
       call(to, 'text_process', {
         text: `${(serial += 1)}${'.'.repeat(99_000)}`,
         operation: 'extract',
@@ -104,12 +123,14 @@ export const ATTACKS = {
 
   'schemas with a million ways through': (to) => {
     const schema = deepSchema();
-    return lanes(4, () => call(to, 'json_process', { json_string: `${(serial += 1)}`, operation: 'validate', schema }));
+    return repeat(4, () =>
+      call(to, 'json_process', { json_string: `${(serial += 1)}`, operation: 'validate', schema }),
+    );
   },
 
   'results of 400 KB under keys of their own, to fill Redis': (to) => {
     const text = 'fill '.repeat(80_000);
-    return lanes(4, () =>
+    return repeat(4, () =>
       call(
         to,
         'text_process',
@@ -119,19 +140,23 @@ export const ATTACKS = {
     );
   },
 
-  'batches of 100, 4 lanes': ({ url, key }) =>
-    lanes(4, async () => {
-      const calls = Array.from({ length: 100 }, () => ({
-        name: 'calculator',
-        arguments: { expression: `${(serial += 1)} * 7` },
-      }));
-      const response = await fetch(`${url}/api/v1/tools/batch-execute`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ calls }),
-      });
-      await response.text();
-    }),
+  'batches of 100 calls': ({ url, key }) =>
+    repeat(
+      4,
+      async () => {
+        const calls = Array.from({ length: 100 }, () => ({
+          name: 'calculator',
+          arguments: { expression: `${(serial += 1)} * 7` },
+        }));
+        const response = await fetch(`${url}/api/v1/tools/batch-execute`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+          body: JSON.stringify({ calls }),
+        });
+        await response.text();
+      },
+      100,
+    ),
 };
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

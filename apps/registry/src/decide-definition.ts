@@ -10,18 +10,23 @@ export interface AnnouncedDefinition {
   definition: ToolDefinition;
   known: StoredTool | undefined;
   options: JsonObject;
+  /** The remote side is as it was when the known definition was made: what differs is the operator's doing, or ours. */
+  isSameDocument?: boolean;
 }
 
 /** What becomes of an announced definition: in force, or held until an administrator has seen it. */
 export function decideDefinition(
-  { key, owner, definition, known, options }: AnnouncedDefinition,
+  { key, owner, definition, known, options, isSameDocument = false }: AnnouncedDefinition,
   pins: PinPolicy,
   now: EpochMs,
 ): ToolWrite {
   const revision = revisionOf(definition);
   const fresh: StoredTool = { key, owner, definition, revision };
-  if (definition.binding.kind !== 'mcp') return { tool: fresh };
+  const { kind } = definition.binding;
+  if (kind !== 'mcp' && kind !== 'openapi') return { tool: fresh };
   const over = known ?? null;
+  // Most announcements repeat what is in force; comparing revisions spares large documents the comparison of contents.
+  if (known && !known.quarantine && (isSameDocument || known.revision === revision)) return { tool: fresh, over };
   const approved = known && (!known.quarantine || known.quarantine.wasApproved) ? known : undefined;
   const reason = pins.holds(definition, approved?.definition, options);
   if (reason === null) return { tool: fresh, over };

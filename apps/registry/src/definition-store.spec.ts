@@ -75,6 +75,16 @@ function conformance(name: string, make: () => Promise<Subject>): void {
       expect([...(await store.floors(['x', 'y'])).keys()]).toEqual(['y']);
     });
 
+    it('keeps the document of an owner until it is dropped', async () => {
+      const { store } = await make();
+      expect(await store.documentOf('openapi/a')).toBeUndefined();
+      await store.keepDocument('openapi/a', 'one');
+      await store.keepDocument('openapi/a', 'two');
+      expect([await store.documentOf('openapi/a'), await store.documentOf('openapi/b')]).toEqual(['two', undefined]);
+      await store.keepDocument('openapi/a', undefined);
+      expect(await store.documentOf('openapi/a')).toBeUndefined();
+    });
+
     it('sees a change of quarantine as a change', async () => {
       const { store } = await make();
       await store.put('mcp/a', written(tool('x', 'mcp/a')));

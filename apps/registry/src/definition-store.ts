@@ -116,6 +116,10 @@ export abstract class DefinitionStore {
   /** Keeps protections. They stay when the tool is removed, and go only with `dropFloors`. */
   abstract raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void>;
   abstract dropFloors(keys: readonly string[]): Promise<void>;
+
+  /** SHA-256 of the document that an owner's tools were last made of; undefined when none was kept. */
+  abstract documentOf(owner: string): Promise<string | undefined>;
+  abstract keepDocument(owner: string, sha256: string | undefined): Promise<void>;
 }
 
 /** A registration as it is kept, under its owner. */

@@ -23,6 +23,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
   private readonly away = new Set<string>();
   /** Texts of registrations by owner. */
   private readonly kept = new Map<string, string>();
+  private readonly documents = new Map<string, string>();
   private readonly protections = new Map<string, Protections>();
 
   constructor(private readonly clock: Clock) {
@@ -140,6 +141,15 @@ export class MemoryDefinitionStore extends DefinitionStore {
 
   override async dropFloors(keys: readonly string[]): Promise<void> {
     for (const key of keys) this.protections.delete(key);
+  }
+
+  override async documentOf(owner: string): Promise<string | undefined> {
+    return this.documents.get(owner);
+  }
+
+  override async keepDocument(owner: string, sha256: string | undefined): Promise<void> {
+    if (sha256 === undefined) this.documents.delete(owner);
+    else this.documents.set(owner, sha256);
   }
 
   private isKept(owner: string, registration: StoredRegistration): boolean {

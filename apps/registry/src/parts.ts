@@ -25,7 +25,7 @@ import { KeptOpenApiSource } from './sources/kept-openapi.source.js';
 import { sealFor } from './sources/openapi-secrets.js';
 import { McpSeal } from './sources/mcp.endpoint.js';
 import { McpSource } from './sources/mcp.source.js';
-import { McpPins } from './sources/pin.js';
+import { RemotePins } from './sources/pin.js';
 import { PythonSource } from './sources/python.source.js';
 
 /** Price of MCP and OpenAPI tools that declare none: 0.001 USD. */
@@ -48,7 +48,7 @@ export function registryParts(settings: RegistryConfig, host: ServiceHost): Serv
   });
   const store = new RedisDefinitionStore(redis);
   const catalog = new Catalog(store, clock);
-  const pins = new McpPins();
+  const pins = new RemotePins();
   const registrar = new Registrar(store, catalog, { figures: figuresOf(settings), pins }, clock, (change) => {
     const { version, source, added, changed, removed } = change;
     const counts = { added: added.length, changed: changed.length, removed: removed.length };

@@ -13,6 +13,9 @@ import { PinPolicy } from './pin-policy.js';
 import { Registrar } from './registrar.js';
 import { ownerOf } from './tool-key.js';
 
+/** A changed document can hold hundreds of tools; their differences stay below the payload limit of NATS (16 MB). */
+const MOST_DIFF_CHARS = 4 * 1024 * 1024;
+
 /** The log, by injection. */
 export class AuditLog {
   constructor(readonly logger: Logger) {}
@@ -34,10 +37,14 @@ export class QuarantineEndpoint {
     await this.catalog.refresh();
     const owner = source && ownerOf(source);
     const tools = this.catalog.quarantined().filter((tool) => owner === undefined || tool.owner === owner);
+    let left = MOST_DIFF_CHARS;
     return {
       tools: tools.flatMap(({ key, definition, revision, quarantine }) => {
         if (!quarantine) return [];
         const approved = quarantine.wasApproved ? definition : undefined;
+        const diff = left > 0 ? this.pins.diff(approved, quarantine.pending) : [];
+        left -= JSON.stringify(diff).length;
+        const isOmitted = left <= 0;
         return [
           {
             name: key,
@@ -47,7 +54,8 @@ export class QuarantineEndpoint {
             pending_revision: quarantine.pendingRevision,
             approved_revision: approved ? revision : null,
             ...(quarantine.rejected ? { rejected: quarantine.rejected } : {}),
-            diff: this.pins.diff(approved, quarantine.pending),
+            diff: isOmitted ? [] : diff,
+            ...(isOmitted ? { diff_omitted: true as const } : {}),
           },
         ];
       }),

@@ -31,6 +31,7 @@ const KEYS = {
   away: `${TAG}:away`,
   registrations: `${TAG}:registrations`,
   protections: `${TAG}:protections`,
+  documents: `${TAG}:documents`,
 } as const;
 
 /** Tools per script run and per read, so that a document of 20,000 operations stalls nobody. */
@@ -200,6 +201,15 @@ export class RedisDefinitionStore extends DefinitionStore {
     if (floors.size === 0) return;
     const fields = [...floors].flatMap(([key, protections]) => [key, JSON.stringify(protections)]);
     await this.redis.hset(KEYS.protections, ...fields);
+  }
+
+  override async documentOf(owner: string): Promise<string | undefined> {
+    return (await this.redis.hget(KEYS.documents, owner)) ?? undefined;
+  }
+
+  override async keepDocument(owner: string, sha256: string | undefined): Promise<void> {
+    if (sha256 === undefined) await this.redis.hdel(KEYS.documents, owner);
+    else await this.redis.hset(KEYS.documents, owner, sha256);
   }
 
   override async dropFloors(keys: readonly string[]): Promise<void> {

@@ -12,7 +12,7 @@ import type { StoredRegistration } from './definition-store.js';
 import { Figures } from './figures.js';
 import { MemoryDefinitionStore } from './memory-definition-store.js';
 import { Registrar } from './registrar.js';
-import { McpPins } from './sources/pin.js';
+import { RemotePins } from './sources/pin.js';
 
 const BUILTIN: ToolSource = { kind: 'builtin', name: 'builtin.compute' };
 const SERVER: ToolSource = { kind: 'mcp', name: 'crm' };
@@ -57,7 +57,9 @@ beforeEach(() => {
     remoteCostMicroUsd: 1_000,
     mcpCostMicroUsd: new Map([['CRM_SEARCH', 5_000]]),
   });
-  registrar = new Registrar(store, catalog, { figures, pins: new McpPins() }, clock, (change) => changes.push(change));
+  registrar = new Registrar(store, catalog, { figures, pins: new RemotePins() }, clock, (change) =>
+    changes.push(change),
+  );
 });
 const announce = (source: ToolSource, definitions: unknown[], more: object = {}) =>
   registrar.register({ source, definitions: definitions as ToolDefinition[], replace: true, ...more });

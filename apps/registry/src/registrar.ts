@@ -3,7 +3,6 @@ import {
   type DefinitionChanged,
   type DefinitionRegister,
   type DefinitionRegisterReply,
-  type JsonObject,
   type ToolDefinition,
   type ToolSource,
 } from '@toolfleet/contracts';
@@ -37,6 +36,12 @@ const CHECKED_AT_ONCE = 20;
 const MOST_DECISIONS = 10;
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
+/** An announcement, and whether the remote side is as it was at the one before. */
+interface Announcement {
+  message: DefinitionRegister;
+  isSameDocument: boolean;
+}
+
 /** Takes announcements: checks each definition, settles who owns a name, pins remote tools, tells others what changed. */
 export class Registrar {
   constructor(
@@ -62,6 +67,7 @@ export class Registrar {
     const compile = source.kind !== 'openapi' && message.definitions.length <= MOST_COMPILED;
     const floors = await this.floorsFor(message);
     const raised = new Map<string, Protections>();
+    const document = await this.documentFor(message, owner);
     for (const [index, announced] of message.definitions.entries()) {
       if (index % CHECKED_AT_ONCE === CHECKED_AT_ONCE - 1) await nextTurn();
       const name = (announced as { name?: unknown } | null)?.name;
@@ -76,7 +82,7 @@ export class Registrar {
         if (floor) refuseLowered(floor, definition);
         const next = floors && raisedFloor(floor, definition);
         if (next) raised.set(key, next);
-        accepted.set(key, this.decide(key, owner, definition, message.options));
+        accepted.set(key, this.decide(key, owner, definition, { message, isSameDocument: document.isSame }));
       } catch (error) {
         refused.push(refusal(announced, error));
       }
@@ -84,7 +90,12 @@ export class Registrar {
     // Before the tools themselves: what is announced next must already find them.
     await this.store.raiseFloors(raised);
     const isRefused = accepted.size === 0 && refused.length > 0;
-    const put = await this.write(owner, accepted, message, isRefused && footing?.isNew ? undefined : footing);
+    const put = await this.write(
+      owner,
+      accepted,
+      { message, isSameDocument: document.isSame },
+      isRefused && footing?.isNew ? undefined : footing,
+    );
     if (put.isSuperseded) throw superseded(source);
     for (const conflict of put.conflicts) {
       accepted.delete(conflict.key);
@@ -97,6 +108,8 @@ export class Registrar {
       );
     }
     // A definition that is named but wrong keeps its last good version; only what is not named any more goes.
+    // After the tools: until then the text counts as changed, which holds more than necessary, never less.
+    if (document.sha256 !== document.kept) await this.store.keepDocument(owner, document.sha256);
     const retained = message.replace ? await this.store.retain(owner, [...named], footing?.registration) : undefined;
     this.announce(source, [put, ...(retained ? [retained] : [])]);
     const tools = [...accepted.values()].map(({ tool }) => tool);
@@ -126,6 +139,7 @@ export class Registrar {
   async retire(source: ToolSource): Promise<{ removed: string[]; wasRegistered: boolean }> {
     const change = await this.store.forget(ownerOf(source));
     if (isAnnounced(source)) await this.store.dropFloors(change.removed);
+    else await this.store.keepDocument(ownerOf(source), undefined);
     this.announce(source, [change]);
     return { removed: change.removed.map(nameOf), wasRegistered: change.wasKept };
   }
@@ -203,9 +217,10 @@ export class Registrar {
   private async write(
     owner: string,
     accepted: Map<string, ToolWrite>,
-    { ttl_ms, options }: DefinitionRegister,
+    from: Announcement,
     footing: Footing | undefined,
   ): Promise<PutChange> {
+    const { ttl_ms } = from.message;
     const terms: PutTerms = {
       ...(ttl_ms === undefined ? {} : { ttlMs: ttl_ms }),
       ...(footing === undefined ? {} : { footing }),
@@ -218,7 +233,7 @@ export class Registrar {
         const decided = accepted.get(key);
         if (!decided) continue;
         const announced = decided.tool.quarantine?.pending ?? decided.tool.definition;
-        const again = this.decide(key, owner, announced, options);
+        const again = this.decide(key, owner, announced, from);
         accepted.set(key, again);
         writes.push(again);
       }
@@ -236,9 +251,25 @@ export class Registrar {
     return put;
   }
 
-  private decide(key: string, owner: string, definition: ToolDefinition, options: JsonObject = {}): ToolWrite {
+  private decide(key: string, owner: string, definition: ToolDefinition, from: Announcement): ToolWrite {
     const known = this.catalog.stored(key);
-    return decideDefinition({ key, owner, definition, known, options }, this.policies.pins, this.clock.now());
+    const { message, isSameDocument } = from;
+    const announced = { key, owner, definition, known, options: message.options ?? {}, isSameDocument };
+    return decideDefinition(announced, this.policies.pins, this.clock.now());
+  }
+
+  /**
+   * The document the definitions come from and the one their owner's tools were made of. Where none was kept, by a registry that
+   * did not pin documents yet, what is in force counts as made of this one.
+   */
+  private async documentFor(
+    { options }: DefinitionRegister,
+    owner: string,
+  ): Promise<{ sha256?: string; kept?: string; isSame: boolean }> {
+    const sha256 = options?.['document'];
+    if (typeof sha256 !== 'string') return { isSame: false };
+    const kept = await this.store.documentOf(owner);
+    return { sha256, isSame: kept === undefined || kept === sha256, ...(kept === undefined ? {} : { kept }) };
   }
 
   private announce(source: ToolSource, changes: readonly StoreChange[]): void {

@@ -179,6 +179,7 @@ export interface QuarantinedTool {
   approved_revision: string | null;
   rejected?: { at: number; by: string };
   diff: { field: string; before: Json; after: Json }[];
+  diff_omitted?: true;
 }
 
 /** One of `GET /api/v1/keys`. */

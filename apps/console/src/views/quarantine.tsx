@@ -19,7 +19,7 @@ export function QuarantineView() {
     <>
       <Head
         title="Approvals"
-        about="Tools of MCP servers that changed after they were approved. They cannot be called until somebody decides."
+        about="Tools of MCP servers and API documents that changed after they were approved, or that looked suspicious at first sight. They cannot be called until somebody decides."
       >
         <button onClick={query.refresh}>Refresh</button>
       </Head>
@@ -92,11 +92,14 @@ function Change({ tool, onDecided }: { tool: QuarantinedTool; onDecided: () => v
       {tool.diff.map(({ field, before, after }) => (
         <Difference key={field} field={field} before={before} after={after} />
       ))}
+      {tool.diff_omitted && (
+        <p className="small soft">Too many changes to show at once. Decide on the others, then refresh.</p>
+      )}
       {error && <ErrorNotice error={error} />}
       <div className="row">
         <ConfirmButton
           question={`Let models use ${tool.name} as it is now?`}
-          disabled={busy}
+          disabled={busy || tool.diff_omitted === true}
           onConfirm={() => void decide('approve')}
         >
           Approve

@@ -25,6 +25,7 @@ const isTexts: Check = (value) => Array.isArray(value) && value.every((item) => 
 const CHOICES: Readonly<Record<string, readonly string[]>> = {
   auth_type: ['none', 'api_key', 'bearer', 'basic', 'oauth2'],
   schema_style: ['defs', 'inline'],
+  pin: ['refuse', 'warn', 'off'],
 };
 
 const FIELDS: Readonly<Record<string, Check>> = {

@@ -127,7 +127,7 @@ export class OpenApiSource {
     try {
       const { converted, spec } = await this.read(entry, false);
       const reply = await this.turns.take(openApiSource(entry).name, async () => {
-        const given = await this.register(entry, converted, registration && { registration, isNew: true });
+        const given = await this.register(entry, converted, spec, registration && { registration, isNew: true });
         if (given.registered.length > 0 || given.refused.length === 0)
           this.schedule(Object.assign(this.watch(entry, registration), { sha256: spec.sha256 }));
         return given;
@@ -140,7 +140,10 @@ export class OpenApiSource {
         operations_registered: reply.registered,
         message: messageOf(reply.registered.length, refused.length),
         refused: refused.slice(0, SHOWN_WARNINGS),
-        warnings: converted.warnings.slice(0, SHOWN_WARNINGS).map(shownWarning),
+        warnings: [
+          ...reply.quarantined.map((name) => `${name} awaits approval: its definition changed or looks suspicious`),
+          ...converted.warnings.map(shownWarning),
+        ].slice(0, SHOWN_WARNINGS),
       };
     } catch (error) {
       const known = toToolError(error);
@@ -192,9 +195,12 @@ export class OpenApiSource {
   private register(
     entry: OpenApiEntry,
     { definitions }: ConvertedEntry,
+    spec: FetchedSpec,
     footing: Footing | undefined,
   ): Promise<DefinitionRegisterReply> {
-    return this.ports.register({ source: openApiSource(entry), definitions, replace: true }, footing);
+    // A document read from a URL is somebody else's word; one in the entry or in a file is that of whoever registered it.
+    const options: JsonObject = spec.url === '' ? {} : { document: spec.sha256, pin: entry.pin ?? 'refuse' };
+    return this.ports.register({ source: openApiSource(entry), definitions, replace: true, options }, footing);
   }
 
   private watch(entry: OpenApiEntry, registration?: StoredRegistration): Watched {
@@ -217,7 +223,7 @@ export class OpenApiSource {
       await this.turns.take(openApiSource(entry).name, async () => {
         if (!this.isCurrent(watched)) return;
         if (!unchanged) {
-          const reply = await this.register(entry, converted, registration && { registration, isNew: false });
+          const reply = await this.register(entry, converted, spec, registration && { registration, isNew: false });
           this.report(entry, converted, reply);
         }
         watched.failures = 0;
@@ -245,6 +251,15 @@ export class OpenApiSource {
       { collection: entry.name, tools: registered.length, added, changed, removed, refused: refused.length, warnings },
       'an OpenAPI document was registered',
     );
+    if (reply.quarantined.length > 0) {
+      const tools = reply.quarantined.slice(0, SHOWN_WARNINGS);
+      this.logger.warn(
+        { collection: entry.name, held: reply.quarantined.length, tools },
+        'changed or suspicious operations await approval',
+      );
+    }
+    if (entry.pin === 'warn' && changed.length > 0)
+      this.logger.warn({ collection: entry.name, changed }, 'operations changed without an approval (pin: warn)');
     for (const { name, message } of refused.slice(0, SHOWN_WARNINGS)) {
       this.logger.warn({ collection: entry.name, operation: name, reason: message }, 'an operation was refused');
     }

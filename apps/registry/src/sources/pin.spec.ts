@@ -1,6 +1,6 @@
 import type { JsonObject, ToolDefinition } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
-import { McpPins, pinOf, suspicions } from './pin.js';
+import { RemotePins, pinOf, suspicions } from './pin.js';
 
 const base: ToolDefinition = {
   name: 'files_read',
@@ -12,7 +12,7 @@ const base: ToolDefinition = {
   binding: { kind: 'mcp', server: 'files', transport: 'streamable-http', url: 'https://x.example', remoteName: 'read' },
   source: { kind: 'mcp', name: 'files' },
 };
-const pins = new McpPins();
+const pins = new RemotePins();
 
 describe('pinning', () => {
   it('does not depend on key order, connection or price', () => {

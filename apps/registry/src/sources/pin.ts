@@ -9,8 +9,11 @@ import { canonicalJson, sha256Hex } from '@toolfleet/schema';
 import { PinPolicy } from '../pin-policy.js';
 import { suspicionsOf } from '../suspicion/suspicious-text.js';
 
-/** What an approval covers: everything a model sees of a remote tool, and its own name at the server. */
-const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotations'] as const;
+/**
+ * What an approval covers: everything a model sees of a remote tool, its own name at the server, and of an operation the request
+ * it becomes, with the servers and the token endpoint that receive credentials.
+ */
+const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotations', 'request'] as const;
 
 /** Longest description and longest text inside a schema before an administrator has to look at it. */
 const MAX_DESCRIPTION = 4_000;
@@ -40,11 +43,11 @@ export function suspicions(definition: ToolDefinition): string[] {
 /**
  * Pinning of remote tools. A server the operator configured is approved at first sight unless its texts are suspicious;
  * any later change waits for an administrator. `trusted: true`, `pin: off` and `pin: warn` let changes pass. Plain
- * function endpoints are described by the operator, not by the remote side: there is nothing to pin.
+ * function endpoints, and documents that are not read from a URL, are the operator's own words: there is nothing to pin.
  */
-export class McpPins extends PinPolicy {
+export class RemotePins extends PinPolicy {
   override holds(definition: ToolDefinition, approved: ToolDefinition | undefined, options: JsonObject): string | null {
-    if (definition.binding.kind !== 'mcp' || definition.binding.transport === 'function-args') return null;
+    if (!isRemote(definition, options)) return null;
     if (options['trusted'] === true || options['pin'] === 'off' || options['pin'] === 'warn') return null;
     if (approved && pinOf(approved) === pinOf(definition)) return null;
     const suspicious = suspicions(definition);
@@ -74,11 +77,27 @@ function pinnedFields(definition: ToolDefinition): Record<(typeof PINNED)[number
     input_schema: definition.input_schema,
     output_schema: definition.output_schema ?? null,
     annotations: definition.annotations ?? null,
+    request: requestOf(definition),
   };
 }
 
+/** Whether somebody else wrote the definition: an MCP server, or a document that is read from a URL. */
+function isRemote({ binding }: ToolDefinition, options: JsonObject): boolean {
+  if (binding.kind === 'mcp') return binding.transport !== 'function-args';
+  return binding.kind === 'openapi' && typeof options['document'] === 'string';
+}
+
+/** The request an operation becomes, without what the operator configured; null for tools that are no operations. */
+function requestOf({ binding }: ToolDefinition): Json {
+  if (binding.kind !== 'openapi') return null;
+  const { method, baseUrl, path, plan } = binding;
+  return { method, baseUrl, path, plan };
+}
+
 function remoteName(definition: ToolDefinition): string {
-  return definition.binding.kind === 'mcp' ? definition.binding.remoteName : definition.name;
+  const { binding } = definition;
+  if (binding.kind === 'mcp') return binding.remoteName;
+  return binding.kind === 'openapi' ? binding.operationId : definition.name;
 }
 
 function* textsIn(value: Json | undefined): Generator<string> {

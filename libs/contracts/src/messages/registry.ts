@@ -38,7 +38,7 @@ export interface DefinitionRegister {
   definitions: ToolDefinition[];
   replace: boolean;
   ttl_ms?: number;
-  /** Source options the registry needs for pinning: `trusted`, `pin`. */
+  /** Options the registry needs for pinning: `trusted`, `pin`, `document` (SHA-256 of the text the definitions come from). */
   options?: JsonObject;
 }
 export interface DefinitionRegisterReply {
@@ -92,6 +92,8 @@ export interface QuarantinedTool {
   rejected?: { at: number; by: string };
   /** What would change: pinned fields, before and after. */
   diff: { field: string; before: Json; after: Json }[];
+  /** The differences of all tools together are too long for one answer: this one is shown once others are decided. */
+  diff_omitted?: true;
 }
 export interface QuarantineListReply {
   tools: QuarantinedTool[];
@@ -147,6 +149,8 @@ export interface OpenApiRegister {
   extra_headers?: JsonObject;
   /** Seconds between two looks at the document; 0 = never. */
   refresh_seconds?: number;
+  /** What becomes of changed operations of a document read from a URL: held for approval (default), logged, or taken. */
+  pin?: 'refuse' | 'warn' | 'off';
   /** Tenant that alone sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
 }

@@ -213,6 +213,7 @@ export const OPERATOR_SCHEMAS: JsonObject = {
     approved_revision: nullable('string'),
     rejected: record({ at: whole, by: text }),
     diff: list(record({ field: text, before: {}, after: {} })),
+    diff_omitted: { const: true },
   }),
   ApiKey: record({
     id: text,

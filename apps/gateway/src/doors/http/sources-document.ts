@@ -35,6 +35,7 @@ export const SOURCE_PATHS: JsonObject = {
         max_response_bytes: { type: 'integer' },
         vendor_adapter: text,
         refresh_seconds: number,
+        pin: { enum: ['refuse', 'warn', 'off'] },
         visibility,
       }),
       answers: {

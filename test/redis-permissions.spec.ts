@@ -22,6 +22,7 @@ const KEYS: Record<string, string[]> = {
   'kl:abcdefgh': ['gateway'],
   'rl:acme:calculator': ['gateway'],
   'rc:hash': ['gateway'],
+  '{kept:acme}:sizes': ['gateway'],
   'lc:fleet': ['gateway'],
   'probe:http://api': ['gateway'],
   'lc:t:acme': ['gateway'],

@@ -244,6 +244,12 @@ export const gatewayConfig = defineConfig(
       max: 2_592_000,
       help: 'How long results of asynchronous and keyed calls are kept',
     }),
+    RESULT_QUOTA_MB: integer({
+      default: 256,
+      min: 0,
+      max: 1_048_576,
+      help: 'Results kept in Redis per tenant, in MiB; beyond it the oldest without an idempotency key go first; 0 = no limit',
+    }),
     CONSOLE_DIR: path({ optional: true, help: 'Folder of the built web console, served at /console; unset: none' }),
     GATEWAY_RECENT_CALLS: integer({
       default: 200,

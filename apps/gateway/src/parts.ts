@@ -1,6 +1,6 @@
 import { isJsonObject, QUEUES, type ExecReply, type JsonObject } from '@toolfleet/contracts';
 import { makeExecuteCall, MemoryHistoryStore } from '@toolfleet/engine';
-import { RedisJournal } from '@toolfleet/journal';
+import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import {
   connectRedis,
   JobQueue,
@@ -51,6 +51,7 @@ import { policyPart } from './policy/policy-part.js';
 import { redisProbeLease } from './stores/redis-probe-lease.js';
 import { RedisRateLimiter } from './stores/redis-rate-limiter.js';
 import { RedisResultCache } from './stores/redis-result-cache.js';
+import { RedisKeptResults } from './stores/redis-kept-results.js';
 import { batchCounter, requireAllowance } from './limits/key-limit.guard.js';
 import { RedisKeyLimits } from './limits/redis-key-limits.js';
 import { readTiers } from './limits/tiers.js';
@@ -59,7 +60,11 @@ import { CallMetrics } from './observe/call-metrics.js';
 import { limiterFallback } from './observe/limiter-fallback.js';
 import { CallSpans } from './observe/call-spans.js';
 import { callAudit, operatorViews } from './observe/operator-views.js';
+import { RedisMemory } from './observe/redis-memory.js';
 import { RedisRecentCalls } from './observe/redis-recent-calls.js';
+
+/** How long the record of a finished job stays, with its data and reply. */
+const FINISHED_JOB_SECONDS = 60;
 
 /** Redis connections of a gateway: for the many small commands of calls, for queues, and one that may block. */
 function redisConnections(settings: GatewayConfig, host: ServiceHost) {
@@ -84,6 +89,8 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     time,
     maxLength: settings.QUEUE_MAX_WAITING,
     retentionSeconds: settings.CALL_RESULT_TTL_SECONDS,
+    // The waiting gateway has the reply, or reads it here at once; the result is kept elsewhere.
+    completedSeconds: FINISHED_JOB_SECONDS,
   };
 
   const { tokens, keys, authenticate, status, parts: signIn } = authParts(settings, host, new RedisKeyStore(redis));
@@ -93,11 +100,17 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   const access = new CallAccess(cache);
   const changes = new CatalogChanges();
   const list = new ToolList(cache);
-  const journal = new RedisJournal(redis, clock);
+  const results = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024);
+  const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results);
   const replies = new ReplyChannel({ redis: blocking, queues: [QUEUES.pythonRuns, QUEUES.agentRuns], clock });
   const delegate = delegateFor(tokens, clock);
   const execQueue = (name: string) =>
-    new JobQueue<NewExecJob, ExecReply>({ name, ...queueOptions, shareOf: (job) => job.tenant_id });
+    new JobQueue<NewExecJob, ExecReply>({
+      name,
+      ...queueOptions,
+      retentionSeconds: FINISHED_JOB_SECONDS,
+      shareOf: (job) => job.tenant_id,
+    });
   const execQueues: Record<string, JobQueue<NewExecJob, ExecReply>> = {
     [QUEUES.pythonRuns]: execQueue(QUEUES.pythonRuns),
     [QUEUES.agentRuns]: execQueue(QUEUES.agentRuns),
@@ -148,7 +161,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     makeExecuteCall({
       catalog: new RegistryResolver(cache),
       policy: policy.policy,
-      cache: new RedisResultCache(redis, clock),
+      cache: new RedisResultCache(redis, clock, { results }),
       rateLimiter,
       budget,
       journal,
@@ -169,13 +182,14 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     ...queueOptions,
     shareOf: (job) => job.tenant_id,
   });
-  const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, () => clock.now());
+  const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, () => clock.now(), results);
   const generation = new StoreGeneration(redis);
   const asyncCalls = new AsyncCalls(
     callQueue,
     store,
     generation,
     journal,
+    results,
     access,
     clock,
     settings.GATEWAY_ASYNC_TIMEOUT_MS,
@@ -313,6 +327,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     replies,
     ...operators.parts,
     new QueueMetrics(everyQueue, metrics, clock),
+    new RedisMemory(redis, metrics, clock),
     recorded.part,
     { name: 'settlements', drain: () => budget.drain(settings.DRAIN_TIMEOUT_MS) },
     worker,

@@ -85,6 +85,8 @@ export interface CacheAges {
   staleMs: Milliseconds;
   /** False: kept in this process only. */
   shared: boolean;
+  /** Whose quota of kept results a shared entry counts against. */
+  tenantId: string;
 }
 
 /** What the journal knows about an idempotency key. */

@@ -10,6 +10,7 @@ import {
   type JournalRetention,
   type KeyedCall,
 } from './journal.js';
+import { KeptResults, LEAST_KEPT_BYTES } from './kept-results.js';
 import { keyedCall, type KeyEntry } from './keyed-call.js';
 import { ACCEPT } from './lua/accept-1.lua.js';
 import { BUMP } from './lua/bump-1.lua.js';
@@ -43,6 +44,8 @@ export class RedisJournal extends Journal {
     private readonly redis: JournalRedis,
     private readonly clock: Clock,
     private readonly retention: JournalRetention = DEFAULT_RETENTION,
+    /** Counts what is kept; without one nothing is counted. */
+    private readonly results?: KeptResults,
   ) {
     super();
     this.#scripts = {
@@ -67,6 +70,7 @@ export class RedisJournal extends Journal {
     const keepMs = key === '' ? this.retention.otherMs : this.retention.keyedMs;
     const remainingMs = Math.ceil(ask.deadlineAt - this.clock.now());
     if (key !== '') {
+      await this.results?.admit(ask.tenantId);
       const taken = await this.#takeKey(key, ask, remainingMs, keepMs);
       if (taken) return taken;
     }
@@ -98,7 +102,21 @@ export class RedisJournal extends Journal {
   override async finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
     const unknown = outcome.failure?.code === 'OUTCOME_UNKNOWN';
     const state = unknown ? 'outcome_unknown' : outcome.ok ? 'succeeded' : 'failed';
-    return (await this.#scripts.finish(callKey(callId), fence, state, JSON.stringify(outcome))) === 1;
+    const text = await this.#kept(callId, outcome);
+    return (await this.#scripts.finish(callKey(callId), fence, state, text)) === 1;
+  }
+
+  /** The outcome as it is stored: without its payload where the quota of the tenant has no room for it. */
+  async #kept(callId: string, outcome: CallResult): Promise<string> {
+    const text = JSON.stringify(outcome);
+    if (!this.results || text.length < LEAST_KEPT_BYTES) return text;
+    const [tenantId, key] = await this.redis.hmget(callKey(callId), 'tenant', 'key');
+    if (tenantId === null || tenantId === undefined) return text;
+    const keyed = key !== '' && key !== null && key !== undefined;
+    const ttlMs = keyed ? this.retention.keyedMs : this.retention.otherMs;
+    const bytes = Buffer.byteLength(text);
+    const fits = await this.results.keep({ tenantId, ref: callId, bytes, keyed, ttlMs });
+    return fits ? text : JSON.stringify(withoutPayload(outcome, bytes));
   }
 
   override async withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined> {
@@ -170,6 +188,12 @@ function recordOf(callId: string, state: CallState, fields: ReadonlyMap<string, 
     deadlineAt,
     ...(outcome === undefined ? {} : { outcome: JSON.parse(outcome) as CallResult }),
   };
+}
+
+/** What remains of an outcome that could not be kept: how the call ended, and that its result is missing. */
+function withoutPayload({ content: _content, ...outcome }: CallResult, bytes: number): CallResult {
+  const result_omitted = { bytes, reason: 'quota' };
+  return { ...outcome, output: null, text: '', metadata: { result_omitted } };
 }
 
 function entryOf(text: string): KeyEntry {

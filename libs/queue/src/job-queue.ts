@@ -28,6 +28,8 @@ export interface JobQueueOptions<D extends JobData = JobData> {
   maxLength?: number;
   /** How long finished records stay readable. Default 86,400 s. */
   retentionSeconds?: number;
+  /** The same for jobs that succeeded; default as `retentionSeconds`. */
+  completedSeconds?: number;
   retentionCount?: number;
   /** Whose share a job counts against: jobs without a priority of their own are taken in fair order between shares. */
   shareOf?: (data: D) => string;
@@ -73,10 +75,12 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
         connection: this.#redis,
         prefix: QUEUE_PREFIX,
         skipWaitingForReady: true,
+        // Its events repeat every return value, and nothing reads them.
+        streams: { events: { maxLen: 0 } },
         defaultJobOptions: {
           attempts: 1,
           stackTraceLimit: 0,
-          removeOnComplete: retention(this.options),
+          removeOnComplete: { ...retention(this.options), ...completedAge(this.options) },
           removeOnFail: retention(this.options),
         },
       },
@@ -204,6 +208,10 @@ function retention(options: Pick<JobQueueOptions, 'retentionSeconds' | 'retentio
     age: options.retentionSeconds ?? DEFAULT_RETENTION_SECONDS,
     count: options.retentionCount ?? DEFAULT_RETENTION_COUNT,
   };
+}
+
+function completedAge({ completedSeconds }: Pick<JobQueueOptions, 'completedSeconds'>): { age?: number } {
+  return completedSeconds === undefined ? {} : { age: completedSeconds };
 }
 
 function parse<R>(value: string | null | undefined): R {

@@ -171,6 +171,18 @@ export const METRICS = {
     labels: [],
     help: '1 while limits are counted locally because Redis is away',
   }),
+  redisMemoryUsed: entry({
+    name: 'toolfleet_redis_memory_used_bytes',
+    type: 'gauge',
+    labels: [],
+    help: 'Memory the fullest primary of Redis uses',
+  }),
+  redisMemoryMax: entry({
+    name: 'toolfleet_redis_memory_max_bytes',
+    type: 'gauge',
+    labels: [],
+    help: 'Memory that primary may use: maxmemory, or the memory of its machine where none is set',
+  }),
   natsNoResponders: entry({
     name: 'toolfleet_nats_no_responders_total',
     type: 'counter',

@@ -141,6 +141,8 @@ describe('metrics', () => {
         'toolfleet_outcome_unknown_total',
         'toolfleet_ledger_outbox_entries',
         'toolfleet_limiter_fallback',
+        'toolfleet_redis_memory_used_bytes',
+        'toolfleet_redis_memory_max_bytes',
         'toolfleet_nats_no_responders_total',
         'toolfleet_nats_ack_missed_total',
         'toolfleet_policy_denied_total',

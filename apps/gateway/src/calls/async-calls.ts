@@ -1,6 +1,6 @@
 import { ToolError, type CallRequest, type CallState, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { callBody } from '@toolfleet/engine';
-import type { Journal } from '@toolfleet/journal';
+import type { Journal, KeptResults } from '@toolfleet/journal';
 import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
@@ -46,6 +46,7 @@ export class AsyncCalls {
     private readonly generation: Pick<StoreGeneration, 'read'>,
     /** Synchronous calls with an effect or a key can be looked up, too. */
     private readonly journal: Pick<Journal, 'read'>,
+    private readonly results: Pick<KeptResults, 'admit'>,
     private readonly access: CallAccess,
     private readonly clock: Clock,
     /** Longest call in ms, queueing included. */
@@ -59,6 +60,7 @@ export class AsyncCalls {
 
   private async enqueue(request: CallRequest): Promise<void> {
     const { callId, principal, toolName } = request;
+    await this.results.admit(principal.tenantId);
     const allowedMs = Math.min(request.timeoutMs ?? this.maxCallMs, this.maxCallMs);
     const created = this.store.create({
       callId,

@@ -1,4 +1,6 @@
-import type { CallBody, CallState } from '@toolfleet/contracts';
+import type { CallBody, CallResult, CallState } from '@toolfleet/contracts';
+import { callBody } from '@toolfleet/engine';
+import { LEAST_KEPT_BYTES, type KeptResults } from '@toolfleet/journal';
 import type { Redis } from 'ioredis';
 import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from './call-store.js';
 
@@ -37,6 +39,8 @@ export class RedisCallStore extends CallStore {
     redis: Redis,
     private readonly ttlSeconds: number,
     private readonly now: () => number,
+    /** Counts what is kept; without one nothing is counted. */
+    private readonly results?: Pick<KeptResults, 'keep'>,
   ) {
     super();
     redis.defineCommand('beginCall', { numberOfKeys: 2, lua: BEGIN });
@@ -72,7 +76,7 @@ export class RedisCallStore extends CallStore {
       state: stored.state as CallState,
       acceptedAt: Number(stored.accepted_at),
       ...(stored.finished_at ? { finishedAt: Number(stored.finished_at) } : {}),
-      ...(stored.result ? { result: JSON.parse(stored.result) as CallBody } : {}),
+      ...(stored.result ? { result: await this.#whole(callId, JSON.parse(stored.result) as StoredBody) } : {}),
     };
   }
 
@@ -92,28 +96,82 @@ export class RedisCallStore extends CallStore {
 
   override async events(callId: string, afterId?: string): Promise<CallEvent[]> {
     const entries = await this.redis.xrange(eventsKey(callId), afterId === undefined ? '-' : `(${afterId}`, '+');
-    return entries.map(([id, fields]) => ({ id, ...(JSON.parse(fields[1] ?? '{}') as NewCallEvent) }) as CallEvent);
+    const events = entries.map(
+      ([id, fields]) => ({ id, ...(JSON.parse(fields[1] ?? '{}') as NewCallEvent) }) as CallEvent,
+    );
+    return Promise.all(
+      events.map(async (event) => {
+        if (event.type !== 'done' || event.result) return event;
+        const result = (await this.get(callId))?.result;
+        return result ? { ...event, result: withoutContent(result) } : event;
+      }),
+    );
   }
 
   override async finish(callId: string, state: CallState, result?: CallBody): Promise<boolean> {
-    const event: NewCallEvent = { type: 'done', state, ...(result ? { result: withoutContent(result) } : {}) };
+    const event: NewCallEvent = { type: 'done', state };
+    const stored = result ? await this.#kept(callId, result) : { text: '', movesOutcome: false };
     const ended = await this.redis.finishCall(
       recordKey(callId),
       eventsKey(callId),
       state,
-      result ? JSON.stringify(result) : '',
+      stored.text,
       JSON.stringify(event),
       String(this.now()),
       String(this.ttlSeconds),
     );
+    if (ended === 1 && stored.movesOutcome) await this.redis.hdel(journalKey(callId), 'outcome');
     return ended === 1;
+  }
+
+  /**
+   * The body as the record has it, so that a result is kept once. The journal keeps the outcome of a call with an idempotency
+   * key for replays: then the record only points there. The outcome of any other call moves from the journal to its record.
+   */
+  async #kept(callId: string, body: CallBody): Promise<{ text: string; movesOutcome: boolean }> {
+    const text = JSON.stringify(body);
+    if (text.length < LEAST_KEPT_BYTES) return { text, movesOutcome: false };
+    const [key, hasOutcome] = await Promise.all([
+      this.redis.hget(journalKey(callId), 'key'),
+      this.redis.hexists(journalKey(callId), 'outcome'),
+    ]);
+    if (hasOutcome === 1 && key && body.metadata['fallback'] === undefined) {
+      return { text: JSON.stringify({ ...withoutPayload(body), payload: 'journal' }), movesOutcome: false };
+    }
+    const movesOutcome = hasOutcome === 1 && !key;
+    const tenantId = await this.redis.hget(recordKey(callId), 'tenant');
+    if (!this.results || tenantId === null) return { text, movesOutcome };
+    const bytes = Buffer.byteLength(text);
+    const ttlMs = this.ttlSeconds * 1_000;
+    if (await this.results.keep({ tenantId, ref: callId, bytes, keyed: false, ttlMs })) return { text, movesOutcome };
+    const result_omitted = { bytes, reason: 'quota' };
+    const small = withoutPayload({ ...body, metadata: { ...body.metadata, result_omitted } });
+    return { text: JSON.stringify(small), movesOutcome };
+  }
+
+  /** The body with the payload that lies in the journal. */
+  async #whole(callId: string, { payload, ...body }: StoredBody): Promise<CallBody> {
+    if (payload === undefined) return body;
+    const outcome = await this.redis.hget(journalKey(callId), 'outcome');
+    if (outcome === null) return { ...body, metadata: { ...body.metadata, result_omitted: { reason: 'expired' } } };
+    const { output, text, content } = callBody(callId, JSON.parse(outcome) as CallResult, 0);
+    return { ...body, output, text, ...(content ? { content } : {}) };
   }
 }
 
-/** Pictures are kept once, in the record. */
+/** A body in a record. `journal`: output, text and content are those of the outcome in the journal. */
+type StoredBody = CallBody & { payload?: 'journal' };
+
+function withoutPayload({ content: _content, ...body }: CallBody): CallBody {
+  return { ...body, output: null, text: '' };
+}
+
+/** Pictures are in the record, not in its events. */
 function withoutContent({ content, ...body }: CallBody): CallBody {
   return content ? { ...body, metadata: { ...body.metadata, content_blocks: content.length } } : body;
 }
 
+/** Key of the call in the journal (libs/journal). */
+const journalKey = (callId: string): string => `{c:${callId}}`;
 const recordKey = (callId: string): string => `{call:${callId}}:record`;
 const eventsKey = (callId: string): string => `{call:${callId}}:events`;

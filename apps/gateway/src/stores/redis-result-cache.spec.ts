@@ -26,7 +26,7 @@ resultCacheConformance('redis', redisCache);
 test('what one gateway stored, another finds, no fresher than it is', async () => {
   const [one, other] = await Promise.all([redisCache(), redisCache()]);
   const found = async () => {
-    one.set('shared', outcome({ text: 'from one' }), { freshMs: 300, staleMs: 60_000, shared: true });
+    one.set('shared', outcome({ text: 'from one' }), { freshMs: 300, staleMs: 60_000, shared: true, tenantId: 'acme' });
     return other.get('shared', true);
   };
   await expect.poll(found).toMatchObject({ result: { text: 'from one' } });
@@ -41,7 +41,7 @@ test('without Redis the near cache goes on, and nothing throws', async () => {
   const cache = new RedisResultCache(client, clock);
   await away.stop();
   await expect.poll(() => client.status).not.toBe('ready');
-  cache.set('k', outcome(), { freshMs: 60_000, staleMs: 60_000, shared: true });
+  cache.set('k', outcome(), { freshMs: 60_000, staleMs: 60_000, shared: true, tenantId: 'acme' });
   expect(await cache.get('k', true)).toMatchObject({ result: outcome() });
   expect(await cache.get('other', true)).toBeUndefined();
   client.disconnect();

@@ -2,6 +2,7 @@ import type { Cluster, Redis } from 'ioredis';
 import type { CallResult, Milliseconds } from '@toolfleet/contracts';
 import { MAX_CACHED_CHARS, MemoryResultCache, ResultCache, type CacheAges, type CachedResult } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
+import type { KeptResults } from '@toolfleet/journal';
 import { READ_CACHED } from './lua/read-cached-1.lua.js';
 import { StoreTrust } from './store-trust.js';
 
@@ -26,14 +27,16 @@ export class RedisResultCache extends ResultCache {
   readonly #near: MemoryResultCache;
   readonly #trust: StoreTrust;
   readonly #read: Script;
+  readonly #results: Pick<KeptResults, 'keep'> | undefined;
 
   constructor(
     private readonly redis: Redis | Cluster,
     private readonly clock: Clock,
-    options: { patienceMs?: number } = {},
+    options: { patienceMs?: number; results?: Pick<KeptResults, 'keep'> } = {},
   ) {
     super();
     this.#near = new MemoryResultCache(clock);
+    this.#results = options.results;
     this.#trust = new StoreTrust(clock, options.patienceMs ?? PATIENCE_MS);
     redis.defineCommand('readCached', { numberOfKeys: 1, lua: READ_CACHED });
     const commands = redis as unknown as { readCached: Script };
@@ -55,7 +58,14 @@ export class RedisResultCache extends ResultCache {
     if (!ages.shared || kept_ms <= 0 || !this.#reachable) return;
     const text = JSON.stringify({ fresh_ms: ages.freshMs, kept_ms, result } satisfies Stored);
     if (text.length > MAX_CACHED_CHARS) return;
-    void this.#trust.ask(() => this.redis.set(PREFIX + key, text, 'PX', kept_ms));
+    void this.#trust.ask(() => this.#write(PREFIX + key, text, kept_ms, ages.tenantId));
+  }
+
+  /** An entry for which the quota of its tenant has no room stays in this process. */
+  async #write(ref: string, text: string, ttlMs: Milliseconds, tenantId: string): Promise<void> {
+    const result = { tenantId, ref, bytes: Buffer.byteLength(text), keyed: false, ttlMs };
+    if (this.#results && !(await this.#results.keep(result))) return;
+    await this.redis.set(ref, text, 'PX', ttlMs);
   }
 
   get #reachable(): boolean {

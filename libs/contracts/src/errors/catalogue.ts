@@ -56,6 +56,12 @@ export const CATALOGUE = {
   PAYLOAD_TOO_LARGE: request(413, 'invalid_arguments', false, 'Send less data.'),
   IDEMPOTENCY_MISMATCH: request(422, 'invalid_arguments', false, 'Use a new idempotency key for other arguments.'),
   RATE_LIMITED: request(429, 'internal_error', true, 'Wait, then repeat the same call.'),
+  RESULT_QUOTA_EXCEEDED: request(
+    429,
+    'internal_error',
+    true,
+    'Call without an idempotency key, synchronously, or wait until kept results end; ask for a larger quota.',
+  ),
   INTERNAL: request(500, 'internal_error', true, 'A fault of the fleet; report the call_id.'),
   EXECUTOR_UNAVAILABLE: request(502, 'network_error', true, 'The service that runs this tool is away; repeat later.'),
   BREAKER_OPEN: request(503, 'network_error', true, 'The tool fails at the moment; repeat later.'),

@@ -37,7 +37,12 @@ export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 
     const result = await next(call);
     if (result.ok && result.provenance === 'live') {
       typical.add(result.timing.execute_ms + result.timing.queue_ms);
-      ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs, shared });
+      ports.cache.set(key, result, {
+        freshMs,
+        staleMs: staleTtlMs,
+        shared,
+        tenantId: call.request.principal.tenantId,
+      });
     }
     return result;
   };

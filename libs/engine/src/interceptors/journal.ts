@@ -1,4 +1,4 @@
-import { leavesOutcomeOpen, ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
+import { isToolError, leavesOutcomeOpen, ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
 import type { Call, Interceptor, Next } from '../call.js';
 import { failed } from '../outcome.js';
 import type { Acceptance, EnginePorts } from '../ports.js';
@@ -70,6 +70,7 @@ async function enter(ports: Ports, call: Call): Promise<Acceptance> {
   try {
     return await ports.journal.accept({ ...ask, ...keyed });
   } catch (cause) {
+    if (isToolError(cause)) throw cause;
     throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The call journal is away; nothing was run', cause });
   }
 }

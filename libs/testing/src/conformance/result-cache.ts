@@ -11,7 +11,7 @@ export function resultCacheConformance(name: string, make: () => Promise<ResultC
       const key = randomUUID();
       expect(await cache.get(key, true)).toBeUndefined();
       const result = outcome({ output: { rows: [1, 2, { ключ: 'значение' }] }, metadata: { source: 'x' } });
-      cache.set(key, result, { freshMs: 60_000, staleMs: 120_000, shared: true });
+      cache.set(key, result, { freshMs: 60_000, staleMs: 120_000, shared: true, tenantId: 'acme' });
       await expect.poll(() => cache.get(key, true)).toMatchObject({ result });
       const found = await cache.get(key, true);
       expect(Math.abs(Date.now() - (found?.storedAt ?? 0))).toBeLessThan(5_000);
@@ -20,18 +20,18 @@ export function resultCacheConformance(name: string, make: () => Promise<ResultC
     test('a result past its freshness is only there as a stale one, and past that not at all', async () => {
       const cache = await make();
       const [stale, gone] = [randomUUID(), randomUUID()];
-      cache.set(stale, outcome(), { freshMs: 40, staleMs: 60_000, shared: true });
+      cache.set(stale, outcome(), { freshMs: 40, staleMs: 60_000, shared: true, tenantId: 'acme' });
       await expect.poll(() => cache.getStale(stale)).toMatchObject({ result: outcome() });
       await expect.poll(() => cache.get(stale, true)).toBeUndefined();
       expect(await cache.getStale(stale)).toMatchObject({ result: outcome() });
-      cache.set(gone, outcome(), { freshMs: 20, staleMs: 40, shared: true });
+      cache.set(gone, outcome(), { freshMs: 20, staleMs: 40, shared: true, tenantId: 'acme' });
       await expect.poll(() => cache.getStale(gone)).toBeUndefined();
     });
 
     test('freshness 0 is for fallback only', async () => {
       const cache = await make();
       const key = randomUUID();
-      cache.set(key, outcome(), { freshMs: 0, staleMs: 60_000, shared: true });
+      cache.set(key, outcome(), { freshMs: 0, staleMs: 60_000, shared: true, tenantId: 'acme' });
       await expect.poll(() => cache.getStale(key)).toMatchObject({ result: outcome() });
       expect(await cache.get(key, true)).toBeUndefined();
     });
@@ -39,7 +39,12 @@ export function resultCacheConformance(name: string, make: () => Promise<ResultC
     test('huge results are not kept', async () => {
       const cache = await make();
       const key = randomUUID();
-      cache.set(key, outcome({ output: 'x'.repeat(1024 * 1024) }), { freshMs: 60_000, staleMs: 60_000, shared: true });
+      cache.set(key, outcome({ output: 'x'.repeat(1024 * 1024) }), {
+        freshMs: 60_000,
+        staleMs: 60_000,
+        shared: true,
+        tenantId: 'acme',
+      });
       expect(await cache.get(key, true)).toBeUndefined();
     });
   });

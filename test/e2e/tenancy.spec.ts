@@ -313,6 +313,47 @@ describe('a key narrowed by globs', () => {
 });
 
 describe('a revoked key', () => {
+  it('loses every stream it opened: of a call, of recent calls, of an MCP subscription', async () => {
+    const made = await fleet.ask({ path: '/api/v1/keys', body: { client: 'watcher' } });
+    const mine = { key: String(made.body.token), fields: { mode: 'async' } };
+    const running = await fleet.call('private_count_slowly', { steps: 1_200 }, mine);
+    const headers = { authorization: `Bearer ${String(made.body.token)}` };
+    const prefix = 'io.modelcontextprotocol/';
+    const listen = {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'subscriptions/listen',
+      params: {
+        notifications: { toolsListChanged: true },
+        _meta: { [`${prefix}protocolVersion`]: '2026-07-28', [`${prefix}clientCapabilities`]: {} },
+      },
+    };
+    const signal = AbortSignal.timeout(30_000);
+    const streams = await Promise.all([
+      fetch(`${fleet.url()}/api/v1/calls/${running.body.call_id}/events`, { headers, signal }),
+      fetch(`${fleet.url()}/api/v1/recent-calls/events`, { headers, signal }),
+      fetch(`${fleet.url()}/mcp`, {
+        method: 'POST',
+        signal,
+        headers: {
+          ...headers,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': 'subscriptions/listen',
+        },
+        body: JSON.stringify(listen),
+      }),
+    ]);
+    for (const { status, headers: answered } of streams)
+      expect([status, answered.get('content-type')]).toEqual([200, expect.stringContaining('text/event-stream')]);
+    await fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${made.body.id}` });
+    // Each ends in order, and none by the time-out.
+    const [ofCall] = await Promise.all(streams.map((stream) => stream.text()));
+    expect(ofCall).not.toContain('event: done');
+    await fleet.ask({ method: 'DELETE', path: `/api/v1/calls/${running.body.call_id}` });
+  });
+
   it('starts none of the calls that were accepted from it and still wait; they are charged nothing', async () => {
     const admin = { key: fleet.adminKey, fields: { mode: 'async' } };
     const blocking = await fleet.call('private_count_slowly', { steps: 1_200 }, admin);

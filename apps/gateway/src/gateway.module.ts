@@ -5,7 +5,6 @@ import { NatsClient } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
 import { AuthGuard } from './auth/auth.guard.js';
 import type { Authenticate } from './auth/authenticate.js';
-import { CallerProof } from './auth/caller-proof.js';
 import { RegisterAuth } from './auth/register-auth.js';
 import { AsyncCalls } from './calls/async-calls.js';
 import { BatchCalls } from './calls/batch-calls.js';
@@ -89,7 +88,6 @@ export class GatewayModule {
       [SpendSlices, wiring.spendSlices],
       [RegisterAuth, wiring.registerAuth],
       [EventStreams, wiring.streams],
-      [CallerProof, new CallerProof(wiring.authenticate)],
       [Tiers, new Tiers(wiring.tiers)],
       [ToolInventory, wiring.views.inventory],
       [RecentCallsFeed, wiring.views.recentCalls],

@@ -17,6 +17,7 @@ import { fleetFileOf, type ServiceHost, type ServicePart } from '@toolfleet/serv
 import { traceHeaders } from '@toolfleet/telemetry';
 import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers } from '@toolfleet/transport';
 import { authParts } from './auth/auth-parts.js';
+import { CredentialWatch } from './auth/credential-watch.js';
 import { RedisKeyStore } from './auth/redis-key-store.js';
 import { RegisterAuth } from './auth/register-auth.js';
 import { BudgetClient } from './budget.client.js';
@@ -250,10 +251,11 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     (principal) => requireAllowance(keyLimits, tiers, principal),
   );
   const registerAuth = new RegisterAuth(authenticate, settings.MCP_REGISTER_TOKEN);
-  const streams = new EventStreams({
+  const streamLimits = {
     maxStreams: settings.GATEWAY_MAX_STREAMS,
     maxStreamsPerTenant: settings.GATEWAY_MAX_STREAMS_PER_TENANT,
-  });
+  };
+  const streams = new EventStreams(streamLimits, new CredentialWatch(status, clock));
   metrics.onScrape(() => metrics.eventStreams.set({}, streams.open));
   const module = GatewayModule.with({
     clock,
@@ -305,6 +307,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     asyncCalls,
     nats,
     streams,
+    status,
     countCalls,
   });
   const address = {

@@ -8,8 +8,6 @@ import type { CallScope, RecentCall, RecentCalls, StoredRecentCall } from './rec
 const STORE = 'The store of recent calls';
 /** How often an open stream looks for news: it is for people. */
 const POLL_MS = 500;
-/** The credential of an open stream is proven again this often: a revoked key is out within 5 s everywhere. */
-const PROVE_EVERY_MS = 4_000;
 const LONGEST_MS = 3_600_000;
 /** Most calls of one look; a reader that is further behind catches up over several. */
 const MOST_AT_ONCE = 200;
@@ -67,24 +65,16 @@ export class RecentCallsFeed {
 
   /**
    * Follows the calls from `cursor` on until `ends` says so or an hour has passed.
-   * @throws ToolError UNAUTHENTICATED once `prove` refuses
    */
   async *follow(
     caller: Principal,
-    options: { cursor: string | undefined; ends: () => boolean; prove: () => Promise<Principal> },
+    options: { cursor: string | undefined; ends: () => boolean },
   ): AsyncGenerator<FeedNews> {
     const until = this.clock.monotonic() + LONGEST_MS;
-    let provenAt = this.clock.monotonic();
-    let scope = scopeOf(caller);
-    let rule = await this.access.ruleOf(caller);
+    const scope = scopeOf(caller);
+    const rule = await this.access.ruleOf(caller);
     let cursor = options.cursor;
     while (!options.ends() && this.clock.monotonic() < until) {
-      if (this.clock.monotonic() - provenAt > PROVE_EVERY_MS) {
-        const proven = await options.prove();
-        scope = scopeOf(proven);
-        rule = await this.access.ruleOf(proven);
-        provenAt = this.clock.monotonic();
-      }
       const all = (await this.calls?.read(scope, MOST_AT_ONCE, cursor ?? '0-0').catch(() => [])) ?? [];
       cursor = all.at(-1)?.cursor ?? cursor;
       const news = all.filter((call) => admits(rule, call));

@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Principal } from '@toolfleet/contracts';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -8,20 +9,22 @@ import { sendError, errorOf } from './error.filter.js';
 
 const caller = (tenantId: string): Principal => ({ tenantId, userId: 'u', roles: [], tools: ['*'], via: 'api_key' });
 
+const ignored = (): void => undefined;
+
 describe('places for streams', () => {
   const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 3 });
 
   it('are shared: a tenant takes its own and leaves those of others', () => {
-    const taken = ['a', 'a', 'a'].map((tenant) => streams.enter(caller(tenant)));
-    expect(() => streams.enter(caller('a'))).toThrow(/Your tenant has 3/);
-    taken.push(streams.enter(caller('b')), streams.enter(caller('c')));
-    expect(() => streams.enter(caller('d'))).toThrow(/5 event streams are open/);
+    const taken = ['a', 'a', 'a'].map((tenant) => streams.enter(caller(tenant), ignored));
+    expect(() => streams.enter(caller('a'), ignored)).toThrow(/Your tenant has 3/);
+    taken.push(streams.enter(caller('b'), ignored), streams.enter(caller('c'), ignored));
+    expect(() => streams.enter(caller('d'), ignored)).toThrow(/5 event streams are open/);
     for (const leave of taken) {
       leave();
       leave(); // twice is once
     }
     expect(streams.open).toBe(0);
-    streams.enter(caller('a'))();
+    streams.enter(caller('a'), ignored)();
   });
 });
 
@@ -105,5 +108,59 @@ describe('a stream that is read', () => {
       .resume();
     await expect.poll(() => bytes).toBeGreaterThan(20_000_000);
     socket.destroy();
+  });
+});
+
+describe('a stream whose credential is void', () => {
+  /** Stands for the watch of credentials: says so when the spec does. */
+  class Watch {
+    readonly open = new Set<() => void>();
+    watch(_who: Principal, onVoid: () => void): () => void {
+      this.open.add(onVoid);
+      return () => void this.open.delete(onVoid);
+    }
+  }
+
+  async function opened(frameBytes: number) {
+    const watch = new Watch();
+    const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5, stalledMs: 60_000 }, watch);
+    const progress = { sent: 0 };
+    const open = await serving(streams, async (stream) => {
+      while (!stream.closed) {
+        await stream.send(frame(frameBytes));
+        progress.sent += 1;
+        await sleep(1);
+      }
+    });
+    const socket = open();
+    await expect.poll(() => watch.open.size).toBe(1);
+    const makeVoid = (): void => {
+      for (const onVoid of watch.open) onVoid();
+    };
+    const left = () => expect.poll(() => [streams.open, watch.open.size]).toEqual([0, 0]);
+    return { socket, progress, makeVoid, left };
+  }
+
+  it('ends in order', async () => {
+    const { socket, progress, makeVoid, left } = await opened(10);
+    let end = '';
+    socket.on('data', (chunk) => (end = `${end}${String(chunk)}`.slice(-20))).resume();
+    await expect.poll(() => progress.sent).toBeGreaterThan(3);
+    makeVoid();
+    await left();
+    await expect.poll(() => end).toContain('0\r\n\r\n');
+  });
+
+  it('is cut off when its client reads nothing', async () => {
+    const { progress, makeVoid, left } = await opened(1_000_000);
+    let last = -1;
+    const isStuck = (): boolean => {
+      const stuck = progress.sent === last;
+      last = progress.sent;
+      return stuck;
+    };
+    await expect.poll(isStuck, { interval: 300 }).toBe(true);
+    makeVoid();
+    await left();
   });
 });

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { FastifyReply } from 'fastify';
+import type { CredentialWatch } from '../../auth/credential-watch.js';
 import { takeOverReply } from './hijacked-reply.js';
 import { drained } from './unread-answers.js';
 
@@ -25,13 +26,17 @@ interface TenantStreams {
 
 /**
  * Every event stream of a gateway: of calls, of recent calls, of MCP subscriptions. A tenant has a share of them, so that it
- * cannot take those of others, and what its clients do not read is bounded, because it waits in this process.
+ * cannot take those of others, and what its clients do not read is bounded, because it waits in this process. A stream ends within
+ * 5 s of the revocation or expiry of the credential that opened it.
  */
 export class EventStreams {
   readonly #tenants = new Map<string, TenantStreams>();
   #open = 0;
 
-  constructor(private readonly limits: StreamLimits) {}
+  constructor(
+    private readonly limits: StreamLimits,
+    private readonly credentials?: Pick<CredentialWatch, 'watch'>,
+  ) {}
 
   /** Open streams. */
   get open(): number {
@@ -39,10 +44,12 @@ export class EventStreams {
   }
 
   /**
-   * Takes a place for a stream of this caller; the returned function gives it back.
+   * Takes a place for a stream of this caller; the returned function gives it back. `onVoid` has to end the stream: its
+   * credential is revoked or has expired.
    * @throws ToolError QUEUE_FULL
    */
-  enter({ tenantId }: Principal): () => void {
+  enter(caller: Principal, onVoid: () => void): () => void {
+    const { tenantId } = caller;
     const { maxStreams, maxStreamsPerTenant } = this.limits;
     const tenant = this.#tenants.get(tenantId) ?? { open: 0, unreadBytes: 0 };
     if (this.#open >= maxStreams) throw tooMany(`${maxStreams} event streams are open`);
@@ -50,10 +57,12 @@ export class EventStreams {
     this.#tenants.set(tenantId, tenant);
     this.#open += 1;
     tenant.open += 1;
+    const unwatch = this.credentials?.watch(caller, onVoid);
     let isOpen = true;
     return () => {
       if (!isOpen) return;
       isOpen = false;
+      unwatch?.();
       this.#open -= 1;
       tenant.open -= 1;
       if (tenant.open === 0) this.#tenants.delete(tenantId);
@@ -65,7 +74,8 @@ export class EventStreams {
    * @throws ToolError QUEUE_FULL before the answer begins
    */
   async serve(caller: Principal, reply: FastifyReply, work: (stream: EventStream) => Promise<void>): Promise<void> {
-    const leave = this.enter(caller);
+    const voided = new AbortController();
+    const leave = this.enter(caller, () => voided.abort());
     try {
       const tenant = this.#tenants.get(caller.tenantId)!;
       await takeOverReply(reply, async (raw) => {
@@ -76,7 +86,7 @@ export class EventStreams {
           // Proxies are told not to gather the events.
           'X-Accel-Buffering': 'no',
         });
-        await work(new EventStream(raw, tenant, this.limits.stalledMs));
+        await work(new EventStream(raw, tenant, voided.signal, this.limits.stalledMs));
         raw.end();
       });
     } finally {
@@ -90,12 +100,16 @@ export class EventStream {
   constructor(
     private readonly raw: ServerResponse,
     private readonly tenant: TenantStreams,
+    private readonly voided: AbortSignal,
     private readonly stalledMs: number | undefined,
-  ) {}
+  ) {
+    // A client that takes nothing would hold up its orderly end.
+    voided.addEventListener('abort', () => raw.writableNeedDrain && raw.destroy(), { once: true });
+  }
 
-  /** True when the client has left or was cut off. */
+  /** True when the client has left or was cut off, and when the credential that opened the stream is void. */
   get closed(): boolean {
-    return this.raw.destroyed;
+    return this.raw.destroyed || this.voided.aborted;
   }
 
   /** Writes one frame; resolves when the client has taken it, so that at most one frame of a stream waits. */

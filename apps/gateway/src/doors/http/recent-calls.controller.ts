@@ -1,17 +1,15 @@
-import { Controller, Get, Headers, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Headers, Query, Res } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import { Matches, IsOptional } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../../auth/auth.guard.js';
-import { CallerProof } from '../../auth/caller-proof.js';
 import type { StoredRecentCall } from '../../observe/recent-call.js';
 import { RecentCallsFeed } from '../../observe/recent-calls-feed.js';
 import { readerFor } from './dto.pipe.js';
 import { eventFrame } from './event-stream.js';
 import { EventStreams } from './event-streams.js';
 import { Readiness } from './health.controller.js';
-import type { HttpRequest } from './http-call.js';
 
 const DEFAULT_LIMIT = 100;
 const CURSOR = /^\d+-\d+$/;
@@ -37,7 +35,6 @@ export class RecentCallsController {
   constructor(
     private readonly feed: RecentCallsFeed,
     private readonly streams: EventStreams,
-    private readonly proof: CallerProof,
     private readonly readiness: Readiness,
     private readonly clock: Clock,
   ) {}
@@ -55,20 +52,18 @@ export class RecentCallsController {
   async events(
     @Caller() caller: Principal,
     @Headers('last-event-id') lastId: string | undefined,
-    @Req() request: HttpRequest,
     @Res() reply: FastifyReply,
   ) {
     const news = this.feed.follow(caller, {
       cursor: CURSOR.test(lastId ?? '') ? lastId : undefined,
       ends: () => reply.raw.destroyed || this.readiness.draining.aborted,
-      prove: () => this.proof.of(request),
     });
     // The first look is made before the answer begins: what refuses the stream still gets its status.
     let next = await news.next();
     await this.streams.serve(caller, reply, async (stream) => {
       await stream.send(': following\n\n');
       let toldAt = this.clock.monotonic();
-      while (!next.done) {
+      while (!next.done && !stream.closed) {
         const calls = next.value === 'quiet' ? [] : next.value;
         for (const call of calls) await stream.send(eventFrame({ id: call.cursor, type: 'call', data: shown(call) }));
         const now = this.clock.monotonic();
@@ -79,6 +74,7 @@ export class RecentCallsController {
         }
         next = await news.next().catch(() => ({ done: true as const, value: undefined }));
       }
+      await news.return(undefined);
     });
   }
 }

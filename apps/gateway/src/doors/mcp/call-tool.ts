@@ -81,6 +81,9 @@ export async function callTool(door: DoorCall, call: ToolToCall, context: Server
         relay: deps.elicitation,
         clock: deps.clock,
       });
+      // The person took their time: a key that was revoked meanwhile starts nothing.
+      const voided = await deps.refusalOf?.(principal);
+      if (voided) throw voided;
       // A new call: the person's time does not count for it.
       request = requested(open);
       return await runOrStart(door, request, context);

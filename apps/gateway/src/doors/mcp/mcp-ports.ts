@@ -1,4 +1,4 @@
-import type { CallRequest, CallResult, JsonObject, Principal, RegisteredTool } from '@toolfleet/contracts';
+import type { CallRequest, CallResult, JsonObject, Principal, RegisteredTool, ToolError } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { EventStreams } from '../http/event-streams.js';
 import type { DoorExtras } from './door-extras.js';
@@ -25,6 +25,8 @@ export interface McpDoorDeps {
   elicitation?: ElicitationRelay;
   /** Signs and opens the state of a call that waits for its caller (`auth/request-state.ts`). */
   requestState: RequestStates;
+  /** Why the caller's credential is void by now; undefined while it is in order. */
+  refusalOf?(principal: Principal): Promise<ToolError | undefined>;
   /** Places for streams that last; without it their number has no limit. */
   streams?: Pick<EventStreams, 'enter'>;
   clock: Clock;

@@ -10,6 +10,31 @@ import { TaskStore, type Task } from './task-store.js';
 
 afterEach(closeAll);
 
+/** Opens a subscription of protocol revision 2026-07-28. */
+const subscribe = (url: string, who: string): Promise<Response> =>
+  fetch(url, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${who}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'subscriptions/listen',
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 7,
+      method: 'subscriptions/listen',
+      params: {
+        notifications: { toolsListChanged: true },
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientCapabilities': {},
+        },
+      },
+    }),
+  });
+
 describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
   it('lists by name in byte order and calls', async () => {
     const { url, seen } = await door();
@@ -215,33 +240,27 @@ describe('access', () => {
     expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="toolfleet"']);
   });
 
+  it('ends a subscription in order once its credential is void, and no other', async () => {
+    const { EventStreams } = await import('../http/event-streams.js');
+    const open = new Map<() => void, string>();
+    const watch = ({ userId }: Principal, onVoid: () => void): (() => void) => {
+      open.set(onVoid, userId);
+      return () => void open.delete(onVoid);
+    };
+    const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5 }, { watch });
+    const { url } = await door({ streams });
+    const [mine, theirs] = [await subscribe(url, 'alice'), await subscribe(url, 'bob')];
+    for (const [onVoid, who] of open) if (who === 'alice') onVoid();
+    expect(await mine.text()).toContain('notifications/subscriptions/acknowledged');
+    await expect.poll(() => [...open.values()]).toEqual(['bob']);
+    await theirs.body?.cancel();
+  });
+
   it('has a share of streams for each tenant', async () => {
     const { EventStreams } = await import('../http/event-streams.js');
     const streams = new EventStreams({ maxStreams: 2, maxStreamsPerTenant: 1 });
     const { url } = await door({ streams });
-    const listen = (who: string) =>
-      fetch(url, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${who}`,
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          'mcp-protocol-version': '2026-07-28',
-          'mcp-method': 'subscriptions/listen',
-        },
-        body: JSON.stringify({
-          jsonrpc: '2.0',
-          id: 7,
-          method: 'subscriptions/listen',
-          params: {
-            notifications: { toolsListChanged: true },
-            _meta: {
-              'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-              'io.modelcontextprotocol/clientCapabilities': {},
-            },
-          },
-        }),
-      });
+    const listen = (who: string) => subscribe(url, who);
     const first = await listen('alice');
     expect([first.status, first.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
     const second = await listen('alice');

@@ -171,6 +171,8 @@ async function serve(request: AdmittedRequest, out: ServerResponse, serving: Ser
   out.once('close', () => {
     if (!out.writableFinished) gone.abort();
   });
+  // A stream whose credential is void ends orderly, unless its client takes nothing.
+  gone.signal.addEventListener('abort', () => out.writableNeedDrain && out.destroy(), { once: true });
   const body = parsedBody(request);
   const fault = faultOf(request, body);
   if (fault !== undefined) return answer(out, 400, invalidRequest(body, fault));
@@ -183,7 +185,7 @@ async function serve(request: AdmittedRequest, out: ServerResponse, serving: Ser
   const plain = plainRequest(raw.headers, body);
   const quick = plain && (await fastAnswer(parts, principal, plain, gone.signal));
   if (quick !== undefined) return write(out, 200, quick);
-  const leave = opensStream(raw, body) ? enterStream(deps, principal, out, body) : () => undefined;
+  const leave = opensStream(raw, body) ? enterStream(deps, principal, out, body, () => gone.abort()) : () => undefined;
   if (!leave) return;
   try {
     const web = webRequest(raw, DOOR_PATH, request.body as Buffer | undefined, body, gone.signal);
@@ -207,9 +209,10 @@ function enterStream(
   principal: Principal,
   out: ServerResponse,
   body: Json | undefined,
+  onVoid: () => void,
 ): (() => void) | undefined {
   try {
-    return streams?.enter(principal) ?? (() => undefined);
+    return streams?.enter(principal, onVoid) ?? (() => undefined);
   } catch (error) {
     const { message, entry } = toToolError(error);
     answer(out, entry.http, { jsonrpc: '2.0', id: idOf(body), error: { code: -32_000, message } });

@@ -3,6 +3,7 @@ import { isDevelopment, VERSION, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
 import type { Authenticate } from '../../auth/authenticate.js';
 import { callerOfRequest } from '../../auth/caller-of-request.js';
+import type { CredentialStatus } from '../../auth/credential-status.js';
 import { openRequestState, sealRequestState } from '../../auth/request-state.js';
 import type { SignedTokens } from '../../auth/signed-token.js';
 import type { AsyncCalls } from '../../calls/async-calls.js';
@@ -33,6 +34,7 @@ export interface McpDoorNeeds {
   asyncCalls: AsyncCalls;
   nats: NatsClient;
   streams: EventStreams;
+  status: CredentialStatus;
   countCalls: CountCalls;
 }
 
@@ -60,6 +62,7 @@ export function wireMcpDoor(settings: GatewayConfig, host: ServiceHost, needs: M
         open: (binding, token) => openRequestState(tokens, binding, token),
       },
       streams: needs.streams,
+      refusalOf: (principal) => needs.status.refusalOf(principal),
       clock,
       onFault: (error) => logger.error({ error }, 'the MCP door failed'),
     },

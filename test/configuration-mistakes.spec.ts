@@ -136,7 +136,7 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
       'gateway',
       'a section of the file, found while the parts are built',
       () => ({ TOOLFLEET_CONFIG: file('tiers.yaml', 'rate_limits: { tiers: { free: { requests_per_minute: 0 } } }') }),
-      ['rate_limits.tiers.free.requests_per_minute', 'at least 1'],
+      ['rate_limits.tiers.free.requests_per_minute', 'at least 1', 'TOOLFLEET_CONFIG="', 'tiers.yaml"'],
     ],
     [
       'gateway',
@@ -163,7 +163,7 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
       'budget',
       'an unknown limit',
       () => ({ TOOLFLEET_CONFIG: file('budget.yaml', 'budget: { defaults: { max_cost: 1 } }') }),
-      ['budget.defaults.max_cost: unknown limit', 'known:'],
+      ['budget.defaults.max_cost: unknown limit', 'known:', 'TOOLFLEET_CONFIG="'],
     ],
     [
       'python-sandbox',
@@ -176,6 +176,18 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
       'a file that is not there',
       () => ({ PYTHON_WASI_WASM_PATH: join(folder, 'none.wasm') }),
       ['PYTHON_WASI_WASM_PATH must name a file this process can read (ENOENT)', 'none.wasm'],
+    ],
+    [
+      'registry',
+      'a file that is not there',
+      () => ({ TOOLFLEET_CONFIG: join(folder, 'none.yaml') }),
+      ['cannot be read: ENOENT', 'check TOOLFLEET_CONFIG="', 'none.yaml'],
+    ],
+    [
+      'builtin-executor',
+      'a section of the file',
+      () => ({ TOOLFLEET_CONFIG: file('agents.yaml', 'sub_agent: { max_iterations: 100 }') }),
+      ['sub_agent.max_iterations', 'from 1 to 20', 'TOOLFLEET_CONFIG="'],
     ],
     ['registry', 'a price', () => ({ MCP_COST_ADD: 'cheap' }), ['MCP_COST_ADD="cheap"', 'a number from 0 to 1000']],
   ])('%s: %s', async (service, _what, env, words) => {

@@ -109,7 +109,7 @@ const table = {
 
   WEB_ALLOWED_DOMAINS: hostList({
     default: [],
-    help: 'Hosts the web tools may read: host, *.host, host:port, http://host; * for development only',
+    help: 'Hosts the web tools may read: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
   }),
   WEB_RESPECT_ROBOTS: boolean({ default: true, help: 'Ask robots.txt before a page is read' }),
   WEB_SEARCH_PROVIDER: oneOf(SEARCH_PROVIDERS, {

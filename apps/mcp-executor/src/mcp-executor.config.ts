@@ -24,7 +24,7 @@ export const mcpExecutorConfig = defineConfig(
     }),
     MCP_ALLOWED_DOMAINS: hostList({
       default: [],
-      help: 'Hosts of MCP servers and their token endpoints: host, *.host, host:port, http://host; * for development only',
+      help: 'Hosts of MCP servers and their token endpoints: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
     }),
     ...EGRESS_KEYS,
     MCP_TIMEOUT_SECONDS: integer({

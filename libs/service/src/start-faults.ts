@@ -19,6 +19,12 @@ const UNREACHABLE = new Set([
   'EAI_AGAIN',
   'NATS_AWAY',
   'REDIS_AWAY',
+  // the NATS package, in requests of a start
+  'TIMEOUT',
+  'DISCONNECT',
+  'CONNECTION_CLOSED',
+  'CONNECTION_REFUSED',
+  'CONNECTION_TIMEOUT',
   // PostgreSQL: starting, stopping, out of connections; a pooler without a server
   '57P01',
   '57P02',
@@ -44,7 +50,7 @@ const UNREACHABLE = new Set([
 
 /** Words of Redis, ioredis, pg and nats where the error has no code. */
 const UNREACHABLE_WORDS =
-  /^(LOADING|MASTERDOWN|CLUSTERDOWN|READONLY|TRYAGAIN|UNBLOCKED|BUSY |NOREPLICAS)|Command timed out|Connection (is closed|terminated)|Stream isn't writeable|max retries per request|ClusterAllFailedError|None of startup nodes|All sentinels are unreachable|timeout exceeded when trying to connect|socket hang up|not connected|server closed the connection/i;
+  /^(LOADING|MASTERDOWN|CLUSTERDOWN|READONLY|TRYAGAIN|UNBLOCKED|BUSY |NOREPLICAS|MISCONF|OOM )|Command timed out|Connection (is closed|terminated)|Stream isn't writeable|max retries per request|Failed to refresh slots cache|None of startup nodes|All sentinels are unreachable|timeout exceeded when trying to connect|socket hang up|not connected|server closed the connection/i;
 
 /** Errors that a wrong or missing setting causes: a login that is refused, a file, a port, a certificate. */
 const MISTAKES = new Set([

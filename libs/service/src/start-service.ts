@@ -8,6 +8,7 @@ import { ConfigError, EXIT_CONFIG, loadConfig, type LoadedConfig } from './confi
 import { describeSettings, faultLine, helpText } from './config/print-config.js';
 import { SecretFiles } from './config/secret-files.js';
 import { checkReady } from './check-ready.js';
+import { FLEET_FILE_KEYS } from './fleet-file.js';
 import { drainAndStop } from './shutdown.js';
 import { buildFault, startFault } from './start-faults.js';
 import { oneLine, startParts } from './start-parts.js';
@@ -66,6 +67,9 @@ function loadOrExit<T extends ConfigTable>(config: ServiceConfig<T>): LoadedConf
   }
 }
 
+/** A message that names a variable needs no further place. */
+const NAMES_A_KEY = /\b[A-Z]+_[A-Z_]+\b/;
+
 /** State of one running service. */
 class ServiceRun {
   readonly #draining = new AbortController();
@@ -121,7 +125,8 @@ class ServiceRun {
     const tools = { clock: this.clock, logger: this.logger, stopped: this.#draining.signal, settingsOf };
     await startParts([admin], tools, () => undefined);
     await this.#trace();
-    this.#parts = await this.#built(build);
+    const file = Object.keys(FLEET_FILE_KEYS).find((key) => shown[key] !== undefined);
+    this.#parts = await this.#built(build, settingsOf, file);
     await startParts(this.#parts, tools, (part) => this.#startedParts.push(part));
     this.secrets.watch();
     this.#started = true;
@@ -129,15 +134,19 @@ class ServiceRun {
     this.logger.info({ admin_port: port, parts: this.#parts.map((part) => part.name) }, 'started');
   }
 
-  /** The parts are made from the configuration alone: what they refuse is a mistake in it. */
+  /** The parts are made from the configuration alone: what they refuse is a mistake in it, in a variable or in its file. */
   async #built(
     build: (host: ServiceHost) => Promise<readonly ServicePart[]> | readonly ServicePart[],
+    settingsOf: (keys: readonly string[]) => string,
+    file: string | undefined,
   ): Promise<readonly ServicePart[]> {
     try {
       return await build(this.#host());
     } catch (error) {
-      if (error instanceof StartRefused || buildFault(error) === 'bug') throw error;
-      throw new StartRefused(`the configuration is wrong: ${oneLine(error)}`, { cause: error });
+      if (buildFault(error) === 'bug') throw error;
+      const message = oneLine(error);
+      const check = file === undefined || NAMES_A_KEY.test(message) ? '' : `; check ${settingsOf([file])}`;
+      throw new StartRefused(`the configuration is wrong: ${message}${check}`);
     }
   }
 

@@ -4,7 +4,7 @@ import { EGRESS_KEYS, hostList, integer, path, type ConfigTable } from '@toolfle
 export const OPENAPI_SOURCE_KEYS = {
   OPENAPI_ALLOWED_DOMAINS: hostList({
     default: [],
-    help: 'Hosts of OpenAPI documents and of the servers they name: host, *.host, host:port, http://host; * for development only',
+    help: 'Hosts of OpenAPI documents and of the servers they name: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
   }),
   ...EGRESS_KEYS,
   OPENAPI_MAX_SPEC_SIZE: integer({

@@ -124,6 +124,11 @@ export class Catalog {
     return this.tools.get(key);
   }
 
+  /** The tools of one owner. */
+  storedOf(owner: string): StoredTool[] {
+    return [...this.tools.values()].filter((tool) => tool.owner === owner);
+  }
+
   /** Every owner of a tool. */
   owners(): Set<string> {
     return new Set([...this.tools.values()].map((tool) => tool.owner));

@@ -12,11 +12,13 @@ export interface AnnouncedDefinition {
   options: JsonObject;
   /** The remote side is as it was when the known definition was made: what differs is the operator's doing, or ours. */
   isSameDocument?: boolean;
+  /** Pin of the definition that was in force when the source stopped naming the tool. */
+  removedPin?: string | undefined;
 }
 
 /** What becomes of an announced definition: in force, or held until an administrator has seen it. */
 export function decideDefinition(
-  { key, owner, definition, known, options, isSameDocument = false }: AnnouncedDefinition,
+  { key, owner, definition, known, options, isSameDocument = false, removedPin }: AnnouncedDefinition,
   pins: PinPolicy,
   now: EpochMs,
 ): ToolWrite {
@@ -28,7 +30,7 @@ export function decideDefinition(
   // Most announcements repeat what is in force; comparing revisions spares large documents the comparison of contents.
   if (known && !known.quarantine && (isSameDocument || known.revision === revision)) return { tool: fresh, over };
   const approved = known && (!known.quarantine || known.quarantine.wasApproved) ? known : undefined;
-  const reason = pins.holds(definition, approved?.definition, options);
+  const reason = pins.holds(definition, approved?.definition, options, isSameDocument ? undefined : removedPin);
   if (reason === null) return { tool: fresh, over };
   // The same change announced again keeps the instant at which it was first seen, and what an administrator said of it.
   const same = known?.quarantine?.pendingRevision === revision ? known.quarantine : undefined;

@@ -75,6 +75,24 @@ function conformance(name: string, make: () => Promise<Subject>): void {
       expect([...(await store.floors(['x', 'y'])).keys()]).toEqual(['y']);
     });
 
+    it('keeps the pins of removed tools, by owner', async () => {
+      const { store } = await make();
+      await store.keepPins('mcp/a', new Map([['x', 'p1']]));
+      await store.keepPins(
+        'mcp/a',
+        new Map([
+          ['x', 'p2'],
+          ['y', 'p3'],
+        ]),
+      );
+      await store.keepPins('mcp/b', new Map([['x', 'p4']]));
+      expect(await store.removedPins('mcp/a', ['x', 'y', 'z'])).toEqual(new Map(Object.entries({ x: 'p2', y: 'p3' })));
+      await store.dropPins('mcp/a');
+      expect(await store.removedPins('mcp/a', ['x'])).toEqual(new Map());
+      expect(await store.removedPins('mcp/b', ['x'])).toEqual(new Map([['x', 'p4']]));
+      expect(await store.removedPins('mcp/b', [])).toEqual(new Map());
+    });
+
     it('keeps the document of an owner until it is dropped', async () => {
       const { store } = await make();
       expect(await store.documentOf('openapi/a')).toBeUndefined();

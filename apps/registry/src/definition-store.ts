@@ -117,6 +117,12 @@ export abstract class DefinitionStore {
   abstract raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void>;
   abstract dropFloors(keys: readonly string[]): Promise<void>;
 
+  /** Pins of tools that an owner named before, by key. */
+  abstract removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>>;
+  /** Keeps the pins of tools that are about to be removed; at most 20,000 of an owner. */
+  abstract keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void>;
+  abstract dropPins(owner: string): Promise<void>;
+
   /** SHA-256 of the document that an owner's tools were last made of; undefined when none was kept. */
   abstract documentOf(owner: string): Promise<string | undefined>;
   abstract keepDocument(owner: string, sha256: string | undefined): Promise<void>;
@@ -126,6 +132,9 @@ export abstract class DefinitionStore {
 export function registrationText({ kind, name, body }: StoredRegistration): string {
   return JSON.stringify({ kind, name, body });
 }
+
+/** Pins kept of one owner: a server that names other tools each time must not fill the store. */
+export const MOST_PINS = 20_000;
 
 /** Tells registrations apart. */
 export function registrationStamp(registration: StoredRegistration): string {

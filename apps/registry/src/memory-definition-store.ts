@@ -2,6 +2,7 @@ import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import {
   DefinitionStore,
+  MOST_PINS,
   registrationText,
   stampOf,
   type CatalogDelta,
@@ -23,6 +24,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
   private readonly away = new Set<string>();
   /** Texts of registrations by owner. */
   private readonly kept = new Map<string, string>();
+  private readonly pins = new Map<string, Map<string, string>>();
   private readonly documents = new Map<string, string>();
   private readonly protections = new Map<string, Protections>();
 
@@ -141,6 +143,20 @@ export class MemoryDefinitionStore extends DefinitionStore {
 
   override async dropFloors(keys: readonly string[]): Promise<void> {
     for (const key of keys) this.protections.delete(key);
+  }
+
+  override async removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>> {
+    return new Map([...(this.pins.get(owner) ?? [])].filter(([key]) => keys.includes(key)));
+  }
+
+  override async keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void> {
+    const kept = this.pins.get(owner) ?? new Map<string, string>();
+    for (const [key, pin] of pins) if (kept.has(key) || kept.size < MOST_PINS) kept.set(key, pin);
+    this.pins.set(owner, kept);
+  }
+
+  override async dropPins(owner: string): Promise<void> {
+    this.pins.delete(owner);
   }
 
   override async documentOf(owner: string): Promise<string | undefined> {

@@ -9,8 +9,16 @@ export abstract class PinPolicy {
    * Why `definition` has to wait, or null.
    * @param approved the definition in force; undefined at first sight
    * @param options of the source: `trusted`, `pin`
+   * @param removed pin of the definition that was in force when the source stopped naming the tool
    */
-  abstract holds(definition: ToolDefinition, approved: ToolDefinition | undefined, options: JsonObject): string | null;
+  abstract holds(
+    definition: ToolDefinition,
+    approved: ToolDefinition | undefined,
+    options: JsonObject,
+    removed?: string,
+  ): string | null;
+  /** What of a definition is pinned, as a hash; undefined for definitions that are not pinned. */
+  abstract pin(definition: ToolDefinition): string | undefined;
   /** What an approval would change, field by field. */
   abstract diff(approved: ToolDefinition | undefined, pending: ToolDefinition): QuarantinedTool['diff'];
 }
@@ -19,6 +27,10 @@ export abstract class PinPolicy {
 export class NoPins extends PinPolicy {
   override holds(): null {
     return null;
+  }
+
+  override pin(): undefined {
+    return undefined;
   }
 
   override diff(): QuarantinedTool['diff'] {

@@ -2,6 +2,7 @@ import { ToolError } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
 import {
   DefinitionStore,
+  MOST_PINS,
   registrationStamp,
   registrationText,
   stampOf,
@@ -203,6 +204,27 @@ export class RedisDefinitionStore extends DefinitionStore {
     await this.redis.hset(KEYS.protections, ...fields);
   }
 
+  override async removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>> {
+    if (keys.length === 0) return new Map();
+    const values = await this.redis.hmget(pinsKey(owner), ...keys);
+    return new Map(
+      keys.flatMap((key, index) => {
+        const pin = values[index];
+        return pin ? [[key, pin] as const] : [];
+      }),
+    );
+  }
+
+  override async keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void> {
+    const left = MOST_PINS - (await this.redis.hlen(pinsKey(owner)));
+    const fields = [...pins].slice(0, Math.max(0, left)).flat();
+    if (fields.length > 0) await this.redis.hset(pinsKey(owner), ...fields);
+  }
+
+  override async dropPins(owner: string): Promise<void> {
+    await this.redis.del(pinsKey(owner));
+  }
+
   override async documentOf(owner: string): Promise<string | undefined> {
     return (await this.redis.hget(KEYS.documents, owner)) ?? undefined;
   }
@@ -216,6 +238,8 @@ export class RedisDefinitionStore extends DefinitionStore {
     if (keys.length > 0) await this.redis.hdel(KEYS.protections, ...keys);
   }
 }
+
+const pinsKey = (owner: string): string => `${TAG}:pins:${owner}`;
 
 /** KEYS of the scripts, in their order. */
 function keysOf(owner: string): string[] {

@@ -187,6 +187,24 @@ describe('Registrar', () => {
       expect((await list()).map((tool) => tool.revision)).toEqual([pending]);
     });
 
+    it('holds a tool that comes back changed after its server did not list it', async () => {
+      await announce(SERVER, [remote('crm_find'), remote('crm_other')]);
+      await announce(SERVER, [remote('crm_other')]);
+      expect((await list()).map((tool) => tool.name)).toEqual(['crm_other']);
+      const changed = remote('crm_find', { description: 'Now something else' });
+      expect((await announce(SERVER, [changed, remote('crm_other')])).quarantined).toEqual(['crm_find']);
+      await catalog.refresh();
+      expect(catalog.stored('crm_find')?.quarantine?.reason).toBe('changed since it was removed');
+      await announce(SERVER, []);
+      expect((await announce(SERVER, [changed])).quarantined).toEqual(['crm_find']);
+      await announce(SERVER, []);
+      // As it was approved it comes back by itself; retiring the source forgets what was approved.
+      expect((await announce(SERVER, [remote('crm_find')])).quarantined).toEqual([]);
+      await announce(SERVER, []);
+      await registrar.retire(SERVER);
+      expect((await announce(SERVER, [changed])).quarantined).toEqual([]);
+    });
+
     it('lets a tool back when the server takes its change back', async () => {
       await announce(SERVER, [remote('crm_find')]);
       await announce(SERVER, [remote('crm_find', { description: 'Else' })]);

@@ -40,6 +40,8 @@ const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(reso
 interface Announcement {
   message: DefinitionRegister;
   isSameDocument: boolean;
+  /** Pins of the tools that the source named before and names again. */
+  removedPins: ReadonlyMap<string, string>;
 }
 
 /** Takes announcements: checks each definition, settles who owns a name, pins remote tools, tells others what changed. */
@@ -68,6 +70,11 @@ export class Registrar {
     const floors = await this.floorsFor(message);
     const raised = new Map<string, Protections>();
     const document = await this.documentFor(message, owner);
+    const from: Announcement = {
+      message,
+      isSameDocument: document.isSame,
+      removedPins: await this.removedPinsFor(message, owner),
+    };
     for (const [index, announced] of message.definitions.entries()) {
       if (index % CHECKED_AT_ONCE === CHECKED_AT_ONCE - 1) await nextTurn();
       const name = (announced as { name?: unknown } | null)?.name;
@@ -82,7 +89,7 @@ export class Registrar {
         if (floor) refuseLowered(floor, definition);
         const next = floors && raisedFloor(floor, definition);
         if (next) raised.set(key, next);
-        accepted.set(key, this.decide(key, owner, definition, { message, isSameDocument: document.isSame }));
+        accepted.set(key, this.decide(key, owner, definition, from));
       } catch (error) {
         refused.push(refusal(announced, error));
       }
@@ -90,12 +97,7 @@ export class Registrar {
     // Before the tools themselves: what is announced next must already find them.
     await this.store.raiseFloors(raised);
     const isRefused = accepted.size === 0 && refused.length > 0;
-    const put = await this.write(
-      owner,
-      accepted,
-      { message, isSameDocument: document.isSame },
-      isRefused && footing?.isNew ? undefined : footing,
-    );
+    const put = await this.write(owner, accepted, from, isRefused && footing?.isNew ? undefined : footing);
     if (put.isSuperseded) throw superseded(source);
     for (const conflict of put.conflicts) {
       accepted.delete(conflict.key);
@@ -107,9 +109,10 @@ export class Registrar {
         refusal({ name: nameOf(key) }, new ToolError('SERVICE_UNAVAILABLE', { message: 'Others keep changing it' })),
       );
     }
-    // A definition that is named but wrong keeps its last good version; only what is not named any more goes.
     // After the tools: until then the text counts as changed, which holds more than necessary, never less.
     if (document.sha256 !== document.kept) await this.store.keepDocument(owner, document.sha256);
+    // A definition that is named but wrong keeps its last good version; only what is not named any more goes.
+    if (message.replace && !isAnnounced(source)) await this.keepPinsOfOthers(owner, named);
     const retained = message.replace ? await this.store.retain(owner, [...named], footing?.registration) : undefined;
     this.announce(source, [put, ...(retained ? [retained] : [])]);
     const tools = [...accepted.values()].map(({ tool }) => tool);
@@ -139,7 +142,10 @@ export class Registrar {
   async retire(source: ToolSource): Promise<{ removed: string[]; wasRegistered: boolean }> {
     const change = await this.store.forget(ownerOf(source));
     if (isAnnounced(source)) await this.store.dropFloors(change.removed);
-    else await this.store.keepDocument(ownerOf(source), undefined);
+    else {
+      await this.store.keepDocument(ownerOf(source), undefined);
+      await this.store.dropPins(ownerOf(source));
+    }
     this.announce(source, [change]);
     return { removed: change.removed.map(nameOf), wasRegistered: change.wasKept };
   }
@@ -253,8 +259,9 @@ export class Registrar {
 
   private decide(key: string, owner: string, definition: ToolDefinition, from: Announcement): ToolWrite {
     const known = this.catalog.stored(key);
-    const { message, isSameDocument } = from;
-    const announced = { key, owner, definition, known, options: message.options ?? {}, isSameDocument };
+    const { message, isSameDocument, removedPins } = from;
+    const removedPin = removedPins.get(key);
+    const announced = { key, owner, definition, known, options: message.options ?? {}, isSameDocument, removedPin };
     return decideDefinition(announced, this.policies.pins, this.clock.now());
   }
 
@@ -270,6 +277,26 @@ export class Registrar {
     if (typeof sha256 !== 'string') return { isSame: false };
     const kept = await this.store.documentOf(owner);
     return { sha256, isSame: kept === undefined || kept === sha256, ...(kept === undefined ? {} : { kept }) };
+  }
+
+  /** A source that stops naming a tool and names it again later, changed, would otherwise have it taken as a new one. */
+  private async keepPinsOfOthers(owner: string, named: ReadonlySet<string>): Promise<void> {
+    const pins = new Map<string, string>();
+    for (const { key, definition, quarantine } of this.catalog.storedOf(owner)) {
+      const pin = named.has(key) || quarantine?.wasApproved === false ? undefined : this.policies.pins.pin(definition);
+      if (pin !== undefined) pins.set(key, pin);
+    }
+    if (pins.size > 0) await this.store.keepPins(owner, pins);
+  }
+
+  private async removedPinsFor(
+    { source, definitions }: DefinitionRegister,
+    owner: string,
+  ): Promise<Map<string, string>> {
+    if (isAnnounced(source)) return new Map();
+    const keys = definitions.map((one) => toolKey(String((one as { name?: unknown } | null)?.name), tenantOf(source)));
+    const unknown = keys.filter((key) => !this.catalog.stored(key));
+    return unknown.length > 0 ? this.store.removedPins(owner, unknown) : new Map();
   }
 
   private announce(source: ToolSource, changes: readonly StoreChange[]): void {

@@ -46,14 +46,24 @@ export function suspicions(definition: ToolDefinition): string[] {
  * function endpoints, and documents that are not read from a URL, are the operator's own words: there is nothing to pin.
  */
 export class RemotePins extends PinPolicy {
-  override holds(definition: ToolDefinition, approved: ToolDefinition | undefined, options: JsonObject): string | null {
+  override holds(
+    definition: ToolDefinition,
+    approved: ToolDefinition | undefined,
+    options: JsonObject,
+    removed?: string,
+  ): string | null {
     if (!isRemote(definition, options)) return null;
     if (options['trusted'] === true || options['pin'] === 'off' || options['pin'] === 'warn') return null;
-    if (approved && pinOf(approved) === pinOf(definition)) return null;
+    if ((approved ? pinOf(approved) : removed) === pinOf(definition)) return null;
     const suspicious = suspicions(definition);
+    if (!approved && removed !== undefined) return ['changed since it was removed', ...suspicious].join('; ');
     if (!approved) return suspicious.length > 0 ? `first sight: ${suspicious.join(', ')}` : null;
     const fields = this.diff(approved, definition).map(({ field }) => field);
     return [`changed: ${fields.join(', ')}`, ...suspicious].join('; ');
+  }
+
+  override pin(definition: ToolDefinition): string | undefined {
+    return definition.binding.kind === 'mcp' || definition.binding.kind === 'openapi' ? pinOf(definition) : undefined;
   }
 
   override diff(approved: ToolDefinition | undefined, pending: ToolDefinition): QuarantinedTool['diff'] {

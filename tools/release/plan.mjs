@@ -4,7 +4,7 @@ const VERSION = /^(\d+)\.(\d+)\.(\d+)(?:-[0-9A-Za-z.-]+)?$/;
 
 /** Files that keep old versions on purpose: records of what was released or measured. */
 const KEPT =
-  /^(CHANGELOG\.md$|package-lock\.json$|test\/skew\/|test\/cluster\/version-skew|test\/load\/results\/|docs\/decisions\/)/;
+  /^(CHANGELOG\.md$|package-lock\.json$|test\/skew\/|test\/cluster\/version-skew|test\/load\/results\/|test\/release\.spec\.ts$|docs\/decisions\/)/;
 
 /**
  * The plan of a release.

@@ -3,7 +3,15 @@
  * subjects are those of the contract, so a new one is attacked as soon as it exists.
  */
 import { randomBytes } from 'node:crypto';
-import { builtinSubject, HEADERS, resultSubject, SUBJECTS, tenantSubject, type Toolset } from '@toolfleet/contracts';
+import {
+  breakerSubject,
+  builtinSubject,
+  HEADERS,
+  resultSubject,
+  SUBJECTS,
+  tenantSubject,
+  type Toolset,
+} from '@toolfleet/contracts';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AbusedFleet, FULL_LENGTH, scaled, type RawMessage } from './abused-fleet.js';
@@ -24,6 +32,7 @@ const EVERY_SUBJECT = [
   resultSubject('globex', 'x'),
   'exec.progress.a.b',
   'mcp.answer.a.b',
+  ...['gateway', 'mcp-executor', 'openapi-executor'].map(breakerSubject),
 ];
 
 /** Numbers from 0 up to 1 that a failed run can repeat (mulberry32). */

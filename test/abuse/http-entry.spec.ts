@@ -9,7 +9,7 @@ let abused: AbusedFleet;
 beforeAll(async () => {
   abused = await AbusedFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
-    tools: ['calculator'],
+    tools: ['calculator', 'text_process'],
     env: {
       BUILTIN_TOOLSETS: 'compute',
       ...(FULL_LENGTH ? {} : { GATEWAY_REQUEST_TIMEOUT_MS: '4000' }),
@@ -129,6 +129,43 @@ describe('a Host that is none', () => {
         });
         await expect.poll(() => all.every(({ text }) => /^HTTP\/1.1 \d{3} /.test(text()))).toBe(true);
       }
+    });
+  });
+});
+
+describe('a body that costs more than it weighs', () => {
+  /** The fastest of three, so that a busy machine makes no difference. */
+  async function fastest(tool: string, args: object): Promise<number> {
+    const times: number[] = [];
+    for (let run = 0; run < 3; run += 1) {
+      const from = performance.now();
+      // A limit of its own makes each call one that no cache can answer.
+      const body = { arguments: { ...args, limit: run + 1 } };
+      await abused.attack({ path: `/api/v1/tools/${tool}/execute`, body });
+      times.push(performance.now() - from);
+    }
+    return Math.min(...times);
+  }
+  const varied = Array.from({ length: 10_000 }, (_, index) => index.toString(36).padStart(3, 'z')).join('');
+
+  it.each<[string, string, object, object]>([
+    [
+      'an unknown name of one character over and over, compared with any other name',
+      'calculator',
+      { ['a'.repeat(30_000)]: 'a'.repeat(100) },
+      { [varied]: 'a'.repeat(100) },
+    ],
+    [
+      'a text of dots, compared with words',
+      'text_process',
+      { operation: 'count', text: `${'.'.repeat(100_000)}x` },
+      { operation: 'count', text: 'word '.repeat(20_000) },
+    ],
+  ])('%s: no one else waits for it', async (_, tool, hostile, harmless) => {
+    await abused.withoutLoss(async () => {
+      const usual = await fastest(tool, harmless);
+      // Quadratic work took a thousand times as long.
+      expect(await fastest(tool, hostile)).toBeLessThan(20 * Math.max(usual, 10));
     });
   });
 });

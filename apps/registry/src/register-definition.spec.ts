@@ -75,6 +75,26 @@ describe('checkDefinition', () => {
     );
   });
 
+  it.each([{ compile: true }, { compile: false }])(
+    'refuses schemas of exponential cost, compiled or not: %j',
+    (checks) => {
+      const $defs: JsonObject = { n20: { type: 'string' } };
+      for (let level = 0; level < 20; level += 1)
+        $defs[`n${level}`] = { anyOf: [{ $ref: `#/$defs/n${level + 1}` }, { $ref: `#/$defs/n${level + 1}` }] };
+      const schema = { type: 'object', properties: { a: { $ref: '#/$defs/n0' } }, $defs };
+      for (const change of [{ input_schema: schema }, { output_schema: schema }]) {
+        expect(() => checkDefinition(definition(change), SOURCE, checks)).toThrow(
+          /more than 10000 schemas to one value/,
+        );
+      }
+    },
+  );
+
+  it.each(['^(a+)\\1$', 'a(?=b)', '^(?:a?b?){0,1000}x4$'])('refuses the pattern %s, naming it', (pattern) => {
+    const schema = { type: 'object', properties: { a: { type: 'string', pattern } } };
+    expect(() => checkDefinition(definition({ input_schema: schema }), SOURCE, COMPILE)).toThrow(pattern);
+  });
+
   it('takes references into $defs, and names a property "$ref" is free to have', () => {
     const schema = {
       type: 'object',

@@ -1,4 +1,5 @@
 export { depthOf, isJsonObject, isNestedTooDeep, MAX_BODY_DEPTH, type Json, type JsonObject } from './json.js';
+export { TextSearch } from './text-search.js';
 export { inexactNumber, inexactNumberMessage, parseExact, significantDigits } from './json-text.js';
 export { microUsdOf, syntheticTokens, usdOf, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
 export { hasUnsafeCharacters, isPlainId, MAX_ID_LENGTH } from './plain-id.js';

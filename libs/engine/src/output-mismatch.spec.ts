@@ -53,4 +53,22 @@ describe('the output of a remote tool against its schema', () => {
     );
     expect(result.metadata['output_schema_mismatch']).toHaveLength(5);
   });
+
+  test('a result that takes too long to check is delivered, and its metadata says so', async () => {
+    const $defs: Record<string, Json> = {};
+    let output: Json = 1;
+    for (let level = 0; level < 40; level += 1) {
+      const next = { $ref: `#/$defs/n${level + 1}` };
+      $defs[`n${level}`] = { anyOf: [{ properties: { c: next } }, { minProperties: 1, properties: { c: next } }] };
+      output = { c: output };
+    }
+    $defs['n40'] = { type: 'string' };
+    const output_schema = { type: 'object', properties: { c: { $ref: '#/$defs/n0' } }, $defs };
+    const { result } = await run({ ...remote, output_schema }, () => okReply({ c: output }));
+    expect(result).toMatchObject({
+      ok: true,
+      output: { c: output },
+      metadata: { output_schema_mismatch: [{ path: '', kind: 'invalid' }] },
+    });
+  });
 });

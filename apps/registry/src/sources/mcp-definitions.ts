@@ -15,6 +15,8 @@ import {
 import { holdsSealed } from '@toolfleet/service';
 import type { McpEntry } from './mcp-entry.js';
 
+/** Characters of a name that are looked at: a server may call a tool by a megabyte. */
+const MAX_READ = 512;
 const MAX_NAME = 64;
 const VERSION = '1.0.0';
 
@@ -46,7 +48,10 @@ export function announcementOf(entry: McpEntry, found: DiscoverReply): Definitio
 export function registeredName(entry: Pick<McpEntry, 'name' | 'prefix'>, tool: string): string {
   const prefix = entry.prefix ?? entry.name;
   const wanted = prefix === '' ? tool : `${prefix}_${tool}`;
-  const clean = wanted.replaceAll(/[^A-Za-z0-9_-]+/g, '_').replaceAll(/^_+|_+$/g, '');
+  const clean = wanted
+    .slice(0, MAX_READ)
+    .replaceAll(/[^A-Za-z0-9_-]+/g, '_')
+    .replaceAll(/^_+|_+$/g, '');
   if (clean === wanted && clean.length <= MAX_NAME) return clean;
   // Changed or cut: two tools may now look alike, so the hash of the original tells them apart whatever their order.
   const mark = createHash('sha256').update(wanted).digest('hex').slice(0, 6);

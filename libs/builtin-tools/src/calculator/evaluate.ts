@@ -5,9 +5,9 @@ import { parse, type Expression } from './parse.js';
 
 /**
  * Work units one expression may cost. A unit is about 1 µs: an expression of the longest accepted length ends
- * within some hundred milliseconds, whatever it contains.
+ * within some 50 milliseconds, whatever it contains.
  */
-const MAX_WORK = 200_000;
+const MAX_WORK = 50_000;
 
 /** Value of an expression. Throws ExpressionError with the position of the fault. */
 export function evaluate(expression: string): Big {

@@ -1,4 +1,4 @@
-import { ToolError } from '@toolfleet/contracts';
+import { TextSearch, ToolError } from '@toolfleet/contracts';
 import { defineTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 import { FILE_TOOL, PATH } from './file-tool.js';
@@ -51,7 +51,8 @@ export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
     let replaced = 0;
     await run.workspaces.of(run.context).change(path, (before) => {
       const text = decodeText(before, 'utf-8');
-      replaced = occurrencesIn(text, oldText);
+      const pieces = new TextSearch(oldText).split(text, MAX_REPLACED + 1);
+      replaced = pieces.length - 1;
       if (replaced === 0) throw new ToolError('TOOL_ERROR', { message: `old_text does not occur in ${path}` });
       if (replaced > MAX_REPLACED)
         throw new ToolError('TOOL_ERROR', { message: `old_text occurs more than ${MAX_REPLACED} times in ${path}` });
@@ -62,16 +63,8 @@ export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
       }
       if (text.length + replaced * (newText.length - oldText.length) > MAX_RESULT)
         throw new ToolError('TOOL_ERROR', { message: `The result would have more than ${MAX_RESULT} characters` });
-      return Buffer.from(text.replaceAll(oldText, () => newText));
+      return Buffer.from(pieces.join(newText));
     });
     return ok({ path, replaced }, `Replaced ${replaced} occurrence(s) in ${path}`);
   },
 });
-
-/** Occurrences of a piece in a text, without overlaps; counted up to just above `MAX_REPLACED`. */
-function occurrencesIn(text: string, piece: string): number {
-  let count = 0;
-  for (let at = text.indexOf(piece); at >= 0 && count <= MAX_REPLACED; at = text.indexOf(piece, at + piece.length))
-    count += 1;
-  return count;
-}

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/contracts';
+import { TextSearch, type JsonObject } from '@toolfleet/contracts';
 import { boundedMatcher } from '@toolfleet/schema';
 
 /** A search for lines, as `file_search` hands it to the child process. */
@@ -35,8 +35,8 @@ export function searchLines(search: LineSearch): { matches: JsonObject[]; more: 
 
 function lineMatcher({ query, useRegex, ignoreCase }: LineSearch): (line: string) => boolean {
   if (!useRegex) {
-    const wanted = ignoreCase ? query.toLowerCase() : query;
-    return (line) => (ignoreCase ? line.toLowerCase() : line).includes(wanted);
+    const wanted = new TextSearch(ignoreCase ? query.toLowerCase() : query);
+    return (line) => wanted.next(ignoreCase ? line.toLowerCase() : line) >= 0;
   }
   const matcher = boundedMatcher(query, ignoreCase ? 'iu' : 'u');
   return (line) => matcher.test(line);

@@ -1,4 +1,4 @@
-import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { TextSearch, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { changeCase, type Case } from './change-case.js';
 import { extract, type Extractable } from './extract.js';
 import { countText, summariseText } from './measure.js';
@@ -37,7 +37,7 @@ export function operateOnText(work: TextOperation): JsonObject {
       return listed(work.unique ? [...new Set(found)] : found, work.limit);
     }
     case 'split':
-      return listed(text.split(work.separator), work.limit);
+      return listed(piecesOf(text, work.separator), work.limit);
     case 'replace':
       return replaced(work);
   }
@@ -50,6 +50,11 @@ function trimmed(text: string): string {
     .trim();
 }
 
+/** An empty separator parts all UTF-16 units. */
+function piecesOf(text: string, separator: string): string[] {
+  return separator === '' ? text.split('') : new TextSearch(separator).split(text);
+}
+
 function arranged(lines: string[], { unique, sort }: { unique: boolean; sort: boolean }): string[] {
   const kept = unique ? [...new Set(lines)] : lines;
   return sort ? kept.toSorted() : kept;
@@ -60,7 +65,7 @@ function listed(items: string[], limit: number): { items: Json[]; count: number 
 }
 
 function replaced({ text, find, replacement, limit }: Extract<TextOperation, { operation: 'replace' }>): JsonObject {
-  const parts = text.split(find);
+  const parts = piecesOf(text, find);
   const count = Math.min(limit, parts.length - 1);
   if (text.length + count * replacement.length > MAX_RESULT)
     throw new ToolError('TOOL_ERROR', { message: 'The result would be too large' });

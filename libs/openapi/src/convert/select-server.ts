@@ -93,5 +93,12 @@ function absolute(url: string, specUrl: string | undefined): string | undefined 
 
 /** Query and fragment of a server URL are not sent; a trailing slash would double the one of the path. */
 function withoutTail(url: string): string {
-  return url.replace(/[?#].*$/s, '').replace(/\/+$/, '');
+  return withoutTrailingSlashes(url.replace(/[?#].*$/s, ''));
+}
+
+/** A path or URL without slashes at its end. In one pass: `/\/+$/` looks at a row of slashes once for each of them. */
+export function withoutTrailingSlashes(text: string): string {
+  let end = text.length;
+  while (end > 0 && text[end - 1] === '/') end -= 1;
+  return text.slice(0, end);
 }

@@ -7,6 +7,8 @@ export interface Nameable {
   path: string;
 }
 
+/** Characters of an operationId or path that are looked at: a document may hold one of a megabyte. */
+const MAX_READ = 1_000;
 const MAX_LENGTH = 64;
 const LEGAL = /^[A-Za-z0-9_-]{1,64}$/;
 
@@ -57,7 +59,11 @@ function rawName({ operationId, method, path }: Nameable): string {
 
 /** Runs of characters outside the alphabet become one `_`; outer ones go. */
 function sanitise(raw: string): string {
-  return raw.replace(/[^A-Za-z0-9-]+/g, (run) => (/^_+$/.test(run) ? run : '_')).replace(/^_+|_+$/g, '') || 'operation';
+  const name = raw
+    .slice(0, MAX_READ)
+    .replace(/[^A-Za-z0-9-]+/g, (run) => (/^_+$/.test(run) ? run : '_'))
+    .replace(/^_+|_+$/g, '');
+  return name || 'operation';
 }
 
 function number(base: string, members: readonly number[], names: (string | undefined)[], used: Set<string>): void {

@@ -1,4 +1,5 @@
 import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { withoutTrailingSlashes } from '../convert/select-server.js';
 import type { OperationPlan, ParameterPlan } from '../plan.js';
 import { expandPath } from './expand-path.js';
 import { encodeUnreserved } from './percent-encode.js';
@@ -53,7 +54,7 @@ export function buildRequest(plan: OperationPlan, baseUrl: string, args: JsonObj
   const built: BuiltRequest = {
     method: plan.method,
     origin: base.origin,
-    target: base.pathname.replace(/\/+$/, '') + path + questionMark([...query, ...queryOf(values)]),
+    target: withoutTrailingSlashes(base.pathname) + path + questionMark([...query, ...queryOf(values)]),
     headers,
   };
   const body = Object.hasOwn(args, 'body') ? args.body : undefined;

@@ -57,13 +57,16 @@ const substring: Builtin = {
   },
 };
 
+/** Places in characters. The text is gone through once: places before it are counted on the way. */
 function indexes(text: string, search: string): number[] {
   if (search === '') throw valueFault('empty search character');
-  const chars = [...text];
-  const wanted = [...search];
   const found: number[] = [];
-  for (let at = 0; at + wanted.length <= chars.length; at++)
-    if (wanted.every((char, i) => chars[at + i] === char)) found.push(at);
+  let chars = 0;
+  let counted = 0;
+  for (let at = text.indexOf(search); at >= 0; at = text.indexOf(search, at + 1)) {
+    for (; counted < at; counted += text.codePointAt(counted)! > 0xff_ff ? 2 : 1) chars += 1;
+    if (counted === at) found.push(chars); // else inside a character of two units
+  }
   return found;
 }
 

@@ -1,0 +1,76 @@
+/**
+ * Functions that handle text of others take time in proportion to it: a doubled input may take three times as long, not four.
+ * Ratios within one run only, each of the fastest of several runs, so that a busy machine makes no difference.
+ */
+import { hash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { FULL_LENGTH } from './abused-fleet.js';
+import { CALLER_TEXT, ENDS, repeated, STARTS, UNITS, type CallerTextRow } from './caller-text.js';
+
+/** Long enough to be measured. Inputs grow until the work takes that long, or until `MOST`. */
+const MEASURABLE_MS = FULL_LENGTH ? 3 : 1.5;
+const LEAST = 64;
+const MOST = FULL_LENGTH ? 4_000_000 : 150_000;
+const MOST_HUNTED = 60_000;
+/** Of some 600 texts the hunt tries so many on each function; another seed tries others. */
+const HUNTED = Number(process.env['ABUSE_SHAPES'] ?? 60);
+const SEED = Number(process.env['ABUSE_SEED'] ?? 1);
+const MOST_RATIO = 3;
+/** Measurements of one ratio, each of so many runs; one that is within the bound is proof. */
+const ATTEMPTS = 6;
+const RUNS = 3;
+
+function fastest(work: () => unknown, runs = RUNS): number {
+  let best = Number.POSITIVE_INFINITY;
+  for (let run = 0; run < runs; run += 1) {
+    const from = performance.now();
+    work();
+    best = Math.min(best, performance.now() - from);
+  }
+  return best;
+}
+
+/**
+ * How many times as long a doubled input takes; 1 for work that stays too short to be measured. Quadratic work quadruples at
+ * every length, noise does not: the least of the ratios at two lengths counts.
+ */
+function growth(prepare: (length: number) => () => unknown, most: number): { ratio: number; length: number } {
+  let length = LEAST;
+  while (2 * length < most && fastest(prepare(length), 2) < MEASURABLE_MS) length *= 2;
+  let ratio = Number.POSITIVE_INFINITY;
+  for (let attempt = 0; attempt < ATTEMPTS && ratio > MOST_RATIO; attempt += 1) {
+    const base = length >> (attempt % 2);
+    const [once, twice] = [prepare(base), prepare(2 * base)];
+    const onceMs = fastest(once, RUNS + attempt);
+    // As long as the input may be, and still nothing to measure.
+    if (attempt === 0 && onceMs < MEASURABLE_MS / 4) return { ratio: 1, length };
+    ratio = Math.min(ratio, fastest(twice, RUNS + attempt) / onceMs);
+  }
+  return { ratio, length };
+}
+
+describe.each(CALLER_TEXT)('$name', ({ worst, most = MOST }: CallerTextRow) => {
+  it.each(Object.entries(worst))('of %s', (_, prepare) => {
+    expect(growth(prepare, most).ratio).toBeLessThanOrEqual(MOST_RATIO);
+  });
+});
+
+const hunted = CALLER_TEXT.flatMap((row) => (row.run ? [{ ...row, run: row.run }] : []));
+
+describe.runIf(FULL_LENGTH)('any repetition', () => {
+  const shapes = UNITS.flatMap((unit) => ENDS.flatMap((end) => STARTS.map((start) => ({ unit, end, start }))));
+  it.each(hunted)('$name', ({ name, run, most = MOST }) => {
+    const slow: string[] = [];
+    const order = new Map(shapes.map((shape) => [shape, hash('sha1', `${SEED} ${name} ${JSON.stringify(shape)}`)]));
+    const tried = shapes.toSorted((a, b) => ((order.get(a) ?? '') < (order.get(b) ?? '') ? -1 : 1)).slice(0, HUNTED);
+    for (const { unit, end, start } of tried) {
+      const prepare = (size: number): (() => unknown) => {
+        const text = repeated(unit, size, end, start);
+        return () => run(text);
+      };
+      const { ratio, length } = growth(prepare, Math.min(most, MOST_HUNTED));
+      if (ratio > MOST_RATIO) slow.push(`${JSON.stringify([start, unit, end])} at ${length}: ${ratio.toFixed(1)}`);
+    }
+    expect(slow).toEqual([]);
+  });
+});

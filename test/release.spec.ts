@@ -47,7 +47,8 @@ describe('the plan of a release', () => {
       ['libs/a/package.json', JSON.stringify(lock.packages['libs/a'])],
       ['docker-compose.yml', 'image: toolfleet/gateway:0.1.0\nother: 10.1.0.3 0.1.0.4'],
       ['libs/service/src/start-service.ts', "export const VERSION = '0.1.0';"],
-      ['test/skew/0.1.0/messages.ts', '0.1.0'],
+      ['docs/a.md', 'Up to version 0.1.0, and in 0.1.0 itself.'],
+      ['test/skew/0.1.0/messages.ts', "'0.1.0'"],
       ['test/load/results/x.json', '{"version":"0.1.0"}'],
     ]);
     const edits = Object.fromEntries(planRelease(facts({ files })).edits);

@@ -43,7 +43,8 @@ export function releaseNotes(changelog, version, today) {
 function bumped(path, text, from, to) {
   if (path === 'package-lock.json' || path.endsWith('package.json')) return bumpedManifest(path, text, from, to);
   if (KEPT.test(path)) return text;
-  return text.replaceAll(new RegExp(`(?<![\\d.])${from.replaceAll('.', '\\.')}(?![\\d.-]|\\.\\d)`, 'g'), to);
+  // As a value: in a sentence it says since or until when something was so.
+  return text.replaceAll(new RegExp(`(?<=[:'"])${from.replaceAll('.', '\\.')}(?![\\d.-]|\\.\\d)`, 'g'), to);
 }
 
 /** Own packages only: another project may have the same version. */

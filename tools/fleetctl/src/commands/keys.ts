@@ -76,6 +76,8 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   if (expires) request['expires_in_seconds'] = secondsOf(expires);
   const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role));
   if (roles.length > 0) request['roles'] = roles;
+  // Only keys of this tenant can have that role.
+  if (roles.includes('operator') && !tenant) request['tenant_id'] = 'operator';
   const { body } = await gateway().ask<Key>('POST', '/api/v1/keys', request);
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else terminal.out(`${body.token ?? ''}\n`);

@@ -161,7 +161,14 @@ function hostileMessage(number: number): RawMessage {
   const headers = oneOf(HEADS)();
   return {
     subject: EVERY_SUBJECT[number % EVERY_SUBJECT.length]!,
-    reply: oneOf(['', '_INBOX.abuse.reply', '_INBOX.abuse.reply', 'budget.settle']),
+    reply: oneOf([
+      '',
+      '_INBOX.abuse.reply',
+      '_INBOX.abuse.reply',
+      'budget.settle',
+      '_INBOX.\u00a0\u3000x',
+      '_'.repeat(2_000),
+    ]),
     ...(headers ? { headers } : {}),
     body: random() < 0.01 ? oneOf(LARGE)() : oneOf(SMALL)(),
   };

@@ -178,7 +178,13 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       // Only callers that send a fence know the two-step answer; to others an acknowledgement would look like the result.
       if (acknowledged || !served.exec || reply === '' || context.headers.get(HEADERS.fence) === undefined) return;
       acknowledged = true;
-      if (this.#link.connected) this.#link.publish(reply, EMPTY, { headers: ACK });
+      if (!this.#link.connected) return;
+      try {
+        this.#link.publish(reply, EMPTY, { headers: ACK });
+      } catch (error) {
+        // Runs in a timer, where nothing would catch it.
+        this.#report(error, served.subject);
+      }
     };
     const context = new EndpointContext(message, this.#clock, acknowledge, this.#link);
     if (this.#running.size >= this.capacity || served.inFlight >= served.concurrency) {

@@ -60,7 +60,11 @@ export class ProgressReports {
     // Progress of the past is worth nothing: while NATS is away it is dropped.
     if (!this.link.connected) return;
     this.#sent += 1;
-    this.link.publish(this.subject, encode(bounded(progress)));
+    try {
+      this.link.publish(this.subject, encode(bounded(progress)));
+    } catch {
+      // A report that is no JSON is the tool's fault, and not worth its call. This runs in a timer, too.
+    }
   }
 }
 

@@ -70,6 +70,12 @@ class EchoEndpoint {
     throw new ToolError('REQUEST_INVALID', { message: `Unknown field '${body}'`, details: { faults } });
   }
 
+  @Endpoint('t.late', { exec: true })
+  async late(): Promise<string> {
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    return 'late';
+  }
+
   @Endpoint('t.unrenderable')
   unrenderable(): never {
     throw new ToolError('REQUEST_INVALID', { details: { count: 1n as unknown as number } });
@@ -354,6 +360,17 @@ describe('hostile messages', () => {
     ] as const) {
       await expect(client.request(subject, {})).rejects.toMatchObject({ code });
     }
+    expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
+  });
+
+  it('a reply subject that cannot be published to ends nothing, not even in the timer of acknowledgements', async () => {
+    const head = natsHeaders();
+    head.set('Tf-Fence', '1');
+    const before = faults.length;
+    // NATS takes this subject; to us it has a blank.
+    plain.publish('t.late', '{}', { reply: '_INBOX.\u00a0x', headers: head });
+    await expect.poll(() => faults.length).toBeGreaterThan(before);
+    await expect.poll(() => strategy.inFlight).toBe(0);
     expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
   });
 

@@ -23,8 +23,13 @@ export class ErrorFilter implements ExceptionFilter {
     if (reply.sent || reply.raw.destroyed) return;
     const request = http.getRequest<FastifyRequest & CallIdCarrier>();
     const error = errorOf(thrown);
-    if (error.code === 'PAYLOAD_TOO_LARGE') await discardBody(request.raw, this.clock);
-    sendError(reply, request.url, error, request.callId);
+    try {
+      if (error.code === 'PAYLOAD_TOO_LARGE') await discardBody(request.raw, this.clock);
+      sendError(reply, request.url, error, request.callId);
+    } catch {
+      // Nest does not wait for this method: a rejection would end the process.
+      reply.raw.destroy();
+    }
   }
 }
 

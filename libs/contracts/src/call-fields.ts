@@ -1,6 +1,7 @@
 import { ToolError } from './errors/tool-error.js';
 import type { CallRequest } from './call.js';
 import type { Json, JsonObject } from './json.js';
+import { hasUnsafeCharacters } from './plain-id.js';
 
 /**
  * Where a caller sends fields next to the tool and its arguments: the body of a call over HTTP or NATS, the body around a
@@ -167,7 +168,8 @@ function violationOf(schema: FieldSchema, value: Json): string | undefined {
   switch (schema.type) {
     case 'string': {
       const fits = typeof value === 'string' && value.length >= schema.minLength && value.length <= schema.maxLength;
-      return fits ? undefined : `must be a string of ${schema.minLength} to ${schema.maxLength} characters`;
+      if (!fits) return `must be a string of ${schema.minLength} to ${schema.maxLength} characters`;
+      return hasUnsafeCharacters(value) ? 'must not contain control characters' : undefined;
     }
     case 'integer': {
       const fits = Number.isInteger(value) && Number(value) >= schema.minimum && Number(value) <= schema.maximum;

@@ -86,6 +86,27 @@ test.each<[string, JsonObject, unknown]>([
   expect(performance.now() - from).toBeLessThan(5_000); // url and uniqueItems of ajv: minutes
 });
 
+test.each([
+  ['date-time', '2026-01-31T10:00:00Z', '2026-13-31T10:00:00Z'],
+  ['date', '2026-02-28', '2026-02-30'],
+  ['email', 'a.b@example.com', 'a.b@'],
+  ['hostname', 'example.com', '-example.com'],
+  ['ipv6', '::1', '::g'],
+  ['uuid', '123e4567-e89b-12d3-a456-426614174000', '123e4567'],
+])('format %s takes %s and no text of a megabyte', (format, good, bad) => {
+  const compiled = compileSchema({ type: 'string', format });
+  expect([good, bad, `${good}${' '.repeat(1_000_000)}`].map((text) => compiled.check(text))).toEqual([
+    true,
+    false,
+    false,
+  ]);
+});
+
+test('instants are still compared', () => {
+  const compiled = compileSchema({ type: 'string', format: 'date', formatMinimum: '2026-01-31' });
+  expect(['2026-02-01', '2026-01-01'].map((text) => compiled.check(text))).toEqual([true, false]);
+});
+
 test('uniqueItems still means what it says', () => {
   const unique = compileSchema({ type: 'array', uniqueItems: true });
   expect(unique.check([1, '1', true, null, { a: 1, b: 2 }, { a: 1 }])).toBe(true);

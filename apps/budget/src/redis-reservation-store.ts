@@ -2,11 +2,7 @@ import { ToolError } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
 import { budgetKeys, TENANTS_KEY } from './redis-keys.js';
 import { countedScopes, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from './limits.js';
-import { REBUILD } from './lua/rebuild-7.lua.js';
-import { RELEASE } from './lua/release-7.lua.js';
-import { RESERVE } from './lua/reserve-7.lua.js';
-import { SETTLE } from './lua/settle-7.lua.js';
-import { SWEEP } from './lua/sweep-7.lua.js';
+import { REBUILD, RELEASE, RESERVE, SETTLE, SWEEP } from './scripts.js';
 import { ReservationStore } from './reservation-store.js';
 import type {
   Admission,

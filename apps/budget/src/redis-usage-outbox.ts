@@ -1,6 +1,6 @@
 import { ToolError, type EpochMs } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
-import { ACKNOWLEDGE } from './lua/acknowledge-2.lua.js';
+import { ACKNOWLEDGE } from './scripts.js';
 import { budgetKeys, TENANTS_KEY } from './redis-keys.js';
 import { UsageOutbox, type ChargedRow, type OutboxEntry } from './reservation-store.js';
 

@@ -15,10 +15,7 @@ import {
   type ToolWrite,
 } from './definition-store.js';
 import type { Protections } from './protections.js';
-import { EXPIRE } from './lua/expire-9.lua.js';
-import { PUT } from './lua/put-9.lua.js';
-import { REMOVE } from './lua/remove-9.lua.js';
-import { REPLACE } from './lua/replace-9.lua.js';
+import { EXPIRE, PUT, REMOVE, REPLACE } from './scripts.js';
 
 /** One hash tag for everything, so that scripts run on Redis Cluster. */
 const TAG = '{registry}';

@@ -12,13 +12,7 @@ import {
 } from './journal.js';
 import { KeptResults, LEAST_KEPT_BYTES } from './kept-results.js';
 import { keyedCall, type KeyEntry } from './keyed-call.js';
-import { ACCEPT } from './lua/accept-1.lua.js';
-import { BUMP } from './lua/bump-1.lua.js';
-import { CLAIM } from './lua/claim-1.lua.js';
-import { FINISH } from './lua/finish-1.lua.js';
-import { FREE_KEY, TAKE_KEY } from './lua/key-1.lua.js';
-import { READ } from './lua/read-1.lua.js';
-import { WITHDRAW } from './lua/withdraw-1.lua.js';
+import { ACCEPT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE_KEY, WITHDRAW } from './scripts.js';
 import { GRACE_MS, type JournalRecord } from './states.js';
 
 /** A connection that can run scripts. */

@@ -1,15 +1,11 @@
-import { PRELUDE } from './prelude.lua.js';
+-- Raises the fence, so that another executor may get the call.
+-- KEYS[1] call.
+-- @returns {'accepted', fence} or {state} when refused
+-- Continues prelude.lua.
 
-/**
- * Raises the fence, so that another executor may get the call.
- * KEYS[1] call.
- * @returns {'accepted', fence} or {state} when refused
- */
-export const BUMP = `${PRELUDE}
 local record = load()
 if not record then return {'expired'} end
 local state = seen(record)
 if state ~= 'accepted' and not (state == 'claimed' and record.repeatable) then return {state} end
 redis.call('HSET', KEYS[1], 'state', 'accepted', 'fence', record.fence + 1)
 return {'accepted', record.fence + 1}
-`;

@@ -1,21 +1,17 @@
-import { IS_KEPT } from './is-kept.lua.js';
+-- Writes definitions of one owner. Whether a name is free is decided in the step that takes it: two replicas may register at
+-- once, and a read followed by a write would let both own it.
+--
+-- KEYS 1 owners hash (key -> owner)  2 stamps hash (key -> stamp; ~owner -> stamp of its registration)  3 tools hash (key -> JSON)  4 changes zset (key -> version)
+--      5 version  6 names set of this owner  7 leases zset (owner -> end, ms)  8 away set of owners
+--      9 registrations hash (owner -> JSON)
+-- ARGV 1 owner  2 lease in ms, or -1 for none  3 stamp of the registration these tools follow from, or ''
+--      4 `same`: write nothing unless it is the kept one; `new`: keep it unless all tools here are of others; ''
+--      5 its JSON when it is new, else ''
+--      6.. key, stamp, JSON, stamp it was decided on ('' absent, '*' any) of each tool
+-- Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys, 1 kept | 0 not | -1 superseded}.
+-- Server time only.
+-- Continues is-kept.lua.
 
-/**
- * Writes definitions of one owner. Whether a name is free is decided in the step that takes it: two replicas may register at
- * once, and a read followed by a write would let both own it.
- *
- * KEYS 1 owners hash (key -> owner)  2 stamps hash (key -> stamp; ~owner -> stamp of its registration)  3 tools hash (key -> JSON)  4 changes zset (key -> version)
- *      5 version  6 names set of this owner  7 leases zset (owner -> end, ms)  8 away set of owners
- *      9 registrations hash (owner -> JSON)
- * ARGV 1 owner  2 lease in ms, or -1 for none  3 stamp of the registration these tools follow from, or ''
- *      4 `same`: write nothing unless it is the kept one; `new`: keep it unless all tools here are of others; ''
- *      5 its JSON when it is new, else ''
- *      6.. key, stamp, JSON, stamp it was decided on ('' absent, '*' any) of each tool
- * Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys, 1 kept | 0 not | -1 superseded}.
- * Server time only.
- */
-export const PUT = String.raw`
-${IS_KEPT}
 local ttl, registration, mode = tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local version = tonumber(redis.call('GET', KEYS[5]) or '0')
 if mode == 'same' and not is_kept(registration) then
@@ -73,4 +69,3 @@ if #touched > 0 then
   for _, key in ipairs(touched) do redis.call('ZADD', KEYS[4], version, key) end
 end
 return { version, added, changed, conflicts, moved, kept }
-`;

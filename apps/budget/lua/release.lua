@@ -1,11 +1,8 @@
-import { PRELUDE } from './prelude.lua.js';
+-- Gives leases back whole. A lease past its end is charged instead: who comes too late cannot be told from who crashed.
+--
+-- KEYS as in the prelude. ARGV 3.. call ids. Returns how many leases were given back.
+-- Continues prelude.lua.
 
-/**
- * Gives leases back whole. A lease past its end is charged instead: who comes too late cannot be told from who crashed.
- *
- * KEYS as in the prelude. ARGV 3.. call ids. Returns how many leases were given back.
- */
-export const RELEASE = String.raw`${PRELUDE}
 local ids = {}
 for at = 3, #ARGV do ids[#ids + 1] = ARGV[at] end
 local leased = call('HMGET', KEYS[3], unpack(ids))
@@ -24,4 +21,3 @@ for n, id in ipairs(ids) do
 end
 flush()
 return released
-`;

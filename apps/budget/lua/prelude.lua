@@ -1,19 +1,17 @@
-/**
- * Shared start of every budget script. Scripts are text in a module, so that `tsc -b` alone builds the service.
- *
- * KEYS (all under one hash tag `{b:<tenant>}`, so that they run on Redis Cluster)
- *   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens lastUseMs"; `~outbox` -> rows waiting
- *   2 seen    zset   scope name -> a time not later than its last use, ms: where to look for unused scopes
- *   3 leases  hash   call id -> microUsd 1F tokens 1F expiresAt 1F scope names joined by 1E 1F row (JSON)
- *   4 expiry  zset   call id -> expiresAt, ms
- *   5 done0, 6 done1  sets of charged call ids: even and odd periods of ARGV[1]; each expires when its turn comes again
- *   7 outbox  stream of [ "kind microUsd tokens at", row (JSON) ]*
- * ARGV 1 id memory ms, 2 scope TTL ms, 3.. by script
- *
- * Rules: server time only; everything is read and checked before the first write, because Redis does
- * not roll back; integers are written with %d, because tostring(-0) is "-0".
- */
-export const PRELUDE = String.raw`
+-- Shared start of every budget script. Scripts are text in a module, so that `tsc -b` alone builds the service.
+--
+-- KEYS (all under one hash tag `{b:<tenant>}`, so that they run on Redis Cluster)
+--   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens lastUseMs"; `~outbox` -> rows waiting
+--   2 seen    zset   scope name -> a time not later than its last use, ms: where to look for unused scopes
+--   3 leases  hash   call id -> microUsd 1F tokens 1F expiresAt 1F scope names joined by 1E 1F row (JSON)
+--   4 expiry  zset   call id -> expiresAt, ms
+--   5 done0, 6 done1  sets of charged call ids: even and odd periods of ARGV[1]; each expires when its turn comes again
+--   7 outbox  stream of [ "kind microUsd tokens at", row (JSON) ]*
+-- ARGV 1 id memory ms, 2 scope TTL ms, 3.. by script
+--
+-- Rules: server time only; everything is read and checked before the first write, because Redis does
+-- not roll back; integers are written with %d, because tostring(-0) is "-0".
+
 local call, format, tonumber, ipairs = redis.call, string.format, tonumber, ipairs
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -153,4 +151,3 @@ local function spending()
   end
   return reply
 end
-`;

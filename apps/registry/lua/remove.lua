@@ -1,14 +1,10 @@
-import { IS_KEPT } from './is-kept.lua.js';
+-- Removes definitions of one owner; keys of others are left alone.
+--
+-- KEYS as in put.lua. ARGV 1 owner  2 `keep` (all but the named), `only` (the named), `forget` (all, and the registration) or
+--      `orphans` (all, when no registration is kept)  3 stamp of the registration that must be kept, or ''  4.. keys
+-- Returns {version, removed keys, 1 when a registration was forgotten}.
+-- Continues is-kept.lua.
 
-/**
- * Removes definitions of one owner; keys of others are left alone.
- *
- * KEYS as in put-9. ARGV 1 owner  2 `keep` (all but the named), `only` (the named), `forget` (all, and the registration) or
- *      `orphans` (all, when no registration is kept)  3 stamp of the registration that must be kept, or ''  4.. keys
- * Returns {version, removed keys, 1 when a registration was forgotten}.
- */
-export const REMOVE = String.raw`
-${IS_KEPT}
 local mode, registration = ARGV[2], ARGV[3]
 local version = tonumber(redis.call('GET', KEYS[5]) or '0')
 local stale = registration ~= '' and not is_kept(registration)
@@ -40,4 +36,3 @@ if redis.call('SCARD', KEYS[6]) == 0 then
   redis.call('SREM', KEYS[8], owner)
 end
 return { version, removed, forgotten }
-`;

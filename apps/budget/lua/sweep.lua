@@ -1,13 +1,10 @@
-import { PRELUDE } from './prelude.lua.js';
+-- Charges leases that ended unsettled and forgets scopes nobody used for the scope TTL. Runs at rest; the other scripts sweep
+-- a little themselves.
+--
+-- KEYS as in the prelude. ARGV 3 most leases and scopes per run.
+-- Returns {1 when more is left, leases charged, leases open, rows in the outbox, money held, [scope, "before after" of money and tokens]*}.
+-- Continues prelude.lua.
 
-/**
- * Charges leases that ended unsettled and forgets scopes nobody used for the scope TTL. Runs at rest; the other scripts sweep
- * a little themselves.
- *
- * KEYS as in the prelude. ARGV 3 most leases and scopes per run.
- * Returns {1 when more is left, leases charged, leases open, rows in the outbox, money held, [scope, "before after" of money and tokens]*}.
- */
-export const SWEEP = String.raw`${PRELUDE}
 local most = integer(ARGV[3])
 local swept = sweep(most)
 local before = now - tonumber(ARGV[2])
@@ -37,4 +34,3 @@ if swept == most or #old == most then more = 1 end
 local charged = #out / 2
 local waiting = tonumber(call('HGET', KEYS[1], '~outbox') or '0')
 return { more, charged, call('HLEN', KEYS[3]), waiting, scope('tenant')[2], spending() }
-`;

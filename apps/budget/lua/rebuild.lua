@@ -1,12 +1,10 @@
-/**
- * Raises what a tenant has spent to what the ledger says, and makes the tenant known. Counters are never below the ledger
- * while Redis keeps its data, because a charge is in the outbox first: below it they are only after Redis lost data, was
- * restored from an older copy, or a replica that lagged became the primary. Safe to repeat, and beside calls.
- *
- * KEYS as in the prelude. ARGV per scope: name, spent micro-USD, spent tokens.
- * Returns how many scopes were raised.
- */
-export const REBUILD = String.raw`
+-- Raises what a tenant has spent to what the ledger says, and makes the tenant known. Counters are never below the ledger
+-- while Redis keeps its data, because a charge is in the outbox first: below it they are only after Redis lost data, was
+-- restored from an older copy, or a replica that lagged became the primary. Safe to repeat, and beside calls.
+--
+-- KEYS as in the prelude. ARGV per scope: name, spent micro-USD, spent tokens.
+-- Returns how many scopes were raised.
+
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local fields, seen, raised = {}, {}, 0
@@ -43,4 +41,3 @@ for at = 1, #seen, 2000 do
   redis.call('ZADD', KEYS[2], unpack(seen, at, math.min(at + 1999, #seen)))
 end
 return raised
-`;

@@ -1,11 +1,8 @@
-import { PRELUDE } from './prelude.lua.js';
+-- Takes back a call nobody has claimed.
+-- KEYS[1] call. ARGV: 1 cancelled | expired.
+-- @returns {state afterwards, id of its idempotency key or '', 1 when this run took it back}, or nil without a record
+-- Continues prelude.lua.
 
-/**
- * Takes back a call nobody has claimed.
- * KEYS[1] call. ARGV: 1 cancelled | expired.
- * @returns {state afterwards, id of its idempotency key or '', 1 when this run took it back}, or nil without a record
- */
-export const WITHDRAW = `${PRELUDE}
 local record = load()
 if not record then return nil end
 local state = seen(record)
@@ -13,4 +10,3 @@ local key = redis.call('HGET', KEYS[1], 'key') or ''
 if state ~= 'accepted' then return {state, key, 0} end
 redis.call('HSET', KEYS[1], 'state', ARGV[1], 'ended_at', string.format('%d', now))
 return {ARGV[1], key, 1}
-`;

@@ -1,15 +1,12 @@
-import { PRELUDE } from './prelude.lua.js';
+-- Charges calls once each: a lease is replaced by actual usage (never more money than was leased, tokens capped only when
+-- some were leased), usage without a lease is charged as it is. The ledger row goes to the outbox in the same step.
+--
+-- KEYS as in the prelude.
+-- ARGV 3 number of scopes; per scope its name, where the first is `tenant` and the second the day (its name is made here);
+--      then per call: id, microUsd, tokens, row (JSON), indexes of its request, agent and task scope (0 = none).
+-- Returns -1 when the tenant is unknown (nothing written), else {settled, [scope, "before after" of money and tokens]*}.
+-- Continues prelude.lua.
 
-/**
- * Charges calls once each: a lease is replaced by actual usage (never more money than was leased, tokens capped only when
- * some were leased), usage without a lease is charged as it is. The ledger row goes to the outbox in the same step.
- *
- * KEYS as in the prelude.
- * ARGV 3 number of scopes; per scope its name, where the first is `tenant` and the second the day (its name is made here);
- *      then per call: id, microUsd, tokens, row (JSON), indexes of its request, agent and task scope (0 = none).
- * Returns -1 when the tenant is unknown (nothing written), else {settled, [scope, "before after" of money and tokens]*}.
- */
-export const SETTLE = String.raw`${PRELUDE}
 local count = integer(ARGV[3])
 local names = {}
 for i = 1, count do names[i] = ARGV[3 + i] end
@@ -53,4 +50,3 @@ for n, id in ipairs(ids) do
 end
 flush()
 return { settled, spending() }
-`;

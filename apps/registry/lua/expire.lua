@@ -1,9 +1,7 @@
-/**
- * Marks one owner away when its announcement was not repeated in time. Only the caller that marks it gets its keys.
- *
- * KEYS as in put-9. ARGV 1 owner. Returns {version, keys}, or {} when the owner is not overdue. Server time only.
- */
-export const EXPIRE = String.raw`
+-- Marks one owner away when its announcement was not repeated in time. Only the caller that marks it gets its keys.
+--
+-- KEYS as in put.lua. ARGV 1 owner. Returns {version, keys}, or {} when the owner is not overdue. Server time only.
+
 local owner = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -18,4 +16,3 @@ if #keys > 0 then
   for _, key in ipairs(keys) do redis.call('ZADD', KEYS[4], version, key) end
 end
 return { version, keys }
-`;

@@ -1,12 +1,9 @@
-import { PRELUDE } from './prelude.lua.js';
+-- Enters a call, or reopens it for its next attempt.
+-- KEYS[1] call. ARGV: 1 remaining ms, 2 repeatable (1/0), 3 tenant, 4 tool, 5 id of its idempotency key or '', 6 retention ms,
+-- 7 an earlier run may have begun (1/0): without a record the outcome of a call that is not repeatable is unknown.
+-- @returns {'accepted', fence} or {state}
+-- Continues prelude.lua.
 
-/**
- * Enters a call, or reopens it for its next attempt.
- * KEYS[1] call. ARGV: 1 remaining ms, 2 repeatable (1/0), 3 tenant, 4 tool, 5 id of its idempotency key or '', 6 retention ms,
- * 7 an earlier run may have begun (1/0): without a record the outcome of a call that is not repeatable is unknown.
- * @returns {'accepted', fence} or {state}
- */
-export const ACCEPT = `${PRELUDE}
 local record = load()
 if not record then
   local lost = ARGV[7] == '1' and ARGV[2] ~= '1'
@@ -28,4 +25,3 @@ if state == 'accepted' or (state == 'claimed' and record.repeatable) or taken_ba
   return {'accepted', record.fence + 1}
 end
 return {state}
-`;

@@ -1,11 +1,8 @@
-import { PRELUDE } from './prelude.lua.js';
+-- Stores the outcome of a call.
+-- KEYS[1] call. ARGV: 1 fence or 'current', 2 succeeded | failed | outcome_unknown, 3 outcome as JSON.
+-- @returns 1 when stored, else 0
+-- Continues prelude.lua.
 
-/**
- * Stores the outcome of a call.
- * KEYS[1] call. ARGV: 1 fence or 'current', 2 succeeded | failed | outcome_unknown, 3 outcome as JSON.
- * @returns 1 when stored, else 0
- */
-export const FINISH = `${PRELUDE}
 local record = load()
 if not record then return 0 end
 if ARGV[1] ~= 'current' and tonumber(ARGV[1]) ~= record.fence then return 0 end
@@ -13,4 +10,3 @@ if record.state ~= 'accepted' and record.state ~= 'claimed' and record.state ~= 
 if record.state == 'outcome_unknown' and ARGV[2] == 'outcome_unknown' then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[2], 'outcome', ARGV[3], 'ended_at', string.format('%d', now))
 return 1
-`;

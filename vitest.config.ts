@@ -22,6 +22,8 @@ const patient = { expect: { poll: { timeout: 15_000 } } };
 
 export default defineConfig({
   test: {
+    // The default leaves a core to a user who watches; on two cores that is one worker.
+    maxWorkers: '100%',
     projects: [
       {
         ...shared,

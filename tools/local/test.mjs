@@ -4,12 +4,13 @@
  * `N passed, N failed, N skipped`.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brokerPrograms } from './broker-programs.mjs';
 import { complain, say } from './steps.mjs';
 
+const SLOWEST_SHOWN = 10;
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const stateDir = join(ROOT, '.toolfleet');
 mkdirSync(stateDir, { recursive: true });
@@ -28,6 +29,7 @@ const checks = [
   ['types of specs', ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.spec.json']],
 ];
 const totals = { passed: 0, failed: 0, skipped: 0 };
+const durations = [];
 const selection = process.argv.slice(2);
 for (const [name, args] of selection.length > 0 ? [] : checks) {
   const { status } = spawnSync(process.execPath, args, { cwd: ROOT, env, stdio: 'inherit' });
@@ -47,15 +49,31 @@ for (const project of (process.env.TEST_PROJECTS ?? 'unit,integration').split(',
     '--reporter=dot',
     '--reporter=json',
     `--outputFile.json=${report}`,
+    `--reporter=${join(ROOT, 'tools/local/durations-reporter.mjs')}`,
   ];
-  const run = spawnSync(process.execPath, [vitest, ...args, ...selection], { cwd: ROOT, env, stdio: 'inherit' });
+  const durationsFile = join(stateDir, `test-durations-${project}.json`);
+  rmSync(durationsFile, { force: true });
+  const run = spawnSync(process.execPath, [vitest, ...args, ...selection], {
+    cwd: ROOT,
+    env: { ...env, TEST_DURATIONS_FILE: durationsFile },
+    stdio: 'inherit',
+  });
+  if (existsSync(durationsFile)) durations.push(...JSON.parse(readFileSync(durationsFile, 'utf8')));
   const result = readReport(report);
   totals.passed += result.passed;
   totals.skipped += result.skipped;
   // A runner that failed without a failed test (a suite that did not load, an unhandled error) is a failure all the same.
   totals.failed += run.status !== 0 ? Math.max(1, result.failed) : result.failed;
 }
+if (selection.length === 0) sayWhatWasSlow();
 finish(totals);
+
+/** The files that took longest: where to look when the whole run is to get faster. */
+function sayWhatWasSlow() {
+  const slowest = durations.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST_SHOWN);
+  say(`the slowest ${slowest.length} of ${durations.length} files:`);
+  for (const { file, seconds } of slowest) say(`${seconds.toFixed(1).padStart(7)} s  ${relative(ROOT, file)}`);
+}
 
 function readReport(report) {
   try {

@@ -178,12 +178,12 @@ afterAll(async () => {
 
 /** Starts of keys that a source text makes: literals such as `{c:…`, 'lc:fleet' or `rl:${…`. */
 function keyStarts(text: string): string[] {
-  const code = text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
+  const code = text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*(?:\/\/|--).*$/gm, '');
   return [...code.matchAll(/[`'"](\{[a-z]+[:}]|[a-z]+:)(?=[$a-z{:`'"])/g)].map(([, start]) => start!);
 }
 
 describe('keys in the sources', () => {
-  const made = globSync(['apps/*/src/**/*.ts', 'libs/*/src/**/*.ts'], { cwd: ROOT })
+  const made = globSync(['{apps,libs}/*/src/**/*.ts', '{apps,libs}/*/lua/**/*.lua'], { cwd: ROOT })
     .filter((path) => !/\.(?:spec|fixture|py)\.ts$/.test(path) && !path.startsWith('libs/testing/'))
     .flatMap((path) => keyStarts(readFileSync(join(ROOT, path), 'utf8')));
 

@@ -113,6 +113,8 @@ function standInForGatewayAndRegistry(): void {
     announced.set(`${register.source.kind}/${register.source.name}`, register);
     return { registered: [], added: [], changed: [], removed: [], refused: [], quarantined: [] };
   });
+  // Every slice of the budget is held.
+  serve(SUBJECTS.toolSpend, () => ({ held: true }));
   serve(SUBJECTS.toolList, () => [{ name: 'calculator', description: '', parameters: { type: 'object' } }]);
   serve(SUBJECTS.toolCall, async (body, authorization) => {
     const message = body as CallMessage;

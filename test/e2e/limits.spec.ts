@@ -1,6 +1,10 @@
 /** Limits hold over several gateways: 3,000 calls at once admit what the limit says, not one more. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NatsClient } from '@toolfleet/transport';
+import { main } from '../../tools/fleetctl/src/main.js';
+import { terminalOn } from '../../tools/fleetctl/src/terminal.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const CALLS = 3_000;
@@ -181,4 +185,21 @@ describe('3,000 calls at once over two gateways', () => {
     expect(refused.body).toMatchObject({ code: 'RATE_LIMITED' });
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
   });
+});
+
+it('the audit log of a gateway is one chain, from its start to its end, with every call of the floods', async () => {
+  const gateway = fleet.process('gateway', 1);
+  expect(await fleet.terminate('gateway', 1)).toBe(0);
+  const file = join(fleet.folder, 'gateway.log');
+  await writeFile(file, gateway.log());
+  let out = '';
+  const terminal = terminalOn({
+    out: (text) => void (out += text),
+    error: () => undefined,
+    readInput: async () => '',
+  });
+  expect(await main(['audit', 'verify', file, '--json'], terminal)).toBe(0);
+  const { chains } = JSON.parse(out) as { chains: { lines: number; ended: boolean }[] };
+  expect(chains).toMatchObject([{ ended: true }]);
+  expect(chains[0]!.lines).toBeGreaterThan(CALLS / 2);
 });

@@ -156,7 +156,8 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
   });
   const recentCalls =
     settings.GATEWAY_RECENT_CALLS > 0 ? new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS) : undefined;
-  const recorded = callAudit(new CallLog(logger), recentCalls, clock);
+  const callLog = new CallLog(logger);
+  const recorded = callAudit(callLog, recentCalls, clock);
   const engine = engineSettings(settings);
   const executeCall = withPlainIds(
     makeExecuteCall({
@@ -321,6 +322,7 @@ export function gatewayParts(settings: GatewayConfig, host: ServiceHost): Servic
     },
   };
   return [
+    callLog.asPart(), // started first and stopped last
     ...brokers,
     { name: 'time of redis', start: () => time.start(), stop: async () => time.stop() },
     { name: 'catalog changes', start: async () => changes.follow(nats, cache) },

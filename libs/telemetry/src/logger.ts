@@ -1,5 +1,6 @@
 import { SystemClock } from '@toolfleet/resilience';
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
+import { chainedLines } from './chained-lines.js';
 import { GatheredLines } from './gathered-lines.js';
 import { isoTime } from './iso-time.js';
 import { activeTrace, isSampled } from './propagation.js';
@@ -40,8 +41,13 @@ export function createLogger(options: LoggerOptions): Logger {
       formatters: { level: (label) => ({ level: label }), log: (record) => inItsTrace(withoutSecretFields(record)) },
       serializers: { error: errorFields, err: errorFields },
     },
-    destination ? redacted(destination) : new GatheredLines(redacted(pino.destination({ fd: 1, sync: true }))),
+    destination ? finished(destination) : new GatheredLines(finished(pino.destination({ fd: 1, sync: true }))),
   );
+}
+
+/** What happens to lines at last: secrets go, then audit lines are chained as they are written. */
+function finished(destination: DestinationStream): DestinationStream {
+  return redacted(chainedLines(destination));
 }
 
 /** Looks for secrets in what is written at once: many lines in one search. No secret spans lines, JSON escapes their ends. */

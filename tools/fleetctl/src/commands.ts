@@ -1,4 +1,5 @@
 import type { Command } from './command.js';
+import { audit } from './commands/audit.js';
 import { call } from './commands/call.js';
 import { completion } from './commands/completion.js';
 import { config } from './commands/config.js';
@@ -20,6 +21,7 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['usage', usage],
   ['keys', keys],
   ['health', health],
+  ['audit', audit],
   ['tool new', toolNew],
   ['openapi', openapi],
   ['config', config],

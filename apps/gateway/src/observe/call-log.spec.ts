@@ -47,6 +47,7 @@ test('one line per call with all its fields, under the tool`s own name', () => {
         door: 'http',
         attempts: 1,
         provenance: 'live',
+        audit: 'chained',
       },
       'call finished',
     ],

@@ -1,13 +1,26 @@
 import { usdOf, type CallRequest } from '@toolfleet/contracts';
 import { Audit, type AuditRecord } from '@toolfleet/engine';
-import type { Logger } from '@toolfleet/telemetry';
+import type { ServicePart } from '@toolfleet/service';
+import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import { maskedErrorOf } from './masked-error.js';
 import { withoutArguments } from './without-arguments.js';
 
-/** One log line per call, whatever became of it, and one per retry. */
+/**
+ * One log line per call, whatever became of it, and one per retry. The lines of calls are the audit log: they are chained by
+ * hash, from the start of this process to its end (`fleetctl audit verify`).
+ */
 export class CallLog extends Audit {
   constructor(private readonly logger: Logger) {
     super();
+  }
+
+  /** Begins the chain of this process, and ends it after all calls. */
+  asPart(): ServicePart {
+    return {
+      name: 'audit log',
+      start: async () => this.logger.info({ audit: CHAINED }, 'audit log begins'),
+      stop: async () => this.logger.info({ audit: CHAINED }, 'audit log ends'),
+    };
   }
 
   override finished(record: AuditRecord): void {
@@ -28,6 +41,7 @@ export class CallLog extends Audit {
         door: request.door,
         attempts: record.attempts,
         provenance: record.provenance,
+        audit: CHAINED,
       },
       'call finished',
     );

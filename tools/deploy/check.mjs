@@ -3,12 +3,13 @@
  * lacks are skipped and named at the end; a skip is never a pass.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stale } from './generate.mjs';
 import { lint, objectsOf } from './lint.mjs';
 import { literals } from './literals.mjs';
+import { unpinnedImages } from './pin.mjs';
 import { schemaFaults } from './schema.mjs';
 import { folderOf, forgottenComponents, VARIANTS } from './variants.mjs';
 
@@ -23,6 +24,10 @@ await step('generated files are current', () => stale());
 await step('every component is part of something checked', () => forgottenComponents());
 if (has('kubectl')) for (const variant of Object.keys(VARIANTS)) await checkVariant(variant);
 else skip('overlays', 'kubectl');
+for (const image of unpinnedImages(readFileSync(join(ROOT, 'deploy/k8s/overlays/prod/kustomization.yaml'), 'utf8'))) {
+  totals.skipped += 1;
+  console.log(`SKIPPED ${image} is not pinned: run npm run deploy:pin where its registry can be reached`);
+}
 if (has('promtool')) {
   await step('alerts parse', () => faultsOf('promtool', 'check rules deploy/alerts/toolfleet.rules.yml'));
   await step('alerts pass their tests', () => faultsOf('promtool', 'test rules deploy/alerts/toolfleet.test.yml'));

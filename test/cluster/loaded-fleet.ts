@@ -54,6 +54,11 @@ export class LoadedFleet {
     return { ...load, judge: () => this.judge(load, told, effectsBefore) };
   }
 
+  /** How often the effect of this note was had. */
+  effects(note: string): number {
+    return this.upstream.notes.get(note) ?? 0;
+  }
+
   async stop(): Promise<void> {
     await this.agent.close();
     await this.fleet.stop();

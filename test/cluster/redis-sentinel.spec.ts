@@ -13,6 +13,9 @@ const SENTINEL_PASSWORD = 'pw-of-the-sentinels';
 /** Services that have a user of their own name. */
 const SERVICES: readonly ServiceName[] = ['gateway', 'registry', 'budget', 'mcp-executor', 'python-sandbox'];
 
+/** Asynchronous calls one gateway runs at once. */
+const ASYNC_SLOTS = 4;
+
 let redis: RedisSentinel;
 let loaded: LoadedFleet;
 beforeAll(async () => {
@@ -24,6 +27,7 @@ beforeAll(async () => {
   loaded = await LoadedFleet.start(
     { redis },
     {
+      env: { GATEWAY_ASYNC_CONCURRENCY: String(ASYNC_SLOTS) },
       envOf: {
         ...Object.fromEntries(SERVICES.map((name) => [name, loginOf(name)])),
         'builtin-executor': { REDIS_URL: '' },
@@ -79,6 +83,44 @@ describe('the primary', () => {
     await accepted.haveEnded();
     await load.judge();
     console.log(`changed: ${load.right()} right, ${load.failures.length} failed`);
+  });
+
+  it('killed with writes its replica has not seen: no effect of an accepted call begins twice', async () => {
+    const { fleet } = loaded;
+    const accept = async (note: string, timeoutMs: number, gateway: number): Promise<string> => {
+      const fields = { mode: 'async', timeout_ms: timeoutMs };
+      const ask = { fields, gateway };
+      const { status, body, text } = await fleet.call('sample_save_note', { text: note, delay_ms: 3_000 }, ask);
+      expect(status, text).toBe(202);
+      return String(body.call_id);
+    };
+    const notesOf = (name: string) => Array.from({ length: 2 * ASYNC_SLOTS }, (_, index) => `${name}-${index}`);
+    const [first, victims] = [notesOf('failover-first'), notesOf('failover-victim')];
+    await Promise.all(first.map((note, index) => accept(note, 20_000, index % 2)));
+    await eventually('every slot is taken', () => first.every((note) => loaded.effects(note) === 1));
+    const ids = await Promise.all(victims.map((note, index) => accept(note, 90_000, index % 2)));
+
+    // The replica has the jobs and is cut off; what begins now is on the primary only.
+    expect(await redis.client().wait(1, 10_000)).toBe(1);
+    const before = await redis.primaryPort();
+    const primary = redis.servers.find(({ port }) => port === before)!;
+    const admin = primary.client();
+    await admin.call('ACL', 'SETUSER', 'replica', 'off');
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'replica');
+    await eventually('their effects have begun', () => victims.every((note) => loaded.effects(note) === 1));
+    await Promise.all([primary.kill(), fleet.kill('gateway', 1)]);
+    await primaryIsNot(before);
+    await fleet.launch('gateway');
+    const states = async (): Promise<string[]> =>
+      Promise.all(ids.map(async (id) => String((await fleet.ask({ path: `/api/v1/calls/${id}` })).body?.status)));
+    const ended = async () => (await states()).every((state) => ['succeeded', 'outcome_unknown'].includes(state));
+    // The first ones hold their slots until their deadline: their records are claimed, and nothing says how they ended.
+    await eventually('every call has ended', ended, { timeoutMs: 90_000, everyMs: 500 });
+    for (const note of [...first, ...victims]) expect(loaded.effects(note), note).toBe(1);
+    // Those of the gateway that died with the primary; the other gateway still knows its own.
+    expect(await states()).toContain('outcome_unknown');
+    await primary.restart();
+    await redis.untilWatched();
   });
 
   it('and its replica have refused nothing to the users of deploy/', async () => {

@@ -1,4 +1,4 @@
-/** Parts of the local runner that need no fleet: supervision, and a start that fails. */
+/** Parts of the local runner that need no fleet: supervision, and a start that fails. Looks for processes in /proc. */
 import { spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -65,7 +65,9 @@ function supervised(script: string) {
   return { part, lines, givenUp: outcome.promise };
 }
 
-describe('a supervised process', () => {
+const onLinux = describe.skipIf(process.platform !== 'linux');
+
+onLinux('a supervised process', () => {
   it('is started again with growing waits, and given up at its fifth end within a minute', async () => {
     const { lines, givenUp } = supervised('echo "words of the $$"; exit 3');
     const error = await givenUp;
@@ -99,7 +101,7 @@ describe('a supervised process', () => {
   });
 });
 
-describe('npm start', () => {
+onLinux('npm start', () => {
   const start = async (env: Record<string, string>) => {
     const child = spawn(process.execPath, [join(ROOT, 'tools/local/up.mjs')], {
       env: { ...process.env, GATEWAY_PORT: String(await freePort()), ...env },

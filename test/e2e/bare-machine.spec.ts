@@ -2,8 +2,8 @@
  * A newcomer's machine: no brokers, none of their libraries, a clone below a private folder. CI runs all tests in such a view; here are
  * the cases that one run does not meet.
  */
-import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -90,9 +90,15 @@ describe.skipIf(!possible)('a machine without brokers', () => {
 });
 
 it('runs the command plainly where there can be no bare view, with its status and its last line', () => {
-  const run = spawnSync('unshare', ['--user', SCRIPT, '--here', 'sh', '-c', 'echo last line; exit 7'], {
-    cwd: ROOT,
+  // A machine that has nothing to make a view with.
+  const bin = mkdtempSync(join(tmpdir(), 'toolfleet-bin-'));
+  for (const name of ['bash', 'sh', 'uname', 'id']) {
+    symlinkSync(execFileSync('/bin/sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).trim(), join(bin, name));
+  }
+  const run = spawnSync(SCRIPT, ['--here', 'sh', '-c', 'echo last line; exit 7'], {
+    env: { PATH: bin },
     encoding: 'utf8',
   });
+  rmSync(bin, { recursive: true });
   expect(run).toMatchObject({ status: 7, stdout: 'last line\n', stderr: expect.stringMatching(/no bare view/) });
 });

@@ -67,7 +67,12 @@ function dependenciesMatchLockfile() {
   const locked = readJson(join(ROOT, 'package-lock.json'));
   if (!installed || !locked) return false;
   for (const [path, entry] of Object.entries(locked.packages)) {
-    if (path === '' || entry.link || !path.includes('node_modules/')) continue;
+    if (path === '' || !path.includes('node_modules/')) continue;
+    // A package of this repository that is new since the last installation.
+    if (entry.link) {
+      if (!existsSync(join(ROOT, path))) return false;
+      continue;
+    }
     const have = installed.packages[path];
     if (have ? have.version !== entry.version : !entry.optional && !entry.peer) return false;
   }

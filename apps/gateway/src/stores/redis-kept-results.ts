@@ -1,7 +1,7 @@
 import { ToolError } from '@toolfleet/contracts';
 import { KeptResults, LEAST_KEPT_BYTES, type KeptResult } from '@toolfleet/journal';
 import type { Redis } from 'ioredis';
-import { ADMIT_RESULT, DROP_RESULT, KEEP_RESULT } from './lua/keep-result-1.lua.js';
+import { ADMIT_RESULT, DROP_RESULT, KEEP_RESULT } from './scripts.js';
 
 type Keys = [sizes: string, order: string, ends: string];
 type Script = (...values: (string | number)[]) => Promise<unknown>;

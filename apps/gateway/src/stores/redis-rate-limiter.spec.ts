@@ -4,7 +4,7 @@ import { startRedis, type RedisServer } from '@toolfleet/testing';
 import { rateLimiterConformance } from '@toolfleet/testing/conformance/rate-limiter';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { TAKE_TOKENS } from './lua/take-tokens-1.lua.js';
+import { TAKE_TOKENS } from './scripts.js';
 import { RedisRateLimiter } from './redis-rate-limiter.js';
 
 let server: RedisServer;

@@ -2,7 +2,7 @@ import type { Cluster, Redis } from 'ioredis';
 import { LRUCache } from 'lru-cache';
 import { MemoryRateLimiter, RateLimiter } from '@toolfleet/engine';
 import type { Clock, GrantedTokens, Rate, RateDecision } from '@toolfleet/resilience';
-import { TAKE_TOKENS } from './lua/take-tokens-1.lua.js';
+import { TAKE_TOKENS } from './scripts.js';
 import { StoreTrust } from './store-trust.js';
 import { leaseSize, TokenLeases } from './token-lease.js';
 

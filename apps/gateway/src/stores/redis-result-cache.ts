@@ -3,7 +3,7 @@ import type { CallResult, Milliseconds } from '@toolfleet/contracts';
 import { MAX_CACHED_CHARS, MemoryResultCache, ResultCache, type CacheAges, type CachedResult } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeptResults } from '@toolfleet/journal';
-import { READ_CACHED } from './lua/read-cached-1.lua.js';
+import { READ_CACHED } from './scripts.js';
 import { StoreTrust } from './store-trust.js';
 
 /** Longest wait for Redis: a cache that is slower than this is no help. */

@@ -1,9 +1,7 @@
-/**
- * Token bucket as GCRA on Redis TIME; the same arithmetic as `takeTokens` of libs/resilience, in microseconds.
- * KEYS[1] theoretical arrival time. ARGV: 1 tokens per period, 2 period in ms, 3 asked (0 only looks).
- * @returns {granted, remaining, retry after ms, reset ms}
- */
-export const TAKE_TOKENS = `
+-- Token bucket as GCRA on Redis TIME; the same arithmetic as `takeTokens` of libs/resilience, in microseconds.
+-- KEYS[1] theoretical arrival time. ARGV: 1 tokens per period, 2 period in ms, 3 asked (0 only looks).
+-- @returns {granted, remaining, retry after ms, reset ms}
+
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local rate, period, asked = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -20,4 +18,3 @@ end
 local retry = 0
 if granted < asked then retry = math.max(1, math.ceil((settled + interval - tolerance - now) / 1000)) end
 return {granted, available - granted, retry, reset}
-`;

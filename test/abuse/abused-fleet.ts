@@ -166,11 +166,18 @@ export class RawNats {
     this.socket.write(head);
     if (headers) this.socket.write(headers);
     this.socket.write(body);
-    if (this.socket.write('\r\n')) return;
-    await new Promise<void>((resolve) => this.socket.once('drain', resolve));
+    if (!this.socket.write('\r\n')) await this.#drained();
+    if (this.socket.destroyed) throw new Error('NATS closed the raw connection');
   }
 
   close(): void {
     this.socket.destroy();
+  }
+
+  async #drained(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.socket.once('drain', resolve).once('close', resolve);
+    await promise;
+    this.socket.off('drain', resolve).off('close', resolve);
   }
 }

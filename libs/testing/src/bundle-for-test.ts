@@ -2,6 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { inlineText } from '../../../tools/inline-text.mjs';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
@@ -31,6 +32,7 @@ export async function bundleForTest(source: string): Promise<TestProgram> {
     sourcemap: 'inline',
     logLevel: 'silent',
     plugins: [
+      inlineText(),
       {
         name: 'own packages from source',
         setup(plugin) {

@@ -1,6 +1,16 @@
 /** The local fleet: brokers, samples and the seven services as child processes, with one state folder. */
 import { randomBytes } from 'node:crypto';
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { startBrokers } from './brokers.mjs';
 import { freePort, portIsFree, startProcess } from './child-process.mjs';
@@ -111,8 +121,7 @@ export async function startFleet({ root, stateDir, say, step = (_title, work) =>
     const ownConfig = process.env.TOOLFLEET_CONFIG === undefined;
     const tools = ['calculator', 'execute_python', ...(ownConfig ? ['parcels_getParcel', 'sample_add'] : [])];
     await step('waiting for the first tools', () => toolsListed(fleet, tools, say));
-    const write = () =>
-      writeFileSync(join(stateDir, 'local.json'), `${JSON.stringify(state(), null, 2)}\n`, { mode: 0o600 });
+    const write = () => writePrivate(join(stateDir, 'local.json'), state());
     write();
     // A process that was started again has another pid.
     processes.onRestart = write;
@@ -193,6 +202,13 @@ function isAlive(pid) {
   }
 }
 
+/** Writes a file that others may read at any time: they see the old content or the new, never a part. */
+function writePrivate(path, content) {
+  const draft = `${path}.${process.pid}`;
+  writeFileSync(draft, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
+  renameSync(draft, path);
+}
+
 /** Secrets of this folder's fleet, made once; never leave the machine. */
 function localSecrets(path) {
   const kept = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {};
@@ -201,7 +217,7 @@ function localSecrets(path) {
   secret('token_secret');
   secret('key_pepper');
   secret('registry_key');
-  writeFileSync(path, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 });
+  writePrivate(path, kept);
   return kept;
 }
 

@@ -301,7 +301,8 @@ const TEXT_TOOL_ROWS: CallerTextRow[] = [
   ]),
   onText(
     'text replace',
-    (text) => operateOnText({ operation: 'replace', text, find: 'aab', replacement: 'b', limit: 10 }),
+    // The longest inputs of the full run have results that are refused by size.
+    (text) => thrown(() => operateOnText({ operation: 'replace', text, find: 'aab', replacement: 'b', limit: 10 })),
     [['a'], ['ab']],
   ),
   onText(

@@ -80,6 +80,8 @@ async function end(code) {
 }
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect']) process.on(signal, () => void end(1));
+// The parent ended before this could listen.
+if (process.send && !process.connected) await end(1);
 try {
   await end(await autoscale(process.argv.slice(2), machine));
 } catch (error) {

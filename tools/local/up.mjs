@@ -25,6 +25,8 @@ process.on('SIGINT', () => stop(0));
 process.on('SIGTERM', () => stop(0));
 process.on('SIGHUP', () => stop(0));
 process.on('disconnect', () => stop(0));
+// The parent ended before this could listen.
+if (process.send && !process.connected) process.exit(0);
 
 try {
   const startedAt = Number(process.env.TOOLFLEET_STARTED_AT ?? Date.now());

@@ -154,6 +154,14 @@ describe('the life of a service', () => {
     expect(await service.ended).toBe(0);
   });
 
+  it('does not outlive a parent that ended while it was starting', async () => {
+    // Loading takes its time, and the end of the channel arrives before the service listens for it.
+    const wait = encodeURIComponent('await new Promise((resolve) => setTimeout(resolve, 500));');
+    const service = start({ NODE_OPTIONS: `--import=data:text/javascript,${wait}` });
+    service.disconnect();
+    expect(await service.ended).toBe(0);
+  });
+
   it('says clearly that a port is taken', async () => {
     const first = start();
     await first.ready();

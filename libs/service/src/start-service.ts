@@ -161,8 +161,11 @@ class ServiceRun {
         void this.end(signal, 0);
       });
     }
-    // Started by the local runner or a test: without its parent a service has no purpose and would be an orphan.
-    if (process.connected) process.on('disconnect', () => void this.end('end of the parent process', 0));
+    // Started by the local runner or a test: without its parent a service has no purpose and would be an orphan. A parent
+    // that ended while this process loaded its code sent its event before anything listened.
+    const parentEnded = () => void this.end('end of the parent process', 0);
+    if (process.connected) process.on('disconnect', parentEnded);
+    else if (process.send) parentEnded();
     process.on('uncaughtException', (error) => this.#crash(error));
     process.on('unhandledRejection', (error) => this.#crash(error));
   }

@@ -16,7 +16,7 @@ const MOST_HUNTED = 60_000;
 const HUNTED = Number(process.env['ABUSE_SHAPES'] ?? 60);
 const SEED = Number(process.env['ABUSE_SEED'] ?? 1);
 const MOST_RATIO = 3;
-/** Most measurements of one ratio: one within the bound is proof, and quadratic work exceeds it in all of them. */
+/** Most measurements of one length: their least approaches the time without noise, so more of them make the ratio truer. */
 const ATTEMPTS = 30;
 const RUNS = 3;
 
@@ -32,19 +32,22 @@ function fastest(work: () => unknown, runs = RUNS): number {
 
 /**
  * How many times as long a doubled input takes; 1 for work that stays too short to be measured. Quadratic work quadruples at
- * every length, noise does not: the least of the ratios at two lengths counts.
+ * every length. The ratio is that of the least times seen so far, at two lengths in turn.
  */
 function growth(prepare: (length: number) => () => unknown, most: number): { ratio: number; length: number } {
   let length = LEAST;
   while (2 * length < most && fastest(prepare(length), 2) < MEASURABLE_MS) length *= 2;
+  const onceMs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  const twiceMs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
   let ratio = Number.POSITIVE_INFINITY;
   for (let attempt = 0; attempt < ATTEMPTS && ratio > MOST_RATIO; attempt += 1) {
-    const base = length >> (attempt % 2);
-    const [once, twice] = [prepare(base), prepare(2 * base)];
-    const onceMs = fastest(once, RUNS + (attempt % 6));
+    const at = attempt % 2;
+    const base = length >> at;
+    onceMs[at] = Math.min(onceMs[at]!, fastest(prepare(base)));
     // As long as the input may be, and still nothing to measure.
-    if (attempt === 0 && onceMs < MEASURABLE_MS / 4) return { ratio: 1, length };
-    ratio = Math.min(ratio, fastest(twice, RUNS + (attempt % 6)) / onceMs);
+    if (attempt === 0 && onceMs[at] < MEASURABLE_MS / 4) return { ratio: 1, length };
+    twiceMs[at] = Math.min(twiceMs[at]!, fastest(prepare(2 * base)));
+    ratio = twiceMs[at] / onceMs[at];
   }
   return { ratio, length };
 }

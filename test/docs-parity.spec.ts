@@ -14,7 +14,7 @@ import {
   TOOLSETS,
   type ErrorEntry,
 } from '@toolfleet/contracts';
-import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/doors/nats/call.schema.js';
+import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/nats/call.schema.js';
 import { documentConfig, type ConfigKeyDoc, type ServiceConfig } from '@toolfleet/service';
 import { METRICS, type MetricEntry } from '@toolfleet/telemetry';
 import { describe, expect, it } from 'vitest';

@@ -7,7 +7,7 @@ import { TextSearch, ToolError, type Json, type JsonObject } from '@toolfleet/co
 import { ArgumentReader, boundedMatcher, canonicalJson, compileSchema } from '@toolfleet/schema';
 import { redact, registerSecret } from '@toolfleet/telemetry';
 import { ToolRanker, toolAllowed } from '@toolfleet/engine';
-import { withoutArguments } from '../../apps/gateway/src/observe/without-arguments.js';
+import { redactArguments } from '../../apps/gateway/src/engine/redact-arguments.js';
 import { readCredential } from '../../apps/gateway/src/auth/credential.js';
 import { summarise } from '../../apps/openapi-executor/src/summarise.js';
 import { suspicions } from '../../apps/registry/src/sources/pin.js';
@@ -349,7 +349,7 @@ function thrown(work: () => unknown): unknown {
 const MESSAGE_ROWS: CallerTextRow[] = [
   onText(
     'mask arguments in a message',
-    (text) => withoutArguments(`Unknown parameter '${text}'`, { [text]: text, b: text.slice(1) }),
+    (text) => redactArguments(`Unknown parameter '${text}'`, { [text]: text, b: text.slice(1) }),
     [['a'], ['ab']],
   ),
   {
@@ -358,11 +358,11 @@ const MESSAGE_ROWS: CallerTextRow[] = [
       'texts of all lengths': (length) => {
         const args = Array.from({ length: Math.sqrt(length) }, (_, index) => 'a'.repeat(index + 6));
         const text = 'a'.repeat(length);
-        return () => withoutArguments(text, args);
+        return () => redactArguments(text, args);
       },
       'many texts': (length) => {
         const args = Array.from({ length: length / 10 }, (_, index) => `secret${index}`);
-        return () => withoutArguments('x'.repeat(2_000), args);
+        return () => redactArguments('x'.repeat(2_000), args);
       },
     },
   },

@@ -7,7 +7,7 @@ import {
   isToolError,
   registerSubject,
   TOOLSETS,
-  type ExecReply,
+  type ExecResponse,
   type Json,
   type JsonObject,
 } from '@toolfleet/contracts';
@@ -108,7 +108,7 @@ describe('a fleet of two releases', () => {
       for (const sample of previous[kind]!.samples as JsonObject[]) {
         // A journalled attempt needs its entry in the journal, which is gone.
         if (sample['journalled'] === true) continue;
-        const reply = await replay<ExecReply>(kind, sample);
+        const reply = await replay<ExecResponse>(kind, sample);
         expect(reply, `${kind} ${JSON.stringify(sample).slice(0, 200)}`).toMatchObject({ ok: true });
       }
     }

@@ -7,7 +7,7 @@ import { createConnection, createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { ToolError } from '@toolfleet/contracts';
 import { Executor, makeExecuteCall } from '@toolfleet/engine';
-import { JournalGate, RedisJournal } from '@toolfleet/journal';
+import { JournalGuard, RedisJournal } from '@toolfleet/journal';
 import { connectRedis, openRedis } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { memoryPorts } from '@toolfleet/testing/memory-ports';
@@ -22,7 +22,7 @@ const moment = (name) => {
 };
 
 function runExecutor() {
-  const gate = new JournalGate(journal, clock);
+  const gate = new JournalGuard(journal, clock);
   const server = createServer((socket) => {
     socket.on('error', () => {});
     const lines = createInterface({ input: socket });

@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { isToolError, type ExecJob, type ExecReply, type JsonObject } from '@toolfleet/contracts';
+import { isToolError, type ExecJob, type ExecResponse, type JsonObject } from '@toolfleet/contracts';
 import { closeRedis, connectRedis, JobQueue, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { endChild, eventually, spawnChild, startRedis, type RedisServer } from '@toolfleet/testing';
@@ -19,7 +19,7 @@ let server: RedisServer;
 let redis: ReturnType<typeof connectRedis>;
 let blocking: ReturnType<typeof connectRedis>;
 let time: RedisTime;
-let queue: JobQueue<NewJob, ExecReply>;
+let queue: JobQueue<NewJob, ExecResponse>;
 let replies: ReplyChannel;
 const services: ChildProcess[] = [];
 
@@ -90,13 +90,13 @@ function submitAll(): { ended: Ended[]; all: Promise<unknown> } {
       tenant_id: `t${index % 4}`,
       timeout_ms: 60_000,
     };
-    const reply = replies.submit<NewJob, ExecReply>(queue, job, { deadlineAt: clock.now() + 90_000 });
+    const reply = replies.submit<NewJob, ExecResponse>(queue, job, { deadlineAt: clock.now() + 90_000 });
     ended.push({ index, outcome: await reply.then((answer) => outcomeOf(answer, index), errorOf) });
   };
   return { ended, all: Promise.all(Array.from({ length: JOBS }, (_, index) => one(index))) };
 }
 
-function outcomeOf(reply: ExecReply, index: number): string {
+function outcomeOf(reply: ExecResponse, index: number): string {
   if (!reply.ok) return reply.failure?.code ?? 'no code';
   return (reply.output as JsonObject)['value'] === index ? 'ok' : 'the result of another job';
 }

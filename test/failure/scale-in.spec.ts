@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { ExecReply, JsonObject } from '@toolfleet/contracts';
+import type { ExecResponse, JsonObject } from '@toolfleet/contracts';
 import { eventually, startRedis, startServiceProcess, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LocalAutoscaler, type Worker } from '../../tools/autoscale/src/local-autoscaler.js';
@@ -30,7 +30,7 @@ const RULE: ScalingRule = {
 };
 
 let redis: RedisServer;
-let client: QueueClient<PythonJob, ExecReply>;
+let client: QueueClient<PythonJob, ExecResponse>;
 beforeAll(async () => {
   redis = await startRedis();
   client = new QueueClient(redis.url, PYTHON_QUEUE);
@@ -71,7 +71,7 @@ describe.skipIf(!existsSync(MAIN))('scaling in (skipped: apps/python-sandbox is 
     try {
       await scaler.prepare();
       scaler.begin();
-      const answers: Promise<ExecReply>[] = [];
+      const answers: Promise<ExecResponse>[] = [];
       const fillUp = ({ waiting }: QueueLook) => {
         for (let left = WAITING - waiting; left > 0; left -= 1) {
           const index = answers.length;

@@ -6,7 +6,7 @@
  *   node test/load/engine.bench.mjs [seconds per variant, default 2]     (after `tsc -b libs/testing`)
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { Coalescer, Deadline, RetryBudget, SystemClock, takeToken } from '@toolfleet/resilience';
+import { SingleFlight, Deadline, RetryBudget, SystemClock, takeToken } from '@toolfleet/resilience';
 import { ArgumentReader, fingerprint } from '@toolfleet/schema';
 import { Audit, Executor, makeExecuteCall } from '@toolfleet/engine';
 import { MemoryBudget, memoryPorts } from '@toolfleet/testing/memory-ports';
@@ -93,7 +93,7 @@ const uncached = engine({ idempotent: true, cache_ttl_seconds: 0 });
 const unlimited = engine({ idempotent: true, cache_ttl_seconds: 0, rate_limit: 0 });
 const cached = engine({ idempotent: true });
 const effect = engine({ idempotent: false });
-const flights = new Coalescer();
+const flights = new SingleFlight();
 const budget = new RetryBudget();
 let bucket;
 

@@ -14,7 +14,7 @@ const [{ convertDocument, parseSpec, planJson }, { EgressClient }, { BreakerMap,
   load('libs/egress/dist/index.js'),
   load('libs/resilience/dist/index.js'),
 ]);
-const [{ OpenApiExecutor }, { Credentials }, { OAuthTokens }, { RepeatableOnlyGate }, { VendorAdapters }] =
+const [{ OpenApiExecutor }, { Credentials }, { OAuthTokens }, { IdempotentOnlyGuard }, { VendorAdapters }] =
   await Promise.all([
     load('apps/openapi-executor/dist/openapi-executor.js'),
     load('apps/openapi-executor/dist/credentials.js'),
@@ -62,7 +62,7 @@ const executor = new OpenApiExecutor(
   {
     egress,
     credentials: new Credentials({ expander: { expand: (value) => value } }, new OAuthTokens(egress, clock)),
-    gate: new RepeatableOnlyGate(),
+    gate: new IdempotentOnlyGuard(),
     clock,
   },
   new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),

@@ -4,7 +4,7 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import { SystemClock } from '@toolfleet/resilience';
 import Fastify from 'fastify';
-import { mountMcpDoor } from '../../apps/gateway/dist/doors/mcp/mcp.door.js';
+import { mountMcpDoor } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
 
 const [kind, count] = process.argv.slice(2);
 const names = Array.from({ length: Number(count) }, (_, index) => `tool_${String(index).padStart(4, '0')}`);

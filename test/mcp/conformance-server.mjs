@@ -5,8 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import Fastify from 'fastify';
 import { SystemClock } from '@toolfleet/resilience';
-import { conformanceFixtures } from '../../apps/gateway/dist/doors/mcp/conformance/fixture-pack.js';
-import { mountMcpDoor } from '../../apps/gateway/dist/doors/mcp/mcp.door.js';
+import { conformanceFixtures } from '../../apps/gateway/dist/mcp/conformance/fixture-pack.js';
+import { mountMcpDoor } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
 
 const principal = { tenantId: 't', userId: 'conformance', roles: [], tools: ['*'], via: 'local' };
 const clock = new SystemClock();

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { EgressClient } from '@toolfleet/egress';
 import Fastify from 'fastify';
-import { mountMcpDoor } from '../../apps/gateway/dist/doors/mcp/mcp.door.js';
+import { mountMcpDoor } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
 import { McpExecutor } from '../../apps/mcp-executor/dist/mcp-executor.js';
 import { POOL_LIMITS, SessionPool } from '../../apps/mcp-executor/dist/session-pool.js';
 

@@ -9,7 +9,7 @@ import {
   type BudgetUsageReply,
   type Milliseconds,
   type ReserveAnswer,
-  type ReserveAsk,
+  type ReserveRequest,
 } from '@toolfleet/contracts';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { Budget } from './budget.js';
@@ -37,7 +37,7 @@ export class BudgetEndpoint {
     const { good, bad } = readReserve(body);
     const answers = await this.budget.reserve(good, this.time(context));
     if (bad.length === 0) return { answers };
-    const refused = new Map<ReserveAsk, ReserveAnswer>(
+    const refused = new Map<ReserveRequest, ReserveAnswer>(
       bad.map(({ entry, callId, field }) => [
         entry,
         { admitted: false, call_id: callId, code: 'BUDGET_UNAVAILABLE', scope: `invalid:${field}`, limit: 0, used: 0 },

@@ -8,11 +8,11 @@ import {
   type BudgetReserveReply,
   type BudgetThreshold,
   type BudgetUsageReply,
-  type ReserveAsk,
-  type SettleAsk,
+  type ReserveRequest,
+  type SettleRequest,
 } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
-import { loadConfig, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
@@ -20,7 +20,7 @@ import { budgetConfig } from './budget.config.js';
 import { budgetParts } from './parts.js';
 
 const scopes = { tenant_id: 'acme', request_id: 'r1', agent_id: 'planner' };
-const ask = (callId: string, microUsd: number, more: Partial<ReserveAsk> = {}): ReserveAsk => ({
+const ask = (callId: string, microUsd: number, more: Partial<ReserveRequest> = {}): ReserveRequest => ({
   call_id: callId,
   scopes,
   micro_usd: microUsd,
@@ -30,7 +30,7 @@ const ask = (callId: string, microUsd: number, more: Partial<ReserveAsk> = {}): 
   tool_name: 'web_search',
   ...more,
 });
-const settlement = (callId: string, microUsd: number, tokens = 0): SettleAsk => ({
+const settlement = (callId: string, microUsd: number, tokens = 0): SettleRequest => ({
   call_id: callId,
   scopes,
   micro_usd: microUsd,
@@ -57,7 +57,7 @@ describe('budget service', () => {
   let redis: RedisServer;
   let client: NatsClient;
   let folder: string;
-  let parts: ServicePart[] = [];
+  let parts: LifecycleComponent[] = [];
   let thresholds: BudgetThreshold[] = [];
 
   const start = async (env: Record<string, string> = {}): Promise<void> => {
@@ -88,9 +88,9 @@ describe('budget service', () => {
     for (const part of reversed) await part.drain?.();
     for (const part of reversed) await part.stop?.();
   };
-  const reserve = async (...asks: ReserveAsk[]) =>
+  const reserve = async (...asks: ReserveRequest[]) =>
     (await client.request<BudgetReserveReply>(SUBJECTS.budgetReserve, { asks }, { timeoutMs: 2_000 })).answers;
-  const settle = (...settlements: SettleAsk[]) =>
+  const settle = (...settlements: SettleRequest[]) =>
     client.request(SUBJECTS.budgetSettle, { settlements }, { timeoutMs: 2_000 });
   const usage = async (groupBy: string[]) =>
     (await client.request<BudgetUsageReply>(SUBJECTS.budgetUsage, { tenant_id: 'acme', group_by: groupBy })).rows;

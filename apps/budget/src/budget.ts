@@ -8,8 +8,8 @@ import type {
   MicroUsd,
   Milliseconds,
   ReserveAnswer,
-  ReserveAsk,
-  SettleAsk,
+  ReserveRequest,
+  SettleRequest,
 } from '@toolfleet/contracts';
 import { ToolError } from '@toolfleet/contracts';
 import { TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
@@ -43,7 +43,7 @@ export class Budget {
    * Admits or refuses asks; the answers are in their order. A store that is away or slow refuses with BUDGET_UNAVAILABLE:
    * budgets fail closed.
    */
-  async reserve(asks: readonly ReserveAsk[], withinMs: Milliseconds): Promise<ReserveAnswer[]> {
+  async reserve(asks: readonly ReserveRequest[], withinMs: Milliseconds): Promise<ReserveAnswer[]> {
     const answers: ReserveAnswer[] = Array.from({ length: asks.length });
     const perTenant = new Map<string, number[]>();
     for (const [index, ask] of asks.entries()) {
@@ -58,10 +58,10 @@ export class Budget {
     }
     await Promise.all(
       [...perTenant].map(async ([tenantId, indexes]) => {
-        const open = indexes.map((index) => asks[index] as ReserveAsk);
+        const open = indexes.map((index) => asks[index] as ReserveRequest);
         const admissions = await this.reserveIn(tenantId, open, withinMs);
         for (const [position, index] of indexes.entries()) {
-          answers[index] = answerOf(open[position] as ReserveAsk, admissions[position]);
+          answers[index] = answerOf(open[position] as ReserveRequest, admissions[position]);
         }
       }),
     );
@@ -69,7 +69,7 @@ export class Budget {
   }
 
   /** A call that is its own request needs no counter: it spends there once. */
-  private admitAlone(ask: ReserveAsk): ReserveAnswer | undefined {
+  private admitAlone(ask: ReserveRequest): ReserveAnswer | undefined {
     const limit = limitsOf(this.limitTable, ask.scopes.tenant_id).request;
     const refusal = admit(limit, noCounters(), { microUsd: ask.micro_usd, tokens: ask.tokens });
     return refusal
@@ -77,7 +77,7 @@ export class Budget {
       : undefined;
   }
 
-  private async reserveIn(tenantId: string, asks: ReserveAsk[], withinMs: Milliseconds): Promise<Admission[]> {
+  private async reserveIn(tenantId: string, asks: ReserveRequest[], withinMs: Milliseconds): Promise<Admission[]> {
     if (asks.length === 0) return [];
     const limits = limitsOf(this.limitTable, tenantId);
     const reserving = this.store.reserve(tenantId, limits, asks.map(askOf));
@@ -92,7 +92,7 @@ export class Budget {
   }
 
   /** The caller was told no, so leases that are granted later are given back; what cannot be is charged when it expires. */
-  private undo(tenantId: string, asks: ReserveAsk[], reserving: Promise<Admission[]>): void {
+  private undo(tenantId: string, asks: ReserveRequest[], reserving: Promise<Admission[]>): void {
     void reserving
       .then((admissions) => {
         const granted = asks.filter((_, index) => admissions[index]?.admitted).map((ask) => ask.call_id);
@@ -102,7 +102,7 @@ export class Budget {
   }
 
   /** Charges actual usage. Rejects with BUDGET_UNAVAILABLE when the store is away; the sender repeats until the lease ends. */
-  async settle(all: readonly SettleAsk[], withinMs: Milliseconds): Promise<number> {
+  async settle(all: readonly SettleRequest[], withinMs: Milliseconds): Promise<number> {
     const perTenant = Map.groupBy(all, (one) => one.scopes.tenant_id);
     const settled = await Promise.all(
       [...perTenant].map(async ([tenantId, settlements]) => {
@@ -210,7 +210,7 @@ export class Budget {
   }
 }
 
-function askOf(ask: ReserveAsk): Ask {
+function askOf(ask: ReserveRequest): Ask {
   return {
     callId: ask.call_id,
     scopes: ask.scopes,
@@ -224,7 +224,7 @@ function askOf(ask: ReserveAsk): Ask {
   };
 }
 
-function answerOf(ask: ReserveAsk, admission: Admission | undefined): ReserveAnswer {
+function answerOf(ask: ReserveRequest, admission: Admission | undefined): ReserveAnswer {
   if (!admission) {
     return { admitted: false, call_id: ask.call_id, code: 'BUDGET_UNAVAILABLE', scope: 'store', limit: 0, used: 0 };
   }

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
-import { StartRefused } from '@toolfleet/service';
+import { FatalStartupError } from '@toolfleet/service';
 import { FIGURE_NAMES, withFigures, type LimitFigures, type LimitTable, type TenantLimits } from './limits.js';
 
 /**
@@ -10,12 +10,12 @@ import { FIGURE_NAMES, withFigures, type LimitFigures, type LimitTable, type Ten
  *   tenants:
  *     acme: { max_cost_per_tenant: 500, token_budget_per_agent: null }
  * ```
- * @throws StartRefused naming the place.
+ * @throws FatalStartupError naming the place.
  */
 export function limitTable(environment: TenantLimits, file: JsonObject): LimitTable {
   const section = sectionOf(file['budget'], 'budget');
   for (const key of Object.keys(section)) {
-    if (key !== 'defaults' && key !== 'tenants') throw new StartRefused(`budget.${key}: unknown key`);
+    if (key !== 'defaults' && key !== 'tenants') throw new FatalStartupError(`budget.${key}: unknown key`);
   }
   const defaults = layered(environment, section['defaults'], 'budget.defaults');
   const tenants = new Map<string, TenantLimits>();
@@ -29,18 +29,18 @@ function layered(base: TenantLimits, value: unknown, place: string): TenantLimit
   const figures = sectionOf(value, place);
   const names: readonly string[] = FIGURE_NAMES;
   for (const [key, figure] of Object.entries(figures)) {
-    if (!names.includes(key)) throw new StartRefused(`${place}.${key}: unknown limit; known: ${names.join(', ')}`);
-    if (figure !== null && typeof figure !== 'number') throw new StartRefused(`${place}.${key}: a number or null`);
+    if (!names.includes(key)) throw new FatalStartupError(`${place}.${key}: unknown limit; known: ${names.join(', ')}`);
+    if (figure !== null && typeof figure !== 'number') throw new FatalStartupError(`${place}.${key}: a number or null`);
   }
   try {
     return withFigures(base, figures as LimitFigures);
   } catch (error) {
-    throw new StartRefused(`${place}.${(error as Error).message}`);
+    throw new FatalStartupError(`${place}.${(error as Error).message}`);
   }
 }
 
 function sectionOf(value: unknown, place: string): JsonObject {
   if (value === undefined || value === null) return {};
-  if (!isJsonObject(value)) throw new StartRefused(`${place}: a mapping`);
+  if (!isJsonObject(value)) throw new FatalStartupError(`${place}: a mapping`);
   return value;
 }

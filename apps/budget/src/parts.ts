@@ -1,6 +1,6 @@
 import { SUBJECTS } from '@toolfleet/contracts';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
-import { fleetFileOf, microservicePart, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { fleetFileOf, microservicePart, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
@@ -20,7 +20,7 @@ const FULL_ROUND_MS = 30_000;
 const STORE_PATIENCE_MS = 10_000;
 
 /** The parts of the service in the order in which they start: brokers, ledger, upkeep, and last the door. */
-export function budgetParts(settings: BudgetConfig, host: ServiceHost): ServicePart[] {
+export function budgetParts(settings: BudgetConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics } = host;
   const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'budget', clock, metrics });
   // While Redis is away commands fail at once, because budgets fail closed; every script of ours may run twice.
@@ -104,7 +104,7 @@ function natsDoor(
   settings: BudgetConfig,
   nats: NatsClient,
   { clock, logger }: ServiceHost,
-): ServicePart {
+): LifecycleComponent {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'budget',

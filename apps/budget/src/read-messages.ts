@@ -6,8 +6,8 @@ import {
   type BudgetRelease,
   type BudgetScopes,
   type BudgetUsage,
-  type ReserveAsk,
-  type SettleAsk,
+  type ReserveRequest,
+  type SettleRequest,
 } from '@toolfleet/contracts';
 import { USAGE_GROUPS } from './usage-store.js';
 
@@ -29,8 +29,8 @@ export interface ReadEntries<T> {
 }
 
 /** @throws ToolError REQUEST_INVALID when there is no list at all. */
-export function readReserve(body: unknown): ReadEntries<ReserveAsk> {
-  return read<ReserveAsk>(listOf(body, 'asks'), (fields) => {
+export function readReserve(body: unknown): ReadEntries<ReserveRequest> {
+  return read<ReserveRequest>(listOf(body, 'asks'), (fields) => {
     checkCall(fields);
     whole(fields['micro_usd'], 'micro_usd');
     whole(fields['tokens'], 'tokens');
@@ -43,8 +43,8 @@ export function readReserve(body: unknown): ReadEntries<ReserveAsk> {
 }
 
 /** @throws ToolError REQUEST_INVALID when there is no list at all. */
-export function readSettle(body: unknown): ReadEntries<SettleAsk> {
-  return read<SettleAsk>(listOf(body, 'settlements'), (fields) => {
+export function readSettle(body: unknown): ReadEntries<SettleRequest> {
+  return read<SettleRequest>(listOf(body, 'settlements'), (fields) => {
     const { callId, tenantId } = checkCall(fields);
     whole(fields['micro_usd'], 'micro_usd');
     whole(fields['tokens'], 'tokens');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { defineTool, ok, Toolbox } from '@toolfleet/builtin-tools';
+import { defineTool, ok, ToolRunner } from '@toolfleet/builtin-tools';
 import type { ExecJob } from '@toolfleet/contracts';
-import { JournalGate, MemoryJournal } from '@toolfleet/journal';
+import { JournalGuard, MemoryJournal } from '@toolfleet/journal';
 import type { JobRun } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { agentWorker } from './agent.worker.js';
@@ -26,7 +26,7 @@ function worker() {
   });
   return {
     journal,
-    handle: agentWorker(new Toolbox([tool], {}, clock), new JournalGate(journal, clock), clock),
+    handle: agentWorker(new ToolRunner([tool], {}, clock), new JournalGuard(journal, clock), clock),
     effects: () => effects,
   };
 }

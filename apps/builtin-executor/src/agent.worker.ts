@@ -1,6 +1,6 @@
-import type { Toolbox } from '@toolfleet/builtin-tools';
-import type { ExecJob, ExecReply } from '@toolfleet/contracts';
-import type { EffectGate } from '@toolfleet/journal';
+import type { ToolRunner } from '@toolfleet/builtin-tools';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts';
+import type { ExecutionGuard } from '@toolfleet/journal';
 import type { JobRun } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 
@@ -12,10 +12,10 @@ const REPLY_RESERVE_MS = 50;
  * are never called twice by a second run (the gateway ends the call as OUTCOME_UNKNOWN).
  */
 export function agentWorker(
-  toolbox: Toolbox,
-  gate: EffectGate,
+  toolbox: ToolRunner,
+  gate: ExecutionGuard,
   clock: Clock,
-): (run: JobRun<ExecJob>) => Promise<ExecReply> {
+): (run: JobRun<ExecJob>) => Promise<ExecResponse> {
   return async (run) => {
     const { data } = run;
     const leftMs = run.deadlineAt === undefined ? data.timeout_ms : run.deadlineAt - clock.now();

@@ -12,7 +12,7 @@ import {
   type DefinitionRegister,
   type ExecJob,
   type ExecMessage,
-  type ExecReply,
+  type ExecResponse,
   type JsonObject,
   type JobReply,
   type Toolset,
@@ -20,7 +20,7 @@ import {
 import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, JobQueue, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
-import { loadConfig, type ServicePart } from '@toolfleet/service';
+import { loadConfig, type LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import {
   endChild,
@@ -41,7 +41,7 @@ let redis: RedisServer;
 let caller: NatsClient;
 let model: ChildProcess;
 let folder: string;
-let parts: ServicePart[];
+let parts: LifecycleComponent[];
 const announced = new Map<string, DefinitionRegister>();
 const toolCalls: { message: CallMessage; authorization: string | undefined }[] = [];
 
@@ -150,7 +150,7 @@ function messageOf(tool: string, toolset: Toolset, args: JsonObject, over: Parti
   };
 }
 const execute = (tool: string, toolset: Toolset, args: JsonObject, over: Partial<ExecMessage> = {}) =>
-  caller.request<ExecReply>(builtinSubject(toolset), messageOf(tool, toolset, args, over), { timeoutMs: 15_000 });
+  caller.request<ExecResponse>(builtinSubject(toolset), messageOf(tool, toolset, args, over), { timeoutMs: 15_000 });
 
 describe('builtin-executor with every toolset, on NATS and Redis', () => {
   it('serves tools of each toolset', async () => {
@@ -186,7 +186,7 @@ describe('builtin-executor with every toolset, on NATS and Redis', () => {
       repeatable: false,
     });
     const outcomes = await Promise.allSettled(
-      [1, 2, 3].map(() => caller.request<ExecReply>(builtinSubject('files'), message)),
+      [1, 2, 3].map(() => caller.request<ExecResponse>(builtinSubject('files'), message)),
     );
     expect(outcomes.filter((one) => one.status === 'fulfilled')).toHaveLength(1);
     expect(outcomes.find((one) => one.status === 'rejected')?.reason).toMatchObject({
@@ -206,7 +206,7 @@ describe('builtin-executor with every toolset, on NATS and Redis', () => {
     await time.start();
     const replies = new ReplyChannel({ redis: blocking, queues: [QUEUES.agentRuns], clock });
     await replies.start();
-    const queue = new JobQueue<Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>, ExecReply>({
+    const queue = new JobQueue<Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>, ExecResponse>({
       name: QUEUES.agentRuns,
       redis: commands,
       time,

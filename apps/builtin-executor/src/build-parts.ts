@@ -3,14 +3,14 @@ import {
   definitionOf,
   MANIFEST,
   PluginFolder,
-  Toolbox,
+  ToolRunner,
   toolsetOf,
   toolsOf,
 } from '@toolfleet/builtin-tools';
 import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts';
-import { RepeatableOnlyGate, type EffectGate } from '@toolfleet/journal';
-import { microservicePart, type ServiceHost, type ServicePart } from '@toolfleet/service';
-import { NatsClient, natsOptionsOf, NatsStrategy, StatusBeacon } from '@toolfleet/transport';
+import { IdempotentOnlyGuard, type ExecutionGuard } from '@toolfleet/journal';
+import { microservicePart, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
+import { NatsClient, natsOptionsOf, NatsStrategy, Heartbeat } from '@toolfleet/transport';
 import { ToolAnnouncer, type AnnouncedSource } from './announce-tools.js';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { BuiltinExecutorModule } from './builtin-executor.module.js';
@@ -26,20 +26,20 @@ const LOCAL_PLUGINS = 'plugins';
 const LOCAL_RELOAD_MS = 1_000;
 
 /** The parts of builtin-executor, in the order they start. */
-export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): Promise<ServicePart[]> {
+export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceHost): Promise<LifecycleComponent[]> {
   const { clock, logger, metrics } = host;
   const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
   const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'builtin-executor', clock, metrics });
   const bounded = new BoundedWork(clock, settings.BUILTIN_BOUNDED_PROCESSES);
   const egress = new ToolEgress(settings, host);
   const services = toolServices(toolsets, { settings, host, bounded, egress, nats });
-  const toolbox = new Toolbox(toolsOf(toolsets), services, clock, (tool, error) =>
+  const toolbox = new ToolRunner(toolsOf(toolsets), services, clock, (tool, error) =>
     logger.error({ tool, error }, 'a tool failed unexpectedly'),
   );
   const redis = settings.REDIS_URL === undefined ? undefined : await redisOf(settings.REDIS_URL, settings, host);
   const gate =
     redis?.gate ??
-    new RepeatableOnlyGate(({ binding }) => binding.kind === 'builtin' && toolbox.isIdempotent(binding.handler));
+    new IdempotentOnlyGuard(({ binding }) => binding.kind === 'builtin' && toolbox.isIdempotent(binding.handler));
   const plugins = pluginsOf(settings, host, toolbox, () => announcer.announceSoon());
   const announcer = new ToolAnnouncer(
     nats,
@@ -48,7 +48,7 @@ export async function buildParts(settings: BuiltinExecutorConfig, host: ServiceH
     sourcesOf(settings, toolbox, plugins),
     settings.BUILTIN_ANNOUNCE_TTL_MS,
   );
-  const resources: ServicePart = {
+  const resources: LifecycleComponent = {
     name: 'tool resources',
     stop: async () => {
       bounded.close();
@@ -75,11 +75,11 @@ async function redisOf(url: string, settings: BuiltinExecutorConfig, host: Servi
 /** The doors of the toolsets over NATS. */
 function natsDoors(
   settings: BuiltinExecutorConfig,
-  toolbox: Toolbox,
-  gate: EffectGate,
+  toolbox: ToolRunner,
+  gate: ExecutionGuard,
   nats: NatsClient,
   { clock, logger }: ServiceHost,
-): ServicePart[] {
+): LifecycleComponent[] {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'builtin-executor',
@@ -90,7 +90,7 @@ function natsDoors(
       logger.warn({ stalled_ms: stalledMs }, 'the event loop was held; calls that waited are refused'),
   });
   const module = BuiltinExecutorModule.of(settings.BUILTIN_TOOLSETS as readonly Toolset[], toolbox, gate);
-  const beacon = new StatusBeacon(nats, clock, {
+  const beacon = new Heartbeat(nats, clock, {
     service: 'builtin-executor',
     slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
   });
@@ -100,7 +100,7 @@ function natsDoors(
 function pluginsOf(
   settings: BuiltinExecutorConfig,
   { clock, logger }: ServiceHost,
-  toolbox: Toolbox,
+  toolbox: ToolRunner,
   onChange: () => void,
 ): PluginWatch | undefined {
   const path = settings.BUILTIN_PLUGINS_DIR ?? (settings.TOOLFLEET_LOCAL ? LOCAL_PLUGINS : undefined);
@@ -121,7 +121,7 @@ function pluginsOf(
 /** A source per toolset: replicas of one toolset announce the same tools, those of another one do not retire them. */
 function sourcesOf(
   settings: BuiltinExecutorConfig,
-  toolbox: Toolbox,
+  toolbox: ToolRunner,
   plugins: PluginWatch | undefined,
 ): AnnouncedSource[] {
   const figures = toolFigures(settings);

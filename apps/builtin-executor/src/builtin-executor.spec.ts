@@ -6,12 +6,12 @@ import {
   type DefinitionRegister,
   type DefinitionRegisterReply,
   type ExecMessage,
-  type ExecReply,
+  type ExecResponse,
 } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startNats, type NatsServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
-import { loadConfig, type ServicePart } from '@toolfleet/service';
+import { loadConfig, type LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { builtinExecutorConfig } from './builtin-executor.config.js';
 import { buildParts } from './build-parts.js';
@@ -28,7 +28,7 @@ const ACCEPT: DefinitionRegisterReply = {
 describe('builtin-executor over NATS', () => {
   let server: NatsServer;
   let caller: NatsClient;
-  let parts: ServicePart[];
+  let parts: LifecycleComponent[];
   const announced: DefinitionRegister[] = [];
 
   beforeAll(async () => {
@@ -81,7 +81,7 @@ describe('builtin-executor over NATS', () => {
     ...over,
   });
   const execute = (over: Partial<ExecMessage> = {}) =>
-    caller.request<ExecReply>(builtinSubject('compute'), message(over));
+    caller.request<ExecResponse>(builtinSubject('compute'), message(over));
 
   it('runs a tool', async () => {
     expect(await execute()).toMatchObject({

@@ -1,7 +1,7 @@
 import { Controller, type Type } from '@nestjs/common';
-import { Toolbox } from '@toolfleet/builtin-tools';
-import { builtinSubject, type ExecMessage, type ExecReply, type Toolset } from '@toolfleet/contracts';
-import { EffectGate } from '@toolfleet/journal';
+import { ToolRunner } from '@toolfleet/builtin-tools';
+import { builtinSubject, type ExecMessage, type ExecResponse, type Toolset } from '@toolfleet/contracts';
+import { ExecutionGuard } from '@toolfleet/journal';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 
 /**
@@ -12,12 +12,12 @@ export function executeEndpoint(toolset: Toolset): Type {
   @Controller()
   class ExecuteEndpoint {
     constructor(
-      private readonly toolbox: Toolbox,
-      private readonly gate: EffectGate,
+      private readonly toolbox: ToolRunner,
+      private readonly gate: ExecutionGuard,
     ) {}
 
     @Endpoint(builtinSubject(toolset), { exec: true })
-    async execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
+    async execute(message: ExecMessage, context: EndpointContext): Promise<ExecResponse> {
       return this.gate.run(message, async (begin) => {
         await begin();
         const { signal, deadlineAt, progress } = context;

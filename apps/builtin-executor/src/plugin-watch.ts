@@ -1,11 +1,11 @@
-import { toolsetOf, type PluginFolder, type Toolbox } from '@toolfleet/builtin-tools';
+import { toolsetOf, type PluginFolder, type ToolRunner } from '@toolfleet/builtin-tools';
 import type { Milliseconds, Toolset } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import type { ServicePart } from '@toolfleet/service';
+import type { LifecycleComponent } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 
 /** Loads the plugin folder at start and, when told so, looks at it again and again. */
-export class PluginWatch implements ServicePart {
+export class PluginWatch implements LifecycleComponent {
   readonly name = 'plugins';
   private readonly stopped = new AbortController();
   private readonly loaded = new Set<string>();
@@ -13,7 +13,7 @@ export class PluginWatch implements ServicePart {
 
   constructor(
     private readonly folder: PluginFolder,
-    private readonly toolbox: Toolbox,
+    private readonly toolbox: ToolRunner,
     private readonly toolsets: readonly Toolset[],
     private readonly clock: Clock,
     private readonly logger: Logger,

@@ -1,18 +1,18 @@
-import type { Toolbox } from '@toolfleet/builtin-tools';
-import { QUEUES, type ExecJob, type ExecReply } from '@toolfleet/contracts';
-import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
+import type { ToolRunner } from '@toolfleet/builtin-tools';
+import { QUEUES, type ExecJob, type ExecResponse } from '@toolfleet/contracts';
+import { JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
 import { connectRedis, JobWorker, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
-import type { ServiceHost, ServicePart } from '@toolfleet/service';
+import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import { agentWorker } from './agent.worker.js';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 
 /** What this process has in Redis. */
 export interface RedisParts {
-  gate: EffectGate;
+  gate: ExecutionGuard;
   /** Connections and their clock; start before everything that claims. */
-  connections: ServicePart[];
+  connections: LifecycleComponent[];
   /** Worker of queue `agent-runs`; start it last. */
-  agentWorker(toolbox: Toolbox): ServicePart;
+  agentWorker(toolbox: ToolRunner): LifecycleComponent;
 }
 
 /** The journal and the agent queue on one server. */
@@ -24,14 +24,14 @@ export function redisParts(
   const connect = (role: 'commands' | 'blocking') =>
     connectRedis(redisUrl, { name: 'builtin-executor', ...redisOptionsOf(settings), role, log: logger });
   const commands = connect('commands');
-  const gate = new JournalGate(new RedisJournal(commands, clock), clock);
+  const gate = new JournalGuard(new RedisJournal(commands, clock), clock);
   return {
     gate,
     connections: [redisPart(commands, redisUrl), { name: 'outcomes', drain: () => gate.drain() }],
     agentWorker(toolbox) {
       const blocking = connect('blocking');
       const time = new RedisTime(commands, clock);
-      const worker = new JobWorker<ExecJob, ExecReply>({
+      const worker = new JobWorker<ExecJob, ExecResponse>({
         queue: QUEUES.agentRuns,
         redis: blocking,
         publisher: commands,

@@ -17,7 +17,7 @@ import {
 } from '@toolfleet/builtin-tools';
 import { isJsonObject, type Toolset } from '@toolfleet/contracts';
 import { egressFetch } from '@toolfleet/egress';
-import { fleetFileOf, StartRefused, type ServiceHost } from '@toolfleet/service';
+import { fleetFileOf, FatalStartupError, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { NatsSpending } from './nats-spending.js';
@@ -99,11 +99,11 @@ function agent({ settings, host, egress, nats }: ServiceParts): AgentServices {
 /** Section `sub_agent` of the configuration file. */
 function subAgentLimits(settings: BuiltinExecutorConfig): Pick<AgentServices, 'maxIterations' | 'maxConcurrency'> {
   const section = fleetFileOf(settings)['sub_agent'] ?? {};
-  if (!isJsonObject(section)) throw new StartRefused('sub_agent of the configuration file must be a mapping');
+  if (!isJsonObject(section)) throw new FatalStartupError('sub_agent of the configuration file must be a mapping');
   const limit = (key: string, highest: number) => {
     const value = section[key] ?? 3;
     if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > highest) {
-      throw new StartRefused(`sub_agent.${key} must be a whole number from 1 to ${highest}`);
+      throw new FatalStartupError(`sub_agent.${key} must be a whole number from 1 to ${highest}`);
     }
     return value;
   };

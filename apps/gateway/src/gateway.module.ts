@@ -6,44 +6,44 @@ import { ApiKeys } from './auth/api-keys.js';
 import { AuthGuard } from './auth/auth.guard.js';
 import type { Authenticate } from './auth/authenticate.js';
 import { RegisterAuth } from './auth/register-auth.js';
-import { AsyncCalls } from './calls/async-calls.js';
-import { BatchCalls } from './calls/batch-calls.js';
-import { CallAccess } from './calls/call-access.js';
-import { CallsController } from './calls/calls.controller.js';
-import { SpendSlices } from './calls/spend-slices.js';
-import { ToolCalls } from './calls/tool-calls.js';
+import { AsyncCalls } from './async/async-calls.js';
+import { BatchCalls } from './http/batch-calls.js';
+import { CallAccess } from './async/call-access.js';
+import { CallsController } from './http/calls.controller.js';
+import { SpendSlices } from './engine/spend-slices.js';
+import { ToolCalls } from './async/tool-calls.js';
 import { ToolInventory } from './catalog/tool-inventory.js';
 import { ToolList } from './catalog/tool-list.js';
 import { ToolSearch } from './catalog/tool-search.js';
-import { CatalogController } from './doors/http/catalog.controller.js';
-import { ErrorFilter } from './doors/http/error.filter.js';
-import { EventStreams } from './doors/http/event-streams.js';
-import { FleetController } from './doors/http/fleet.controller.js';
-import { HealthController, Readiness } from './doors/http/health.controller.js';
-import { HttpCalls } from './doors/http/http-call.js';
-import { KeysController } from './doors/http/keys.controller.js';
-import { MeController, Tiers } from './doors/http/me.controller.js';
-import { MockFunctionController } from './doors/http/mock-function.controller.js';
+import { CatalogController } from './http/catalog.controller.js';
+import { ErrorFilter } from './http/error.filter.js';
+import { EventStreams } from './http/event-streams.js';
+import { FleetController } from './http/fleet.controller.js';
+import { HealthController, Readiness } from './http/health.controller.js';
+import { HttpCalls } from './http/http-call.js';
+import { KeysController } from './http/keys.controller.js';
+import { MeController, Tiers } from './http/me.controller.js';
+import { MockFunctionController } from './http/mock-function.controller.js';
 import {
   QuarantineController,
   ShannonSourcesController,
   SourceRegistrations,
   SourcesController,
-} from './doors/http/sources.controller.js';
-import { RecentCallsController } from './doors/http/recent-calls.controller.js';
-import { ShannonController } from './doors/http/shannon.controller.js';
-import { ToolsController } from './doors/http/tools.controller.js';
-import { UsageController } from './doors/http/usage.controller.js';
-import { CallEndpoint } from './doors/nats/call.endpoint.js';
-import { NatsCalls } from './doors/nats/nats-calls.js';
-import { SpendEndpoint } from './doors/nats/spend.endpoint.js';
-import { KeyLimitGuard } from './limits/key-limit.guard.js';
-import type { KeyLimits } from './limits/key-limits.js';
-import type { Tier } from './limits/tiers.js';
-import { FleetView } from './observe/fleet-view.js';
-import type { OperatorViews } from './observe/operator-views.js';
-import { RecentCallsFeed } from './observe/recent-calls-feed.js';
-import { ToolLimits } from './observe/tool-limits.js';
+} from './http/sources.controller.js';
+import { RecentCallsController } from './http/recent-calls.controller.js';
+import { ShannonController } from './http/shannon.controller.js';
+import { ToolsController } from './http/tools.controller.js';
+import { UsageController } from './http/usage.controller.js';
+import { CallEndpoint } from './nats/call.endpoint.js';
+import { NatsCalls } from './nats/nats-calls.js';
+import { SpendEndpoint } from './nats/spend.endpoint.js';
+import { KeyLimitGuard } from './auth/key-limit.guard.js';
+import type { KeyLimits } from './auth/key-limits.js';
+import type { Tier } from './auth/tiers.js';
+import { FleetView } from './fleet-state/fleet-view.js';
+import type { OperatorViews } from './fleet-state/operator-views.js';
+import { RecentCallsFeed } from './recent-calls/recent-calls-feed.js';
+import { ToolLimits } from './fleet-state/tool-limits.js';
 
 /** What `parts.ts` wires and the Nest shells need. */
 export interface GatewayWiring {

@@ -1,5 +1,5 @@
 import { startService } from '@toolfleet/service';
 import { gatewayConfig } from './gateway.config.js';
-import { gatewayParts } from './parts.js';
+import { wireGateway } from './wiring.js';
 
-await startService(gatewayConfig, gatewayParts);
+await startService(gatewayConfig, wireGateway);

@@ -1,10 +1,10 @@
 import { SUBJECTS } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
-import { JournalGate, RedisJournal, type EffectGate } from '@toolfleet/journal';
+import { JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
-import { microservicePart, VERSION, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { microservicePart, VERSION, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
-import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers, StatusBeacon } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers, Heartbeat } from '@toolfleet/transport';
 import { McpExecutor } from './mcp-executor.js';
 import type { McpExecutorConfig } from './mcp-executor.config.js';
 import { McpExecutorModule } from './mcp-executor.module.js';
@@ -14,7 +14,7 @@ import { POOL_LIMITS, SessionPool } from './session-pool.js';
 const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
 
 /** The parts of mcp-executor, in the order they start. */
-export function buildParts(settings: McpExecutorConfig, host: ServiceHost): ServicePart[] {
+export function buildParts(settings: McpExecutorConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics } = host;
   const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'mcp-executor', clock, metrics });
   // While Redis is away calls that need the journal are refused at once; every script of the journal may run twice.
@@ -24,7 +24,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
     resend: true,
     log: logger,
   });
-  const gate = new JournalGate(new RedisJournal(redis, clock), clock);
+  const gate = new JournalGuard(new RedisJournal(redis, clock), clock);
   const egress = egressOf(settings, host);
   const expand = secretOpener(settings.REGISTRY_SECRET_KEY);
   const maxResponseBytes = settings.MCP_MAX_RESPONSE_BYTES;
@@ -50,7 +50,7 @@ export function buildParts(settings: McpExecutorConfig, host: ServiceHost): Serv
     maxResponseBytes,
     onTargetFault: (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
   });
-  const sessions: ServicePart = {
+  const sessions: LifecycleComponent = {
     name: 'sessions',
     drain: () => gate.drain(),
     stop: async () => {
@@ -86,12 +86,12 @@ function egressOf(settings: McpExecutorConfig, host: ServiceHost): EgressClient 
 /** The endpoints over NATS. */
 function natsDoor(
   executor: McpExecutor,
-  gate: EffectGate,
+  gate: ExecutionGuard,
   nats: NatsClient,
   settings: McpExecutorConfig,
   breakers: SharedBreakers,
   { clock, logger }: ServiceHost,
-): ServicePart[] {
+): LifecycleComponent[] {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'mcp-executor',
@@ -101,7 +101,7 @@ function natsDoor(
     onStall: (stalledMs) =>
       logger.warn({ stalled_ms: stalledMs }, 'the event loop was held; calls that waited are refused'),
   });
-  const beacon = new StatusBeacon(nats, clock, {
+  const beacon = new Heartbeat(nats, clock, {
     service: 'mcp-executor',
     slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
     breakers: () => breakers.status(),

@@ -2,7 +2,7 @@ import {
   failureReply,
   ToolError,
   type ExecMessage,
-  type ExecReply,
+  type ExecResponse,
   type Json,
   type McpBinding,
 } from '@toolfleet/contracts';
@@ -70,7 +70,7 @@ function argsOf(message: ExecMessage & { binding: McpBinding }): Json {
   return message.arguments['args'] ?? {};
 }
 
-function replyOf(text: string): ExecReply {
+function replyOf(text: string): ExecResponse {
   const output = text.trim() === '' ? null : jsonOr(text);
   return {
     ok: true,

@@ -2,7 +2,7 @@ import {
   failureReply,
   isJsonObject,
   type ExecMessage,
-  type ExecReply,
+  type ExecResponse,
   type JsonObject,
   type McpBinding,
   type Milliseconds,
@@ -31,7 +31,7 @@ export interface AttemptLimits {
 
 /** Outcome of an attempt, and what it says about the target. */
 export interface Attempt {
-  reply: ExecReply;
+  reply: ExecResponse;
   targetFault: boolean;
 }
 

@@ -3,10 +3,16 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
-import { breakerSubject, SUBJECTS, type DiscoverReply, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import {
+  breakerSubject,
+  SUBJECTS,
+  type DiscoverReply,
+  type ExecMessage,
+  type ExecResponse,
+} from '@toolfleet/contracts';
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
-import { loadConfig, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
@@ -57,7 +63,7 @@ beforeAll(async () => {
     logger: createLogger({ service: 'mcp-executor', level: 'silent', environment: 'test' }),
     metrics: createMetrics({ version: '0', revision: 'x' }),
   } as unknown as ServiceHost;
-  const parts: ServicePart[] = buildParts(settings, host);
+  const parts: LifecycleComponent[] = buildParts(settings, host);
   for (const part of parts) await part.start?.();
   closers.push(async () => {
     for (const part of parts.toReversed()) await part.drain?.();
@@ -84,7 +90,10 @@ const message = (more: Partial<ExecMessage> = {}): ExecMessage => ({
   ...more,
 });
 const send = (body: ExecMessage) =>
-  nats.requestAcked<ExecReply>(SUBJECTS.execMcp, body as never, { timeoutMs: 5_000, bumpFence: async () => undefined });
+  nats.requestAcked<ExecResponse>(SUBJECTS.execMcp, body as never, {
+    timeoutMs: 5_000,
+    bumpFence: async () => undefined,
+  });
 
 describe('mcp-executor over NATS', () => {
   it('discovers and executes', async () => {

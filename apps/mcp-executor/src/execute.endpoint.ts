@@ -1,6 +1,6 @@
 import { Controller } from '@nestjs/common';
-import { HEADERS, SUBJECTS, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
-import { EffectGate } from '@toolfleet/journal';
+import { HEADERS, SUBJECTS, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
+import { ExecutionGuard } from '@toolfleet/journal';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { McpExecutor } from './mcp-executor.js';
 
@@ -9,11 +9,11 @@ import { McpExecutor } from './mcp-executor.js';
 export class ExecuteEndpoint {
   constructor(
     private readonly executor: McpExecutor,
-    private readonly gate: EffectGate,
+    private readonly gate: ExecutionGuard,
   ) {}
 
   @Endpoint(SUBJECTS.execMcp, { exec: true })
-  async execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
+  async execute(message: ExecMessage, context: EndpointContext): Promise<ExecResponse> {
     const { progress } = context;
     const traceparent = context.headers.get(HEADERS.traceparent);
     return this.gate.run(message, (begin) =>

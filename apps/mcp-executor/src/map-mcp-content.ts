@@ -8,7 +8,7 @@ import {
   parseExact,
   ToolError,
   type ContentBlock,
-  type ExecReply,
+  type ExecResponse,
   type Json,
 } from '@toolfleet/contracts';
 
@@ -22,7 +22,7 @@ const EXPIRED_TOKEN =
  * A tool result as the outcome of an attempt, without loss: every content block that is not plain text, and every text
  * block beside others, stays in `content` in its order; `structuredContent` is the output.
  */
-export function mapToolResult(result: CallToolResult): ExecReply {
+export function mapToolResult(result: CallToolResult): ExecResponse {
   if (isNestedTooDeep(result as unknown as Json)) {
     const message = `The result is nested deeper than ${MAX_BODY_DEPTH} levels`;
     return failureReply(new ToolError('RESULT_TOO_LARGE', { message }));
@@ -32,7 +32,7 @@ export function mapToolResult(result: CallToolResult): ExecReply {
   const joined = texts.join('\n');
   const structured = result.structuredContent as Json | undefined;
   const plain = blocks.every((block) => block['type'] === 'text' && block['annotations'] === undefined);
-  const reply: ExecReply = {
+  const reply: ExecResponse = {
     ok: result.isError !== true,
     output: structured === undefined ? outputOf(joined, texts.length) : structured,
     text: joined.slice(0, MAX_TEXT),
@@ -48,7 +48,7 @@ export function mapToolResult(result: CallToolResult): ExecReply {
 }
 
 /** True when a failed result says that our credential has expired. */
-export function reportsExpiredToken(reply: ExecReply): boolean {
+export function reportsExpiredToken(reply: ExecResponse): boolean {
   return !reply.ok && EXPIRED_TOKEN.test(reply.text);
 }
 
@@ -69,7 +69,7 @@ export function jsonOr(text: string): Json {
 }
 
 /** Facts of the server about this result; the protocol's own keys are left out. */
-function remoteMeta(result: CallToolResult): ExecReply['metadata'] {
+function remoteMeta(result: CallToolResult): ExecResponse['metadata'] {
   const meta = result._meta as unknown;
   if (!isJsonObject(meta)) return {};
   const own = Object.entries(meta).filter(([key]) => !key.startsWith('io.modelcontextprotocol/'));

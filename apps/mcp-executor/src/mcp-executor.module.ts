@@ -1,5 +1,5 @@
 import { Module, type DynamicModule } from '@nestjs/common';
-import { EffectGate } from '@toolfleet/journal';
+import { ExecutionGuard } from '@toolfleet/journal';
 import { DiscoverEndpoint } from './discover.endpoint.js';
 import { ExecuteEndpoint } from './execute.endpoint.js';
 import { McpExecutor } from './mcp-executor.js';
@@ -7,13 +7,13 @@ import { McpExecutor } from './mcp-executor.js';
 /** The two NATS endpoints of the service. */
 @Module({})
 export class McpExecutorModule {
-  static of(executor: McpExecutor, gate: EffectGate): DynamicModule {
+  static of(executor: McpExecutor, gate: ExecutionGuard): DynamicModule {
     return {
       module: McpExecutorModule,
       controllers: [ExecuteEndpoint, DiscoverEndpoint],
       providers: [
         { provide: McpExecutor, useValue: executor },
-        { provide: EffectGate, useValue: gate },
+        { provide: ExecutionGuard, useValue: gate },
       ],
     };
   }

@@ -165,12 +165,12 @@ function executor(
       remainingMs?: number;
       signal?: AbortSignal;
       onProgress?: (p: unknown) => void;
-      curtailed?: boolean;
+      deadlineShortened?: boolean;
     } = {},
   ) => {
-    const { curtailed = false, ...attempt } = limits;
+    const { deadlineShortened = false, ...attempt } = limits;
     return made.execute(
-      { ...messageOf(binding, name, args), curtailed },
+      { ...messageOf(binding, name, args), deadlineShortened },
       { remainingMs: 10_000, signal: new AbortController().signal, ...attempt },
     );
   };
@@ -485,7 +485,7 @@ describe('McpExecutor', () => {
     );
     const { call } = executor({ port });
     for (let i = 0; i < 6; i += 1)
-      expect(await call({ url }, 'x', {}, { remainingMs: 300, curtailed: true })).toMatchObject({
+      expect(await call({ url }, 'x', {}, { remainingMs: 300, deadlineShortened: true })).toMatchObject({
         failure: { code: 'ATTEMPT_TIMED_OUT' },
       });
     for (let i = 0; i < 3; i += 1) await call({ url }, 'x', {}, { remainingMs: 300 });

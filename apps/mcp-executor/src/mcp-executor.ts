@@ -3,7 +3,7 @@ import {
   type DiscoverMessage,
   type DiscoverReply,
   type ExecMessage,
-  type ExecReply,
+  type ExecResponse,
   type McpBinding,
   type Milliseconds,
 } from '@toolfleet/contracts';
@@ -13,7 +13,7 @@ import { callMcpTool, type Attempt, type AttemptLimits } from './call-mcp-tool.j
 import { discoverServer, discoveryTarget } from './discover-server.js';
 import { baseUrlOf, readTarget, type McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
-import { withoutSecrets } from './without-secrets.js';
+import { redactSecrets } from './without-secrets.js';
 
 /** Figures of the service. */
 export interface ExecutorFigures extends Omit<FunctionParts, 'egress' | 'expand'> {
@@ -40,7 +40,7 @@ export class McpExecutor {
    * One attempt. What happened after it began is in the reply.
    * @throws ToolError BREAKER_OPEN: the attempt never began
    */
-  async execute(message: ExecMessage, limits: Omit<AttemptLimits, 'defaultIdleMs'>): Promise<ExecReply> {
+  async execute(message: ExecMessage, limits: Omit<AttemptLimits, 'defaultIdleMs'>): Promise<ExecResponse> {
     if (!isMcp(message)) {
       throw new ToolError('INTERNAL', { message: `mcp-executor got a binding of kind ${message.binding.kind}` });
     }
@@ -57,7 +57,7 @@ export class McpExecutor {
       ({ reply, targetFault }) => {
         const code = reply.failure?.code;
         // A call counts once: what repeats of it meet says nothing new.
-        if (targetFault && message.attempt === 1 && !(message.curtailed && code === 'ATTEMPT_TIMED_OUT')) {
+        if (targetFault && message.attempt === 1 && !(message.deadlineShortened && code === 'ATTEMPT_TIMED_OUT')) {
           this.figures.onTargetFault?.(baseUrl);
           return 'failure';
         }
@@ -74,7 +74,7 @@ export class McpExecutor {
         retryAfterMs: outcome.retryAfterMs,
       });
     }
-    return { ...withoutSecrets(outcome.value.reply), execute_ms: Math.round(this.clock.monotonic() - startedAt) };
+    return { ...redactSecrets(outcome.value.reply), execute_ms: Math.round(this.clock.monotonic() - startedAt) };
   }
 
   /** The tools of a server. Outside the breaker: discovery is how an operator finds out that a server is back. */

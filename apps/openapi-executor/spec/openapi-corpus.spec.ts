@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isJsonObject, type ExecMessage, type Json, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
-import { RepeatableOnlyGate } from '@toolfleet/journal';
+import { IdempotentOnlyGuard } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson, type OpenApiTool } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { ArgumentReader, boundedMatcher } from '@toolfleet/schema';
@@ -42,7 +42,7 @@ describe('documents of the corpus', () => {
       {
         egress,
         credentials: new Credentials({ expander: new VariableExpander([], {}) }, new OAuthTokens(egress, clock)),
-        gate: new RepeatableOnlyGate(),
+        gate: new IdempotentOnlyGuard(),
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),

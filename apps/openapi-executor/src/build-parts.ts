@@ -1,5 +1,5 @@
 import { EgressClient } from '@toolfleet/egress';
-import { JournalGate, RedisJournal } from '@toolfleet/journal';
+import { JournalGuard, RedisJournal } from '@toolfleet/journal';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
 import {
   microservicePart,
@@ -7,10 +7,10 @@ import {
   VariableExpander,
   VERSION,
   type ServiceHost,
-  type ServicePart,
+  type LifecycleComponent,
 } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
-import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers, StatusBeacon } from '@toolfleet/transport';
+import { NatsClient, natsOptionsOf, NatsStrategy, SharedBreakers, Heartbeat } from '@toolfleet/transport';
 import { Credentials } from './credentials.js';
 import { logRequest } from './log-request.js';
 import { OAuthTokens } from './oauth-tokens.js';
@@ -22,7 +22,7 @@ import { VendorAdapters } from './vendor-adapters/find-adapter.js';
 const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
 
 /** The parts of openapi-executor, in the order they start. */
-export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): ServicePart[] {
+export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics } = host;
   const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'openapi-executor', clock, metrics });
   const egress = egressOf(settings, host);
@@ -51,7 +51,7 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
     expander: new VariableExpander(openapiExecutorConfig.ownKeys),
     ...(settings.REGISTRY_SECRET_KEY ? { box: new SecretBox(settings.REGISTRY_SECRET_KEY) } : {}),
   };
-  const gate = new JournalGate(new RedisJournal(redis, clock), clock);
+  const gate = new JournalGuard(new RedisJournal(redis, clock), clock);
   const executor = new OpenApiExecutor(
     {
       egress,
@@ -64,7 +64,7 @@ export function buildParts(settings: OpenApiExecutorConfig, host: ServiceHost): 
     new VendorAdapters(logger, settings.OPENAPI_ADAPTERS_DIR),
     (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
   );
-  const connections: ServicePart = {
+  const connections: LifecycleComponent = {
     name: 'connections',
     drain: () => gate.drain(),
     stop: async () => {
@@ -103,7 +103,7 @@ function natsDoor(
   settings: OpenApiExecutorConfig,
   breakers: SharedBreakers,
   { clock, logger }: ServiceHost,
-): ServicePart[] {
+): LifecycleComponent[] {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'openapi-executor',
@@ -113,7 +113,7 @@ function natsDoor(
     onStall: (stalledMs) =>
       logger.warn({ stalled_ms: stalledMs }, 'the event loop was held; calls that waited are refused'),
   });
-  const beacon = new StatusBeacon(nats, clock, {
+  const beacon = new Heartbeat(nats, clock, {
     service: 'openapi-executor',
     slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
     breakers: () => breakers.status(),

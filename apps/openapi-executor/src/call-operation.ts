@@ -4,14 +4,14 @@ import {
   isToolError,
   ToolError,
   type ExecMessage,
-  type ExecReply,
+  type ExecResponse,
   type Json,
   type JsonObject,
   type Milliseconds,
   type OpenApiBinding,
 } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
-import type { EffectGate } from '@toolfleet/journal';
+import type { ExecutionGuard } from '@toolfleet/journal';
 import { buildRequest, planFrom } from '@toolfleet/openapi';
 import type { Clock } from '@toolfleet/resilience';
 import type { Credentials } from './credentials.js';
@@ -27,7 +27,7 @@ export type OperationMessage = ExecMessage & { binding: OpenApiBinding };
 export interface OperationParts {
   egress: EgressClient;
   credentials: Credentials;
-  gate: EffectGate;
+  gate: ExecutionGuard;
   clock: Clock;
   /** Hears of every request, without credentials. */
   onRequest?: (request: Readonly<OutgoingRequest>, tool: string) => void;
@@ -78,14 +78,14 @@ export async function callOperation(
   call: PreparedCall,
   parts: OperationParts,
   limits: AttemptLimits,
-): Promise<ExecReply> {
+): Promise<ExecResponse> {
   return parts.gate.run(call.message, (begin) => sendAndRead(call, parts, { ...limits, begin }));
 }
 
 /** What one attempt may use, and what to call right before its effect. */
 type GatedLimits = AttemptLimits & { begin: () => Promise<void> };
 
-async function sendAndRead(call: PreparedCall, parts: OperationParts, limits: GatedLimits): Promise<ExecReply> {
+async function sendAndRead(call: PreparedCall, parts: OperationParts, limits: GatedLimits): Promise<ExecResponse> {
   const endsAt = parts.clock.monotonic() + limits.remainingMs;
   try {
     let { reply, usedToken } = await sendOnce(call, parts, limits, endsAt, false);
@@ -111,7 +111,7 @@ async function sendOnce(
   limits: GatedLimits,
   endsAt: number,
   again: boolean,
-): Promise<{ reply: ExecReply; usedToken: boolean }> {
+): Promise<{ reply: ExecResponse; usedToken: boolean }> {
   const { message, options } = call;
   const request: OutgoingRequest = { ...call.request, headers: { ...call.request.headers } };
   parts.onRequest?.(request, message.tool);

@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import { SUBJECTS, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { SUBJECTS, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { OpenApiExecutor } from './openapi-executor.js';
 
@@ -9,7 +9,7 @@ export class ExecuteEndpoint {
   constructor(private readonly executor: OpenApiExecutor) {}
 
   @Endpoint(SUBJECTS.execOpenapi, { exec: true })
-  execute(message: ExecMessage, context: EndpointContext): Promise<ExecReply> {
+  execute(message: ExecMessage, context: EndpointContext): Promise<ExecResponse> {
     return this.executor.execute(message, { remainingMs: context.timeLeftMs, signal: context.signal });
   }
 }

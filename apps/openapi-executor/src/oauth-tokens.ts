@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isJsonObject, ToolError, type EpochMs } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
-import { Coalescer, type Clock } from '@toolfleet/resilience';
+import { SingleFlight, type Clock } from '@toolfleet/resilience';
 import { redact, registerSecret } from '@toolfleet/telemetry';
 import { LRUCache } from 'lru-cache';
 import type { OAuthGrant } from './choose-credentials.js';
@@ -25,7 +25,7 @@ const MAX_ANSWER_BYTES = 64 * 1024;
  */
 export class OAuthTokens {
   private readonly tokens = new LRUCache<string, Token>({ max: 1_000 });
-  private readonly flights = new Coalescer<Token>();
+  private readonly flights = new SingleFlight<Token>();
 
   constructor(
     private readonly egress: EgressClient,

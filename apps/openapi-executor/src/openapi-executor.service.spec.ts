@@ -1,7 +1,7 @@
-import { SUBJECTS, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { SUBJECTS, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
-import { loadConfig, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics, type Metrics } from '@toolfleet/telemetry';
 import {
   startNats,
@@ -23,7 +23,7 @@ describe('openapi-executor service', () => {
   let redis: RedisServer;
   let upstream: RecordingServer;
   let client: NatsClient;
-  let parts: ServicePart[] = [];
+  let parts: LifecycleComponent[] = [];
   let metrics: Metrics;
 
   beforeAll(async () => {
@@ -77,7 +77,7 @@ describe('openapi-executor service', () => {
     context: { tenant_id: 't', forward_idempotency_key: true },
     ...more,
   });
-  const exec = (sent: ExecMessage) => client.request<ExecReply>(SUBJECTS.execOpenapi, sent, { timeoutMs: 10_000 });
+  const exec = (sent: ExecMessage) => client.request<ExecResponse>(SUBJECTS.execOpenapi, sent, { timeoutMs: 10_000 });
 
   it('is ready and serves exec.openapi', async () => {
     expect(await Promise.all(parts.map((part) => part.ready?.() ?? true))).not.toContain(false);

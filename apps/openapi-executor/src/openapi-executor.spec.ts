@@ -1,6 +1,6 @@
-import type { ExecMessage, ExecReply, Json, JsonObject, OpenApiBinding } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse, Json, JsonObject, OpenApiBinding } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
-import { EffectGate } from '@toolfleet/journal';
+import { ExecutionGuard } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { SecretBox, secretContext, VariableExpander } from '@toolfleet/service';
@@ -16,7 +16,7 @@ const KEY = 'a registry key of more than thirty-two characters';
 const ENVIRONMENT = { API_TOKEN: 'canary-token-42', USER_NAME: 'ada', PASS: 'pass word' };
 const warnings: unknown[] = [];
 
-class CountingGate extends EffectGate {
+class CountingGate extends ExecutionGuard {
   claimed = 0;
   override async claim(): Promise<void> {
     this.claimed += 1;
@@ -97,7 +97,7 @@ describe('openapi-executor', () => {
     context: JsonObject;
     journalled: boolean;
   }
-  const run = (sent: ExecMessage): Promise<ExecReply> =>
+  const run = (sent: ExecMessage): Promise<ExecResponse> =>
     executor.execute(sent, { remainingMs: 5_000, signal: AbortSignal.timeout(5_000) });
 
   it('hands the raw request target to the wire', async () => {
@@ -256,11 +256,11 @@ describe('openapi-executor', () => {
 
   it('counts silence against an origin only when it had the time its tool may take', async () => {
     upstream.answerWith(() => undefined);
-    const silent = (curtailed: boolean) =>
+    const silent = (deadlineShortened: boolean) =>
       Promise.all(
         Array.from({ length: 5 }, () =>
           executor.execute(
-            { ...message({}, {}), curtailed },
+            { ...message({}, {}), deadlineShortened },
             { remainingMs: 100, signal: new AbortController().signal },
           ),
         ),

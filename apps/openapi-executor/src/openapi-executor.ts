@@ -1,4 +1,4 @@
-import { failureReply, ToolError, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { failureReply, ToolError, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
 import type { BreakerJudgement, BreakerMap } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import {
@@ -27,7 +27,7 @@ export class OpenApiExecutor {
    * One attempt. What happened after it began is in the reply.
    * @throws ToolError ARGUMENTS_INVALID, BREAKER_OPEN, EXECUTOR_UNAVAILABLE: the attempt never began
    */
-  async execute(message: ExecMessage, limits: AttemptLimits): Promise<ExecReply> {
+  async execute(message: ExecMessage, limits: AttemptLimits): Promise<ExecResponse> {
     if (!isOperation(message)) {
       throw new ToolError('INTERNAL', { message: `openapi-executor got a binding of kind ${message.binding.kind}` });
     }
@@ -46,7 +46,7 @@ export class OpenApiExecutor {
     const { origin } = prepared.request;
     // A claim that is refused says nothing about the upstream, so it must not count: it is carried around the breaker.
     let refusal: ToolError | undefined;
-    const outcome = await this.breakers.run<ExecReply>(
+    const outcome = await this.breakers.run<ExecResponse>(
       { key: origin, tenantId: message.context.tenant_id },
       () =>
         callOperation(prepared, this.parts, limits).catch((error: unknown) => {
@@ -84,12 +84,12 @@ export class OpenApiExecutor {
  * Only the upstream's own trouble counts: no 4xx but 408 and 429, no refusal of ours, no caller that went away or was in a hurry. A
  * call counts once: what repeats of it meet says nothing new.
  */
-function judge(reply: ExecReply, { curtailed = false, attempt }: ExecMessage): BreakerJudgement {
+function judge(reply: ExecResponse, { deadlineShortened = false, attempt }: ExecMessage): BreakerJudgement {
   if (reply.ok) return 'success';
   const isDown = attempt > 1 ? 'ignored' : 'failure';
   const code = reply.failure?.code;
   if (code === 'UPSTREAM_ERROR') return isTransient(Number(reply.metadata.http_status)) ? isDown : 'success';
-  if (code === 'ATTEMPT_TIMED_OUT') return curtailed ? 'ignored' : isDown;
+  if (code === 'ATTEMPT_TIMED_OUT') return deadlineShortened ? 'ignored' : isDown;
   return code === 'NETWORK_ERROR' ? isDown : 'ignored';
 }
 

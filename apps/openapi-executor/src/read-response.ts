@@ -1,4 +1,4 @@
-import { isNestedTooDeep, parseExact, type ExecReply, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isNestedTooDeep, parseExact, type ExecResponse, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { EgressResponse } from '@toolfleet/egress';
 import { redact } from '@toolfleet/telemetry';
 import { cutText, summarise } from './summarise.js';
@@ -37,7 +37,7 @@ export async function readResponse(
   method: string,
   maxBytes: number,
   now: number,
-): Promise<ExecReply> {
+): Promise<ExecResponse> {
   const bytes = await response.body.bytes();
   const contentType = single(response.headers['content-type']) ?? '';
   const truncated = response.body.truncated;
@@ -115,7 +115,7 @@ function textOf(output: Json, status: number, metadata: JsonObject): string {
     : summarise(output);
 }
 
-function failed(response: EgressResponse, output: Json, metadata: JsonObject, now: number): ExecReply {
+function failed(response: EgressResponse, output: Json, metadata: JsonObject, now: number): ExecResponse {
   const { status } = response;
   const body = typeof output === 'string' ? output : output === null ? '' : JSON.stringify(output);
   const location = single(response.headers.location);

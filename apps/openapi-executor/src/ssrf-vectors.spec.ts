@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { isToolError, type ExecMessage } from '@toolfleet/contracts';
 import { Dialer, EgressClient, Resolver, type DialTarget } from '@toolfleet/egress';
-import { RepeatableOnlyGate } from '@toolfleet/journal';
+import { IdempotentOnlyGuard } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { VariableExpander } from '@toolfleet/service';
@@ -102,7 +102,7 @@ describe('SSRF vectors as servers of a document', () => {
       {
         egress,
         credentials: new Credentials({ expander: new VariableExpander([], {}) }, new OAuthTokens(egress, clock)),
-        gate: new RepeatableOnlyGate(),
+        gate: new IdempotentOnlyGuard(),
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),

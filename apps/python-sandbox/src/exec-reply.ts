@@ -2,7 +2,7 @@
 import {
   CATALOGUE,
   type ErrorCode,
-  type ExecReply,
+  type ExecResponse,
   type ExecutionFailure,
   type Json,
   type JsonObject,
@@ -37,7 +37,7 @@ export interface ReplyFacts {
 }
 
 /** Builds the answer of an attempt. `output` has stdout and stderr also when the run failed. */
-export function execReplyOf(run: RunReply, facts: ReplyFacts): ExecReply {
+export function execReplyOf(run: RunReply, facts: ReplyFacts): ExecResponse {
   const output = outputOf(run, facts.queueMs);
   const metadata: JsonObject = {
     strictness: facts.strictness,
@@ -50,7 +50,7 @@ export function execReplyOf(run: RunReply, facts: ReplyFacts): ExecReply {
   };
   const timing = { execute_ms: Math.round(run.usage.wallMs), queue_ms: Math.round(facts.queueMs) };
   const failure = failureOf(run);
-  const reply: ExecReply = {
+  const reply: ExecResponse = {
     ok: failure === undefined,
     output,
     text: textOf(run),
@@ -116,7 +116,7 @@ function shown(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function tooLarge(reply: ExecReply, run: RunReply, output: JsonObject, bytes: number): ExecReply {
+function tooLarge(reply: ExecResponse, run: RunReply, output: JsonObject, bytes: number): ExecResponse {
   const message = `the output has ${bytes} bytes, at most ${SIZES.toolResult} travel`;
   return {
     ...reply,

@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { NestFactory } from '@nestjs/core';
-import { type ExecJob, type ExecReply, QUEUES } from '@toolfleet/contracts';
+import { type ExecJob, type ExecResponse, QUEUES } from '@toolfleet/contracts';
 import { connectRedis, JobWorker, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
-import { type ServiceHost, type ServicePart, StartRefused } from '@toolfleet/service';
+import { type ServiceHost, type LifecycleComponent, FatalStartupError } from '@toolfleet/service';
 import type { HostSettings } from './host-protocol.js';
 import type { PythonSandboxConfig } from './python-sandbox.config.js';
 import { PythonSandboxModule } from './python-sandbox.module.js';
@@ -19,7 +19,10 @@ const OUTPUT_CAP = 1024 * 1024;
 const LEAST_MS = 60;
 
 /** The parts of the service in the order in which they start: Redis, the interpreter, and last the worker. */
-export async function pythonSandboxParts(settings: PythonSandboxConfig, host: ServiceHost): Promise<ServicePart[]> {
+export async function pythonSandboxParts(
+  settings: PythonSandboxConfig,
+  host: ServiceHost,
+): Promise<LifecycleComponent[]> {
   const { clock, logger, metrics } = host;
   const redisOptions = { ...redisOptionsOf(settings), log: logger };
   const url = settings.REDIS_URL;
@@ -45,7 +48,7 @@ export async function pythonSandboxParts(settings: PythonSandboxConfig, host: Se
     logger: false,
   });
   const python = app.get(PythonWorker);
-  const worker = new JobWorker<ExecJob, ExecReply>({
+  const worker = new JobWorker<ExecJob, ExecResponse>({
     queue: QUEUES.pythonRuns,
     redis: blocking,
     publisher: commands,
@@ -68,14 +71,14 @@ export async function pythonSandboxParts(settings: PythonSandboxConfig, host: Se
   ];
 }
 
-function sandboxPart(sandbox: Sandbox): ServicePart {
+function sandboxPart(sandbox: Sandbox): LifecycleComponent {
   return {
     name: 'sandbox',
     settings: ['PYTHON_WASI_WASM_PATH', 'PYTHON_WASI_STDLIB_PATH', 'WASI_TABLE_LIMIT'],
     // A wrong interpreter does not heal by starting it again.
     start: () =>
       sandbox.start().catch((error: unknown) => {
-        throw new StartRefused(error instanceof Error ? error.message : String(error));
+        throw new FatalStartupError(error instanceof Error ? error.message : String(error));
       }),
     ready: () => sandbox.isReady,
     stop: () => sandbox.close(),

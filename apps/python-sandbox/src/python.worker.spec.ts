@@ -1,4 +1,4 @@
-import type { ExecJob, ExecReply, JsonObject, ToolError } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse, JsonObject, ToolError } from '@toolfleet/contracts';
 import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
@@ -16,12 +16,12 @@ let server: RedisServer;
 let commands: ReturnType<typeof connectRedis>;
 let blocking: ReturnType<typeof connectRedis>;
 let time: RedisTime;
-let queue: JobQueue<NewJob, ExecReply>;
+let queue: JobQueue<NewJob, ExecResponse>;
 let replies: ReplyChannel;
 let scripts: SandboxScripts;
 let sandbox: Sandbox;
 let python: PythonWorker;
-let worker: JobWorker<ExecJob, ExecReply>;
+let worker: JobWorker<ExecJob, ExecResponse>;
 let count = 0;
 
 beforeAll(async () => {
@@ -54,7 +54,7 @@ beforeAll(async () => {
   await sandbox.start();
   const limits = { maxTimeoutMs: 60_000, memoryLimitMb: 128 };
   python = new PythonWorker(sandbox, new RedisSessionStore(commands, 3_600), limits, clock);
-  worker = new JobWorker<ExecJob, ExecReply>({
+  worker = new JobWorker<ExecJob, ExecResponse>({
     queue: 'python-runs',
     redis: blocking,
     publisher: commands,
@@ -101,14 +101,14 @@ function jobOf(args: JsonObject, tenant = 'acme', user = 'ann'): NewJob {
 }
 
 function execute(args: JsonObject, { tenant, user, signal, onProgress }: Asked = {}) {
-  return replies.submit<NewJob, ExecReply>(queue, jobOf(args, tenant, user), {
+  return replies.submit<NewJob, ExecResponse>(queue, jobOf(args, tenant, user), {
     deadlineAt: clock.now() + 30_000,
     ...(signal ? { signal } : {}),
     ...(onProgress ? { onProgress } : {}),
   });
 }
 const code = (source: string, more: JsonObject = {}): JsonObject => ({ code: source, ...more });
-const valueOf = (reply: ExecReply) => (reply.output as JsonObject)['value'];
+const valueOf = (reply: ExecResponse) => (reply.output as JsonObject)['value'];
 
 describe('a job of python-runs', () => {
   it('is answered with value, output and usage', async () => {

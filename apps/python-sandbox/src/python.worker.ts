@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import type { ExecJob, ExecReply } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts';
 import { ToolError } from '@toolfleet/contracts';
-import { type JobRun, Postponed } from '@toolfleet/queue';
+import { type JobRun, RetryLater } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { execReplyOf } from './exec-reply.js';
 import type { RunReply, RunRequest } from './python/result-frame.js';
@@ -31,9 +31,9 @@ export class PythonWorker {
 
   /**
    * The answer of one attempt; whatever the program does ends in a reply. Throws ToolError ARGUMENTS_INVALID for
-   * arguments no program could be made of, and Postponed while the session is busy.
+   * arguments no program could be made of, and RetryLater while the session is busy.
    */
-  async handle(run: JobRun<ExecJob>): Promise<ExecReply> {
+  async handle(run: JobRun<ExecJob>): Promise<ExecResponse> {
     const job = run.data;
     const { request, sessionId } = planRun(job, this.limits);
     const timeoutMs = Math.max(1, Math.min(request.timeoutMs, this.msLeft(run) - REPLY_RESERVE_MS));
@@ -53,7 +53,7 @@ export class PythonWorker {
     const key = { tenantId, userId: typeof context.user_id === 'string' ? context.user_id : '', sessionId };
     const lease = await this.sessions.take(key, run.jobId, timeoutMs + LEASE_RESERVE_MS);
     if (lease) return lease;
-    throw new Postponed(SESSION_RETRY_MS.least + Math.random() * SESSION_RETRY_MS.spread);
+    throw new RetryLater(SESSION_RETRY_MS.least + Math.random() * SESSION_RETRY_MS.spread);
   }
 
   private async execute(run: JobRun<ExecJob>, request: RunRequest): Promise<RunReply> {

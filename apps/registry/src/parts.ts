@@ -7,7 +7,7 @@ import {
   microservicePart,
   SecretBox,
   type ServiceHost,
-  type ServicePart,
+  type LifecycleComponent,
 } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
@@ -35,7 +35,7 @@ const REMOTE_COST_MICRO_USD = 1_000;
 const STORE_PATIENCE_MS = 10_000;
 
 /** The parts of the service in the order in which they start: brokers, catalog, the door, and last what announces. */
-export function registryParts(settings: RegistryConfig, host: ServiceHost): ServicePart[] {
+export function registryParts(settings: RegistryConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger } = host;
   const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'registry', clock, metrics: host.metrics });
   // While Redis is away commands fail at once, and the catalog in memory answers; every script of ours may run twice.
@@ -149,7 +149,7 @@ function egressOf(settings: RegistryConfig, { clock, logger, metrics }: ServiceH
 }
 
 /** Listens for servers whose lists changed, and asks executors that started earlier to announce their tools again. */
-function announcements(catalog: Catalog, mcp: McpSource, nats: NatsClient): ServicePart {
+function announcements(catalog: Catalog, mcp: McpSource, nats: NatsClient): LifecycleComponent {
   return {
     name: 'announcements',
     start: async () => {
@@ -163,7 +163,7 @@ function announcements(catalog: Catalog, mcp: McpSource, nats: NatsClient): Serv
 }
 
 /** The endpoints over NATS. */
-function natsDoor(services: RegistryServices, nats: NatsClient, { clock, logger }: ServiceHost): ServicePart {
+function natsDoor(services: RegistryServices, nats: NatsClient, { clock, logger }: ServiceHost): LifecycleComponent {
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'registry',

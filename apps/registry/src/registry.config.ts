@@ -8,7 +8,7 @@ import {
   NATS_KEYS,
   REDIS_KEYS,
   secret,
-  StartRefused,
+  FatalStartupError,
   type SettingsOf,
 } from '@toolfleet/service';
 import { microUsdOf } from '@toolfleet/contracts';
@@ -54,7 +54,7 @@ const NOT_A_TOOL = new Set(['TO_TOKENS']);
 
 /**
  * Prices of single MCP tools from `MCP_COST_<NAME>` in USD, the name in upper case.
- * @throws StartRefused naming a value that is no price
+ * @throws FatalStartupError naming a value that is no price
  */
 export function mcpCosts(variables: ReadonlyMap<string, string>): Map<string, number> {
   const costs = new Map<string, number>();
@@ -62,7 +62,7 @@ export function mcpCosts(variables: ReadonlyMap<string, string>): Map<string, nu
     if (NOT_A_TOOL.has(name)) continue;
     const usd = Number(value);
     if (!Number.isFinite(usd) || usd < 0 || usd > 1_000)
-      throw new StartRefused(
+      throw new FatalStartupError(
         `MCP_COST_${name}="${value}" is not a price in USD; set a number from 0 to 1000, or unset it`,
       );
     costs.set(name, microUsdOf(usd));

@@ -20,7 +20,7 @@ import {
 } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { isSealed, loadConfig, olderSecretContext, secretContext, SecretBox } from '@toolfleet/service';
-import type { ServiceHost, ServicePart } from '@toolfleet/service';
+import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics, type Metrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
@@ -52,12 +52,12 @@ describe('registry service', () => {
   let redis: RedisServer;
   let client: NatsClient;
   let folder: string;
-  let parts: ServicePart[] = [];
+  let parts: LifecycleComponent[] = [];
   let metrics: Metrics;
   let changes: DefinitionChanged[] = [];
   let announced = 0;
 
-  const start = async (config: object = {}, env: Record<string, string> = {}): Promise<ServicePart[]> => {
+  const start = async (config: object = {}, env: Record<string, string> = {}): Promise<LifecycleComponent[]> => {
     const file = join(folder, 'fleet.yaml');
     writeFileSync(file, JSON.stringify(config));
     const { settings } = loadConfig(registryConfig, {

@@ -2,7 +2,7 @@ export { defineTool, type BuiltinTool, type ToolMetadata, type ToolRun, type Too
 export { definitionOf, type ToolFigures } from './definition-of.js';
 export { MANIFEST, toolsetOf, toolsOf } from './manifest.js';
 export { ok, type ToolOutcome } from './outcome.js';
-export { Toolbox, type AttemptOptions, type FaultHook } from './toolbox.js';
+export { ToolRunner, type AttemptOptions, type FaultHook } from './toolbox.js';
 export type { ServiceName, ToolServices } from './tool-services.js';
 
 export { BoundedWork, boundsOf } from './bounded/bounded-work.js';

@@ -6,7 +6,7 @@ import { defineTool } from './builtin-tool.js';
 import { definitionOf } from './definition-of.js';
 import { MANIFEST, toolsetOf, toolsOf } from './manifest.js';
 import { cutText, ok } from './outcome.js';
-import { Toolbox } from './toolbox.js';
+import { ToolRunner } from './toolbox.js';
 
 const SOURCE = { kind: 'builtin', name: 'builtin.compute' } as const;
 const NO_FIGURES = { rateLimits: {}, costsMicroUsd: {} };
@@ -86,7 +86,7 @@ describe('toolbox', () => {
       throw thrown;
     });
     const caller = new AbortController();
-    const attempt = new Toolbox([throwing], {}, clock, (_name, error) => faults.push(error)).run(message, {
+    const attempt = new ToolRunner([throwing], {}, clock, (_name, error) => faults.push(error)).run(message, {
       signal: caller.signal,
       deadlineAt: clock.now() + 1_000,
     });
@@ -117,7 +117,7 @@ describe('toolbox', () => {
 
   it('refuses tools whose services are missing, and cuts what a model reads', () => {
     const needy = toolsOf(['web']);
-    expect(() => new Toolbox(needy, {}, clock)).toThrow(/needs pages/);
+    expect(() => new ToolRunner(needy, {}, clock)).toThrow(/needs pages/);
     expect(cutText('x'.repeat(7_000))).toHaveLength(6_000);
     expect(ok(1, '😀'.repeat(4_000)).text.isWellFormed()).toBe(true);
   });
@@ -139,7 +139,7 @@ describe('toolbox', () => {
       [new DOMException('x', 'TimeoutError'), 'ATTEMPT_TIMED_OUT'],
     ] as const) {
       const caller = new AbortController();
-      const pending = new Toolbox([waiting], {}, clock).run(message, {
+      const pending = new ToolRunner([waiting], {}, clock).run(message, {
         signal: caller.signal,
         deadlineAt: clock.now() + 1_000,
       });

@@ -6,7 +6,7 @@ import {
   type CallProgress,
   type EpochMs,
   type ExecMessage,
-  type ExecReply,
+  type ExecResponse,
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { BuiltinTool, ToolRun } from './builtin-tool.js';
@@ -24,7 +24,7 @@ export interface AttemptOptions {
 export type FaultHook = (tool: string, error: unknown) => void;
 
 /** The tools a process serves, with the services they need; runs attempts on them. */
-export class Toolbox {
+export class ToolRunner {
   private readonly byHandler = new Map<string, BuiltinTool>();
 
   constructor(
@@ -63,7 +63,7 @@ export class Toolbox {
    * Runs one attempt. Never throws: what a tool did wrong is the reply's `failure`, so is a fault of its handler.
    * The handler's arguments are its own copy, whatever it does to them.
    */
-  async run(message: ExecMessage, options: AttemptOptions): Promise<ExecReply> {
+  async run(message: ExecMessage, options: AttemptOptions): Promise<ExecResponse> {
     const startedAt = this.clock.monotonic();
     try {
       const outcome = await this.attempt(message, options);
@@ -90,7 +90,7 @@ export class Toolbox {
     return tool.handle(message.arguments, run, this.services as ToolServices);
   }
 
-  private failed(tool: string, error: unknown, signal: AbortSignal): ExecReply {
+  private failed(tool: string, error: unknown, signal: AbortSignal): ExecResponse {
     const known = this.classify(tool, error, signal);
     return failureReply(known, known.message);
   }
@@ -110,7 +110,7 @@ export class Toolbox {
 
 function ignore(): void {}
 
-function replyOf(outcome: ToolOutcome): ExecReply {
+function replyOf(outcome: ToolOutcome): ExecResponse {
   return {
     ok: outcome.failure === undefined,
     output: outcome.output,

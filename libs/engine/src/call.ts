@@ -15,7 +15,7 @@ import type { ToolPlan } from './tool-plan.js';
  * A call as observers see it: complete from the first line on, filled as the call gets further. One object per call,
  * shared by all attempts; everything that is written on it is for reports, nothing is decided from it.
  */
-export interface SeenCall {
+export interface CallTrace {
   readonly request: CallRequest;
   /** Monotonic ms at which the engine took the call. */
   readonly startedAt: Milliseconds;
@@ -39,7 +39,7 @@ export interface SeenCall {
 export interface Call {
   readonly callId: string;
   readonly request: CallRequest;
-  readonly seen: SeenCall;
+  readonly seen: CallTrace;
   readonly tool: RegisteredTool;
   /** What the engine derived from the definition, once per revision. */
   readonly plan: ToolPlan;
@@ -69,4 +69,4 @@ export type Next = (call: Call) => Promise<CallResult>;
 export type Interceptor = (call: Call, next: Next) => Promise<CallResult>;
 
 /** Sees every call, refused and cached ones too, and cannot be skipped. */
-export type Observer = (seen: SeenCall, next: (seen: SeenCall) => Promise<CallResult>) => Promise<CallResult>;
+export type Observer = (seen: CallTrace, next: (seen: CallTrace) => Promise<CallResult>) => Promise<CallResult>;

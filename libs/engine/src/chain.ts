@@ -1,5 +1,5 @@
 import type { CallResult } from '@toolfleet/contracts';
-import type { Interceptor, Next, Observer, SeenCall } from './call.js';
+import type { Interceptor, Next, Observer, CallTrace } from './call.js';
 
 /**
  * Joins interceptors, outermost first, in front of `execute`; done once at boot. Each gets its own closure as `next`, so
@@ -12,9 +12,9 @@ export const compose = (interceptors: readonly Interceptor[], execute: Next): Ne
 /** The same for observers, which wrap the whole call. */
 export const observe = (
   observers: readonly Observer[],
-  run: (seen: SeenCall) => Promise<CallResult>,
-): ((seen: SeenCall) => Promise<CallResult>) =>
-  observers.reduceRight<(seen: SeenCall) => Promise<CallResult>>(
-    (next, watch) => (seen: SeenCall) => watch(seen, next),
+  run: (seen: CallTrace) => Promise<CallResult>,
+): ((seen: CallTrace) => Promise<CallResult>) =>
+  observers.reduceRight<(seen: CallTrace) => Promise<CallResult>>(
+    (next, watch) => (seen: CallTrace) => watch(seen, next),
     run,
   );

@@ -1,6 +1,6 @@
 import { ToolError, type JsonObject, type RegisteredTool } from '@toolfleet/contracts';
-import type { SeenCall } from './call.js';
-import type { PolicyPort, PolicyVerdict } from './ports.js';
+import type { CallTrace } from './call.js';
+import type { PolicyPort, PolicyResult } from './ports.js';
 
 /**
  * Asks the policy about a call with its coerced arguments. An adapter that fails is a denial: never open by accident.
@@ -8,11 +8,11 @@ import type { PolicyPort, PolicyVerdict } from './ports.js';
  */
 export function decidePolicy(
   policy: PolicyPort,
-  call: SeenCall,
+  call: CallTrace,
   tool: RegisteredTool,
   args: JsonObject,
 ): void | Promise<void> {
-  let verdict: PolicyVerdict | Promise<PolicyVerdict>;
+  let verdict: PolicyResult | Promise<PolicyResult>;
   try {
     verdict = policy.decide({ call, tool, arguments: args });
   } catch (error) {
@@ -27,7 +27,7 @@ export function decidePolicy(
   );
 }
 
-function enforce(verdict: PolicyVerdict, { request }: SeenCall, tool: RegisteredTool): void {
+function enforce(verdict: PolicyResult, { request }: CallTrace, tool: RegisteredTool): void {
   if (verdict.allowed) {
     const { approved } = request;
     // A definition that changed since may do something else than what the person agreed to.

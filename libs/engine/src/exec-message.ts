@@ -1,6 +1,6 @@
 import type { ExecMessage } from '@toolfleet/contracts';
 import type { Call } from './call.js';
-import { isCurtailed } from './curtailed.js';
+import { isCurtailed } from './deadline-shortened.js';
 
 /**
  * One attempt as it travels to an executor: the observable part of the call, on which its identity is based, and the fields
@@ -14,7 +14,7 @@ export function execMessageOf(call: Call, delegationToken?: string): ExecMessage
     fence: call.fence,
     journalled: call.journalled,
     binding: call.tool.binding,
-    ...(isCurtailed(call) ? { curtailed: true } : {}),
+    ...(isCurtailed(call) ? { deadlineShortened: true } : {}),
     context: {
       ...call.input.context,
       ...(delegationToken === undefined ? {} : { delegation_token: delegationToken }),

@@ -1,5 +1,5 @@
 import type { CallResult, JsonObject } from '@toolfleet/contracts';
-import type { SeenCall } from './call.js';
+import type { CallTrace } from './call.js';
 import { errorOf, isRefusal } from './outcome.js';
 
 /**
@@ -7,7 +7,7 @@ import { errorOf, isRefusal } from './outcome.js';
  * what was done to the arguments and how long was waited.
  * @throws ToolError of the refusal
  */
-export function finished(seen: SeenCall, result: CallResult): CallResult {
+export function finished(seen: CallTrace, result: CallResult): CallResult {
   if (result.failure && !result.ok && isRefusal(result.failure)) throw errorOf(result.failure);
   const { coercions, dropped, waitedMs } = seen;
   if (coercions.length === 0 && dropped.length === 0 && waitedMs === 0) return result;

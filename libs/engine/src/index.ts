@@ -1,5 +1,5 @@
 export { makeExecuteCall, type ExecuteCall } from './execute-call.js';
-export type { Call, Interceptor, Next, Observer, SeenCall } from './call.js';
+export type { Call, Interceptor, Next, Observer, CallTrace } from './call.js';
 export {
   Audit,
   BudgetPort,
@@ -19,10 +19,10 @@ export {
   type CachedResult,
   type CallSpan,
   type EnginePorts,
-  type JournalEntryAsk,
+  type JournalEntryRequest,
   type KeyedCall,
-  type PolicyQuestion,
-  type PolicyVerdict,
+  type PolicyRequest,
+  type PolicyResult,
 } from './ports.js';
 export { DEFAULT_SETTINGS, type EngineSettings } from './settings.js';
 export { callBody } from './call-body.js';

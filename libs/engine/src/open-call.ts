@@ -1,7 +1,7 @@
 import type { CallRequest, JsonObject, RegisteredTool } from '@toolfleet/contracts';
 import type { Deadline } from '@toolfleet/resilience';
 import { CallIdentity, toolInputOf } from './call-identity.js';
-import type { Call, SeenCall } from './call.js';
+import type { Call, CallTrace } from './call.js';
 import type { EngineSettings } from './settings.js';
 import { attemptTimeoutMs } from './time-limits.js';
 import type { ToolPlan } from './tool-plan.js';
@@ -9,13 +9,13 @@ import type { ToolPlan } from './tool-plan.js';
 const NOTHING: readonly never[] = [];
 
 /** What observers see from the first moment on. */
-export function seeing(request: CallRequest, startedAt: number): SeenCall {
+export function seeing(request: CallRequest, startedAt: number): CallTrace {
   return { request, startedAt, coercions: NOTHING, dropped: NOTHING, attempts: 0, waitedMs: 0 };
 }
 
 /** A call that was found, allowed and is valid: what goes into the chain. */
 export function openCall(parts: {
-  seen: SeenCall;
+  seen: CallTrace;
   tool: RegisteredTool;
   plan: ToolPlan;
   args: JsonObject;

@@ -1,13 +1,13 @@
 import { ToolError, type JsonObject, type RegisteredTool } from '@toolfleet/contracts';
 import type { Fault } from '@toolfleet/schema';
-import type { SeenCall } from './call.js';
+import type { CallTrace } from './call.js';
 import type { ToolPlan } from './tool-plan.js';
 
 /**
  * Coerces and validates the arguments of a call; notes conversions and dropped names for the metadata.
  * @throws ToolError ARGUMENTS_INVALID with every fault in `details.faults`
  */
-export function parseArguments(plan: ToolPlan, tool: RegisteredTool, seen: SeenCall): JsonObject {
+export function parseArguments(plan: ToolPlan, tool: RegisteredTool, seen: CallTrace): JsonObject {
   const read = plan.reader.read(seen.request.rawArguments);
   if (!read.ok) throw argumentsInvalid(tool.name, read.faults);
   seen.coercions = read.coercions;

@@ -7,17 +7,17 @@ import type {
   EpochMs,
   ErrorClass,
   ErrorCode,
-  ExecReply,
+  ExecResponse,
   JsonObject,
   MicroUsd,
   Milliseconds,
   RegisteredTool,
   ReserveAnswer,
-  ReserveAsk,
-  SettleAsk,
+  ReserveRequest,
+  SettleRequest,
 } from '@toolfleet/contracts';
 import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
-import type { Call, SeenCall } from './call.js';
+import type { Call, CallTrace } from './call.js';
 import type { EngineSettings } from './settings.js';
 
 /** What may be answered at once or later; the engine awaits only what is a promise. */
@@ -30,18 +30,18 @@ export abstract class ToolCatalog {
 }
 
 /** What a policy decides on: the call with its coerced arguments. */
-export interface PolicyQuestion {
-  call: SeenCall;
+export interface PolicyRequest {
+  call: CallTrace;
   tool: RegisteredTool;
   arguments: JsonObject;
 }
 
 /** `ask`: what a person has to agree to before the call runs. `allowed: false` carries the messages of every rule that denies. */
-export type PolicyVerdict = { allowed: true; ask?: string[] } | { allowed: false; reasons: string[] };
+export type PolicyResult = { allowed: true; ask?: string[] } | { allowed: false; reasons: string[] };
 
 /** Rules written as data. An evaluation error is the adapter's to turn into a denial. */
 export abstract class PolicyPort {
-  abstract decide(question: PolicyQuestion): Answer<PolicyVerdict>;
+  abstract decide(question: PolicyRequest): Answer<PolicyResult>;
 }
 
 /** Token buckets by key, shared by all replicas. */
@@ -55,9 +55,9 @@ export abstract class RateLimiter {
 /** Money and tokens, held before a call and settled after it. */
 export abstract class BudgetPort {
   /** @throws ToolError BUDGET_UNAVAILABLE: the engine fails closed */
-  abstract reserve(ask: ReserveAsk, signal: AbortSignal): Answer<ReserveAnswer>;
+  abstract reserve(ask: ReserveRequest, signal: AbortSignal): Answer<ReserveAnswer>;
   /** Sent before the reply leaves, confirmed and repeated in the background: never throws, never waits. */
-  abstract settle(ask: SettleAsk): void;
+  abstract settle(ask: SettleRequest): void;
   /** Gives a reservation back whole; as `settle`, never throws. */
   abstract release(callId: string, scopes: BudgetScopes): void;
   /** What is left, for a dry run and for tools that stop by themselves. */
@@ -99,7 +99,7 @@ export type KeyedCall =
   | { kind: 'mismatch'; callId: string };
 
 /** One call as it enters the journal. */
-export interface JournalEntryAsk {
+export interface JournalEntryRequest {
   callId: string;
   tenantId: string;
   tool: string;
@@ -126,7 +126,7 @@ export abstract class CallJournal {
   /** Looks an idempotency key up (`CallIdentity.idempotencyKey`), storing nothing. */
   abstract find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall>;
   /** Enters a call before each attempt; the same call may enter again. Of two calls with one key, one is accepted. */
-  abstract accept(ask: JournalEntryAsk): Promise<Acceptance>;
+  abstract accept(ask: JournalEntryRequest): Promise<Acceptance>;
   /** For the hop: raises the fence, so that another executor may get the call; refused once the effect may have begun. */
   abstract bump(callId: string): Promise<{ fence: number } | { refused: CallState }>;
   /** Stores the outcome of the call. `current`: this gateway owns the call and has dropped answers of older fences. */
@@ -142,12 +142,12 @@ export abstract class Executor {
    * @throws ToolError for what kept the attempt from running (EXECUTOR_UNAVAILABLE, QUEUE_FULL, …); with
    * `details.started === false` when it provably never began
    */
-  abstract execute(call: Call): Promise<ExecReply>;
+  abstract execute(call: Call): Promise<ExecResponse>;
 }
 
 /** One line per call, whatever became of it. */
 export interface AuditRecord {
-  call: SeenCall;
+  call: CallTrace;
   ok: boolean;
   durationMs: Milliseconds;
   microUsd: MicroUsd;

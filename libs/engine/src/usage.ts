@@ -5,7 +5,7 @@ import {
   type BudgetScopes,
   type CallResult,
   type MicroUsd,
-  type SettleAsk,
+  type SettleRequest,
   type Usage,
 } from '@toolfleet/contracts';
 import type { Call } from './call.js';
@@ -52,7 +52,7 @@ export function settlementOf(
   result: CallResult,
   reported: Usage,
   at: number,
-): SettleAsk {
+): SettleRequest {
   const { settled = false } = reported;
   const tokens = settled ? 0 : result.usage.tokens;
   const microUsd = Math.max(0, result.usage.microUsd - (settled ? reported.microUsd : 0));

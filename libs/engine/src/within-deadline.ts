@@ -1,6 +1,6 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
 import { Deadline, linkAbort, TimedOut, type Clock } from '@toolfleet/resilience';
-import type { SeenCall } from './call.js';
+import type { CallTrace } from './call.js';
 import { failed } from './outcome.js';
 
 /** Time the parts of the engine have, after the deadline, to say orderly how the call ended; then it ends without them. */
@@ -15,7 +15,7 @@ const CANCELLED_END_MS = 1_500;
  */
 export async function withinDeadline(
   clock: Clock,
-  seen: SeenCall,
+  seen: CallTrace,
   work: (signal: AbortSignal, deadline: Deadline) => Promise<CallResult>,
 ): Promise<CallResult> {
   const deadline = Deadline.at(clock, seen.request.deadlineAt);
@@ -48,7 +48,7 @@ export async function withinDeadline(
 }
 
 /** A call that was stopped between two steps: refused when nothing had begun, else failed. */
-function interrupted(seen: SeenCall, reason: unknown): CallResult {
+function interrupted(seen: CallTrace, reason: unknown): CallResult {
   if (!(reason instanceof TimedOut)) {
     return failed(
       isToolError(reason) ? reason : new ToolError('CANCELLED', { message: 'The call was cancelled by its caller' }),

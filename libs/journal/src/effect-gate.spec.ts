@@ -1,7 +1,7 @@
-import type { ExecMessage, ExecReply } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
-import { JournalGate, RepeatableOnlyGate, type GatedWork } from './effect-gate.js';
+import { JournalGuard, IdempotentOnlyGuard, type GatedWork } from './effect-gate.js';
 import { MemoryJournal } from './memory-journal.js';
 
 const message = (fence: number, attempt = 1): ExecMessage => ({
@@ -16,7 +16,7 @@ const message = (fence: number, attempt = 1): ExecMessage => ({
   context: { tenant_id: 'acme' },
 });
 
-const done: ExecReply = { ok: true, output: 'sent', text: 'sent', metadata: {} };
+const done: ExecResponse = { ok: true, output: 'sent', text: 'sent', metadata: {} };
 const begins: GatedWork = (begin) => begin().then(() => done);
 
 describe('the gate before an effect', () => {
@@ -32,7 +32,7 @@ describe('the gate before an effect', () => {
       repeatable: false,
     });
     expect(accepted).toEqual({ kind: 'accepted', fence: 1 });
-    const gate = new JournalGate(journal, clock);
+    const gate = new JournalGuard(journal, clock);
     const claim = (asked: ExecMessage) => gate.run(asked, begins);
     const refused = { code: 'EXECUTOR_UNAVAILABLE', details: { tool: 'send_mail', reason: 'claim_refused' } };
     await expect(claim(message(0))).rejects.toMatchObject(refused);
@@ -45,13 +45,13 @@ describe('the gate before an effect', () => {
   it('stays closed without a journal, with the proof that nothing began', async () => {
     const gone = new Error('Redis is away');
     const away = () => Promise.reject(gone);
-    const gate = new JournalGate({ claim: away, finish: away }, new FakeClock(0));
+    const gate = new JournalGuard({ claim: away, finish: away }, new FakeClock(0));
     await expect(gate.run(message(1), begins)).rejects.toMatchObject({
       code: 'EXECUTOR_UNAVAILABLE',
       details: { reason: 'journal_away', started: false },
       cause: gone,
     });
-    await expect(new RepeatableOnlyGate().run(message(1), begins)).rejects.toMatchObject({
+    await expect(new IdempotentOnlyGuard().run(message(1), begins)).rejects.toMatchObject({
       details: { reason: 'no_journal', started: false },
     });
   });
@@ -62,12 +62,12 @@ describe('the gate before an effect', () => {
         () => done,
         () => ({ ...done, ok: false }),
       );
-    const gate = new RepeatableOnlyGate();
+    const gate = new IdempotentOnlyGuard();
     await expect(gate.run(message(1), swallows)).rejects.toMatchObject({ details: { reason: 'no_journal' } });
   });
 
   it('lets repeatable tools through where there is no journal', async () => {
-    const gate = new RepeatableOnlyGate(({ tool }) => tool === 'calculator');
+    const gate = new IdempotentOnlyGuard(({ tool }) => tool === 'calculator');
     expect(await gate.run({ ...message(1), tool: 'calculator' }, begins)).toBe(done);
     await expect(gate.run(message(1), begins)).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
   });

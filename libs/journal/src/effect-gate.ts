@@ -1,16 +1,16 @@
-import { failureReply, isToolError, ToolError, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { failureReply, isToolError, ToolError, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { Journal } from './journal.js';
 import { LateOutcomes } from './late-outcomes.js';
 
 /** Work of an executor; it calls `begin` right before its effect and has no effect when that throws. */
-export type GatedWork = (begin: () => Promise<void>) => Promise<ExecReply>;
+export type GatedWork = (begin: () => Promise<void>) => Promise<ExecResponse>;
 
 /**
  * What stands before the effect of a journalled call, so that no second executor begins it.
  * Injected by type.
  */
-export abstract class EffectGate {
+export abstract class ExecutionGuard {
   /**
    * Runs the work of one attempt. `begin` claims a journalled call, once, however often it is called, and does nothing for
    * other calls. A refused claim is the answer, whatever the work makes of it: it is no outcome of the tool. The reply of
@@ -18,7 +18,7 @@ export abstract class EffectGate {
    * @throws ToolError EXECUTOR_UNAVAILABLE out of `begin` when another attempt holds the claim, the fence is old, or the
    *   journal is away; and whatever the work throws
    */
-  async run(message: ExecMessage, work: GatedWork): Promise<ExecReply> {
+  async run(message: ExecMessage, work: GatedWork): Promise<ExecResponse> {
     if (!message.journalled) return work(() => Promise.resolve());
     let claiming: Promise<void> | undefined;
     let claimed = false;
@@ -49,11 +49,11 @@ export abstract class EffectGate {
 
   protected abstract claim(message: ExecMessage): Promise<void>;
 
-  protected keep(_message: ExecMessage, _reply: ExecReply): void {}
+  protected keep(_message: ExecMessage, _reply: ExecResponse): void {}
 }
 
 /** Claims in the journal; a journal that is away keeps the gate closed: nothing may run unrecorded. */
-export class JournalGate extends EffectGate {
+export class JournalGuard extends ExecutionGuard {
   readonly #outcomes: LateOutcomes;
 
   constructor(
@@ -81,7 +81,7 @@ export class JournalGate extends EffectGate {
     throw new ToolError('EXECUTOR_UNAVAILABLE', { message: 'Another attempt of this call has the claim', details });
   }
 
-  protected override keep(message: ExecMessage, reply: ExecReply): void {
+  protected override keep(message: ExecMessage, reply: ExecResponse): void {
     this.#outcomes.keep(message, reply);
   }
 }
@@ -90,7 +90,7 @@ export class JournalGate extends EffectGate {
  * For processes without a journal: a repeatable tool may run, since keyed calls of it are replayed by the gateway from its
  * outcome; what must not run twice does not run at all.
  */
-export class RepeatableOnlyGate extends EffectGate {
+export class IdempotentOnlyGuard extends ExecutionGuard {
   /** @param isRepeatable whether the tool of a message is declared idempotent; without it nothing is */
   constructor(private readonly isRepeatable: (message: ExecMessage) => boolean = () => false) {
     super();

@@ -1,10 +1,10 @@
-export { EffectGate, JournalGate, RepeatableOnlyGate, type GatedWork } from './effect-gate.js';
+export { ExecutionGuard, JournalGuard, IdempotentOnlyGuard, type GatedWork } from './effect-gate.js';
 export {
   DEFAULT_RETENTION,
   Journal,
   MAX_IDEMPOTENCY_KEY_CHARS,
   type Acceptance,
-  type JournalAsk,
+  type JournalRequest,
   type JournalRetention,
   type KeyedCall,
 } from './journal.js';

@@ -16,7 +16,7 @@ export type Acceptance =
   | Exclude<KeyedCall, { kind: 'unknown' }>;
 
 /** One call as it enters the journal. */
-export interface JournalAsk {
+export interface JournalRequest {
   callId: string;
   tenantId: string;
   tool: string;
@@ -53,7 +53,7 @@ export abstract class Journal {
   abstract find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall>;
 
   /** Enters a call, or the next attempt of one that is in already. Of two calls with one key, one is accepted. */
-  abstract accept(ask: JournalAsk): Promise<Acceptance>;
+  abstract accept(ask: JournalRequest): Promise<Acceptance>;
 
   /** For executors, immediately before the effect: true once, for the holder of the current fence. */
   abstract claim(callId: string, fence: number, attempt?: number): Promise<boolean>;

@@ -1,15 +1,15 @@
-import { resultOf, ToolError, type ExecMessage, type ExecReply } from '@toolfleet/contracts';
+import { resultOf, ToolError, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { JournalGate } from './effect-gate.js';
+import { JournalGuard } from './effect-gate.js';
 import { LATE_MS } from './late-outcomes.js';
 import { MemoryJournal } from './memory-journal.js';
 import { unknownOutcome } from './unknown-outcome.js';
 
-const sent: ExecReply = { ok: true, output: 'sent', text: 'sent', metadata: {} };
+const sent: ExecResponse = { ok: true, output: 'sent', text: 'sent', metadata: {} };
 let clock: FakeClock;
 let journal: MemoryJournal;
-let gate: JournalGate;
+let gate: JournalGuard;
 
 /** Enters a call with an effect, and answers the message an executor gets. */
 async function entered(callId: string, journalled = true): Promise<ExecMessage> {
@@ -31,7 +31,7 @@ async function entered(callId: string, journalled = true): Promise<ExecMessage> 
 beforeEach(() => {
   clock = new FakeClock(1_000);
   journal = new MemoryJournal(clock);
-  gate = new JournalGate(journal, clock);
+  gate = new JournalGuard(journal, clock);
 });
 
 describe('outcomes that no gateway stored', () => {

@@ -1,4 +1,10 @@
-import { leavesOutcomeOpen, resultOf, type ExecMessage, type ExecReply, type Milliseconds } from '@toolfleet/contracts';
+import {
+  leavesOutcomeOpen,
+  resultOf,
+  type ExecMessage,
+  type ExecResponse,
+  type Milliseconds,
+} from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { Journal } from './journal.js';
 
@@ -12,7 +18,7 @@ type Claim = Pick<ExecMessage, 'call_id' | 'fence'>;
 interface Kept {
   readonly dueAt: number;
   readonly claim: Claim;
-  readonly reply: ExecReply;
+  readonly reply: ExecResponse;
 }
 
 /**
@@ -31,7 +37,7 @@ export class LateOutcomes {
   ) {}
 
   /** Keeps the reply of a claimed call; one that leaves the outcome open is no outcome. */
-  keep(claim: Claim, reply: ExecReply): void {
+  keep(claim: Claim, reply: ExecResponse): void {
     if (reply.failure && leavesOutcomeOpen(reply.failure)) return;
     this.#kept.push({ dueAt: this.clock.monotonic() + LATE_MS, claim, reply });
     if (this.#kept.length > MAX_KEPT) this.#offer(this.#kept.shift() as Kept);

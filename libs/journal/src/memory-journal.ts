@@ -4,7 +4,7 @@ import {
   DEFAULT_RETENTION,
   Journal,
   type Acceptance,
-  type JournalAsk,
+  type JournalRequest,
   type JournalRetention,
   type KeyedCall,
 } from './journal.js';
@@ -39,7 +39,7 @@ export class MemoryJournal extends Journal {
     return Promise.resolve(this.#look(keyOf(tenantId, idempotencyKey), fingerprint));
   }
 
-  override accept(ask: JournalAsk): Promise<Acceptance> {
+  override accept(ask: JournalRequest): Promise<Acceptance> {
     this.#forget();
     const now = this.clock.now();
     const key = ask.idempotencyKey === undefined ? undefined : keyOf(ask.tenantId, ask.idempotencyKey);

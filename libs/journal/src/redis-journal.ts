@@ -6,7 +6,7 @@ import {
   DEFAULT_RETENTION,
   Journal,
   type Acceptance,
-  type JournalAsk,
+  type JournalRequest,
   type JournalRetention,
   type KeyedCall,
 } from './journal.js';
@@ -59,7 +59,7 @@ export class RedisJournal extends Journal {
     return held === null ? { kind: 'unknown' } : this.#look(entryOf(held), fingerprint);
   }
 
-  override async accept(ask: JournalAsk): Promise<Acceptance> {
+  override async accept(ask: JournalRequest): Promise<Acceptance> {
     const key = ask.idempotencyKey === undefined ? '' : keyOf(ask.tenantId, ask.idempotencyKey);
     const keepMs = key === '' ? this.retention.otherMs : this.retention.keyedMs;
     const remainingMs = Math.ceil(ask.deadlineAt - this.clock.now());
@@ -128,7 +128,7 @@ export class RedisJournal extends Journal {
   /** Undefined once the key is this call's; else what its holder's duplicates are told. */
   async #takeKey(
     key: string,
-    ask: JournalAsk,
+    ask: JournalRequest,
     remainingMs: number,
     keepMs: number,
   ): Promise<KeyedCallAnswer | undefined> {

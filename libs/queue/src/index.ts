@@ -1,5 +1,5 @@
 export { JobQueue, type JobQueueOptions, type QueueCounts } from './job-queue.js';
-export { Postponed, type JobHandler, type JobProgress, type JobRun, type ReplyMessage } from './job-run.js';
+export { RetryLater, type JobHandler, type JobProgress, type JobRun, type ReplyMessage } from './job-run.js';
 export { JobWorker, type JobWorkerOptions } from './job-worker.js';
 export { QueueMetrics } from './queue-metrics.js';
 export { jobIdOf, type JobData, type JobRecord, type JobState } from './queues.js';

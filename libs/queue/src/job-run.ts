@@ -25,7 +25,7 @@ export interface JobProgress {
 }
 
 /** Thrown by a handler that cannot begin yet: the job goes back and is taken again after the delay, its deadline kept. */
-export class Postponed extends Error {
+export class RetryLater extends Error {
   constructor(readonly delayMs: Milliseconds) {
     super(`postponed by ${delayMs} ms`);
   }

@@ -12,7 +12,7 @@ import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { CancelledJobs, type StoppableJob } from './cancelled-jobs.js';
 import { JobReplies } from './job-replies.js';
-import { Postponed, type JobHandler, type JobRun } from './job-run.js';
+import { RetryLater, type JobHandler, type JobRun } from './job-run.js';
 import { failureText, type JobData } from './queues.js';
 import type { RedisTime } from './redis-time.js';
 import { SlotReport } from './worker-slots.js';
@@ -146,7 +146,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     try {
       return await result;
     } catch (error) {
-      if (error instanceof Postponed) {
+      if (error instanceof RetryLater) {
         await job.moveToDelayed(this.#clock.now() + error.delayMs, token);
         throw new DelayedError();
       }

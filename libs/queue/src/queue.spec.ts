@@ -4,7 +4,7 @@ import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { createMetrics } from '@toolfleet/telemetry';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
-import { Postponed, type JobRun } from './job-run.js';
+import { RetryLater, type JobRun } from './job-run.js';
 import { JobWorker } from './job-worker.js';
 import { QueueMetrics } from './queue-metrics.js';
 import { jobIdOf, jobKey, type JobData } from './queues.js';
@@ -105,7 +105,7 @@ describe('a queued call', () => {
     await work(
       async ({ isRepeated }) => {
         taken.push(clock.monotonic());
-        if (taken.length < 3) throw new Postponed(20);
+        if (taken.length < 3) throw new RetryLater(20);
         return isRepeated;
       },
       { concurrency: 1 },

@@ -40,7 +40,7 @@ export interface RedisConnectOptions {
    * Commands of one event-loop turn travel in one write, whoever sent them; for connections with many small commands. Not
    * for one that BullMQ shares: it pipelines by itself. Without effect on Redis Cluster, where they go to many nodes.
    */
-  gathersCommands?: boolean;
+  autoPipelining?: boolean;
   log?: RedisLog;
 }
 
@@ -122,7 +122,7 @@ export async function requireNoEviction(client: Redis, url: string): Promise<voi
   }
 }
 
-/** A connection as a part of a service (`ServicePart` of libs/service): opened, checked, closed. */
+/** A connection as a part of a service (`LifecycleComponent` of libs/service): opened, checked, closed. */
 export function redisPart(
   client: Redis,
   url: string,
@@ -163,7 +163,7 @@ function connectionOptions(address: RedisAddress, options: RedisConnectOptions):
     reconnectOnError: afterDemotion,
     maxRetriesPerRequest: isCommands && !options.resend ? 1 : null,
     enableOfflineQueue: !isCommands,
-    ...(options.gathersCommands ? { enableAutoPipelining: true } : {}),
+    ...(options.autoPipelining ? { enableAutoPipelining: true } : {}),
     ...(isCommands ? { commandTimeout: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS } : {}),
     ...(address.username ? { username: address.username } : {}),
     ...(password ? { password } : {}),

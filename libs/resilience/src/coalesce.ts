@@ -12,7 +12,7 @@ interface Flight<T> {
  * only when the last one has left, so one impatient caller cannot spoil the answer for the others. The last one learns how the
  * cancelled work ended.
  */
-export class Coalescer<T> {
+export class SingleFlight<T> {
   readonly #flights = new Map<string, Flight<T>>();
 
   /** Flights in the air. */

@@ -15,7 +15,7 @@ export {
 } from './token-bucket.js';
 export { Semaphore } from './semaphore.js';
 export { Turns } from './turns.js';
-export { Coalescer } from './coalesce.js';
+export { SingleFlight } from './coalesce.js';
 export {
   Breaker,
   CONSECUTIVE_RULE,
@@ -27,4 +27,4 @@ export {
   type ProbeLease,
 } from './breaker.js';
 export { BreakerMap, type BreakerScope, type BreakerTransition, type TroubledBreaker } from './breaker-map.js';
-export { TypicalTime } from './typical-time.js';
+export { LatencyMedian } from './typical-time.js';

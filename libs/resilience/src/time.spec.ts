@@ -2,7 +2,7 @@ import { FakeClock } from '@toolfleet/testing';
 import * as fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import { backoffCeilingMs, backoffMs } from './backoff.js';
-import { Coalescer } from './coalesce.js';
+import { SingleFlight } from './coalesce.js';
 import { Deadline } from './deadline.js';
 import { RetryBudget } from './retry-budget.js';
 import { retry, type RetryNotice } from './retry.js';
@@ -228,7 +228,7 @@ test('a semaphore runs so many at once, keeps order, refuses beyond its queue', 
 
 describe('coalescing', () => {
   test('runs once for all, and again afterwards', async () => {
-    const flights = new Coalescer<number>();
+    const flights = new SingleFlight<number>();
     const { signal } = new AbortController();
     let runs = 0;
     const join = () => flights.join('k', signal, async () => (runs += 1));
@@ -242,7 +242,7 @@ describe('coalescing', () => {
   });
 
   test('who leaves does not stop the others; when all have left, the work is stopped and tells the last how it ended', async () => {
-    const flights = new Coalescer<number>();
+    const flights = new SingleFlight<number>();
     const [first, second] = [new AbortController(), new AbortController()];
     let work: AbortSignal | undefined;
     const start = (signal: AbortSignal) =>

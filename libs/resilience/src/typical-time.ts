@@ -6,7 +6,7 @@ const MIN_SAMPLES = 20;
 const STEP = 0.05;
 
 /** Running estimate of a median in constant memory: each duration moves it one small step towards itself. */
-export class TypicalTime {
+export class LatencyMedian {
   #first: Milliseconds[] | undefined = [];
   #median = 0;
 

@@ -6,9 +6,9 @@ import {
   integer,
   secret,
   startService,
-  StartRefused,
+  FatalStartupError,
   text,
-  type ServicePart,
+  type LifecycleComponent,
 } from '../src/index.js';
 
 const config = defineConfig('demo', {
@@ -22,10 +22,10 @@ const config = defineConfig('demo', {
   DEMO_CRASH: boolean({ default: false, help: 'reject where nobody listens' }),
 });
 
-await startService(config, async (settings, host): Promise<ServicePart[]> => {
+await startService(config, async (settings, host): Promise<LifecycleComponent[]> => {
   let away = settings.DEMO_BROKER_AWAY;
   let isReady = true;
-  const part = (name: string, extra: Partial<ServicePart> = {}): ServicePart => ({
+  const part = (name: string, extra: Partial<LifecycleComponent> = {}): LifecycleComponent => ({
     name,
     start: async () => host.logger.info(`start ${name}`),
     drain: async () => host.logger.info(`drain ${name}`),
@@ -37,7 +37,7 @@ await startService(config, async (settings, host): Promise<ServicePart[]> => {
   return [
     part('broker', {
       async start() {
-        if (settings.DEMO_REFUSE) throw new StartRefused('Redis has maxmemory-policy allkeys-lru');
+        if (settings.DEMO_REFUSE) throw new FatalStartupError('Redis has maxmemory-policy allkeys-lru');
         if (settings.DEMO_BUG) throw new TypeError('undefined is not a function');
         if (away-- > 0) throw Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code: 'ECONNREFUSED' });
         if (settings.DEMO_SECRET) host.logger.info(`the secret is ${settings.DEMO_SECRET}`);

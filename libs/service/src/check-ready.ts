@@ -1,12 +1,12 @@
 import type { Clock } from '@toolfleet/resilience';
-import type { ServicePart } from './service-part.js';
+import type { LifecycleComponent } from './service-part.js';
 
 /** Longest time one part may take to say whether it is ready. */
 const READY_TIMEOUT_MS = 1_000;
 
 /** Asks every part at once. A part that throws or does not answer in a second is not ready; a draining service never is. */
 export async function checkReady(
-  parts: readonly ServicePart[],
+  parts: readonly LifecycleComponent[],
   state: { started: boolean; draining: boolean; clock: Clock },
 ): Promise<{ ready: boolean; parts: Record<string, boolean> }> {
   const answers = await Promise.all(parts.map(async (part) => [part.name, await ask(part, state.clock)] as const));
@@ -14,7 +14,7 @@ export async function checkReady(
   return { ready: all && state.started && !state.draining, parts: Object.fromEntries(answers) };
 }
 
-async function ask(part: ServicePart, clock: Clock): Promise<boolean> {
+async function ask(part: LifecycleComponent, clock: Clock): Promise<boolean> {
   let cancel = (): void => undefined;
   const late = new Promise<boolean>((resolve) => {
     cancel = clock.after(READY_TIMEOUT_MS, () => resolve(false));

@@ -50,5 +50,5 @@ export {
   secretContext,
   SecretBox,
 } from './secrets/secret-box.js';
-export { StartRefused, type ServiceHost, type ServicePart } from './service-part.js';
+export { FatalStartupError, type ServiceHost, type LifecycleComponent } from './service-part.js';
 export { startService, VERSION, type BuildParts } from './start-service.js';

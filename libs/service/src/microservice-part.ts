@@ -1,7 +1,7 @@
 import type { DynamicModule, Type } from '@nestjs/common';
 import type { Logger } from '@toolfleet/telemetry';
 import { nestLogger, nestPart } from './nest-part.js';
-import type { ServicePart } from './service-part.js';
+import type { LifecycleComponent } from './service-part.js';
 
 /** A way in that Nest serves (`NatsStrategy` of libs/transport). */
 interface Strategy {
@@ -22,7 +22,7 @@ export function microservicePart(options: {
   module: Type | DynamicModule;
   strategy: Strategy;
   logger: Logger;
-}): ServicePart {
+}): LifecycleComponent {
   const { name, module, strategy, logger } = options;
   return nestPart({
     name,

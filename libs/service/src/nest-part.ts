@@ -1,6 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import type { Logger } from '@toolfleet/telemetry';
-import type { ServicePart } from './service-part.js';
+import type { LifecycleComponent } from './service-part.js';
 
 /** What every Nest application has. */
 interface NestApplication {
@@ -29,7 +29,7 @@ export function nestPart<A extends NestApplication>(options: {
   listen?: (app: A) => Promise<unknown>;
   ready?: () => boolean | Promise<boolean>;
   drain?: (app: A) => Promise<unknown>;
-}): ServicePart & { readonly app: A | undefined } {
+}): LifecycleComponent & { readonly app: A | undefined } {
   let app: A | undefined;
   return {
     name: options.name,

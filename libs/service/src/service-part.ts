@@ -6,14 +6,14 @@ import type { Logger, Metrics } from '@toolfleet/telemetry';
  * Something a service starts, checks and drains: a broker connection, a server, a worker. Parts start in the order given
  * and are drained and stopped in reverse, so list what others need first.
  */
-export interface ServicePart {
+export interface LifecycleComponent {
   /** Shown in logs and in `/health/ready`. */
   readonly name: string;
   /** Environment keys that say where it connects or listens, and as whom; a start that fails for good names them. */
   readonly settings?: readonly string[];
   /**
    * Connects or listens. A dependency that cannot be reached is logged in one line and tried again with backoff: brokers may
-   * come later than the service. Every other error ends the process; `StartRefused` does so as a configuration mistake.
+   * come later than the service. Every other error ends the process; `FatalStartupError` does so as a configuration mistake.
    */
   start?(): Promise<void>;
   /** Whether work can be taken now; asked by `/health/ready`, cheap, bounded to one second. */
@@ -25,7 +25,7 @@ export interface ServicePart {
 }
 
 /** A start that cannot succeed by repeating it: the service says why and exits with code 78. */
-export class StartRefused extends Error {
+export class FatalStartupError extends Error {
   /** Errors of other libraries are refused as well when they carry this mark. */
   readonly startRefused = true;
 }

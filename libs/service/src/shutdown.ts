@@ -1,7 +1,7 @@
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { oneLine } from './start-parts.js';
-import type { ServicePart } from './service-part.js';
+import type { LifecycleComponent } from './service-part.js';
 
 /** Longest time closing may take once work is drained. */
 const STOP_TIMEOUT_MS = 3_000;
@@ -11,7 +11,7 @@ const STOP_TIMEOUT_MS = 3_000;
  * logged and never keeps the others from being drained and stopped.
  */
 export async function drainAndStop(
-  parts: readonly ServicePart[],
+  parts: readonly LifecycleComponent[],
   { clock, logger, drainMs }: { clock: Clock; logger: Logger; drainMs: number },
 ): Promise<void> {
   const reversed = parts.toReversed();

@@ -1,7 +1,7 @@
 import { ToolError } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
 import { buildFault, startFault } from './start-faults.js';
-import { StartRefused } from './service-part.js';
+import { FatalStartupError } from './service-part.js';
 
 const coded = (code: string, message = 'x', cause?: unknown) => Object.assign(new Error(message, { cause }), { code });
 
@@ -17,7 +17,7 @@ describe('an error of a start', () => {
   ])('%s is waited for', (_name, error) => expect(startFault(error)).toBe('unreachable'));
 
   it.each([
-    ['a refusal', new StartRefused('x')],
+    ['a refusal', new FatalStartupError('x')],
     ['a refused login', new Error('WRONGPASS invalid username-password pair')],
     ['missing rights', coded('REDIS_AWAY', 'x', new Error("NOPERM User has no permissions to run 'info'"))],
     ['a certificate behind a lost connection', coded('NATS_AWAY', 'x', coded('SELF_SIGNED_CERT_IN_CHAIN'))],

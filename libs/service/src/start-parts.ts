@@ -1,7 +1,7 @@
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { startFault } from './start-faults.js';
-import { StartRefused, type ServicePart } from './service-part.js';
+import { FatalStartupError, type LifecycleComponent } from './service-part.js';
 
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 2_000;
@@ -31,9 +31,9 @@ async function startWithRetry(
  * @param settingsOf the settings of these keys as text, for the message of a part whose configuration is wrong
  */
 export async function startParts(
-  parts: readonly ServicePart[],
+  parts: readonly LifecycleComponent[],
   tools: { clock: Clock; logger: Logger; stopped: AbortSignal; settingsOf: (keys: readonly string[]) => string },
-  onStarted: (part: ServicePart) => void,
+  onStarted: (part: LifecycleComponent) => void,
 ): Promise<void> {
   for (const part of parts) {
     try {
@@ -41,8 +41,8 @@ export async function startParts(
     } catch (error) {
       if (startFault(error) !== 'mistake') throw error;
       const check = part.settings ? `; check ${tools.settingsOf(part.settings)}` : '';
-      const where = error instanceof StartRefused ? '' : `${part.name}: `;
-      throw new StartRefused(`${where}${oneLine(error)}${check}`);
+      const where = error instanceof FatalStartupError ? '' : `${part.name}: `;
+      throw new FatalStartupError(`${where}${oneLine(error)}${check}`);
     }
     onStarted(part);
   }

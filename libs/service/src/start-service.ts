@@ -12,13 +12,13 @@ import { FLEET_FILE_KEYS } from './fleet-file.js';
 import { drainAndStop } from './shutdown.js';
 import { buildFault, startFault } from './start-faults.js';
 import { oneLine, startParts } from './start-parts.js';
-import { StartRefused, type ServiceHost, type ServicePart } from './service-part.js';
+import { FatalStartupError, type ServiceHost, type LifecycleComponent } from './service-part.js';
 
 /** Makes the parts of a service from its settings. Connections belong into `start` of a part, so that they can be retried. */
 export type BuildParts<T extends ConfigTable> = (
   settings: SettingsOf<T>,
   host: ServiceHost,
-) => Promise<readonly ServicePart[]> | readonly ServicePart[];
+) => Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[];
 
 /** Version of every package of the repository; they are released together. */
 export const VERSION = '0.1.0';
@@ -73,12 +73,12 @@ const NAMES_A_KEY = /\b[A-Z]+_[A-Z_]+\b/;
 /** State of one running service. */
 class ServiceRun {
   readonly #draining = new AbortController();
-  readonly #startedParts: ServicePart[] = [];
+  readonly #startedParts: LifecycleComponent[] = [];
   readonly #metrics;
   readonly #admin: AdminServer;
   readonly #announcer: Announcer;
   #stopTracing: (() => Promise<void>) | undefined;
-  #parts: readonly ServicePart[] = [];
+  #parts: readonly LifecycleComponent[] = [];
   #started = false;
   #ending = false;
 
@@ -107,13 +107,13 @@ class ServiceRun {
 
   /** @param shown the settings as they may be shown, by key */
   async start(
-    build: (host: ServiceHost) => Promise<readonly ServicePart[]> | readonly ServicePart[],
+    build: (host: ServiceHost) => Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[],
     shown: Readonly<Record<string, string>>,
   ): Promise<void> {
     const settingsOf = (keys: readonly string[]) =>
       keys.map((key) => (shown[key] === undefined ? `${key} (unset)` : `${key}="${shown[key]}"`)).join(', ');
     let port = 0;
-    const admin: ServicePart = {
+    const admin: LifecycleComponent = {
       name: 'admin server',
       settings: ['ADMIN_HOST', 'ADMIN_PORT', 'TOOLFLEET_PORT_FILE'],
       start: async () => {
@@ -136,17 +136,17 @@ class ServiceRun {
 
   /** The parts are made from the configuration alone: what they refuse is a mistake in it, in a variable or in its file. */
   async #built(
-    build: (host: ServiceHost) => Promise<readonly ServicePart[]> | readonly ServicePart[],
+    build: (host: ServiceHost) => Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[],
     settingsOf: (keys: readonly string[]) => string,
     file: string | undefined,
-  ): Promise<readonly ServicePart[]> {
+  ): Promise<readonly LifecycleComponent[]> {
     try {
       return await build(this.#host());
     } catch (error) {
       if (buildFault(error) === 'bug') throw error;
       const message = oneLine(error);
       const check = file === undefined || NAMES_A_KEY.test(message) ? '' : `; check ${settingsOf([file])}`;
-      throw new StartRefused(`the configuration is wrong: ${message}${check}`);
+      throw new FatalStartupError(`the configuration is wrong: ${message}${check}`);
     }
   }
 

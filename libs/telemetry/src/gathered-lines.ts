@@ -9,13 +9,13 @@ const GATHER_CHARS = 32_768;
 const FLUSH_AFTER_MS = 100;
 
 /** Everything that may hold lines when the process ends; a process has one logger, a test run has many. */
-const open = new Set<GatheredLines>();
+const open = new Set<BufferedDestination>();
 
 /**
  * Writes many log lines at once: at 32 KiB, 100 ms after the first line, with a fatal line (pino calls `flushSync`) and when
  * the process ends. Not pino's own `minLength`: that one needs a flush for the rest, which also calls fsync on the log.
  */
-export class GatheredLines implements DestinationStream {
+export class BufferedDestination implements DestinationStream {
   private lines = '';
   private waiting = false;
 

@@ -1,7 +1,7 @@
 import { SystemClock } from '@toolfleet/resilience';
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 import { chainedLines } from './chained-lines.js';
-import { GatheredLines } from './gathered-lines.js';
+import { BufferedDestination } from './gathered-lines.js';
 import { isoTime } from './iso-time.js';
 import { activeTrace, isSampled } from './propagation.js';
 import { redact } from './redact.js';
@@ -41,7 +41,7 @@ export function createLogger(options: LoggerOptions): Logger {
       formatters: { level: (label) => ({ level: label }), log: (record) => inItsTrace(withoutSecretFields(record)) },
       serializers: { error: errorFields, err: errorFields },
     },
-    destination ? finished(destination) : new GatheredLines(finished(pino.destination({ fd: 1, sync: true }))),
+    destination ? finished(destination) : new BufferedDestination(finished(pino.destination({ fd: 1, sync: true }))),
   );
 }
 

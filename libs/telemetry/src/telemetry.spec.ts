@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { FakeClock } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { BoundedLabel } from './bounded-label.js';
-import { GatheredLines } from './gathered-lines.js';
+import { BufferedDestination } from './gathered-lines.js';
 import { isoTime } from './iso-time.js';
 import { createLogger } from './logger.js';
 import { createMetrics, METRICS } from './metrics.js';
@@ -92,7 +92,7 @@ describe('the log', () => {
   it('is written many lines at once, in order, without waiting long', () => {
     const clock = new FakeClock();
     const written: string[] = [];
-    const gathered = new GatheredLines({ write: (text) => void written.push(text) }, clock);
+    const gathered = new BufferedDestination({ write: (text) => void written.push(text) }, clock);
     const line = `${'x'.repeat(99)}\n`;
     gathered.write('first\n');
     clock.advance(99);

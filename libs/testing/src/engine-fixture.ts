@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { CallRequest, ExecReply, ExecutionFailure, RegisteredTool } from '@toolfleet/contracts';
+import type { CallRequest, ExecResponse, ExecutionFailure, RegisteredTool } from '@toolfleet/contracts';
 import { CATALOGUE, type ErrorCode } from '@toolfleet/contracts';
 import { DEFAULT_SETTINGS, Executor, makeExecuteCall, type Call, type EngineSettings } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
@@ -46,12 +46,12 @@ export function aRequest(clock: Clock, parts: Partial<CallRequest> & { timeLeftM
 }
 
 /** A good reply. */
-export function okReply(output: ExecReply['output'] = null, parts: Partial<ExecReply> = {}): ExecReply {
+export function okReply(output: ExecResponse['output'] = null, parts: Partial<ExecResponse> = {}): ExecResponse {
   return { ok: true, output, text: 'done', metadata: {}, ...parts };
 }
 
 /** A failed reply with a code of the catalogue. */
-export function failedReply(code: ErrorCode, parts: Partial<ExecutionFailure> = {}): ExecReply {
+export function failedReply(code: ErrorCode, parts: Partial<ExecutionFailure> = {}): ExecResponse {
   const { class: errorType, retryable } = CATALOGUE[code];
   return {
     ok: false,
@@ -65,14 +65,14 @@ export function failedReply(code: ErrorCode, parts: Partial<ExecutionFailure> = 
 /** An executor that follows a script: each attempt takes the next step, the last one stays. */
 export class ScriptedExecutor extends Executor {
   readonly calls: Call[] = [];
-  readonly #steps: ((call: Call) => Promise<ExecReply> | ExecReply)[];
+  readonly #steps: ((call: Call) => Promise<ExecResponse> | ExecResponse)[];
 
-  constructor(...steps: ((call: Call) => Promise<ExecReply> | ExecReply)[]) {
+  constructor(...steps: ((call: Call) => Promise<ExecResponse> | ExecResponse)[]) {
     super();
     this.#steps = steps;
   }
 
-  override async execute(call: Call): Promise<ExecReply> {
+  override async execute(call: Call): Promise<ExecResponse> {
     this.calls.push(call);
     const step = this.#steps[Math.min(this.calls.length, this.#steps.length) - 1];
     if (!step) throw new Error('no step');
@@ -81,7 +81,7 @@ export class ScriptedExecutor extends Executor {
 }
 
 /** A step that never answers until it is told to stop; then it fails as a cancelled socket does. */
-export function hangs(call: Call): Promise<ExecReply> {
+export function hangs(call: Call): Promise<ExecResponse> {
   return new Promise((_, reject) => {
     call.signal.addEventListener('abort', () => reject(new Error('socket closed')), { once: true });
   });

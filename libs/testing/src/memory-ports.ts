@@ -5,8 +5,8 @@ import {
   type CallState,
   type RegisteredTool,
   type ReserveAnswer,
-  type ReserveAsk,
-  type SettleAsk,
+  type ReserveRequest,
+  type SettleRequest,
 } from '@toolfleet/contracts';
 import { BreakerMap, ERROR_RATE_RULE, SystemClock, type Clock } from '@toolfleet/resilience';
 import {
@@ -22,9 +22,9 @@ import {
   type CallSpan,
   type EnginePorts,
   type Executor,
-  type JournalEntryAsk,
+  type JournalEntryRequest,
   type KeyedCall,
-  type PolicyVerdict,
+  type PolicyResult,
   DEFAULT_SETTINGS,
   MemoryHistoryStore,
   MemoryRateLimiter,
@@ -48,14 +48,14 @@ export class MemoryCatalog extends ToolCatalog {
 
 /** Lets everything through. */
 export class AllowAll extends PolicyPort {
-  override decide(): PolicyVerdict {
+  override decide(): PolicyResult {
     return { allowed: true };
   }
 }
 
 /** One limit for everything, in memory: what is spent and held is readable for tests. */
 export class MemoryBudget extends BudgetPort {
-  readonly settled: SettleAsk[] = [];
+  readonly settled: SettleRequest[] = [];
   readonly released: string[] = [];
   readonly held = new Map<string, number>();
   spent = 0;
@@ -64,7 +64,7 @@ export class MemoryBudget extends BudgetPort {
     super();
   }
 
-  override reserve(ask: ReserveAsk): ReserveAnswer {
+  override reserve(ask: ReserveRequest): ReserveAnswer {
     const used = this.spent + [...this.held.values()].reduce((sum, microUsd) => sum + microUsd, 0);
     if (used >= this.limitMicroUsd || used + ask.micro_usd > this.limitMicroUsd) {
       return {
@@ -80,7 +80,7 @@ export class MemoryBudget extends BudgetPort {
     return { admitted: true, call_id: ask.call_id };
   }
 
-  override settle(ask: SettleAsk): void {
+  override settle(ask: SettleRequest): void {
     this.held.delete(ask.call_id);
     this.spent += ask.micro_usd;
     this.settled.push(ask);
@@ -101,13 +101,16 @@ export class MemoryBudget extends BudgetPort {
 
 /** Journal of one process for tests and benchmarks; the product's are in libs/journal. */
 export class MapJournal extends CallJournal {
-  readonly entries = new Map<string, { ask: JournalEntryAsk; state: CallState; fence: number; outcome?: CallResult }>();
+  readonly entries = new Map<
+    string,
+    { ask: JournalEntryRequest; state: CallState; fence: number; outcome?: CallResult }
+  >();
 
   override find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall> {
     return Promise.resolve(this.#look(tenantId, idempotencyKey, fingerprint));
   }
 
-  override accept(ask: JournalEntryAsk): Promise<Acceptance> {
+  override accept(ask: JournalEntryRequest): Promise<Acceptance> {
     return Promise.resolve(this.#accept(ask));
   }
 
@@ -122,7 +125,7 @@ export class MapJournal extends CallJournal {
     return { kind: 'unknown' };
   }
 
-  #accept(ask: JournalEntryAsk): Acceptance {
+  #accept(ask: JournalEntryRequest): Acceptance {
     if (ask.idempotencyKey !== undefined) {
       const known = this.#look(ask.tenantId, ask.idempotencyKey, ask.fingerprint ?? '');
       if (known.kind !== 'unknown' && known.callId !== ask.callId) return known;

@@ -37,7 +37,7 @@ export interface AckedOptions {
 }
 
 /** One exec call with as many sends as it takes. */
-export class AckedCall implements PendingCall {
+export class AckedRequest implements PendingCall {
   dueAt: number;
   readonly #deadlineAt: number;
   readonly #fences = new Map<string, number>();

@@ -9,6 +9,6 @@ export { natsOptionsOf, type NatsSettings } from './nats-settings.js';
 export { publicUrl } from './nats-url.js';
 export { NatsStrategy, type BodyCheck, type NatsStrategyOptions } from './nats-strategy.js';
 export { SharedBreakers, type SharedBreakersOptions } from './shared-breakers.js';
-export { StatusBeacon, type BeaconSource } from './status-beacon.js';
+export { Heartbeat, type BeaconSource } from './status-beacon.js';
 export { subjectClass } from './no-responders.js';
 export { errorOfReply, errorReply } from './wire-error.js';

@@ -9,11 +9,11 @@ import {
 } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { traceHeaders, type Metrics } from '@toolfleet/telemetry';
-import { AckedCall, type AckedMessage, type AckedOptions } from './acked-call.js';
+import { AckedRequest, type AckedMessage, type AckedOptions } from './acked-call.js';
 import { NO_HEADERS, type IncomingHeaders, type OutgoingHeaders } from './headers.js';
 import { NatsLink, type NatsOptions, type NatsSubscription } from './nats-connection.js';
 import { PlainCall } from './plain-call.js';
-import { WaitingCalls } from './waiting-calls.js';
+import { PendingRequests } from './waiting-calls.js';
 import { encode, parseLenient } from './codec.js';
 import type { ClientInternals, PendingCall } from './pending-call.js';
 
@@ -53,7 +53,7 @@ const DEFAULT_TIMEOUT_MS = 5_000;
 export class NatsClient {
   readonly link: NatsLink;
   readonly #clock: Clock;
-  readonly #waiting: WaitingCalls<PendingCall>;
+  readonly #waiting: PendingRequests<PendingCall>;
   #inbox = '';
   /** Name of this client in the subjects of progress; empty until a call wants some. */
   #progressName = '';
@@ -61,7 +61,7 @@ export class NatsClient {
   private constructor(private readonly options: NatsClientOptions) {
     this.link = new NatsLink(options);
     this.#clock = options.clock ?? new SystemClock();
-    this.#waiting = new WaitingCalls(this.#clock);
+    this.#waiting = new PendingRequests(this.#clock);
   }
 
   /** A client that is not connected yet: inject it, and let the service start it (`asPart`). */
@@ -136,7 +136,7 @@ export class NatsClient {
     return new Promise<T>((resolve, reject) => {
       try {
         const remainingMs = this.#remaining(options);
-        const call = new AckedCall(
+        const call = new AckedRequest(
           this.#internals(),
           subject,
           message,
@@ -164,8 +164,8 @@ export class NatsClient {
   }
 
   /** Runs `step`, which does not throw, when everything of this event-loop turn was asked; what it sends leaves with this turn. */
-  atEndOfTurn(step: () => void): void {
-    this.link.atEndOfTurn(step);
+  onTickEnd(step: () => void): void {
+    this.link.onTickEnd(step);
   }
 
   /** Receives messages of a subject (wildcards allowed). Errors of `received` are the receiver's own. Needs a connection. */
@@ -199,7 +199,7 @@ export class NatsClient {
     await this.link.close();
   }
 
-  /** The connection as a part of a service (`ServicePart` of libs/service). List it before everything that uses it. */
+  /** The connection as a part of a service (`LifecycleComponent` of libs/service). List it before everything that uses it. */
   asPart(name = 'nats'): {
     name: string;
     settings: readonly string[];

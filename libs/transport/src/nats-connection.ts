@@ -139,7 +139,7 @@ export class NatsLink {
     // The package asks its header object for nothing but the bytes.
     const headers = encoded && ({ encode: () => encoded } as unknown as MsgHdrs);
     const native = { ...(options.reply ? { reply: options.reply } : {}), ...(headers ? { headers } : {}) };
-    this.atEndOfTurn(() => {
+    this.onTickEnd(() => {
       try {
         connection.publish(subject, data, native);
       } catch (error) {
@@ -149,7 +149,7 @@ export class NatsLink {
   }
 
   /** Runs `step`, which does not throw, at the end of this event-loop turn; what it publishes still leaves with this turn. */
-  atEndOfTurn(step: () => void): void {
+  onTickEnd(step: () => void): void {
     this.#turn.push(step);
     if (this.#turn.length === 1) setImmediate(this.#flushTurn);
   }

@@ -28,7 +28,7 @@ import type { NatsLink, NatsSubscription } from './nats-connection.js';
 import type { IncomingMessage } from './nats-message.js';
 import { LoopLateness } from './loop-lateness.js';
 import { ResentCalls, type ServedCall } from './resent-calls.js';
-import { RunningCalls } from './running-calls.js';
+import { InFlightCalls } from './running-calls.js';
 import { errorReply } from './wire-error.js';
 
 /** Checks a body against a schema; throws a ToolError (REQUEST_INVALID) that names the faults. */
@@ -85,7 +85,7 @@ const EMPTY = new Uint8Array(0);
 export class NatsStrategy extends Server implements CustomTransportStrategy {
   override readonly transportId = Symbol('toolfleet-nats');
   readonly #clock: Clock;
-  readonly #running: RunningCalls;
+  readonly #running: InFlightCalls;
   readonly #link: NatsLink;
   readonly #lateness: LoopLateness;
   readonly #resent: ResentCalls;
@@ -96,7 +96,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     super();
     this.#clock = options.clock ?? new SystemClock();
     this.#link = options.connection.link;
-    this.#running = new RunningCalls(this.#clock);
+    this.#running = new InFlightCalls(this.#clock);
     this.#lateness = new LoopLateness(this.#clock, () => this.#link.flush(), options.onStall);
     this.#resent = new ResentCalls(this.#clock);
   }

@@ -4,7 +4,7 @@ import type { Metrics } from '@toolfleet/telemetry';
 import type { OutgoingHeaders } from './headers.js';
 import type { NatsLink } from './nats-connection.js';
 import type { IncomingMessage } from './nats-message.js';
-import type { WaitingCall, WaitingCalls } from './waiting-calls.js';
+import type { WaitingCall, PendingRequests } from './waiting-calls.js';
 
 /** What waits in the client's table. */
 export interface PendingCall extends WaitingCall {
@@ -19,7 +19,7 @@ export interface PendingCall extends WaitingCall {
 export interface ClientInternals {
   readonly link: NatsLink;
   readonly clock: Clock;
-  readonly waiting: WaitingCalls<PendingCall>;
+  readonly waiting: PendingRequests<PendingCall>;
   readonly metrics: Metrics | undefined;
   replySubject(token: string): string;
   /** Where reports of progress for this token arrive; listens there from the first time on. */

@@ -7,7 +7,7 @@ const ACK_AFTER_MS = 150;
 const SWEEP_MS = 20;
 
 /** Messages in work: one timer acknowledges long ones and aborts those past their deadline; cancels find them by call id. */
-export class RunningCalls {
+export class InFlightCalls {
   readonly #running = new Set<EndpointContext>();
   readonly #unacknowledged = new Set<EndpointContext>();
   #sweeping = false;

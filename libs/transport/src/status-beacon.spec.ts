@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { FleetStatus } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
-import { StatusBeacon } from './status-beacon.js';
+import { Heartbeat } from './status-beacon.js';
 
 it('tells its state at once and every five seconds, and nothing while NATS is away', async () => {
   const clock = new FakeClock();
@@ -13,7 +13,7 @@ it('tells its state at once and every five seconds, and nothing while NATS is aw
     state: 'open' as const,
     open_for_ms: index,
   }));
-  const beacon = new StatusBeacon(nats, clock, {
+  const beacon = new Heartbeat(nats, clock, {
     service: 'mcp-executor',
     slots: () => ({ busy, total: 4 }),
     breakers: () => breakers,

@@ -22,7 +22,7 @@ export interface BeaconSource {
 }
 
 /** Tells operators' views what this process does (`fleet.status`): fire and forget, nothing waits for it. A part of a service. */
-export class StatusBeacon {
+export class Heartbeat {
   readonly name = 'status beacon';
   readonly #instance = randomUUID().slice(0, 8);
   #cancel: CancelTimer | undefined;

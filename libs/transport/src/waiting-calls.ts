@@ -15,7 +15,7 @@ const SWEEP_MS = 20;
  * Calls that wait for a reply, by the token at the end of their reply subject. One timer sweeps all of them while any is
  * waiting: a timer per call costs more than the call.
  */
-export class WaitingCalls<C extends WaitingCall> {
+export class PendingRequests<C extends WaitingCall> {
   readonly #calls = new Map<string, C>();
   #count = 0;
   #sweeping = false;

@@ -1,4 +1,4 @@
-import type { ServiceHost, ServicePart } from '@toolfleet/service';
+import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import type { GatewayConfig } from '../gateway.config.js';
 import { ApiKeys } from './api-keys.js';
 import { LOCAL_OPERATOR, makeAuthenticate, type Authenticate } from './authenticate.js';
@@ -17,7 +17,7 @@ export interface AuthParts {
   /** Whether credentials of accepted work may still be used. */
   status: CredentialStatus;
   /** What has to be started for it. */
-  parts: ServicePart[];
+  parts: LifecycleComponent[];
 }
 
 /** The ways to sign in that the configuration names, checked in one function. */

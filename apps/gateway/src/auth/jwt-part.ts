@@ -1,5 +1,5 @@
 import { EgressClient, egressFetch } from '@toolfleet/egress';
-import { type ServiceHost, type ServicePart, StartRefused } from '@toolfleet/service';
+import { type ServiceHost, type LifecycleComponent, FatalStartupError } from '@toolfleet/service';
 import type { JwtVerifier } from './jwt.js';
 import { type JwtKeys, jwtSetup } from './jwt-setup.js';
 
@@ -17,7 +17,7 @@ const FETCH_MS = 5_000;
 export function jwtPart(
   settings: JwtPartSettings,
   { clock, logger }: Pick<ServiceHost, 'clock' | 'logger'>,
-): { jwt: JwtVerifier; part: ServicePart } | undefined {
+): { jwt: JwtVerifier; part: LifecycleComponent } | undefined {
   const { JWT_JWKS_URL: url, JWT_JWKS_FILE: file } = settings;
   const client = new EgressClient({
     allowlist: url === undefined ? [] : [new URL(url).origin],
@@ -32,7 +32,7 @@ export function jwtPart(
     try {
       await setup.keys.load();
     } catch (error) {
-      if (file !== undefined) throw new StartRefused(`JWT_JWKS_FILE: ${(error as Error).message}`);
+      if (file !== undefined) throw new FatalStartupError(`JWT_JWKS_FILE: ${(error as Error).message}`);
       logger.warn({ fault: (error as Error).message }, 'the key set of the issuer cannot be read yet');
     }
   };

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { type PolicyEngine, readPolicyFolder, ReloadingPolicy } from '@toolfleet/policy';
-import { StartRefused, type ServiceHost, type ServicePart } from '@toolfleet/service';
+import { FatalStartupError, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { BoundedLabel } from '@toolfleet/telemetry';
 import { EnginePolicy } from './engine-policy.js';
 import { OpaSidecar } from './opa-sidecar.js';
@@ -21,7 +21,7 @@ const RELOAD_EVERY_MS = 1_000;
 export function policyPart(
   settings: PolicySettings,
   host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics'>,
-): { policy: EnginePolicy; part: ServicePart } {
+): { policy: EnginePolicy; part: LifecycleComponent } {
   const { clock, logger, metrics } = host;
   const rules = new BoundedLabel();
   const port = (engine: PolicyEngine, hash: () => string | undefined): EnginePolicy =>
@@ -58,7 +58,7 @@ export function policyPart(
     await own.start();
     if (own.ready) return;
     own.stop();
-    throw new StartRefused(`the policy of ${folder} cannot be loaded: ${refusal}`);
+    throw new FatalStartupError(`the policy of ${folder} cannot be loaded: ${refusal}`);
   };
   const part = {
     name: 'policy',

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { CallRequest, RegisteredTool } from '@toolfleet/contracts';
-import type { PolicyQuestion } from '@toolfleet/engine';
+import type { PolicyRequest } from '@toolfleet/engine';
 import type { PolicyInput } from '@toolfleet/policy';
 import { SystemClock } from '@toolfleet/resilience';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
@@ -14,7 +14,7 @@ import { policyInput } from './engine-policy.js';
 import { OpaSidecar } from './opa-sidecar.js';
 import { policyPart } from './policy-part.js';
 
-function question(tool: string, roles: string[], args: Record<string, string> = {}): PolicyQuestion {
+function question(tool: string, roles: string[], args: Record<string, string> = {}): PolicyRequest {
   const request = {
     callId: 'c1',
     principal: { tenantId: 'acme', userId: 'ann', roles, tools: ['*'], via: 'api_key' },
@@ -24,7 +24,7 @@ function question(tool: string, roles: string[], args: Record<string, string> = 
     dryRun: true,
   } as unknown as CallRequest;
   const definition = { name: tool, category: 'file', tags: ['fs'], dangerous: true } as unknown as RegisteredTool;
-  return { call: { request } as PolicyQuestion['call'], tool: definition, arguments: args };
+  return { call: { request } as PolicyRequest['call'], tool: definition, arguments: args };
 }
 
 const host = () => ({

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isToolError } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 import { specError } from '@toolfleet/openapi';
-import { Coalescer } from '@toolfleet/resilience';
+import { SingleFlight } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 
 /** A document as it was fetched. */
@@ -37,7 +37,7 @@ export class SpecCache {
     maxSize: MAX_CHARS,
     sizeCalculation: (spec) => Math.max(1, spec.text.length),
   });
-  private readonly flights = new Coalescer<FetchedSpec>();
+  private readonly flights = new SingleFlight<FetchedSpec>();
 
   constructor(
     private readonly egress: EgressClient,

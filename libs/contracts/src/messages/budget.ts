@@ -9,7 +9,7 @@ export interface BudgetScopes {
 }
 
 /** One reservation: a lease on money, charged in full when it expires unsettled. */
-export interface ReserveAsk {
+export interface ReserveRequest {
   call_id: string;
   scopes: BudgetScopes;
   micro_usd: MicroUsd;
@@ -28,7 +28,7 @@ export interface ReserveAsk {
 
 /** `budget.reserve`: the asks of one event-loop turn travel in one message. */
 export interface BudgetReserve {
-  asks: ReserveAsk[];
+  asks: ReserveRequest[];
 }
 export type ReserveAnswer =
   | { admitted: true; call_id: string }
@@ -70,7 +70,7 @@ export interface UsageRow {
 }
 
 /** Settles a reservation at actual usage (≤ reserved), or records usage that had none. */
-export interface SettleAsk {
+export interface SettleRequest {
   call_id: string;
   scopes: BudgetScopes;
   micro_usd: MicroUsd;
@@ -79,7 +79,7 @@ export interface SettleAsk {
 }
 /** `budget.settle` */
 export interface BudgetSettle {
-  settlements: SettleAsk[];
+  settlements: SettleRequest[];
 }
 export interface BudgetSettleReply {
   /** Settlements that were charged; repeats are not counted. */

@@ -34,7 +34,7 @@ export interface ExecMessage extends ToolInput {
   binding: Binding;
   context: ExecContext;
   /** The caller gave less time than the tool may take: that it ran out says nothing about the target. */
-  curtailed?: boolean;
+  deadlineShortened?: boolean;
 }
 
 /**
@@ -49,7 +49,7 @@ export interface ExecContext extends ToolContext {
 }
 
 /** Answer of an executor: the outcome of one attempt. Provenance and attempts are the engine's to set. */
-export type ExecReply = Pick<CallResult, 'ok' | 'output' | 'text' | 'metadata'> &
+export type ExecResponse = Pick<CallResult, 'ok' | 'output' | 'text' | 'metadata'> &
   Partial<Pick<CallResult, 'failure' | 'content' | 'usage'>> & {
     /** Milliseconds the executor worked. */
     execute_ms?: Milliseconds;
@@ -86,7 +86,7 @@ export type Strictness = 'lenient' | 'standard' | 'strict';
 
 /** Message on a reply channel of a job. */
 export type JobReply =
-  | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: ExecReply }
+  | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: ExecResponse }
   | { type: 'error'; job_id: string; call_id: string; attempt: number; error: ErrorBody }
   | { type: 'progress'; job_id: string; call_id: string; message?: string; progress?: number; total?: number };
 

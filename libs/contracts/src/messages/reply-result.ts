@@ -3,10 +3,10 @@ import { CATALOGUE, type ErrorCode } from '../errors/catalogue.js';
 import { failureOf } from '../errors/failure-of.js';
 import { ToolError } from '../errors/tool-error.js';
 import type { Milliseconds } from '../units.js';
-import type { ExecReply } from './execution.js';
+import type { ExecResponse } from './execution.js';
 
 /** The reply of an executor as the result of a call; a failed reply without a failure becomes TOOL_ERROR. */
-export function resultOf(reply: ExecReply, executeMs: Milliseconds): CallResult {
+export function resultOf(reply: ExecResponse, executeMs: Milliseconds): CallResult {
   const result: CallResult = {
     ok: reply.ok,
     output: reply.output ?? null,
@@ -22,7 +22,7 @@ export function resultOf(reply: ExecReply, executeMs: Milliseconds): CallResult 
   return result;
 }
 
-function failureIn(reply: ExecReply): ExecutionFailure {
+function failureIn(reply: ExecResponse): ExecutionFailure {
   const failure =
     reply.failure ?? failureOf(new ToolError('TOOL_ERROR', { message: reply.text || CATALOGUE.TOOL_ERROR.hint }));
   return reply.retry_after_ms === undefined || failure.retryAfterMs !== undefined

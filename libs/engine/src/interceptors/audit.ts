@@ -1,5 +1,5 @@
 import { isToolError, toToolError, type CallResult } from '@toolfleet/contracts';
-import type { Observer, SeenCall } from '../call.js';
+import type { Observer, CallTrace } from '../call.js';
 import type { AuditRecord, EnginePorts } from '../ports.js';
 
 /** One audit line per call, whatever became of it; unknown exceptions become INTERNAL here, so no call crashes a door. */
@@ -18,7 +18,7 @@ export function audit(ports: Pick<EnginePorts, 'audit' | 'clock'>): Observer {
 }
 
 /** What observers report about a call that ended with a result or an error. */
-export function recordOf(seen: SeenCall, outcome: CallResult | Error, nowMs: number): AuditRecord {
+export function recordOf(seen: CallTrace, outcome: CallResult | Error, nowMs: number): AuditRecord {
   const durationMs = nowMs - seen.startedAt;
   if (outcome instanceof Error) {
     const error = isToolError(outcome) ? outcome : toToolError(outcome);

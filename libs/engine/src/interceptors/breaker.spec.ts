@@ -2,7 +2,7 @@ import { CATALOGUE, ToolError, type ErrorCode } from '@toolfleet/contracts';
 import { anEngine, failedReply, hangs, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { expect, test } from 'vitest';
 import { failed } from '../outcome.js';
-import { isCurtailed } from '../curtailed.js';
+import { isCurtailed } from '../deadline-shortened.js';
 import { judge } from './breaker.js';
 
 const upstream = (status: number, retryable: boolean) => {

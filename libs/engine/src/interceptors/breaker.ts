@@ -1,7 +1,7 @@
 import { ToolError, type CallResult } from '@toolfleet/contracts';
 import type { BreakerJudgement } from '@toolfleet/resilience';
 import type { Interceptor } from '../call.js';
-import { isCurtailed } from '../curtailed.js';
+import { isCurtailed } from '../deadline-shortened.js';
 import { failed } from '../outcome.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -11,12 +11,12 @@ import type { EnginePorts } from '../ports.js';
  */
 export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
   return async (call, next) => {
-    const curtailed = isCurtailed(call);
+    const deadlineShortened = isCurtailed(call);
     const outcome = await ports.breakers.run(
       { key: call.tool.name, tenantId: call.request.principal.tenantId },
       // A probe asks once: a target that is down is not asked three times by each tenant.
       (isProbe) => next(isProbe ? { ...call, request: { ...call.request, noRetry: true } } : call),
-      (result) => judge(result, curtailed),
+      (result) => judge(result, deadlineShortened),
     );
     if (!outcome.refused) return outcome.value;
     return failed(
@@ -32,17 +32,17 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
 /**
  * What counts against a tool: it could not be reached, did not answer in time, or answered 5xx, 408 or 429.
  * What a tool says about its input (4xx, an error in the code it ran) shows that it works. Time that was too short by the
- * caller's wish (`curtailed`) says nothing, nor does a target the caller chose, such as the address of a page. An executor that
+ * caller's wish (`deadlineShortened`) says nothing, nor does a target the caller chose, such as the address of a page. An executor that
  * is not there (`no_responders`) is reported by the broker at once: there is no time to save, and an open breaker would refuse calls
  * for half a minute after the executor is back.
  */
-export function judge(result: CallResult, curtailed = false): BreakerJudgement {
+export function judge(result: CallResult, deadlineShortened = false): BreakerJudgement {
   const { failure } = result;
   if (!failure) return 'success';
   if (failure.details?.target === 'chosen_by_caller') return 'ignored';
   switch (failure.code) {
     case 'ATTEMPT_TIMED_OUT':
-      return curtailed ? 'ignored' : 'failure';
+      return deadlineShortened ? 'ignored' : 'failure';
     case 'EXECUTOR_UNAVAILABLE':
       return failure.details?.reason === 'no_responders' ? 'ignored' : 'failure';
     case 'NETWORK_ERROR':

@@ -1,5 +1,5 @@
 import type { CallResult } from '@toolfleet/contracts';
-import { TypicalTime } from '@toolfleet/resilience';
+import { LatencyMedian } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
@@ -15,7 +15,7 @@ const MAX_TOOLS = 5_000;
  */
 export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {
   const { staleTtlMs } = ports.settings;
-  const times = new LRUCache<string, TypicalTime>({ max: MAX_TOOLS });
+  const times = new LRUCache<string, LatencyMedian>({ max: MAX_TOOLS });
   return async (call, next) => {
     const freshMs = call.plan.cacheTtlMs;
     // A TTL of 0 says that a result must never stand for another call, not even as a stale substitute.
@@ -24,7 +24,7 @@ export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 
       return next(call);
     const key = identity.resultKey;
     let typical = times.get(call.tool.name);
-    if (!typical) times.set(call.tool.name, (typical = new TypicalTime()));
+    if (!typical) times.set(call.tool.name, (typical = new LatencyMedian()));
     const shared = (typical.medianMs ?? SHARED_FROM_MS) >= SHARED_FROM_MS;
     const lookup = ports.cache.get(key, shared);
     const cached = lookup instanceof Promise ? await lookup : lookup;

@@ -1,5 +1,5 @@
 import { isToolError, type CallResult } from '@toolfleet/contracts';
-import { Coalescer } from '@toolfleet/resilience';
+import { SingleFlight } from '@toolfleet/resilience';
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -9,7 +9,7 @@ import type { EnginePorts } from '../ports.js';
  * one (its budget, its deadline) does not stop the others: they run on their own.
  */
 export function coalesce(ports: Pick<EnginePorts, 'meter'>): Interceptor {
-  const flights = new Coalescer<CallResult>();
+  const flights = new SingleFlight<CallResult>();
   return async (call, next) => {
     const { identity, plan, request } = call;
     if (!plan.idempotent || !identity.isShareable || request.idempotencyKey !== undefined || keepsState(call))

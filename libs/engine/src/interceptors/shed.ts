@@ -1,5 +1,5 @@
 import { ToolError } from '@toolfleet/contracts';
-import { TypicalTime } from '@toolfleet/resilience';
+import { LatencyMedian } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { Interceptor } from '../call.js';
 
@@ -16,10 +16,10 @@ const PROBE_EVERY = 10;
  * @throws ToolError DEADLINE_EXCEEDED
  */
 export function shed(): Interceptor {
-  const times = new LRUCache<string, { typical: TypicalTime; refused: number }>({ max: MAX_TOOLS });
+  const times = new LRUCache<string, { typical: LatencyMedian; refused: number }>({ max: MAX_TOOLS });
   return async (call, next) => {
     let known = times.get(call.tool.name);
-    if (!known) times.set(call.tool.name, (known = { typical: new TypicalTime(), refused: 0 }));
+    if (!known) times.set(call.tool.name, (known = { typical: new LatencyMedian(), refused: 0 }));
     const neededMs = known.typical.medianMs;
     if (neededMs !== undefined && call.deadline.remainingMs() < neededMs + HOP_RESERVE_MS) {
       known.refused += 1;

@@ -1,4 +1,4 @@
-import { ToolError, type ExecReply, type RegisteredTool } from '@toolfleet/contracts';
+import { ToolError, type ExecResponse, type RegisteredTool } from '@toolfleet/contracts';
 import {
   aRequest,
   anEngine,
@@ -87,7 +87,7 @@ describe('time', () => {
     const stopped = failedReply('CANCELLED', { details: { stopped: true } });
     const reply = { ...stopped, output: ['half'], usage: { tokens: 300, microUsd: 70 } };
     const lastWord = (call: Call) =>
-      new Promise<ExecReply>((resolve) => call.signal.addEventListener('abort', () => resolve(reply)));
+      new Promise<ExecResponse>((resolve) => call.signal.addEventListener('abort', () => resolve(reply)));
     const { call, clock, budget } = anEngine({ idempotent }, new ScriptedExecutor(lastWord));
     const abort = new AbortController();
     const done = call({ signal: abort.signal });

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { CallResult } from '@toolfleet/contracts';
-import type { Journal, JournalAsk } from '@toolfleet/journal';
+import type { Journal, JournalRequest } from '@toolfleet/journal';
 import { describe, expect, test } from 'vitest';
 
 /** What every journal must do, whatever it is kept in. */
@@ -32,7 +32,7 @@ const UNKNOWN = outcome({
 
 /** What every adapter of the journal has to do: claims, fences, idempotency keys, late outcomes. */
 export function journalConformance(name: string, make: () => Promise<JournalUnderTest>): void {
-  const ask = (subject: JournalUnderTest, parts: Partial<JournalAsk> = {}): JournalAsk => ({
+  const ask = (subject: JournalUnderTest, parts: Partial<JournalRequest> = {}): JournalRequest => ({
     callId: randomUUID(),
     tenantId: 'acme',
     tool: 'send_email',

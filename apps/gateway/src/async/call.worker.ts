@@ -1,0 +1,125 @@
+import {
+  isToolError,
+  resultSubject,
+  ToolError,
+  toToolError,
+  type CallBody,
+  type CallRequest,
+  type CallResult,
+  type CallState,
+} from '@toolfleet/contracts';
+import { callBody, failed, type ExecuteCall } from '@toolfleet/engine';
+import type { Journal } from '@toolfleet/journal';
+import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';
+import type { Clock } from '@toolfleet/resilience';
+import type { CredentialStatus } from '../auth/credential-status.js';
+import { isFinal, type AsyncCallJob } from './async-calls.js';
+import type { CallStore } from './call-store.js';
+
+/** What the asynchronous door needs. */
+export interface CallWorkerPorts {
+  executeCall: ExecuteCall;
+  store: CallStore;
+  /** Whether the credential that made a call may still be used. */
+  status: Pick<CredentialStatus, 'refusalOf'>;
+  /** Tells of a job that runs again whether its effect may have begun. */
+  journal: Pick<Journal, 'read'>;
+  /** Whether Redis may have lost writes since a job was added. */
+  generation: Pick<StoreGeneration, 'read'>;
+  clock: Clock;
+  /** Publishes a body on a NATS subject; failures are the publisher's to log. */
+  publish(subject: string, body: CallBody): void;
+}
+
+/** A failover of Redis takes seconds; an outcome that cannot be kept for longer than this is lost, and the job runs again. */
+const KEEP_MS = 30_000;
+const KEEP_PAUSE_MS = 250;
+/** Pause before a job is taken again whose record could not be reached. */
+const BEGIN_PAUSE_MS = 1_000;
+
+/** The asynchronous door: a job of `tool-calls` runs the same `executeCall`; its outcome goes to the store and on NATS. */
+export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
+  const { executeCall, store, clock, publish } = ports;
+  return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
+    const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
+    const { callId } = sent;
+    const postponed = (): never => {
+      throw new RetryLater(BEGIN_PAUSE_MS);
+    };
+    const refusal = await refusalOf(ports, sent).catch(postponed);
+    const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(postponed);
+    if (!isOpen) return 'ended before';
+    const mayHaveBegun = isRepeated || (await isOlderThanStore(data, ports.generation).catch(postponed));
+    const from = clock.monotonic();
+    const request: CallRequest = {
+      ...sent,
+      door: 'queue',
+      signal,
+      ...(refusal ? { refusal } : {}),
+      mayHaveBegun,
+      deadlineAt: deadlineAt ?? clock.now(),
+      // Nobody holds a connection: a duplicate of a running call waits for its outcome, as long as it may.
+      idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
+      onProgress: (progress) => void store.append(callId, { type: 'progress', ...progress }).catch(() => undefined),
+    };
+    const outcome = await executeCall(request).catch(toToolError);
+    const result = withQueueTime(isToolError(outcome) ? failed(outcome) : outcome, queuedMs);
+    const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
+    const state = stateOf(result, signal);
+    const isFirstEnd = await patiently(clock, () => store.finish(callId, state, body));
+    if (isFirstEnd) publish(resultSubject(request.principal.tenantId, callId), body);
+    // The result is in the store; in the job record it would be there twice.
+    return state;
+  };
+}
+
+/**
+ * Why an accepted call may not start: its credential is void by now. A job that runs again may have had its effect; then its
+ * credential decides nothing any more, and the journal says how it ends.
+ */
+async function refusalOf(
+  { status, journal }: Pick<CallWorkerPorts, 'status' | 'journal'>,
+  { callId, principal }: Pick<CallRequest, 'callId' | 'principal'>,
+): Promise<ToolError | undefined> {
+  const refusal = await status.refusalOf(principal);
+  if (!refusal) return undefined;
+  const state = (await journal.read(callId))?.state ?? 'accepted';
+  return state === 'accepted' ? refusal : undefined;
+}
+
+const hasNotEnded = async (store: CallStore, callId: string): Promise<boolean> => {
+  const call = await store.get(callId);
+  return !call || !isFinal(call.state);
+};
+
+/**
+ * Whether the store restarted or failed over since the job was added. Its first run may then have begun in the writes that were
+ * lost, with the note of the queue that it was taken.
+ */
+async function isOlderThanStore({ generation }: AsyncCallJob, store: Pick<StoreGeneration, 'read'>): Promise<boolean> {
+  return generation !== undefined && generation !== (await store.read());
+}
+
+/** Repeats what fails: the call has run and is charged, so its outcome must not be lost to a store that is away. */
+async function patiently<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
+  const until = clock.monotonic() + KEEP_MS;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (clock.monotonic() > until) throw error;
+      await clock.sleep(KEEP_PAUSE_MS);
+    }
+  }
+}
+
+function withQueueTime(result: CallResult, queuedMs: number): CallResult {
+  return { ...result, timing: { ...result.timing, queue_ms: result.timing.queue_ms + queuedMs } };
+}
+
+function stateOf(result: CallResult, signal: AbortSignal): CallState {
+  if (result.ok) return 'succeeded';
+  if (result.failure?.code === 'OUTCOME_UNKNOWN') return 'outcome_unknown';
+  if (signal.aborted && signal.reason instanceof ToolError && signal.reason.code === 'CANCELLED') return 'cancelled';
+  return result.failure?.code === 'DEADLINE_EXCEEDED' ? 'expired' : 'failed';
+}

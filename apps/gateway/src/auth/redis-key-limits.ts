@@ -1,0 +1,153 @@
+import type { Redis } from 'ioredis';
+import type { Clock } from '@toolfleet/resilience';
+import { StoreHealth } from '../engine/store-health.js';
+import { leaseSize, TokenLeases } from '../engine/token-lease.js';
+import { KeyLimits, type KeyAllowance } from './key-limits.js';
+import type { Tier } from './tiers.js';
+
+/**
+ * Fixed windows of a minute, an hour and a day on Redis TIME.
+ * KEYS[1] hash {mw,m,hw,h,dw,d}: start of each window in seconds and its count.
+ * ARGV[1] asked, ARGV[2..4] limit per minute, hour, day, ARGV[5] least that is worth granting.
+ * Returns {granted, left minute, left hour, left day, seconds now}. Nothing is counted beyond what is granted.
+ */
+const TAKE = `
+local now = tonumber(redis.call('TIME')[1])
+local asked = tonumber(ARGV[1])
+local sizes = {60, 3600, 86400}
+local names = {'mw', 'm', 'hw', 'h', 'dw', 'd'}
+local stored = redis.call('HMGET', KEYS[1], unpack(names))
+local granted = asked
+local starts, counts = {}, {}
+for i = 1, 3 do
+  starts[i] = now - now % sizes[i]
+  counts[i] = 0
+  if tonumber(stored[2 * i - 1] or '-1') == starts[i] then counts[i] = tonumber(stored[2 * i] or '0') end
+  granted = math.min(granted, math.max(0, tonumber(ARGV[1 + i]) - counts[i]))
+end
+if granted < tonumber(ARGV[5]) then granted = 0 end
+local left = {}
+local write = {}
+for i = 1, 3 do
+  counts[i] = counts[i] + granted
+  left[i] = math.max(0, tonumber(ARGV[1 + i]) - counts[i])
+  write[#write + 1] = names[2 * i - 1]
+  write[#write + 1] = string.format('%d', starts[i])
+  write[#write + 1] = names[2 * i]
+  write[#write + 1] = string.format('%d', counts[i])
+end
+if granted > 0 then
+  redis.call('HSET', KEYS[1], unpack(write))
+  redis.call('EXPIRE', KEYS[1], 90000)
+end
+return {granted, left[1], left[2], left[3], now}
+`;
+
+type TakeReply = [granted: number, minute: number, hour: number, day: number, now: number];
+type Limited = Redis & {
+  takeKeyRequests(
+    key: string,
+    asked: number,
+    minute: number,
+    hour: number,
+    day: number,
+    least: number,
+  ): Promise<TakeReply>;
+};
+
+interface Turn {
+  tier: Tier;
+  waiting: ((reply: TakeReply | null, index: number) => void)[];
+}
+
+const WINDOWS = [
+  ['minute', 60],
+  ['hour', 3_600],
+  ['day', 86_400],
+] as const;
+
+/** Longest wait for Redis: every request passes here, before its deadline begins. */
+const PATIENCE_MS = 100;
+
+/**
+ * Requests of one key that arrive in one event-loop turn are counted by one script call. While Redis is away or hangs they
+ * pass uncounted; the limits of tools still hold then. Large tiers are taken some requests in advance.
+ */
+export class RedisKeyLimits extends KeyLimits {
+  private readonly redis: Limited;
+  private readonly trust: StoreHealth;
+  private readonly leases = new TokenLeases<TakeReply>();
+  private turns = new Map<string, Turn>();
+
+  constructor(
+    redis: Redis,
+    private readonly clock: Clock,
+  ) {
+    super();
+    this.trust = new StoreHealth(clock, PATIENCE_MS);
+    redis.defineCommand('takeKeyRequests', { numberOfKeys: 1, lua: TAKE });
+    this.redis = redis as Limited;
+  }
+
+  override take(id: string, tier: Tier, calls = 1): Promise<KeyAllowance | null> {
+    if (this.redis.status !== 'ready' || !this.trust.given) return Promise.resolve(null);
+    if (calls > 1) return this.takeTogether(id, tier, calls);
+    const leased = this.leases.use(id, this.clock.monotonic());
+    if (leased) return Promise.resolve(allowanceOf(leased.reply, leased.reply[0] - 1 - leased.left));
+    return new Promise((resolve) => {
+      let turn = this.turns.get(id);
+      if (!turn) {
+        turn = { tier, waiting: [] };
+        this.turns.set(id, turn);
+        if (this.turns.size === 1) setImmediate(() => this.flush());
+      }
+      turn.waiting.push((reply, index) => resolve(reply && allowanceOf(reply, index)));
+    });
+  }
+
+  private async takeTogether(id: string, tier: Tier, calls: number): Promise<KeyAllowance | null> {
+    const { minute, hour, day } = tier;
+    const reply = await this.trust.ask(() => this.redis.takeKeyRequests(`kl:${id}`, calls, minute, hour, day, calls));
+    return reply ? allowanceOf(reply, calls - 1, calls) : null;
+  }
+
+  private flush(): void {
+    const turns = this.turns;
+    this.turns = new Map();
+    for (const [id, { tier, waiting }] of turns) {
+      const asked = Math.max(waiting.length, leaseSize(tier.minute));
+      void this.trust
+        .ask(() => this.redis.takeKeyRequests(`kl:${id}`, asked, tier.minute, tier.hour, tier.day, 1))
+        .then((reply) => {
+          if (reply) this.leases.keep(id, reply[0] - waiting.length, reply, this.clock.monotonic());
+          waiting.forEach((settle, index) => settle(reply ?? null, index));
+        });
+    }
+  }
+}
+
+/** @param calls how many were asked for together: of the windows without room for them, the longest is named */
+function allowanceOf([granted, minute, hour, day, now]: TakeReply, index: number, calls = 1): KeyAllowance {
+  const nextStart = (size: number) => now - (now % size) + size;
+  if (index < granted) {
+    // Later ones of the same turn used the rest: each sees what was left after itself.
+    const after = granted - 1 - index;
+    return {
+      allowed: true,
+      remainingMinute: minute + after,
+      remainingHour: hour + after,
+      resetAtSeconds: nextStart(60),
+    };
+  }
+  const left = [minute, hour, day];
+  const full = left.findLastIndex((count) => count < calls);
+  const [window, size] = WINDOWS[Math.max(0, full)]!;
+  return {
+    allowed: false,
+    remainingMinute: minute,
+    remainingHour: hour,
+    resetAtSeconds: nextStart(size),
+    window,
+    retryAfterMs: (nextStart(size) - now) * 1_000,
+  };
+}

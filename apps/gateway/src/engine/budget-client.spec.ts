@@ -1,0 +1,89 @@
+import {
+  SUBJECTS,
+  type BudgetRelease,
+  type BudgetReserve,
+  type BudgetReserveReply,
+  type BudgetSettleReply,
+  type SettleRequest,
+} from '@toolfleet/contracts';
+import { FakeClock } from '@toolfleet/testing';
+import type { NatsClient } from '@toolfleet/transport';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { BudgetClient, type RefusedSettlement } from './budget-client.js';
+
+const scopes = { tenant_id: 't', request_id: 'r' };
+const ask = (callId: string) => ({ call_id: callId, scopes, micro_usd: 5, tokens: 0, lease_ms: 60_000 });
+const admitted = (callId: string) => ({ admitted: true as const, call_id: callId });
+const away = (callId: string) =>
+  ({ admitted: false, call_id: callId, code: 'BUDGET_UNAVAILABLE', scope: 'store', limit: 0, used: 0 }) as const;
+
+describe('BudgetClient', () => {
+  let clock: FakeClock;
+  /** Reserves that wait for their answer, in the order of sending. */
+  let reserves: PromiseWithResolvers<BudgetReserveReply>[];
+  let released: string[];
+  let client: BudgetClient;
+  let settled: BudgetSettleReply;
+  let refused: RefusedSettlement[];
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    reserves = [];
+    released = [];
+    settled = { settled: 1 };
+    refused = [];
+    const nats = {
+      onTickEnd: (work: () => void) => void setImmediate(work),
+      request: (subject: string, body: BudgetReserve | BudgetRelease) => {
+        if (subject === SUBJECTS.budgetRelease) {
+          released.push(...(body as BudgetRelease).releases.map((one) => one.call_id));
+          return Promise.resolve({ released: 1 });
+        }
+        if (subject === SUBJECTS.budgetSettle) return Promise.resolve(settled);
+        const asked = Promise.withResolvers<BudgetReserveReply>();
+        reserves.push(asked);
+        return asked.promise;
+      },
+    };
+    client = new BudgetClient(
+      nats as unknown as NatsClient,
+      clock,
+      () => undefined,
+      (some) => refused.push(...some),
+    );
+  });
+
+  it('gives back what a repeated ask was admitted after the call had been refused', async () => {
+    const answers = Promise.all([client.reserve(ask('a')), client.reserve(ask('b'))]);
+    await clock.run(500);
+    expect(reserves).toHaveLength(2);
+    reserves[0]?.resolve({ answers: [away('a'), admitted('b')] });
+    expect(await answers).toEqual([away('a'), admitted('b')]);
+    reserves[1]?.resolve({ answers: [admitted('a'), admitted('b')] });
+    await clock.run(10);
+    expect(released).toEqual(['a']);
+  });
+
+  it('tells of settlements that were refused, and of no others', async () => {
+    client.settle({ call_id: 'a' } as SettleRequest);
+    await clock.run(10);
+    expect(refused).toEqual([]);
+    settled = { settled: 0, refused: [{ call_id: 'b', field: 'row.user_id' }] };
+    client.settle({ call_id: 'b' } as SettleRequest);
+    await clock.run(10);
+    expect(refused).toEqual([{ call_id: 'b', field: 'row.user_id' }]);
+  });
+
+  it('asks once where the answer is quick, and fails when both asks did', async () => {
+    const quick = client.reserve(ask('a'));
+    await clock.run(0);
+    reserves[0]?.resolve({ answers: [admitted('a')] });
+    expect(await quick).toEqual(admitted('a'));
+    await clock.run(5_000);
+    expect(reserves).toHaveLength(1);
+    const failing = client.reserve(ask('b'));
+    await clock.run(500);
+    for (const one of reserves) one.reject(new Error('nobody answers'));
+    await expect(failing).rejects.toMatchObject({ code: 'BUDGET_UNAVAILABLE' });
+  });
+});

@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest';
+import { ToolError, type CallRequest, type RegisteredTool } from '@toolfleet/contracts';
+import type { AuditRecord } from '@toolfleet/engine';
+import { FakeClock } from '@toolfleet/testing';
+import { CallRecorder } from './call-recorder.js';
+import { RecentCalls, type RecentCall, type StoredRecentCall } from '../recent-calls/recent-call.js';
+
+class Memory extends RecentCalls {
+  readonly batches: RecentCall[][] = [];
+  away = false;
+
+  override async add(calls: readonly RecentCall[]): Promise<void> {
+    if (this.away) throw new Error('away');
+    this.batches.push([...calls]);
+  }
+
+  override async read(): Promise<StoredRecentCall[]> {
+    return [];
+  }
+}
+
+const tool = { name: 'calculator', binding: { kind: 'builtin' } } as unknown as RegisteredTool;
+
+function recordOf(callId: string, tenantId: string, more: Partial<AuditRecord> = {}): AuditRecord {
+  const request = {
+    callId,
+    toolName: 'calc',
+    rawArguments: { expression: 'secret-argument' },
+    principal: { tenantId, userId: 'ann' },
+    door: 'http',
+    origin: 'public',
+  } as unknown as CallRequest;
+  return {
+    call: { request, tool, startedAt: 100, admittedAt: 102, coercions: [], dropped: [], attempts: 1, waitedMs: 0 },
+    ok: true,
+    durationMs: 20,
+    microUsd: 1_500,
+    attempts: 1,
+    provenance: 'live',
+    timing: { queue_ms: 1, wait_ms: 2, execute_ms: 10 },
+    ...more,
+  };
+}
+
+describe('recording of calls', () => {
+  it('writes nothing on the way of a call, and all of a moment at once', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = new CallRecorder(store, clock);
+    recorder.finished(recordOf('c1', 'acme'));
+    recorder.finished(recordOf('c2', 'globex'));
+    expect(store.batches).toEqual([]);
+    clock.advance(250);
+    await expect.poll(() => store.batches.length).toBe(1);
+    expect(store.batches[0]).toMatchObject([
+      {
+        call_id: 'c1',
+        tenant_id: 'acme',
+        tool: 'calculator',
+        kind: 'builtin',
+        status: 'success',
+        duration_ms: 20,
+        stages: { admit_ms: 2, wait_ms: 2, queue_ms: 1, execute_ms: 10, rest_ms: 5 },
+        cost_usd: 0.0015,
+      },
+      { call_id: 'c2', tenant_id: 'globex' },
+    ]);
+  });
+
+  it('leaves out what the caller sent, and tells a refusal by its code', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = new CallRecorder(store, clock);
+    const { code, message } = new ToolError('ARGUMENTS_INVALID', { message: 'Cannot read secret-argument' });
+    const { timing: _timing, ...refused } = recordOf('c1', 'acme', { ok: false, code, error: message });
+    recorder.finished({ ...refused, call: { ...refused.call, admittedAt: undefined as never } });
+    await recorder.flush();
+    expect(store.batches[0]).toMatchObject([
+      {
+        status: 'refused',
+        code: 'ARGUMENTS_INVALID',
+        error: 'Cannot read [argument]',
+        stages: { admit_ms: 20, execute_ms: 0, rest_ms: 0 },
+      },
+    ]);
+    expect(JSON.stringify(store.batches)).not.toContain('secret-argument');
+  });
+
+  it('keeps a flood of one tenant small and leaves room for the others', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = new CallRecorder(store, clock);
+    for (let index = 0; index < 10_000; index += 1) recorder.finished(recordOf(`a${index}`, 'acme'));
+    recorder.finished(recordOf('g1', 'globex'));
+    await recorder.flush();
+    const [batch] = store.batches;
+    expect(batch?.filter(({ tenant_id: tenant }) => tenant === 'acme')).toHaveLength(20);
+    expect(batch?.some(({ call_id: id }) => id === 'g1')).toBe(true);
+  });
+
+  it('goes on after the store was away', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = new CallRecorder(store, clock);
+    store.away = true;
+    recorder.finished(recordOf('lost', 'acme'));
+    await recorder.flush();
+    store.away = false;
+    recorder.finished(recordOf('kept', 'acme'));
+    await recorder.flush();
+    expect(store.batches.flat().map(({ call_id: id }) => id)).toEqual(['kept']);
+  });
+});

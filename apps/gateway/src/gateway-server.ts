@@ -1,0 +1,96 @@
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import type { DynamicModule } from '@nestjs/common';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { errorOf, sendError } from './http/error.filter.js';
+import { admitBeforeBody, type ProveSender } from './http/admit-before-body.js';
+import { limitConnections, serverOptions, type ConnectionLimits } from './http/connection-limits.js';
+import { acceptJsonBodies } from './http/json-body.js';
+import { closeStalledAnswers } from './http/unread-answers.js';
+import { answerWrongMethods } from './http/wrong-method.js';
+import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
+import type { NatsStrategy } from '@toolfleet/transport';
+
+/** Longest part of a path: aliases of OpenAPI tools hold an operationId. */
+const MAX_PARAM_LENGTH = 300;
+
+/** Where the public door listens. */
+export interface ListenAddress {
+  host: string;
+  port: number;
+  maxBodyBytes: number;
+  connections: ConnectionLimits;
+}
+
+/** Something beside Nest's controllers on the same Fastify instance. */
+export interface Mounted {
+  /** Before the server listens. */
+  mount(fastify: FastifyInstance): Promise<void>;
+  /** While the server closes: finishes its calls, then ends its streams, which would hold the server open. */
+  drain(): Promise<void>;
+}
+
+/** The HTTP and NATS doors. They open last and drain first, so that every answer is still sent. */
+export class GatewayServer implements LifecycleComponent {
+  readonly name = 'doors';
+  readonly settings = ['GATEWAY_HOST', 'GATEWAY_PORT'];
+  private app: NestFastifyApplication | undefined;
+
+  constructor(
+    private readonly module: DynamicModule,
+    private readonly strategy: NatsStrategy,
+    private readonly address: ListenAddress,
+    private readonly host: ServiceHost,
+    private readonly prove: ProveSender,
+    private readonly mounted: readonly Mounted[] = [],
+  ) {}
+
+  async start(): Promise<void> {
+    const { host, port, maxBodyBytes, connections } = this.address;
+    const app = await NestFactory.create<NestFastifyApplication>(
+      this.module,
+      // While draining, a request on an open connection is still served; the answer closes the connection.
+      new FastifyAdapter({
+        bodyLimit: maxBodyBytes,
+        http: serverOptions(connections),
+        requestTimeout: connections.requestTimeoutMs,
+        return503OnClosing: false,
+        forceCloseConnections: 'idle',
+        routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+        frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
+          sendError(reply, request.url, errorOf(error)),
+      }),
+      { logger: false, abortOnError: false, bodyParser: false },
+    );
+    const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+    limitConnections(fastify.server, connections);
+    answerWrongMethods(fastify);
+    admitBeforeBody(fastify, this.prove, this.host.clock);
+    closeStalledAnswers(fastify);
+    acceptJsonBodies(fastify, maxBodyBytes);
+    for (const part of this.mounted) await part.mount(fastify);
+    app.connectMicroservice({ strategy: this.strategy });
+    await app.startAllMicroservices();
+    try {
+      await app.listen(port, host);
+    } catch (error) {
+      await app.close();
+      throw error;
+    }
+    this.app = app;
+    const bound = app.getHttpServer().address() as { port: number };
+    this.host.announce({ port: bound.port });
+  }
+
+  ready(): boolean {
+    return this.app !== undefined;
+  }
+
+  async drain(): Promise<void> {
+    await Promise.all([this.strategy.drain(), this.app?.close(), ...this.mounted.map((part) => part.drain())]);
+  }
+
+  async stop(): Promise<void> {
+    await this.app?.close();
+  }
+}

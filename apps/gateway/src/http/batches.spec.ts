@@ -1,0 +1,133 @@
+import 'reflect-metadata';
+import { EventEmitter } from 'node:events';
+import type { CallRequest, CallResult } from '@toolfleet/contracts';
+import { FakeClock } from '@toolfleet/testing';
+import type { FastifyReply } from 'fastify';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { BatchCalls } from './batch-calls.js';
+import type { ToolCalls } from '../async/tool-calls.js';
+import type { ToolList } from '../catalog/tool-list.js';
+import type { ToolSearch } from '../catalog/tool-search.js';
+import { HttpCalls, type HttpRequest } from './http-call.js';
+import { ShannonController } from './shannon.controller.js';
+import { ToolsController } from './tools.controller.js';
+
+const clock = new FakeClock();
+const ran: CallRequest[] = [];
+const executeCall = async (request: CallRequest): Promise<CallResult> => {
+  ran.push(request);
+  return {
+    ok: true,
+    output: null,
+    text: '',
+    provenance: 'live',
+    usage: { tokens: 0, microUsd: 0 },
+    metadata: {},
+    timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 },
+    attempts: 1,
+  };
+};
+const nothing = {} as ToolList & ToolCalls & ToolSearch;
+const counted: number[] = [];
+const batches = new BatchCalls(executeCall, 5, clock, async (_caller, calls) => void counted.push(calls));
+const http = new HttpCalls(clock, 120_000);
+const native = new ToolsController(nothing, nothing, batches, http);
+const shannon = new ShannonController(nothing, nothing, batches, nothing, http);
+
+const request = (headers: Record<string, string> = {}) =>
+  ({
+    headers,
+    principal: { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' },
+  }) as unknown as HttpRequest;
+const reply = { raw: new EventEmitter() } as unknown as FastifyReply;
+const item = (n: number, more: object = {}) => ({ name: 'adder', arguments: { n }, ...more });
+
+beforeEach(() => void ran.splice(0));
+
+describe('a batch', () => {
+  it('gives each call the key of the batch with its place, or the key the call has', async () => {
+    await native.batch([item(1), item(2, { idempotency_key: 'own' })], request({ 'idempotency-key': 'k' }), reply);
+    await native.batch({ calls: [item(3)], idempotency_key: 'b' }, request(), reply);
+    await native.batch([item(4)], request(), reply);
+    expect(ran.map(({ idempotencyKey }) => idempotencyKey)).toEqual(['k#0', 'own', 'b#0', undefined]);
+  });
+
+  it('runs each item under its own fields, over those of the batch', async () => {
+    await native.batch(
+      { calls: [item(1, { dry_run: true, no_retry: true }), item(2, { timeout_ms: 600_000 })], timeout_ms: 50 },
+      request(),
+      reply,
+    );
+    expect(ran.map(({ dryRun, noRetry, timeoutMs }) => [dryRun, noRetry, timeoutMs])).toEqual([
+      [true, true, 50],
+      [undefined, undefined, 600_000],
+    ]);
+  });
+
+  it.each([
+    [{ dryrun: true }, "Item 1: Unknown field 'dryrun'"],
+    [{ dry_run: 'yes' }, 'Item 1: Invalid request: dry_run must be true or false'],
+    [
+      { idempotency_key: 'k'.repeat(256) },
+      'Item 1: Invalid request: idempotency_key must be a string of 1 to 255 characters',
+    ],
+    [{ timeout_ms: 600_001 }, 'Item 1: Invalid request: timeout_ms must be an integer from 1 to 600000'],
+  ])('is refused as a whole when an item has %o', async (field, message) => {
+    await expect(native.batch([item(1), item(2, field)], request(), reply)).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+      message,
+    });
+    expect(ran).toEqual([]);
+  });
+
+  it('listens once to the connection, and stops all its calls when that closes', async () => {
+    const raw = new EventEmitter();
+    await native.batch(
+      Array.from({ length: 20 }, (_, n) => item(n)),
+      request(),
+      { raw } as unknown as FastifyReply,
+    );
+    expect(raw.listenerCount('close')).toBe(1);
+    raw.emit('close');
+    expect(ran).toHaveLength(20);
+    expect(ran.every(({ signal }) => signal.aborted)).toBe(true);
+  });
+
+  it('is refused when it says two things at once', async () => {
+    const two = { calls: [item(1)], tool_calls: [item(2)] };
+    expect(() => native.batch(two, request(), reply)).toThrow(/either/);
+    const keys = { calls: [item(1)], idempotency_key: 'a' };
+    await expect(async () => native.batch(keys, request({ 'idempotency-key': 'b' }), reply)).rejects.toThrow(
+      /different/,
+    );
+    expect(ran).toEqual([]);
+  });
+
+  it('of Shannon keeps the session of each call, and none where there is none', async () => {
+    const call = (parameters: object, session?: unknown) => ({
+      tool_name: 'adder',
+      parameters,
+      ...(session === undefined ? {} : { session_context: session }),
+    });
+    await shannon.batch(
+      [
+        call({ n: 1 }, { session_id: 's1', user_id: 'eve', tenant_id: 'other' }),
+        call({ n: 1 }, { session_id: 's2' }),
+        call({ n: 1 }),
+      ],
+      request(),
+      reply,
+    );
+    expect(ran.map(({ context }) => context)).toEqual([
+      { user_id: 'ann', session_id: 's1' },
+      { user_id: 'ann', session_id: 's2' },
+      { user_id: 'ann' },
+    ]);
+    for (const wrong of ['s1', { session_id: 5 }, { session_id: '' }]) {
+      await expect(shannon.batch([call({ n: 1 }), call({ n: 2 }, wrong)], request(), reply)).rejects.toMatchObject({
+        code: 'REQUEST_INVALID',
+      });
+    }
+    expect(ran).toHaveLength(3);
+  });
+});

@@ -1,0 +1,103 @@
+import 'reflect-metadata';
+import { Module, type ExecutionContext } from '@nestjs/common';
+import { APP_GUARD, NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { Clock, SystemClock } from '@toolfleet/resilience';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { EventStreams } from './event-streams.js';
+import { Readiness } from './health.controller.js';
+import { AsyncCalls } from '../async/async-calls.js';
+import type { CallEvent, StoredCall } from '../async/call-store.js';
+import { CallsController } from './calls.controller.js';
+
+const ended: StoredCall = {
+  callId: 'ended',
+  tenantId: 't',
+  tool: 'x',
+  state: 'succeeded',
+  acceptedAt: 1,
+  finishedAt: 7,
+};
+const calls: Record<string, { call: StoredCall; events: CallEvent[] }> = {
+  ended: {
+    call: ended,
+    events: [
+      { id: '1-0', type: 'accepted' },
+      { id: '2-0', type: 'started' },
+      { id: '3-0', type: 'done', state: 'succeeded' },
+    ],
+  },
+  // A synchronous call of the journal: it went through no queue.
+  journalled: { call: { ...ended, callId: 'journalled' }, events: [] },
+  // Ends while the stream is open, without an event: its worker was lost.
+  lost: { call: { ...ended, callId: 'lost', state: 'claimed' }, events: [{ id: '1-0', type: 'accepted' }] },
+};
+const store = {
+  get: async (_caller: unknown, id: string) => calls[id]!.call,
+  events: async (id: string, after = '') => calls[id]!.events.filter((event) => event.id > after),
+} as unknown as AsyncCalls;
+
+class AnyCaller {
+  canActivate(context: ExecutionContext): boolean {
+    context.switchToHttp().getRequest().principal = {
+      tenantId: 't',
+      userId: 'u',
+      roles: [],
+      tools: ['*'],
+      via: 'local',
+    };
+    return true;
+  }
+}
+
+@Module({
+  controllers: [CallsController],
+  providers: [
+    { provide: AsyncCalls, useValue: store },
+    { provide: EventStreams, useValue: new EventStreams({ maxStreams: 500, maxStreamsPerTenant: 100 }) },
+    { provide: Clock, useValue: new SystemClock() },
+    { provide: Readiness, useValue: { draining: new AbortController().signal } },
+    { provide: APP_GUARD, useClass: AnyCaller },
+  ],
+})
+class CallsModule {}
+
+let app: NestFastifyApplication;
+let base: string;
+beforeAll(async () => {
+  app = await NestFactory.create<NestFastifyApplication>(CallsModule, new FastifyAdapter(), { logger: false });
+  await app.listen(0, '127.0.0.1');
+  base = await app.getUrl();
+});
+afterAll(() => app.close());
+
+const follow = (id: string, lastId?: string) =>
+  fetch(`${base}/api/v1/calls/${id}/events`, { headers: lastId === undefined ? {} : { 'last-event-id': lastId } });
+const types = (text: string) => [...text.matchAll(/^event: (\w+)$/gm)].map((match) => match[1]);
+
+test.each([
+  [undefined, ['accepted', 'started', 'done']],
+  ['1-0', ['started', 'done']],
+  ['not an id', ['accepted', 'started', 'done']],
+  ['99999999999999999999999999-0', ['accepted', 'started', 'done']],
+])('a stream resumes after the event %s', async (lastId, expected) => {
+  const answer = await follow('ended', lastId);
+  expect(answer.headers.get('content-type')).toContain('text/event-stream');
+  expect(types(await answer.text())).toEqual(expected);
+});
+
+test('after the last event there is nothing to wait for: 204, on which browsers stop asking', async () => {
+  expect((await follow('ended', '3-0')).status).toBe(204);
+});
+
+test('a call without events ends its stream with its end', async () => {
+  const text = await (await follow('journalled')).text();
+  expect(types(text)).toEqual(['done']);
+  expect(text).toContain('"state":"succeeded"');
+});
+
+test('a call that ends without an event ends its stream, too', async () => {
+  const stream = (await follow('lost')).text();
+  calls.lost!.call = { ...calls.lost!.call, state: 'failed' };
+  expect(types(await stream)).toEqual(['accepted', 'done']);
+});

@@ -1,0 +1,109 @@
+import { Controller, Delete, Get, Headers, Param, Res } from '@nestjs/common';
+import { type JsonObject, type Principal } from '@toolfleet/contracts';
+import { Clock } from '@toolfleet/resilience';
+import type { FastifyReply } from 'fastify';
+import { Caller } from '../auth/auth.guard.js';
+import { eventFrame } from './event-stream.js';
+import { EventStreams, type EventStream } from './event-streams.js';
+import { Readiness } from './health.controller.js';
+import { AsyncCalls, isFinal } from '../async/async-calls.js';
+import type { CallEvent, StoredCall } from '../async/call-store.js';
+
+/** How often an open event stream looks for news; progress is for people. */
+const POLL_MS = 200;
+/** How often it looks whether a call without news has ended. */
+const LOOK_MS = 1_000;
+/** A comment keeps idle connections through proxies alive. */
+const KEEP_ALIVE_MS = 15_000;
+/** Longest stream; clients resume with `Last-Event-ID`. */
+const MAX_STREAM_MS = 3_600_000;
+
+/** Calls the caller has access to: their state, their result, their events. */
+@Controller('api/v1/calls')
+export class CallsController {
+  constructor(
+    private readonly calls: AsyncCalls,
+    private readonly streams: EventStreams,
+    private readonly clock: Clock,
+    private readonly readiness: Readiness,
+  ) {}
+
+  @Get(':id')
+  async one(@Caller() caller: Principal, @Param('id') id: string) {
+    return shown(await this.calls.get(caller, id));
+  }
+
+  /** 200 with the state the call is in for good; 202 when it has been told to stop and has not ended yet. */
+  @Delete(':id')
+  async cancel(@Caller() caller: Principal, @Param('id') id: string, @Res({ passthrough: true }) reply: FastifyReply) {
+    const status = await this.calls.cancel(caller, id);
+    if (!isFinal(status)) reply.status(202);
+    return { call_id: id, status };
+  }
+
+  /** Server-sent events: accepted, started, progress…, done. Resumable by `Last-Event-ID`; 204 after the last one. */
+  @Get(':id/events')
+  async events(
+    @Caller() caller: Principal,
+    @Param('id') id: string,
+    @Headers('last-event-id') lastId: string | undefined,
+    @Res() reply: FastifyReply,
+  ) {
+    const from = /^\d{1,19}-\d{1,19}$/.test(lastId ?? '') ? lastId : undefined;
+    const call = await this.calls.get(caller, id);
+    const known = await this.calls.events(id, from);
+    // The status that tells browsers to stop asking (HTML, server-sent events).
+    if (from !== undefined && known.length === 0 && isFinal(call.state)) return reply.status(204).send();
+    await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, call, from));
+  }
+
+  private async follow(stream: EventStream, caller: Principal, call: StoredCall, from: string | undefined) {
+    const id = call.callId;
+    const until = this.clock.monotonic() + MAX_STREAM_MS;
+    let after = from;
+    let wroteAt = this.clock.monotonic();
+    let lookedAt = isFinal(call.state) ? Number.NEGATIVE_INFINITY : wroteAt;
+    while (!stream.closed && !this.readiness.draining.aborted && this.clock.monotonic() < until) {
+      const events = await this.calls.events(id, after).catch(() => []);
+      for (const event of events) {
+        await stream.send(frameOf(event));
+        after = event.id;
+        wroteAt = this.clock.monotonic();
+      }
+      if (events.at(-1)?.type === 'done') break;
+      if (events.length === 0 && this.clock.monotonic() - lookedAt > LOOK_MS) {
+        // Ends a call whose worker was lost; a call that went through no queue has no events but this one.
+        const now = await this.calls.get(caller, id).catch(() => undefined);
+        if (now && isFinal(now.state) && (await this.calls.events(id, after).catch(() => [])).length === 0) {
+          await stream.send(frameOf(doneOf(now)));
+          break;
+        }
+        lookedAt = this.clock.monotonic();
+      }
+      if (this.clock.monotonic() - wroteAt > KEEP_ALIVE_MS) {
+        await stream.send(': still running\n\n');
+        wroteAt = this.clock.monotonic();
+      }
+      await this.clock.sleep(POLL_MS);
+    }
+  }
+}
+
+function doneOf({ state, result, finishedAt, acceptedAt }: StoredCall): CallEvent {
+  return { id: `${finishedAt ?? acceptedAt}-0`, type: 'done', state, ...(result ? { result } : {}) };
+}
+
+function frameOf({ id, type, ...data }: CallEvent): string {
+  return eventFrame({ id, type, data });
+}
+
+function shown(call: StoredCall): JsonObject {
+  return {
+    call_id: call.callId,
+    tool: call.tool,
+    status: call.state,
+    accepted_at: new Date(call.acceptedAt).toISOString(),
+    ...(call.finishedAt === undefined ? {} : { finished_at: new Date(call.finishedAt).toISOString() }),
+    ...(call.result === undefined ? {} : { result: { ...call.result } as unknown as JsonObject }),
+  };
+}

@@ -1,0 +1,31 @@
+import { Controller, Get } from '@nestjs/common';
+import type { Principal } from '@toolfleet/contracts';
+import { OperatorOnly, Caller } from '../auth/auth.guard.js';
+import { FleetView } from '../fleet-state/fleet-view.js';
+import { ToolLimits } from '../fleet-state/tool-limits.js';
+
+/** The state of the fleet. What shows the work of other tenants is for operators. */
+@Controller('api/v1')
+export class FleetController {
+  constructor(
+    private readonly view: FleetView,
+    private readonly limits: ToolLimits,
+  ) {}
+
+  @OperatorOnly()
+  @Get('fleet')
+  async fleet() {
+    return { queues: await this.view.queuesNow(), executors: this.view.executorsNow() };
+  }
+
+  @Get('breakers')
+  async breakers(@Caller() caller: Principal) {
+    return { breakers: await this.view.breakersNow(caller) };
+  }
+
+  /** Rate limits of tools; what is left of the key's own stands in `X-RateLimit-*` of every answer. */
+  @Get('limits')
+  async toolLimits(@Caller() caller: Principal) {
+    return { tools: await this.limits.of(caller) };
+  }
+}

@@ -1,0 +1,120 @@
+import { randomUUID } from 'node:crypto';
+import {
+  CALL_FIELDS,
+  requestFields,
+  ToolError,
+  type CallFields,
+  type CallRequest,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import { beginTrace } from '@toolfleet/telemetry';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { GuardedRequest } from '../auth/auth.guard.js';
+import type { BatchSender } from './batch-calls.js';
+import type { CallIdCarrier } from './error.filter.js';
+
+/** A request behind the guard. */
+export type HttpRequest = FastifyRequest & GuardedRequest & CallIdCarrier;
+
+/** Longest wait that `Prefer: wait=<s>` may ask for. */
+const MAX_WAIT_SECONDS = 120;
+const MAX_IDEMPOTENCY_KEY = CALL_FIELDS.idempotency_key.schema.maxLength;
+
+/** Makes call requests of HTTP requests: ids, deadline, and a signal that is aborted when the client goes away. */
+export class HttpCalls {
+  constructor(
+    private readonly clock: Clock,
+    /** Longest call in ms. */
+    private readonly maxCallMs: number,
+  ) {}
+
+  /** Runs the work of a request inside the caller's trace (W3C `traceparent`). */
+  traced<T>(http: HttpRequest, work: () => Promise<T>): Promise<T> {
+    return beginTrace('http call', { get: (name) => headerOf(http, name) }, work);
+  }
+
+  /** Who sent the batch of a request; what is left afterwards is shown in the headers of its answer. */
+  senderOf(http: HttpRequest, reply: FastifyReply): BatchSender {
+    return { caller: principalOf(http), showAllowance: (headers) => void reply.headers(headers) };
+  }
+
+  /** One call of a plain door. Only `session_id` and `user_id` of a public caller reach a tool. */
+  requestOf(
+    http: HttpRequest,
+    reply: FastifyReply,
+    toolName: string,
+    args: JsonObject,
+    fields: CallFields,
+  ): CallRequest {
+    const principal = principalOf(http);
+    const callId = randomUUID();
+    http.callId = callId;
+    return {
+      callId,
+      toolName,
+      rawArguments: args,
+      principal,
+      origin: 'public',
+      door: 'http',
+      context: { user_id: principal.userId, session_id: fields.session_id },
+      deadlineAt: this.clock.now() + Math.min(fields.timeout_ms ?? this.maxCallMs, this.maxCallMs),
+      signal: signalOf(reply),
+      idempotencyWaitMs: preferredWaitMs(headerOf(http, 'prefer')),
+      ...requestFields(fields),
+    };
+  }
+}
+
+/**
+ * Fields of a call or a batch with the key of the header `Idempotency-Key`, which says the same as `idempotency_key`.
+ * @throws ToolError REQUEST_INVALID when both are there and differ, or the header's key is empty or too long
+ */
+export function withHeaderKey<T extends CallFields>(http: HttpRequest, fields: T): T {
+  const key = headerOf(http, 'idempotency-key');
+  if (key === undefined) return fields;
+  if (fields.idempotency_key !== undefined && fields.idempotency_key !== key)
+    throw new ToolError('REQUEST_INVALID', { message: 'Idempotency-Key and idempotency_key are different' });
+  if (key.length === 0 || key.length > MAX_IDEMPOTENCY_KEY) {
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Idempotency-Key must have 1 to ${MAX_IDEMPOTENCY_KEY} characters`,
+    });
+  }
+  return { ...fields, idempotency_key: key };
+}
+
+/** The authenticated caller of a guarded route. */
+export function principalOf(http: HttpRequest): Principal {
+  if (!http.principal) throw new Error('no principal: the route is public or the guard is not installed');
+  return http.principal;
+}
+
+const signals = new WeakMap<FastifyReply['raw'], AbortSignal>();
+
+/**
+ * Aborted when the connection closes before the answer is written: a client that disconnects cancels the work. One for all
+ * calls of a batch: a connection is asked once.
+ */
+export function signalOf(reply: FastifyReply): AbortSignal {
+  const known = signals.get(reply.raw);
+  if (known) return known;
+  const controller = new AbortController();
+  signals.set(reply.raw, controller.signal);
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished)
+      controller.abort(new ToolError('CANCELLED', { message: 'The client closed the connection' }));
+  });
+  return controller.signal;
+}
+
+function headerOf(http: HttpRequest, name: string): string | undefined {
+  const value = http.headers[name];
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** `Prefer: wait=<seconds>` (RFC 7240 section 4.3). */
+function preferredWaitMs(prefer: string | undefined): number | undefined {
+  const seconds = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/.exec(prefer ?? '')?.[1];
+  return seconds === undefined ? undefined : Math.min(Number(seconds), MAX_WAIT_SECONDS) * 1_000;
+}

@@ -1,0 +1,87 @@
+import { Body, Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
+import { ToolError, type Principal } from '@toolfleet/contracts';
+import { Clock } from '@toolfleet/resilience';
+import { ApiKeys, type KeyView } from '../auth/api-keys.js';
+import { AdminOnly, Caller } from '../auth/auth.guard.js';
+import { grantOf } from '../auth/key-grant.js';
+import { isOperator } from '../auth/roles.js';
+import { reached } from '../engine/reached.js';
+import { readerFor } from './dto.pipe.js';
+import { CreateKeyBody } from './keys.dto.js';
+import { Tiers } from './me.controller.js';
+
+const STORE = 'The store of keys';
+
+const readBody = readerFor(CreateKeyBody);
+
+/** API keys: an administrator's own tenant's, for operators those of all tenants. A key's token is shown once, when it is made. */
+@AdminOnly()
+@Controller('api/v1/keys')
+export class KeysController {
+  constructor(
+    private readonly keys: ApiKeys,
+    private readonly tiers: Tiers,
+    private readonly clock: Clock,
+  ) {}
+
+  @Get()
+  async list(@Caller() caller: Principal) {
+    return (await reached(STORE, this.keys.list(scopeOf(caller)))).map(shownKey);
+  }
+
+  @Post()
+  async create(@Caller() caller: Principal, @Body() raw: unknown) {
+    const body = readBody(raw);
+    const { names } = this.tiers;
+    if (body.tier !== undefined && !names.includes(body.tier)) {
+      // It would count as the smallest one, and nobody would know why.
+      throw new ToolError('REQUEST_INVALID', {
+        message: `tier must be one of ${names.join(', ')}`,
+        details: { fields: ['tier'] },
+      });
+    }
+    const { token, key } = await reached(
+      STORE,
+      this.keys.issue(
+        grantOf(caller, {
+          tenantId: body.tenant_id,
+          client: body.client,
+          userId: body.user_id,
+          roles: body.roles,
+          tools: body.tools,
+          tier: body.tier,
+          expiresAt:
+            body.expires_in_seconds === undefined ? undefined : this.clock.now() + body.expires_in_seconds * 1_000,
+        }),
+        caller.userId,
+      ),
+    );
+    return { ...shownKey(key), token };
+  }
+
+  @Delete(':id')
+  @HttpCode(204)
+  async revoke(@Caller() caller: Principal, @Param('id') id: string): Promise<void> {
+    if (!(await reached(STORE, this.keys.revoke(id, scopeOf(caller)))))
+      throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
+  }
+}
+
+/** The tenant whose keys the caller administers; undefined: every tenant's. */
+const scopeOf = (caller: Principal): string | undefined => (isOperator(caller) ? undefined : caller.tenantId);
+
+function shownKey(key: KeyView) {
+  return {
+    id: key.id,
+    tenant_id: key.tenantId,
+    client: key.client,
+    user_id: key.userId,
+    roles: key.roles,
+    tools: key.tools,
+    tier: key.tier ?? null,
+    created_at: new Date(key.createdAt).toISOString(),
+    expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
+    revoked_at: key.revokedAt === undefined ? null : new Date(key.revokedAt).toISOString(),
+    last_used_at: key.lastUsedAt === undefined ? null : new Date(key.lastUsedAt).toISOString(),
+  };
+}

@@ -1,0 +1,85 @@
+import { Controller, Get, Headers, Query, Res } from '@nestjs/common';
+import type { Principal } from '@toolfleet/contracts';
+import { Clock } from '@toolfleet/resilience';
+import { Matches, IsOptional } from 'class-validator';
+import type { FastifyReply } from 'fastify';
+import { Caller } from '../auth/auth.guard.js';
+import type { StoredRecentCall } from '../recent-calls/recent-call.js';
+import { RecentCallsFeed } from '../recent-calls/recent-calls-feed.js';
+import { readerFor } from './dto.pipe.js';
+import { eventFrame } from './event-stream.js';
+import { EventStreams } from './event-streams.js';
+import { Readiness } from './health.controller.js';
+
+const DEFAULT_LIMIT = 100;
+const CURSOR = /^\d+-\d+$/;
+/** A comment keeps idle connections through proxies alive. */
+const KEEP_ALIVE_MS = 15_000;
+
+class RecentCallsQuery {
+  @IsOptional()
+  @Matches(/^([1-9]\d?|[1-4]\d\d|500)$/, { message: 'limit must be 1 to 500' })
+  limit?: string;
+
+  /** `cursor` of the last call the reader has. */
+  @IsOptional()
+  @Matches(CURSOR, { message: 'after must be the cursor of a call' })
+  after?: string;
+}
+
+const readQuery = readerFor(RecentCallsQuery);
+
+/** Finished calls of the caller's tenant, of the fleet for operators. */
+@Controller('api/v1/recent-calls')
+export class RecentCallsController {
+  constructor(
+    private readonly feed: RecentCallsFeed,
+    private readonly streams: EventStreams,
+    private readonly readiness: Readiness,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Oldest first; `enabled: false` when this fleet records none. */
+  @Get()
+  async list(@Caller() caller: Principal, @Query() query: unknown) {
+    const { limit, after } = readQuery(query);
+    const calls = await this.feed.read(caller, limit === undefined ? DEFAULT_LIMIT : Number(limit), after);
+    return { enabled: this.feed.enabled, calls: calls.map(shown) };
+  }
+
+  /** Server-sent events `call`, from `Last-Event-ID` on, or from the first one still kept. */
+  @Get('events')
+  async events(
+    @Caller() caller: Principal,
+    @Headers('last-event-id') lastId: string | undefined,
+    @Res() reply: FastifyReply,
+  ) {
+    const news = this.feed.follow(caller, {
+      cursor: CURSOR.test(lastId ?? '') ? lastId : undefined,
+      ends: () => reply.raw.destroyed || this.readiness.draining.aborted,
+    });
+    // The first look is made before the answer begins: what refuses the stream still gets its status.
+    let next = await news.next();
+    await this.streams.serve(caller, reply, async (stream) => {
+      await stream.send(': following\n\n');
+      let toldAt = this.clock.monotonic();
+      while (!next.done && !stream.closed) {
+        const calls = next.value === 'quiet' ? [] : next.value;
+        for (const call of calls) await stream.send(eventFrame({ id: call.cursor, type: 'call', data: shown(call) }));
+        const now = this.clock.monotonic();
+        if (calls.length > 0) toldAt = now;
+        else if (now - toldAt > KEEP_ALIVE_MS) {
+          await stream.send(': quiet\n\n');
+          toldAt = now;
+        }
+        next = await news.next().catch(() => ({ done: true as const, value: undefined }));
+      }
+      await news.return(undefined);
+    });
+  }
+}
+
+const shown = ({ ended_at: endedAt, ...call }: StoredRecentCall) => ({
+  ...call,
+  ended_at: new Date(endedAt).toISOString(),
+});

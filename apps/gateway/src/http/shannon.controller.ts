@@ -1,0 +1,119 @@
+import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
+import {
+  isJsonObject,
+  ToolError,
+  type CallBody,
+  type CallFields,
+  type Json,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
+import { answerBody, formatTool, toolMetadata } from '@toolfleet/engine';
+import type { FastifyReply } from 'fastify';
+import { Caller } from '../auth/auth.guard.js';
+import { BatchCalls } from './batch-calls.js';
+import { ToolCalls } from '../async/tool-calls.js';
+import { ToolList } from '../catalog/tool-list.js';
+import { ToolSearch } from '../catalog/tool-search.js';
+import { readerFor } from './dto.pipe.js';
+import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
+import { SelectBody, ShannonExecuteBody, ShannonListQuery } from './shannon.dto.js';
+
+const readQuery = readerFor(ShannonListQuery);
+const readExecute = readerFor(ShannonExecuteBody);
+const readSelect = readerFor(SelectBody);
+const DEFAULT_SELECTED = 2;
+
+/** The endpoints users of Shannon's tool service know, with this gateway's auth and gates. */
+@Controller('tools')
+export class ShannonController {
+  constructor(
+    private readonly list: ToolList,
+    private readonly calls: ToolCalls,
+    private readonly batches: BatchCalls,
+    private readonly search: ToolSearch,
+    private readonly http: HttpCalls,
+  ) {}
+
+  @Get('list')
+  async names(@Caller() caller: Principal, @Query() query: unknown): Promise<string[]> {
+    return (await this.list.page(caller, { category: readQuery(query).category })).tools.map((tool) => tool.name);
+  }
+
+  @Get('categories')
+  async categories(@Caller() caller: Principal): Promise<string[]> {
+    return [...new Set((await this.list.all(caller)).tools.map((tool) => tool.category))].toSorted();
+  }
+
+  @Get('schemas')
+  async schemas(@Caller() caller: Principal, @Query() query: unknown): Promise<JsonObject[]> {
+    return (await this.list.page(caller, { category: readQuery(query).category })).tools.map((tool) =>
+      schemaOf(formatTool(tool, 'native')),
+    );
+  }
+
+  @Get(':name/schema')
+  async schema(@Caller() caller: Principal, @Param('name') name: string): Promise<JsonObject> {
+    return schemaOf(formatTool(await this.list.one(caller, name), 'native'));
+  }
+
+  @Get(':name/metadata')
+  async metadata(@Caller() caller: Principal, @Param('name') name: string): Promise<JsonObject> {
+    return toolMetadata(await this.list.one(caller, name));
+  }
+
+  @Post('execute')
+  @HttpCode(200)
+  async execute(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    const body = readExecute(raw);
+    const fields = withHeaderKey(request, sessionOf(body.session_context));
+    const call = this.http.requestOf(request, reply, body.tool_name, body.parameters, fields);
+    return shannonBody((await this.http.traced(request, () => this.calls.run(call))).body);
+  }
+
+  /** A bare array in, an array in the same order out; an unknown tool is an item with `success: false`. */
+  @Post('batch-execute')
+  @HttpCode(200)
+  async batch(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    const answers = await this.batches.answers(
+      raw,
+      withHeaderKey(request, {}),
+      this.http.senderOf(request, reply),
+      (name, args, own, { session_context: session }) =>
+        this.http.requestOf(request, reply, name, args, { ...own, ...sessionOf(session) }),
+    );
+    return answers.map((answer) => shannonBody(answerBody(answer)));
+  }
+
+  @Post('select')
+  @HttpCode(200)
+  async select(@Caller() caller: Principal, @Body() raw: unknown) {
+    const { task, max_tools: maxTools = DEFAULT_SELECTED } = readSelect(raw);
+    const found = await this.search.rank(caller, task, maxTools);
+    return {
+      selected_tools: found.map(({ tool }) => tool.name),
+      // A keyword ranker knows which tools fit, not with which arguments.
+      calls: found.map(({ tool }) => ({ tool_name: tool.name, parameters: {} })),
+      provider_used: 'keyword',
+    };
+  }
+}
+
+function schemaOf({ name, description, parameters }: JsonObject): JsonObject {
+  return { name: name ?? null, description: description ?? null, parameters: parameters ?? null };
+}
+
+/** Only `session_id` passes for a public caller. @throws ToolError REQUEST_INVALID */
+function sessionOf(context: Json | undefined): CallFields {
+  if (context !== undefined && context !== null && !isJsonObject(context))
+    throw new ToolError('REQUEST_INVALID', { message: 'session_context must be an object' });
+  const id = context?.session_id;
+  if (id === undefined || id === null) return {};
+  if (typeof id !== 'string' || id === '')
+    throw new ToolError('REQUEST_INVALID', { message: 'session_context.session_id must be a string' });
+  return { session_id: id };
+}
+
+function shannonBody({ success, output, text, error, metadata, execution_time_ms: executionTimeMs }: CallBody) {
+  return { success, output, text, error, metadata, execution_time_ms: executionTimeMs };
+}

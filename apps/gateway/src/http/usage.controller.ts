@@ -1,0 +1,166 @@
+import { Controller, Get, Query, Res } from '@nestjs/common';
+import {
+  SUBJECTS,
+  ToolError,
+  usdOf,
+  type BudgetLimitsReply,
+  type BudgetUsage,
+  type BudgetUsageReply,
+  type Principal,
+  type UsageSum,
+} from '@toolfleet/contracts';
+import { NatsClient } from '@toolfleet/transport';
+import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
+import type { FastifyReply } from 'fastify';
+import { Caller } from '../auth/auth.guard.js';
+import { CallAccess } from '../async/call-access.js';
+import { readerFor } from './dto.pipe.js';
+
+const ASK_TIMEOUT_MS = 10_000;
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const GROUPS = ['day', 'tool', 'user', 'agent'] as const;
+type UsageGroup = BudgetUsage['group_by'][number];
+
+class UsageQuery {
+  @IsOptional()
+  @Matches(DAY, { message: 'from must be a day such as 2026-01-31' })
+  from?: string;
+
+  /** Inclusive. */
+  @IsOptional()
+  @Matches(DAY, { message: 'to must be a day such as 2026-01-31' })
+  to?: string;
+
+  /** Comma list of day, tool, user, agent; default day,tool. */
+  @IsOptional()
+  @Matches(/^(day|tool|user|agent)(,(day|tool|user|agent))*$/, {
+    message: 'group_by must be a comma list of day, tool, user, agent',
+  })
+  group_by?: string;
+
+  @IsOptional()
+  @IsIn(['json', 'csv'])
+  format?: 'json' | 'csv';
+}
+
+class BudgetsQuery {
+  @IsOptional()
+  @IsString()
+  @MaxLength(255)
+  request_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MaxLength(255)
+  agent_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MaxLength(255)
+  task_id?: string;
+}
+
+const readUsage = readerFor(UsageQuery);
+const readBudgets = readerFor(BudgetsQuery);
+
+/** What the caller's tenant used and may still use. */
+@Controller('api/v1')
+export class UsageController {
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly access: CallAccess,
+  ) {}
+
+  /** Sums of the ledger over the tools whose calls the caller has access to; `?format=csv` for spreadsheets. */
+  @Get('usage')
+  async usage(@Caller() caller: Principal, @Query() query: unknown, @Res({ passthrough: true }) reply: FastifyReply) {
+    const { from, to, group_by: groupBy, format } = readUsage(query);
+    const groups = (groupBy?.split(',') as UsageGroup[] | undefined) ?? ['day', 'tool'];
+    const ask: BudgetUsage = {
+      tenant_id: caller.tenantId,
+      ...(from === undefined ? {} : { from_at: dayStart(from) }),
+      ...(to === undefined ? {} : { to_at: dayStart(to) + 86_400_000 }),
+      group_by: groups.includes('tool') ? groups : [...groups, 'tool'],
+    };
+    const { rows } = await this.nats.request<BudgetUsageReply>(SUBJECTS.budgetUsage, ask, {
+      timeoutMs: ASK_TIMEOUT_MS,
+    });
+    const rule = await this.access.ruleOf(caller);
+    const shown = sumsOf(
+      rows.filter(({ tool_name: tool }) => rule.tool(tool ?? '')),
+      groups,
+    ).map(shownSum);
+    if (format !== 'csv') return { tenant_id: caller.tenantId, rows: shown };
+    void reply.header('Content-Type', 'text/csv; charset=utf-8');
+    return csvOf(shown);
+  }
+
+  /** Limits with what is spent and held, of the tenant and of the named request, agent and task. */
+  @Get('budgets')
+  async budgets(@Caller() caller: Principal, @Query() query: unknown) {
+    const scopes = { tenant_id: caller.tenantId, ...readBudgets(query) };
+    const { limits } = await this.nats.request<BudgetLimitsReply>(
+      SUBJECTS.budgetLimits,
+      { scopes },
+      { timeoutMs: ASK_TIMEOUT_MS },
+    );
+    return {
+      tenant_id: caller.tenantId,
+      budgets: limits.map((limit) => ({
+        scope: limit.scope,
+        limit_usd: limit.limit_micro_usd === null ? null : usdOf(limit.limit_micro_usd),
+        spent_usd: usdOf(limit.spent_micro_usd),
+        held_usd: usdOf(limit.held_micro_usd),
+        limit_tokens: limit.limit_tokens,
+        spent_tokens: limit.spent_tokens,
+        held_tokens: limit.held_tokens,
+      })),
+    };
+  }
+}
+
+/** Sums by tool as sums of the groups that were asked for, in the order in which each group comes first. */
+function sumsOf(rows: readonly UsageSum[], groups: readonly UsageGroup[]): UsageSum[] {
+  if (groups.includes('tool')) return [...rows];
+  const sums = new Map<string, UsageSum>();
+  for (const { tool_name: _tool, ...row } of rows) {
+    const { calls: _calls, tokens: _tokens, micro_usd: _microUsd, ...group } = row;
+    const key = JSON.stringify(group);
+    const sum = sums.get(key);
+    if (!sum) sums.set(key, { ...row });
+    else {
+      sum.calls += row.calls;
+      sum.tokens += row.tokens;
+      sum.micro_usd += row.micro_usd;
+    }
+  }
+  return [...sums.values()];
+}
+
+function dayStart(day: string): number {
+  const at = Date.parse(`${day}T00:00:00Z`);
+  if (Number.isNaN(at) || at < 0) throw new ToolError('REQUEST_INVALID', { message: `'${day}' is not a day` });
+  return at;
+}
+
+function shownSum({ micro_usd: microUsd, ...sum }: UsageSum) {
+  return { ...sum, cost_usd: usdOf(microUsd) };
+}
+
+/** RFC 4180. A leading `=`, `+`, `-` or `@` of a name is quoted for spreadsheets that would run it. */
+function csvOf(rows: Record<string, string | number | undefined>[]): string {
+  const columns = [
+    ...GROUPS.map((group) => (group === 'day' ? 'day' : group === 'tool' ? 'tool_name' : `${group}_id`)),
+    'calls',
+    'tokens',
+    'cost_usd',
+  ];
+  const used = columns.filter((column) => rows.some((row) => row[column] !== undefined));
+  const cell = (value: string | number | undefined) => {
+    const text = typeof value === 'string' && /^[=+\-@]/.test(value) ? `'${value}` : String(value ?? '');
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return (
+    [used.join(','), ...rows.map((row) => used.map((column) => cell(row[column])).join(','))].join('\r\n') + '\r\n'
+  );
+}

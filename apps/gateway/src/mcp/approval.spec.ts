@@ -1,0 +1,209 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { startNats, type NatsServer } from '@toolfleet/testing';
+import { NatsClient } from '@toolfleet/transport';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { call, closeAll, closing, connect, door, QUESTION } from './mcp-fixture.js';
+import { NatsElicitationRelay } from './nats-elicitation-relay.js';
+
+afterEach(closeAll);
+
+let nats: NatsServer;
+beforeAll(async () => {
+  nats = await startNats();
+});
+afterAll(() => nats?.stop());
+
+/** A gateway's relay, on a connection of its own. */
+async function relay(): Promise<NatsElicitationRelay> {
+  const connection = await NatsClient.connect({ url: nats.url, name: 'gateway' });
+  closing(() => connection.close());
+  return new NatsElicitationRelay(connection);
+}
+
+const FORMS = { elicitation: {} };
+
+/** A client whose person answers so; what the person was shown is in `shown`. */
+async function client(url: string, mode: 'auto' | 'legacy', answer: () => unknown) {
+  const made = await connect(url, { mode, capabilities: FORMS });
+  const shown: string[] = [];
+  made.setRequestHandler('elicitation/create', ({ params }) => {
+    shown.push(params.message);
+    return answer() as { action: 'accept' };
+  });
+  return { made, shown };
+}
+const yes = () => ({ action: 'accept', content: { approve: true } });
+
+describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to (%s)', (mode) => {
+  it('runs once after a yes, with the questions the person saw; calls without questions run by themselves', async () => {
+    const { url, seen } = await door({ elicitation: await relay() });
+    const { made, shown } = await client(url, mode, yes);
+    const result = await call(made, 'careful', { text: 'x' });
+    expect(result).toMatchObject({ isError: false, content: [{ text: 'deleted' }] });
+    expect(shown).toEqual([expect.stringContaining(QUESTION)]);
+    expect(shown[0]).toContain('{"text":"x"}');
+    expect(seen.flatMap(({ approved }) => approved ?? [])).toEqual([{ questions: [QUESTION], revision: 'r1' }]);
+    expect(await call(made, 'echo')).toMatchObject({ isError: false });
+    expect(shown).toHaveLength(1);
+  });
+
+  it.each([
+    ['no', () => ({ action: 'accept', content: { approve: false } })],
+    ['nothing', () => ({ action: 'cancel' })],
+    ['to decline', () => ({ action: 'decline' })],
+  ])('does not run when the person chose %s', async (_, answer) => {
+    const { url, seen } = await door({ elicitation: await relay() });
+    const { made } = await client(url, mode, answer);
+    const result = await call(made, 'careful');
+    expect(result).toMatchObject({ isError: true, _meta: { code: 'PERMISSION_DENIED' } });
+    expect(seen.some(({ approved }) => approved)).toBe(false);
+  });
+
+  it('is refused in words where the client cannot ask anybody', async () => {
+    const { url, seen } = await door({ elicitation: await relay() });
+    for (const capabilities of [{}, { elicitation: { url: {} } }]) {
+      const made = await connect(url, { mode, capabilities });
+      const result = await call(made, 'careful');
+      expect(result).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_REQUIRED', retryable: false } });
+      expect(JSON.stringify(result)).toContain('elicitation');
+    }
+    expect(seen).toHaveLength(2);
+  });
+});
+
+describe('an answer of 2025', () => {
+  it('finds its call when it arrives at another replica', async () => {
+    const [asking, other] = [await door({ elicitation: await relay() }), await door({ elicitation: await relay() })];
+    const made = new Client({ name: 'spec', version: '1' }, { capabilities: FORMS });
+    closing(() => made.close());
+    const elsewhere: string[] = [];
+    const split: typeof fetch = (input, init) => {
+      const isAnswer = typeof init?.body === 'string' && !('method' in (JSON.parse(init.body) as object));
+      if (isAnswer) elsewhere.push(String(init.body));
+      return fetch(isAnswer ? other.url : input, init);
+    };
+    const requestInit = { headers: { Authorization: 'Bearer alice' } };
+    await made.connect(new StreamableHTTPClientTransport(new URL(asking.url), { requestInit, fetch: split }));
+    made.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: { approve: true } }));
+    expect(await call(made, 'careful')).toMatchObject({ isError: false });
+    expect([elsewhere.length, other.seen.length]).toEqual([1, 0]);
+  });
+
+  it('counts only from who was asked, and errors are a no', async () => {
+    const [asking, other] = [await relay(), await relay()];
+    const alice = { tenantId: 'acme', userId: 'alice', roles: [], tools: ['*'], via: 'api_key' as const };
+    const bob = { ...alice, userId: 'bob' };
+    const [first, second] = [await asking.expect(alice), await asking.expect(alice)];
+    expect(other.deliver(alice, { id: 1, result: {} })).toBe(false);
+    expect(other.deliver(alice, { id: 'ask.x.y.z', result: {} })).toBe(false);
+    other.deliver(bob, { id: first.id, result: { action: 'accept', who: 'bob' } });
+    other.deliver(alice, { id: first.id, result: { action: 'decline', who: 'alice' } });
+    other.deliver(alice, { id: second.id, error: { code: -32_601, message: 'no such method' } });
+    expect(await first.answer).toMatchObject({ who: 'alice' });
+    await expect(second.answer).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
+  });
+
+  it('is not waited for when the client went away', async () => {
+    const { url, seen } = await door({ elicitation: await relay() });
+    const made = await connect(url, { mode: 'legacy', capabilities: FORMS });
+    const gone = new AbortController();
+    made.setRequestHandler('elicitation/create', () => {
+      gone.abort();
+      return new Promise(() => undefined);
+    });
+    await expect(made.callTool({ name: 'careful', arguments: {} }, { signal: gone.signal })).rejects.toThrow();
+    expect(seen.some(({ approved }) => approved)).toBe(false);
+  });
+});
+
+it('an approval of one call is worth nothing for another (2026)', async () => {
+  const { url, seen } = await door();
+  const ask = (args: JsonObject, more: JsonObject = {}) =>
+    fetch(url, {
+      method: 'POST',
+      headers: {
+        authorization: 'Bearer alice',
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/call',
+        'mcp-name': 'careful',
+      },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: {
+          name: 'careful',
+          arguments: args,
+          _meta: {
+            'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+            'io.modelcontextprotocol/clientCapabilities': FORMS,
+          },
+          ...more,
+        },
+      }),
+    }).then((response) => response.json() as Promise<{ result: Record<string, unknown> }>);
+  const { result } = await ask({ text: 'one' });
+  expect(result).toMatchObject({ resultType: 'input_required', requestState: expect.any(String) });
+  const answer = {
+    inputResponses: { approval: { action: 'accept', content: { approve: true } } },
+    requestState: result['requestState'] as string,
+  };
+  expect((await ask({ text: 'two' }, answer)).result).toMatchObject({
+    isError: true,
+    _meta: { code: 'PERMISSION_DENIED' },
+  });
+  expect(seen.some(({ approved }) => approved)).toBe(false);
+  expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });
+
+  // One yes is one call: sent again, it carries the key under which the journal knows the outcome.
+  expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });
+  const keys = seen.filter(({ approved }) => approved).map(({ idempotencyKey }) => idempotencyKey);
+  expect(keys).toEqual([expect.stringMatching(/^approval:/), keys[0]]);
+  const other = (await ask({ text: 'one' })).result['requestState'] as string;
+  await ask({ text: 'one' }, { ...answer, requestState: other });
+  expect(seen.findLast(({ approved }) => approved)?.idempotencyKey).not.toBe(keys[0]);
+});
+
+it.each(['auto', 'legacy'] as const)(
+  'an agreement to one question is none to another that came up since (%s)',
+  async (mode) => {
+    const { url } = await door({
+      elicitation: await relay(),
+      executeCall: async ({ approved }) => {
+        throw new ToolError('APPROVAL_REQUIRED', {
+          details: { questions: [approved ? 'Twice?' : 'Once?'], revision: 'r1' },
+        });
+      },
+    });
+    const answers = [yes(), { action: 'decline' }];
+    const { made, shown } = await client(url, mode, () => answers.shift());
+    expect(await call(made, 'echo')).toMatchObject({ isError: true });
+    expect(shown[0]).toMatch(/^Once\?/);
+  },
+);
+
+it.each(['auto', 'legacy'] as const)('an agreement to one definition is none to a later one (%s)', async (mode) => {
+  let revision = 'r1';
+  const sent: unknown[] = [];
+  const { url } = await door({
+    elicitation: await relay(),
+    executeCall: async ({ approved }) => {
+      sent.push(approved);
+      if (approved?.revision === revision) throw new ToolError('INTERNAL', { message: 'ran' });
+      throw new ToolError('APPROVAL_REQUIRED', { details: { questions: [QUESTION], revision } });
+    },
+  });
+  const answers = [yes(), { action: 'decline' }];
+  const { made, shown } = await client(url, mode, () => {
+    revision = 'r2';
+    return answers.shift();
+  });
+  const result = await call(made, 'echo');
+  expect(result).toMatchObject({ isError: true });
+  expect(JSON.stringify(result)).not.toContain('ran');
+  expect(shown[0]).toContain(QUESTION);
+  expect(sent.filter(Boolean)).toEqual([{ questions: [QUESTION], revision: 'r1' }]);
+});

@@ -1,0 +1,206 @@
+/** A door over a scripted engine, and clients of it: for the specs beside this file. */
+import type { AddressInfo } from 'node:net';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import {
+  ToolError,
+  type CallRequest,
+  type CallResult,
+  type JsonObject,
+  type Principal,
+  type RegisteredTool,
+} from '@toolfleet/contracts';
+import { SystemClock } from '@toolfleet/resilience';
+import Fastify from 'fastify';
+import { openRequestState, sealRequestState } from '../auth/request-state.js';
+import { SignedTokens } from '../auth/signed-token.js';
+import type { McpEndpointDeps, McpDoorOptions } from './mcp-ports.js';
+import { mountMcpDoor } from './mcp-endpoint.js';
+
+const clock = new SystemClock();
+const tokens = new SignedTokens('0123456789abcdef0123456789abcdef', clock);
+const closers: (() => Promise<unknown> | unknown)[] = [];
+/** Ends whatever the fixture started; for `afterEach`. */
+export async function closeAll(): Promise<void> {
+  for (const close of closers.splice(0).toReversed()) await close();
+}
+
+/** Ends with the test. */
+export const closing = (close: () => Promise<unknown> | unknown): unknown => closers.push(close);
+
+const principals: Record<string, Principal> = {
+  alice: { tenantId: 'acme', userId: 'alice', roles: [], tools: ['*'], via: 'api_key' },
+  bob: { tenantId: 'other', userId: 'bob', roles: [], tools: ['echo'], via: 'api_key' },
+};
+
+export function tool(name: string, more: Partial<RegisteredTool> = {}): RegisteredTool {
+  return {
+    name,
+    version: '1.0.0',
+    description: `Tool ${name}`,
+    category: 'test',
+    input_schema: { type: 'object', properties: { text: { type: 'string' } } },
+    binding: { kind: 'builtin', toolset: 'compute', handler: name },
+    source: { kind: 'builtin', name: 'builtin' },
+    revision: '1',
+    available: true,
+    ...more,
+  };
+}
+export const TOOLS = [
+  tool('echo', { idempotent: true, output_schema: { type: 'object' } }),
+  tool('slow', { task_support: 'optional' }),
+  tool('careful'),
+  tool('long'),
+];
+
+/** Calls of `held` wait for this. */
+let held = Promise.resolve();
+
+/** Holds calls of `held` until the returned function is called. */
+export function holdCalls(): () => void {
+  let release = (): void => undefined;
+  held = new Promise((resolve) => {
+    release = resolve;
+  });
+  return release;
+}
+
+/** What the policy wants a person to agree to before `careful` runs. */
+export const QUESTION = 'Really delete everything?';
+
+export const success = (output: CallResult['output'], text = ''): CallResult => ({
+  ok: true,
+  output,
+  text,
+  provenance: 'live',
+  usage: { tokens: 0, microUsd: 0 },
+  metadata: {},
+  timing: { queue_ms: 0, wait_ms: 0, execute_ms: 1 },
+  attempts: 1,
+});
+
+/** What the engine would do, by tool name. */
+async function engine(request: CallRequest): Promise<CallResult> {
+  switch (request.toolName) {
+    case 'echo':
+      return success({ echoed: request.rawArguments }, JSON.stringify(request.rawArguments));
+    case 'null':
+      return success(null);
+    case 'rich':
+      return {
+        ...success('words', 'words'),
+        content: [
+          { type: 'text', text: 'words' },
+          { type: 'image', data: 'AA==', mimeType: 'image/png' },
+        ],
+      };
+    case 'fails':
+      return {
+        ...success(null),
+        ok: false,
+        failure: {
+          code: 'UPSTREAM_ERROR',
+          errorType: 'network_error',
+          message: 'HTTP 404: no such order',
+          retryable: false,
+        },
+      };
+    case 'broke':
+      throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded' });
+    case 'wrong':
+      throw new ToolError('ARGUMENTS_INVALID', { message: 'text must be a string', details: { fields: ['text'] } });
+    case 'slow':
+      for (let step = 1; step <= 3; step += 1) {
+        await clock.sleep(20, request.signal);
+        request.onProgress?.({ progress: step, total: 3, message: `step ${step}` });
+      }
+      return success('done', 'done');
+    case 'long':
+      await clock.sleep(5_000, request.signal);
+      return success('late', 'late');
+    case 'held':
+      await held;
+      return success('held', 'held');
+    case 'careful':
+      if (!request.approved?.questions.includes(QUESTION)) {
+        throw new ToolError('APPROVAL_REQUIRED', { details: { questions: [QUESTION], revision: REVISION } });
+      }
+      return success('deleted', 'deleted');
+    default:
+      throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.toolName}' not found` });
+  }
+}
+
+/** Revision of the definition of `careful`. */
+const REVISION = 'r1';
+
+export interface Door {
+  url: string;
+  port: number;
+  /** Calls that reached the engine. */
+  seen: CallRequest[];
+  stop: () => Promise<void>;
+}
+
+export async function door(deps: Partial<McpEndpointDeps> = {}, options: Partial<McpDoorOptions> = {}): Promise<Door> {
+  const fastify = Fastify({ forceCloseConnections: true });
+  const seen: CallRequest[] = [];
+  const mounted = await mountMcpDoor(
+    fastify,
+    {
+      authenticate: async (rawHeaders) => {
+        const at = rawHeaders.findIndex((name) => name.toLowerCase() === 'authorization');
+        const principal = principals[String(rawHeaders[at + 1]).replace('Bearer ', '')];
+        if (at < 0 || !principal) throw new ToolError('UNAUTHENTICATED');
+        return principal;
+      },
+      listTools: async () => TOOLS,
+      executeCall: (request) => {
+        seen.push(request);
+        return engine(request);
+      },
+      searchTools: async (_principal, query, limit) => TOOLS.filter(({ name }) => query.includes(name)).slice(0, limit),
+      requestState: {
+        seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
+        open: (binding, token) => openRequestState(tokens, binding, token),
+      },
+      clock,
+      ...deps,
+    },
+    {
+      version: '1.2.3',
+      maxCallMs: 10_000,
+      listTtlMs: 300_000,
+      maxBodyBytes: 1_000_000,
+      issuer: 'https://login.example',
+      ...options,
+    },
+  );
+  await fastify.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = fastify.server.address() as AddressInfo;
+  const stop = async () => {
+    await mounted.close();
+    fastify.server.closeAllConnections();
+    await fastify.close();
+  };
+  closers.push(stop);
+  return { url: `http://127.0.0.1:${port}/mcp`, port, seen, stop };
+}
+
+export async function connect(
+  url: string,
+  { who = 'alice', mode = 'auto' as 'auto' | 'legacy', capabilities = {} } = {},
+): Promise<Client> {
+  const client = new Client(
+    { name: 'spec', version: '1' },
+    { versionNegotiation: { mode }, capabilities, inputRequired: { autoFulfill: true } },
+  );
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { Authorization: `Bearer ${who}` } } }),
+  );
+  closers.push(() => client.close());
+  return client;
+}
+
+export const call = (client: Client, name: string, args: JsonObject = {}, meta?: JsonObject) =>
+  client.callTool({ name, arguments: args, ...(meta ? { _meta: meta } : {}) });

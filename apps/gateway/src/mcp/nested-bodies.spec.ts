@@ -1,0 +1,74 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { closeAll, door, success } from './mcp-fixture.js';
+
+afterEach(closeAll);
+
+const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+const MODERN = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'echo' };
+
+async function post(url: string, body: string, headers: Record<string, string> = {}) {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      authorization: 'Bearer alice',
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+    body,
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+describe.each([
+  ['2025', '', {}],
+  ['2026', `,"_meta":${JSON.stringify(META)}`, MODERN],
+])('a body of %s', (_era, meta, headers) => {
+  const callWith = (params: string, method = 'tools/call'): string =>
+    `{"jsonrpc":"2.0","id":7,"method":"${method}","params":{"name":"echo"${params}${meta}}}`;
+
+  it.each([
+    ['arguments', callWith(`,"arguments":{"text":${nested(10_000)}}`)],
+    ['arguments of a call that asks for progress', callWith(`,"arguments":{"text":${nested(10_000)}},"x":1`)],
+    ['a field nobody knows', callWith(`,"odd":${nested(200_000)}`)],
+  ])('with %s nested too deeply is refused in the terms of the protocol', async (_name, body) => {
+    const faults: unknown[] = [];
+    const { url, seen } = await door({ onFault: (fault) => faults.push(fault) });
+    const { status, text } = await post(url, body, headers);
+    expect(status).toBe(400);
+    expect(JSON.parse(text)).toEqual({
+      jsonrpc: '2.0',
+      id: 7,
+      error: { code: -32_600, message: 'The request is nested deeper than 256 levels' },
+    });
+    expect(seen).toEqual([]);
+    expect(faults).toEqual([]);
+    expect((await post(url, callWith(',"arguments":{}'), headers)).status).toBe(200);
+  });
+
+  it.each(['9007199254740993', '[{"id":12345678901234567890}]', '-1e400'])(
+    'with the number %s, which would lose digits, is refused',
+    async (number) => {
+      const { url, seen } = await door();
+      const { status, text } = await post(url, callWith(`,"arguments":{"text":${number}}`), headers);
+      expect(status).toBe(400);
+      expect(JSON.parse(text)).toMatchObject({ id: 7, error: { code: -32_600 } });
+      expect(text).toContain('cannot be represented exactly; send it as a string');
+      expect(seen).toEqual([]);
+      expect((await post(url, callWith(`,"arguments":{"text":${JSON.stringify(number)}}`), headers)).status).toBe(200);
+    },
+  );
+
+  it('with 100,000 siblings is served, and so is such a result', async () => {
+    const wide = Array.from({ length: 100_000 }, () => ({ k: 1 }));
+    const { url } = await door({ executeCall: async () => success(wide) }, { maxBodyBytes: 4_000_000 });
+    const { status, text } = await post(url, callWith(`,"arguments":{"text":${JSON.stringify(wide)}}`), headers);
+    expect(status).toBe(200);
+    const { structuredContent } = JSON.parse(text).result;
+    expect(structuredContent.result ?? structuredContent).toHaveLength(100_000);
+  });
+});

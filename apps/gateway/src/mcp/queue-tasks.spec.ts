@@ -1,0 +1,113 @@
+import { ToolError, type CallBody, type CallRequest, type CallState, type Principal } from '@toolfleet/contracts';
+import { describe, expect, it } from 'vitest';
+import type { StoredCall } from '../async/call-store.js';
+import { QueueTasks } from './queue-tasks.js';
+
+const alice: Principal = { tenantId: 'acme', userId: 'a', roles: [], tools: ['*'], via: 'local' };
+const bob: Principal = { ...alice, tenantId: 'other' };
+const body = (more: Partial<CallBody> = {}): CallBody => ({
+  success: true,
+  output: { n: 1 },
+  text: 'one',
+  error: null,
+  metadata: {},
+  execution_time_ms: 1,
+  usage: { tokens: 0, cost_usd: 0 },
+  call_id: 'c1',
+  ...more,
+});
+
+/** The calls of one fleet, by id; `run` stands for what worker and queue do with them. */
+class Calls {
+  readonly stored = new Map<string, StoredCall>();
+  async accept({ callId, principal, toolName }: CallRequest) {
+    this.stored.set(callId, {
+      callId,
+      tenantId: principal.tenantId,
+      tool: toolName,
+      state: 'accepted',
+      acceptedAt: 1_000,
+    });
+    return { call_id: callId, status: 'accepted' as const };
+  }
+  async get(caller: Principal, callId: string): Promise<StoredCall> {
+    const call = this.stored.get(callId);
+    if (call?.tenantId !== caller.tenantId) throw new ToolError('NOT_FOUND');
+    return call;
+  }
+  async cancel(_caller: Principal, callId: string): Promise<CallState> {
+    this.run(callId, 'cancelled');
+    return 'cancelled';
+  }
+  run(callId: string, state: CallState, result?: CallBody): void {
+    const call = this.stored.get(callId);
+    if (call) this.stored.set(callId, { ...call, state, finishedAt: 2_000, ...(result ? { result } : {}) });
+  }
+}
+
+const setUp = async () => {
+  const calls = new Calls();
+  const tasks = new QueueTasks(calls, calls, 60);
+  const task = await tasks.start({ callId: 'c1', toolName: 'slow', principal: alice } as CallRequest);
+  return { calls, tasks, task };
+};
+
+describe('tasks over the queue', () => {
+  it('are calls: the task id is the call id, readable at once and by its tenant only', async () => {
+    const { tasks, task } = await setUp();
+    expect(task).toMatchObject({
+      taskId: 'c1',
+      tool: 'slow',
+      status: 'working',
+      createdAt: new Date(1_000).toISOString(),
+    });
+    expect(tasks.ttlMs).toBe(60_000);
+    expect(await tasks.get(alice, 'c1')).toMatchObject({ status: 'working' });
+    expect(await tasks.get(bob, 'c1')).toBeUndefined();
+    expect(await tasks.cancel(bob, 'c1')).toBe(false);
+    expect(await tasks.update(bob, 'c1')).toBe(false);
+    expect(await tasks.get(alice, 'none')).toBeUndefined();
+  });
+
+  it.each<[CallState, string, CallBody | undefined, object]>([
+    ['claimed', 'working', undefined, {}],
+    [
+      'succeeded',
+      'completed',
+      body(),
+      { result: { isError: false, structuredContent: { n: 1 }, content: [{ type: 'text', text: 'one' }] } },
+    ],
+    ['succeeded', 'completed', body({ output: null, text: '' }), { result: { content: [{ type: 'text', text: '' }] } }],
+    [
+      'failed',
+      'completed',
+      body({ success: false, output: null, text: '', error: 'no such order' }),
+      { result: { isError: true, content: [{ type: 'text', text: 'no such order' }] } },
+    ],
+    [
+      'succeeded',
+      'completed',
+      body({ content: [{ type: 'image', data: 'AA==', mimeType: 'image/png' }] }),
+      { result: { structuredContent: { n: 1 }, content: [{ type: 'image', data: 'AA==', mimeType: 'image/png' }] } },
+    ],
+    [
+      'failed',
+      'completed',
+      body({ success: false, error: 'no', metadata: { code: 'TOOL_ERROR', error_type: 'internal_error' } }),
+      { result: { isError: true, _meta: { call_id: 'c1', code: 'TOOL_ERROR', error_type: 'internal_error' } } },
+    ],
+    ['expired', 'failed', undefined, { error: { code: -32_603 } }],
+    ['outcome_unknown', 'failed', undefined, { error: { message: 'The call is outcome_unknown' } }],
+    ['cancelled', 'cancelled', undefined, {}],
+  ])('a call that is %s is a task that is %s', async (state, status, result, more) => {
+    const { calls, tasks } = await setUp();
+    calls.run('c1', state, result);
+    expect(await tasks.get(alice, 'c1')).toMatchObject({ status, ...more });
+  });
+
+  it('are cancelled where they are', async () => {
+    const { tasks } = await setUp();
+    expect(await tasks.cancel(alice, 'c1')).toBe(true);
+    expect(await tasks.get(alice, 'c1')).toMatchObject({ status: 'cancelled' });
+  });
+});

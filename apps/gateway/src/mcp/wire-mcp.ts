@@ -1,0 +1,83 @@
+import type { ExecuteCall } from '@toolfleet/engine';
+import { isDevelopment, VERSION, type ServiceHost } from '@toolfleet/service';
+import type { NatsClient } from '@toolfleet/transport';
+import type { Authenticate } from '../auth/authenticate.js';
+import { callerOfRequest } from '../auth/caller-of-request.js';
+import type { CredentialStatus } from '../auth/credential-status.js';
+import { openRequestState, sealRequestState } from '../auth/request-state.js';
+import type { SignedTokens } from '../auth/signed-token.js';
+import type { AsyncCalls } from '../async/async-calls.js';
+import type { ToolCalls } from '../async/tool-calls.js';
+import type { CatalogChanges } from '../catalog/catalog-changes.js';
+import type { ToolList } from '../catalog/tool-list.js';
+import type { ToolSearch } from '../catalog/tool-search.js';
+import type { GatewayConfig } from '../gateway.config.js';
+import { requireAllowance, type CountCalls } from '../auth/key-limit.guard.js';
+import type { KeyLimits } from '../auth/key-limits.js';
+import type { Tier } from '../auth/tiers.js';
+import type { EventStreams } from '../http/event-streams.js';
+import { MountedMcp } from './mounted-mcp.js';
+import { NatsElicitationRelay } from './nats-elicitation-relay.js';
+import { QueueTasks } from './queue-tasks.js';
+
+/** What the door uses of the gateway. */
+export interface McpDeps {
+  authenticate: Authenticate;
+  tokens: SignedTokens;
+  keyLimits: KeyLimits;
+  tiers: Readonly<Record<string, Tier>>;
+  list: ToolList;
+  search: ToolSearch;
+  changes: CatalogChanges;
+  executeCall: ExecuteCall;
+  calls: ToolCalls;
+  asyncCalls: AsyncCalls;
+  nats: NatsClient;
+  streams: EventStreams;
+  status: CredentialStatus;
+  countCalls: CountCalls;
+}
+
+/** The MCP door on this gateway's parts. */
+export function wireMcp(settings: GatewayConfig, host: ServiceHost, needs: McpDeps): MountedMcp {
+  const { clock, logger } = host;
+  const { authenticate, tokens, list, search } = needs;
+  return new MountedMcp(
+    {
+      authenticate: async (rawHeaders) => {
+        const principal = await callerOfRequest(authenticate, rawHeaders);
+        await requireAllowance(needs.keyLimits, needs.tiers, principal);
+        return principal;
+      },
+      countCalls: needs.countCalls,
+      listTools: async (principal) => (await list.all(principal)).tools,
+      executeCall: needs.executeCall,
+      searchTools: async (principal, query, limit) =>
+        (await search.rank(principal, query, limit)).map(({ tool }) => tool),
+      onCatalogChanged: (changed) => needs.changes.subscribe(changed),
+      tasks: new QueueTasks(needs.calls, needs.asyncCalls, settings.CALL_RESULT_TTL_SECONDS),
+      elicitation: new NatsElicitationRelay(needs.nats),
+      requestState: {
+        seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
+        open: (binding, token) => openRequestState(tokens, binding, token),
+      },
+      streams: needs.streams,
+      refusalOf: (principal) => needs.status.refusalOf(principal),
+      clock,
+      onFault: (error) => logger.error({ error }, 'the MCP door failed'),
+    },
+    {
+      version: VERSION,
+      ...(settings.GATEWAY_PUBLIC_URL === undefined ? {} : { publicUrl: settings.GATEWAY_PUBLIC_URL }),
+      development: isDevelopment(settings.ENVIRONMENT),
+      ...(settings.JWT_ISSUER === undefined ? {} : { issuer: settings.JWT_ISSUER }),
+      allowedHosts: settings.MCP_ALLOWED_HOSTS,
+      allowedOrigins: settings.MCP_ALLOWED_ORIGINS,
+      maxCallMs: settings.GATEWAY_CALL_TIMEOUT_MS,
+      listTtlMs: settings.GATEWAY_CATALOG_TTL_MS,
+      surface: settings.MCP_SURFACE,
+      searchAbove: settings.MCP_SEARCH_ABOVE,
+      maxBodyBytes: settings.GATEWAY_MAX_BODY_BYTES,
+    },
+  );
+}

@@ -1,0 +1,89 @@
+import { Controller } from '@nestjs/common';
+import {
+  SUBJECTS,
+  type AcceptedBody,
+  type CallBody,
+  type CallMessage,
+  type CallRecord,
+  type CallState,
+  type JsonObject,
+} from '@toolfleet/contracts';
+import { formatTool } from '@toolfleet/engine';
+import { Endpoint, type EndpointContext } from '@toolfleet/transport';
+import { AsyncCalls } from '../async/async-calls.js';
+import { BatchCalls } from '../http/batch-calls.js';
+import { ToolCalls } from '../async/tool-calls.js';
+import { ToolList } from '../catalog/tool-list.js';
+import {
+  BATCH_SCHEMA,
+  CALL_SCHEMA,
+  CANCEL_SCHEMA,
+  LIST_SCHEMA,
+  type BatchMessage,
+  type ListMessage,
+} from './call.schema.js';
+import { NatsCalls } from './nats-calls.js';
+
+/**
+ * `tool.*` for callers in any language: plain JSON, a key in `Authorization`, or the tenant's own
+ * subject `tool.<verb>.<tenant>`, which the server lets only that tenant publish.
+ */
+@Controller()
+export class CallEndpoint {
+  constructor(
+    private readonly nats: NatsCalls,
+    private readonly calls: ToolCalls,
+    private readonly batches: BatchCalls,
+    private readonly list: ToolList,
+    private readonly async: AsyncCalls,
+  ) {}
+
+  @Endpoint(SUBJECTS.toolCall, { schema: CALL_SCHEMA })
+  async call(message: CallMessage, context: EndpointContext): Promise<CallBody | AcceptedBody> {
+    const request = this.nats.requestOf(this.nats.callerOf(context), message, context);
+    return message.mode === 'async' && !message.dry_run
+      ? this.calls.accept(request)
+      : (await this.calls.run(request)).body;
+  }
+
+  @Endpoint(`${SUBJECTS.toolCall}.*`, { schema: CALL_SCHEMA })
+  tenantCall(message: CallMessage, context: EndpointContext) {
+    return this.call(message, context);
+  }
+
+  @Endpoint(SUBJECTS.toolBatch, { schema: BATCH_SCHEMA })
+  async batch(message: BatchMessage, context: EndpointContext): Promise<CallRecord[]> {
+    const caller = this.nats.callerOf(context);
+    const { calls, ...fields } = message;
+    return this.batches.run(calls, fields, { caller }, (name, args, own) =>
+      this.nats.requestOf(caller, { ...own, name, arguments: args }, context),
+    );
+  }
+
+  @Endpoint(`${SUBJECTS.toolBatch}.*`, { schema: BATCH_SCHEMA })
+  tenantBatch(message: BatchMessage, context: EndpointContext) {
+    return this.batch(message, context);
+  }
+
+  @Endpoint(SUBJECTS.toolList, { schema: LIST_SCHEMA })
+  async tools(message: ListMessage | undefined, context: EndpointContext): Promise<JsonObject[]> {
+    const { tools } = await this.list.page(this.nats.callerOf(context), { category: message?.category });
+    return tools.map((tool) => formatTool(tool, 'native'));
+  }
+
+  @Endpoint(`${SUBJECTS.toolList}.*`, { schema: LIST_SCHEMA })
+  tenantTools(message: ListMessage | undefined, context: EndpointContext) {
+    return this.tools(message, context);
+  }
+
+  @Endpoint(SUBJECTS.toolCancel, { schema: CANCEL_SCHEMA })
+  async cancel(message: { call_id: string }, context: EndpointContext): Promise<{ call_id: string; state: CallState }> {
+    const caller = this.nats.callerOf(context);
+    return { call_id: message.call_id, state: await this.async.cancel(caller, message.call_id) };
+  }
+
+  @Endpoint(`${SUBJECTS.toolCancel}.*`, { schema: CANCEL_SCHEMA })
+  tenantCancel(message: { call_id: string }, context: EndpointContext) {
+    return this.cancel(message, context);
+  }
+}

@@ -1,45 +1,73 @@
 /**
- * `npm run code-shape [-- REV]`: figures on how the production source of apps and libs is cut, as a Markdown table.
- * Compare two revisions to see what a restructuring changed; they orient, they are no limits.
+ * `npm run code-shape [-- REV] [--under DIR] [--list]`: figures on how the production source of apps, libs and tools is cut,
+ * as a Markdown table. Without a revision it reads the working tree. Compare two revisions to see what a restructuring
+ * changed; the figures orient, they are not limits. `--list` names the places behind the figures.
  *
  * A function is a declaration, a method or a variable that holds a function; every other function expression is a closure.
  * A fragment is a file of at most 40 lines with exactly one importer. Comment share is comment lines over all lines.
  */
 import { execFileSync } from 'node:child_process';
-import { dirname, posix } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { parseSync } from 'vite';
+import { findPhrases } from './phrases.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SHORT_FILE_LINES = 50;
 const FRAGMENT_LINES = 40;
 
-const revision = process.argv[2] ?? 'HEAD';
-const files = readSources(revision);
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { under: { type: 'string', default: '' }, list: { type: 'boolean', default: false } },
+});
+const everyFile = readFiles(positionals[0]);
+const files = new Map([...everyFile].filter(([path]) => isProduction(path)));
 const shapes = new Map([...files].map(([path, text]) => [path, shapeOf(path, text)]));
-process.stdout.write(table(summarize(shapes)));
+const importers = findImporters();
+const shown = new Map([...shapes].filter(([path]) => path.startsWith(options.under)));
+const lists = findPlaces(shown);
+process.stdout.write(table(summarize(shown)));
+if (options.list)
+  for (const [title, places] of Object.entries(lists))
+    process.stdout.write(`\n## ${title}: ${places.length}\n${places.join('\n')}\n`);
 
-/** Production TypeScript of a revision: path → text. */
-function readSources(rev) {
-  const list = execFileSync('git', ['ls-tree', '-r', '--name-only', rev, 'apps', 'libs'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  });
-  const paths = list
-    .split('\n')
-    .filter((path) => /\.tsx?$/.test(path) && !/\.spec\.tsx?$|\/spec\/|^libs\/testing\//.test(path));
-  return new Map(
-    paths.map((path) => [
-      path,
-      execFileSync('git', ['show', `${rev}:${path}`], { cwd: ROOT, encoding: 'utf8', maxBuffer: 64 << 20 }),
-    ]),
-  );
+/** TypeScript and scripts of a revision, or of the working tree: path → text. */
+function readFiles(revision) {
+  const git = (...args) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 28 });
+  const listed = revision
+    ? git('ls-tree', '-r', '--name-only', revision, 'apps', 'libs', 'test', 'tools')
+    : git('ls-files', '-co', '--exclude-standard', 'apps', 'libs', 'test', 'tools');
+  const paths = listed.split('\n').filter((path) => /\.(tsx?|mjs)$/.test(path));
+  if (!revision) return new Map(paths.flatMap((path) => readWorkingFile(path)));
+  return new Map(paths.map((path) => [path, git('show', `${revision}:${path}`)]));
+}
+
+function readWorkingFile(path) {
+  try {
+    return [[path, readFileSync(join(ROOT, path), 'utf8')]];
+  } catch {
+    return []; // deleted, and not committed yet
+  }
+}
+
+function isProduction(path) {
+  return /^(apps|libs)\/.*\.tsx?$/.test(path) && !/\.spec\.tsx?$|\/spec\/|^libs\/testing\//.test(path);
 }
 
 function shapeOf(path, text) {
   const { program, comments, errors } = parseSync(path, text);
   if (errors.length > 0) throw new Error(`${path}: ${errors[0].message}`);
-  const shape = { lines: text.split('\n').length - 1, functions: 0, closures: 0, exports: 0, spreads: 0, imports: [] };
+  const shape = {
+    lines: text.split('\n').length - 1,
+    functions: 0,
+    closures: 0,
+    exports: [],
+    spreads: [],
+    imports: [],
+  };
+  const lineOf = (offset) => text.slice(0, offset).split('\n').length;
   shape.comments = comments.reduce((sum, { start, end }) => sum + text.slice(start, end).split('\n').length, 0);
   walk(program, (node, parent) => {
     if (node.type === 'FunctionDeclaration' && node.body) shape.functions += 1;
@@ -51,9 +79,8 @@ function shapeOf(path, text) {
       node.type === 'SpreadElement' &&
       ['ConditionalExpression', 'LogicalExpression'].includes(bare(node.argument).type)
     )
-      shape.spreads += 1;
-    if (node.type === 'ExportNamedDeclaration' && !node.source)
-      shape.exports += node.declaration?.declarations?.length ?? (node.declaration ? 1 : node.specifiers.length);
+      shape.spreads.push(`${path}:${lineOf(node.start)}`);
+    if (node.type === 'ExportNamedDeclaration' && !node.source) shape.exports.push(...exportedNames(node));
     if (node.source?.type === 'Literal' && String(node.source.value).startsWith('.'))
       shape.imports.push({ path: resolveImport(path, node.source.value), typeOnly: isTypeOnly(node) });
   });
@@ -84,15 +111,49 @@ function resolveImport(from, specifier) {
   return [`${base}.ts`, `${base}.tsx`, base].find((path) => files.has(path)) ?? base;
 }
 
+function exportedNames({ declaration, specifiers }) {
+  if (!declaration) return specifiers.map(({ exported }) => exported.name);
+  return (declaration.declarations ?? [declaration]).map(({ id }) => id.name).filter(Boolean);
+}
+
+/** Path → production files that import it. */
+function findImporters() {
+  const found = new Map();
+  for (const [path, shape] of shapes)
+    for (const target of new Set(shape.imports.map((one) => one.path)))
+      found.set(target, [...(found.get(target) ?? []), path]);
+  return found;
+}
+
+function findPlaces(all) {
+  const words = new Map([...everyFile].map(([path, text]) => [path, new Set(text.match(/[\w$]+/g))]));
+  const isUsedElsewhere = (name, own) => [...words].some(([path, set]) => path !== own && set.has(name));
+  return {
+    'fragments with one importer': [...all].flatMap(([path, { lines }]) =>
+      lines <= FRAGMENT_LINES && importers.get(path)?.length === 1 ? [`${path} <- ${importers.get(path)[0]}`] : [],
+    ),
+    'conditional spreads': [...all].flatMap(([, { spreads }]) => spreads),
+    'exports no other file uses': [...all].flatMap(([path, { exports }]) =>
+      exports.filter((name) => !isUsedElsewhere(name, path)).map((name) => `${path}: ${name}`),
+    ),
+    'functions named xOf': [...all.keys()].flatMap((path) =>
+      [
+        ...files
+          .get(path)
+          .matchAll(/(?:function |const |^ {2}(?:private |static |async |#)*)#?([a-z]\w*Of)\b(?= ?[(<=])/gm),
+      ].map(([, name]) => `${path}: ${name}`),
+    ),
+    'phrases of a translation': [...all.keys()].flatMap((path) =>
+      findPhrases(path, files.get(path)).map(({ line, phrase }) => `${path}:${line} ${phrase}`),
+    ),
+  };
+}
+
 function summarize(all) {
   const list = [...all.values()];
   const lines = list.map((shape) => shape.lines).toSorted((a, b) => a - b);
-  const total = (key) => list.reduce((sum, shape) => sum + shape[key], 0);
+  const total = (key) => list.reduce((sum, shape) => sum + (shape[key].length ?? shape[key]), 0);
   const all1000 = lines.reduce((sum, n) => sum + n, 0) / 1_000;
-  const importers = new Map();
-  for (const [path, shape] of all)
-    for (const target of new Set(shape.imports.map((one) => one.path)))
-      importers.set(target, [...(importers.get(target) ?? []), path]);
   return {
     'production files': list.length,
     'production lines': Math.round(all1000 * 1_000),
@@ -102,11 +163,8 @@ function summarize(all) {
     'closures per 1,000 lines': (total('closures') / all1000).toFixed(1),
     'exports per 1,000 lines': (total('exports') / all1000).toFixed(1),
     'comment share': percent(total('comments') / (all1000 * 1_000)),
-    'conditional spreads': total('spreads'),
-    'fragments with one importer': [...all].filter(
-      ([path, { lines: n }]) => n <= FRAGMENT_LINES && importers.get(path)?.length === 1,
-    ).length,
-    'import cycles': cycles(all),
+    ...Object.fromEntries(Object.entries(lists).map(([title, places]) => [title, places.length])),
+    'import cycles': cycles(shapes),
   };
 }
 

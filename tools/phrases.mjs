@@ -1,0 +1,90 @@
+/**
+ * Phrases that make English read like a translation, with what to write instead. `test/language.spec.ts` keeps them out of
+ * everything that people read, and `npm run code-shape` counts them.
+ */
+import { parseSync } from 'vite';
+
+/** `[pattern, advice]`. Add a pattern when a review finds a phrase of the kind more than once. */
+export const PHRASES = [
+  [/\bno ?body\b|\bno one\b/i, 'name the subject: "no caller", "no service", "unused"'],
+  [/\bwhoever\b/i, '"the caller that", "any service that"'],
+  [/\bbeside\b/i, '"next to", "in addition to", "alongside"'],
+  [/\bfor ever\b/i, '"indefinitely", "permanently"'],
+  [/\bsays? so\b/i, 'name what is reported, and where'],
+  [/\b(?:is|are|was|were|be|been|being) told\b/i, '"receives", "is notified", "gets an error"'],
+  [/\b(?:stands?|lies?|lay) (?:in|on|with)\b/i, '"is in"'],
+  [/\b(?:of|for) (?:ours|theirs)\b/i, '"our own", or name the owner'],
+  [/\b(?:is|are|was|were|be|while) away\b/i, '"is unavailable"'],
+  [/\bwhole numbers?\b/i, '"integer", "non-negative integer", "positive integer"'],
+  [/\bmust be a text\b/i, '"must be a string"'],
+  [/\bfaults? of the fleet\b|\bthe fleet's own faults?\b/i, '"internal error"'],
+  [/\b(?:is|are) worth (?:a place|nothing)\b/i, '"is rejected", "is ignored"'],
+  [/\bslips? of the keyboard\b/i, '"typos"'],
+  [/\b(?:of|in|both) (?:both )?eras\b/i, '"both protocol revisions"'],
+  [/\bdoors?\b/i, '"transport" or "entry point"'],
+  [/\bthe house\b/i, '"architecture"'],
+  [/\bstays? what it is\b|\bas it is\b(?= ?[.,;:)]|$)/i, '"unchanged"'],
+  [/\bwho (?:leaves|asks|waits|comes)\b/i, 'name the actor: "a caller that"'],
+];
+
+/**
+ * Lines of a file's prose that hold one of the phrases. Prose is: comments and texts of more than one word in code; in
+ * Markdown everything but code.
+ * @returns `{ line, phrase, advice }` for each, `line` counted from 1
+ */
+export function findPhrases(path, text) {
+  return proseOf(path, text).flatMap(({ line, text: prose }) =>
+    prose.split('\n').flatMap((part, index) => {
+      for (const [pattern, advice] of PHRASES) {
+        const phrase = pattern.exec(part)?.[0];
+        if (phrase) return [{ line: line + index, phrase, advice }];
+      }
+      return [];
+    }),
+  );
+}
+
+function proseOf(path, text) {
+  if (/\.(ts|tsx|mjs|js)$/.test(path)) return proseOfCode(path, text);
+  if (path.endsWith('.md')) return [{ line: 1, text: withoutCode(text) }];
+  return text.split('\n').flatMap((content, index) => {
+    const comment = /(?:^|\s)(?:#|--|\/\*|\*|\/\/)\s(.*)/.exec(content)?.[1];
+    return comment ? [{ line: index + 1, text: comment }] : [];
+  });
+}
+
+function proseOfCode(path, text) {
+  const { program, comments } = parseSync(path, text);
+  const pieces = comments.map(({ start, value }) => ({ start, text: value.replace(/`[^`\n]*`/g, '``') }));
+  walk(program, (node) => {
+    if (node.type === 'Literal' && typeof node.value === 'string') pieces.push({ start: node.start, text: node.value });
+    if (node.type === 'TemplateElement') pieces.push({ start: node.start, text: node.value.raw });
+    if (node.type === 'JSXText') pieces.push({ start: node.start, text: node.value });
+  });
+  return pieces
+    .filter((piece) => /\w \w/.test(piece.text))
+    .map((piece) => ({ line: text.slice(0, piece.start).split('\n').length, text: piece.text }));
+}
+
+/** Markdown with fenced blocks and inline code blanked, line by line. */
+function withoutCode(text) {
+  let fenced = false;
+  return text
+    .split('\n')
+    .map((line) => {
+      if (/^\s*(```|~~~)/.test(line)) {
+        fenced = !fenced;
+        return '';
+      }
+      return fenced ? '' : line.replace(/`[^`]*`/g, '``');
+    })
+    .join('\n');
+}
+
+function walk(node, visit) {
+  if (Array.isArray(node)) for (const one of node) walk(one, visit);
+  else if (node && typeof node.type === 'string') {
+    visit(node);
+    for (const value of Object.values(node)) if (value && typeof value === 'object') walk(value, visit);
+  }
+}

@@ -4,16 +4,10 @@
  */
 import { globSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import {
-  CALL_FIELDS,
-  CATALOGUE,
-  HEADERS,
-  QUEUES,
-  SIZES,
-  SUBJECTS,
-  TOOLSETS,
-  type ErrorEntry,
-} from '@toolfleet/contracts';
+import { CATALOGUE, type ErrorEntry } from '@toolfleet/contracts';
+import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
+import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/nats/call.schema.js';
 import { documentConfig, type ConfigKeyDoc, type ServiceConfig } from '@toolfleet/service';
 import { METRICS, type MetricEntry } from '@toolfleet/telemetry';

@@ -16,8 +16,8 @@ import {
   resultSubject,
   SUBJECTS,
   tenantSubject,
-  TOOLSETS,
-} from '@toolfleet/contracts';
+} from '@toolfleet/contracts/subjects';
+import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { endChild, eventually, freePort, spawnChild } from '@toolfleet/testing';
 
 const CONF = fileURLToPath(new URL('../deploy/nats.conf', import.meta.url));

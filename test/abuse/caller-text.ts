@@ -3,7 +3,8 @@
  * `linear-time.spec.ts` doubles each input. A new function gets a row.
  */
 import { buildRequest, convertDocument, encodeUnreserved, parseSpec } from '@toolfleet/openapi';
-import { TextSearch, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { TextSearch } from '@toolfleet/contracts/text';
 import { ArgumentReader, boundedMatcher, canonicalJson, compileSchema } from '@toolfleet/schema';
 import { redact, registerSecret } from '@toolfleet/telemetry';
 import { ToolRanker, toolAllowed } from '@toolfleet/engine';

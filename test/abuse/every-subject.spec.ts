@@ -10,8 +10,8 @@ import {
   resultSubject,
   SUBJECTS,
   tenantSubject,
-  type Toolset,
-} from '@toolfleet/contracts';
+} from '@toolfleet/contracts/subjects';
+import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AbusedFleet, FULL_LENGTH, scaled, type RawMessage } from './abused-fleet.js';

@@ -3,14 +3,10 @@
  * what these send still has everything the previous readers rely on. The previous release is a recording,
  * `test/skew/messages-<release>.json`; `RECORD_MESSAGES=<release> npm run test:cluster -- test/cluster/version-skew` makes one.
  */
-import {
-  isToolError,
-  registerSubject,
-  TOOLSETS,
-  type ExecResponse,
-  type Json,
-  type JsonObject,
-} from '@toolfleet/contracts';
+import { isToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
+import { registerSubject } from '@toolfleet/contracts/subjects';
+import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { closeRedis, connectRedis, JobQueue, openRedis, RedisTime } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { compileSchema } from '@toolfleet/schema';

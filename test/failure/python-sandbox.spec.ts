@@ -5,7 +5,8 @@
 import { existsSync } from 'node:fs';
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { isToolError, type ExecJob, type ExecResponse, type JsonObject } from '@toolfleet/contracts';
+import { isToolError, type JsonObject } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { closeRedis, connectRedis, JobQueue, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { endChild, eventually, spawnChild, startRedis, type RedisServer } from '@toolfleet/testing';

@@ -4,7 +4,8 @@
  */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { ExecResponse, JsonObject } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { eventually, startRedis, startServiceProcess, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LocalAutoscaler, type Worker } from '../../tools/autoscale/src/local-autoscaler.js';

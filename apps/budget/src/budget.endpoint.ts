@@ -1,16 +1,16 @@
 import { Controller } from '@nestjs/common';
-import {
-  SUBJECTS,
-  type BudgetLimitsReply,
-  type BudgetReleaseReply,
-  type BudgetReserve,
-  type BudgetReserveReply,
-  type BudgetSettleReply,
-  type BudgetUsageReply,
-  type Milliseconds,
-  type ReserveAnswer,
-  type ReserveRequest,
-} from '@toolfleet/contracts';
+import type { Milliseconds } from '@toolfleet/contracts';
+import type {
+  BudgetLimitsReply,
+  BudgetReleaseReply,
+  BudgetReserve,
+  BudgetReserveReply,
+  BudgetSettleReply,
+  BudgetUsageReply,
+  ReserveAnswer,
+  ReserveRequest,
+} from '@toolfleet/contracts/budget';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import { readLimits, readRelease, readReserve, readSettle, readUsage } from './read-messages.js';

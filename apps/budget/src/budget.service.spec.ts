@@ -2,15 +2,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import {
-  SUBJECTS,
-  type BudgetLimitsReply,
-  type BudgetReserveReply,
-  type BudgetThreshold,
-  type BudgetUsageReply,
-  type ReserveRequest,
-  type SettleRequest,
-} from '@toolfleet/contracts';
+import type {
+  BudgetLimitsReply,
+  BudgetReserveReply,
+  BudgetThreshold,
+  BudgetUsageReply,
+  ReserveRequest,
+  SettleRequest,
+} from '@toolfleet/contracts/budget';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';

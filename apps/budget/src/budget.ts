@@ -1,3 +1,4 @@
+import type { MicroUsd, Milliseconds } from '@toolfleet/contracts';
 import type {
   BudgetLimits,
   BudgetLimitsReply,
@@ -5,12 +6,10 @@ import type {
   BudgetThreshold,
   BudgetUsage,
   BudgetUsageReply,
-  MicroUsd,
-  Milliseconds,
   ReserveAnswer,
   ReserveRequest,
   SettleRequest,
-} from '@toolfleet/contracts';
+} from '@toolfleet/contracts/budget';
 import { ToolError } from '@toolfleet/contracts';
 import { TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
 import { admit, noCounters } from './ledger.js';

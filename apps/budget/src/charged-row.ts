@@ -1,4 +1,5 @@
-import { isJsonObject, syntheticTokens, type UsageRow } from '@toolfleet/contracts';
+import { isJsonObject, syntheticTokens } from '@toolfleet/contracts';
+import type { UsageRow } from '@toolfleet/contracts/budget';
 import type { ChargedRow } from './reservation-store.js';
 import type { LedgerRow } from './usage-store.js';
 

@@ -1,4 +1,4 @@
-import type { BudgetScopes } from '@toolfleet/contracts';
+import type { BudgetScopes } from '@toolfleet/contracts/budget';
 import type { ScopeLimit } from './ledger.js';
 
 /** Kinds of scope a limit can stand on, in the order in which they are asked. */

@@ -1,4 +1,4 @@
-import { SUBJECTS } from '@toolfleet/contracts';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
 import { fleetFileOf, microservicePart, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';

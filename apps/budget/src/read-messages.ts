@@ -1,14 +1,12 @@
-import {
-  isJsonObject,
-  isToolError,
-  ToolError,
-  type BudgetLimits,
-  type BudgetRelease,
-  type BudgetScopes,
-  type BudgetUsage,
-  type ReserveRequest,
-  type SettleRequest,
-} from '@toolfleet/contracts';
+import { isJsonObject, isToolError, ToolError } from '@toolfleet/contracts';
+import type {
+  BudgetLimits,
+  BudgetRelease,
+  BudgetScopes,
+  BudgetUsage,
+  ReserveRequest,
+  SettleRequest,
+} from '@toolfleet/contracts/budget';
 import { USAGE_GROUPS } from './usage-store.js';
 
 /**

@@ -1,4 +1,5 @@
-import type { BudgetScopes, EpochMs, MicroUsd, Milliseconds } from '@toolfleet/contracts';
+import type { EpochMs, MicroUsd, Milliseconds } from '@toolfleet/contracts';
+import type { BudgetScopes } from '@toolfleet/contracts/budget';
 import type { Amount, Counters, Refusal } from './ledger.js';
 import type { NamedScope, TenantLimits } from './limits.js';
 

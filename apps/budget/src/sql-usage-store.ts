@@ -1,4 +1,5 @@
-import { usdOf, type EpochMs, type UsageSum } from '@toolfleet/contracts';
+import { toUsd, type EpochMs } from '@toolfleet/contracts';
+import type { UsageSum } from '@toolfleet/contracts/budget';
 import { Kysely, sql, type CompiledQuery, type Dialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import { epochDay } from './limits.js';
@@ -177,7 +178,7 @@ function tableRow(row: LedgerRow): TokenUsageTable {
     completion_tokens: row.tokens,
     total_tokens: row.tokens,
     cache_aware_total_tokens: row.tokens,
-    cost_usd: usdOf(row.micro_usd),
+    cost_usd: toUsd(row.micro_usd),
     cache_read_tokens: 0,
     cache_creation_tokens: 0,
     tenant_id: row.tenant_id,

@@ -1,4 +1,4 @@
-import type { BudgetThreshold } from '@toolfleet/contracts';
+import type { BudgetThreshold } from '@toolfleet/contracts/budget';
 import { crossesThreshold } from './ledger.js';
 import { shownScope, type ScopeKind, type TenantLimits } from './limits.js';
 import type { Spending } from './reservation-store.js';

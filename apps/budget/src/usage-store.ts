@@ -1,4 +1,5 @@
-import type { EpochMs, UsageRow, UsageSum } from '@toolfleet/contracts';
+import type { EpochMs } from '@toolfleet/contracts';
+import type { UsageRow, UsageSum } from '@toolfleet/contracts/budget';
 import type { LedgerSum } from './reservation-store.js';
 
 /** One row of the ledger: the usage of a call as it was charged. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { defineTool, ok, ToolRunner } from '@toolfleet/builtin-tools';
-import type { ExecJob } from '@toolfleet/contracts';
+import type { ExecJob } from '@toolfleet/contracts/execution';
 import { JournalGuard, MemoryJournal } from '@toolfleet/journal';
 import type { JobRun } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';

@@ -1,5 +1,5 @@
 import type { ToolRunner } from '@toolfleet/builtin-tools';
-import type { ExecJob, ExecResponse } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import type { ExecutionGuard } from '@toolfleet/journal';
 import type { JobRun } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';

@@ -3,20 +3,11 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  builtinSubject,
-  HEADERS,
-  QUEUES,
-  SUBJECTS,
-  type CallMessage,
-  type DefinitionRegister,
-  type ExecJob,
-  type ExecMessage,
-  type ExecResponse,
-  type JsonObject,
-  type JobReply,
-  type Toolset,
-} from '@toolfleet/contracts';
+import type { CallMessage, JsonObject } from '@toolfleet/contracts';
+import type { ExecJob, ExecMessage, ExecResponse, JobReply } from '@toolfleet/contracts/execution';
+import type { DefinitionRegister } from '@toolfleet/contracts/registry';
+import { builtinSubject, HEADERS, QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, JobQueue, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';

@@ -1,13 +1,7 @@
-import {
-  registerSubject,
-  SUBJECTS,
-  type DefinitionRegister,
-  type DefinitionRegisterReply,
-  type Milliseconds,
-  type ToolDefinition,
-  type Toolset,
-  type ToolSource,
-} from '@toolfleet/contracts';
+import type { Milliseconds } from '@toolfleet/contracts';
+import type { DefinitionRegister, DefinitionRegisterReply } from '@toolfleet/contracts/registry';
+import { registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { ToolDefinition, Toolset, ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { NatsClient } from '@toolfleet/transport';

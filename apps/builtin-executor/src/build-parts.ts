@@ -7,7 +7,7 @@ import {
   toolsetOf,
   toolsOf,
 } from '@toolfleet/builtin-tools';
-import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts';
+import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import { IdempotentOnlyGuard, type ExecutionGuard } from '@toolfleet/journal';
 import { microservicePart, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { NatsClient, natsOptionsOf, NatsStrategy, Heartbeat } from '@toolfleet/transport';

@@ -1,5 +1,5 @@
 import { SEARCH_PROVIDERS } from '@toolfleet/builtin-tools';
-import { TOOLSETS } from '@toolfleet/contracts';
+import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import {
   boolean,
   defineConfig,

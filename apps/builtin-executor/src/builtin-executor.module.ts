@@ -1,6 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { ToolRunner } from '@toolfleet/builtin-tools';
-import type { Toolset } from '@toolfleet/contracts';
+import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { ExecutionGuard } from '@toolfleet/journal';
 import { executeEndpoint } from './execute.endpoint.js';
 

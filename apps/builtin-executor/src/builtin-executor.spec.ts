@@ -1,13 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  builtinSubject,
-  registerSubject,
-  SUBJECTS,
-  type DefinitionRegister,
-  type DefinitionRegisterReply,
-  type ExecMessage,
-  type ExecResponse,
-} from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import type { DefinitionRegister, DefinitionRegisterReply } from '@toolfleet/contracts/registry';
+import { builtinSubject, registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startNats, type NatsServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';

@@ -1,6 +1,8 @@
 import { Controller, type Type } from '@nestjs/common';
 import { ToolRunner } from '@toolfleet/builtin-tools';
-import { builtinSubject, type ExecMessage, type ExecResponse, type Toolset } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import { builtinSubject } from '@toolfleet/contracts/subjects';
+import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { ExecutionGuard } from '@toolfleet/journal';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 

@@ -1,5 +1,6 @@
 import { Spending, type CallerGrant, type SliceAmount, type SliceRefusal } from '@toolfleet/builtin-tools';
-import { HEADERS, SUBJECTS, type SpendMessage, type SpendReply } from '@toolfleet/contracts';
+import type { SpendMessage, SpendReply } from '@toolfleet/contracts/budget';
+import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 

@@ -1,5 +1,6 @@
 import { ToolCaller, type CallerGrant } from '@toolfleet/builtin-tools';
-import { HEADERS, SUBJECTS, type CallBody, type CallMessage, type JsonObject } from '@toolfleet/contracts';
+import type { CallBody, CallMessage, JsonObject } from '@toolfleet/contracts';
+import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 
 /** Calls tools through the gateway's NATS door with the delegation token of the call that is being served. */

@@ -1,5 +1,6 @@
 import { toolsetOf, type PluginFolder, type ToolRunner } from '@toolfleet/builtin-tools';
-import type { Milliseconds, Toolset } from '@toolfleet/contracts';
+import type { Milliseconds } from '@toolfleet/contracts';
+import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';

@@ -1,5 +1,6 @@
 import type { ToolRunner } from '@toolfleet/builtin-tools';
-import { QUEUES, type ExecJob, type ExecResponse } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
+import { QUEUES } from '@toolfleet/contracts/subjects';
 import { JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
 import { connectRedis, JobWorker, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';

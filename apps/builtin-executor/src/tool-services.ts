@@ -15,7 +15,8 @@ import {
   type ToolServices,
   type WorkspaceStore,
 } from '@toolfleet/builtin-tools';
-import { isJsonObject, type Toolset } from '@toolfleet/contracts';
+import { isJsonObject } from '@toolfleet/contracts';
+import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { egressFetch } from '@toolfleet/egress';
 import { fleetFileOf, FatalStartupError, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';

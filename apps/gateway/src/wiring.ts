@@ -1,4 +1,6 @@
-import { isJsonObject, QUEUES, type ExecResponse, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
+import { QUEUES } from '@toolfleet/contracts/subjects';
 import { makeExecuteCall, MemoryHistoryStore } from '@toolfleet/engine';
 import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import {

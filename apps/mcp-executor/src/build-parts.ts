@@ -1,4 +1,4 @@
-import { SUBJECTS } from '@toolfleet/contracts';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EgressClient } from '@toolfleet/egress';
 import { JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';

@@ -1,11 +1,6 @@
-import {
-  failureReply,
-  ToolError,
-  type ExecMessage,
-  type ExecResponse,
-  type Json,
-  type McpBinding,
-} from '@toolfleet/contracts';
+import { ToolError, type Json } from '@toolfleet/contracts';
+import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
+import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
 import { jsonOr } from './map-mcp-content.js';
@@ -60,7 +55,7 @@ export async function callFunction(
     return statusFault(response.status, text, retryAfterMs(response.headers['retry-after']));
   } catch (error) {
     const fault = judgeMcpError(error, target.server);
-    return { reply: failureReply(fault.error), targetFault: fault.targetFault };
+    return { reply: failedResponse(fault.error), targetFault: fault.targetFault };
   }
 }
 
@@ -90,7 +85,7 @@ function statusFault(status: number, text: string, retryAfter: number | undefine
       ...(retryAfter === undefined ? {} : { retryAfterMs: retryAfter }),
     },
   );
-  return { reply: failureReply(error), targetFault: retryable };
+  return { reply: failedResponse(error), targetFault: retryable };
 }
 
 function retryAfterMs(header: string | string[] | undefined): number | undefined {

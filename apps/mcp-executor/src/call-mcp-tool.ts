@@ -1,12 +1,6 @@
-import {
-  failureReply,
-  isJsonObject,
-  type ExecMessage,
-  type ExecResponse,
-  type JsonObject,
-  type McpBinding,
-  type Milliseconds,
-} from '@toolfleet/contracts';
+import { isJsonObject, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
+import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { CallScope } from './call-scope.js';
 import { mapToolResult, reportsExpiredToken } from './map-mcp-content.js';
@@ -66,7 +60,7 @@ export async function callMcpTool(
       pool.retire(target, session, true);
       if (!renewed) continue;
     }
-    return { reply: failureReply(fault.error), targetFault: fault.targetFault };
+    return { reply: failedResponse(fault.error), targetFault: fault.targetFault };
   }
 }
 

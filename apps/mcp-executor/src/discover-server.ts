@@ -1,13 +1,6 @@
-import {
-  isJsonObject,
-  ToolError,
-  type DiscoverMessage,
-  type DiscoverReply,
-  type JsonObject,
-  type McpBinding,
-  type Milliseconds,
-  type RemoteTool,
-} from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
+import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { CallScope } from './call-scope.js';
 import { judgeMcpError } from './mcp-error.js';

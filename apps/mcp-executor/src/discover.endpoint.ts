@@ -1,5 +1,6 @@
 import { Controller } from '@nestjs/common';
-import { SUBJECTS, type DiscoverMessage, type DiscoverReply } from '@toolfleet/contracts';
+import type { DiscoverMessage, DiscoverReply } from '@toolfleet/contracts/execution';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { McpExecutor } from './mcp-executor.js';
 

@@ -3,13 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
-import {
-  breakerSubject,
-  SUBJECTS,
-  type DiscoverReply,
-  type ExecMessage,
-  type ExecResponse,
-} from '@toolfleet/contracts';
+import type { DiscoverReply, ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import { breakerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';

@@ -1,5 +1,6 @@
 import { Controller } from '@nestjs/common';
-import { HEADERS, SUBJECTS, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { ExecutionGuard } from '@toolfleet/journal';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { McpExecutor } from './mcp-executor.js';

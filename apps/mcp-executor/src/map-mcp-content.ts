@@ -1,16 +1,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/client';
-import {
-  failureOf,
-  failureReply,
-  isJsonObject,
-  isNestedTooDeep,
-  MAX_BODY_DEPTH,
-  parseExact,
-  ToolError,
-  type ContentBlock,
-  type ExecResponse,
-  type Json,
-} from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type ContentBlock, type Json } from '@toolfleet/contracts';
+import { toFailure, failedResponse, type ExecResponse } from '@toolfleet/contracts/execution';
+import { isNestedTooDeep, MAX_BODY_DEPTH, parseExact } from '@toolfleet/contracts/json-text';
 
 /** Text for the model is cut here (contracts `CallResult.text`). */
 const MAX_TEXT = 6_000;
@@ -25,7 +16,7 @@ const EXPIRED_TOKEN =
 export function mapToolResult(result: CallToolResult): ExecResponse {
   if (isNestedTooDeep(result as unknown as Json)) {
     const message = `The result is nested deeper than ${MAX_BODY_DEPTH} levels`;
-    return failureReply(new ToolError('RESULT_TOO_LARGE', { message }));
+    return failedResponse(new ToolError('RESULT_TOO_LARGE', { message }));
   }
   const blocks = (result.content ?? []) as unknown as ContentBlock[];
   const texts = blocks.filter((block) => block['type'] === 'text').map((block) => String(block['text'] ?? ''));
@@ -42,7 +33,7 @@ export function mapToolResult(result: CallToolResult): ExecResponse {
   };
   if (!reply.ok) {
     const message = joined.slice(0, 2_000) || 'The tool reported an error without a message';
-    reply.failure = failureOf(new ToolError('TOOL_ERROR', { message }));
+    reply.failure = toFailure(new ToolError('TOOL_ERROR', { message }));
   }
   return reply;
 }

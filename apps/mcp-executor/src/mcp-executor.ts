@@ -1,12 +1,6 @@
-import {
-  ToolError,
-  type DiscoverMessage,
-  type DiscoverReply,
-  type ExecMessage,
-  type ExecResponse,
-  type McpBinding,
-  type Milliseconds,
-} from '@toolfleet/contracts';
+import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import type { DiscoverMessage, DiscoverReply, ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { BreakerMap, Clock } from '@toolfleet/resilience';
 import { callFunction, type FunctionParts } from './call-function.js';
 import { callMcpTool, type Attempt, type AttemptLimits } from './call-mcp-tool.js';

@@ -1,12 +1,6 @@
 import { createHash } from 'node:crypto';
-import {
-  isJsonObject,
-  ToolError,
-  type Json,
-  type JsonObject,
-  type McpBinding,
-  type Milliseconds,
-} from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import { readOAuth, type OAuthOptions } from './oauth/oauth-options.js';
 
 /** A local server process (local mode only). */

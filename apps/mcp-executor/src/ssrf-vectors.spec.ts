@@ -1,7 +1,8 @@
 /** The SSRF vectors through every path of mcp-executor: discovery, a call, and a plain function endpoint. */
 import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import type { ExecMessage, McpBinding } from '@toolfleet/contracts';
+import type { ExecMessage } from '@toolfleet/contracts/execution';
+import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import { Dialer, EgressClient, Resolver, type DialTarget } from '@toolfleet/egress';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { readSsrfVectors, type SsrfVector } from '@toolfleet/testing';

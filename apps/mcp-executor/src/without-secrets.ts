@@ -1,4 +1,4 @@
-import type { ExecResponse } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { holdsSecret, redact } from '@toolfleet/telemetry';
 
 /**

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isJsonObject, type ExecMessage, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { EgressClient } from '@toolfleet/egress';
 import { IdempotentOnlyGuard } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson, type OpenApiTool } from '@toolfleet/openapi';

@@ -1,15 +1,13 @@
 import {
-  failureReply,
   isJsonObject,
   isToolError,
   ToolError,
-  type ExecMessage,
-  type ExecResponse,
   type Json,
   type JsonObject,
   type Milliseconds,
-  type OpenApiBinding,
 } from '@toolfleet/contracts';
+import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
+import type { OpenApiBinding } from '@toolfleet/contracts/tool-definition';
 import type { EgressClient } from '@toolfleet/egress';
 import type { ExecutionGuard } from '@toolfleet/journal';
 import { buildRequest, planFrom } from '@toolfleet/openapi';
@@ -101,7 +99,7 @@ async function sendAndRead(call: PreparedCall, parts: OperationParts, limits: Ga
     return { ...reply, output: changed ?? null };
   } catch (error) {
     if (!isToolError(error) || error.entry.origin === 'request') throw error;
-    return failureReply(error);
+    return failedResponse(error);
   }
 }
 

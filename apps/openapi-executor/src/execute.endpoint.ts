@@ -1,5 +1,6 @@
 import { Controller } from '@nestjs/common';
-import { SUBJECTS, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { OpenApiExecutor } from './openapi-executor.js';
 

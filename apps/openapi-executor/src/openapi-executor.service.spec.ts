@@ -1,4 +1,5 @@
-import { SUBJECTS, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';

@@ -1,4 +1,6 @@
-import type { ExecMessage, ExecResponse, Json, JsonObject, OpenApiBinding } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import type { OpenApiBinding } from '@toolfleet/contracts/tool-definition';
 import { EgressClient } from '@toolfleet/egress';
 import { ExecutionGuard } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';

@@ -1,4 +1,5 @@
-import { failureReply, ToolError, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { BreakerJudgement, BreakerMap } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import {
@@ -40,7 +41,7 @@ export class OpenApiExecutor {
       this.parts.egress.check(`${message.binding.baseUrl}/`);
       prepared = prepareCall(message, options, adapter);
     } catch (error) {
-      if (error instanceof ToolError && error.entry.origin === 'execution') return failureReply(error);
+      if (error instanceof ToolError && error.entry.origin === 'execution') return failedResponse(error);
       throw error;
     }
     const { origin } = prepared.request;
@@ -52,7 +53,7 @@ export class OpenApiExecutor {
         callOperation(prepared, this.parts, limits).catch((error: unknown) => {
           if (!(error instanceof ToolError)) throw error;
           refusal = error;
-          return failureReply(error);
+          return failedResponse(error);
         }),
       (reply) => (refusal ? 'ignored' : judge(reply, message)),
     );

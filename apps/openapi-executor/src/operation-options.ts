@@ -1,4 +1,5 @@
-import { isJsonObject, SIZES, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import { SIZES } from '@toolfleet/contracts/subjects';
 
 /** Auth types of a collection: `auth_type` of the configuration file. */
 export type AuthType = 'none' | 'api_key' | 'bearer' | 'basic' | 'oauth2';

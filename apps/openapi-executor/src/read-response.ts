@@ -1,4 +1,6 @@
-import { isNestedTooDeep, parseExact, type ExecResponse, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
+import { isNestedTooDeep, parseExact } from '@toolfleet/contracts/json-text';
 import type { EgressResponse } from '@toolfleet/egress';
 import { redact } from '@toolfleet/telemetry';
 import { cutText, summarise } from './summarise.js';

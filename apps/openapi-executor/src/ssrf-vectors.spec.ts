@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import { isToolError, type ExecMessage } from '@toolfleet/contracts';
+import { isToolError } from '@toolfleet/contracts';
+import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { Dialer, EgressClient, Resolver, type DialTarget } from '@toolfleet/egress';
 import { IdempotentOnlyGuard } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';

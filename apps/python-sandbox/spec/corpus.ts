@@ -1,5 +1,5 @@
 /** The corpus of hostile Python programs, `test/data/hostile-python.json`. */
-import type { Strictness } from '@toolfleet/contracts';
+import type { Strictness } from '@toolfleet/contracts/execution';
 import { readTestData } from '@toolfleet/testing';
 import type { RunReply } from '../src/python/result-frame.js';
 

@@ -2,13 +2,13 @@
 import {
   CATALOGUE,
   type ErrorCode,
-  type ExecResponse,
   type ExecutionFailure,
   type Json,
   type JsonObject,
   type Milliseconds,
-  SIZES,
 } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import type { RunReply, RunStatus } from './python/result-frame.js';
 
 const CODES: Readonly<Record<Exclude<RunStatus, 'ok'>, ErrorCode>> = {

@@ -1,7 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { NestFactory } from '@nestjs/core';
-import { type ExecJob, type ExecResponse, QUEUES } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
+import { QUEUES } from '@toolfleet/contracts/subjects';
 import { connectRedis, JobWorker, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
 import { type ServiceHost, type LifecycleComponent, FatalStartupError } from '@toolfleet/service';
 import type { HostSettings } from './host-protocol.js';

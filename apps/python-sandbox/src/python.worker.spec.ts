@@ -1,4 +1,5 @@
-import type { ExecJob, ExecResponse, JsonObject, ToolError } from '@toolfleet/contracts';
+import type { JsonObject, ToolError } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';

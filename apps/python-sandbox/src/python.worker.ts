@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { ExecJob, ExecResponse } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { ToolError } from '@toolfleet/contracts';
 import { type JobRun, RetryLater } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';

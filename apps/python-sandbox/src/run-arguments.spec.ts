@@ -1,4 +1,5 @@
-import type { JsonObject, PythonJobPolicy } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { PythonJobPolicy } from '@toolfleet/contracts/execution';
 import { describe, expect, it } from 'vitest';
 import { planRun } from './run-arguments.js';
 

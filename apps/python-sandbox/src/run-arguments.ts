@@ -2,16 +2,9 @@
  * Arguments of a job as a request to the sandbox. The gateway has validated them against the tool's schema; the caps
  * are checked here again, because a queue is a door too and the next reader is an interpreter.
  */
-import {
-  type ExecJob,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  type Milliseconds,
-  SIZES,
-  type Strictness,
-  ToolError,
-} from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject, type Milliseconds, ToolError } from '@toolfleet/contracts';
+import type { ExecJob, Strictness } from '@toolfleet/contracts/execution';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import type { RunRequest } from './python/result-frame.js';
 import { isStrictness, LEVELS } from './python/strictness.js';
 import { type FileContent, treeOf } from './wasi/memory-tree.js';

@@ -1,11 +1,6 @@
-import {
-  ANNOUNCED_KINDS,
-  registerSubject,
-  ToolError,
-  TOOLSETS,
-  toolsetSource,
-  type ToolSource,
-} from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { registerSubject } from '@toolfleet/contracts/subjects';
+import { ANNOUNCED_KINDS, TOOLSETS, toolsetSource, type ToolSource } from '@toolfleet/contracts/tool-definition';
 
 /** Sources by the subject on which alone they are announced. */
 const SOURCES: ReadonlyMap<string, readonly ToolSource[]> = new Map(

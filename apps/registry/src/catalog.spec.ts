@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ToolDefinition } from '@toolfleet/contracts';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { FakeClock } from '@toolfleet/testing';
 import { Catalog } from './catalog.js';
 import type { StoredTool } from './definition-store.js';

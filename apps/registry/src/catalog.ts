@@ -1,4 +1,6 @@
-import { ToolError, type DefinitionList, type DefinitionListReply, type RegisteredTool } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import type { DefinitionList, DefinitionListReply } from '@toolfleet/contracts/registry';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { withTimeout, type Clock } from '@toolfleet/resilience';
 import type { DefinitionStore, StoredTool } from './definition-store.js';
 

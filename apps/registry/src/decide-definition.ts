@@ -1,4 +1,5 @@
-import type { EpochMs, JsonObject, ToolDefinition } from '@toolfleet/contracts';
+import type { EpochMs, JsonObject } from '@toolfleet/contracts';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { StoredTool, ToolWrite } from './definition-store.js';
 import type { PinPolicy } from './pin-policy.js';
 import { revisionOf } from './register-definition.js';

@@ -1,4 +1,5 @@
-import { CONTEXT_KEYS, TOOLSETS, type JsonObject } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import { CONTEXT_KEYS, TOOLSETS } from '@toolfleet/contracts/tool-definition';
 
 /**
  * Shape and ranges of a tool definition as announced (contracts: `ToolDefinition`). Rules over several fields are code, in

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { ToolDefinition } from '@toolfleet/contracts';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { DefinitionStore, Footing, StoredRegistration, StoredTool, ToolWrite } from './definition-store.js';
 import { MemoryDefinitionStore } from './memory-definition-store.js';

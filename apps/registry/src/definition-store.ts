@@ -1,4 +1,5 @@
-import type { EpochMs, Milliseconds, ToolDefinition } from '@toolfleet/contracts';
+import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { sha256Hex } from '@toolfleet/schema';
 import type { Protections } from './protections.js';
 

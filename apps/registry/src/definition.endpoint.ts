@@ -1,11 +1,11 @@
 import { Controller } from '@nestjs/common';
-import {
-  SUBJECTS,
-  type DefinitionGetReply,
-  type DefinitionListReply,
-  type DefinitionRegisterReply,
-  type DefinitionRetireReply,
-} from '@toolfleet/contracts';
+import type {
+  DefinitionGetReply,
+  DefinitionListReply,
+  DefinitionRegisterReply,
+  DefinitionRetireReply,
+} from '@toolfleet/contracts/registry';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { checkSender } from './announcement-sender.js';
 import { Catalog } from './catalog.js';

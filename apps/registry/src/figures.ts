@@ -1,4 +1,4 @@
-import type { ToolDefinition } from '@toolfleet/contracts';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 
 /** Prices and limits an operator set for kinds of tools and for single ones. */
 export interface FigureTable {

@@ -1,13 +1,13 @@
+import type { JsonObject } from '@toolfleet/contracts';
 import type {
   DefinitionGet,
   DefinitionList,
   DefinitionRegister,
   DefinitionRetire,
-  JsonObject,
   QuarantineApprove,
   QuarantineList,
   QuarantineReject,
-} from '@toolfleet/contracts';
+} from '@toolfleet/contracts/registry';
 import { validateMessage } from '@toolfleet/schema';
 
 /** Shapes of the messages of this service. Definitions are looked at one by one, so that one bad one refuses only itself. */

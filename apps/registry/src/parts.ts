@@ -1,4 +1,7 @@
-import { isJsonObject, QUEUES, SUBJECTS, type DefinitionAnnounce, type DiscoverReply } from '@toolfleet/contracts';
+import { isJsonObject } from '@toolfleet/contracts';
+import type { DiscoverReply } from '@toolfleet/contracts/execution';
+import type { DefinitionAnnounce } from '@toolfleet/contracts/registry';
+import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EgressClient } from '@toolfleet/egress';
 import { connectRedis, redisOptionsOf, redisPart, workersAliveMs } from '@toolfleet/queue/redis';
 import {

@@ -1,4 +1,6 @@
-import type { JsonObject, QuarantinedTool, ToolDefinition } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { QuarantinedTool } from '@toolfleet/contracts/registry';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 
 /**
  * Decides whether a remote definition may come into force: what was approved is pinned, and a change of it,

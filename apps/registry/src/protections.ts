@@ -1,4 +1,5 @@
-import { ANNOUNCED_KINDS, type Json, type ToolDefinition, type ToolSource } from '@toolfleet/contracts';
+import type { Json } from '@toolfleet/contracts';
+import { ANNOUNCED_KINDS, type ToolDefinition, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import { canonicalJson } from '@toolfleet/schema';
 import { PYTHON_SOURCE } from './sources/python-tool.js';
 

@@ -1,10 +1,6 @@
 import { Controller } from '@nestjs/common';
-import {
-  SUBJECTS,
-  type QuarantineApproveReply,
-  type QuarantineListReply,
-  type QuarantineRejectReply,
-} from '@toolfleet/contracts';
+import type { QuarantineApproveReply, QuarantineListReply, QuarantineRejectReply } from '@toolfleet/contracts/registry';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Logger } from '@toolfleet/telemetry';
 import { Endpoint } from '@toolfleet/transport';
 import { Catalog } from './catalog.js';

@@ -1,10 +1,6 @@
-import {
-  isToolError,
-  ToolError,
-  type DefinitionRegisterReply,
-  type ToolDefinition,
-  type ToolSource,
-} from '@toolfleet/contracts';
+import { isToolError, ToolError } from '@toolfleet/contracts';
+import type { DefinitionRegisterReply } from '@toolfleet/contracts/registry';
+import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { loweredProtections, type Protections } from './protections.js';
 
 const SUPERSEDED = 'superseded';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject, ToolDefinition, ToolSource } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { checkDefinition, revisionOf } from './register-definition.js';
 
 const SOURCE: ToolSource = { kind: 'builtin', name: 'builtin.compute' };

@@ -1,13 +1,10 @@
+import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import {
-  isJsonObject,
   TOOL_NAME_PATTERN,
-  ToolError,
   type Binding,
-  type Json,
-  type JsonObject,
   type ToolDefinition,
   type ToolSource,
-} from '@toolfleet/contracts';
+} from '@toolfleet/contracts/tool-definition';
 import {
   canonicalJson,
   checkFanOut,

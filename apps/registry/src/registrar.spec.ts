@@ -1,11 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import type {
-  DefinitionChanged,
-  DefinitionRegister,
-  JsonObject,
-  ToolDefinition,
-  ToolSource,
-} from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { DefinitionChanged, DefinitionRegister } from '@toolfleet/contracts/registry';
+import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { FakeClock } from '@toolfleet/testing';
 import { Catalog } from './catalog.js';
 import type { StoredRegistration } from './definition-store.js';

@@ -1,11 +1,6 @@
-import {
-  ToolError,
-  type DefinitionChanged,
-  type DefinitionRegister,
-  type DefinitionRegisterReply,
-  type ToolDefinition,
-  type ToolSource,
-} from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import type { DefinitionChanged, DefinitionRegister, DefinitionRegisterReply } from '@toolfleet/contracts/registry';
+import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { Catalog } from './catalog.js';
 import type {

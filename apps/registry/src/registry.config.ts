@@ -11,7 +11,7 @@ import {
   FatalStartupError,
   type SettingsOf,
 } from '@toolfleet/service';
-import { microUsdOf } from '@toolfleet/contracts';
+import { toMicroUsd } from '@toolfleet/contracts';
 import { OPENAPI_SOURCE_KEYS } from './sources/openapi.config.js';
 
 /** Every environment key of the registry. */
@@ -65,7 +65,7 @@ export function mcpCosts(variables: ReadonlyMap<string, string>): Map<string, nu
       throw new FatalStartupError(
         `MCP_COST_${name}="${value}" is not a price in USD; set a number from 0 to 1000, or unset it`,
       );
-    costs.set(name, microUsdOf(usd));
+    costs.set(name, toMicroUsd(usd));
   }
   return costs;
 }

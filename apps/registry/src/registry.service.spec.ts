@@ -4,20 +4,19 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import {
-  registerSubject,
-  SUBJECTS,
-  type DefinitionChanged,
-  type DefinitionGetReply,
-  type DefinitionListReply,
-  type DefinitionRegisterReply,
-  type DiscoverReply,
-  type JsonObject,
-  type McpRegisterReply,
-  type OpenApiRegisterReply,
-  type QuarantineListReply,
-  type ToolDefinition,
-} from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { DiscoverReply } from '@toolfleet/contracts/execution';
+import type {
+  DefinitionChanged,
+  DefinitionGetReply,
+  DefinitionListReply,
+  DefinitionRegisterReply,
+  McpRegisterReply,
+  OpenApiRegisterReply,
+  QuarantineListReply,
+} from '@toolfleet/contracts/registry';
+import { registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
 import { isSealed, loadConfig, olderSecretContext, secretContext, SecretBox } from '@toolfleet/service';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';

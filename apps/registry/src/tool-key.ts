@@ -1,4 +1,4 @@
-import type { ToolSource } from '@toolfleet/contracts';
+import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 
 /** Key of a tool: names are unique per tenant, and fleet-wide for tools of no tenant. */
 export function toolKey(name: string, tenant: string | undefined): string {

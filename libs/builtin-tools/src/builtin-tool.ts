@@ -1,14 +1,6 @@
-import type {
-  CallProgress,
-  ContextKey,
-  DangerousArgument,
-  EpochMs,
-  ExecContext,
-  JsonObject,
-  MicroUsd,
-  RetryPolicy,
-  Toolset,
-} from '@toolfleet/contracts';
+import type { CallProgress, EpochMs, JsonObject, MicroUsd } from '@toolfleet/contracts';
+import type { ExecContext } from '@toolfleet/contracts/execution';
+import type { ContextKey, DangerousArgument, RetryPolicy, Toolset } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { ToolOutcome } from './outcome.js';
 import type { ServiceName, ToolServices } from './tool-services.js';

@@ -1,4 +1,5 @@
-import { TOOL_NAME_PATTERN, type JsonObject, type ToolDefinition, type ToolSource } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import { TOOL_NAME_PATTERN, type ToolDefinition, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { BuiltinTool, ToolMetadata } from './builtin-tool.js';
 import { toolsetOf } from './manifest.js';
 

@@ -1,4 +1,5 @@
-import { inexactNumber, inexactNumberMessage, ToolError, type Json } from '@toolfleet/contracts';
+import { ToolError, type Json } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import { findJsonFault } from './json-fault.js';
 
 /** Deepest document accepted: recursion over it stays far from the end of the stack. */

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { TOOL_NAME_PATTERN, ToolError, type ExecMessage, type Json, type JsonObject } from '@toolfleet/contracts';
+import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { ExecMessage } from '@toolfleet/contracts/execution';
+import { TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
 import { compileSchema } from '@toolfleet/schema';
 import { defineTool } from './builtin-tool.js';

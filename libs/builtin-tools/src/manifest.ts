@@ -1,4 +1,4 @@
-import type { Toolset } from '@toolfleet/contracts';
+import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import type { BuiltinTool } from './builtin-tool.js';
 import { multiAgent } from './agent/multi-agent.tool.js';
 import { calculator } from './calculator/calculator.tool.js';

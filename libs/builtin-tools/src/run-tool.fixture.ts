@@ -1,4 +1,5 @@
-import type { CallProgress, ExecContext, JsonObject } from '@toolfleet/contracts';
+import type { CallProgress, JsonObject } from '@toolfleet/contracts';
+import type { ExecContext } from '@toolfleet/contracts/execution';
 import { SystemClock } from '@toolfleet/resilience';
 import type { BuiltinTool } from './builtin-tool.js';
 import type { ToolOutcome } from './outcome.js';

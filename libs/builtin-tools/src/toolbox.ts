@@ -1,13 +1,5 @@
-import {
-  failureOf,
-  failureReply,
-  isToolError,
-  ToolError,
-  type CallProgress,
-  type EpochMs,
-  type ExecMessage,
-  type ExecResponse,
-} from '@toolfleet/contracts';
+import { isToolError, ToolError, type CallProgress, type EpochMs } from '@toolfleet/contracts';
+import { toFailure, failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
 import type { BuiltinTool, ToolRun } from './builtin-tool.js';
 import type { ToolOutcome } from './outcome.js';
@@ -92,7 +84,7 @@ export class ToolRunner {
 
   private failed(tool: string, error: unknown, signal: AbortSignal): ExecResponse {
     const known = this.classify(tool, error, signal);
-    return failureReply(known, known.message);
+    return failedResponse(known, known.message);
   }
 
   private classify(tool: string, error: unknown, signal: AbortSignal): ToolError {
@@ -118,7 +110,7 @@ function replyOf(outcome: ToolOutcome): ExecResponse {
     metadata: outcome.metadata ?? {},
     ...(outcome.usage ? { usage: outcome.usage } : {}),
     ...(outcome.content ? { content: outcome.content } : {}),
-    ...(outcome.failure ? { failure: failureOf(outcome.failure) } : {}),
+    ...(outcome.failure ? { failure: toFailure(outcome.failure) } : {}),
   };
 }
 

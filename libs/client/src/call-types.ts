@@ -1,4 +1,5 @@
-import type { CallBody, CallFieldsOn, JsonObject } from '@toolfleet/contracts';
+import type { CallBody, JsonObject } from '@toolfleet/contracts';
+import type { CallFieldsOn } from '@toolfleet/contracts/call-fields';
 
 /** Facts of a call beside tool and arguments, as they travel. */
 export type CallOptions = Omit<CallFieldsOn<'http'>, 'mode'> & {

@@ -1,4 +1,5 @@
-import type { ErrorBody, ErrorCode, JsonObject } from '@toolfleet/contracts';
+import type { ErrorCode, JsonObject } from '@toolfleet/contracts';
+import type { ErrorBody } from '@toolfleet/contracts/wire';
 
 /** Codes of this client itself: the fleet could not be asked at all, or answered something that is not its protocol. */
 export type ClientErrorCode = 'CONNECTION_FAILED' | 'BAD_ANSWER';

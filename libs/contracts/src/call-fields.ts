@@ -1,7 +1,7 @@
 import { ToolError } from './errors/tool-error.js';
 import type { CallRequest } from './call.js';
 import type { Json, JsonObject } from './json.js';
-import { hasUnsafeCharacters } from './plain-id.js';
+import { hasUnsafeCharacters } from './text.js';
 
 /**
  * Where a caller sends fields next to the tool and its arguments: the body of a call over HTTP or NATS, the body around a
@@ -124,7 +124,7 @@ export function readCallFields<E extends CallEntry>(
 ): CallFieldsOn<E> {
   const names: readonly string[] = NAMES[entry];
   if (entry !== 'mcp') {
-    refuseUnknown(Object.keys(source).filter((name) => !names.includes(name) && !others.includes(name)));
+    rejectUnknownFields(Object.keys(source).filter((name) => !names.includes(name) && !others.includes(name)));
   }
   const read: Record<string, Json> = {};
   const reasons: string[] = [];
@@ -153,7 +153,7 @@ const MAX_NAMES = 10;
 const MAX_NAME_CHARS = 64;
 
 /** @throws ToolError REQUEST_INVALID unless there are no names */
-export function refuseUnknown(names: readonly string[]): void {
+export function rejectUnknownFields(names: readonly string[]): void {
   if (names.length === 0) return;
   const unknown = names
     .slice(0, MAX_NAMES)

@@ -1,8 +1,7 @@
-export { depthOf, isJsonObject, isNestedTooDeep, MAX_BODY_DEPTH, type Json, type JsonObject } from './json.js';
-export { TextSearch } from './text-search.js';
-export { inexactNumber, inexactNumberMessage, parseExact, significantDigits } from './json-text.js';
-export { microUsdOf, syntheticTokens, usdOf, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
-export { hasUnsafeCharacters, isPlainId, MAX_ID_LENGTH } from './plain-id.js';
+export { isJsonObject, type Json, type JsonObject } from './json.js';
+export { toMicroUsd, syntheticTokens, toUsd, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
+export { CATALOGUE, isErrorCode, type ErrorClass, type ErrorCode, type ErrorEntry } from './errors/catalogue.js';
+export { isToolError, ToolError, toToolError } from './errors/tool-error.js';
 export {
   ADMIN_ROLE,
   isReservedTenant,
@@ -13,38 +12,6 @@ export {
   type Principal,
   type SpendingScopes,
 } from './principal.js';
-export {
-  ANNOUNCED_KINDS,
-  CONTEXT_KEYS,
-  DEFAULT_MEMORY_LIMIT_MB,
-  DEFAULT_RATE_LIMIT,
-  SHOWN_TIMEOUT_SECONDS,
-  TOOLSETS,
-  TOOL_NAME_PATTERN,
-  toolsetSource,
-  type Binding,
-  type BuiltinBinding,
-  type ContextKey,
-  type DangerousArgument,
-  type McpBinding,
-  type OpenApiBinding,
-  type PythonBinding,
-  type RegisteredTool,
-  type RetryPolicy,
-  type ToolDefinition,
-  type ToolSource,
-  type Toolset,
-} from './tool-definition.js';
-export {
-  CALL_FIELDS,
-  callFieldSchemas,
-  readCallFields,
-  refuseUnknown,
-  requestFields,
-  type CallEntry,
-  type CallFields,
-  type CallFieldsOn,
-} from './call-fields.js';
 export type {
   AcceptedBody,
   Approval,
@@ -58,92 +25,6 @@ export type {
   CallState,
   CallTiming,
   ContentBlock,
-  Door,
   ExecutionFailure,
-  Provenance,
   Usage,
 } from './call.js';
-export { CATALOGUE, isErrorCode, type ErrorClass, type ErrorCode, type ErrorEntry } from './errors/catalogue.js';
-export { failureOf } from './errors/failure-of.js';
-export { failureReply } from './errors/failure-reply.js';
-export { isToolError, ToolError, toToolError, type ToolErrorOptions } from './errors/tool-error.js';
-export { ERROR_CODE_HEADER, ERROR_HEADER, errorBody, errorFromBody, type ErrorBody } from './errors/wire.js';
-export {
-  answerSubject,
-  breakerSubject,
-  builtinSubject,
-  progressSubject,
-  HEADERS,
-  QUEUE_PREFIX,
-  QUEUES,
-  registerSubject,
-  resultSubject,
-  SIZES,
-  SUBJECTS,
-  tenantSubject,
-} from './subjects.js';
-export type {
-  BreakerChanged,
-  CancelMessage,
-  DiscoverMessage,
-  DiscoverReply,
-  ExecContext,
-  ExecJob,
-  ExecMessage,
-  ExecResponse,
-  JobReply,
-  PythonJobPolicy,
-  RemoteTool,
-  Strictness,
-  ToolContext,
-  ToolInput,
-} from './messages/execution.js';
-export { leavesOutcomeOpen, resultOf } from './messages/reply-result.js';
-export { MAX_BREAKERS_TOLD, type BreakerStatus, type FleetStatus, type SlotStatus } from './messages/fleet.js';
-export type {
-  DefinitionAnnounce,
-  DefinitionChanged,
-  DefinitionGet,
-  DefinitionGetReply,
-  DefinitionList,
-  DefinitionListReply,
-  DefinitionRegister,
-  DefinitionRegisterReply,
-  DefinitionRetire,
-  DefinitionRetireReply,
-  McpRegister,
-  McpRegisterReply,
-  OpenApiRegister,
-  OpenApiRegisterReply,
-  OpenApiValidate,
-  OpenApiValidateReply,
-  QuarantineApprove,
-  QuarantineApproveReply,
-  QuarantinedTool,
-  QuarantineList,
-  QuarantineListReply,
-  QuarantineReject,
-  QuarantineRejectReply,
-} from './messages/registry.js';
-export type {
-  BudgetLimits,
-  BudgetLimitsReply,
-  BudgetRelease,
-  BudgetReleaseReply,
-  BudgetReserve,
-  BudgetReserveReply,
-  BudgetScopes,
-  BudgetSettle,
-  BudgetSettleReply,
-  SpendMessage,
-  SpendReply,
-  BudgetThreshold,
-  BudgetUsage,
-  BudgetUsageReply,
-  LimitState,
-  ReserveAnswer,
-  ReserveRequest,
-  SettleRequest,
-  UsageRow,
-  UsageSum,
-} from './messages/budget.js';

@@ -1,4 +1,36 @@
-import type { Json } from './json.js';
+import { isJsonObject, type Json } from './json.js';
+
+/**
+ * Deepest nesting of a body that is read from outside. JSON.parse takes any depth, JSON.stringify and every other
+ * recursion ends with a stack overflow some thousand levels down.
+ */
+export const MAX_BODY_DEPTH = 256;
+
+/** Nesting of a JSON value, counted without recursion and only up to just above `limit`. */
+export function nestingDepth(value: Json, limit: number): number {
+  let level: Json[] = [value];
+  let depth = 0;
+  while (level.length > 0 && depth <= limit) {
+    const deeper: Json[] = [];
+    for (const item of level) {
+      if (Array.isArray(item))
+        for (const member of item) if (typeof member === 'object' && member !== null) deeper.push(member);
+      if (isJsonObject(item))
+        for (const key in item) if (typeof item[key] === 'object' && item[key] !== null) deeper.push(item[key]);
+    }
+    level = deeper;
+    depth += 1;
+  }
+  return depth;
+}
+
+/**
+ * Whether a value is nested deeper than a body may be.
+ * @param length of its JSON, where it is known: a level takes two characters, so short ones need not be walked
+ */
+export function isNestedTooDeep(value: Json, length = Infinity): boolean {
+  return length > 2 * MAX_BODY_DEPTH && nestingDepth(value, MAX_BODY_DEPTH) > MAX_BODY_DEPTH;
+}
 
 /**
  * Numbers that JSON.parse does not keep: integers whose digits a double cannot give back (`9007199254740993` is read as

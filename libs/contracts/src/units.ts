@@ -6,12 +6,12 @@ export type EpochMs = number;
 export type MicroUsd = number;
 
 /** Converts USD (a decimal number of a config file or an API) to integer micro-USD, rounded half up. */
-export function microUsdOf(usd: number): MicroUsd {
+export function toMicroUsd(usd: number): MicroUsd {
   return Math.round(usd * 1_000_000);
 }
 
 /** Converts micro-USD to the USD number shown at the doors. */
-export function usdOf(microUsd: MicroUsd): number {
+export function toUsd(microUsd: MicroUsd): number {
   return microUsd / 1_000_000;
 }
 

@@ -1,4 +1,5 @@
-import { ToolError, type JsonObject, type Origin, type Principal, type RegisteredTool } from '@toolfleet/contracts';
+import { ToolError, type JsonObject, type Origin, type Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { toolAllowed } from './tool-globs.js';
 
 /** Published message of a refused dangerous tool: clients match it. */

@@ -1,19 +1,16 @@
 import {
-  inexactNumber,
-  inexactNumberMessage,
   isJsonObject,
-  isNestedTooDeep,
   isToolError,
-  readCallFields,
   ToolError,
   toToolError,
-  type CallFieldsOn,
   type CallRecord,
   type CallRequest,
   type CallResult,
   type Json,
   type JsonObject,
 } from '@toolfleet/contracts';
+import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
+import { inexactNumber, inexactNumberMessage, isNestedTooDeep } from '@toolfleet/contracts/json-text';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { callBody } from './call-body.js';
 import { requestKey } from './call-identity.js';

@@ -1,13 +1,13 @@
 import {
   CATALOGUE,
-  SIZES,
   syntheticTokens,
-  usdOf,
+  toUsd,
   type CallBody,
   type CallResult,
   type ContentBlock,
   type JsonObject,
 } from '@toolfleet/contracts';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import { suggestionFor } from './graceful-error.js';
 
 /** Longest `text`. */
@@ -45,7 +45,7 @@ function richContent({ content }: CallResult): { content?: ContentBlock[]; metad
 function usageOf(result: CallResult): CallBody['usage'] {
   const { tokens, microUsd } = result.usage;
   const charged = result.provenance === 'live' && result.attempts > 0 && (result.ok || microUsd > 0);
-  return { tokens: tokens > 0 ? tokens : charged ? syntheticTokens(microUsd) : 0, cost_usd: usdOf(microUsd) };
+  return { tokens: tokens > 0 ? tokens : charged ? syntheticTokens(microUsd) : 0, cost_usd: toUsd(microUsd) };
 }
 
 function metadataOf(result: CallResult): JsonObject {

@@ -1,4 +1,6 @@
-import type { CallRequest, Json, RegisteredTool, ToolInput } from '@toolfleet/contracts';
+import type { CallRequest, Json } from '@toolfleet/contracts';
+import type { ToolInput } from '@toolfleet/contracts/execution';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { canonicalJson, fingerprint } from '@toolfleet/schema';
 import { callsTools } from './authorize.js';
 import { contextFor, userIdOf } from './inject-context.js';

@@ -1,11 +1,6 @@
-import type {
-  CallRequest,
-  CallResult,
-  JsonObject,
-  Milliseconds,
-  RegisteredTool,
-  ToolInput,
-} from '@toolfleet/contracts';
+import type { CallRequest, CallResult, JsonObject, Milliseconds } from '@toolfleet/contracts';
+import type { ToolInput } from '@toolfleet/contracts/execution';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Deadline } from '@toolfleet/resilience';
 import type { Coercion } from '@toolfleet/schema';
 import type { CallIdentity } from './call-identity.js';

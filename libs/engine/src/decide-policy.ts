@@ -1,4 +1,5 @@
-import { ToolError, type JsonObject, type RegisteredTool } from '@toolfleet/contracts';
+import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { CallTrace } from './call.js';
 import type { PolicyPort, PolicyResult } from './ports.js';
 

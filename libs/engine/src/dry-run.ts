@@ -1,4 +1,4 @@
-import { usdOf, type CallResult, type JsonObject } from '@toolfleet/contracts';
+import { toUsd, type CallResult, type JsonObject } from '@toolfleet/contracts';
 import type { Call } from './call.js';
 import { rateKey } from './interceptors/rate-limit.js';
 import type { EnginePorts } from './ports.js';
@@ -25,7 +25,7 @@ export async function answerDryRun(
     coercions: seen.coercions.map((coercion) => ({ ...coercion })),
     dropped_arguments: [...seen.dropped],
     policy: { allowed: true },
-    cost: { cost_usd: usdOf(plan.microUsd), reserved_usd: usdOf(plan.reserveMicroUsd) },
+    cost: { cost_usd: toUsd(plan.microUsd), reserved_usd: toUsd(plan.reserveMicroUsd) },
     limits: {
       rate_limit_per_minute: plan.rate?.perPeriod ?? null,
       rate_limit_remaining: tokensLeft,

@@ -1,4 +1,4 @@
-import type { ExecMessage } from '@toolfleet/contracts';
+import type { ExecMessage } from '@toolfleet/contracts/execution';
 import type { Call } from './call.js';
 import { isCurtailed } from './deadline-shortened.js';
 

@@ -1,4 +1,5 @@
-import { CATALOGUE, type CallRequest, type Principal, type RegisteredTool } from '@toolfleet/contracts';
+import { CATALOGUE, type CallRequest, type Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { aRequest, anEngine, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { execMessageOf } from './exec-message.js';

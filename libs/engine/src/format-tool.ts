@@ -1,13 +1,10 @@
+import { ToolError, toUsd, type Json, type JsonObject } from '@toolfleet/contracts';
 import {
   DEFAULT_MEMORY_LIMIT_MB,
   DEFAULT_RATE_LIMIT,
   SHOWN_TIMEOUT_SECONDS,
-  ToolError,
-  usdOf,
-  type Json,
-  type JsonObject,
   type RegisteredTool,
-} from '@toolfleet/contracts';
+} from '@toolfleet/contracts/tool-definition';
 
 /** How a tool is shown to its readers. */
 export const TOOL_FORMATS = ['native', 'openai', 'anthropic', 'mcp'] as const;
@@ -49,7 +46,7 @@ function toNative(tool: RegisteredTool): JsonObject {
     version: tool.version,
     parameters: parametersOf(tool),
     timeout_seconds: tool.timeout_seconds ?? SHOWN_TIMEOUT_SECONDS,
-    cost_per_use: usdOf(tool.cost_per_use_micro_usd ?? 0),
+    cost_per_use: toUsd(tool.cost_per_use_micro_usd ?? 0),
     ...(tool.available ? {} : { available: false }),
     ...(tool.tags?.length ? { tags: tool.tags } : {}),
   };
@@ -84,7 +81,7 @@ export function toolMetadata(tool: RegisteredTool): JsonObject {
     dangerous: tool.dangerous ?? false,
     session_aware: tool.session_aware ?? false,
     idempotent: tool.idempotent ?? false,
-    cost_per_use: usdOf(tool.cost_per_use_micro_usd ?? 0),
+    cost_per_use: toUsd(tool.cost_per_use_micro_usd ?? 0),
     tags: tool.tags ?? [],
     input_examples: tool.input_examples ?? [],
     source: { kind: tool.source.kind, name: tool.source.name },

@@ -1,4 +1,5 @@
-import type { CallContext, CallRequest, ContextKey, RegisteredTool } from '@toolfleet/contracts';
+import type { CallContext, CallRequest } from '@toolfleet/contracts';
+import type { ContextKey, RegisteredTool } from '@toolfleet/contracts/tool-definition';
 
 /** What every session-aware tool may know, from any door. */
 const SESSION_KEYS: readonly ContextKey[] = ['session_id', 'user_id'];

@@ -1,4 +1,5 @@
-import type { CallRequest, JsonObject, RegisteredTool } from '@toolfleet/contracts';
+import type { CallRequest, JsonObject } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Deadline } from '@toolfleet/resilience';
 import { CallIdentity, toolInputOf } from './call-identity.js';
 import type { Call, CallTrace } from './call.js';

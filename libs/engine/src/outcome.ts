@@ -1,6 +1,5 @@
 import {
   CATALOGUE,
-  failureOf,
   toToolError,
   ToolError,
   type CallResult,
@@ -8,6 +7,7 @@ import {
   type ExecutionFailure,
   type JsonObject,
 } from '@toolfleet/contracts';
+import { toFailure } from '@toolfleet/contracts/execution';
 
 const NO_TIME: CallTiming = { queue_ms: 0, wait_ms: 0, execute_ms: 0 };
 
@@ -17,7 +17,7 @@ export function failed(error: unknown, timing: CallTiming = NO_TIME, metadata: J
     ok: false,
     output: null,
     text: '',
-    failure: failureOf(toToolError(error)),
+    failure: toFailure(toToolError(error)),
     provenance: 'live',
     usage: { tokens: 0, microUsd: 0 },
     metadata,

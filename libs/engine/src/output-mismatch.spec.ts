@@ -1,4 +1,5 @@
-import type { Json, RegisteredTool } from '@toolfleet/contracts';
+import type { Json } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { aRequest, anEngine, failedReply, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { makeExecuteCall } from './execute-call.js';

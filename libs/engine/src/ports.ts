@@ -1,21 +1,22 @@
 import type {
-  Binding,
-  BudgetLimitsReply,
-  BudgetScopes,
   CallResult,
   CallState,
   EpochMs,
   ErrorClass,
   ErrorCode,
-  ExecResponse,
   JsonObject,
   MicroUsd,
   Milliseconds,
-  RegisteredTool,
+} from '@toolfleet/contracts';
+import type {
+  BudgetLimitsReply,
+  BudgetScopes,
   ReserveAnswer,
   ReserveRequest,
   SettleRequest,
-} from '@toolfleet/contracts';
+} from '@toolfleet/contracts/budget';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
+import type { Binding, RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
 import type { Call, CallTrace } from './call.js';
 import type { EngineSettings } from './settings.js';

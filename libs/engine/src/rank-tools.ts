@@ -1,4 +1,4 @@
-import type { RegisteredTool } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import MiniSearch from 'minisearch';
 
 /** What is searched of a tool. */

@@ -1,4 +1,5 @@
-import type { ErrorClass, ErrorCode, ExecutionFailure, RegisteredTool, RetryPolicy } from '@toolfleet/contracts';
+import type { ErrorClass, ErrorCode, ExecutionFailure } from '@toolfleet/contracts';
+import type { RegisteredTool, RetryPolicy } from '@toolfleet/contracts/tool-definition';
 import type { Backoff } from '@toolfleet/resilience';
 import type { EngineSettings } from './settings.js';
 

@@ -1,4 +1,5 @@
-import { isToolError, resultOf, ToolError, type CallResult } from '@toolfleet/contracts';
+import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
+import { toCallResult } from '@toolfleet/contracts/execution';
 import { TimedOut, type Clock } from '@toolfleet/resilience';
 import type { Call, Next } from './call.js';
 import { failed } from './outcome.js';
@@ -19,7 +20,7 @@ export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock' | 'm
       const executor = ports.executorFor(call.tool.binding);
       call.seen.attempts += 1;
       const reply = await answerOf(executor.execute(call), call.signal, ports.clock);
-      return reportOutputMismatch(call, resultOf(reply, ports.clock.monotonic() - from), ports.meter);
+      return reportOutputMismatch(call, toCallResult(reply, ports.clock.monotonic() - from), ports.meter);
     } catch (thrown) {
       return { ...failed(outcomeOf(thrown, call), timing(ports.clock.monotonic() - from)), attempts: 1 };
     }

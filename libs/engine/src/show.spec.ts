@@ -1,4 +1,5 @@
-import { SIZES, type CallResult } from '@toolfleet/contracts';
+import type { CallResult } from '@toolfleet/contracts';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import { aTool } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { callRecord } from './batch.js';

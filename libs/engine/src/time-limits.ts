@@ -1,4 +1,5 @@
-import type { CallRequest, JsonObject, Milliseconds, RegisteredTool } from '@toolfleet/contracts';
+import type { CallRequest, JsonObject, Milliseconds } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { EngineSettings } from './settings.js';
 import type { ToolPlan } from './tool-plan.js';
 

@@ -1,4 +1,5 @@
-import type { MicroUsd, Milliseconds, RegisteredTool } from '@toolfleet/contracts';
+import type { MicroUsd, Milliseconds } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Rate } from '@toolfleet/resilience';
 import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/schema';
 import { LRUCache } from 'lru-cache';

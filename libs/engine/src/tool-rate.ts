@@ -1,4 +1,4 @@
-import { DEFAULT_RATE_LIMIT, type RegisteredTool } from '@toolfleet/contracts';
+import { DEFAULT_RATE_LIMIT, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Rate } from '@toolfleet/resilience';
 import type { EngineSettings } from './settings.js';
 

@@ -1,13 +1,12 @@
 import {
   CATALOGUE,
-  microUsdOf,
+  toMicroUsd,
   syntheticTokens,
-  type BudgetScopes,
   type CallResult,
   type MicroUsd,
-  type SettleRequest,
   type Usage,
 } from '@toolfleet/contracts';
+import type { BudgetScopes, SettleRequest } from '@toolfleet/contracts/budget';
 import type { Call } from './call.js';
 
 /**
@@ -28,7 +27,7 @@ const FREE: Usage = { tokens: 0, microUsd: 0 };
 
 function reportedMicroUsd(result: CallResult): MicroUsd {
   const usd = result.metadata.cost_usd;
-  return typeof usd === 'number' && usd > 0 && Number.isFinite(usd) ? microUsdOf(usd) : result.usage.microUsd;
+  return typeof usd === 'number' && usd > 0 && Number.isFinite(usd) ? toMicroUsd(usd) : result.usage.microUsd;
 }
 
 /** For whom a call spends; a request is `request_id`, else the call itself. */

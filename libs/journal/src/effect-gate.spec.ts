@@ -1,4 +1,4 @@
-import type { ExecMessage, ExecResponse } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import { FakeClock } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { JournalGuard, IdempotentOnlyGuard, type GatedWork } from './effect-gate.js';

@@ -1,4 +1,5 @@
-import { failureReply, isToolError, ToolError, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
+import { isToolError, ToolError } from '@toolfleet/contracts';
+import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
 import type { Journal } from './journal.js';
 import { LateOutcomes } from './late-outcomes.js';
@@ -39,7 +40,7 @@ export abstract class ExecutionGuard {
       if (claimed) this.keep(message, reply);
       return reply;
     } catch (error) {
-      if (claimed && isToolError(error)) this.keep(message, failureReply(error));
+      if (claimed && isToolError(error)) this.keep(message, failedResponse(error));
       throw error;
     }
   }

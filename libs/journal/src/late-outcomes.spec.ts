@@ -1,4 +1,5 @@
-import { resultOf, ToolError, type ExecMessage, type ExecResponse } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { toCallResult, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { JournalGuard } from './effect-gate.js';
@@ -51,7 +52,7 @@ describe('outcomes that no gateway stored', () => {
       return sent;
     });
     await gate.run(known, (begin) => begin().then(() => sent));
-    await journal.finish('known', 'current', resultOf({ ...sent, output: 'from the gateway' }, 1));
+    await journal.finish('known', 'current', toCallResult({ ...sent, output: 'from the gateway' }, 1));
     await clock.run(LATE_MS);
     expect(await journal.read('late')).toMatchObject({ state: 'succeeded' });
     expect(await journal.read('known')).toMatchObject({ outcome: { output: 'from the gateway' } });

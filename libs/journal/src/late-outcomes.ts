@@ -1,10 +1,5 @@
-import {
-  leavesOutcomeOpen,
-  resultOf,
-  type ExecMessage,
-  type ExecResponse,
-  type Milliseconds,
-} from '@toolfleet/contracts';
+import type { Milliseconds } from '@toolfleet/contracts';
+import { leavesOutcomeOpen, toCallResult, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
 import type { Journal } from './journal.js';
 
@@ -64,7 +59,7 @@ export class LateOutcomes {
 
   #offer({ claim, reply }: Kept): void {
     const offered = this.journal
-      .finish(claim.call_id, claim.fence, resultOf(reply, reply.execute_ms ?? 0))
+      .finish(claim.call_id, claim.fence, toCallResult(reply, reply.execute_ms ?? 0))
       .catch(() => false) // a journal that is away loses this copy; the outcome then stays unknown, which is true
       .finally(() => this.#offered.delete(offered));
     this.#offered.add(offered);

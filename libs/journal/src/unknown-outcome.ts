@@ -1,4 +1,5 @@
-import { failureOf, ToolError, type CallResult } from '@toolfleet/contracts';
+import { ToolError, type CallResult } from '@toolfleet/contracts';
+import { toFailure } from '@toolfleet/contracts/execution';
 
 /** The outcome of a call that was claimed and never finished: in-band, not retryable. */
 export function unknownOutcome(callId: string, tool: string): CallResult {
@@ -7,7 +8,7 @@ export function unknownOutcome(callId: string, tool: string): CallResult {
     ok: false,
     output: null,
     text: '',
-    failure: failureOf(new ToolError('OUTCOME_UNKNOWN', { message, details: { call_id: callId } })),
+    failure: toFailure(new ToolError('OUTCOME_UNKNOWN', { message, details: { call_id: callId } })),
     provenance: 'live',
     usage: { tokens: 0, microUsd: 0 },
     metadata: {},

@@ -5,7 +5,7 @@
  * Ours runs in front of BullMQ's own script, in the same Lua chunk: it reads what it needs from the options of the job
  * (`place`), puts the place there as `priority`, and BullMQ's part goes on as if the caller had known it.
  */
-import { QUEUE_PREFIX } from '@toolfleet/contracts';
+import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import {
   QueueKeys,
   RedisConnection,

@@ -1,6 +1,7 @@
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { QUEUE_PREFIX, ToolError } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { fairQueueBackend, NoPlace, placedBy } from './fair-queue-backend.js';
 import {
   cancelChannel,

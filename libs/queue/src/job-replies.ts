@@ -1,4 +1,4 @@
-import { errorBody } from '@toolfleet/contracts';
+import { errorBody } from '@toolfleet/contracts/wire';
 import type { Redis } from 'ioredis';
 import type { JobProgress, ReplyMessage } from './job-run.js';
 import { failureOf, type JobData } from './queues.js';

@@ -1,4 +1,5 @@
-import type { EpochMs, ErrorBody, Milliseconds } from '@toolfleet/contracts';
+import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
+import type { ErrorBody } from '@toolfleet/contracts/wire';
 import type { JobData } from './queues.js';
 
 /** One job in work. */

@@ -7,7 +7,8 @@
  */
 import { DelayedError, Worker, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { QUEUE_PREFIX, ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { CancelledJobs, type StoppableJob } from './cancelled-jobs.js';

@@ -1,12 +1,6 @@
-import {
-  errorBody,
-  errorFromBody,
-  QUEUE_PREFIX,
-  toToolError,
-  type EpochMs,
-  type ErrorBody,
-  type ToolError,
-} from '@toolfleet/contracts';
+import { toToolError, type EpochMs, type ToolError } from '@toolfleet/contracts';
+import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
+import { errorBody, errorFromBody, type ErrorBody } from '@toolfleet/contracts/wire';
 
 /** Fields of a job this library reads; the rest of a job's data is the caller's. `ExecJob` fits. */
 export interface JobData {

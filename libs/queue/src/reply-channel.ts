@@ -6,7 +6,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { errorFromBody, isJsonObject, ToolError, type EpochMs } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type EpochMs } from '@toolfleet/contracts';
+import { errorFromBody } from '@toolfleet/contracts/wire';
 import { SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';

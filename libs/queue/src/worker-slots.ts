@@ -5,7 +5,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { isJsonObject, QUEUE_PREFIX, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { isJsonObject, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 
 const EVERY_MS = 5_000;

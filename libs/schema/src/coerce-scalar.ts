@@ -1,4 +1,5 @@
-import { inexactNumber, isJsonObject, significantDigits, type Json } from '@toolfleet/contracts';
+import { isJsonObject, type Json } from '@toolfleet/contracts';
+import { inexactNumber, significantDigits } from '@toolfleet/contracts/json-text';
 
 /** JSON Schema's names of types. */
 export type TypeName = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object';

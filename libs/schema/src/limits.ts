@@ -1,4 +1,5 @@
-import { depthOf, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { nestingDepth } from '@toolfleet/contracts/json-text';
 
 /** Longest schema in characters of JSON. The largest of 3,965 real tool schemas is well below 256 KiB. */
 export const MAX_SCHEMA_CHARS = 512 * 1024;
@@ -12,7 +13,7 @@ export const MAX_ARGUMENT_DEPTH = 128;
  * @throws ToolError SPEC_INVALID
  */
 export function checkSchemaSize(schema: JsonObject): void {
-  const depth = depthOf(schema, MAX_SCHEMA_DEPTH);
+  const depth = nestingDepth(schema, MAX_SCHEMA_DEPTH);
   if (depth > MAX_SCHEMA_DEPTH) refuse(`the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels`);
   const size = JSON.stringify(schema).length;
   if (size > MAX_SCHEMA_CHARS) refuse(`the schema has ${size} characters, at most ${MAX_SCHEMA_CHARS} are allowed`);

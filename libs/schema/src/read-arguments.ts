@@ -1,4 +1,5 @@
-import { depthOf, inexactNumber, isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { nestingDepth, inexactNumber } from '@toolfleet/contracts/json-text';
 import { compileSchema, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
@@ -67,7 +68,7 @@ export class ArgumentReader {
 
   /** The arguments as the tool gets them, or all faults together. Never throws. */
   read(raw: JsonObject): ReadArguments {
-    if (depthOf(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH) {
+    if (nestingDepth(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH) {
       return {
         ok: false,
         faults: [faultAt('', 'invalid', `Arguments are nested deeper than ${MAX_ARGUMENT_DEPTH} levels`)],

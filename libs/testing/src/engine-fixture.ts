@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { CallRequest, ExecResponse, ExecutionFailure, RegisteredTool } from '@toolfleet/contracts';
+import type { CallRequest, ExecutionFailure } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { CATALOGUE, type ErrorCode } from '@toolfleet/contracts';
 import { DEFAULT_SETTINGS, Executor, makeExecuteCall, type Call, type EngineSettings } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';

@@ -1,13 +1,6 @@
-import {
-  ToolError,
-  type BudgetLimitsReply,
-  type CallResult,
-  type CallState,
-  type RegisteredTool,
-  type ReserveAnswer,
-  type ReserveRequest,
-  type SettleRequest,
-} from '@toolfleet/contracts';
+import { ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
+import type { BudgetLimitsReply, ReserveAnswer, ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { BreakerMap, ERROR_RATE_RULE, SystemClock, type Clock } from '@toolfleet/resilience';
 import {
   Audit,

@@ -5,7 +5,8 @@
  * then only waiting is left. Each send has its own reply token, so a late answer is known by its fence: with a journal an
  * older fence can no longer finish, its answers are dropped; without one the call is idempotent and any result is good.
  */
-import { HEADERS, SUBJECTS, ToolError, type CallProgress, type Milliseconds } from '@toolfleet/contracts';
+import { ToolError, type CallProgress, type Milliseconds } from '@toolfleet/contracts';
+import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { OutgoingHeaders } from './headers.js';
 import type { IncomingMessage } from './nats-message.js';
 import { decodeReply, encode, parseLenient } from './codec.js';

@@ -1,4 +1,5 @@
-import { HEADERS, ToolError, type CallProgress, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { ToolError, type CallProgress, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { HEADERS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import { NO_HEADERS, type IncomingHeaders } from './headers.js';
 import type { NatsLink } from './nats-connection.js';

@@ -1,12 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import {
-  HEADERS,
-  isToolError,
-  progressSubject,
-  ToolError,
-  type EpochMs,
-  type Milliseconds,
-} from '@toolfleet/contracts';
+import { isToolError, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { HEADERS, progressSubject } from '@toolfleet/contracts/subjects';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { traceHeaders, type Metrics } from '@toolfleet/telemetry';
 import { AckedRequest, type AckedMessage, type AckedOptions } from './acked-call.js';

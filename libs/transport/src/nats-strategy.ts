@@ -6,19 +6,15 @@
 import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
 import {
-  inexactNumber,
-  inexactNumberMessage,
-  isNestedTooDeep,
-  HEADERS,
   isJsonObject,
-  MAX_BODY_DEPTH,
-  SUBJECTS,
   ToolError,
   toToolError,
   type Json,
   type JsonObject,
   type Milliseconds,
 } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage, isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
+import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { encode, parseLenient, text } from './codec.js';

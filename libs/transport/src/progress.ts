@@ -1,4 +1,5 @@
-import { isJsonObject, SUBJECTS, type CallProgress, type Milliseconds } from '@toolfleet/contracts';
+import { isJsonObject, type CallProgress, type Milliseconds } from '@toolfleet/contracts';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { encode } from './codec.js';
 import type { NatsLink } from './nats-connection.js';

@@ -1,4 +1,5 @@
-import { HEADERS, isJsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { isJsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { HEADERS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { IncomingHeaders } from './headers.js';
 

@@ -1,4 +1,5 @@
-import { HEADERS, ToolError } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { HEADERS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from './endpoint-context.js';
 

@@ -1,4 +1,6 @@
-import { breakerSubject, isJsonObject, type BreakerChanged, type BreakerStatus } from '@toolfleet/contracts';
+import { isJsonObject } from '@toolfleet/contracts';
+import type { BreakerChanged, BreakerStatus } from '@toolfleet/contracts/fleet';
+import { breakerSubject } from '@toolfleet/contracts/subjects';
 import {
   BreakerMap,
   type BreakerRule,

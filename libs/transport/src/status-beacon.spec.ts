@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { FleetStatus } from '@toolfleet/contracts';
+import type { FleetStatus } from '@toolfleet/contracts/fleet';
 import { FakeClock } from '@toolfleet/testing';
 import { Heartbeat } from './status-beacon.js';
 

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import {
-  MAX_BREAKERS_TOLD,
-  SUBJECTS,
+  MAX_REPORTED_BREAKERS,
   type BreakerStatus,
   type FleetStatus,
   type SlotStatus,
-} from '@toolfleet/contracts';
+} from '@toolfleet/contracts/fleet';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { NatsClient } from './nats-client.js';
 
@@ -50,7 +50,7 @@ export class Heartbeat {
       instance: this.#instance,
       ttl_ms: TTL_MS,
       ...(slots ? { slots: slots() } : {}),
-      breakers: (breakers?.() ?? []).toSorted((a, b) => b.open_for_ms - a.open_for_ms).slice(0, MAX_BREAKERS_TOLD),
+      breakers: (breakers?.() ?? []).toSorted((a, b) => b.open_for_ms - a.open_for_ms).slice(0, MAX_REPORTED_BREAKERS),
     };
     if (this.nats.connected) this.nats.publish(SUBJECTS.fleetStatus, status);
   }

@@ -1,13 +1,5 @@
-import {
-  ERROR_CODE_HEADER,
-  ERROR_HEADER,
-  errorBody,
-  errorFromBody,
-  isErrorCode,
-  toToolError,
-  ToolError,
-  type ErrorCode,
-} from '@toolfleet/contracts';
+import { isErrorCode, toToolError, ToolError, type ErrorCode } from '@toolfleet/contracts';
+import { ERROR_CODE_HEADER, ERROR_HEADER, errorBody, errorFromBody } from '@toolfleet/contracts/wire';
 import type { IncomingHeaders, OutgoingHeaders } from './headers.js';
 
 /** Longest message in the error header; the body carries it whole. */

@@ -1,4 +1,5 @@
-import { QUEUES, type ExecJob } from '@toolfleet/contracts';
+import type { ExecJob } from '@toolfleet/contracts/execution';
+import { QUEUES } from '@toolfleet/contracts/subjects';
 
 /** A Python run as the gateway queues it. */
 export type PythonJob = Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>;

@@ -1,4 +1,4 @@
-import { QUEUE_PREFIX } from '@toolfleet/contracts';
+import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { closeRedis, connectRedis, JobQueue, openRedis, RedisTime, ReplyChannel, type JobData } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import type { QueueLook } from './scaling-rule.js';

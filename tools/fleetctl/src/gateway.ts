@@ -1,4 +1,5 @@
-import type { ErrorBody, JsonObject } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { ErrorBody } from '@toolfleet/contracts/wire';
 import { CliError, EXIT } from './cli-error.js';
 import type { Connection } from './connection.js';
 

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
-import { inexactNumber, inexactNumberMessage, isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import { buildRequest, convertDocument, parseSpec, type BuiltRequest, type OpenApiTool } from '@toolfleet/openapi';
 import type { CommandIo } from './command-io.js';
 import { maxBytesOf, readSpec } from './read-spec.js';

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { inexactNumber, inexactNumberMessage, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import { CliError, EXIT } from './cli-error.js';
 import { suggestion } from './did-you-mean.js';
 import type { CommandLine } from './parse-argv.js';

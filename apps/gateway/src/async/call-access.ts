@@ -1,4 +1,5 @@
-import type { Principal, RegisteredTool } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { hasRequiredRole, mayUse, toolAllowed } from '@toolfleet/engine';
 import { administers } from '../auth/roles.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';

@@ -1,4 +1,5 @@
-import { hasUnsafeCharacters, ToolError, type CallRequest } from '@toolfleet/contracts';
+import { ToolError, type CallRequest } from '@toolfleet/contracts';
+import { hasUnsafeCharacters } from '@toolfleet/contracts/text';
 import type { ExecuteCall } from '@toolfleet/engine';
 
 /** Ids become parts of store keys, log lines and ledger rows. @throws ToolError REQUEST_INVALID when one has control characters */

@@ -1,11 +1,5 @@
-import {
-  SIZES,
-  ToolError,
-  type CallBody,
-  type CallRequest,
-  type CallResult,
-  type Principal,
-} from '@toolfleet/contracts';
+import { ToolError, type CallBody, type CallRequest, type CallResult, type Principal } from '@toolfleet/contracts';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import type { Journal, JournalRecord } from '@toolfleet/journal';
 import { closeRedis, connectRedis, openRedis, RetryLater, StoreGeneration, type JobRun } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';

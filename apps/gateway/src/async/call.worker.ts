@@ -1,6 +1,5 @@
 import {
   isToolError,
-  resultSubject,
   ToolError,
   toToolError,
   type CallBody,
@@ -8,6 +7,7 @@ import {
   type CallResult,
   type CallState,
 } from '@toolfleet/contracts';
+import { resultSubject } from '@toolfleet/contracts/subjects';
 import { callBody, failed, type ExecuteCall } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
 import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';

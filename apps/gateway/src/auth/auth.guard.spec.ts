@@ -4,7 +4,8 @@ import { Catch, Controller, Get, Module, type ArgumentsHost, type ExceptionFilte
 import { APP_FILTER, APP_GUARD, NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { errorBody, type Principal, toToolError } from '@toolfleet/contracts';
+import { type Principal, toToolError } from '@toolfleet/contracts';
+import { errorBody } from '@toolfleet/contracts/wire';
 import { FakeClock } from '@toolfleet/testing';
 import { ApiKeys } from './api-keys.js';
 import { AdminOnly, AuthGuard, Caller, OperatorOnly, Public } from './auth.guard.js';

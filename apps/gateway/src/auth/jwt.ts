@@ -1,5 +1,6 @@
 import { decodeProtectedHeader, jwtVerify, type JWTPayload } from 'jose';
-import { type EpochMs, isPlainId, isReservedTenant, type Principal, ToolError } from '@toolfleet/contracts';
+import { type EpochMs, isReservedTenant, type Principal, ToolError } from '@toolfleet/contracts';
+import { isPlainId } from '@toolfleet/contracts/text';
 import type { Clock } from '@toolfleet/resilience';
 import { type JwksKeys, KeysUnavailable } from './jwks.js';
 import { rolesOf } from './roles.js';

@@ -1,4 +1,5 @@
-import { isReservedTenant, LOCAL_TENANT, type Principal, SUBJECTS } from '@toolfleet/contracts';
+import { isReservedTenant, LOCAL_TENANT, type Principal } from '@toolfleet/contracts';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Authenticate } from './authenticate.js';
 import { readCredential } from './credential.js';
 import { unauthenticated } from './unauthenticated.js';

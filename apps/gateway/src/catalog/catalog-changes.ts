@@ -1,4 +1,6 @@
-import { isJsonObject, SUBJECTS, type DefinitionChanged } from '@toolfleet/contracts';
+import { isJsonObject } from '@toolfleet/contracts';
+import type { DefinitionChanged } from '@toolfleet/contracts/registry';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 import type { DefinitionCache } from './definition-cache.js';
 

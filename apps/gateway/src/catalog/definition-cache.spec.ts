@@ -1,5 +1,5 @@
 import { Clock, type CancelTimer } from '@toolfleet/resilience';
-import type { RegisteredTool } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { DefinitionCache } from './definition-cache.js';
 

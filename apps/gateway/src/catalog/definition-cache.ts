@@ -1,4 +1,4 @@
-import type { RegisteredTool } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 
 /** Where definitions come from when the cache has none: the registry. */

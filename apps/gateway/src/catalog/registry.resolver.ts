@@ -1,11 +1,11 @@
-import {
-  SUBJECTS,
-  type DefinitionGet,
-  type DefinitionGetReply,
-  type DefinitionList,
-  type DefinitionListReply,
-  type RegisteredTool,
-} from '@toolfleet/contracts';
+import type {
+  DefinitionGet,
+  DefinitionGetReply,
+  DefinitionList,
+  DefinitionListReply,
+} from '@toolfleet/contracts/registry';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { ToolCatalog } from '@toolfleet/engine';
 import type { NatsClient } from '@toolfleet/transport';
 import type { DefinitionCache, DefinitionSource } from './definition-cache.js';

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import type { Principal, RegisteredTool } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { DefinitionCache } from './definition-cache.js';
 import { ToolInventory } from './tool-inventory.js';
 

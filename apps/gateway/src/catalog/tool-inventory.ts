@@ -1,4 +1,5 @@
-import { isToolError, ToolError, type JsonObject, type Principal, type RegisteredTool } from '@toolfleet/contracts';
+import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { authorize, formatTool, mayUse, toolMetadata } from '@toolfleet/engine';
 import { isAdmin } from '../auth/roles.js';
 import type { DefinitionCache } from './definition-cache.js';

@@ -1,4 +1,5 @@
-import type { Principal, RegisteredTool } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { describe, expect, it } from 'vitest';
 import type { DefinitionCache } from './definition-cache.js';
 import { ToolList } from './tool-list.js';

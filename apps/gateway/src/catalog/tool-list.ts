@@ -1,4 +1,5 @@
-import { type Principal, type RegisteredTool, TOOL_NAME_PATTERN, ToolError } from '@toolfleet/contracts';
+import { type Principal, ToolError } from '@toolfleet/contracts';
+import { type RegisteredTool, TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
 import { mayUse } from '@toolfleet/engine';
 import type { DefinitionCache } from './definition-cache.js';
 

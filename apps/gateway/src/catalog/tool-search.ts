@@ -1,4 +1,5 @@
-import type { Principal, RegisteredTool } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { ToolRanker } from '@toolfleet/engine';
 import type { ToolList } from './tool-list.js';
 

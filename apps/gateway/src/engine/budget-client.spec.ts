@@ -1,11 +1,11 @@
-import {
-  SUBJECTS,
-  type BudgetRelease,
-  type BudgetReserve,
-  type BudgetReserveReply,
-  type BudgetSettleReply,
-  type SettleRequest,
-} from '@toolfleet/contracts';
+import type {
+  BudgetRelease,
+  BudgetReserve,
+  BudgetReserveReply,
+  BudgetSettleReply,
+  SettleRequest,
+} from '@toolfleet/contracts/budget';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { FakeClock } from '@toolfleet/testing';
 import type { NatsClient } from '@toolfleet/transport';
 import { beforeEach, describe, expect, it } from 'vitest';

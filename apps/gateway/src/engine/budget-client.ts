@@ -1,18 +1,18 @@
-import {
-  SUBJECTS,
-  ToolError,
-  type BudgetLimits,
-  type BudgetLimitsReply,
-  type BudgetRelease,
-  type BudgetReserve,
-  type BudgetReserveReply,
-  type BudgetScopes,
-  type BudgetSettle,
-  type BudgetSettleReply,
-  type ReserveAnswer,
-  type ReserveRequest,
-  type SettleRequest,
-} from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import type {
+  BudgetLimits,
+  BudgetLimitsReply,
+  BudgetRelease,
+  BudgetReserve,
+  BudgetReserveReply,
+  BudgetScopes,
+  BudgetSettle,
+  BudgetSettleReply,
+  ReserveAnswer,
+  ReserveRequest,
+  SettleRequest,
+} from '@toolfleet/contracts/budget';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { BudgetPort } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';

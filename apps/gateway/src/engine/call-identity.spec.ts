@@ -1,10 +1,6 @@
-import {
-  isToolError,
-  type CallRequest,
-  type ExecResponse,
-  type JsonObject,
-  type RegisteredTool,
-} from '@toolfleet/contracts';
+import { isToolError, type CallRequest, type JsonObject } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import {
   execMessageOf,
   Executor,

@@ -1,4 +1,4 @@
-import { usdOf, type CallRequest } from '@toolfleet/contracts';
+import { toUsd, type CallRequest } from '@toolfleet/contracts';
 import { Audit, type AuditRecord } from '@toolfleet/engine';
 import type { LifecycleComponent } from '@toolfleet/service';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
@@ -29,7 +29,7 @@ export class CallLog extends Audit {
       {
         tool_name: tool?.name ?? request.toolName,
         duration_ms: Math.round(record.durationMs * 1_000) / 1_000,
-        cost_usd: usdOf(record.microUsd),
+        cost_usd: toUsd(record.microUsd),
         success: record.ok,
         error: redactedError(record),
         // A field without a value is not written.

@@ -1,4 +1,5 @@
-import { usdOf, type RegisteredTool } from '@toolfleet/contracts';
+import { toUsd } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { Meter, type AuditRecord } from '@toolfleet/engine';
 import { BoundedLabel, OTHER_LABEL, type Metrics } from '@toolfleet/telemetry';
 import { callStatusOf } from './call-status.js';
@@ -19,7 +20,7 @@ export class CallMetrics extends Meter {
     this.metrics.toolExecutions.inc({ tool_name: toolName, status: callStatusOf(record) });
     this.metrics.toolDuration.observe({ tool_name: toolName }, record.durationMs / 1_000);
     if (record.errorType) this.metrics.toolErrors.inc({ tool_name: toolName, error_type: record.errorType });
-    if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name: toolName }, usdOf(record.microUsd));
+    if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name: toolName }, toUsd(record.microUsd));
     if (record.code === 'BUDGET_UNAVAILABLE') this.metrics.budgetUnavailable.inc();
     if (record.code === 'OUTCOME_UNKNOWN') this.metrics.outcomeUnknown.inc({ executor: executorOf(tool) });
     if (record.executeMs !== undefined) {

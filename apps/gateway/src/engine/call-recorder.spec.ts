@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ToolError, type CallRequest, type RegisteredTool } from '@toolfleet/contracts';
+import { ToolError, type CallRequest } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { AuditRecord } from '@toolfleet/engine';
 import { FakeClock } from '@toolfleet/testing';
 import { CallRecorder } from './call-recorder.js';

@@ -1,4 +1,4 @@
-import { usdOf } from '@toolfleet/contracts';
+import { toUsd } from '@toolfleet/contracts';
 import { Audit, type AuditRecord } from '@toolfleet/engine';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
@@ -78,7 +78,7 @@ function recentCallOf({ record, endedAt, trace }: Noted): RecentCall {
     attempts: record.attempts,
     duration_ms: tenths(record.durationMs),
     stages: stagesOf(record),
-    cost_usd: usdOf(record.microUsd),
+    cost_usd: toUsd(record.microUsd),
     ...(trace === undefined ? {} : { trace_id: trace.split('-')[1]! }),
   };
 }

@@ -1,4 +1,6 @@
-import { builtinSubject, QUEUES, SUBJECTS, ToolError, type Binding } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { builtinSubject, QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { Binding } from '@toolfleet/contracts/tool-definition';
 import type { Executor } from '@toolfleet/engine';
 
 /** How the table makes executors: one per NATS subject and one per queue, shared by all calls. */

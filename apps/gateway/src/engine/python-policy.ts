@@ -1,4 +1,5 @@
-import { isJsonObject, type Json, type PythonJobPolicy, type Strictness } from '@toolfleet/contracts';
+import { isJsonObject, type Json } from '@toolfleet/contracts';
+import type { PythonJobPolicy, Strictness } from '@toolfleet/contracts/execution';
 
 const LEVELS: readonly Strictness[] = ['lenient', 'standard', 'strict'];
 const MODULE = /^[A-Za-z_][A-Za-z0-9_.]{0,99}$/;

@@ -1,4 +1,4 @@
-import type { ExecJob, ExecResponse, PythonJobPolicy } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse, PythonJobPolicy } from '@toolfleet/contracts/execution';
 import { execMessageOf, Executor, type Call } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { JobQueue, ReplyChannel } from '@toolfleet/queue';

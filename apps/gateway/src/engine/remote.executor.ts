@@ -1,4 +1,4 @@
-import type { ExecResponse } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { execMessageOf, Executor, type Call } from '@toolfleet/engine';
 import type { NatsClient } from '@toolfleet/transport';
 import type { Delegate } from './delegate.js';

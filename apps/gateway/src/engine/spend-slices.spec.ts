@@ -1,4 +1,5 @@
-import type { Principal, SpendMessage } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
+import type { SpendMessage } from '@toolfleet/contracts/budget';
 import { SystemClock } from '@toolfleet/resilience';
 import { MemoryBudget } from '@toolfleet/testing/memory-ports';
 import { describe, expect, it } from 'vitest';

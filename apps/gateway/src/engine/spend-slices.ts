@@ -1,13 +1,11 @@
-import {
-  ToolError,
-  type BudgetScopes,
-  type Milliseconds,
-  type Principal,
-  type ReserveAnswer,
-  type ReserveRequest,
-  type SpendMessage,
-  type SpendReply,
-} from '@toolfleet/contracts';
+import { ToolError, type Milliseconds, type Principal } from '@toolfleet/contracts';
+import type {
+  BudgetScopes,
+  ReserveAnswer,
+  ReserveRequest,
+  SpendMessage,
+  SpendReply,
+} from '@toolfleet/contracts/budget';
 import type { BudgetPort } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { FleetStatus, Principal, RegisteredTool } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
+import type { FleetStatus } from '@toolfleet/contracts/fleet';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { FakeClock } from '@toolfleet/testing';
 import type { ToolList } from '../catalog/tool-list.js';
 import { FleetView } from './fleet-view.js';

@@ -1,4 +1,5 @@
-import type { BreakerStatus, Principal } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
+import type { BreakerStatus } from '@toolfleet/contracts/fleet';
 import type { JobQueue } from '@toolfleet/queue';
 import { isOperator } from '../auth/roles.js';
 import type { ToolList } from '../catalog/tool-list.js';

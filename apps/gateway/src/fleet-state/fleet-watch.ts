@@ -1,4 +1,6 @@
-import { isJsonObject, SUBJECTS, type FleetStatus } from '@toolfleet/contracts';
+import { isJsonObject } from '@toolfleet/contracts';
+import type { FleetStatus } from '@toolfleet/contracts/fleet';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 

@@ -1,4 +1,5 @@
-import { callFieldSchemas, type JsonObject } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import { callFieldSchemas } from '@toolfleet/contracts/call-fields';
 import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
 import { OPERATOR_PATHS, OPERATOR_SCHEMAS } from './operator-document.js';
 import { SOURCE_PATHS } from './sources-document.js';

@@ -1,4 +1,5 @@
-import type { CallFields, CallRecord, CallRequest, JsonObject, Principal } from '@toolfleet/contracts';
+import type { CallRecord, CallRequest, JsonObject, Principal } from '@toolfleet/contracts';
+import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { callRecord, readBatch, runBatch, type BatchAnswer, type BatchItem, type ExecuteCall } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { CountCalls, ShowAllowance } from '../auth/key-limit.guard.js';

@@ -1,5 +1,5 @@
 import { Controller, Delete, Get, Headers, Param, Res } from '@nestjs/common';
-import { type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { JsonObject, Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';

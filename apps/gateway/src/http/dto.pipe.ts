@@ -1,5 +1,6 @@
 import { getMetadataStorage, validateSync, type ValidationError } from 'class-validator';
-import { isJsonObject, refuseUnknown, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
 
 /**
  * Reads a request body or query into its DTO class: unknown fields are refused (mass assignment), declared ones checked
@@ -15,7 +16,7 @@ export function readerFor<T extends object>(Dto: new () => T): (body: unknown) =
   );
   return (body) => {
     const source = bodyObject(body);
-    refuseUnknown(Object.keys(source).filter((key) => !declared.has(key)));
+    rejectUnknownFields(Object.keys(source).filter((key) => !declared.has(key)));
     const dto = Object.assign(new Dto(), source);
     const faults = validateSync(dto);
     if (faults.length > 0) throw invalid(faults);

@@ -1,5 +1,6 @@
 import { Catch, HttpException, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import { errorBody, isToolError, ToolError, toToolError } from '@toolfleet/contracts';
+import { isToolError, ToolError, toToolError } from '@toolfleet/contracts';
+import { errorBody } from '@toolfleet/contracts/wire';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { discardBody } from './unread-body.js';

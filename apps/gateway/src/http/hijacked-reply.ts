@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import { errorBody, ToolError } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { errorBody } from '@toolfleet/contracts/wire';
 import type { FastifyReply } from 'fastify';
 import { closeWhenStalled } from './unread-answers.js';
 

@@ -1,13 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import {
-  CALL_FIELDS,
-  requestFields,
-  ToolError,
-  type CallFields,
-  type CallRequest,
-  type JsonObject,
-  type Principal,
-} from '@toolfleet/contracts';
+import { ToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { CALL_FIELDS, requestFields, type CallFields } from '@toolfleet/contracts/call-fields';
 import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';

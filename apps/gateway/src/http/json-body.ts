@@ -1,12 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import {
-  inexactNumber,
-  inexactNumberMessage,
-  isNestedTooDeep,
-  MAX_BODY_DEPTH,
-  ToolError,
-  type Json,
-} from '@toolfleet/contracts';
+import { ToolError, type Json } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage, isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance } from 'fastify';
 
 /** `application/json`, with parameters, and its relatives such as `application/vnd.api+json`. */

@@ -1,4 +1,5 @@
-import { SUBJECTS, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 import { describe, expect, it } from 'vitest';
 import { QuarantineController } from './sources.controller.js';

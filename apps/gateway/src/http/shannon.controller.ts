@@ -3,11 +3,11 @@ import {
   isJsonObject,
   ToolError,
   type CallBody,
-  type CallFields,
   type Json,
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
+import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { answerBody, formatTool, toolMetadata } from '@toolfleet/engine';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';

@@ -1,17 +1,12 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query, Req } from '@nestjs/common';
-import {
-  isJsonObject,
-  isToolError,
-  SUBJECTS,
-  ToolError,
-  type DefinitionRetire,
-  type Json,
-  type JsonObject,
-  type Principal,
-  type QuarantineApproveReply,
-  type QuarantineListReply,
-  type QuarantineRejectReply,
-} from '@toolfleet/contracts';
+import { isJsonObject, isToolError, ToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type {
+  DefinitionRetire,
+  QuarantineApproveReply,
+  QuarantineListReply,
+  QuarantineRejectReply,
+} from '@toolfleet/contracts/registry';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import { AdminOnly, Caller, Public } from '../auth/auth.guard.js';
 import { RegisterAuth } from '../auth/register-auth.js';

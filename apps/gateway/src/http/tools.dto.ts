@@ -1,5 +1,6 @@
 import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
-import { isJsonObject, readCallFields, ToolError, type CallFieldsOn, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import { TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
 import { bodyObject } from './dto.pipe.js';
 

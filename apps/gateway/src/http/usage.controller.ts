@@ -1,14 +1,7 @@
 import { Controller, Get, Query, Res } from '@nestjs/common';
-import {
-  SUBJECTS,
-  ToolError,
-  usdOf,
-  type BudgetLimitsReply,
-  type BudgetUsage,
-  type BudgetUsageReply,
-  type Principal,
-  type UsageSum,
-} from '@toolfleet/contracts';
+import { ToolError, toUsd, type Principal } from '@toolfleet/contracts';
+import type { BudgetLimitsReply, BudgetUsage, BudgetUsageReply, UsageSum } from '@toolfleet/contracts/budget';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import type { FastifyReply } from 'fastify';
@@ -108,9 +101,9 @@ export class UsageController {
       tenant_id: caller.tenantId,
       budgets: limits.map((limit) => ({
         scope: limit.scope,
-        limit_usd: limit.limit_micro_usd === null ? null : usdOf(limit.limit_micro_usd),
-        spent_usd: usdOf(limit.spent_micro_usd),
-        held_usd: usdOf(limit.held_micro_usd),
+        limit_usd: limit.limit_micro_usd === null ? null : toUsd(limit.limit_micro_usd),
+        spent_usd: toUsd(limit.spent_micro_usd),
+        held_usd: toUsd(limit.held_micro_usd),
         limit_tokens: limit.limit_tokens,
         spent_tokens: limit.spent_tokens,
         held_tokens: limit.held_tokens,
@@ -144,7 +137,7 @@ function dayStart(day: string): number {
 }
 
 function shownSum({ micro_usd: microUsd, ...sum }: UsageSum) {
-  return { ...sum, cost_usd: usdOf(microUsd) };
+  return { ...sum, cost_usd: toUsd(microUsd) };
 }
 
 /** RFC 4180. A leading `=`, `+`, `-` or `@` of a name is quoted for spreadsheets that would run it. */

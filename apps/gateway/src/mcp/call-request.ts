@@ -2,16 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import {
   isJsonObject,
-  readCallFields,
-  requestFields,
   toToolError,
   type Approval,
-  type CallFieldsOn,
   type CallProgress,
   type CallRequest,
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
+import { readCallFields, requestFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 
 /** What of a `tools/call` becomes a call. */
 export interface McpCall {

@@ -1,5 +1,6 @@
 import type { McpServer, ServerCapabilities, ServerContext, ServerNotifier } from '@modelcontextprotocol/server';
-import type { JsonObject, RegisteredTool } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { TaskStore } from './task-store.js';
 
 /** Result of an extra tool, as the SDK takes it. */

@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import type { Client } from '@modelcontextprotocol/client';
-import { type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { CallRequest, JsonObject, Principal } from '@toolfleet/contracts';
 import { traceparent } from '@toolfleet/telemetry';
 import { startRoundRobin } from '@toolfleet/testing';
 import { afterEach, describe, expect, it } from 'vitest';

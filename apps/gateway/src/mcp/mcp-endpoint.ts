@@ -6,19 +6,16 @@ import {
   type McpHttpHandler,
 } from '@modelcontextprotocol/server';
 import {
-  errorBody,
-  inexactNumber,
-  inexactNumberMessage,
   isJsonObject,
-  isNestedTooDeep,
   isToolError,
-  MAX_BODY_DEPTH,
   ToolError,
   toToolError,
   type Json,
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage, isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
+import { errorBody } from '@toolfleet/contracts/wire';
 import type { Clock } from '@toolfleet/resilience';
 import { beginTrace, type TraceCarrier } from '@toolfleet/telemetry';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';

@@ -1,14 +1,8 @@
 /** A door over a scripted engine, and clients of it: for the specs beside this file. */
 import type { AddressInfo } from 'node:net';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import {
-  ToolError,
-  type CallRequest,
-  type CallResult,
-  type JsonObject,
-  type Principal,
-  type RegisteredTool,
-} from '@toolfleet/contracts';
+import { ToolError, type CallRequest, type CallResult, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
 import Fastify from 'fastify';
 import { openRequestState, sealRequestState } from '../auth/request-state.js';

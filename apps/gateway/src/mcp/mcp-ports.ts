@@ -1,4 +1,5 @@
-import type { CallRequest, CallResult, JsonObject, Principal, RegisteredTool, ToolError } from '@toolfleet/contracts';
+import type { CallRequest, CallResult, JsonObject, Principal, ToolError } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { EventStreams } from '../http/event-streams.js';
 import type { DoorExtras } from './extras.js';

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { answerSubject, isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { answerSubject } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 import { ElicitationRelay, type AwaitedAnswer } from './elicitation.js';
 

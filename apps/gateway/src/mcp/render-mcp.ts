@@ -1,14 +1,14 @@
 import type { CallToolResult, Tool } from '@modelcontextprotocol/server';
 import {
   CATALOGUE,
-  failureOf,
   type CallResult,
   type ContentBlock,
   type ExecutionFailure,
   type Json,
-  type RegisteredTool,
   type ToolError,
 } from '@toolfleet/contracts';
+import { toFailure } from '@toolfleet/contracts/execution';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 
 /** A tool as MCP clients see it. Only an object schema can be an output schema for both revisions. */
 export function renderTool(tool: RegisteredTool): Tool {
@@ -49,7 +49,7 @@ export function renderResult(callId: string, result: CallResult): CallToolResult
 
 /** A refusal by the engine, in-band. */
 export function renderRefusal(callId: string, error: ToolError): CallToolResult {
-  return renderFailure(callId, failureOf(error));
+  return renderFailure(callId, toFailure(error));
 }
 
 function renderFailure(

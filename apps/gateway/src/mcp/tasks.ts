@@ -6,13 +6,8 @@ import {
   type ServerContext,
   type StandardSchemaV1,
 } from '@modelcontextprotocol/server';
-import {
-  isJsonObject,
-  type CallRequest,
-  type JsonObject,
-  type Principal,
-  type RegisteredTool,
-} from '@toolfleet/contracts';
+import { isJsonObject, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { metaOf } from './call-request.js';
 import type { Task, TaskStore } from './task-store.js';
 

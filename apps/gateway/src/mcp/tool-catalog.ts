@@ -1,5 +1,6 @@
 import { ProtocolError, ProtocolErrorCode, type Tool } from '@modelcontextprotocol/server';
-import type { JsonObject, RegisteredTool } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { renderTool } from './render-mcp.js';
 
 /** One page of the list, rendered once. */

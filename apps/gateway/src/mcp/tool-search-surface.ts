@@ -1,5 +1,6 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
-import { isJsonObject, type JsonObject, type RegisteredTool } from '@toolfleet/contracts';
+import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { renderTool } from './render-mcp.js';
 
 /** Names of the two tools that stand for a large catalogue. */

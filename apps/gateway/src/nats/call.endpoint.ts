@@ -1,13 +1,6 @@
 import { Controller } from '@nestjs/common';
-import {
-  SUBJECTS,
-  type AcceptedBody,
-  type CallBody,
-  type CallMessage,
-  type CallRecord,
-  type CallState,
-  type JsonObject,
-} from '@toolfleet/contracts';
+import type { AcceptedBody, CallBody, CallMessage, CallRecord, CallState, JsonObject } from '@toolfleet/contracts';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { formatTool } from '@toolfleet/engine';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { AsyncCalls } from '../async/async-calls.js';

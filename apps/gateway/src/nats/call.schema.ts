@@ -1,4 +1,5 @@
-import { callFieldSchemas, type CallFieldsOn, type JsonObject } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import { callFieldSchemas, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 
 /** Body of `tool.call`: `CallMessage`. Unknown fields are refused. */
 export const CALL_SCHEMA: JsonObject = {

@@ -1,13 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import {
-  HEADERS,
-  requestFields,
-  type CallContext,
-  type CallMessage,
-  type CallRequest,
-  type Origin,
-  type Principal,
-} from '@toolfleet/contracts';
+import type { CallContext, CallMessage, CallRequest, Origin, Principal } from '@toolfleet/contracts';
+import { requestFields } from '@toolfleet/contracts/call-fields';
+import { HEADERS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from '@toolfleet/transport';
 import { natsPrincipal, type NatsTrust } from '../auth/nats-principal.js';

@@ -1,5 +1,6 @@
 import { Controller } from '@nestjs/common';
-import { SUBJECTS, type SpendMessage, type SpendReply } from '@toolfleet/contracts';
+import type { SpendMessage, SpendReply } from '@toolfleet/contracts/budget';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { SpendSlices } from '../engine/spend-slices.js';
 import { SPEND_SCHEMA } from './call.schema.js';

@@ -1,4 +1,4 @@
-import type { Binding } from '@toolfleet/contracts';
+import type { Binding } from '@toolfleet/contracts/tool-definition';
 import type { CallStatus } from '../engine/call-status.js';
 
 /** Where the time of a call went, in ms. */

@@ -3,7 +3,8 @@
  * walking, opening `/dev/result`), so it is untrusted: size cap (the host's), parse in a try, each field checked, no
  * key copied blindly. A forged frame only forges the forger's own answer.
  */
-import type { Json, Strictness } from '@toolfleet/contracts';
+import type { Json } from '@toolfleet/contracts';
+import type { Strictness } from '@toolfleet/contracts/execution';
 import type { FileContent } from '../wasi/memory-tree.js';
 import { marshalled } from './marshal.js';
 

@@ -1,4 +1,4 @@
-import type { Strictness } from '@toolfleet/contracts';
+import type { Strictness } from '@toolfleet/contracts/execution';
 
 /**
  * What each level of `strictness` lets a program import and name.

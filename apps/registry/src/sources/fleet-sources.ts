@@ -1,4 +1,5 @@
-import { ToolError, type JsonObject, type Milliseconds, type ToolSource } from '@toolfleet/contracts';
+import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Registrations } from '../registrations.js';

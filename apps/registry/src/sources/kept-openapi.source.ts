@@ -1,4 +1,5 @@
-import type { JsonObject, OpenApiRegister, OpenApiRegisterReply } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { OpenApiRegister, OpenApiRegisterReply } from '@toolfleet/contracts/registry';
 import { isToolError } from '@toolfleet/contracts';
 import type { Registrations } from '../registrations.js';
 import { storableSecrets, type SealFor } from './openapi-secrets.js';

@@ -1,4 +1,4 @@
-import type { DefinitionRegisterReply } from '@toolfleet/contracts';
+import type { DefinitionRegisterReply } from '@toolfleet/contracts/registry';
 import type { Logger } from '@toolfleet/telemetry';
 
 /** Tells operators which tools of a server were not taken in, and which wait for them. */

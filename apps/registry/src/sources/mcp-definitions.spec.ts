@@ -1,4 +1,5 @@
-import type { DiscoverReply, JsonObject, RemoteTool } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import { describe, expect, it } from 'vitest';
 import { checkDefinition } from '../register-definition.js';
 import { definitionOfFunction, definitionsOfServer, registeredName } from './mcp-definitions.js';

@@ -1,17 +1,8 @@
 import { createHash } from 'node:crypto';
-import {
-  isJsonObject,
-  microUsdOf,
-  type DefinitionRegister,
-  type DiscoverMessage,
-  type DiscoverReply,
-  type Json,
-  type JsonObject,
-  type McpBinding,
-  type RemoteTool,
-  type ToolDefinition,
-  type ToolSource,
-} from '@toolfleet/contracts';
+import { isJsonObject, toMicroUsd, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
+import type { DefinitionRegister } from '@toolfleet/contracts/registry';
+import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { holdsSealed } from '@toolfleet/service';
 import type { McpEntry } from './mcp-entry.js';
 
@@ -115,7 +106,7 @@ function definitionOfTool(entry: McpEntry, tool: RemoteTool, options: JsonObject
 function figures(entry: McpEntry): Partial<ToolDefinition> {
   const attemptSeconds = entry.max_seconds ?? entry.timeout_seconds;
   return {
-    ...(entry.cost_per_use === undefined ? {} : { cost_per_use_micro_usd: microUsdOf(entry.cost_per_use) }),
+    ...(entry.cost_per_use === undefined ? {} : { cost_per_use_micro_usd: toMicroUsd(entry.cost_per_use) }),
     ...(entry.rate_limit === undefined ? {} : { rate_limit: entry.rate_limit }),
     ...(attemptSeconds === undefined ? {} : { timeout_seconds: attemptSeconds }),
     ...(entry.forwards_idempotency_key ? { forwards_idempotency_key: true } : {}),

@@ -1,4 +1,5 @@
-import { isJsonObject, type Json, type JsonObject, type McpRegister } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { McpRegister } from '@toolfleet/contracts/registry';
 
 /** One entry of `mcp_servers` or `mcp_tools`, or a registration; variables unexpanded. */
 export interface McpEntry extends McpRegister {

@@ -1,4 +1,5 @@
-import { isToolError, type DefinitionRegisterReply, type McpRegisterReply, type ToolError } from '@toolfleet/contracts';
+import { isToolError, type ToolError } from '@toolfleet/contracts';
+import type { DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
 import { refuseNamesOfOthers } from '../refusals.js';
 
 /** What a server that lists nothing leaves behind. */

@@ -1,5 +1,7 @@
 import { Controller } from '@nestjs/common';
-import { SUBJECTS, ToolError, type JsonObject, type McpRegister, type McpRegisterReply } from '@toolfleet/contracts';
+import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import type { McpRegister, McpRegisterReply } from '@toolfleet/contracts/registry';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { validateMessage } from '@toolfleet/schema';
 import { Endpoint } from '@toolfleet/transport';
 import { Registrations } from '../registrations.js';

@@ -1,9 +1,6 @@
-import {
-  ToolError,
-  type DefinitionRegister,
-  type DefinitionRegisterReply,
-  type DiscoverReply,
-} from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import type { DiscoverReply } from '@toolfleet/contracts/execution';
+import type { DefinitionRegister, DefinitionRegisterReply } from '@toolfleet/contracts/registry';
 import type { Footing, StoredRegistration } from '../definition-store.js';
 import { superseded } from '../refusals.js';
 import { createLogger } from '@toolfleet/telemetry';

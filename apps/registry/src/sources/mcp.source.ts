@@ -1,13 +1,6 @@
-import {
-  toToolError,
-  type DefinitionRegister,
-  type DefinitionRegisterReply,
-  type DiscoverMessage,
-  type DiscoverReply,
-  type JsonObject,
-  type McpRegisterReply,
-  type ToolError,
-} from '@toolfleet/contracts';
+import { toToolError, type JsonObject, type ToolError } from '@toolfleet/contracts';
+import type { DiscoverMessage, DiscoverReply } from '@toolfleet/contracts/execution';
+import type { DefinitionRegister, DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
 import { Turns, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';

@@ -1,4 +1,6 @@
-import { isJsonObject, isToolError, type DefinitionRegisterReply, type ToolDefinition } from '@toolfleet/contracts';
+import { isJsonObject, isToolError } from '@toolfleet/contracts';
+import type { DefinitionRegisterReply } from '@toolfleet/contracts/registry';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { EgressClient } from '@toolfleet/egress';
 import {
   assertAnyTool,

@@ -1,10 +1,5 @@
-import {
-  microUsdOf,
-  type JsonObject,
-  type OpenApiBinding,
-  type ToolDefinition,
-  type ToolSource,
-} from '@toolfleet/contracts';
+import { toMicroUsd, type JsonObject } from '@toolfleet/contracts';
+import type { OpenApiBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { planJson, type OpenApiTool, type ParameterPlace } from '@toolfleet/openapi';
 import { holdsSealed } from '@toolfleet/service';
 import type { OpenApiEntry } from './openapi-entry.js';
@@ -64,7 +59,7 @@ export function definitionOfOperation(
   if (tags.length > 0) definition.tags = tags;
   const output = tool.outputSchema();
   if (output) definition.output_schema = output;
-  if (entry.base_cost_per_use !== undefined) definition.cost_per_use_micro_usd = microUsdOf(entry.base_cost_per_use);
+  if (entry.base_cost_per_use !== undefined) definition.cost_per_use_micro_usd = toMicroUsd(entry.base_cost_per_use);
   if (entry.rate_limit !== undefined) definition.rate_limit = Math.floor(entry.rate_limit);
   if (entry.timeout_seconds !== undefined) definition.timeout_seconds = entry.timeout_seconds;
   if (!CACHEABLE.has(tool.method)) definition.cache_ttl_seconds = 0;

@@ -1,4 +1,5 @@
-import { isJsonObject, type Json, type JsonObject, type OpenApiRegister } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { OpenApiRegister } from '@toolfleet/contracts/registry';
 
 /** One entry of `openapi_tools`, or a registration; variables unexpanded. */
 export interface OpenApiEntry extends OpenApiRegister {

@@ -1,12 +1,12 @@
 import { Controller } from '@nestjs/common';
-import {
-  SUBJECTS,
-  type JsonObject,
-  type OpenApiRegister,
-  type OpenApiRegisterReply,
-  type OpenApiValidate,
-  type OpenApiValidateReply,
-} from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type {
+  OpenApiRegister,
+  OpenApiRegisterReply,
+  OpenApiValidate,
+  OpenApiValidateReply,
+} from '@toolfleet/contracts/registry';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { validateMessage } from '@toolfleet/schema';
 import { Endpoint } from '@toolfleet/transport';
 import { OpenApiSource } from './openapi.source.js';

@@ -1,16 +1,13 @@
-import {
-  SIZES,
-  ToolError,
-  toToolError,
-  type DefinitionRegister,
-  type DefinitionRegisterReply,
-  type JsonObject,
-  type Milliseconds,
-  type OpenApiRegister,
-  type OpenApiRegisterReply,
-  type OpenApiValidate,
-  type OpenApiValidateReply,
-} from '@toolfleet/contracts';
+import { ToolError, toToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import type {
+  DefinitionRegister,
+  DefinitionRegisterReply,
+  OpenApiRegister,
+  OpenApiRegisterReply,
+  OpenApiValidate,
+  OpenApiValidateReply,
+} from '@toolfleet/contracts/registry';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import type { EgressClient } from '@toolfleet/egress';
 import { Turns, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';

@@ -1,4 +1,5 @@
-import type { JsonObject, ToolDefinition } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { describe, expect, it } from 'vitest';
 import { RemotePins, pinOf, suspicions } from './pin.js';
 

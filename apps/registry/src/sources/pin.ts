@@ -1,10 +1,6 @@
-import {
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  type QuarantinedTool,
-  type ToolDefinition,
-} from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { QuarantinedTool } from '@toolfleet/contracts/registry';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { canonicalJson, sha256Hex } from '@toolfleet/schema';
 import { PinPolicy } from '../pin-policy.js';
 import { suspicionsOf } from '../suspicion/suspicious-text.js';

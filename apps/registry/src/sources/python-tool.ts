@@ -1,4 +1,5 @@
-import { microUsdOf, type Json, type JsonObject, type ToolDefinition, type ToolSource } from '@toolfleet/contracts';
+import { toMicroUsd, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 
 /** Apart from the source of builtin-executor, whose announcements replace all of its own. */
 export const PYTHON_SOURCE: ToolSource = { kind: 'builtin', name: 'python-sandbox' };
@@ -97,7 +98,7 @@ export function pythonDefinition(options: PythonToolOptions = {}): ToolDefinitio
     binding: { kind: 'python' },
     source: PYTHON_SOURCE,
     rate_limit: options.rateLimit ?? DEFAULT_RATE_LIMIT,
-    cost_per_use_micro_usd: microUsdOf(COST_USD),
+    cost_per_use_micro_usd: toMicroUsd(COST_USD),
     ...(options.memoryLimitMb === undefined ? {} : { memory_limit_mb: options.memoryLimitMb }),
     dangerous: false,
     // The sandbox holds at every level; lenient only lifts the lists that guide a model.

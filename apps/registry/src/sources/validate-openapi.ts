@@ -1,4 +1,5 @@
-import { isToolError, type JsonObject, type OpenApiValidate, type OpenApiValidateReply } from '@toolfleet/contracts';
+import { isToolError, type JsonObject } from '@toolfleet/contracts';
+import type { OpenApiValidate, OpenApiValidateReply } from '@toolfleet/contracts/registry';
 import { assertAnyTool, type SpecWarning } from '@toolfleet/openapi';
 import { conversionOf } from './openapi-convert.js';
 import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';

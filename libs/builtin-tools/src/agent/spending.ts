@@ -1,4 +1,5 @@
-import type { MicroUsd, SpendReply } from '@toolfleet/contracts';
+import type { MicroUsd } from '@toolfleet/contracts';
+import type { SpendReply } from '@toolfleet/contracts/budget';
 import type { CallerGrant } from './tool-caller.js';
 
 /** What one step may cost at most, or did cost. */

@@ -1,6 +1,4 @@
 import {
-  inexactNumber,
-  inexactNumberMessage,
   isJsonObject,
   isToolError,
   ToolError,
@@ -8,6 +6,7 @@ import {
   type Json,
   type JsonObject,
 } from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import { Semaphore } from '@toolfleet/resilience';
 import type { ChatMessage, ChatModel, ChatRequest, ChatToolCall } from './chat-model.js';
 import type { CallerGrant, ToolCaller } from './tool-caller.js';

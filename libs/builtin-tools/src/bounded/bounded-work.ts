@@ -1,6 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { ToolError, type ExecContext, type Json } from '@toolfleet/contracts';
+import { ToolError, type Json } from '@toolfleet/contracts';
+import type { ExecContext } from '@toolfleet/contracts/execution';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { BoundedJob } from './bounded-child.js';
 import { childFlags, childEntry } from './child-flags.js';

@@ -1,4 +1,5 @@
-import { TextSearch, ToolError } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { TextSearch } from '@toolfleet/contracts/text';
 import { defineTool } from '../builtin-tool.js';
 import { ok } from '../outcome.js';
 import { FILE_TOOL, PATH } from './file-tool.js';

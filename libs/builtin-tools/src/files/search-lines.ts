@@ -1,4 +1,5 @@
-import { TextSearch, type JsonObject } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import { TextSearch } from '@toolfleet/contracts/text';
 import { boundedMatcher } from '@toolfleet/schema';
 
 /** A search for lines, as `file_search` hands it to the child process. */

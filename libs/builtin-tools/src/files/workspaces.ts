@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { ToolError, type ExecContext } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import type { ExecContext } from '@toolfleet/contracts/execution';
 import { Turns, type Clock } from '@toolfleet/resilience';
 import { Holds } from './holds.js';
 import { Quota } from './quota.js';

@@ -1,7 +1,8 @@
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { TOOL_NAME_PATTERN, ToolError, TOOLSETS } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import { TOOL_NAME_PATTERN, TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { compileSchema, sha256Hex } from '@toolfleet/schema';
 import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, type BuiltinTool } from '../builtin-tool.js';

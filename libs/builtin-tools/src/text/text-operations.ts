@@ -1,4 +1,5 @@
-import { TextSearch, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { TextSearch } from '@toolfleet/contracts/text';
 import { changeCase, type Case } from './change-case.js';
 import { extract, type Extractable } from './extract.js';
 import { countText, summariseText } from './measure.js';

@@ -1,8 +1,10 @@
-import type { CallContext, CallResult } from '../call.js';
-import type { ErrorBody } from '../errors/wire.js';
+import type { CallContext, CallResult, ExecutionFailure } from '../call.js';
+import { CATALOGUE, type ErrorCode } from '../errors/catalogue.js';
+import { ToolError } from '../errors/tool-error.js';
 import type { Json, JsonObject } from '../json.js';
 import type { Binding } from '../tool-definition.js';
 import type { EpochMs, Milliseconds } from '../units.js';
+import type { ErrorBody } from '../wire.js';
 
 /**
  * What a tool can observe of a call, the same in every attempt. Two calls share an answer (cache, single flight, session
@@ -98,18 +100,6 @@ export interface CancelMessage {
 }
 
 /**
- * `breaker.changed.<service>`: a breaker opened; replicas of the same service may open theirs, for at most so long and never for
- * longer than their own rule.
- */
-export interface BreakerChanged {
-  /** A tool at the gateways; a base URL or server at executors. */
-  key: string;
-  /** The one tenant whose calls are refused; absent: those of all. */
-  tenant_id?: string;
-  open_for_ms: Milliseconds;
-}
-
-/**
  * Body of `exec.mcp.discover`: `server`, `transport` (default `streamable-http`), `url`, and the connection options of the
  * registration (`headers`, `oauth`, `command`, `prior`, …) with variables unexpanded.
  */
@@ -138,4 +128,77 @@ export interface DiscoverReply {
   /** Time the server promises not to change its list; 0 when it promises nothing. */
   ttl_ms: Milliseconds;
   tools: RemoteTool[];
+}
+
+/** An error of the catalogue as the failure of a call: once an attempt began outcomes are values. */
+export function toFailure(error: ToolError): ExecutionFailure {
+  return {
+    code: error.code,
+    errorType: error.entry.class,
+    message: error.message,
+    retryable: error.entry.retryable,
+    ...(error.details ? { details: error.details } : {}),
+    ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+  };
+}
+
+/**
+ * An error as the outcome of an attempt: what happened after the attempt began is a value, not an exception.
+ * @param text what a model is shown; by default nothing but the failure itself
+ */
+export function failedResponse(error: ToolError, text = ''): ExecResponse {
+  return {
+    ok: false,
+    output: null,
+    text,
+    metadata: {},
+    failure: toFailure(error),
+    ...(error.retryAfterMs === undefined ? {} : { retry_after_ms: error.retryAfterMs }),
+  };
+}
+
+/** The reply of an executor as the result of a call; a failed reply without a failure becomes TOOL_ERROR. */
+export function toCallResult(reply: ExecResponse, executeMs: Milliseconds): CallResult {
+  const result: CallResult = {
+    ok: reply.ok,
+    output: reply.output ?? null,
+    text: reply.text ?? '',
+    provenance: 'live',
+    usage: reply.usage ?? { tokens: 0, microUsd: 0 },
+    metadata: reply.metadata ?? {},
+    timing: { queue_ms: reply.queue_ms ?? 0, wait_ms: 0, execute_ms: reply.execute_ms ?? executeMs },
+    attempts: 1,
+  };
+  if (reply.content) result.content = reply.content;
+  if (!reply.ok) result.failure = failureIn(reply);
+  return result;
+}
+
+function failureIn(reply: ExecResponse): ExecutionFailure {
+  const failure =
+    reply.failure ?? toFailure(new ToolError('TOOL_ERROR', { message: reply.text || CATALOGUE.TOOL_ERROR.hint }));
+  return reply.retry_after_ms === undefined || failure.retryAfterMs !== undefined
+    ? failure
+    : { ...failure, retryAfterMs: reply.retry_after_ms };
+}
+
+/** After these it is open whether the effect took place; all other failures are answers of the tool. */
+const LEAVES_OUTCOME_OPEN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'ATTEMPT_TIMED_OUT',
+  'CANCELLED',
+  'DEADLINE_EXCEEDED',
+  'EXECUTOR_UNAVAILABLE',
+  'WORKER_LOST',
+  'INTERNAL',
+  'SERVICE_UNAVAILABLE',
+]);
+
+/**
+ * True when a failure does not tell whether the effect took place. An executor that stopped its own work
+ * and knows what became of it says `stopped: true` in the details; one whose request had reached the upstream when the
+ * connection broke says `delivered: true`.
+ */
+export function leavesOutcomeOpen({ code, details }: Pick<ExecutionFailure, 'code' | 'details'>): boolean {
+  if (code === 'NETWORK_ERROR') return details?.delivered === true;
+  return LEAVES_OUTCOME_OPEN.has(code) && details?.stopped !== true;
 }

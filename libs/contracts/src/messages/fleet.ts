@@ -1,3 +1,17 @@
+import type { Milliseconds } from '../units.js';
+
+/**
+ * `breaker.changed.<service>`: a breaker opened; replicas of the same service may open theirs, for at most so long and never for
+ * longer than their own rule.
+ */
+export interface BreakerChanged {
+  /** A tool at the gateways; a base URL or server at executors. */
+  key: string;
+  /** The one tenant whose calls are refused; absent: those of all. */
+  tenant_id?: string;
+  open_for_ms: Milliseconds;
+}
+
 /** A breaker that is not closed, as its process tells it. */
 export interface BreakerStatus {
   /** A tool at the gateways; a base URL or server at executors. */
@@ -28,4 +42,4 @@ export interface FleetStatus {
 }
 
 /** Most breakers in one message; the ones that open longest come first. */
-export const MAX_BREAKERS_TOLD = 100;
+export const MAX_REPORTED_BREAKERS = 100;

@@ -1,4 +1,5 @@
-import { ToolError, type CallResult, type ReserveAnswer, type Usage } from '@toolfleet/contracts';
+import { ToolError, type CallResult, type Usage } from '@toolfleet/contracts';
+import type { ReserveAnswer } from '@toolfleet/contracts/budget';
 import { callsTools } from '../authorize.js';
 import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';

@@ -1,4 +1,5 @@
-import { isToolError, leavesOutcomeOpen, ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
+import { isToolError, ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
+import { leavesOutcomeOpen } from '@toolfleet/contracts/execution';
 import type { Call, Interceptor, Next } from '../call.js';
 import { failed } from '../outcome.js';
 import type { Acceptance, EnginePorts } from '../ports.js';

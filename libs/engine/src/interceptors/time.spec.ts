@@ -1,4 +1,6 @@
-import { ToolError, type ExecResponse, type RegisteredTool } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import {
   aRequest,
   anEngine,

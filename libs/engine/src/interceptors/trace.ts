@@ -1,4 +1,4 @@
-import { toToolError, usdOf } from '@toolfleet/contracts';
+import { toToolError, toUsd } from '@toolfleet/contracts';
 import type { Observer } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -14,7 +14,7 @@ export function trace(ports: Pick<EnginePorts, 'tracer'>): Observer {
           span.set({
             'tool.category': seen.tool?.category ?? '',
             'tool.success': result.ok,
-            'tool.cost_usd': usdOf(result.usage.microUsd),
+            'tool.cost_usd': toUsd(result.usage.microUsd),
             'tool.provenance': result.provenance,
             'tool.attempts': result.attempts,
             ...(result.failure ? { 'error.code': result.failure.code, 'error.type': result.failure.errorType } : {}),

@@ -1,5 +1,6 @@
 import type { ServerContext } from '@modelcontextprotocol/server';
-import type { JsonObject, RegisteredTool } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { ExtraResult, ExtraTool } from '../extras.js';
 
 /** What a fixture does when it is called. */

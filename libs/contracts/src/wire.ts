@@ -1,6 +1,6 @@
-import type { JsonObject } from '../json.js';
-import { CATALOGUE, isErrorCode } from './catalogue.js';
-import { ToolError } from './tool-error.js';
+import type { JsonObject } from './json.js';
+import { CATALOGUE, isErrorCode } from './errors/catalogue.js';
+import { ToolError } from './errors/tool-error.js';
 
 /** NATS header that carries the message of an error (NATS micro services, ADR-32). */
 export const ERROR_HEADER = 'Nats-Service-Error';

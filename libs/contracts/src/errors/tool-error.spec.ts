@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { errorBody, ToolError, toToolError, type JsonObject } from './index.js';
+import type { JsonObject } from '../json.js';
+import { errorBody } from '../wire.js';
+import { ToolError, toToolError } from './tool-error.js';
 
 const HUGE = 'k'.repeat(4_000_000);
 const sizeOf = (error: ToolError): number => JSON.stringify(errorBody(error)).length;

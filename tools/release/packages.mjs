@@ -11,6 +11,7 @@ import { build } from 'esbuild';
 import { inlineText } from '../inline-text.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const CONTRACTS = readJson(join(ROOT, 'libs/contracts/package.json'));
 
 /**
  * What is published. `types`: folders of declarations by their place below `dist`; the first is the package's own.
@@ -126,15 +127,22 @@ function publishedManifest(made, { name, version, description, license, dependen
   return manifest;
 }
 
-/** Copies declarations; imports of own packages become relative. */
+/** Copies declarations; imports of contracts and its subpaths become relative. */
 function copyTypes(from, to, dist) {
   for (const entry of readdirSync(from, { withFileTypes: true, recursive: true })) {
     if (!entry.isFile() || !entry.name.endsWith('.d.ts')) continue;
     const source = join(entry.parentPath, entry.name);
     const target = join(to, relative(from, source));
-    const contracts = relative(dirname(target), join(dist, 'contracts/index.js')).replace(/^(?!\.)/, './');
     mkdirSync(dirname(target), { recursive: true });
-    const text = readFileSync(source, 'utf8').replaceAll(/(['"])@toolfleet\/contracts\1/g, `'${contracts}'`);
+    const text = readFileSync(source, 'utf8').replaceAll(
+      /(['"])@toolfleet\/contracts(\/[\w-]+)?\1/g,
+      (_, _quote, subpath = '') => {
+        const types = CONTRACTS.exports[`.${subpath}`].types
+          .replace('./dist/', 'contracts/')
+          .replace(/\.d\.ts$/, '.js');
+        return `'${relative(dirname(target), join(dist, types)).replace(/^(?!\.)/, './')}'`;
+      },
+    );
     if (/(from|import\()\s*'@toolfleet\//.test(text))
       throw new Error(`${source} refers to a package that is not published`);
     writeFileSync(target, text.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'));

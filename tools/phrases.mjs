@@ -1,6 +1,5 @@
 /**
- * Phrases that make English read like a translation, with what to write instead. `test/language.spec.ts` keeps them out of
- * everything that people read, and `npm run code-shape` counts them.
+ * Phrases that make English read like a translation, with what to write instead. `npm run code-shape` counts them.
  */
 import { parseSync } from 'vite';
 

@@ -9,7 +9,6 @@ export { BoundedWork, boundsOf } from './bounded/bounded-work.js';
 export { PLUGIN_API, PluginFolder, type Plugin, type PluginApi, type PluginChanges } from './plugins/plugin-folder.js';
 
 export { LocalWorkspaceStore } from './files/local-workspace-store.js';
-export type { S3Options } from './files/s3-bucket.js';
 export { S3WorkspaceStore } from './files/s3-workspace-store.js';
 export { WorkspaceStore } from './files/workspace-store.js';
 export { DEFAULT_WORKSPACE_LIMITS, Workspaces, type WorkspaceLimits } from './files/workspaces.js';

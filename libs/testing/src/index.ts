@@ -9,6 +9,8 @@ export { startRedisCluster, type RedisCluster } from './redis-cluster.js';
 export { startRedisSentinel, type RedisSentinel, type RedisSentinelOptions } from './redis-sentinel.js';
 export { startRedis, type RedisServer, type RedisServerOptions } from './redis-server.js';
 export { S3_OF_YOUR_OWN } from './s3-of-your-own.js';
+export { startS3 } from './s3-server.js';
+export { S3_KEY } from './s3-signature.js';
 export { startRoundRobin, type RoundRobin } from './round-robin.js';
 export { readSsrfVectors, readTestData, type SsrfVector } from './test-data.js';
 export { startServiceProcess, type ServiceProcess, type ServiceProcessOptions } from './service-process.js';

@@ -1,8 +1,7 @@
 /** Two replicas of the file tools on one S3-compatible bucket, over real HTTP: files of one are there for the other, one quota. */
+import { S3_KEY, startS3 } from '@toolfleet/testing';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { KEY } from '../../../libs/builtin-tools/src/files/s3-signature.fixture.js';
-import { startS3 } from '../../../libs/builtin-tools/src/files/s3-server.fixture.js';
 import { TestFleet } from '../../fleet/test-fleet.js';
 
 const QUOTA = 1024 * 1024;
@@ -22,8 +21,8 @@ beforeAll(async () => {
       WORKSPACE_STORE: 's3',
       S3_ENDPOINT: bucket.endpoint,
       S3_BUCKET: 'bucket',
-      S3_ACCESS_KEY_ID: KEY.id,
-      S3_SECRET_ACCESS_KEY: KEY.secret,
+      S3_ACCESS_KEY_ID: S3_KEY.id,
+      S3_SECRET_ACCESS_KEY: S3_KEY.secret,
       SHANNON_MAX_WORKSPACE_SIZE_MB: '1',
     },
   });

@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
-import { S3_OF_YOUR_OWN } from '@toolfleet/testing';
-import { startS3 } from './s3-server.fixture.js';
-import { KEY } from './s3-signature.fixture.js';
-import { bucketOf, caller, faultOf, inBucket, STORES } from './workspaces.fixture.js';
+import { S3_KEY, S3_OF_YOUR_OWN, startS3 } from '@toolfleet/testing';
+import { bucketOf, caller, faultOf, inBucket, STORES } from '../../spec/workspaces.fixture.js';
 
 let root: string;
 beforeAll(async () => {
@@ -16,7 +14,11 @@ afterAll(() => rm(root, { recursive: true, force: true }));
 
 it('writes nothing into a bucket that ignores conditions, where edits would be lost in silence', async () => {
   const server = await startS3(1_000, false);
-  const { store, stop } = inBucket({ endpoint: server.endpoint, accessKeyId: KEY.id, secretAccessKey: KEY.secret });
+  const { store, stop } = inBucket({
+    endpoint: server.endpoint,
+    accessKeyId: S3_KEY.id,
+    secretAccessKey: S3_KEY.secret,
+  });
   await expect(caller(store)('file_write', { path: 'a.txt', content: 'one' })).rejects.toMatchObject({
     code: 'EXECUTION_FAILED',
     message: expect.stringContaining('ignores If-None-Match'),

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import { LocalWorkspaceStore } from './local-workspace-store.js';
-import { caller, faultOf } from './workspaces.fixture.js';
+import { caller, faultOf } from '../../spec/workspaces.fixture.js';
 
 let root: string;
 beforeAll(async () => {

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { JsonObject } from '@toolfleet/contracts';
 import { S3_OF_YOUR_OWN } from '@toolfleet/testing';
 import { LocalWorkspaceStore } from './local-workspace-store.js';
-import { bucketOf, caller, faultOf, STORES } from './workspaces.fixture.js';
+import { bucketOf, caller, faultOf, STORES } from '../../spec/workspaces.fixture.js';
 import type { WorkspaceStore } from './workspace-store.js';
 import { DEFAULT_WORKSPACE_LIMITS } from './workspaces.js';
 

@@ -1,5 +1,5 @@
 import type { ToolError } from '@toolfleet/contracts';
-import { S3Bucket, unavailable, type S3Options } from './s3-bucket.js';
+import { S3Bucket, unavailable, type S3Options } from '@toolfleet/egress/s3';
 import {
   ChangedMeanwhile,
   fault,

@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { AwsClient } from 'aws4fetch';
 import { ToolError } from '@toolfleet/contracts';
-import { readListing, type ListedObject } from './s3-listing.js';
+
+/** One object of a bucket's listing. */
+export interface ListedObject {
+  key: string;
+  size: number;
+  modifiedAt: number;
+}
 
 /** An S3-compatible bucket. */
 export interface S3Options {
@@ -17,7 +23,7 @@ export interface S3Options {
   fetch: typeof fetch;
 }
 
-/** The requests of one S3-compatible bucket, signed; keys are those below the prefix. */
+/** Signed requests to one S3-compatible bucket. Keys are relative to the prefix. */
 export class S3Bucket {
   private readonly signer: AwsClient;
   private conditions: Promise<void> | undefined;
@@ -28,9 +34,9 @@ export class S3Bucket {
   }
 
   /**
-   * A bucket that ignores conditions would lose edits in silence: it is tried once, before the first write, since every write
-   * makes its hold on the quota under a condition.
-   * @throws ToolError EXECUTION_FAILED when it does
+   * Tests once, before the first conditional write, that the bucket honors `If-None-Match` and `If-Match`: one that ignores
+   * them would lose concurrent edits silently.
+   * @throws ToolError EXECUTION_FAILED when it ignores one
    */
   conditionsKept(): Promise<void> {
     this.conditions ??= this.tryConditions().catch((error: unknown) => {
@@ -102,7 +108,47 @@ export class S3Bucket {
   }
 }
 
-/** A status that is no answer. */
+/** The error for a status that the caller does not expect. */
 export function unavailable(status: number): ToolError {
   return new ToolError('NETWORK_ERROR', { message: `The file storage answered ${status}` });
+}
+
+/** A page of `ListObjectsV2`. */
+interface Listing {
+  objects: ListedObject[];
+  /** Asks for the next page; undefined on the last one. */
+  next: string | undefined;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+
+/**
+ * Reads the answer of `ListObjectsV2`: flat elements without attributes of interest, from a server
+ * that the operator chose; a whole XML parser is not worth its size.
+ */
+function readListing(xml: string): Listing {
+  const objects = [...xml.matchAll(/<Contents>(.*?)<\/Contents>/gs)].map(([, content = '']) => ({
+    key: field(content, 'Key'),
+    size: Number(field(content, 'Size')) || 0,
+    modifiedAt: Date.parse(field(content, 'LastModified')) || 0,
+  }));
+  const next = field(xml.replaceAll(/<Contents>.*?<\/Contents>/gs, ''), 'NextContinuationToken');
+  return { objects, next: next === '' ? undefined : next };
+}
+
+function field(xml: string, name: string): string {
+  const start = xml.indexOf(`<${name}>`);
+  const end = xml.indexOf(`</${name}>`, start);
+  return start < 0 || end < 0 ? '' : unescapeXml(xml.slice(start + name.length + 2, end));
+}
+
+function unescapeXml(text: string): string {
+  return text.replaceAll(
+    /&(?:#x([0-9a-fA-F]{1,6})|#(\d{1,7})|(\w{2,4}));/g,
+    (whole: string, hex?: string, decimal?: string, name?: string) => {
+      if (name !== undefined) return ENTITIES[name] ?? whole;
+      const code = hex === undefined ? Number(decimal) : Number.parseInt(hex, 16);
+      return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
+    },
+  );
 }

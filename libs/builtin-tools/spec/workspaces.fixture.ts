@@ -4,16 +4,15 @@ import { join } from 'node:path';
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { S3_KEY, startS3 } from '@toolfleet/testing';
 import { afterAll } from 'vitest';
-import { BoundedWork } from '../bounded/bounded-work.js';
-import { MANIFEST } from '../manifest.js';
-import { runTool } from '../run-tool.fixture.js';
-import { LocalWorkspaceStore } from './local-workspace-store.js';
-import { startS3 } from './s3-server.fixture.js';
-import { KEY } from './s3-signature.fixture.js';
-import { S3WorkspaceStore } from './s3-workspace-store.js';
-import type { WorkspaceStore } from './workspace-store.js';
-import { DEFAULT_WORKSPACE_LIMITS, Workspaces } from './workspaces.js';
+import { BoundedWork } from '../src/bounded/bounded-work.js';
+import { MANIFEST } from '../src/manifest.js';
+import { runTool } from '../src/run-tool.fixture.js';
+import { LocalWorkspaceStore } from '../src/files/local-workspace-store.js';
+import { S3WorkspaceStore } from '../src/files/s3-workspace-store.js';
+import type { WorkspaceStore } from '../src/files/workspace-store.js';
+import { DEFAULT_WORKSPACE_LIMITS, Workspaces } from '../src/files/workspaces.js';
 
 const bounded = new BoundedWork(new SystemClock());
 afterAll(() => bounded.close());
@@ -43,7 +42,11 @@ export const STORES: [string, MakeStore][] = [
     'S3-compatible bucket',
     async () => {
       const server = await startS3(2);
-      const { store, stop } = inBucket({ endpoint: server.endpoint, accessKeyId: KEY.id, secretAccessKey: KEY.secret });
+      const { store, stop } = inBucket({
+        endpoint: server.endpoint,
+        accessKeyId: S3_KEY.id,
+        secretAccessKey: S3_KEY.secret,
+      });
       return { store, stop: () => stop().then(server.stop) };
     },
   ],

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { SystemClock } from '@toolfleet/resilience';
-import { isSigned } from './s3-signature.fixture.js';
+import { isSigned } from './s3-signature.js';
 
 const clock = new SystemClock();
 

@@ -2,11 +2,11 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 
 /** The one key of the bucket. */
-export const KEY = { id: 'key', secret: 'secret' } as const;
+export const S3_KEY = { id: 'key', secret: 'secret' } as const;
 
 /**
- * True when a request is signed as AWS Signature Version 4 asks (docs.aws.amazon.com, "Create a signed AWS API request"), worked
- * out here anew from what arrived, so that a wrong encoding of a path is found before a real server finds it.
+ * True when a request is signed as AWS Signature Version 4 asks (docs.aws.amazon.com, "Create a signed AWS API request"), computed
+ * from the request as it arrived, so that a wrong encoding of a path fails here before it fails on a real server.
  */
 export function isSigned(request: IncomingMessage, body: Buffer): boolean {
   const [, credential, signedHeaders, signature] =
@@ -16,7 +16,7 @@ export function isSigned(request: IncomingMessage, body: Buffer): boolean {
   if (!credential || !signedHeaders || !signature) return false;
   const [id, date = '', region = '', service = '', end] = credential.split('/');
   const hash = String(request.headers['x-amz-content-sha256']);
-  if (id !== KEY.id || service !== 's3' || end !== 'aws4_request') return false;
+  if (id !== S3_KEY.id || service !== 's3' || end !== 'aws4_request') return false;
   if (hash !== 'UNSIGNED-PAYLOAD' && hash !== sha256(body)) return false;
   const names = signedHeaders.split(';');
   if (!names.includes('host') || !names.includes('x-amz-date')) return false;
@@ -34,7 +34,7 @@ export function isSigned(request: IncomingMessage, body: Buffer): boolean {
   const text = ['AWS4-HMAC-SHA256', request.headers['x-amz-date'], scope, sha256(canonical)].join('\n');
   const key = [date, region, service, end].reduce<Buffer | string>(
     (last, part) => hmac(last, part),
-    `AWS4${KEY.secret}`,
+    `AWS4${S3_KEY.secret}`,
   );
   return timingSafeEqual(hmac(key, text), Buffer.from(signature, 'hex'));
 }

@@ -213,6 +213,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
       status,
       journal,
       generation,
+      isIdempotent: async (toolName, tenantId) => (await cache.get(toolName, tenantId))?.idempotent === true,
       clock,
       publish: (subject, body) =>
         nats.connected ? nats.publish(subject, body) : logger.warn({ subject }, 'result not published: NATS is away'),

@@ -1,6 +1,6 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { hasRequiredRole, mayUse, toolAllowed } from '@toolfleet/engine';
+import { hasRequiredRole, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/engine';
 import { administers } from '../auth/roles.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';
 
@@ -23,6 +23,14 @@ export interface AccessRule {
   call(call: OwnedCall): boolean;
   /** Calls of this tool of the caller's own tenant, whoever made them. */
   tool(name: string): boolean;
+}
+
+/**
+ * Whether a caller may see sums over every tool of its tenant: administrators, and callers whose globs allow every tool. A
+ * key narrowed to some tools must not learn what the others cost.
+ */
+export function seesTenantTotals(caller: Principal): boolean {
+  return administers(caller, caller.tenantId) || narrowGlobs(caller.tools, ['*']).includes('*');
 }
 
 /**

@@ -14,8 +14,12 @@ import { callWorker } from './call.worker.js';
 import { RedisCallStore } from './redis-call-store.js';
 
 const clock = new SystemClock();
-/** What every worker here needs beside its own parts: a credential that is live, a journal without records. */
-const quiet = { status: { refusalOf: async () => undefined }, journal: { read: async () => undefined } };
+/** Dependencies most cases do not vary: a live credential, a journal without records, tools that must not run twice. */
+const quiet = {
+  status: { refusalOf: async () => undefined },
+  journal: { read: async () => undefined },
+  isIdempotent: async () => false,
+};
 const PICTURE = { type: 'image', mimeType: 'image/png', data: 'iVBORw0KGgo=' };
 const LINK = { type: 'resource_link', uri: 'x://doc', name: 'doc' };
 
@@ -198,18 +202,34 @@ describe('a call whose credential is void by the time it would start', () => {
     return done();
   };
 
-  async function work(callId: string, principal: Principal, journal: Pick<Journal, 'read'> = quiet.journal) {
+  async function work(
+    callId: string,
+    principal: Principal,
+    {
+      journal = quiet.journal,
+      isIdempotent = false,
+      isRepeated = false,
+      generation: addedIn,
+    }: {
+      journal?: Pick<Journal, 'read'>;
+      isIdempotent?: boolean;
+      isRepeated?: boolean;
+      generation?: string;
+    } = {},
+  ) {
     const keys = new ApiKeys(new RedisKeyStore(redis.client()), { pepper: KEY, environment: 'test' }, clock);
     const status = new CredentialStatus({ keys, hasAdminKey: false, clock });
     await store.create({ callId, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
-    const data = { request: { callId, principal, toolName: 'x', rawArguments: {} } };
-    const job = { data, signal: new AbortController().signal, deadlineAt: clock.now() + 10_000, queuedMs: 0 };
+    const data = { generation: addedIn, request: { callId, principal, toolName: 'x', rawArguments: {} } };
+    const signal = new AbortController().signal;
+    const job = { data, signal, deadlineAt: clock.now() + 10_000, queuedMs: 0, isRepeated };
     const worker = callWorker({
       executeCall: engine,
       store,
       generation,
       status,
       journal,
+      isIdempotent: async () => isIdempotent,
       clock,
       publish: () => undefined,
     });
@@ -276,8 +296,30 @@ describe('a call whose credential is void by the time it would start', () => {
     const { principal, revoke } = await keyed();
     await revoke();
     seen.length = 0;
-    await work('began', principal, { read: async () => ({ state: 'claimed' }) as JournalRecord });
+    const journal = { read: async () => ({ state: 'claimed' }) as JournalRecord };
+    await work('began', principal, { journal });
     expect(seen.map(({ refusal }) => refusal)).toEqual([undefined]);
+  });
+
+  it.each([
+    { job: 'a lost worker', isRepeated: true, isIdempotent: false, state: 'outcome_unknown', code: 'OUTCOME_UNKNOWN' },
+    { job: 'a lost store', generation: 'old', isIdempotent: false, state: 'outcome_unknown', code: 'OUTCOME_UNKNOWN' },
+    { job: 'a tool that may repeat', isRepeated: true, isIdempotent: true, state: 'failed', code: 'UNAUTHENTICATED' },
+  ])('ends as $code when it may have begun and has no record: $job', async ({ job, state, code, ...retried }) => {
+    const { principal, revoke } = await keyed();
+    await revoke();
+    seen.length = 0;
+    const { record } = await work(`lost: ${job}`, principal, retried);
+    expect(record).toMatchObject({ state, result: { success: false, metadata: { code } } });
+    expect(seen).toMatchObject([{ refusal: { code } }]);
+  });
+
+  it('is refused when it may have begun and the journal shows that no run claimed it', async () => {
+    const { principal, revoke } = await keyed();
+    await revoke();
+    const journal = { read: async () => ({ state: 'accepted' }) as JournalRecord };
+    const { record } = await work('unclaimed', principal, { journal, isRepeated: true });
+    expect(record).toMatchObject({ state: 'failed', result: { metadata: { code: 'UNAUTHENTICATED' } } });
   });
 
   it('waits while keys cannot be looked up', async () => {
@@ -291,8 +333,8 @@ describe('a call whose credential is void by the time it would start', () => {
       executeCall: engine,
       store,
       generation,
+      ...quiet,
       status,
-      journal: quiet.journal,
       clock,
       publish: () => undefined,
     });

@@ -24,6 +24,8 @@ export interface CallWorkerPorts {
   status: Pick<CredentialStatus, 'refusalOf'>;
   /** Tells of a job that runs again whether its effect may have begun. */
   journal: Pick<Journal, 'read'>;
+  /** Whether a tool may run twice; false for one that is not known any more. */
+  isIdempotent(toolName: string, tenantId: string): Promise<boolean>;
   /** Whether Redis may have lost writes since a job was added. */
   generation: Pick<StoreGeneration, 'read'>;
   clock: Clock;
@@ -46,10 +48,10 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
     const postponed = (): never => {
       throw new RetryLater(BEGIN_PAUSE_MS);
     };
-    const refusal = await refusalOf(ports, sent).catch(postponed);
+    const mayHaveBegun = isRepeated || (await isOlderThanStore(data, ports.generation).catch(postponed));
+    const refusal = await findRefusal(ports, sent, mayHaveBegun).catch(postponed);
     const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(postponed);
     if (!isOpen) return 'ended before';
-    const mayHaveBegun = isRepeated || (await isOlderThanStore(data, ports.generation).catch(postponed));
     const from = clock.monotonic();
     const request: CallRequest = {
       ...sent,
@@ -74,17 +76,25 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
 }
 
 /**
- * Why an accepted call may not start: its credential is void by now. A job that runs again may have had its effect; then its
- * credential decides nothing any more, and the journal says how it ends.
+ * Why an accepted call may not start: its credential was revoked or has expired. A call that an earlier run has claimed is not
+ * refused: the journal knows how it ends. If an earlier run may have begun and its record was lost, a refusal would deny an
+ * effect that may have happened, so the outcome of a tool that must not run twice is OUTCOME_UNKNOWN.
  */
-async function refusalOf(
-  { status, journal }: Pick<CallWorkerPorts, 'status' | 'journal'>,
-  { callId, principal }: Pick<CallRequest, 'callId' | 'principal'>,
+async function findRefusal(
+  { status, journal, isIdempotent }: Pick<CallWorkerPorts, 'status' | 'journal' | 'isIdempotent'>,
+  { callId, principal, toolName }: Pick<CallRequest, 'callId' | 'principal' | 'toolName'>,
+  mayHaveBegun: boolean,
 ): Promise<ToolError | undefined> {
   const refusal = await status.refusalOf(principal);
   if (!refusal) return undefined;
-  const state = (await journal.read(callId))?.state ?? 'accepted';
-  return state === 'accepted' ? refusal : undefined;
+  const state = (await journal.read(callId))?.state;
+  if (state === 'accepted') return refusal;
+  if (state !== undefined) return undefined;
+  if (!mayHaveBegun || (await isIdempotent(toolName, principal.tenantId))) return refusal;
+  return new ToolError('OUTCOME_UNKNOWN', {
+    message: `It is not known whether '${toolName}' took effect: ${refusal.message}`,
+    details: { call_id: callId, after: refusal.code },
+  });
 }
 
 const hasNotEnded = async (store: CallStore, callId: string): Promise<boolean> => {

@@ -6,7 +6,7 @@ import { NatsClient } from '@toolfleet/transport';
 import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
-import { CallAccess } from '../async/call-access.js';
+import { CallAccess, seesTenantTotals } from '../async/call-access.js';
 import { readerFor } from './dto.pipe.js';
 
 const ASK_TIMEOUT_MS = 10_000;
@@ -88,7 +88,10 @@ export class UsageController {
     return csvOf(shown);
   }
 
-  /** Limits with what is spent and held, of the tenant and of the named request, agent and task. */
+  /**
+   * Limits with what is spent and held, of the tenant and of the named request, agent and task. A key narrowed to some tools
+   * sees the scopes it names, not those that every tool of the tenant spends from.
+   */
   @Get('budgets')
   async budgets(@Caller() caller: Principal, @Query() query: unknown) {
     const scopes = { tenant_id: caller.tenantId, ...readBudgets(query) };
@@ -99,18 +102,23 @@ export class UsageController {
     );
     return {
       tenant_id: caller.tenantId,
-      budgets: limits.map((limit) => ({
-        scope: limit.scope,
-        limit_usd: limit.limit_micro_usd === null ? null : toUsd(limit.limit_micro_usd),
-        spent_usd: toUsd(limit.spent_micro_usd),
-        held_usd: toUsd(limit.held_micro_usd),
-        limit_tokens: limit.limit_tokens,
-        spent_tokens: limit.spent_tokens,
-        held_tokens: limit.held_tokens,
-      })),
+      budgets: limits
+        .filter(({ scope }) => seesTenantTotals(caller) || !isTenantScope(scope))
+        .map((limit) => ({
+          scope: limit.scope,
+          limit_usd: limit.limit_micro_usd === null ? null : toUsd(limit.limit_micro_usd),
+          spent_usd: toUsd(limit.spent_micro_usd),
+          held_usd: toUsd(limit.held_micro_usd),
+          limit_tokens: limit.limit_tokens,
+          spent_tokens: limit.spent_tokens,
+          held_tokens: limit.held_tokens,
+        })),
     };
   }
 }
+
+/** Scopes that every call of a tenant spends from: the tenant itself and its day (`day:2026-11-21`). */
+const isTenantScope = (scope: string): boolean => scope === 'tenant' || scope.startsWith('day:');
 
 /** Sums by tool as sums of the groups that were asked for, in the order in which each group comes first. */
 function sumsOf(rows: readonly UsageSum[], groups: readonly UsageGroup[]): UsageSum[] {

@@ -4,6 +4,7 @@
  */
 import { buildRequest, convertDocument, encodeUnreserved, parseSpec } from '@toolfleet/openapi';
 import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { inexactNumber, parseExact } from '@toolfleet/contracts/json-text';
 import { TextSearch } from '@toolfleet/contracts/text';
 import { ArgumentReader, boundedMatcher, canonicalJson, compileSchema } from '@toolfleet/schema';
 import { redact, registerSecret } from '@toolfleet/telemetry';
@@ -253,6 +254,27 @@ function compileOnce(schema: JsonObject): unknown {
   }
 }
 
+/** JSON texts whose numbers are all exact, so that they are read to the end. */
+const EXACT_NUMBERS: [unit: string, end: string, start: string][] = [
+  ['\\\\', '",1234567890123456]', '["'],
+  ['1234567890123456,', '1]', '['],
+  ['"\\"1234567890123456",', '1]', '['],
+  ['0', ']', '[1234567890123456.'],
+];
+
+const JSON_ROWS: CallerTextRow[] = [
+  onText('find an inexact number', (text) => inexactNumber(text), [
+    ...EXACT_NUMBERS,
+    ['0', '1]', '[1'],
+    ['9', ']', '['],
+  ]),
+  onText('parse exactly', (text) => thrown(() => parseExact(text)), [
+    ...EXACT_NUMBERS,
+    ['9007199254740993,', '1]', '['],
+    ['9', ']', '['],
+  ]),
+];
+
 const TEXT_TOOL_ROWS: CallerTextRow[] = [
   ...(['count', 'summary', 'trim'] as const).map((operation) =>
     onText(`text ${operation}`, (text) => operateOnText({ operation, text }), [
@@ -452,6 +474,7 @@ const REGO_ROWS: CallerTextRow[] = [
 export const CALLER_TEXT: readonly CallerTextRow[] = [
   ...MESSAGE_ROWS,
   ...SCHEMA_ROWS,
+  ...JSON_ROWS,
   ...TEXT_TOOL_ROWS,
   ...OPENAPI_ROWS,
   ...REGO_ROWS,

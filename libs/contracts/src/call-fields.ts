@@ -2,6 +2,7 @@ import { ToolError } from './errors/tool-error.js';
 import type { CallRequest } from './call.js';
 import type { Json, JsonObject } from './json.js';
 import { hasUnsafeCharacters } from './text.js';
+import { toCamelCase } from './wire.js';
 
 /**
  * Where a caller sends fields next to the tool and its arguments: the body of a call over HTTP or NATS, the body around a
@@ -29,8 +30,8 @@ const BATCHES = ['http-batch', 'nats-batch'] as const;
 const INTERNAL = ['nats', 'nats-batch'] as const;
 
 /**
- * The fields of a call, said once: readers, JSON Schemas, the OpenAPI and AsyncAPI documents and the client's types are
- * derived from this table. A field that an entry point does not list is refused there.
+ * The fields of a call. Readers, JSON Schemas, the OpenAPI and AsyncAPI documents and the client's types are derived from
+ * this table. An entry point rejects the fields that it does not list in `on`.
  */
 export const CALL_FIELDS = {
   session_id: {
@@ -82,7 +83,7 @@ type FieldsOn<E extends CallEntry> = {
   [K in keyof Fields]: E extends Fields[K]['on'][number] ? K : never;
 }[keyof Fields];
 
-/** Fields of a call as they travel; every entry point reads a subset. */
+/** Fields of a call in the spelling of the wire. Every entry point reads a subset. */
 export type CallFields = { -readonly [K in keyof Fields]?: FieldValue<Fields[K]['schema']> };
 /** The fields that one entry point reads. */
 export type CallFieldsOn<E extends CallEntry> = Pick<CallFields, FieldsOn<E>>;
@@ -113,9 +114,10 @@ export function callFieldSchemas(entry: CallEntry): JsonObject {
 }
 
 /**
- * Reads the fields of a call from what a caller sent. Names in `others` are read elsewhere; any other name is refused, except
- * in MCP's `_meta`, which clients share with the protocol and each other.
- * @throws ToolError REQUEST_INVALID naming every wrong field with its bounds, or the unknown names
+ * Reads the fields of a call from the object that a caller sent. Unknown names are rejected, except in MCP's `_meta`, where
+ * the protocol and other extensions have names of their own.
+ * @param others names that the entry point reads itself
+ * @throws ToolError REQUEST_INVALID with every invalid field and its bounds, or with the unknown names
  */
 export function readCallFields<E extends CallEntry>(
   source: JsonObject,
@@ -132,7 +134,7 @@ export function readCallFields<E extends CallEntry>(
   for (const name of NAMES[entry]) {
     const value = Object.hasOwn(source, name) ? source[name] : undefined;
     if (value === undefined) continue;
-    const violation = violationOf(CALL_FIELDS[name].schema, value);
+    const violation = findViolation(CALL_FIELDS[name].schema, value);
     if (violation === undefined) read[name] = value;
     else {
       fields.push(name);
@@ -148,11 +150,11 @@ export function readCallFields<E extends CallEntry>(
   return read as CallFieldsOn<E>;
 }
 
-/** Names of one refusal, and characters of each: the text comes from the caller and returns to it. */
+/** The names come from the caller and return to it in the error, so their number and length are limited. */
 const MAX_NAMES = 10;
 const MAX_NAME_CHARS = 64;
 
-/** @throws ToolError REQUEST_INVALID unless there are no names */
+/** @throws ToolError REQUEST_INVALID that lists the names, unless there are none */
 export function rejectUnknownFields(names: readonly string[]): void {
   if (names.length === 0) return;
   const unknown = names
@@ -162,7 +164,7 @@ export function rejectUnknownFields(names: readonly string[]): void {
   throw new ToolError('REQUEST_INVALID', { message: `Unknown field ${quoted}`, details: { unknown } });
 }
 
-function violationOf(schema: FieldSchema, value: Json): string | undefined {
+function findViolation(schema: FieldSchema, value: Json): string | undefined {
   if ('enum' in schema)
     return schema.enum.includes(value as string) ? undefined : `must be one of ${schema.enum.join(', ')}`;
   switch (schema.type) {
@@ -182,17 +184,10 @@ function violationOf(schema: FieldSchema, value: Json): string | undefined {
   }
 }
 
-/** The fields that become part of a call request, in its spelling. `session_id` and the like are context: see `CallContext`. */
+/** The fields that a `CallRequest` has under the same names. `session_id` and others become its `context` instead. */
 export function requestFields(
   fields: CallFields,
 ): Pick<CallRequest, 'requestId' | 'agentId' | 'taskId' | 'idempotencyKey' | 'timeoutMs' | 'noRetry' | 'dryRun'> {
-  return {
-    requestId: fields.request_id,
-    agentId: fields.agent_id,
-    taskId: fields.task_id,
-    idempotencyKey: fields.idempotency_key,
-    timeoutMs: fields.timeout_ms,
-    noRetry: fields.no_retry,
-    dryRun: fields.dry_run,
-  };
+  const { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run } = fields;
+  return toCamelCase({ request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run });
 }

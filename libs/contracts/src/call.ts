@@ -6,13 +6,16 @@ import type { Origin, Principal } from './principal.js';
 import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
 import type { ToolError } from './errors/tool-error.js';
 
-/** Which protocol entry a call came through. */
+/** Transport that a call came through. */
 export type Door = 'http' | 'mcp' | 'nats' | 'queue';
 
 /** Session fields and trusted context that came with a call, already stripped for its origin. */
 export type CallContext = Partial<Record<ContextKey, Json>>;
 
-/** One request to run a tool, as a door hands it to the engine. */
+/**
+ * One request to run a tool, as every transport passes it to the engine. Transports build it from the fields of
+ * `CALL_FIELDS`.
+ */
 export interface CallRequest {
   callId: string;
   toolName: string;
@@ -32,29 +35,29 @@ export interface CallRequest {
   idempotencyKey?: string;
   /** How long a duplicate of an unfinished call waits for it (`Prefer: wait=<s>`). */
   idempotencyWaitMs?: Milliseconds;
-  /** Upper bound of one attempt asked for by the caller. */
+  /** Upper bound of one attempt, requested by the caller. */
   timeoutMs?: Milliseconds;
-  /** Forces one attempt. */
+  /** Makes one attempt only. */
   noRetry?: boolean;
-  /** Everything up to the price, nothing run. */
+  /** Checks the call and its price without running the tool. */
   dryRun?: boolean;
-  /** What a person agreed to for this very call; only transports that asked one set it. */
+  /** Set by MCP when a person approved this call. */
   approved?: Approval;
   /**
    * An earlier run of this call may have begun, and the store may have lost its record. Without a record, a tool that must not
-   * be repeated ends as OUTCOME_UNKNOWN. Only the queue of asynchronous calls sets it.
+   * be repeated ends as OUTCOME_UNKNOWN. Set only by the queue of asynchronous calls.
    */
   mayHaveBegun?: boolean;
   /**
-   * Why the call may not start although it was accepted: its credential is void by now. It is observed like every other call
-   * and charged nothing.
+   * Why an accepted call may not start: its credential has been revoked or has expired since. The call is audited, traced
+   * and metered like any other and costs nothing. Set only by the queue of asynchronous calls.
    */
   refusal?: ToolError;
-  /** Receives progress of a long call, if the door shows it. */
+  /** Receives progress of a long call; absent when the transport does not show it. */
   onProgress?: (progress: CallProgress) => void;
 }
 
-/** A person's yes to questions of the policy. It counts for the definition that the person was shown, and for no later one. */
+/** A person's approval of questions raised by the policy. Valid only for the revision of the tool that the person was shown. */
 export interface Approval {
   questions: readonly string[];
   /** Revision of the tool's definition when the questions were asked. */
@@ -68,14 +71,14 @@ export interface CallProgress {
   total?: number;
 }
 
-/** Where an answer comes from; present on every result. */
+/** Where a result comes from. */
 export type Provenance = 'live' | 'cache' | 'stale_cache' | 'stub';
 
-/** Tokens and money a call really consumed. `tokens` is 0 when the tool reports none. */
+/** Tokens and money that a call consumed. `tokens` is 0 when the tool reports none. */
 export interface Usage {
   tokens: number;
   microUsd: MicroUsd;
-  /** The tool held and settled these amounts in slices; only what exceeds them is still to be charged. */
+  /** The tool reserved and settled these amounts in slices; only the excess is still to be charged. */
   settled?: boolean;
 }
 
@@ -86,7 +89,7 @@ export interface CallTiming {
   execute_ms: Milliseconds;
 }
 
-/** What a tool itself did wrong, in-band. */
+/** A failure of the tool itself, reported in the result. Refusals before the tool ran are `ToolError`s. */
 export interface ExecutionFailure {
   code: ErrorCode;
   /** Class that models and metrics see. */
@@ -94,14 +97,17 @@ export interface ExecutionFailure {
   message: string;
   retryable: boolean;
   details?: JsonObject;
-  /** Asked for by the upstream (`Retry-After`) or by a breaker. */
+  /** Earliest retry, requested by the upstream (`Retry-After`) or a breaker. */
   retryAfterMs?: Milliseconds;
 }
 
 /** Content blocks of MCP that are not text, kept as received (image, audio, resource, resource_link). */
 export type ContentBlock = JsonObject;
 
-/** Outcome of one attempt and of one call: a value, never an exception. */
+/**
+ * Outcome of one attempt, and of one call: once an attempt has begun, failures are values and not exceptions. Inside the
+ * fleet; callers receive a `CallBody`.
+ */
 export interface CallResult {
   ok: boolean;
   /** JSON value of the tool; null when there is none. */
@@ -116,18 +122,32 @@ export interface CallResult {
   /** Rich content for MCP clients. */
   content?: ContentBlock[];
   timing: CallTiming;
-  /** Attempts begun, 0 for a cached answer. */
+  /** Attempts begun; 0 for a cached result. */
   attempts: number;
 }
 
-/** Body of a finished call on every plain door. */
+/**
+ * A result that nothing has filled in yet: failed, without output, after no attempt, at no cost. Every result is made from
+ * one, so that a new field has its default in one place.
+ * @param fields override the defaults
+ */
+export function blankResult(fields: Partial<CallResult> = {}): CallResult {
+  return { ok: false, output: null, text: '', provenance: 'live', metadata: {}, ...costNothing(), ...fields };
+}
+
+/** The part of a result that says what it took, for an answer that ran nothing. A new object each time. */
+export function costNothing(): Pick<CallResult, 'usage' | 'timing' | 'attempts'> {
+  return { usage: { tokens: 0, microUsd: 0 }, timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 }, attempts: 0 };
+}
+
+/** A finished call as callers receive it over HTTP and NATS. */
 export interface CallBody {
   success: boolean;
   output: Json;
   text: string;
   error: string | null;
   metadata: JsonObject;
-  /** Images, audio, links and embedded resources, as MCP has them, when the tool gave any: at most `SIZES.toolResult` bytes. */
+  /** Images, audio, links and embedded resources in MCP's format; at most `SIZES.toolResult` bytes. Absent when there are none. */
   content?: ContentBlock[];
   execution_time_ms: Milliseconds;
   usage: { tokens: number; cost_usd: number };
@@ -146,7 +166,7 @@ export interface CallMessage extends CallFields {
   arguments: JsonObject;
 }
 
-/** Unified call record for storage and streaming. */
+/** One call of a batch as callers receive it: an OpenAI tool call with its result. */
 export interface CallRecord {
   id: string;
   type: 'function';

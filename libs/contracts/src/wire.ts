@@ -1,13 +1,50 @@
-import type { JsonObject } from './json.js';
 import { CATALOGUE, isErrorCode } from './errors/catalogue.js';
 import { ToolError } from './errors/tool-error.js';
+import type { JsonObject } from './json.js';
+
+type SnakeKey<S extends string> = S extends `${infer Head}${infer Rest}`
+  ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SnakeKey<Rest>}`
+  : S;
+type CamelKey<S extends string> = S extends `${infer Head}_${infer Rest}` ? `${Head}${Capitalize<CamelKey<Rest>>}` : S;
+
+const snakeKeys = new Map<string, string>();
+const camelKeys = new Map<string, string>();
+
+/**
+ * Renames the members of an object from camelCase, as in code, to snake_case, as on the wire. Shallow: values are kept
+ * unchanged. Members that are undefined are left out. For fixed sets of names only, since every name is remembered.
+ */
+export function toSnakeCase<T extends object>(value: T): { [K in keyof T & string as SnakeKey<K>]: T[K] } {
+  return renamed(value, snakeKeys, /[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as never;
+}
+
+/** The reverse of `toSnakeCase`. */
+export function toCamelCase<T extends object>(value: T): { [K in keyof T & string as CamelKey<K>]: T[K] } {
+  return renamed(value, camelKeys, /_[a-z]/g, (letter) => letter.charAt(1).toUpperCase()) as never;
+}
+
+function renamed(
+  value: object,
+  names: Map<string, string>,
+  pattern: RegExp,
+  change: (found: string) => string,
+): object {
+  const result: Record<string, unknown> = {};
+  for (const [name, member] of Object.entries(value)) {
+    if (member === undefined) continue;
+    let other = names.get(name);
+    if (other === undefined) names.set(name, (other = name.replace(pattern, change)));
+    result[other] = member;
+  }
+  return result;
+}
 
 /** NATS header that carries the message of an error (NATS micro services, ADR-32). */
 export const ERROR_HEADER = 'Nats-Service-Error';
 /** NATS header that carries the HTTP-like status of an error. */
 export const ERROR_CODE_HEADER = 'Nats-Service-Error-Code';
 
-/** Body of every error on HTTP and NATS: `error` is the message. */
+/** Body of every error over HTTP and NATS. `error` is the message; unlike `code` it may change. */
 export interface ErrorBody {
   error: string;
   code: string;
@@ -17,19 +54,19 @@ export interface ErrorBody {
   retry_after_ms?: number;
 }
 
-/** Renders an error for HTTP and NATS. */
+/** The body of an error for HTTP and NATS. */
 export function errorBody(error: ToolError, callId?: string): ErrorBody {
   return {
     error: error.message,
     code: error.code,
     hint: CATALOGUE[error.code].hint,
-    ...(error.details ? { details: error.details } : {}),
-    ...(callId ? { call_id: callId } : {}),
-    ...(error.retryAfterMs === undefined ? {} : { retry_after_ms: error.retryAfterMs }),
+    details: error.details,
+    call_id: callId || undefined,
+    retry_after_ms: error.retryAfterMs,
   };
 }
 
-/** Rebuilds an error from a body received from another process; unknown codes become INTERNAL. */
+/** Restores an error from a body that another process sent. An unknown code, or a body of another shape, becomes INTERNAL. */
 export function errorFromBody(body: unknown): ToolError {
   const fields = (typeof body === 'object' && body !== null ? body : {}) as Partial<ErrorBody>;
   const code = isErrorCode(fields.code) ? fields.code : 'INTERNAL';

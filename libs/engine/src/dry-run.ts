@@ -1,4 +1,4 @@
-import { toUsd, type CallResult, type JsonObject } from '@toolfleet/contracts';
+import { blankResult, toUsd, type CallResult, type JsonObject } from '@toolfleet/contracts';
 import type { Call } from './call.js';
 import { rateKey } from './interceptors/rate-limit.js';
 import type { EnginePorts } from './ports.js';
@@ -36,14 +36,10 @@ export async function answerDryRun(
     max_attempts: plan.retry.maxAttempts,
     breaker: ports.breakers.stateOf(tool.name),
   };
-  return {
+  return blankResult({
     ok: true,
     output,
     text: `Dry run of '${tool.name}': the call is valid and allowed; nothing was run.`,
-    provenance: 'live',
-    usage: { tokens: 0, microUsd: 0 },
     metadata: { dry_run: true },
-    timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 },
-    attempts: 0,
-  };
+  });
 }

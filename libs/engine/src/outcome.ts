@@ -1,29 +1,16 @@
 import {
+  blankResult,
   CATALOGUE,
   toToolError,
   ToolError,
   type CallResult,
-  type CallTiming,
   type ExecutionFailure,
-  type JsonObject,
 } from '@toolfleet/contracts';
 import { toFailure } from '@toolfleet/contracts/execution';
 
-const NO_TIME: CallTiming = { queue_ms: 0, wait_ms: 0, execute_ms: 0 };
-
 /** A failed result without output. */
-export function failed(error: unknown, timing: CallTiming = NO_TIME, metadata: JsonObject = {}): CallResult {
-  return {
-    ok: false,
-    output: null,
-    text: '',
-    failure: toFailure(toToolError(error)),
-    provenance: 'live',
-    usage: { tokens: 0, microUsd: 0 },
-    metadata,
-    timing,
-    attempts: 0,
-  };
+export function failed(error: unknown, fields: Partial<CallResult> = {}): CallResult {
+  return blankResult({ failure: toFailure(toToolError(error)), ...fields });
 }
 
 /** True for a failure that refuses the call before its tool ran: the doors show it as a status, not in-band. */

@@ -22,7 +22,7 @@ export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock' | 'm
       const reply = await answerOf(executor.execute(call), call.signal, ports.clock);
       return reportOutputMismatch(call, toCallResult(reply, ports.clock.monotonic() - from), ports.meter);
     } catch (thrown) {
-      return { ...failed(outcomeOf(thrown, call), timing(ports.clock.monotonic() - from)), attempts: 1 };
+      return failed(outcomeOf(thrown, call), { timing: timing(ports.clock.monotonic() - from), attempts: 1 });
     }
   };
 }

@@ -6,6 +6,7 @@ import {
   type MicroUsd,
   type Usage,
 } from '@toolfleet/contracts';
+import { toSnakeCase } from '@toolfleet/contracts/wire';
 import type { BudgetScopes, SettleRequest } from '@toolfleet/contracts/budget';
 import type { Call } from './call.js';
 
@@ -33,12 +34,7 @@ function reportedMicroUsd(result: CallResult): MicroUsd {
 /** For whom a call spends; a request is `request_id`, else the call itself. */
 export function scopesOf(call: Call): BudgetScopes {
   const { principal, requestId, agentId, taskId } = call.request;
-  return {
-    tenant_id: principal.tenantId,
-    request_id: requestId ?? call.callId,
-    ...(agentId === undefined ? {} : { agent_id: agentId }),
-    ...(taskId === undefined ? {} : { task_id: taskId }),
-  };
+  return toSnakeCase({ tenantId: principal.tenantId, requestId: requestId ?? call.callId, agentId, taskId });
 }
 
 /**

@@ -6,6 +6,7 @@ import type {
   SpendMessage,
   SpendReply,
 } from '@toolfleet/contracts/budget';
+import { toSnakeCase } from '@toolfleet/contracts/wire';
 import type { BudgetPort } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 
@@ -36,12 +37,7 @@ export class SpendSlices {
     if (caller.via !== 'delegation' || parentCallId === undefined || parentSpends === undefined) {
       throw new ToolError('PERMISSION_DENIED', { message: 'Slices of a budget are held with a delegation token' });
     }
-    const scopes: BudgetScopes = {
-      tenant_id: caller.tenantId,
-      request_id: parentSpends.requestId,
-      ...(parentSpends.agentId === undefined ? {} : { agent_id: parentSpends.agentId }),
-      ...(parentSpends.taskId === undefined ? {} : { task_id: parentSpends.taskId }),
-    };
+    const scopes: BudgetScopes = toSnakeCase({ tenantId: caller.tenantId, ...parentSpends });
     const slice = { call_id: `${parentCallId}/${message.slice}`, parent_call_id: parentCallId, scopes };
     if (message.op === 'hold')
       return this.#hold({ ...slice, ...amountsOf(message) }, caller, message, timeLeftMs, signal);

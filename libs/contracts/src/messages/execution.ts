@@ -1,4 +1,4 @@
-import type { CallContext, CallResult, ExecutionFailure } from '../call.js';
+import { blankResult, type CallContext, type CallResult, type ExecutionFailure } from '../call.js';
 import { CATALOGUE, type ErrorCode } from '../errors/catalogue.js';
 import { ToolError } from '../errors/tool-error.js';
 import type { Json, JsonObject } from '../json.js';
@@ -130,21 +130,21 @@ export interface DiscoverReply {
   tools: RemoteTool[];
 }
 
-/** An error of the catalogue as the failure of a call: once an attempt began outcomes are values. */
+/** An error as the failure of a call, for use once an attempt has begun and outcomes are values. */
 export function toFailure(error: ToolError): ExecutionFailure {
   return {
     code: error.code,
     errorType: error.entry.class,
     message: error.message,
     retryable: error.entry.retryable,
-    ...(error.details ? { details: error.details } : {}),
-    ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+    details: error.details,
+    retryAfterMs: error.retryAfterMs,
   };
 }
 
 /**
- * An error as the outcome of an attempt: what happened after the attempt began is a value, not an exception.
- * @param text what a model is shown; by default nothing but the failure itself
+ * An error as the response of an executor.
+ * @param text what a model reads in addition to the failure
  */
 export function failedResponse(error: ToolError, text = ''): ExecResponse {
   return {
@@ -153,36 +153,36 @@ export function failedResponse(error: ToolError, text = ''): ExecResponse {
     text,
     metadata: {},
     failure: toFailure(error),
-    ...(error.retryAfterMs === undefined ? {} : { retry_after_ms: error.retryAfterMs }),
+    retry_after_ms: error.retryAfterMs,
   };
 }
 
-/** The reply of an executor as the result of a call; a failed reply without a failure becomes TOOL_ERROR. */
-export function toCallResult(reply: ExecResponse, executeMs: Milliseconds): CallResult {
-  const result: CallResult = {
-    ok: reply.ok,
-    output: reply.output ?? null,
-    text: reply.text ?? '',
-    provenance: 'live',
-    usage: reply.usage ?? { tokens: 0, microUsd: 0 },
-    metadata: reply.metadata ?? {},
-    timing: { queue_ms: reply.queue_ms ?? 0, wait_ms: 0, execute_ms: reply.execute_ms ?? executeMs },
+/**
+ * The response of an executor as the result of a call. A response that failed without a failure becomes TOOL_ERROR.
+ * @param executeMs time that the caller measured, for executors that report none
+ */
+export function toCallResult(response: ExecResponse, executeMs: Milliseconds): CallResult {
+  const { ok, output, text, usage, metadata, content } = response;
+  const result = blankResult({
+    ok,
+    output: output ?? null,
+    text: text ?? '',
+    metadata: metadata ?? {},
+    timing: { queue_ms: response.queue_ms ?? 0, wait_ms: 0, execute_ms: response.execute_ms ?? executeMs },
     attempts: 1,
-  };
-  if (reply.content) result.content = reply.content;
-  if (!reply.ok) result.failure = failureIn(reply);
+  });
+  if (usage) result.usage = usage;
+  if (content) result.content = content;
+  if (!ok) result.failure = readFailure(response);
   return result;
 }
 
-function failureIn(reply: ExecResponse): ExecutionFailure {
-  const failure =
-    reply.failure ?? toFailure(new ToolError('TOOL_ERROR', { message: reply.text || CATALOGUE.TOOL_ERROR.hint }));
-  return reply.retry_after_ms === undefined || failure.retryAfterMs !== undefined
-    ? failure
-    : { ...failure, retryAfterMs: reply.retry_after_ms };
+function readFailure({ failure, text, retry_after_ms }: ExecResponse): ExecutionFailure {
+  const found = failure ?? toFailure(new ToolError('TOOL_ERROR', { message: text || CATALOGUE.TOOL_ERROR.hint }));
+  return { ...found, retryAfterMs: found.retryAfterMs ?? retry_after_ms };
 }
 
-/** After these it is open whether the effect took place; all other failures are answers of the tool. */
+/** After these failures it is unknown whether the effect took place. All others are answers of the tool. */
 const LEAVES_OUTCOME_OPEN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'ATTEMPT_TIMED_OUT',
   'CANCELLED',
@@ -194,9 +194,8 @@ const LEAVES_OUTCOME_OPEN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * True when a failure does not tell whether the effect took place. An executor that stopped its own work
- * and knows what became of it says `stopped: true` in the details; one whose request had reached the upstream when the
- * connection broke says `delivered: true`.
+ * True when a failure leaves open whether the effect took place. Executors add what they know to `details`: `stopped: true`
+ * when they ended the work themselves, `delivered: true` when the connection broke after the request had been sent.
  */
 export function leavesOutcomeOpen({ code, details }: Pick<ExecutionFailure, 'code' | 'details'>): boolean {
   if (code === 'NETWORK_ERROR') return details?.delivered === true;

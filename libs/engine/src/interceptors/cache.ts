@@ -1,4 +1,4 @@
-import type { CallResult } from '@toolfleet/contracts';
+import { costNothing, type CallResult } from '@toolfleet/contracts';
 import { LatencyMedian } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { Interceptor } from '../call.js';
@@ -52,9 +52,7 @@ function fromCache(result: CallResult, ageMs: number): CallResult {
   return {
     ...result,
     provenance: 'cache',
-    usage: { tokens: 0, microUsd: 0 },
+    ...costNothing(),
     metadata: { ...result.metadata, from_cache: 'true', cache_age_ms: Math.max(0, Math.round(ageMs)) },
-    timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 },
-    attempts: 0,
   };
 }

@@ -1,4 +1,4 @@
-import type { CallResult } from '@toolfleet/contracts';
+import { costNothing, type CallResult } from '@toolfleet/contracts';
 import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -30,9 +30,7 @@ function repeated(result: CallResult): CallResult {
   return {
     ...result,
     provenance: 'cache',
-    usage: { tokens: 0, microUsd: 0 },
+    ...costNothing(),
     metadata: { ...result.metadata, from_cache: 'true', repeated_in_session: true },
-    timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 },
-    attempts: 0,
   };
 }

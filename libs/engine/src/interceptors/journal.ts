@@ -1,4 +1,4 @@
-import { isToolError, ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
+import { blankResult, isToolError, ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
 import { leavesOutcomeOpen } from '@toolfleet/contracts/execution';
 import type { Call, Interceptor, Next } from '../call.js';
 import { failed } from '../outcome.js';
@@ -110,7 +110,8 @@ function unknown(call: Call, state: CallState | undefined, result?: CallResult):
     message: `It is not known whether '${call.tool.name}' took effect${why ? `: ${why.message}` : ''}`,
     details: { call_id: call.callId, ...(state ? { state } : {}), ...(why ? { after: why.code } : {}) },
   });
-  return { ...failed(error, result?.timing, result?.metadata), attempts: 1 };
+  const { timing, metadata } = result ?? blankResult();
+  return failed(error, { timing, metadata, attempts: 1 });
 }
 
 /** The answer of the journal, or undefined when it fails or takes too long. */

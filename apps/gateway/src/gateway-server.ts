@@ -2,14 +2,12 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { DynamicModule } from '@nestjs/common';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { errorOf, sendError } from './http/error.filter.js';
-import { admitBeforeBody, type ProveSender } from './http/admit-before-body.js';
-import { limitConnections, serverOptions, type ConnectionLimits } from './http/connection-limits.js';
-import { acceptJsonBodies } from './http/json-body.js';
-import { closeStalledAnswers } from './http/unread-answers.js';
-import { answerWrongMethods } from './http/wrong-method.js';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
+import { errorOf, sendError } from './http/error.filter.js';
+import { admitBeforeBody, type ProveSender, answerWrongMethods } from './http/admit-request.js';
+import { limitConnections, serverOptions, type ConnectionLimits, closeStalledAnswers } from './http/connections.js';
+import { acceptJsonBodies } from './http/request-body.js';
 
 /** Longest part of a path: aliases of OpenAPI tools hold an operationId. */
 const MAX_PARAM_LENGTH = 300;

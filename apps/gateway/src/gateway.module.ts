@@ -3,27 +3,24 @@ import { APP_FILTER, APP_GUARD } from '@nestjs/core';
 import { Clock } from '@toolfleet/resilience';
 import { NatsClient } from '@toolfleet/transport';
 import { ApiKeys } from './auth/api-keys.js';
-import { AuthGuard } from './auth/auth.guard.js';
+import { AuthGuard, KeyLimitGuard } from './auth/auth.guard.js';
 import type { Authenticate } from './auth/authenticate.js';
 import { RegisterAuth } from './auth/register-auth.js';
 import { AsyncCalls } from './async/async-calls.js';
-import { BatchCalls } from './http/batch-calls.js';
-import { CallAccess } from './async/call-access.js';
+import { BatchCalls, ToolCalls } from './tool-calls.js';
+import { CallAccess } from './auth/call-access.js';
 import { CallsController } from './http/calls.controller.js';
 import { SpendSlices } from './engine/spend-slices.js';
-import { ToolCalls } from './async/tool-calls.js';
 import { ToolInventory } from './catalog/tool-inventory.js';
-import { ToolList } from './catalog/tool-list.js';
-import { ToolSearch } from './catalog/tool-search.js';
-import { CatalogController } from './http/catalog.controller.js';
+import { ToolList, ToolSearch } from './catalog/tool-list.js';
+import { CatalogController, ToolsController } from './http/tools.controller.js';
 import { ErrorFilter } from './http/error.filter.js';
 import { EventStreams } from './http/event-streams.js';
 import { FleetController } from './http/fleet.controller.js';
 import { HealthController, Readiness } from './http/health.controller.js';
 import { HttpCalls } from './http/http-call.js';
-import { KeysController } from './http/keys.controller.js';
-import { MeController, Tiers } from './http/me.controller.js';
-import { MockFunctionController } from './http/mock-function.controller.js';
+import { KeysController, MeController, Tiers } from './http/keys.controller.js';
+import { MockFunctionController, ShannonController } from './http/shannon.controller.js';
 import {
   QuarantineController,
   ShannonSourcesController,
@@ -31,19 +28,13 @@ import {
   SourcesController,
 } from './http/sources.controller.js';
 import { RecentCallsController } from './http/recent-calls.controller.js';
-import { ShannonController } from './http/shannon.controller.js';
-import { ToolsController } from './http/tools.controller.js';
 import { UsageController } from './http/usage.controller.js';
-import { CallEndpoint } from './nats/call.endpoint.js';
+import { CallEndpoint, SpendEndpoint } from './nats/call.endpoint.js';
 import { NatsCalls } from './nats/nats-calls.js';
-import { SpendEndpoint } from './nats/spend.endpoint.js';
-import { KeyLimitGuard } from './auth/key-limit.guard.js';
-import type { KeyLimits } from './auth/key-limits.js';
-import type { Tier } from './auth/tiers.js';
-import { FleetView } from './fleet-state/fleet-view.js';
+import { type KeyLimits, type Tier } from './auth/key-limits.js';
+import { FleetView, ToolLimits } from './fleet-state/fleet-view.js';
 import type { OperatorViews } from './fleet-state/operator-views.js';
-import { RecentCallsFeed } from './recent-calls/recent-calls-feed.js';
-import { ToolLimits } from './fleet-state/tool-limits.js';
+import { RecentCallsFeed } from './recent-calls/recent-calls.js';
 
 /** What `parts.ts` wires and the Nest shells need. */
 export interface GatewayWiring {

@@ -1,3 +1,4 @@
+import { ToolError } from './errors/tool-error.js';
 /** Control characters, line and paragraph separators, unpaired surrogates: what no log line, key or ledger row may carry. */
 const UNSAFE = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}]/u;
 /** Longest id in UTF-16 units, as the ledger and the budget store them. */
@@ -11,6 +12,20 @@ export function hasUnsafeCharacters(text: string): boolean {
 /** True for texts that may be an id anywhere in the fleet: 1 to `MAX_ID_LENGTH` characters without control characters. */
 export function isPlainId(value: unknown): value is string {
   return typeof value === 'string' && value.length > 0 && value.length <= MAX_ID_LENGTH && !hasUnsafeCharacters(value);
+}
+
+/**
+ * Refuses an id with control characters: ids become parts of store keys, log lines and ledger rows. `undefined` and values that
+ * are not strings pass; their types are checked where they are read.
+ * @param field name of the field in the message
+ * @throws ToolError REQUEST_INVALID
+ */
+export function requirePlainId(field: string, id: unknown): void {
+  if (typeof id !== 'string' || !hasUnsafeCharacters(id)) return;
+  throw new ToolError('REQUEST_INVALID', {
+    message: `${field} must not contain control characters`,
+    details: { fields: [field] },
+  });
 }
 
 /** Up to this length the runtime's own search is used: its worst case is the product of both lengths. */

@@ -7,7 +7,7 @@ import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ApiKeys } from '../auth/api-keys.js';
 import { CredentialStatus } from '../auth/credential-status.js';
-import { OPERATOR } from '../auth/operator.js';
+import { OPERATOR } from '../auth/roles.js';
 import { RedisKeyStore } from '../auth/redis-key-store.js';
 import type { AsyncCallJob } from './async-calls.js';
 import { callWorker } from './call.worker.js';

@@ -13,8 +13,7 @@ import type { Journal } from '@toolfleet/journal';
 import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '../auth/credential-status.js';
-import { isFinal, type AsyncCallJob } from './async-calls.js';
-import type { CallStore } from './call-store.js';
+import { isFinal, type AsyncCallJob, type CallStore } from './async-calls.js';
 
 /** What the asynchronous door needs. */
 export interface CallWorkerPorts {

@@ -1,33 +1,15 @@
+import { readFileSync } from 'node:fs';
 import type { CallBody, CallResult, CallState } from '@toolfleet/contracts';
 import { callBody } from '@toolfleet/engine';
 import { LEAST_KEPT_BYTES, type KeptResults } from '@toolfleet/journal';
 import type { Redis } from 'ioredis';
-import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from './call-store.js';
+import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from './async-calls.js';
 
 /** Progress lines kept of one call; older ones make room. */
 const MAX_EVENTS = 1_000;
 
-/** KEYS[1] hash of the call, KEYS[2] its events. ARGV event JSON, TTL s. Returns 0 when the call has ended. */
-const BEGIN = `
-local state = redis.call('HGET', KEYS[1], 'state')
-if state and state ~= 'accepted' and state ~= 'claimed' then return 0 end
-if state then redis.call('HSET', KEYS[1], 'state', 'claimed') end
-redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])
-redis.call('EXPIRE', KEYS[2], ARGV[2])
-return 1`;
-
-/**
- * KEYS[1] hash of the call, KEYS[2] its events. ARGV state, result JSON, event JSON, now ms, TTL s.
- * Returns 1 when this ended the call, 0 when it was over (or never was).
- */
-const FINISH = `
-local state = redis.call('HGET', KEYS[1], 'state')
-if not state or (state ~= 'accepted' and state ~= 'claimed') then return 0 end
-redis.call('HSET', KEYS[1], 'state', ARGV[1], 'result', ARGV[2], 'finished_at', ARGV[4])
-redis.call('XADD', KEYS[2], '*', 'event', ARGV[3])
-redis.call('EXPIRE', KEYS[1], ARGV[5])
-redis.call('EXPIRE', KEYS[2], ARGV[5])
-return 1`;
+const BEGIN_CALL = readFileSync(new URL('../../lua/begin-call.lua', import.meta.url), 'utf8');
+const FINISH_CALL = readFileSync(new URL('../../lua/finish-call.lua', import.meta.url), 'utf8');
 
 type Script = (record: string, events: string, ...args: string[]) => Promise<number>;
 
@@ -43,8 +25,8 @@ export class RedisCallStore extends CallStore {
     private readonly results?: Pick<KeptResults, 'keep'>,
   ) {
     super();
-    redis.defineCommand('beginCall', { numberOfKeys: 2, lua: BEGIN });
-    redis.defineCommand('finishCall', { numberOfKeys: 2, lua: FINISH });
+    redis.defineCommand('beginCall', { numberOfKeys: 2, lua: BEGIN_CALL });
+    redis.defineCommand('finishCall', { numberOfKeys: 2, lua: FINISH_CALL });
     this.redis = redis as typeof this.redis;
   }
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '@toolfleet/testing';
+import type { Principal } from '@toolfleet/contracts';
 import { parseKey } from './api-key-format.js';
-import { ApiKeys } from './api-keys.js';
-import type { ApiKeyRecord } from './key-store.js';
-import { MemoryKeyStore } from './memory-key-store.js';
+import { ApiKeys, type ApiKeyRecord, grantOf, type KeyRequest } from './api-keys.js';
+import { MemoryKeyStore } from '../../../../test/doubles/memory-key-store.js';
 
 const SETTINGS = { pepper: 'a pepper of the spec', environment: 'test' };
 const refusal = { code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' };
@@ -174,5 +174,47 @@ describe('what is stored', () => {
       .update(token.slice(0, token.lastIndexOf('_')))
       .digest('base64url');
     expect(record.secretHash).toBe(expected);
+  });
+});
+
+const admin: Principal = {
+  tenantId: 'acme',
+  userId: 'ada',
+  roles: ['admin'],
+  tools: ['calc*', 'web_search'],
+  tier: 'pro',
+  via: 'api_key',
+};
+const operator: Principal = { tenantId: 'operator', userId: 'ops', roles: ['operator'], tools: ['*'], via: 'api_key' };
+
+describe('a key made by an administrator', () => {
+  it('is of its own tenant, and of its tools and rate class unless it says less', () => {
+    expect(grantOf(admin, { client: 'crm' })).toMatchObject({ tenantId: 'acme', tools: admin.tools, tier: 'pro' });
+    expect(grantOf(admin, { client: 'crm', tools: ['calculator'], roles: ['admin'] })).toMatchObject({
+      tools: ['calculator'],
+      roles: ['admin'],
+    });
+    expect(grantOf({ ...admin, tier: undefined }, { client: 'crm' }).tier).toBeUndefined();
+  });
+
+  it.each<[Partial<KeyRequest>, string]>([
+    [{ tenantId: 'globex' }, 'tenant_id'],
+    [{ tenantId: 'operator' }, 'tenant_id'],
+    [{ roles: ['operator'] }, 'roles'],
+    [{ tier: 'enterprise' }, 'tier'],
+    [{ tools: ['*'] }, 'tools'],
+    [{ tools: ['calculator', 'file_read'] }, 'tools'],
+  ])('cannot be %j', (request, field) => {
+    expect(() => grantOf(admin, { client: 'crm', ...request })).toThrow(
+      expect.objectContaining({ code: 'PERMISSION_DENIED', details: { fields: [field] } }),
+    );
+  });
+});
+
+describe('a key made by an operator', () => {
+  it('is of any tenant, role and rate class', () => {
+    const request = { client: 'crm', tenantId: 'globex', roles: ['admin'], tier: 'max' };
+    expect(grantOf(operator, request)).toMatchObject({ ...request, tools: ['*'] });
+    expect(grantOf(operator, { client: 'ops', roles: ['operator'] })).toMatchObject({ tenantId: 'operator' });
   });
 });

@@ -8,10 +8,57 @@ import {
   ToolError,
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
+import { narrowGlobs } from '@toolfleet/engine';
 import { generateKey, parseKey } from './api-key-format.js';
-import { type ApiKeyRecord, isLive, type KeyStore, MAX_LIVE_KEYS } from './key-store.js';
-import { rolesOf } from './roles.js';
-import { unauthenticated } from './unauthenticated.js';
+import { rolesOf, administers, isOperator } from './roles.js';
+import { unauthenticated } from './credential.js';
+
+/** One API key as stored: never the secret, only its HMAC. */
+export interface ApiKeyRecord {
+  /** Clear id, part of the key. */
+  id: string;
+  /** HMAC-SHA-256 of the key by the pepper, base64url. */
+  secretHash: string;
+  tenantId: string;
+  userId: string;
+  /** Who holds the key; at most `MAX_LIVE_KEYS` live keys per tenant and client, so that rotation is possible and bounded. */
+  client: string;
+  roles: string[];
+  /** Tool globs. */
+  tools: string[];
+  /** Rate class of `rate_limits.tiers`. */
+  tier?: string;
+  /** Budget the usage of this key is counted on. */
+  budgetId?: string;
+  createdAt: EpochMs;
+  createdBy: string;
+  expiresAt?: EpochMs;
+  revokedAt?: EpochMs;
+  /** Kept to about a minute. */
+  lastUsedAt?: EpochMs;
+}
+
+/** Two live keys per client: the old and the new one while a rotation runs. */
+export const MAX_LIVE_KEYS = 2;
+
+/** True while a key may be used. */
+export function isLive(key: Pick<ApiKeyRecord, 'revokedAt' | 'expiresAt'>, now: EpochMs): boolean {
+  return key.revokedAt === undefined && (key.expiresAt === undefined || key.expiresAt > now);
+}
+
+/** Where keys are kept. Two gateways may create for one client at once: the check of `MAX_LIVE_KEYS` and the write are one step. */
+export abstract class KeyStore {
+  /** Stores a new key. `too_many`: the client has `MAX_LIVE_KEYS` live ones at `now`; nothing was stored. */
+  abstract create(key: ApiKeyRecord, now: EpochMs): Promise<'created' | 'too_many' | 'id_taken'>;
+  /** The key of this id, live or not. */
+  abstract find(id: string): Promise<ApiKeyRecord | null>;
+  /** Keys of a tenant, or of all, oldest first. */
+  abstract list(tenantId?: string): Promise<ApiKeyRecord[]>;
+  /** Marks a key revoked; false when there is none of this id. Repeating keeps the first instant. */
+  abstract revoke(id: string, at: EpochMs): Promise<boolean>;
+  /** Notes a use; an older instant than the stored one changes nothing. */
+  abstract touch(id: string, at: EpochMs): Promise<void>;
+}
 
 /** What an administrator says about a new key. */
 export interface KeySpec {
@@ -205,4 +252,30 @@ function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
     message: [...faults].map(([field, wanted]) => `${field} ${wanted}`).join('; '),
     details: { fields: [...faults.keys()] },
   });
+}
+
+/** A new key as asked for: what is absent comes from the one who asks. */
+export type KeyRequest = Omit<KeySpec, 'tenantId'> & { tenantId?: string | undefined };
+
+/**
+ * The key a caller may make. Nobody gives away more than they hold: an administrator makes keys of its own tenant and its own
+ * rate class, nobody but an operator makes operators, and no key may call tools that its maker's may not.
+ * @throws ToolError PERMISSION_DENIED naming the field
+ */
+export function grantOf(caller: Principal, request: KeyRequest): KeySpec {
+  const { tenantId = caller.tenantId, roles = [], tools = [...caller.tools], tier } = request;
+  if (!administers(caller, tenantId)) deny('tenant_id', 'Keys of another tenant need the role operator.');
+  if (!isOperator(caller)) {
+    if (roles.includes(OPERATOR_ROLE)) deny('roles', 'Operators are made by operators.');
+    if (tier !== undefined && tier !== caller.tier)
+      deny('tier', 'Another rate class than your own needs the role operator.');
+  }
+  const covered = new Set(narrowGlobs(caller.tools, tools));
+  const beyond = tools.filter((glob) => !covered.has(glob));
+  if (beyond.length > 0) deny('tools', `Your key may not call ${beyond.join(', ')}.`);
+  return { ...request, tenantId, roles, tools, tier: isOperator(caller) ? tier : caller.tier };
+}
+
+function deny(field: string, message: string): never {
+  throw new ToolError('PERMISSION_DENIED', { message, details: { fields: [field] } });
 }

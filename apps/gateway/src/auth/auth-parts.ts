@@ -1,11 +1,10 @@
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import type { GatewayConfig } from '../gateway.config.js';
-import { ApiKeys } from './api-keys.js';
+import { ApiKeys, type KeyStore } from './api-keys.js';
 import { LOCAL_OPERATOR, makeAuthenticate, type Authenticate } from './authenticate.js';
 import { CredentialStatus } from './credential-status.js';
-import { jwtPart } from './jwt-part.js';
-import type { KeyStore } from './key-store.js';
-import { SignedTokens } from './signed-token.js';
+import { jwtPart } from './jwt-component.js';
+import { SignedTokens } from './signed-tokens.js';
 import { VerifiedCache } from './verified-cache.js';
 
 /** Who calls: everything that turns a credential into a principal. */

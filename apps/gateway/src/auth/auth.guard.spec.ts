@@ -11,7 +11,7 @@ import { ApiKeys } from './api-keys.js';
 import { AdminOnly, AuthGuard, Caller, OperatorOnly, Public } from './auth.guard.js';
 import { makeAuthenticate } from './authenticate.js';
 import { isAdmin, isOperator } from './roles.js';
-import { MemoryKeyStore } from './memory-key-store.js';
+import { MemoryKeyStore } from '../../../../test/doubles/memory-key-store.js';
 import { VerifiedCache } from './verified-cache.js';
 
 const clock = new FakeClock();

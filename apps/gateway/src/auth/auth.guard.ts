@@ -5,10 +5,11 @@ import {
   type ExecutionContext,
   SetMetadata,
 } from '@nestjs/common';
+import type { FastifyReply } from 'fastify';
 import { isToolError, type Principal } from '@toolfleet/contracts';
-import type { Authenticate } from './authenticate.js';
-import { challenge } from './challenge.js';
-import { callerOfRequest } from './caller-of-request.js';
+import { type Authenticate, callerOfRequest } from './authenticate.js';
+import { challenge } from './credential.js';
+import { requireAllowance, type KeyLimits, type Tier } from './key-limits.js';
 import { requireAdmin, requireOperator } from './roles.js';
 
 const ACCESS = Symbol('toolfleet.access');
@@ -76,4 +77,25 @@ function accessOf(context: ExecutionContext): Access | undefined {
   return (Reflect.getMetadata(ACCESS, context.getHandler()) ?? Reflect.getMetadata(ACCESS, context.getClass())) as
     | Access
     | undefined;
+}
+
+/**
+ * Counts every authenticated HTTP request against its key's tier and shows what is left in `X-RateLimit-*`. A guard, not an
+ * interceptor: one interceptor anywhere makes Nest wrap every answer in an observable.
+ */
+export class KeyLimitGuard implements CanActivate {
+  constructor(
+    private readonly limits: KeyLimits,
+    private readonly tiers: Readonly<Record<string, Tier>>,
+  ) {}
+
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    if (context.getType() !== 'http') return true;
+    const http = context.switchToHttp();
+    const { principal } = http.getRequest<GuardedRequest>();
+    if (!principal) return true; // public routes
+    const show = (headers: Record<string, string>) => void http.getResponse<FastifyReply>().headers(headers);
+    await requireAllowance(this.limits, this.tiers, principal, show);
+    return true;
+  }
 }

@@ -3,10 +3,9 @@ import { FakeClock } from '@toolfleet/testing';
 import { ApiKeys } from './api-keys.js';
 import { type AuthenticatePorts, makeAuthenticate } from './authenticate.js';
 import { CredentialStatus } from './credential-status.js';
-import { issueDelegation } from './delegation.js';
+import { issueDelegation, SignedTokens } from './signed-tokens.js';
 import type { JwtVerifier } from './jwt.js';
-import { MemoryKeyStore } from './memory-key-store.js';
-import { SignedTokens } from './signed-token.js';
+import { MemoryKeyStore } from '../../../../test/doubles/memory-key-store.js';
 import { VerifiedCache } from './verified-cache.js';
 
 const refusal = { code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' };

@@ -3,13 +3,12 @@ import { ADMIN_ROLE, LOCAL_TENANT, OPERATOR_ROLE, type Principal } from '@toolfl
 import type { ApiKeys } from './api-keys.js';
 import { KEY_PREFIX } from './api-key-format.js';
 import type { CredentialStatus } from './credential-status.js';
-import type { Credential } from './credential.js';
-import { DELEGATION_PREFIX, openDelegation } from './delegation.js';
+import { type Credential, unauthenticated, credentialOfRawHeaders } from './credential.js';
+import { DELEGATION_PREFIX, openDelegation, type SignedTokens } from './signed-tokens.js';
 import type { JwtVerifier } from './jwt.js';
-import { OPERATOR } from './operator.js';
-import type { SignedTokens } from './signed-token.js';
-import { unauthenticated } from './unauthenticated.js';
+import { OPERATOR } from './roles.js';
 import type { Verified, VerifiedCache } from './verified-cache.js';
+import { isLoopbackRequest } from './loopback.js';
 
 /** What proves a credential; what is absent is not accepted. */
 export interface AuthenticatePorts {
@@ -98,4 +97,15 @@ function sameAs(secret: string): (token: string) => boolean {
   const digest = (text: string): Buffer => hash('sha256', salt + text, 'buffer');
   const expected = digest(secret);
   return (token) => timingSafeEqual(digest(token), expected);
+}
+
+/**
+ * Who sent an HTTP request; the one way from headers to a principal. Where requests without a credential are accepted
+ * (`GATEWAY_SKIP_AUTH`), only those that name a loopback host are: otherwise any web page could call the fleet of a developer.
+ * @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when proof is out of reach
+ */
+export async function callerOfRequest(authenticate: Authenticate, rawHeaders: readonly string[]): Promise<Principal> {
+  const credential = credentialOfRawHeaders(rawHeaders);
+  if (credential === undefined && !isLoopbackRequest(rawHeaders)) throw unauthenticated();
+  return authenticate(credential);
 }

@@ -1,8 +1,8 @@
 import { type EpochMs, OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
+import type { Clock, CancelTimer } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { ApiKeys } from './api-keys.js';
-import { OPERATOR_KEY_ID } from './operator.js';
+import { OPERATOR_KEY_ID } from './roles.js';
 import { VERIFIED_TTL_MS } from './verified-cache.js';
 
 const MAX_KEYS = 10_000;
@@ -51,3 +51,74 @@ const isOver = (expiresAt: EpochMs | undefined, now: EpochMs): boolean => expire
 
 const voidCredential = (what: string): ToolError =>
   new ToolError('UNAUTHENTICATED', { message: `The credential that made this call ${what} before the call started.` });
+
+/**
+ * Credentials of open streams are looked at this often. With `VERIFIED_TTL_MS`, for which a status is remembered, a stream
+ * ends within 5 s of the revocation of its key.
+ */
+const LOOK_EVERY_MS = 500;
+/** A stream whose credential cannot be looked up for so long ends, too: without proof there is no access. */
+const UNKNOWN_MS = 4_000;
+
+interface Watched {
+  principal: Principal;
+  onVoid: () => void;
+  /** Monotonic instant of the last look that found the credential in order. */
+  seenAt: number;
+}
+
+/** Watches the credentials of everything that stays open after the request that proved them; one timer for all. */
+export class CredentialWatch {
+  readonly #watched = new Set<Watched>();
+  #cancelTimer: CancelTimer | undefined;
+
+  constructor(
+    private readonly status: Pick<CredentialStatus, 'refusalOf'>,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Credentials that are watched. */
+  get size(): number {
+    return this.#watched.size;
+  }
+
+  /** Calls `onVoid` once when the credential is revoked or has expired. The returned function ends the watch. */
+  watch(principal: Principal, onVoid: () => void): () => void {
+    const watched: Watched = { principal, onVoid, seenAt: this.clock.monotonic() };
+    this.#watched.add(watched);
+    this.#schedule();
+    return () => {
+      this.#watched.delete(watched);
+      if (this.#watched.size === 0) this.#stop();
+    };
+  }
+
+  #schedule(): void {
+    this.#cancelTimer ??= this.clock.after(LOOK_EVERY_MS, () => {
+      this.#cancelTimer = undefined;
+      // The next look does not wait for this one: a store that hangs must not keep streams open.
+      if (this.#watched.size > 0) this.#schedule();
+      for (const watched of this.#watched) void this.#look(watched);
+    });
+  }
+
+  #stop(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+  }
+
+  async #look(watched: Watched): Promise<void> {
+    const now = this.clock.monotonic();
+    if (now - watched.seenAt > UNKNOWN_MS) return this.#end(watched);
+    try {
+      if (await this.status.refusalOf(watched.principal)) this.#end(watched);
+      else watched.seenAt = Math.max(watched.seenAt, now);
+    } catch {
+      // The store of keys is away; `seenAt` says for how long.
+    }
+  }
+
+  #end(watched: Watched): void {
+    if (this.#watched.delete(watched)) watched.onVoid();
+  }
+}

@@ -1,5 +1,5 @@
-import { DELEGATION_PREFIX } from './delegation.js';
-import { unauthenticated } from './unauthenticated.js';
+import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { DELEGATION_PREFIX } from './signed-tokens.js';
 
 /** What a caller presented. `api_key` came in `X-API-Key` and may only be a key; `bearer` may be a key, a JWT or a delegation token. */
 export interface Credential {
@@ -45,4 +45,31 @@ export function credentialOfRawHeaders(rawHeaders: readonly string[]): Credentia
     else if (name.length === 9 && name.toLowerCase() === 'x-api-key') apiKey.push(rawHeaders[i + 1]!);
   }
   return readCredential(authorization, apiKey);
+}
+
+/** The one answer to every failed authentication: it never tells which part of a credential was wrong. */
+export function unauthenticated(): ToolError {
+  return new ToolError('UNAUTHENTICATED', { message: 'Missing or invalid credentials.' });
+}
+
+/** Name of the protection space in `WWW-Authenticate`. */
+const REALM = 'toolfleet';
+
+/**
+ * Value of `WWW-Authenticate` on every 401 (RFC 6750 section 3). With the address of the protected-resource metadata, as the
+ * MCP door must send it (RFC 9728 section 5.1).
+ */
+export function challenge(resourceMetadataUrl?: string): string {
+  const base = `Bearer realm="${REALM}"`;
+  return resourceMetadataUrl === undefined ? base : `${base}, resource_metadata="${resourceMetadataUrl}"`;
+}
+
+/** The document at `/.well-known/oauth-protected-resource` (RFC 9728 section 2): which issuer's tokens this resource takes. */
+export function protectedResourceMetadata(resource: string, issuer: string | undefined): JsonObject {
+  return {
+    resource,
+    resource_name: REALM,
+    bearer_methods_supported: ['header'],
+    ...(issuer === undefined ? {} : { authorization_servers: [issuer] }),
+  };
 }

@@ -4,7 +4,7 @@ import { isPlainId } from '@toolfleet/contracts/text';
 import type { Clock } from '@toolfleet/resilience';
 import { type JwksKeys, KeysUnavailable } from './jwks.js';
 import { rolesOf } from './roles.js';
-import { unauthenticated } from './unauthenticated.js';
+import { unauthenticated } from './credential.js';
 
 /** Which tokens are accepted; every entry is pinned, nothing is taken from the token itself. */
 export interface JwtSettings {

@@ -2,10 +2,17 @@ import type { Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { batchCounter, limitedId, requireAllowance, tierOf } from './key-limit.guard.js';
-import type { KeyAllowance } from './key-limits.js';
+import {
+  batchCounter,
+  limitedId,
+  requireAllowance,
+  tierOf,
+  type KeyAllowance,
+  DEFAULT_TIERS,
+  readTiers,
+  type Tier,
+} from './key-limits.js';
 import { RedisKeyLimits } from './redis-key-limits.js';
-import { DEFAULT_TIERS, readTiers, type Tier } from './tiers.js';
 
 let server: RedisServer;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Principal } from '@toolfleet/contracts';
-import { callerOfRequest } from './caller-of-request.js';
+import { callerOfRequest } from './authenticate.js';
 import { hostName } from './loopback.js';
 
 describe('the name in Host', () => {

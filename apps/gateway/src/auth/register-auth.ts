@@ -1,7 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '@toolfleet/contracts';
-import type { Authenticate } from './authenticate.js';
-import { callerOfRequest } from './caller-of-request.js';
+import { type Authenticate, callerOfRequest } from './authenticate.js';
 import { credentialOfRawHeaders } from './credential.js';
 import { requireAdmin } from './roles.js';
 

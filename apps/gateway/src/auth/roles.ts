@@ -41,3 +41,16 @@ export function requireOperator(principal: Principal, what = 'This'): void {
 function needsRole(role: string, what = 'This'): ToolError {
   return new ToolError('PERMISSION_DENIED', { message: `${what} needs the role ${role}.`, details: { role } });
 }
+
+/** Key id of `GATEWAY_ADMIN_KEY`, which is in no store. */
+export const OPERATOR_KEY_ID = 'operator';
+
+/** The holder of `GATEWAY_ADMIN_KEY`: makes the first keys; belongs to no customer's tenant. */
+export const OPERATOR: Principal = {
+  tenantId: OPERATOR_TENANT,
+  userId: 'operator',
+  roles: [ADMIN_ROLE, OPERATOR_ROLE],
+  tools: ['*'],
+  via: 'api_key',
+  keyId: OPERATOR_KEY_ID,
+};

@@ -1,3 +1,4 @@
+import * as fc from 'fast-check';
 import { isToolError, type CallRequest, type JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
@@ -16,9 +17,8 @@ import { SystemClock } from '@toolfleet/resilience';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
 import { aRequest, aTool, okReply } from '@toolfleet/testing/engine-fixture';
 import { memoryPorts } from '@toolfleet/testing/memory-ports';
-import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { SignedTokens } from '../auth/signed-token.js';
+import { SignedTokens } from '../auth/signed-tokens.js';
 import { RedisResultCache } from './redis-result-cache.js';
 import { delegateFor } from './delegate.js';
 

@@ -4,7 +4,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { AuditRecord } from '@toolfleet/engine';
 import { FakeClock } from '@toolfleet/testing';
 import { CallRecorder } from './call-recorder.js';
-import { RecentCalls, type RecentCall, type StoredRecentCall } from '../recent-calls/recent-call.js';
+import { RecentCalls, type RecentCall, type StoredRecentCall } from '../recent-calls/recent-calls.js';
 
 class Memory extends RecentCalls {
   readonly batches: RecentCall[][] = [];

@@ -4,7 +4,7 @@ import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import { callStatusOf } from './call-status.js';
 import { redactedError } from './redacted-error.js';
-import type { CallStages, RecentCall, RecentCalls } from '../recent-calls/recent-call.js';
+import type { CallStages, RecentCall, RecentCalls } from '../recent-calls/recent-calls.js';
 
 /** Calls are gathered this long before they are written. */
 const BATCH_WINDOW_MS = 250;

@@ -1,7 +1,6 @@
 import { callsTools, type Call } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
-import { issueDelegation } from '../auth/delegation.js';
-import type { SignedTokens } from '../auth/signed-token.js';
+import { issueDelegation, type SignedTokens } from '../auth/signed-tokens.js';
 
 /** Makes the token a tool that calls tools acts with; undefined for every other tool. */
 export type Delegate = (call: Call) => string | undefined;

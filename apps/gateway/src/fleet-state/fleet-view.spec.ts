@@ -4,8 +4,7 @@ import type { FleetStatus } from '@toolfleet/contracts/fleet';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { FakeClock } from '@toolfleet/testing';
 import type { ToolList } from '../catalog/tool-list.js';
-import { FleetView } from './fleet-view.js';
-import { FleetWatch } from './fleet-watch.js';
+import { FleetView, FleetWatch } from './fleet-view.js';
 
 const principal = (roles: string[]): Principal => ({
   tenantId: 'acme',

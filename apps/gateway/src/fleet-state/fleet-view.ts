@@ -1,10 +1,71 @@
-import type { Principal } from '@toolfleet/contracts';
-import type { BreakerStatus } from '@toolfleet/contracts/fleet';
+import { isJsonObject, type Principal } from '@toolfleet/contracts';
+import type { FleetStatus, BreakerStatus } from '@toolfleet/contracts/fleet';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { Clock } from '@toolfleet/resilience';
+import type { NatsClient } from '@toolfleet/transport';
 import type { JobQueue } from '@toolfleet/queue';
+import { rateKeyOf, toolRateOf, type EngineSettings, type RateLimiter } from '@toolfleet/engine';
 import { isOperator } from '../auth/roles.js';
 import type { ToolList } from '../catalog/tool-list.js';
 import { reached } from '../engine/reached.js';
-import type { FleetWatch } from './fleet-watch.js';
+
+/** Processes remembered; a fleet is far smaller. */
+const MOST = 2_000;
+const LONGEST_TTL_MS = 60_000;
+
+/** A process that told its state lately. */
+export interface SeenProcess extends FleetStatus {
+  /** Milliseconds since it told it. */
+  age_ms: number;
+}
+
+/** What gateways and executors told about themselves (`fleet.status`), remembered until they should have told more. */
+export class FleetWatch {
+  readonly #seen = new Map<string, { status: FleetStatus; at: number }>();
+
+  constructor(
+    private readonly nats: Pick<NatsClient, 'subscribe'>,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Begins to listen; needs a connection. */
+  follow(): void {
+    this.nats.subscribe(SUBJECTS.fleetStatus, ({ body }) => {
+      if (isStatus(body)) this.note(body);
+    });
+  }
+
+  /** Takes one message in. */
+  note(status: FleetStatus): void {
+    const id = `${status.service}/${status.instance}`;
+    if (this.#seen.size >= MOST && !this.#seen.has(id)) this.#forgetGone();
+    if (this.#seen.size < MOST || this.#seen.has(id)) this.#seen.set(id, { status, at: this.clock.monotonic() });
+  }
+
+  /** Processes that are there, by service. */
+  processes(): SeenProcess[] {
+    this.#forgetGone();
+    const now = this.clock.monotonic();
+    return [...this.#seen.values()]
+      .map(({ status, at }) => ({ ...status, age_ms: Math.round(now - at) }))
+      .toSorted((a, b) => (a.service < b.service ? -1 : a.service > b.service ? 1 : 0));
+  }
+
+  #forgetGone(): void {
+    const now = this.clock.monotonic();
+    for (const [id, { status, at }] of this.#seen) {
+      if (now - at > Math.min(status.ttl_ms, LONGEST_TTL_MS)) this.#seen.delete(id);
+    }
+  }
+}
+
+function isStatus(body: unknown): body is FleetStatus {
+  if (!isJsonObject(body)) return false;
+  const { service, instance, ttl_ms: ttl, breakers } = body;
+  return (
+    typeof service === 'string' && typeof instance === 'string' && typeof ttl === 'number' && Array.isArray(breakers)
+  );
+}
 
 const GATEWAY = 'gateway';
 
@@ -77,4 +138,40 @@ function sumOf(workers: readonly { busy: number; total: number }[]): { busy: num
     busy: workers.reduce((sum, { busy }) => sum + busy, 0),
     total: workers.reduce((sum, { total }) => sum + total, 0),
   };
+}
+
+/** Buckets looked at for one answer; further tools are shown without what is left. */
+const MOST_LOOKED_AT = 200;
+
+/** Calls per minute of a tool for a tenant. */
+export interface ToolLimit {
+  tool: string;
+  per_minute: number;
+  /** Null: not looked at. */
+  left: number | null;
+}
+
+/** Rate limits of the tools a caller may use, with what its tenant has left. Looking takes nothing. */
+export class ToolLimits {
+  constructor(
+    private readonly list: ToolList,
+    private readonly limiter: RateLimiter,
+    private readonly settings: Pick<EngineSettings, 'rateLimits'>,
+  ) {}
+
+  /** Limited tools by name. */
+  async of(caller: Principal): Promise<ToolLimit[]> {
+    const { tools } = await this.list.all(caller);
+    const limited = tools.flatMap((tool) => {
+      const rate = toolRateOf(tool, this.settings);
+      return rate ? [{ name: tool.name, rate }] : [];
+    });
+    return Promise.all(
+      limited.map(async ({ name, rate }, index) => ({
+        tool: name,
+        per_minute: rate.perPeriod,
+        left: index < MOST_LOOKED_AT ? await this.limiter.peek(rateKeyOf(caller.tenantId, name), rate) : null,
+      })),
+    );
+  }
 }

@@ -3,17 +3,14 @@ import type { JobQueue } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
 import { Heartbeat, type NatsClient, type SharedBreakers } from '@toolfleet/transport';
-import type { CallAccess } from '../async/call-access.js';
+import type { CallAccess } from '../auth/call-access.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';
 import { ToolInventory } from '../catalog/tool-inventory.js';
 import type { ToolList } from '../catalog/tool-list.js';
 import { Audits } from '../engine/audits.js';
 import { CallRecorder } from '../engine/call-recorder.js';
-import { FleetView } from './fleet-view.js';
-import { FleetWatch } from './fleet-watch.js';
-import type { RecentCalls } from '../recent-calls/recent-call.js';
-import { RecentCallsFeed } from '../recent-calls/recent-calls-feed.js';
-import { ToolLimits } from './tool-limits.js';
+import { FleetView, FleetWatch, ToolLimits } from './fleet-view.js';
+import { type RecentCalls, RecentCallsFeed } from '../recent-calls/recent-calls.js';
 
 /** What operators see: tools with their properties, finished calls, queues and breakers, limits. */
 export interface OperatorViews {

@@ -6,8 +6,7 @@ import { Clock, SystemClock } from '@toolfleet/resilience';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { EventStreams } from './event-streams.js';
 import { Readiness } from './health.controller.js';
-import { AsyncCalls } from '../async/async-calls.js';
-import type { CallEvent, StoredCall } from '../async/call-store.js';
+import { AsyncCalls, type CallEvent, type StoredCall } from '../async/async-calls.js';
 import { CallsController } from './calls.controller.js';
 
 const ended: StoredCall = {

@@ -3,11 +3,9 @@ import type { JsonObject, Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
-import { eventFrame } from './event-stream.js';
-import { EventStreams, type EventStream } from './event-streams.js';
+import { eventFrame, EventStreams, type EventStream } from './event-streams.js';
 import { Readiness } from './health.controller.js';
-import { AsyncCalls, isFinal } from '../async/async-calls.js';
-import type { CallEvent, StoredCall } from '../async/call-store.js';
+import { AsyncCalls, isFinal, type CallEvent, type StoredCall } from '../async/async-calls.js';
 
 /** How often an open event stream looks for news; progress is for people. */
 const POLL_MS = 200;

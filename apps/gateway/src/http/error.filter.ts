@@ -3,7 +3,7 @@ import { isToolError, ToolError, toToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { discardBody } from './unread-body.js';
+import { discardBody } from './request-body.js';
 
 /** Text and whole body of a refused dangerous tool. */
 export const DANGEROUS_BODY = { error: 'Tool not available via direct execution' } as const;

@@ -1,9 +1,20 @@
 import type { ServerResponse } from 'node:http';
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { FastifyReply } from 'fastify';
-import type { CredentialWatch } from '../auth/credential-watch.js';
-import { takeOverReply } from './hijacked-reply.js';
-import { drained } from './unread-answers.js';
+import type { CredentialWatch } from '../auth/credential-status.js';
+import { takeOverReply, drained } from './connections.js';
+
+/** One server-sent event. */
+export interface ServerEvent {
+  id: string;
+  type: string;
+  data: unknown;
+}
+
+/** The text of an event. */
+export function eventFrame({ id, type, data }: ServerEvent): string {
+  return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+}
 
 /** Bounds of all open streams of one gateway. */
 export interface StreamLimits {

@@ -1,8 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
 import { OperatorOnly, Caller } from '../auth/auth.guard.js';
-import { FleetView } from '../fleet-state/fleet-view.js';
-import { ToolLimits } from '../fleet-state/tool-limits.js';
+import { FleetView, ToolLimits } from '../fleet-state/fleet-view.js';
 
 /** The state of the fleet. What shows the work of other tenants is for operators. */
 @Controller('api/v1')

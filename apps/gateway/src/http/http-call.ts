@@ -5,7 +5,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { GuardedRequest } from '../auth/auth.guard.js';
-import type { BatchSender } from './batch-calls.js';
+import type { BatchSender } from '../tool-calls.js';
 import type { CallIdCarrier } from './error.filter.js';
 
 /** A request behind the guard. */

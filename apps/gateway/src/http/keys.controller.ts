@@ -1,18 +1,69 @@
+import { IsArray, IsInt, IsOptional, IsString, MaxLength, Min, MinLength } from 'class-validator';
 import { Body, Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
-import { ApiKeys, type KeyView } from '../auth/api-keys.js';
+import { VERSION } from '@toolfleet/service';
+import { ApiKeys, type KeyView, grantOf } from '../auth/api-keys.js';
 import { AdminOnly, Caller } from '../auth/auth.guard.js';
-import { grantOf } from '../auth/key-grant.js';
-import { isOperator } from '../auth/roles.js';
+import { isOperator, isAdmin } from '../auth/roles.js';
 import { reached } from '../engine/reached.js';
-import { readerFor } from './dto.pipe.js';
-import { CreateKeyBody } from './keys.dto.js';
-import { Tiers } from './me.controller.js';
+import { readerFor } from './request-body.js';
+import { tierOf, type Tier } from '../auth/key-limits.js';
+
+/** Body of `POST /api/v1/keys`. */
+export class CreateKeyBody {
+  @IsString()
+  @MinLength(1)
+  @MaxLength(64)
+  client!: string;
+
+  /** Default: the caller's own tenant; another one takes an operator. */
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(64)
+  tenant_id?: string;
+
+  @IsOptional()
+  @IsString()
+  @MinLength(1)
+  @MaxLength(128)
+  user_id?: string;
+
+  @IsOptional()
+  @IsArray()
+  @IsString({ each: true })
+  roles?: string[];
+
+  @IsOptional()
+  @IsArray()
+  @IsString({ each: true })
+  tools?: string[];
+
+  @IsOptional()
+  @IsString()
+  @MaxLength(64)
+  tier?: string;
+
+  /** Seconds the key lives; absent: until revoked. */
+  @IsOptional()
+  @IsInt()
+  @Min(60)
+  expires_in_seconds?: number;
+}
 
 const STORE = 'The store of keys';
 
 const readBody = readerFor(CreateKeyBody);
+
+/** Rate classes by name, by injection. */
+export class Tiers {
+  constructor(readonly byName: Readonly<Record<string, Tier>>) {}
+
+  get names(): string[] {
+    return Object.keys(this.byName);
+  }
+}
 
 /** API keys: an administrator's own tenant's, for operators those of all tenants. A key's token is shown once, when it is made. */
 @AdminOnly()
@@ -84,4 +135,32 @@ function shownKey(key: KeyView) {
     revoked_at: key.revokedAt === undefined ? null : new Date(key.revokedAt).toISOString(),
     last_used_at: key.lastUsedAt === undefined ? null : new Date(key.lastUsedAt).toISOString(),
   };
+}
+
+/** What a credential stands for, and what it may do: a client shows what is possible instead of finding out by refusals. */
+@Controller('api/v1/me')
+export class MeController {
+  constructor(private readonly tiers: Tiers) {}
+
+  @Get()
+  me(@Caller() caller: Principal) {
+    const tier = tierOf(caller, this.tiers.byName);
+    return {
+      tenant_id: caller.tenantId,
+      user_id: caller.userId,
+      roles: caller.roles,
+      admin: isAdmin(caller),
+      operator: isOperator(caller),
+      via: caller.via,
+      key_id: caller.keyId ?? null,
+      tools: caller.tools,
+      tier: {
+        name: caller.tier ?? null,
+        requests_per_minute: tier.minute,
+        requests_per_hour: tier.hour,
+        requests_per_day: tier.day,
+      },
+      version: VERSION,
+    };
+  }
 }

@@ -4,11 +4,9 @@ import { Clock } from '@toolfleet/resilience';
 import { Matches, IsOptional } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
-import type { StoredRecentCall } from '../recent-calls/recent-call.js';
-import { RecentCallsFeed } from '../recent-calls/recent-calls-feed.js';
-import { readerFor } from './dto.pipe.js';
-import { eventFrame } from './event-stream.js';
-import { EventStreams } from './event-streams.js';
+import { type StoredRecentCall, RecentCallsFeed } from '../recent-calls/recent-calls.js';
+import { readerFor } from './request-body.js';
+import { eventFrame, EventStreams } from './event-streams.js';
 import { Readiness } from './health.controller.js';
 
 const DEFAULT_LIMIT = 100;

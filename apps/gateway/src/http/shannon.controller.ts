@@ -1,23 +1,72 @@
-import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { IsBoolean, IsInt, IsObject, IsOptional, IsString, Max, MaxLength, Min, MinLength } from 'class-validator';
 import {
+  type JsonObject,
   isJsonObject,
   ToolError,
   type CallBody,
   type Json,
-  type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
+import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { answerBody, formatTool, toolMetadata } from '@toolfleet/engine';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
-import { BatchCalls } from './batch-calls.js';
-import { ToolCalls } from '../async/tool-calls.js';
-import { ToolList } from '../catalog/tool-list.js';
-import { ToolSearch } from '../catalog/tool-search.js';
-import { readerFor } from './dto.pipe.js';
+import { BatchCalls, ToolCalls } from '../tool-calls.js';
+import { ToolList, ToolSearch } from '../catalog/tool-list.js';
+import { readerFor } from './request-body.js';
 import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
-import { SelectBody, ShannonExecuteBody, ShannonListQuery } from './shannon.dto.js';
+
+/** Body of `POST /tools/execute` and one item of `/tools/batch-execute`. */
+export class ShannonExecuteBody {
+  @IsString()
+  @MinLength(1)
+  @MaxLength(128)
+  tool_name!: string;
+
+  @IsObject({ message: 'parameters is required and must be an object' })
+  parameters!: JsonObject;
+
+  /** Only session_id of it passes for a public caller. */
+  @IsOptional()
+  @IsObject()
+  session_context?: JsonObject;
+}
+
+/** Body of `POST /tools/select`. */
+export class SelectBody {
+  @IsString()
+  @MinLength(1)
+  @MaxLength(10_000)
+  task!: string;
+
+  @IsOptional()
+  @IsObject()
+  context?: JsonObject;
+
+  @IsOptional()
+  @IsBoolean()
+  exclude_dangerous?: boolean;
+
+  @IsOptional()
+  @IsInt()
+  @Min(0)
+  @Max(8)
+  max_tools?: number;
+}
+
+/** Query of the list endpoints. */
+export class ShannonListQuery {
+  @IsOptional()
+  @IsString()
+  @MaxLength(64)
+  category?: string;
+
+  /** Accepted and ignored: dangerous tools are always left out. */
+  @IsOptional()
+  @IsString()
+  exclude_dangerous?: string;
+}
 
 const readQuery = readerFor(ShannonListQuery);
 const readExecute = readerFor(ShannonExecuteBody);
@@ -116,4 +165,20 @@ function sessionOf(context: Json | undefined): CallFields {
 
 function shannonBody({ success, output, text, error, metadata, execution_time_ms: executionTimeMs }: CallBody) {
   return { success, output, text, error, metadata, execution_time_ms: executionTimeMs };
+}
+
+/** `POST /mcp/mock`: the plain function endpoint of smoke tests; local mode only. */
+@Controller('mcp/mock')
+export class MockFunctionController {
+  @Post()
+  @HttpCode(200)
+  call(@Body() body: unknown) {
+    if (!isJsonObject(body) || body.function !== 'echo') {
+      throw new ToolError('REQUEST_INVALID', {
+        message: "Only the function 'echo' is known",
+        details: { fields: ['function'] },
+      });
+    }
+    return { ok: true, function: 'echo', echo: body.args ?? {} };
+  }
 }

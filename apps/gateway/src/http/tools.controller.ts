@@ -1,14 +1,84 @@
+import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
+import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
+import { TOOL_FORMATS, type ToolFormat, formatTool } from '@toolfleet/engine';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
-import type { Principal } from '@toolfleet/contracts';
-import { formatTool } from '@toolfleet/engine';
 import type { FastifyReply } from 'fastify';
+import { bodyObject, readerFor } from './request-body.js';
 import { Caller } from '../auth/auth.guard.js';
-import { BatchCalls } from './batch-calls.js';
-import { ToolCalls } from '../async/tool-calls.js';
+import { BatchCalls, ToolCalls } from '../tool-calls.js';
 import { ToolList } from '../catalog/tool-list.js';
-import { readerFor } from './dto.pipe.js';
 import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
-import { FormatQuery, ListToolsQuery, readBatchBody, readExecuteToolBody } from './tools.dto.js';
+import { ToolInventory } from '../catalog/tool-inventory.js';
+
+/** Body of `POST /api/v1/tools/:name/execute`. */
+export type ExecuteToolBody = CallFieldsOn<'http'> & { arguments: JsonObject };
+
+/** @throws ToolError REQUEST_INVALID */
+export function readExecuteToolBody(body: unknown): ExecuteToolBody {
+  const source = bodyObject(body);
+  const fields = readCallFields(source, 'http', ['arguments']);
+  if (!isJsonObject(source.arguments)) {
+    const reason = 'arguments is required and must be an object';
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Invalid request: ${reason}`,
+      details: { fields: ['arguments'], reasons: [reason] },
+    });
+  }
+  return { ...fields, arguments: source.arguments };
+}
+
+/** Body of `POST /api/v1/tools/batch-execute`: an array of calls, or an object with `calls` (OpenAI: `tool_calls`) and fields for all. */
+export interface BatchBody {
+  /** Read by the engine. */
+  calls: unknown;
+  fields: CallFieldsOn<'http-batch'>;
+}
+
+/** @throws ToolError REQUEST_INVALID */
+export function readBatchBody(body: unknown): BatchBody {
+  if (Array.isArray(body)) return { calls: body, fields: {} };
+  const source = bodyObject(body);
+  const fields = readCallFields(source, 'http-batch', ['calls', 'tool_calls']);
+  if (source.calls !== undefined && source.tool_calls !== undefined)
+    throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });
+  return { calls: source.calls ?? source.tool_calls, fields };
+}
+
+/** Query of `GET /api/v1/tools`. */
+export class ListToolsQuery {
+  @IsOptional()
+  @IsString()
+  @MaxLength(64)
+  category?: string;
+
+  /** Page size; absent: everything. */
+  @IsOptional()
+  @Matches(/^[1-9]\d{0,3}$/, { message: 'limit must be a whole number from 1 to 9999' })
+  limit?: string;
+
+  /** Opaque: the value of the `Link: rel="next"` of the page before. */
+  @IsOptional()
+  @IsString()
+  @MaxLength(200)
+  cursor?: string;
+
+  @IsOptional()
+  @IsIn(TOOL_FORMATS)
+  format?: ToolFormat;
+
+  /** Accepted and ignored: dangerous tools are always left out. */
+  @IsOptional()
+  @IsString()
+  exclude_dangerous?: string;
+}
+
+/** Query of `GET /api/v1/tools/:name`. */
+export class FormatQuery {
+  @IsOptional()
+  @IsIn(TOOL_FORMATS)
+  format?: ToolFormat;
+}
 
 const readQuery = readerFor(ListToolsQuery);
 const readFormat = readerFor(FormatQuery);
@@ -84,5 +154,23 @@ export class ToolsController {
     const outcome = await this.http.traced(request, () => this.calls.run(call));
     if (outcome.replayed) void reply.header('X-Idempotency-Cached', 'true');
     return outcome.body;
+  }
+}
+
+/** Tools with every property, for operators' views; to call them, `api/v1/tools` is the list. */
+@Controller('api/v1/catalog')
+export class CatalogController {
+  constructor(private readonly inventory: ToolInventory) {}
+
+  @Get()
+  async all(@Caller() caller: Principal, @Res({ passthrough: true }) reply: FastifyReply) {
+    const { tools, stale } = await this.inventory.list(caller);
+    if (stale) void reply.header('Warning', '110 toolfleet "Response is stale"');
+    return tools;
+  }
+
+  @Get(':name')
+  one(@Caller() caller: Principal, @Param('name') name: string) {
+    return this.inventory.one(caller, name);
   }
 }

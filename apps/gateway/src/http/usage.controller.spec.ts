@@ -3,7 +3,7 @@ import type { Principal } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 import { describe, expect, it } from 'vitest';
-import { CallAccess } from '../async/call-access.js';
+import { CallAccess } from '../auth/call-access.js';
 import { UsageController } from './usage.controller.js';
 
 const figures = { limit_micro_usd: 1_000_000, spent_micro_usd: 500_000, held_micro_usd: 0 };

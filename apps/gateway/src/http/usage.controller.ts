@@ -6,8 +6,8 @@ import { NatsClient } from '@toolfleet/transport';
 import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
-import { CallAccess, seesTenantTotals } from '../async/call-access.js';
-import { readerFor } from './dto.pipe.js';
+import { CallAccess, seesTenantTotals } from '../auth/call-access.js';
+import { readerFor } from './request-body.js';
 
 const ASK_TIMEOUT_MS = 10_000;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;

@@ -1,12 +1,11 @@
 /** A door over a scripted engine, and clients of it: for the specs beside this file. */
 import type { AddressInfo } from 'node:net';
+import Fastify from 'fastify';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { ToolError, type CallRequest, type CallResult, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
-import Fastify from 'fastify';
-import { openRequestState, sealRequestState } from '../auth/request-state.js';
-import { SignedTokens } from '../auth/signed-token.js';
+import { openRequestState, sealRequestState, SignedTokens } from '../auth/signed-tokens.js';
 import type { McpEndpointDeps, McpDoorOptions } from './mcp-ports.js';
 import { mountMcpDoor } from './mcp-endpoint.js';
 

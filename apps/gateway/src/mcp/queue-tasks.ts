@@ -1,8 +1,13 @@
-import type { CallBody, CallRequest, Json, JsonObject, Principal } from '@toolfleet/contracts';
-import { isToolError } from '@toolfleet/contracts';
-import type { AsyncCalls } from '../async/async-calls.js';
-import type { StoredCall } from '../async/call-store.js';
-import type { ToolCalls } from '../async/tool-calls.js';
+import {
+  type CallBody,
+  type CallRequest,
+  type Json,
+  type JsonObject,
+  type Principal,
+  isToolError,
+} from '@toolfleet/contracts';
+import type { AsyncCalls, StoredCall } from '../async/async-calls.js';
+import type { ToolCalls } from '../tool-calls.js';
 import { TaskStore, type Task, type TaskStatus } from './task-store.js';
 
 /** States of a call as states of a task. A tool error is a completed task; `failed` is for what broke outside the tool. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isJsonObject, type Json } from '@toolfleet/contracts';
-import { drained } from '../http/unread-answers.js';
+import { drained } from '../http/connections.js';
 
 /** Headers that describe the connection, or that the SDK must not see. */
 const DROPPED = new Set([

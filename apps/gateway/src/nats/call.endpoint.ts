@@ -3,9 +3,9 @@ import type { AcceptedBody, CallBody, CallMessage, CallRecord, CallState, JsonOb
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { formatTool } from '@toolfleet/engine';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
+import type { SpendMessage, SpendReply } from '@toolfleet/contracts/budget';
 import { AsyncCalls } from '../async/async-calls.js';
-import { BatchCalls } from '../http/batch-calls.js';
-import { ToolCalls } from '../async/tool-calls.js';
+import { BatchCalls, ToolCalls } from '../tool-calls.js';
 import { ToolList } from '../catalog/tool-list.js';
 import {
   BATCH_SCHEMA,
@@ -14,8 +14,10 @@ import {
   LIST_SCHEMA,
   type BatchMessage,
   type ListMessage,
+  SPEND_SCHEMA,
 } from './call.schema.js';
 import { NatsCalls } from './nats-calls.js';
+import { SpendSlices } from '../engine/spend-slices.js';
 
 /**
  * `tool.*` for callers in any language: plain JSON, a key in `Authorization`, or the tenant's own
@@ -78,5 +80,20 @@ export class CallEndpoint {
   @Endpoint(`${SUBJECTS.toolCancel}.*`, { schema: CANCEL_SCHEMA })
   tenantCancel(message: { call_id: string }, context: EndpointContext) {
     return this.cancel(message, context);
+  }
+}
+
+/** `tool.spend`: for tools of the fleet that spend as they go. It has no subject per tenant: tenants hold no slices. */
+@Controller()
+export class SpendEndpoint {
+  constructor(
+    private readonly nats: NatsCalls,
+    private readonly slices: SpendSlices,
+  ) {}
+
+  @Endpoint(SUBJECTS.toolSpend, { schema: SPEND_SCHEMA })
+  async spend(message: SpendMessage, context: EndpointContext): Promise<SpendReply> {
+    const caller = await this.nats.callerOf(context);
+    return this.slices.spend(caller, message, context.timeLeftMs, context.signal);
   }
 }

@@ -1,10 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import type { CallContext, CallMessage, CallRequest, Origin, Principal } from '@toolfleet/contracts';
+import {
+  type CallContext,
+  type CallMessage,
+  type CallRequest,
+  type Origin,
+  type Principal,
+  isReservedTenant,
+  LOCAL_TENANT,
+} from '@toolfleet/contracts';
 import { requestFields } from '@toolfleet/contracts/call-fields';
-import { HEADERS } from '@toolfleet/contracts/subjects';
+import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from '@toolfleet/transport';
-import { natsPrincipal, type NatsTrust } from '../auth/nats-principal.js';
+import type { Authenticate } from '../auth/authenticate.js';
+import { readCredential, unauthenticated } from '../auth/credential.js';
 
 /** Makes call requests of NATS messages: who calls, with which rights, until when. */
 export class NatsCalls {
@@ -59,4 +68,57 @@ function contextOf(principal: Principal, message: CallMessage, origin: Origin): 
   if (origin === 'public') return { user_id: principal.userId, session_id };
   // A service calls for its users: it may say for whom. The tenant always comes from the credential.
   return { user_id: message.user_id ?? principal.userId, session_id, project_id, model, prompt_params };
+}
+
+/** What a NATS message shows of its sender. */
+export interface NatsCaller {
+  subject: string;
+  /** All values of the `Authorization` header. */
+  authorization: readonly string[];
+}
+
+export interface NatsTrust {
+  authenticate: Authenticate;
+  /** Local mode: bare subjects without a key are accepted, without any role. */
+  local: boolean;
+  /** False when the server does not run `deploy/nats.conf`: then anyone could publish on a tenant's subject. */
+  trustTenantSubjects: boolean;
+}
+
+const DOORS = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel] as const;
+const TENANT_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
+
+/**
+ * Who calls over NATS: a responder never learns who sent a message, so it is the key in the header, else the subject
+ * `tool.call.<tenant>`, which the server lets only that tenant's user publish.
+ * @throws ToolError UNAUTHENTICATED; also when a key of one tenant comes on the subject of another.
+ */
+export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promise<Principal> {
+  const tenantId = tenantOf(caller.subject);
+  const credential = readCredential(caller.authorization, []);
+  if (credential) {
+    const principal = await trust.authenticate(credential);
+    if (tenantId !== undefined && tenantId !== principal.tenantId) throw unauthenticated();
+    return principal;
+  }
+  if (tenantId !== undefined) {
+    if (!trust.trustTenantSubjects || isReservedTenant(tenantId)) throw unauthenticated();
+    return { tenantId, userId: `nats:${tenantId}`, roles: [], tools: ['*'], via: 'nats_subject' };
+  }
+  if (!trust.local) throw unauthenticated();
+  return { tenantId: LOCAL_TENANT, userId: 'nats', roles: [], tools: ['*'], via: 'local' };
+}
+
+/** The tenant in `tool.<verb>.<tenant>`; undefined for the bare subject. Any other subject is not a door. */
+function tenantOf(subject: string): string | undefined {
+  // For tools of the fleet with a delegation token; no tenant has a subject of its own for it.
+  if (subject === SUBJECTS.toolSpend) return undefined;
+  for (const door of DOORS) {
+    if (subject === door) return undefined;
+    if (subject.startsWith(`${door}.`)) {
+      const tenant = subject.slice(door.length + 1);
+      if (TENANT_PATTERN.test(tenant)) return tenant;
+    }
+  }
+  throw unauthenticated();
 }

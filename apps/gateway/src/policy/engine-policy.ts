@@ -1,5 +1,80 @@
+import { fileURLToPath } from 'node:url';
+import {
+  type PolicyEngine,
+  readPolicyFolder,
+  ReloadingPolicy,
+  type PolicyDecision,
+  type PolicyInput,
+} from '@toolfleet/policy';
+import { FatalStartupError, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
+import { BoundedLabel } from '@toolfleet/telemetry';
 import { PolicyPort, type PolicyRequest, type PolicyResult } from '@toolfleet/engine';
-import type { PolicyDecision, PolicyEngine, PolicyInput } from '@toolfleet/policy';
+import { OpaSidecar } from './opa-sidecar.js';
+
+/** The policy keys of the gateway's configuration. */
+export interface PolicySettings {
+  POLICY_DIR?: string | undefined;
+  OPA_URL?: string | undefined;
+  OPA_TIMEOUT_MS: number;
+}
+
+/** The same depth in `src` and `dist`, in the repository and in an image. */
+const SHIPPED = fileURLToPath(new URL('../../../../deploy/policies', import.meta.url));
+/** A changed policy is in force after at most two of these: it has to read the same twice. */
+const RELOAD_EVERY_MS = 1_000;
+
+/** The policy of this gateway: its rules in process, or an OPA server; and the part that keeps it current. */
+export function policyPart(
+  settings: PolicySettings,
+  host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics'>,
+): { policy: EnginePolicy; part: LifecycleComponent } {
+  const { clock, logger, metrics } = host;
+  const rules = new BoundedLabel();
+  const port = (engine: PolicyEngine, hash: () => string | undefined): EnginePolicy =>
+    new EnginePolicy(engine, ({ call, tool }, reasons) => {
+      for (const reason of reasons) metrics.policyDenied.inc({ rule: rules.of(reason) });
+      const { callId, principal } = call.request;
+      logger.info(
+        { tool_name: tool.name, call_id: callId, tenant_id: principal.tenantId, reasons, policy_hash: hash() },
+        'policy denied a call',
+      );
+    });
+
+  if (settings.OPA_URL !== undefined) {
+    const opa = new OpaSidecar({ url: settings.OPA_URL, timeoutMs: settings.OPA_TIMEOUT_MS }, clock);
+    const part = { name: 'policy (opa)', ready: () => opa.reachable(), stop: () => opa.close() };
+    return { policy: port(opa, () => 'opa'), part };
+  }
+  const folder = settings.POLICY_DIR ?? SHIPPED;
+  let refusal = '';
+  const own = new ReloadingPolicy({
+    read: () => readPolicyFolder(folder),
+    clock,
+    everyMs: RELOAD_EVERY_MS,
+    events: {
+      loaded: (hash) => logger.info({ policy_hash: hash }, 'policy loaded'),
+      refused: (error, kept) => {
+        refusal = error.message;
+        if (kept !== undefined)
+          logger.error({ fault: refusal, policy_hash: kept }, 'policy refused; the one before stays');
+      },
+    },
+  });
+  const start = async () => {
+    await own.start();
+    if (own.ready) return;
+    own.stop();
+    throw new FatalStartupError(`the policy of ${folder} cannot be loaded: ${refusal}`);
+  };
+  const part = {
+    name: 'policy',
+    settings: ['POLICY_DIR'],
+    start,
+    ready: () => own.ready,
+    stop: async () => own.stop(),
+  };
+  return { policy: port(own, () => own.hash), part };
+}
 
 /** Told of every denial. */
 export type DenialHook = (question: PolicyRequest, reasons: readonly string[]) => void;

@@ -11,9 +11,8 @@ import type { PolicyInput } from '@toolfleet/policy';
 import { SystemClock } from '@toolfleet/resilience';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
-import { policyInput } from './engine-policy.js';
+import { policyInput, policyPart } from './engine-policy.js';
 import { OpaSidecar } from './opa-sidecar.js';
-import { policyPart } from './policy-part.js';
 
 function question(tool: string, roles: string[], args: Record<string, string> = {}): PolicyRequest {
   const request = {

@@ -3,9 +3,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
-import { CallAccess } from '../async/call-access.js';
-import type { RecentCall } from './recent-call.js';
-import { RecentCallsFeed } from './recent-calls-feed.js';
+import { CallAccess } from '../auth/call-access.js';
+import { type RecentCall, RecentCallsFeed } from './recent-calls.js';
 import { RedisRecentCalls } from './redis-recent-calls.js';
 
 const clock = new SystemClock();

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { isJsonObject } from '@toolfleet/contracts';
-import { RecentCalls, type CallScope, type RecentCall, type StoredRecentCall } from './recent-call.js';
+import { RecentCalls, type CallScope, type RecentCall, type StoredRecentCall } from './recent-calls.js';
 
 const FLEET_KEY = 'lc:fleet';
 const tenantKey = (tenantId: string): string => `lc:t:${tenantId}`;

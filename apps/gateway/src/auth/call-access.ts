@@ -1,0 +1,88 @@
+import type { Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { hasRequiredRole, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/engine';
+import { administers } from './roles.js';
+import type { DefinitionCache } from '../catalog/definition-cache.js';
+
+/** What access to a call is decided by. */
+export interface OwnedCall {
+  tenantId: string;
+  /** Name or alias of the tool, as it was called. */
+  tool: string;
+  /** `makerOf` the principal that made it; absent where that was not recorded. */
+  maker?: string | undefined;
+}
+
+/** Who made a call: the API key, where there is one, else the user. */
+export function makerOf({ keyId, userId }: Pick<Principal, 'keyId' | 'userId'>): string {
+  return keyId === undefined ? `user:${userId}` : `key:${keyId}`;
+}
+
+/** Whether a caller has access to a call, or to calls of a tool. */
+export interface AccessRule {
+  call(call: OwnedCall): boolean;
+  /** Calls of this tool of the caller's own tenant, whoever made them. */
+  tool(name: string): boolean;
+}
+
+/**
+ * Whether a caller may see sums over every tool of its tenant: administrators, and callers whose globs allow every tool. A
+ * key narrowed to some tools must not learn what the others cost.
+ */
+export function seesTenantTotals(caller: Principal): boolean {
+  return administers(caller, caller.tenantId) || narrowGlobs(caller.tools, ['*']).includes('*');
+}
+
+/**
+ * Decides, for every view and every operation on calls (state, results, events, cancelling, tasks, recent calls, usage), which
+ * calls a caller has access to: those it made, those it could have made by its tool globs and roles, as administrator those
+ * of its tenant, as operator all. A delegated caller has no access to a call just because the same key made it.
+ */
+export class CallAccess {
+  readonly #byName = new WeakMap<readonly RegisteredTool[], ReadonlyMap<string, RegisteredTool>>();
+
+  constructor(private readonly cache: Pick<DefinitionCache, 'list'>) {}
+
+  /** Whether `caller` has access to one call. The registry is asked only when someone else made it. */
+  async may(caller: Principal, call: OwnedCall): Promise<boolean> {
+    if (hasByOwnership(caller, call)) return true;
+    return call.tenantId === caller.tenantId && (await this.ruleOf(caller)).call(call);
+  }
+
+  /** The rule for many calls at once. */
+  async ruleOf(caller: Principal): Promise<AccessRule> {
+    if (administers(caller, caller.tenantId)) {
+      return { call: (call) => administers(caller, call.tenantId), tool: () => true };
+    }
+    const definitions = await this.#definitions(caller.tenantId);
+    const tool = (name: string): boolean => couldCall(caller, name, definitions.get(name));
+    return {
+      tool,
+      call: (call) => hasByOwnership(caller, call) || (call.tenantId === caller.tenantId && tool(call.tool)),
+    };
+  }
+
+  /** Tools by name and alias; none while the registry cannot be asked and nothing is remembered: globs decide alone then. */
+  async #definitions(tenantId: string): Promise<ReadonlyMap<string, RegisteredTool>> {
+    const listed = await this.cache.list(tenantId).catch(() => undefined);
+    if (!listed) return new Map();
+    let known = this.#byName.get(listed.tools);
+    if (!known) {
+      const named = (tool: RegisteredTool): [string, RegisteredTool][] =>
+        [...(tool.aliases ?? []), tool.name].map((name) => [name, tool]);
+      this.#byName.set(listed.tools, (known = new Map(listed.tools.flatMap(named))));
+    }
+    return known;
+  }
+}
+
+function hasByOwnership(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
+  if (administers(caller, tenantId)) return true;
+  return tenantId === caller.tenantId && caller.via !== 'delegation' && maker === makerOf(caller);
+}
+
+/** As `authorize` decides for a call, without what depends on its arguments or origin. */
+function couldCall(caller: Principal, name: string, tool: RegisteredTool | undefined): boolean {
+  if (!tool) return toolAllowed(caller.tools, name);
+  return mayUse(caller.tools, tool) && hasRequiredRole(caller, tool);
+}

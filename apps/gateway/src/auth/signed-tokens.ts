@@ -1,0 +1,199 @@
+import { createHmac, timingSafeEqual, createHash } from 'node:crypto';
+import {
+  type EpochMs,
+  type JsonObject,
+  type Origin,
+  type Principal,
+  type SpendingScopes,
+  isJsonObject,
+  type Json,
+} from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import { narrowGlobs } from '@toolfleet/engine';
+
+/** What a token is for. Part of the MAC: a token of one purpose is worthless for another. */
+export type TokenPurpose = 'delegation' | 'request_state';
+
+/** Gateways verify each other's tokens by their own clocks; NTP keeps them well within this. */
+const CLOCK_SKEW_MS = 2_000;
+
+/** Time until every gateway has read a changed secret file (Kubernetes brings it to a pod within about a minute). */
+const SPREAD_MS = 120_000;
+/** Longest life of a token unless told: `GATEWAY_ASYNC_TIMEOUT_MS` bounds it. */
+const LONGEST_LIFE_MS = 900_000;
+const LEAST_LENGTH = 32;
+
+interface SigningKey {
+  secret: string;
+  signsFrom: EpochMs;
+  verifiesUntil: EpochMs;
+}
+
+/**
+ * Signs small facts that come back through others' hands: `<base64url of {e, p}>.<base64url of HMAC-SHA-256>`, keyed by
+ * `GATEWAY_TOKEN_SECRET`. Readable by whoever holds it, so no secrets inside.
+ */
+export class SignedTokens {
+  /** Oldest first. */
+  private keys: SigningKey[];
+
+  constructor(
+    secret: string,
+    private readonly clock: Clock,
+    /** No token is signed for longer than this. */
+    private readonly longestLifeMs = LONGEST_LIFE_MS,
+  ) {
+    this.keys = [{ secret: checked(secret), signsFrom: 0, verifiesUntil: Infinity }];
+  }
+
+  /**
+   * Takes over a changed secret without a token refused: it verifies at once, signs once every gateway knows it, and the old
+   * one verifies until the last token it signed has expired. @throws RangeError when it is too short
+   */
+  rotate(secret: string): void {
+    const now = this.clock.now();
+    const signsFrom = now + SPREAD_MS;
+    const endsAt = signsFrom + this.longestLifeMs + CLOCK_SKEW_MS;
+    const known = this.keys.filter(({ verifiesUntil }) => verifiesUntil > now);
+    this.keys = [
+      ...known.map((key) => ({ ...key, verifiesUntil: Math.min(key.verifiesUntil, endsAt) })),
+      { secret: checked(secret), signsFrom, verifiesUntil: Infinity },
+    ];
+  }
+
+  /** A token that `open` accepts until `expiresAt`. */
+  sign(purpose: TokenPurpose, payload: JsonObject, expiresAt: EpochMs): string {
+    const now = this.clock.now();
+    const { secret } = this.keys.findLast(({ signsFrom }) => signsFrom <= now)!;
+    const body = Buffer.from(JSON.stringify({ e: expiresAt, p: payload })).toString('base64url');
+    return `${body}.${mac(secret, purpose, body).toString('base64url')}`;
+  }
+
+  /** The payload, or null when the token is forged, altered, expired or made for another purpose. */
+  open(purpose: TokenPurpose, token: string): JsonObject | null {
+    const dot = token.indexOf('.');
+    if (dot < 0) return null;
+    const body = token.slice(0, dot);
+    const given = Buffer.from(token.slice(dot + 1), 'base64url');
+    // re-encoding closes base64url's spare bits: one token has one spelling
+    if (given.length !== 32 || given.toString('base64url') !== token.slice(dot + 1)) return null;
+    const now = this.clock.now();
+    const isOurs = ({ secret, verifiesUntil }: SigningKey): boolean =>
+      verifiesUntil > now && timingSafeEqual(mac(secret, purpose, body), given);
+    if (!this.keys.some(isOurs)) return null;
+    const { e, p } = JSON.parse(Buffer.from(body, 'base64url').toString()) as { e: EpochMs; p: JsonObject };
+    return now <= e + CLOCK_SKEW_MS ? p : null;
+  }
+}
+
+function checked(secret: string): string {
+  if (secret.length >= LEAST_LENGTH) return secret;
+  throw new RangeError(`GATEWAY_TOKEN_SECRET needs at least ${LEAST_LENGTH} characters`);
+}
+
+function mac(secret: string, purpose: TokenPurpose, body: string): Buffer {
+  return createHmac('sha256', secret).update(`toolfleet.${purpose}.1.${body}`).digest();
+}
+
+/** Prefix of a delegation token; not part of any API key (`tf_`) or JWT (`ey`). */
+export const DELEGATION_PREFIX = 'tfd_';
+
+/** What the gateway hands a tool that calls tools. */
+export interface DelegationGrant {
+  principal: Principal;
+  /** Origin of the call: calls made for it never reach more than it could. Default public. */
+  origin?: Origin;
+  /** The call on whose behalf further calls are made. */
+  callId: string;
+  /** Budgets that call spends from. */
+  spends: SpendingScopes;
+  /** Tools those calls may use; never more than the principal may. */
+  scopes: readonly string[];
+  /** The call's deadline. */
+  expiresAt: EpochMs;
+}
+
+/** Makes the token that goes out in the exec message of a tool that calls tools. */
+export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): string {
+  const { principal, spends } = grant;
+  const payload = {
+    t: principal.tenantId,
+    u: principal.userId,
+    r: [...principal.roles],
+    g: narrowGlobs(principal.tools, grant.scopes),
+    c: grant.callId,
+    x: grant.expiresAt,
+    b: [spends.requestId, spends.agentId ?? null, spends.taskId ?? null],
+    ...(grant.origin === 'internal' ? { o: grant.origin } : {}),
+    ...(principal.tier === undefined ? {} : { l: principal.tier }),
+    ...(principal.keyId === undefined ? {} : { k: principal.keyId }),
+  };
+  return DELEGATION_PREFIX + tokens.sign('delegation', payload, grant.expiresAt);
+}
+
+/** The caller a delegation token stands for, or null when it is forged, altered or expired. */
+export function openDelegation(tokens: SignedTokens, token: string): Principal | null {
+  if (!token.startsWith(DELEGATION_PREFIX)) return null;
+  const payload = tokens.open('delegation', token.slice(DELEGATION_PREFIX.length));
+  if (!payload) return null;
+  // the MAC proves that issueDelegation wrote it, so the shape is known
+  const [requestId, agentId, taskId] = payload['b'] as [string, string | null, string | null];
+  return {
+    tenantId: payload['t'] as string,
+    userId: payload['u'] as string,
+    roles: payload['r'] as string[],
+    tools: payload['g'] as string[],
+    via: 'delegation',
+    parentCallId: payload['c'] as string,
+    // Absent in tokens of gateways before it was written; those live for minutes.
+    ...(payload['x'] === undefined ? {} : { expiresAt: payload['x'] as EpochMs }),
+    parentSpends: {
+      requestId,
+      ...(agentId === null ? {} : { agentId }),
+      ...(taskId === null ? {} : { taskId }),
+    },
+    ...(payload['o'] === undefined ? {} : { parentOrigin: payload['o'] as Origin }),
+    ...(payload['l'] === undefined ? {} : { tier: payload['l'] as string }),
+    ...(payload['k'] === undefined ? {} : { keyId: payload['k'] as string }),
+  };
+}
+
+/** What an MCP `requestState` is bound to: shown by another caller, for another tool or other arguments, it is refused. */
+export interface StateBinding {
+  principal: Principal;
+  tool: string;
+  arguments: JsonObject;
+}
+
+/** Signs the state of a call that waits for its caller (MCP `input_required`); the caller sends it back with the answer. */
+export function sealRequestState(
+  tokens: SignedTokens,
+  binding: StateBinding,
+  state: JsonObject,
+  expiresAt: EpochMs,
+): string {
+  return tokens.sign('request_state', { b: bindingHash(binding), s: state }, expiresAt);
+}
+
+/** The state, or null when it is forged, expired, or was made for another caller, tool or arguments. */
+export function openRequestState(tokens: SignedTokens, binding: StateBinding, token: string): JsonObject | null {
+  const payload = tokens.open('request_state', token);
+  if (!payload || payload['b'] !== bindingHash(binding)) return null;
+  const state = payload['s'];
+  return isJsonObject(state) ? state : null;
+}
+
+function bindingHash({ principal, tool, arguments: args }: StateBinding): string {
+  const bound = [principal.tenantId, principal.userId, tool, sorted(args)];
+  return createHash('sha256').update(JSON.stringify(bound)).digest('base64url');
+}
+
+/** Objects become sorted entry lists: the order of keys in a repeated request must not matter. */
+function sorted(value: Json): Json {
+  if (Array.isArray(value)) return ['a', ...value.map(sorted)];
+  if (!isJsonObject(value)) return value;
+  const entries = Object.keys(value)
+    .toSorted()
+    .map((key): Json => [key, sorted(value[key] as Json)]);
+  return ['o', ...entries];
+}

@@ -1,0 +1,75 @@
+import type { IncomingMessage } from 'node:http';
+import { ToolError, type Principal } from '@toolfleet/contracts';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Clock } from '@toolfleet/resilience';
+import { sendError, errorOf } from './error.filter.js';
+import type { GuardedRequest } from '../auth/auth.guard.js';
+import { carriesBody, leaveUnread } from './request-body.js';
+
+/**
+ * Answers 405 with `Allow` (RFC 9110 section 15.5.6) where a path exists and only the method does not; without it the router
+ * says 404, and whoever sent GET instead of POST looks for the fault in the path. Install it before routes are added.
+ */
+export function answerWrongMethods(fastify: FastifyInstance): void {
+  const methods = new Map<string, Set<string>>();
+  fastify.addHook('onRoute', ({ url, method }) => {
+    const known = methods.get(url) ?? new Set<string>();
+    methods.set(url, known);
+    for (const one of [method].flat()) known.add(one);
+  });
+  fastify.addHook('onRequest', async (request, reply) => {
+    if (!request.is404) return;
+    const path = request.url.split('?', 1)[0]!;
+    const allowed = [...methods].flatMap(([pattern, known]) => (matches(pattern, path) ? [...known] : []));
+    if (allowed.length === 0) return;
+    const allow = [...new Set(allowed)].toSorted();
+    void reply.header('Allow', allow.join(', '));
+    const message = `${request.method} is not a method of ${path}: use ${allow.join(' or ')}`;
+    sendError(reply, request.url, new ToolError('METHOD_NOT_ALLOWED', { message, details: { allow } }));
+    return reply;
+  });
+}
+
+/** Whether a path is one of a route pattern: `:name` stands for one part, a `*` at the end for all that follow. */
+function matches(pattern: string, path: string): boolean {
+  const wanted = pattern.split('/');
+  const parts = path.split('/');
+  if (wanted.at(-1) === '*') return wanted.slice(0, -1).every((part, index) => fits(part, parts[index]));
+  return wanted.length === parts.length && wanted.every((part, index) => fits(part, parts[index]));
+}
+
+const fits = (wanted: string, part: string | undefined): boolean =>
+  wanted.startsWith(':') ? part !== undefined && part !== '' : wanted === part;
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The route proves its callers in an `onRequest` hook of its own. */
+    admitsCallers?: boolean;
+  }
+}
+
+/** Proves the sender of a request by its headers; undefined for a sender that is no principal (a registration token). */
+export type ProveSender = (request: IncomingMessage) => Promise<Principal | undefined>;
+
+/**
+ * Proves the sender of every request that carries a body before the body is read: strangers cost their headers, not up to
+ * `GATEWAY_MAX_BODY_BYTES` of memory and a parse. Guards decide later whether the principal may use the route. Install it
+ * before routes are added.
+ */
+export function admitBeforeBody(fastify: FastifyInstance, prove: ProveSender, clock: Clock): void {
+  fastify.addHook('onRequest', async (request: FastifyRequest & Partial<GuardedRequest>, reply) => {
+    if (reply.sent || !carriesBody(request.raw) || request.routeOptions.config.admitsCallers) return;
+    try {
+      if (request.is404) {
+        const path = request.url.split('?', 1)[0]!;
+        throw new ToolError('NOT_FOUND', { message: `Cannot ${request.method} ${path}` });
+      }
+      const principal = await prove(request.raw);
+      if (principal) request.principal = principal;
+    } catch (error) {
+      leaveUnread(request.raw, clock);
+      sendError(reply, request.url, errorOf(error));
+      return reply;
+    }
+  });
+}

@@ -1,0 +1,144 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { extname, join, relative, sep } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { ToolError } from '@toolfleet/contracts';
+import type { Logger } from '@toolfleet/telemetry';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Mounted } from '../gateway-server.js';
+import { sendError } from './error.filter.js';
+
+/**
+ * The web console's files, read whole when the gateway starts. A request is looked up by its exact path in what was read,
+ * so no path a client sends ever reaches the file system: there is nothing to traverse. Half a megabyte, hence no library
+ * for files that stream, change or are ranged.
+ */
+
+/** Where the console is served. Its build knows the same path (apps/console/vite.config.ts). */
+export const CONSOLE_PATH = '/console';
+const INDEX = 'index.html';
+/** Names under this folder carry a hash of their content. */
+const HASHED = 'assets/';
+const LONG = 'public, max-age=31536000, immutable';
+/** Smaller ones do not get smaller. */
+const LEAST_GZIPPED = 1_024;
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.json': 'application/json; charset=utf-8',
+  '.txt': 'text/plain; charset=utf-8',
+};
+
+/** A file ready to be sent. */
+export interface ConsoleFile {
+  body: Buffer;
+  /** The same, packed; absent where it does not pay. */
+  gzip?: Buffer;
+  type: string;
+  etag: string;
+  cacheControl: string;
+}
+
+/** Files by URL path. @throws Error when the folder cannot be read or holds no console */
+export async function readConsole(folder: string): Promise<ReadonlyMap<string, ConsoleFile>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = new Map<string, ConsoleFile>();
+  for (const entry of entries) {
+    const type = TYPES[extname(entry.name)];
+    if (!entry.isFile() || type === undefined) continue;
+    const path = join(entry.parentPath, entry.name);
+    const name = relative(folder, path).split(sep).join('/');
+    const body = await readFile(path);
+    files.set(`${CONSOLE_PATH}/${name}`, {
+      body,
+      ...(body.length >= LEAST_GZIPPED ? { gzip: gzipSync(body) } : {}),
+      type,
+      etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`,
+      cacheControl: name.startsWith(HASHED) ? LONG : 'no-cache',
+    });
+  }
+  const index = files.get(`${CONSOLE_PATH}/${INDEX}`);
+  if (!index) throw new Error(`${folder} holds no ${INDEX}`);
+  files.set(CONSOLE_PATH, index);
+  files.set(`${CONSOLE_PATH}/`, index);
+  return files;
+}
+
+/**
+ * Nothing but the console's own files runs, and it speaks to nobody but this gateway: a text of a tool that gets into a
+ * page as markup stays text, and a key in the browser has nowhere to go.
+ */
+const HEADERS = {
+  'Content-Security-Policy': [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join('; '),
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
+};
+
+/** The web console at `/console`: static files without a credential; everything they show is asked from the API with one. */
+export class MountedConsole implements Mounted {
+  constructor(
+    /** Folder of the built console; undefined or empty: this gateway serves none. */
+    private readonly folder: string | undefined,
+    private readonly logger: Pick<Logger, 'warn'>,
+  ) {}
+
+  async mount(fastify: FastifyInstance): Promise<void> {
+    const files = await this.read();
+    const serve = (request: FastifyRequest, reply: FastifyReply): void => {
+      const path = request.url.split('?', 1)[0]!;
+      const file = files?.get(path);
+      if (file) return send(request, reply, file);
+      const message = files
+        ? 'No such file of the console'
+        : 'This gateway serves no console: CONSOLE_DIR names no folder with a built one';
+      sendError(reply, request.url, new ToolError('NOT_FOUND', { message }));
+    };
+    for (const url of [CONSOLE_PATH, `${CONSOLE_PATH}/*`])
+      fastify.route({ method: ['GET', 'HEAD'], url, handler: serve });
+  }
+
+  async drain(): Promise<void> {
+    // Files are sent whole; the server waits for its answers.
+  }
+
+  private async read(): Promise<ReadonlyMap<string, ConsoleFile> | undefined> {
+    if (!this.folder) return undefined;
+    try {
+      return await readConsole(this.folder);
+    } catch (error) {
+      this.logger.warn({ error, folder: this.folder }, 'the console cannot be read; the gateway works without it');
+      return undefined;
+    }
+  }
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, file: ConsoleFile): void {
+  const packed = file.gzip !== undefined && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '');
+  void reply.headers({ ...HEADERS, 'Cache-Control': file.cacheControl, ETag: file.etag, Vary: 'Accept-Encoding' });
+  if (isKnown(request.headers['if-none-match'], file.etag)) return void reply.status(304).send();
+  if (packed) void reply.header('Content-Encoding', 'gzip');
+  void reply.type(file.type).send(packed ? file.gzip : file.body);
+}
+
+/** `If-None-Match` (RFC 9110 section 13.1.2): a list, compared weakly. */
+function isKnown(header: string | undefined, etag: string): boolean {
+  return header !== undefined && header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag);
+}

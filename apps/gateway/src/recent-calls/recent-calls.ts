@@ -1,0 +1,153 @@
+import type { Binding } from '@toolfleet/contracts/tool-definition';
+import type { Principal } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import type { CallStatus } from '../engine/call-status.js';
+import { isOperator } from '../auth/roles.js';
+import { makerOf, type AccessRule, type CallAccess } from '../auth/call-access.js';
+import { reached } from '../engine/reached.js';
+
+/** Where the time of a call went, in ms. */
+export interface CallStages {
+  /** Finding the tool, permission, arguments, policy. */
+  admit_ms: number;
+  /** Waiting for a rate limit and between attempts. */
+  wait_ms: number;
+  /** In a queue, before a worker took it. */
+  queue_ms: number;
+  /** The executor's own work. */
+  execute_ms: number;
+  /** Cache, limits, budget, the way to the executor and back. */
+  rest_ms: number;
+}
+
+/** One finished call as operators' views show it: who, what, how it ended, where the time went. No arguments, no results. */
+export interface RecentCall {
+  call_id: string;
+  /** Instant of its end, epoch ms. */
+  ended_at: number;
+  tenant_id: string;
+  user_id: string;
+  /** Id of the API key that made it; absent for calls made without one. */
+  key_id?: string;
+  tool: string;
+  /** Kind of binding; absent when no such tool was found. */
+  kind?: Binding['kind'];
+  door: string;
+  origin: string;
+  status: CallStatus;
+  code?: string;
+  /** Message of the failure, without what the caller had sent. */
+  error?: string;
+  provenance?: string;
+  dry_run?: true;
+  attempts: number;
+  duration_ms: number;
+  stages: CallStages;
+  cost_usd: number;
+  trace_id?: string;
+}
+
+/** A stored call with its place in the order of calls. */
+export interface StoredRecentCall extends RecentCall {
+  /** Grows with time; a reader asks for what came after the last one it has. */
+  cursor: string;
+}
+
+/** Whose calls are asked for: one tenant's, or the whole fleet's. */
+export type CallScope = { tenantId: string } | 'fleet';
+
+/** The last calls of all gateways. Losing some is allowed, slowing a call down is not. */
+export abstract class RecentCalls {
+  /** Stores calls, oldest first. */
+  abstract add(calls: readonly RecentCall[]): Promise<void>;
+  /**
+   * Calls after `cursor` (oldest first, at most `limit`); without one the last `limit`, oldest first, and of those before
+   * `before` where that is given.
+   */
+  abstract read(scope: CallScope, limit: number, cursor?: string, before?: string): Promise<StoredRecentCall[]>;
+}
+
+const STORE = 'The store of recent calls';
+/** How often an open stream looks for news: it is for people. */
+const POLL_MS = 500;
+const LONGEST_MS = 3_600_000;
+/** Most calls of one look; a reader that is further behind catches up over several. */
+const MOST_AT_ONCE = 200;
+/** Calls looked through for one page of a caller that sees only some of them. */
+const MOST_LOOKED_THROUGH = 5_000;
+const PAGE = 500;
+
+/** What a stream yields: calls to show, or nothing for a while. */
+export type FeedNews = StoredRecentCall[] | 'quiet';
+
+/** Recent calls as one caller may see them: those of its tenant, for operators those of the fleet, that it has access to. */
+export class RecentCallsFeed {
+  constructor(
+    /** Undefined: switched off. */
+    private readonly calls: RecentCalls | undefined,
+    private readonly access: CallAccess,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Whether calls are recorded at all. */
+  get enabled(): boolean {
+    return this.calls !== undefined;
+  }
+
+  /** Calls after a cursor, or the last ones; oldest first. */
+  async read(caller: Principal, limit: number, cursor?: string): Promise<StoredRecentCall[]> {
+    if (!this.calls) return [];
+    const rule = await this.access.ruleOf(caller);
+    return reached(STORE, this.#page(this.calls, scopeOf(caller), rule, limit, cursor));
+  }
+
+  /** Reads on until `limit` calls are found that the rule admits, within bounds. */
+  async #page(
+    calls: RecentCalls,
+    scope: CallScope,
+    rule: AccessRule,
+    limit: number,
+    cursor: string | undefined,
+  ): Promise<StoredRecentCall[]> {
+    const found: StoredRecentCall[] = [];
+    let at: string | undefined;
+    let size = limit;
+    for (let looked = 0; looked < MOST_LOOKED_THROUGH && found.length < limit; looked += size, size = PAGE) {
+      const page = await (cursor === undefined
+        ? calls.read(scope, size, undefined, at)
+        : calls.read(scope, size, at ?? cursor));
+      const admitted = page.filter((call) => admits(rule, call));
+      if (cursor === undefined) found.unshift(...admitted);
+      else found.push(...admitted);
+      if (page.length < size) break;
+      at = (cursor === undefined ? page[0] : page.at(-1))?.cursor;
+    }
+    return cursor === undefined ? found.slice(-limit) : found.slice(0, limit);
+  }
+
+  /**
+   * Follows the calls from `cursor` on until `ends` says so or an hour has passed.
+   */
+  async *follow(
+    caller: Principal,
+    options: { cursor: string | undefined; ends: () => boolean },
+  ): AsyncGenerator<FeedNews> {
+    const until = this.clock.monotonic() + LONGEST_MS;
+    const scope = scopeOf(caller);
+    const rule = await this.access.ruleOf(caller);
+    let cursor = options.cursor;
+    while (!options.ends() && this.clock.monotonic() < until) {
+      const all = (await this.calls?.read(scope, MOST_AT_ONCE, cursor ?? '0-0').catch(() => [])) ?? [];
+      cursor = all.at(-1)?.cursor ?? cursor;
+      const news = all.filter((call) => admits(rule, call));
+      yield news.length > 0 ? news : 'quiet';
+      if (all.length < MOST_AT_ONCE) await this.clock.sleep(POLL_MS);
+    }
+  }
+}
+
+function admits(rule: AccessRule, { tenant_id: tenantId, tool, key_id: keyId, user_id: userId }: RecentCall): boolean {
+  return rule.call({ tenantId, tool, maker: makerOf(keyId === undefined ? { userId } : { keyId, userId }) });
+}
+
+const scopeOf = (caller: Principal): CallScope => (isOperator(caller) ? 'fleet' : { tenantId: caller.tenantId });

@@ -1,0 +1,39 @@
+import type { EpochMs } from '@toolfleet/contracts';
+import { type ApiKeyRecord, isLive, KeyStore, MAX_LIVE_KEYS } from '../../apps/gateway/src/auth/api-keys.js';
+
+/** Keys of one process: for specs and for a gateway without Redis. */
+export class MemoryKeyStore extends KeyStore {
+  private readonly keys = new Map<string, ApiKeyRecord>();
+
+  override async create(key: ApiKeyRecord, now: EpochMs): Promise<'created' | 'too_many' | 'id_taken'> {
+    if (this.keys.has(key.id)) return 'id_taken';
+    const ofClient = [...this.keys.values()].filter((k) => k.tenantId === key.tenantId && k.client === key.client);
+    if (ofClient.filter((k) => isLive(k, now)).length >= MAX_LIVE_KEYS) return 'too_many';
+    this.keys.set(key.id, structuredClone(key));
+    return 'created';
+  }
+
+  override async find(id: string): Promise<ApiKeyRecord | null> {
+    const key = this.keys.get(id);
+    return key ? structuredClone(key) : null;
+  }
+
+  override async list(tenantId?: string): Promise<ApiKeyRecord[]> {
+    return [...this.keys.values()]
+      .filter((key) => tenantId === undefined || key.tenantId === tenantId)
+      .toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
+      .map((key) => structuredClone(key));
+  }
+
+  override async revoke(id: string, at: EpochMs): Promise<boolean> {
+    const key = this.keys.get(id);
+    if (!key) return false;
+    key.revokedAt ??= at;
+    return true;
+  }
+
+  override async touch(id: string, at: EpochMs): Promise<void> {
+    const key = this.keys.get(id);
+    if (key) key.lastUsedAt = Math.max(key.lastUsedAt ?? 0, at);
+  }
+}

@@ -1,7 +1,7 @@
 /** The corpus of hostile Python programs, `test/data/hostile-python.json`. */
 import type { Strictness } from '@toolfleet/contracts/execution';
 import { readTestData } from '@toolfleet/testing';
-import type { RunReply } from '../src/python/result-frame.js';
+import type { RunReply } from '../src/python/guest-protocol.js';
 
 export interface CorpusRow {
   id: string;

@@ -1,15 +1,15 @@
 /** One interpreter in the process of the spec itself: the shortest way from a program to its verdict. No deadline. */
 import { readFileSync } from 'node:fs';
 import { SystemClock } from '@toolfleet/resilience/clock';
-import { encodeRequest, type RunRequest, type Verdict, verdictOf } from '../src/python/result-frame.js';
+import { encodeRequest, verdictOf, type RunRequest, type Verdict } from '../src/python/guest-protocol.js';
 import { LEVELS, PRELOADED_MODULES } from '../src/python/strictness.js';
-import { PAGES_PER_MB } from '../src/wasi/abi.js';
 import { CapturedOutput } from '../src/wasi/captured-output.js';
+import { treeOf } from '../src/wasi/guest-files.js';
+import { PAGES_PER_MB } from '../src/wasi/guest-memory.js';
 import { codeModule } from '../src/wasi/instrument-module.js';
 import { loadInterpreter } from '../src/wasi/interpreter.js';
-import { treeOf } from '../src/wasi/memory-tree.js';
-import { type Guest, restore } from '../src/wasi/restore.js';
-import { type Snapshot, takeSnapshot } from '../src/wasi/snapshot.js';
+import { restore, type Guest } from '../src/wasi/restore.js';
+import { takeSnapshot, type Snapshot } from '../src/wasi/snapshot.js';
 import { INTERPRETER } from './interpreter.js';
 
 /** A request with nothing but code, lenient and 512 MiB. */

@@ -1,5 +1,5 @@
 /** Programs that try to get out, to stay, or to take everything with them, and how each may end. */
-import type { RunStatus } from '../src/python/result-frame.js';
+import type { RunStatus } from '../src/python/guest-protocol.js';
 
 export interface HostileProgram {
   name: string;

@@ -1,5 +1,5 @@
 import { startService } from '@toolfleet/service';
-import { pythonSandboxParts } from './parts.js';
 import { pythonSandboxConfig } from './python-sandbox.config.js';
+import { createComponents } from './wiring.js';
 
-await startService(pythonSandboxConfig, pythonSandboxParts);
+await startService(pythonSandboxConfig, createComponents);

@@ -1,13 +1,13 @@
 import { Injectable } from '@nestjs/common';
-import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { ToolError } from '@toolfleet/contracts';
-import { type JobRun, RetryLater } from '@toolfleet/queue';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
+import { RetryLater, type JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
-import { execReplyOf } from './exec-reply.js';
-import type { RunReply, RunRequest } from './python/result-frame.js';
+import { toExecResponse } from './exec-response.js';
+import type { RunReply, RunRequest } from './python/guest-protocol.js';
+import { SessionStore, type SessionLease } from './redis-session-store.js';
 import { planRun, RunLimits } from './run-arguments.js';
 import { Sandbox } from './sandbox.js';
-import { type SessionLease, SessionStore } from './session-store.js';
 
 /** Kept back from the deadline of the call, so that the answer is there in time. */
 const REPLY_RESERVE_MS = 50;
@@ -40,7 +40,7 @@ export class PythonWorker {
     const lease = sessionId === null ? null : await this.takeSession(run, sessionId, timeoutMs);
     const reply = await this.execute(run, { ...request, timeoutMs, session: lease?.variables ?? null });
     await lease?.release(reply.session);
-    return execReplyOf(reply, {
+    return toExecResponse(reply, {
       queueMs: run.queuedMs,
       strictness: request.strictness,
       interpreter: this.sandbox.interpreter,

@@ -1,26 +1,47 @@
+import { readFileSync } from 'node:fs';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
-import { type SessionKey, type SessionLease, SessionStore } from './session-store.js';
 
-/** KEYS: lock, variables. ARGV: holder, lease in ms. Answer: 0 when another holds it, else 1 and the variables. */
-const TAKE_2 = `
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return {0} end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return {1, redis.call('GET', KEYS[2])}
-`;
+const TAKE = readFileSync(new URL('../lua/take-session.lua', import.meta.url), 'utf8');
+const RELEASE = readFileSync(new URL('../lua/release-session.lua', import.meta.url), 'utf8');
+/** Both scripts use two keys: the lock and the variables. */
+const KEY_COUNT = 2;
 
-/** KEYS: lock, variables. ARGV: holder, ttl in seconds, variables if they are to be kept. A lost lease keeps nothing. */
-const RELEASE_2 = `
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-if ARGV[3] then redis.call('SET', KEYS[2], ARGV[3], 'EX', ARGV[2]) else redis.call('EXPIRE', KEYS[2], ARGV[2]) end
-redis.call('DEL', KEYS[1])
-return 1
-`;
+/** Identifies a session; each user of a tenant has its own. */
+export interface SessionKey {
+  tenantId: string;
+  /** The user the call is made for; '' when the caller names none. */
+  userId: string;
+  sessionId: string;
+}
+
+/** The exclusive right to run in a session. */
+export interface SessionLease {
+  /** Variables as JSON text; null for a new or expired session. */
+  variables: string | null;
+  /**
+   * Ends the lease, and stores `variables` if given. A lease that expired meanwhile stores nothing. Never rejects: while
+   * Redis is unavailable the lease expires by itself, and the result of the run matters more than its variables.
+   */
+  release(variables?: string): Promise<void>;
+}
 
 /**
- * Sessions in Redis, `{s:<tenant>:<user>:<session>}` and its lock. All names are percent-encoded, so that no tenant and no
- * user can spell the key of another. Each use of a session makes it live another `ttlSeconds`.
+ * Stores variables between the runs of a session. Runs of one session are serialized, because two concurrent runs would
+ * overwrite each other's assignments. Runs that wait for the same session start in no particular order.
+ */
+export abstract class SessionStore {
+  /**
+   * Takes a session for the job `holder`, or returns null while another job has it. The same holder may take it again, so
+   * that a job repeated after its worker died does not wait for itself.
+   */
+  abstract take(key: SessionKey, holder: string, leaseMs: Milliseconds): Promise<SessionLease | null>;
+}
+
+/**
+ * Sessions in Redis: the variables under `{s:<tenant>:<user>:<session>}`, the lease under that key with the suffix `:lock`.
+ * The names are percent-encoded, so that no tenant or user can construct the key of another. Each use of a session extends
+ * its lifetime by `ttlSeconds`.
  */
 export class RedisSessionStore extends SessionStore {
   constructor(
@@ -34,17 +55,14 @@ export class RedisSessionStore extends SessionStore {
     const owner = [key.tenantId, key.userId, key.sessionId].map(encodeURIComponent).join(':');
     const variables = `{s:${owner}}`;
     const lock = `${variables}:lock`;
-    const answer = (await this.redis.eval(TAKE_2, 2, lock, variables, holder, Math.ceil(leaseMs))) as [
-      number,
-      (string | null)?,
-    ];
-    if (answer[0] === 0) return null;
+    const taken = await this.redis.eval(TAKE, KEY_COUNT, lock, variables, holder, Math.ceil(leaseMs));
+    const [granted, stored] = taken as [number, (string | null)?];
+    if (granted === 0) return null;
     return {
-      variables: answer[1] ?? null,
+      variables: stored ?? null,
       release: async (kept?: string) => {
-        const args = kept === undefined ? [] : [kept];
-        // While Redis is away the lease ends by itself; the answer of the run matters more than its variables.
-        await this.redis.eval(RELEASE_2, 2, lock, variables, holder, this.ttlSeconds, ...args).catch(() => undefined);
+        const args = [holder, this.ttlSeconds, ...(kept === undefined ? [] : [kept])];
+        await this.redis.eval(RELEASE, KEY_COUNT, lock, variables, ...args).catch(() => undefined);
       },
     };
   }

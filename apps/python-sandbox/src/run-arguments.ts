@@ -2,12 +2,12 @@
  * Arguments of a job as a request to the sandbox. The gateway has validated them against the tool's schema; the caps
  * are checked here again, because a queue is a door too and the next reader is an interpreter.
  */
-import { isJsonObject, type Json, type JsonObject, type Milliseconds, ToolError } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ExecJob, Strictness } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
-import type { RunRequest } from './python/result-frame.js';
+import type { RunRequest } from './python/guest-protocol.js';
 import { isStrictness, LEVELS } from './python/strictness.js';
-import { type FileContent, treeOf } from './wasi/memory-tree.js';
+import { treeOf, type FileContent } from './wasi/guest-files.js';
 
 /** Hard limits of this service; nothing in a job can raise them. */
 export abstract class RunLimits {

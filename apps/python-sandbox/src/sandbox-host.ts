@@ -7,13 +7,13 @@
  */
 import type { Milliseconds } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience/clock';
-import type { FromHost, HostSettings, ToHost } from './host-protocol.js';
+import { encodeRequest, type RunRequest } from './python/guest-protocol.js';
 import { LEVELS, PRELOADED_MODULES } from './python/strictness.js';
-import { encodeRequest, type RunRequest } from './python/result-frame.js';
-import { PAGES_PER_MB } from './wasi/abi.js';
+import type { FromHost, HostSettings, ToHost } from './sandbox-process.js';
 import { CapturedOutput } from './wasi/captured-output.js';
+import { PAGES_PER_MB } from './wasi/guest-memory.js';
 import { loadInterpreter } from './wasi/interpreter.js';
-import { type Guest, restore } from './wasi/restore.js';
+import { restore, type Guest } from './wasi/restore.js';
 import { takeSnapshot } from './wasi/snapshot.js';
 import { ThreadPool } from './wasi/thread-pool.js';
 import { warmUp as warmUpInterpreter } from './wasi/warm-up.js';

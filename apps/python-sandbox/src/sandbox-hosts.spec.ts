@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually } from '@toolfleet/testing';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { RunRequest } from './python/result-frame.js';
+import type { RunRequest } from './python/guest-protocol.js';
 import { Sandbox } from './sandbox.js';
 
 /** Becomes ready unless the file beside it says otherwise, answers every run at once, and is worn after the first. */

@@ -1,16 +1,48 @@
-/**
- * One sandbox-host child, as the service sees it. The service process holds no interpreter and parses nothing of the
- * guest beyond JSON. A child that does not answer in time is killed with SIGKILL, whatever it hangs in.
- */
-import { type ChildProcess, fork } from 'node:child_process';
+import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience/clock';
-import type { FromHost, HostSettings, ToHost } from './host-protocol.js';
-import { failed, type RunReply, type RunRequest, type RunStatus } from './python/result-frame.js';
+import { failed, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
+import type { InterpreterSource } from './wasi/interpreter.js';
 import type { RunListener } from './wasi/thread-pool.js';
+
+/** Messages between the service process and its sandbox-host child, over IPC with structured clone. */
+
+/** Everything the child has to know; its environment is empty. */
+export interface HostSettings {
+  interpreter: InterpreterSource;
+  /** Path of the compiled sandbox-thread. */
+  threadScript: string;
+  threads: number;
+  outputCap: number;
+  memoryLimitMb: number;
+  memoryBudgetMb: number;
+  /** Longest time to warm up the interpreter. */
+  warmUpMs: Milliseconds;
+  /** False: ready first, warm-up while it serves; for a host that replaces one that died. */
+  warmUpFirst: boolean;
+}
+
+export type ToHost =
+  | { type: 'start'; settings: HostSettings }
+  | { type: 'run'; id: string; request: RunRequest }
+  | { type: 'cancel'; id: string };
+
+export type FromHost =
+  | { type: 'ready'; version: string; bootMs: Milliseconds; warmUpMs: Milliseconds }
+  | { type: 'failed'; message: string }
+  | { type: 'started'; id: string }
+  | { type: 'progress'; id: string; lines: string }
+  | { type: 'reply'; id: string; reply: RunReply }
+  | { type: 'killed'; reason: RunStatus; killMs: Milliseconds }
+  | { type: 'health'; rssMb: number; runs: number };
+
+/**
+ * One sandbox-host child, as the service sees it. The service process holds no interpreter and parses nothing of the
+ * guest beyond JSON. A child that does not answer in time is killed with SIGKILL, whatever it hangs in.
+ */
 
 /** The child died while this run was in it: nobody knows whether because of it. */
 export class HostLost extends Error {}

@@ -8,7 +8,7 @@ import { classesOf, corpus } from '../spec/corpus.js';
 import { request } from '../spec/guest.js';
 import { HOSTILE_PROGRAMS } from '../spec/hostile-programs.js';
 import { INTERPRETER } from '../spec/interpreter.js';
-import type { RunReply, RunRequest } from './python/result-frame.js';
+import type { RunReply, RunRequest } from './python/guest-protocol.js';
 import { planRun } from './run-arguments.js';
 import { Sandbox } from './sandbox.js';
 

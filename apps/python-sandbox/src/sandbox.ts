@@ -6,9 +6,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience/clock';
-import type { HostSettings } from './host-protocol.js';
-import { failed, type RunReply, type RunRequest, type RunStatus } from './python/result-frame.js';
-import { HostLost, SandboxProcess } from './sandbox-process.js';
+import { failed, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
+import { HostLost, SandboxProcess, type HostSettings } from './sandbox-process.js';
 import type { RunListener } from './wasi/thread-pool.js';
 
 export interface SandboxOptions {

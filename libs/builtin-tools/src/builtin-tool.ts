@@ -1,9 +1,21 @@
-import type { CallProgress, EpochMs, JsonObject, MicroUsd } from '@toolfleet/contracts';
+import type {
+  CallProgress,
+  ContentBlock,
+  EpochMs,
+  Json,
+  JsonObject,
+  MicroUsd,
+  ToolError,
+  Usage,
+} from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
 import type { ContextKey, DangerousArgument, RetryPolicy, Toolset } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
-import type { ToolOutcome } from './outcome.js';
-import type { ServiceName, ToolServices } from './tool-services.js';
+import type { AgentServices } from './agent/agent-services.js';
+import type { BoundedWork } from './bounded/bounded-work.js';
+import type { Workspaces } from './files/workspaces.js';
+import type { PageReader } from './web/page-reader.js';
+import type { SearchProvider } from './web/search-providers.js';
 
 /** What a handler knows about the call it serves. */
 export interface ToolRun {
@@ -95,4 +107,58 @@ export function defineTool<Args extends object, const Needs extends readonly Ser
       return handler(args as Args, { ...run, ...injected } as ToolRun & Pick<ToolServices, Needs[number]>);
     },
   };
+}
+
+/**
+ * What a process hands to the tools it serves. A tool names what it needs and gets exactly that, typed; a process that
+ * serves a tool without having what it needs does not start.
+ */
+export interface ToolServices {
+  /** Child processes with bounds on time and memory, for work whose cost cannot be known (patterns, queries). */
+  bounded: BoundedWork;
+  /** Fetches and reads web pages. */
+  pages: PageReader;
+  /** Searches the web. */
+  search: SearchProvider;
+  /** A chat model, and the fleet's tools on behalf of a caller. */
+  agent: AgentServices;
+  /** The workspaces file tools may touch. */
+  workspaces: Workspaces;
+}
+
+/** Name of a service. */
+export type ServiceName = keyof ToolServices;
+
+/** What a handler returns when it succeeded, or when it was stopped and has something to show or to charge for. */
+export interface ToolOutcome {
+  output: Json;
+  /** Summary for the model; cut at 6,000 characters on the way. */
+  text: string;
+  metadata?: JsonObject;
+  usage?: Usage;
+  content?: ContentBlock[];
+  /** Why it ended early; a handler that has nothing else to say throws it. */
+  failure?: ToolError;
+}
+
+/** Longest `text` a model gets. */
+export const MAX_TEXT_CHARACTERS = 6_000;
+
+/** Success: `output` for programs, `text` for the model. */
+export function ok(
+  output: Json,
+  text: string,
+  extra: Pick<ToolOutcome, 'metadata' | 'usage' | 'content' | 'failure'> = {},
+): ToolOutcome {
+  return { output, text: cutText(text), ...extra };
+}
+
+/** Cuts a text at the cap, saying how much is missing; never inside a surrogate pair. */
+export function cutText(text: string, limit = MAX_TEXT_CHARACTERS): string {
+  if (text.length <= limit) return text;
+  const note = `\n… (${text.length - limit} more characters)`;
+  let end = Math.max(0, limit - note.length);
+  const code = text.charCodeAt(end - 1);
+  if (code >= 0xd800 && code <= 0xdbff) end -= 1;
+  return text.slice(0, end) + note;
 }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { ToolError } from '@toolfleet/contracts';
-import { defineTool } from './builtin-tool.js';
-import { ok } from './outcome.js';
+import { defineTool, ok } from './builtin-tool.js';
 
 const CONDITIONS = ['clear', 'partly cloudy', 'cloudy', 'rain', 'thunderstorm', 'fog', 'snow'] as const;
 

@@ -1,9 +1,9 @@
 export { defineTool, type BuiltinTool, type ToolMetadata, type ToolRun, type ToolSpec } from './builtin-tool.js';
-export { definitionOf, type ToolFigures } from './definition-of.js';
+export { definitionOf, type ToolFigures } from './manifest.js';
 export { MANIFEST, toolsetOf, toolsOf } from './manifest.js';
-export { ok, type ToolOutcome } from './outcome.js';
-export { ToolRunner, type AttemptOptions, type FaultHook } from './toolbox.js';
-export type { ServiceName, ToolServices } from './tool-services.js';
+export { ok, type ToolOutcome } from './builtin-tool.js';
+export { ToolRunner, type AttemptOptions, type FaultHook } from './tool-runner.js';
+export type { ServiceName, ToolServices } from './builtin-tool.js';
 
 export { BoundedWork, boundsOf } from './bounded/bounded-work.js';
 export { PLUGIN_API, PluginFolder, type Plugin, type PluginApi, type PluginChanges } from './plugins/plugin-folder.js';
@@ -15,7 +15,7 @@ export { DEFAULT_WORKSPACE_LIMITS, Workspaces, type WorkspaceLimits } from './fi
 
 export { PageReader } from './web/page-reader.js';
 export { Robots } from './web/robots.js';
-export { SearchProvider, type SearchResult } from './web/search-provider.js';
+export { SearchProvider, type SearchResult } from './web/search-providers.js';
 export {
   HttpSearchProvider,
   LocalSearchProvider,
@@ -26,6 +26,6 @@ export {
 
 export type { AgentServices } from './agent/agent-services.js';
 export { ChatModel } from './agent/chat-model.js';
-export { OpenAiChatModel, type ChatEndpoint } from './agent/openai-chat-model.js';
-export { Spending, type SliceAmount, type SliceRefusal } from './agent/spending.js';
-export { ToolCaller, type CallerGrant } from './agent/tool-caller.js';
+export { OpenAiChatModel, type ChatEndpoint } from './agent/chat-model.js';
+export { Spending, type SliceAmount, type SliceRefusal } from './agent/agent-services.js';
+export { ToolCaller, type CallerGrant } from './agent/agent-services.js';

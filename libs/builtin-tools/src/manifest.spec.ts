@@ -1,14 +1,12 @@
-import { describe, expect, it } from 'vitest';
 import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
 import { compileSchema } from '@toolfleet/schema';
-import { defineTool } from './builtin-tool.js';
-import { definitionOf } from './definition-of.js';
-import { MANIFEST, toolsetOf, toolsOf } from './manifest.js';
-import { cutText, ok } from './outcome.js';
-import { ToolRunner } from './toolbox.js';
+import { describe, expect, it } from 'vitest';
+import { cutText, defineTool, ok } from './builtin-tool.js';
+import { definitionOf, MANIFEST, toolsetOf, toolsOf } from './manifest.js';
+import { ToolRunner } from './tool-runner.js';
 
 const SOURCE = { kind: 'builtin', name: 'builtin.compute' } as const;
 const NO_FIGURES = { rateLimits: {}, costsMicroUsd: {} };

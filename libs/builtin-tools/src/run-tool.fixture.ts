@@ -1,9 +1,7 @@
 import type { CallProgress, JsonObject } from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
 import { SystemClock } from '@toolfleet/resilience';
-import type { BuiltinTool } from './builtin-tool.js';
-import type { ToolOutcome } from './outcome.js';
-import type { ToolServices } from './tool-services.js';
+import type { BuiltinTool, ToolOutcome, ToolServices } from './builtin-tool.js';
 
 /** Options of a run in a spec. */
 export interface RunOptions {

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { ToolError } from '@toolfleet/contracts';
 import ipaddr from 'ipaddr.js';
-import { refusal } from './refusal.js';
+import { refusal } from './errors.js';
 
 type Address = ReturnType<typeof ipaddr.parse>;
 type Range = readonly [Address, number];

@@ -3,10 +3,10 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { brotliCompressSync, createGzip, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { isToolError, type ToolError } from '@toolfleet/contracts';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Dialer, type DialTarget } from './dialer.js';
+import { Dialer, type DialTarget } from './connector.js';
 import { EgressClient } from './egress-client.js';
-import type { EgressOptions } from './egress-options.js';
 import { egressFetch } from './egress-fetch.js';
+import type { EgressOptions } from './egress-options.js';
 import type { EgressTimeouts } from './request-watch.js';
 import { Resolver } from './resolver.js';
 

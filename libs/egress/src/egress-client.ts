@@ -2,20 +2,30 @@ import { isToolError, ToolError } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import type { Dispatcher } from 'undici';
 import { AddressGuard } from './address-guard.js';
-import { Allowlist } from './allowlist.js';
 import { ConnectionPools } from './connection-pools.js';
-import { ACCEPTED_ENCODINGS } from './decode-body.js';
-import { SystemDialer } from './dialer.js';
-import { DEFAULT_LIMITS, type EgressLimits, type EgressOptions } from './egress-options.js';
-import type { EgressRequest, EgressResponse, OutgoingTrace } from './egress-request.js';
-import { networkError } from './network-error.js';
-import { isRedirect, redirectHeaders, redirectTarget } from './redirect.js';
-import { refusal, type BlockedHook, type EgressLayer, type EgressReason } from './refusal.js';
-import { CachingResolver, SystemResolver } from './resolver.js';
-import { requestHeaders } from './request-headers.js';
+import { SystemDialer } from './connector.js';
+import {
+  DEFAULT_LIMITS,
+  type EgressLimits,
+  type EgressOptions,
+  type EgressRequest,
+  type EgressResponse,
+  type OutgoingTrace,
+} from './egress-options.js';
+import { networkError, refusal, type BlockedHook, type EgressLayer, type EgressReason } from './errors.js';
+import { redirectHeaders, requestHeaders } from './request-headers.js';
 import { RequestWatch, type EgressTimeouts } from './request-watch.js';
-import { EgressBody } from './response-body.js';
-import { endpointOrigin, guardUrl, type GuardedUrl, type UrlPolicy } from './url-guard.js';
+import { CachingResolver, SystemResolver } from './resolver.js';
+import { ACCEPTED_ENCODINGS, EgressBody } from './response-body.js';
+import {
+  Allowlist,
+  endpointOrigin,
+  guardUrl,
+  isRedirect,
+  redirectTarget,
+  type GuardedUrl,
+  type UrlPolicy,
+} from './url-guard.js';
 
 /** The request target as bytes: origin-form (RFC 9112 3.2.1) of visible ASCII without a fragment. */
 const RAW_TARGET = /^\/[\u0021-\u0022\u0024-\u005b\u005d-\u007e]*$/;

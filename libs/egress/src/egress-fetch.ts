@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { EgressClient } from './egress-client.js';
-import type { EgressRequest } from './egress-request.js';
+import type { EgressRequest } from './egress-options.js';
 
 /** Limits of every request a library sends through `egressFetch`. */
 export type FetchLimits = Pick<EgressRequest, 'timeouts' | 'maxBytes'> & {

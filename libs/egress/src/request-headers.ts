@@ -1,4 +1,5 @@
-import { refusal } from './refusal.js';
+import { refusal } from './errors.js';
+import type { GuardedUrl } from './url-guard.js';
 
 /** Set by the client itself, so a caller's copy is dropped. */
 const OWN = new Set(['content-length', 'connection', 'keep-alive']);
@@ -30,4 +31,17 @@ export function requestHeaders(headers: Readonly<Record<string, string>>): Recor
     clean[name] = value;
   }
   return { ...clean };
+}
+
+/** What still goes along to another origin. A list of what may pass: nobody knows the name of every credential header. */
+const PUBLIC_HEADERS = new Set(['accept', 'accept-encoding', 'accept-language', 'range', 'user-agent']);
+
+/** Headers for the next hop: all of them within an origin, only harmless ones across. */
+export function redirectHeaders(
+  headers: Record<string, string>,
+  from: GuardedUrl,
+  to: GuardedUrl,
+): Record<string, string> {
+  if (from.origin === to.origin) return headers;
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => PUBLIC_HEADERS.has(name)));
 }

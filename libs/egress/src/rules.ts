@@ -1,7 +1,6 @@
 /** `@toolfleet/egress/rules`: the rules of configuration values, without a client. */
 import { AddressGuard } from './address-guard.js';
-import { Allowlist } from './allowlist.js';
-import { endpointOrigin } from './url-guard.js';
+import { Allowlist, endpointOrigin } from './url-guard.js';
 
 /** @throws ToolError REQUEST_INVALID unless `entry` is `host`, `*.host`, `host:port`, `http://host` or `*` */
 export function checkAllowEntry(entry: string): void {

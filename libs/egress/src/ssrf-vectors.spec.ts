@@ -3,10 +3,10 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { isToolError } from '@toolfleet/contracts';
 import { readSsrfVectors, type SsrfVector } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Dialer, type DialTarget } from './dialer.js';
+import { OWN_VECTORS } from '../spec/own-vectors.js';
+import { Dialer, type DialTarget } from './connector.js';
 import { EgressClient } from './egress-client.js';
 import { Resolver } from './resolver.js';
-import { OWN_VECTORS } from '../spec/own-vectors.js';
 
 /** Only these two stand for the internet; every other address that is dialled is a forbidden hit. */
 const INTERNET = new Set(['93.184.216.34', '2606:2800:220:1:248:1893:25c8:1946']);

@@ -3,8 +3,7 @@ import { isToolError } from '@toolfleet/contracts';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AddressGuard } from './address-guard.js';
-import { Allowlist } from './allowlist.js';
-import { endpointOrigin, guardUrl, type UrlPolicy } from './url-guard.js';
+import { Allowlist, endpointOrigin, guardUrl, type UrlPolicy } from './url-guard.js';
 
 const policy: UrlPolicy = {
   allowlist: new Allowlist(['api.example.com', '*.partner.example']),

@@ -1,7 +1,77 @@
 import { isIP } from 'node:net';
 import { ToolError } from '@toolfleet/contracts';
-import type { Allowlist } from './allowlist.js';
-import { refusal, type EgressLayer } from './refusal.js';
+import { refusal, type EgressLayer } from './errors.js';
+
+/** One allowed host, as configured: `[http[s]://]host[:port]`, `*.host`, or `*`. */
+interface AllowEntry {
+  /** Exact host, or the part after `*` with its leading dot; empty for `*`. */
+  host: string;
+  kind: 'exact' | 'wildcard' | 'any';
+  /** `http://` was written: plain HTTP is allowed to this host. */
+  plainHttp: boolean;
+  port?: number;
+}
+
+/** What the allowlist knows about a host. */
+export interface AllowVerdict {
+  plainHttp: boolean;
+  /** Ports listed for this host beside the general ones. */
+  ports: ReadonlySet<number>;
+}
+
+const ENTRY = /^(?:(https?):\/\/)?(\*|(?:\*\.)?[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?)\.?(?::(\d{1,5}))?$/;
+
+function parseEntry(raw: string): AllowEntry {
+  const match = ENTRY.exec(raw.trim().toLowerCase());
+  const host = match?.[2];
+  if (!match || host === undefined) {
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Not an allowlist entry: "${raw}" (host, *.host, host:port, http://host)`,
+    });
+  }
+  const kind = host === '*' ? 'any' : host.startsWith('*.') ? 'wildcard' : 'exact';
+  return {
+    host: kind === 'any' ? '' : kind === 'wildcard' ? host.slice(1) : host,
+    kind,
+    plainHttp: match[1] === 'http',
+    ...(match[3] ? { port: Number(match[3]) } : {}),
+  };
+}
+
+/**
+ * Domains a client may reach. Hosts are compared exactly or by a dot-bounded wildcard:
+ * `*.a.b` matches `x.a.b` and `y.x.a.b`, never `a.b` or `xa.b`. Punycode is compared as it is.
+ */
+export class Allowlist {
+  private readonly entries: readonly AllowEntry[];
+
+  /**
+   * @param anyHost development flag without which `*` is a configuration fault
+   * @throws ToolError REQUEST_INVALID on a malformed entry
+   */
+  constructor(entries: readonly string[], anyHost = false) {
+    this.entries = entries.filter((entry) => entry.trim() !== '').map(parseEntry);
+    if (!anyHost && this.entries.some((entry) => entry.kind === 'any')) {
+      throw new ToolError('REQUEST_INVALID', {
+        message: 'The allowlist entry "*" is for development only and needs its own flag',
+      });
+    }
+  }
+
+  /** The verdict on a host (lower case, no trailing dot), or undefined when no entry names it. */
+  find(host: string): AllowVerdict | undefined {
+    const found = this.entries.filter(
+      (entry) =>
+        entry.kind === 'any' ||
+        (entry.kind === 'exact' ? entry.host === host : host.endsWith(entry.host) && host.length > entry.host.length),
+    );
+    if (found.length === 0) return undefined;
+    return {
+      plainHttp: found.some((entry) => entry.plainHttp),
+      ports: new Set(found.flatMap((entry) => (entry.port === undefined ? [] : [entry.port]))),
+    };
+  }
+}
 
 /** What the guard needs to know to judge a URL. */
 export interface UrlPolicy {
@@ -36,6 +106,9 @@ const OTHER_SCHEME = /^(?!https?:)[a-z][a-z0-9+.-]*:/i;
 const AUTHORITY = /^[a-z]+:\/\/([^/?#]*)/i;
 /** Suffixes that never leave the machine or the cluster (RFC 6761, RFC 6762, ICANN `.internal`, Kubernetes). */
 const INTERNAL_SUFFIXES = ['.localhost', '.local', '.internal', '.svc', '.cluster.local'];
+
+/** Statuses that mean "go elsewhere" (RFC 9110 15.4); 304 and 300 are answers. */
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 /** Canonical `scheme://host:port` form of an allowed endpoint. @throws ToolError REQUEST_INVALID */
 export function endpointOrigin(raw: string): string {
@@ -107,4 +180,26 @@ function bareHost(hostname: string): string {
   if (hostname.startsWith('[')) return hostname.slice(1, -1);
   const host = hostname.endsWith('.') ? hostname.slice(0, -1) : hostname;
   return host.endsWith('.') || host.startsWith('.') || host.includes('..') ? '' : host;
+}
+
+/** True when the answer names another place and the request may be repeated there. */
+export function isRedirect(status: number, location: string | undefined): location is string {
+  return REDIRECTS.has(status) && location !== undefined;
+}
+
+/**
+ * The next hop, through all checks again: a relative `Location` is resolved against the URL that answered.
+ * @throws ToolError EGRESS_REFUSED with layer `redirect`
+ */
+export function redirectTarget(location: string, from: GuardedUrl, policy: UrlPolicy): GuardedUrl {
+  if (FORBIDDEN_CHARACTERS.test(location)) throw refusal('redirect', 'characters');
+  let href: string;
+  try {
+    href = new URL(location, from.href).href;
+  } catch {
+    throw refusal('redirect', 'malformed');
+  }
+  const next = guardUrl(href, policy, 'redirect');
+  if (from.protocol === 'https:' && next.protocol === 'http:') throw refusal('redirect', 'downgrade', next.host);
+  return next;
 }

@@ -1,11 +1,146 @@
+import type { Stream } from './captured-output.js';
+import { ERRNO, FILETYPE, OFLAG, RIGHT, type GuestMemory } from './guest-memory.js';
+
+/**
+ * The whole file system of a guest: nested Maps with bytes as leaves. What is not in the tree cannot be reached, and
+ * nothing in it can be changed, because no import of the host writes to it.
+ */
+export type Directory = Map<string, TreeNode>;
+/** `/dev/result`: the one node that may be written, a bounded buffer of the host, apart from the guest's stdout. */
+export const RESULT_DEVICE = Symbol('/dev/result');
+export type TreeNode = Directory | Uint8Array | typeof RESULT_DEVICE;
+
+/** Longest path of a data file. */
+const MAX_NAME = 255;
+
+/** Content of a data file as a caller sends it: text, or bytes in base64. */
+export type FileContent = string | { base64: string };
+
+/**
+ * Builds the tree of the data files of one call; `a/b.txt` makes a directory `a`.
+ * Throws an Error that names the file when a name is not a plain relative path.
+ */
+export function treeOf(files: Readonly<Record<string, FileContent>>): Directory {
+  const root: Directory = new Map();
+  for (const [path, content] of Object.entries(files)) {
+    const parts = path.split('/');
+    const bad = parts.some((part) => part === '' || part === '.' || part === '..');
+    if (bad || path.length > MAX_NAME || path.includes('\0')) {
+      throw new Error(`file name ${JSON.stringify(path.slice(0, MAX_NAME))} is not a plain relative path`);
+    }
+    let directory = root;
+    for (const part of parts.slice(0, -1)) {
+      const next = directory.get(part) ?? new Map<string, TreeNode>();
+      if (!(next instanceof Map)) throw new Error(`file name ${JSON.stringify(path)} uses a file as a directory`);
+      directory.set(part, next);
+      directory = next;
+    }
+    const leaf = parts.at(-1)!;
+    if (directory.has(leaf)) throw new Error(`file name ${JSON.stringify(path)} is taken twice`);
+    directory.set(leaf, bytesOf(content));
+  }
+  return root;
+}
+
+function bytesOf(content: FileContent): Uint8Array {
+  return typeof content === 'string' ? new TextEncoder().encode(content) : Buffer.from(content.base64, 'base64');
+}
+
+/** The guest's own table of descriptors. Its numbers mean nothing outside: the host's files are not in it. */
+
+export type Descriptor =
+  | { kind: 'stdin' }
+  | { kind: 'output'; stream: Stream }
+  | { kind: 'result' }
+  | { kind: 'file'; bytes: Uint8Array; at: number }
+  | { kind: 'directory'; node: Directory; preopen?: string };
+
+const MAX_DESCRIPTORS = 64;
+/** Kept for the result device, so that a run that used up its files still answers. */
+const RESULT_DESCRIPTORS = 8;
+
+export class DescriptorTable {
+  private readonly table: Map<number, Descriptor>;
+  private readonly firstFree: number;
+
+  constructor(preopens: Readonly<Record<string, Directory>>) {
+    this.table = new Map<number, Descriptor>([
+      [0, { kind: 'stdin' }],
+      [1, { kind: 'output', stream: 1 }],
+      [2, { kind: 'output', stream: 2 }],
+    ]);
+    const device: Directory = new Map([['result', RESULT_DEVICE]]);
+    // Without a gap from 3 on: libc scans until the first BADF.
+    for (const [path, node] of Object.entries({ '/dev': device, ...preopens })) {
+      this.table.set(this.table.size, { kind: 'directory', node, preopen: path });
+    }
+    this.firstFree = this.table.size;
+  }
+
+  get(fd: number): Descriptor | undefined {
+    return this.table.get(fd);
+  }
+
+  directory(fd: number): Directory | undefined {
+    const found = this.table.get(fd);
+    return found?.kind === 'directory' ? found.node : undefined;
+  }
+
+  close(fd: number): number {
+    return this.table.delete(fd) ? ERRNO.SUCCESS : ERRNO.BADF;
+  }
+
+  /** The new number, or undefined when the table is full. */
+  open(descriptor: Descriptor): number | undefined {
+    const cap = descriptor.kind === 'result' ? MAX_DESCRIPTORS + RESULT_DESCRIPTORS : MAX_DESCRIPTORS;
+    if (this.table.size >= cap) return undefined;
+    let fd = this.firstFree;
+    while (this.table.has(fd)) fd += 1;
+    this.table.set(fd, descriptor);
+    return fd;
+  }
+
+  /** Replaces the content of a preopened directory. */
+  mount(path: string, node: Directory): void {
+    for (const found of this.table.values()) {
+      if (found.kind === 'directory' && found.preopen === path) found.node = node;
+    }
+  }
+
+  /** The node at a path below a directory, or an errno. `..` cannot leave the preopen; there are no links at all. */
+  resolve(fd: number, path: string): TreeNode | number {
+    const start = this.directory(fd);
+    if (!start) return ERRNO.BADF;
+    let node: TreeNode = start;
+    const above: TreeNode[] = [];
+    for (const part of path.split('/')) {
+      if (part === '' || part === '.') continue;
+      if (part === '..') {
+        const up = above.pop();
+        if (up === undefined) return ERRNO.NOTCAPABLE;
+        node = up;
+        continue;
+      }
+      if (!(node instanceof Map)) return ERRNO.NOTDIR;
+      const child: TreeNode | undefined = node.get(part);
+      if (child === undefined) return ERRNO.NOENT;
+      above.push(node);
+      node = child;
+    }
+    return node;
+  }
+}
+
+/** File type of a node, in the numbers of WASI. */
+export function typeOf(node: TreeNode): number {
+  if (node === RESULT_DEVICE) return FILETYPE.CHARACTER_DEVICE;
+  return node instanceof Map ? FILETYPE.DIRECTORY : FILETYPE.REGULAR_FILE;
+}
+
 /**
  * What a guest can do with names and descriptors: look around in a read-only tree and read. Nothing here writes, makes
  * or removes anything, for there is nothing behind it but the tree handed in.
  */
-import { ERRNO, FILETYPE, OFLAG, RIGHT } from './abi.js';
-import { type Descriptor, DescriptorTable, typeOf } from './descriptor-table.js';
-import type { GuestView } from './guest-view.js';
-import { RESULT_DEVICE, type TreeNode } from './memory-tree.js';
 
 const FILE_RIGHTS = RIGHT.FD_READ | RIGHT.FD_SEEK | RIGHT.FD_TELL | RIGHT.FD_FILESTAT_GET;
 const DIRECTORY_RIGHTS = RIGHT.PATH_OPEN | RIGHT.FD_READDIR | RIGHT.PATH_FILESTAT_GET | RIGHT.FD_FILESTAT_GET;
@@ -17,7 +152,7 @@ export class GuestFiles {
   private stdinAt = 0;
 
   constructor(
-    private readonly guest: GuestView,
+    private readonly guest: GuestMemory,
     readonly fds: DescriptorTable,
   ) {}
 

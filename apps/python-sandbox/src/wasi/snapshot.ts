@@ -1,3 +1,10 @@
+import { readFileSync } from 'node:fs';
+import type { Clock } from '@toolfleet/resilience/clock';
+import { CapturedOutput } from './captured-output.js';
+import type { Directory } from './guest-files.js';
+import { PAGE_BYTES } from './guest-memory.js';
+import { GuestExit, WasiHost } from './wasi-host.js';
+
 /**
  * Runs CPython up to a quiet point, throws the wasm frames away and keeps linear memory and the stack pointer. Later, in
  * a copy, a Python function is called directly through the function table (restore.ts). No live C frame is ever
@@ -6,12 +13,6 @@
  * Taken anew at every start of the service: the seed of `hash()` is part of the image. Never taken from a memory that
  * has run user code, never written to disk.
  */
-import type { Clock } from '@toolfleet/resilience/clock';
-import { bootScript, type BootOptions } from '../python/boot-script.js';
-import { PAGE_BYTES } from './abi.js';
-import { CapturedOutput } from './captured-output.js';
-import type { Directory } from './memory-tree.js';
-import { GuestExit, WasiHost } from './wasi-host.js';
 
 /** A part of the image that is not zero. */
 export type Stretch = readonly [address: number, length: number];
@@ -136,4 +137,36 @@ function imageOf(memory: Uint8Array<ArrayBuffer>): Pick<Snapshot, 'image' | 'str
     chunk = end;
   }
   return { image, stretches };
+}
+
+const BOOT = readFileSync(new URL('../../python/boot.py', import.meta.url), 'utf8');
+const INCLUDED: Readonly<Record<string, string>> = {
+  'strictness.py': readFileSync(new URL('../../python/strictness.py', import.meta.url), 'utf8'),
+  'patches.py': readFileSync(new URL('../../python/patches.py', import.meta.url), 'utf8'),
+  'warm_up.py': readFileSync(new URL('../../python/warm_up.py', import.meta.url), 'utf8'),
+};
+
+export interface BootOptions {
+  /** Imported before the snapshot. */
+  preload: readonly string[];
+  /** Lists of each level; null modules mean all. */
+  levels: Readonly<Record<string, { modules: readonly string[] | null; bannedBuiltins: readonly string[] }>>;
+  /** Bytes of heap to have ready, beside 4 MiB in small pieces. */
+  heapBytes: number;
+}
+
+/** The program that a guest boots with: python/boot.py with its includes and placeholders filled in. */
+export function bootScript(options: BootOptions): string {
+  const levels = Object.fromEntries(
+    Object.entries(options.levels).map(([level, rules]) => [
+      level,
+      { modules: rules.modules, banned: rules.bannedBuiltins },
+    ]),
+  );
+  // JSON text inside a Python literal: parsed by json once it is imported, so that null and quotes need no care.
+  const literal = (value: unknown) => `__import__("json").loads(${JSON.stringify(JSON.stringify(value))})`;
+  return BOOT.replace(/^# include: (\S+)$/gm, (_, file: string) => INCLUDED[file]!)
+    .replace('__PRELOAD__', () => literal(options.preload))
+    .replace('__LEVELS__', () => literal(levels))
+    .replace('__HEAP__', () => String(options.heapBytes));
 }

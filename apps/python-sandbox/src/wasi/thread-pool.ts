@@ -6,10 +6,10 @@
 import { Worker } from 'node:worker_threads';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience/clock';
-import { failed, type RunReply, type RunRequest, type RunStatus } from '../python/result-frame.js';
-import { PAGES_PER_MB } from './abi.js';
+import { failed, type RunReply, type RunRequest, type RunStatus } from '../python/guest-protocol.js';
 import { CapturedOutput } from './captured-output.js';
-import type { Directory } from './memory-tree.js';
+import type { Directory } from './guest-files.js';
+import { PAGES_PER_MB } from './guest-memory.js';
 import type { ThreadData, ThreadMessage } from './sandbox-thread.js';
 import type { Snapshot } from './snapshot.js';
 

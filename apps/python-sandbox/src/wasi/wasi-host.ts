@@ -4,12 +4,9 @@
  * holds it to that): what is not in the tree handed in cannot be reached.
  */
 import type { Clock } from '@toolfleet/resilience/clock';
-import { ERRNO } from './abi.js';
-import { type CapturedOutput, HostStop, type Stream } from './captured-output.js';
-import { type Descriptor, DescriptorTable } from './descriptor-table.js';
-import { GuestFiles } from './guest-files.js';
-import { GuestView } from './guest-view.js';
-import type { Directory } from './memory-tree.js';
+import { HostStop, type CapturedOutput, type Stream } from './captured-output.js';
+import { DescriptorTable, GuestFiles, type Descriptor, type Directory } from './guest-files.js';
+import { ERRNO, GuestMemory } from './guest-memory.js';
 
 /** The guest called `proc_exit`. */
 export class GuestExit extends Error {
@@ -49,14 +46,14 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 export class WasiHost {
   private readonly args: Uint8Array[];
-  private readonly guest: GuestView;
+  private readonly guest: GuestMemory;
   private files: GuestFiles;
   private resultParts: Uint8Array[] = [];
   private resultLength = 0;
 
   constructor(private readonly options: HostOptions) {
     this.args = (options.args ?? []).map((arg) => new TextEncoder().encode(`${arg}\0`));
-    this.guest = new GuestView((pages) => {
+    this.guest = new GuestMemory((pages) => {
       options.output.pages = pages;
     });
     this.files = this.freshFiles();

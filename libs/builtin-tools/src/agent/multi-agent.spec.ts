@@ -1,16 +1,15 @@
 import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ToolError, type CallBody, type CallMessage, type CallProgress, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
 import { endChild, spawnChild } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { calculator } from '../calculator/calculator.tool.js';
-import { runTool, type RunOptions } from '../run-tool.fixture.js';
 import { getWeather } from '../get-weather.tool.js';
+import { runTool, type RunOptions } from '../run-tool.fixture.js';
+import { Spending, ToolCaller, type CallerGrant, type SliceAmount, type SliceRefusal } from './agent-services.js';
+import { OpenAiChatModel } from './chat-model.js';
 import { multiAgent } from './multi-agent.tool.js';
-import { OpenAiChatModel } from './openai-chat-model.js';
-import { Spending, type SliceAmount, type SliceRefusal } from './spending.js';
-import { ToolCaller, type CallerGrant } from './tool-caller.js';
 
 /** Tools run right here; counts calls and can run out of budget. */
 class LocalTools extends ToolCaller {

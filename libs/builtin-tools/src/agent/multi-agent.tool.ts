@@ -1,8 +1,6 @@
 import { isJsonObject, isToolError, ToolError, type CallMessage, type JsonObject } from '@toolfleet/contracts';
 import { Semaphore } from '@toolfleet/resilience';
-import { defineTool, type ToolRun } from '../builtin-tool.js';
-import { ok } from '../outcome.js';
-import type { ToolServices } from '../tool-services.js';
+import { defineTool, ok, type ToolRun, type ToolServices } from '../builtin-tool.js';
 import type { ChatRequest } from './chat-model.js';
 import { BLOCKED_TOOLS, runSubAgent, type AgentEnvironment, type AgentTask, type TaskResult } from './sub-agent.js';
 import { BudgetEnded, TurnSlices } from './turn-slices.js';

@@ -8,8 +8,8 @@ import {
 } from '@toolfleet/contracts';
 import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import { Semaphore } from '@toolfleet/resilience';
+import type { CallerGrant, ToolCaller } from './agent-services.js';
 import type { ChatMessage, ChatModel, ChatRequest, ChatToolCall } from './chat-model.js';
-import type { CallerGrant, ToolCaller } from './tool-caller.js';
 import { BudgetEnded, type TurnSlices } from './turn-slices.js';
 
 /** A task given to a sub-agent. */

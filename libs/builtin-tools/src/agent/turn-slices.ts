@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { isToolError, ToolError, type MicroUsd, type Usage } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
+import type { CallerGrant, SliceRefusal, Spending } from './agent-services.js';
 import type { ChatRequest, ChatTurn } from './chat-model.js';
-import type { SliceRefusal, Spending } from './spending.js';
-import type { CallerGrant } from './tool-caller.js';
 
 /** A budget of the caller is used up: no task of the call can go on. */
 export class BudgetEnded extends Error {}

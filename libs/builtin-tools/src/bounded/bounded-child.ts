@@ -4,14 +4,14 @@
  */
 import { Worker } from 'node:worker_threads';
 import { search as searchJmespath } from '@jmespath-community/jmespath';
+import type { JsonObject } from '@toolfleet/contracts';
+import { compileSchema, explainErrors } from '@toolfleet/schema';
 import { query as queryJsonpath } from 'jsonpath-rfc9535';
 import { applyPatch, createPatch } from 'rfc6902';
-import { compileSchema, explainErrors } from '@toolfleet/schema';
-import type { JsonObject } from '@toolfleet/contracts';
-import { searchLines, type LineSearch } from '../files/search-lines.js';
+import { searchLines, type LineSearch } from '../files/file-matching.js';
 import { operateOnText, type TextOperation } from '../text/text-operations.js';
-import type { ExtractType } from '../web/extract-type.js';
-import { isAllowedByRobots } from '../web/robots-rules.js';
+import type { ExtractType } from '../web/page-reader.js';
+import { isAllowedByRobots } from '../web/robots.js';
 
 /** Work a child does; `text` documents are JSON. */
 export type BoundedJob =

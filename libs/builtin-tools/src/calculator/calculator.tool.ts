@@ -1,9 +1,8 @@
 import { ToolError } from '@toolfleet/contracts';
-import { defineTool } from '../builtin-tool.js';
-import { ok } from '../outcome.js';
+import { defineTool, ok } from '../builtin-tool.js';
 import { SHOWN_DIGITS, WORKING_DIGITS, type Big } from './big-number.js';
 import { evaluate } from './evaluate.js';
-import { describeFault, ExpressionError } from './expression-error.js';
+import { describeFault, ExpressionError } from './parse.js';
 
 /** Longest expression in characters. */
 const MAX_EXPRESSION = 4_096;

@@ -1,7 +1,6 @@
 import { add, Big, divide, MAX_DIGITS, modulo, multiply, power } from './big-number.js';
-import { ExpressionError } from './expression-error.js';
 import { CONSTANTS, FUNCTIONS } from './functions.js';
-import { parse, type Expression } from './parse.js';
+import { ExpressionError, parse, type Expression } from './parse.js';
 
 /**
  * Work units one expression may cost. A unit is about 1 µs: an expression of the longest accepted length ends

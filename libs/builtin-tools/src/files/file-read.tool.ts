@@ -1,7 +1,5 @@
-import { defineTool } from '../builtin-tool.js';
-import { ok } from '../outcome.js';
-import { FILE_TOOL, PATH } from './file-tool.js';
-import { decodeText } from './text-encoding.js';
+import { defineTool, ok } from '../builtin-tool.js';
+import { compileGlob, decodeText, FILE_TOOL, PATH, shownEntry } from './file-tool.js';
 
 const DEFAULT_LINES = 2_000;
 /** Base64 and hex are not lines; a result on the wire may have 5 MiB. */
@@ -64,3 +62,67 @@ function windowOf(text: string, offset: number, limit: number): { content: strin
   }
   return { content: text.slice(from, Math.max(from, to)), lines };
 }
+
+const SHOWN = 1_000;
+/** As many as a workspace can hold. */
+const SCANNED = 10_000;
+
+/** `file_list`: the entries of a directory. */
+export const fileList = defineTool<{ path?: string; pattern?: string; recursive?: boolean }, ['workspaces']>({
+  ...FILE_TOOL,
+  name: 'file_list',
+  description:
+    'List files and directories of the project workspace, with size and time of change. pattern such as "*.md" or "src/**/*.ts" filters.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      path: { ...PATH, default: '.', description: 'Directory inside the workspace; "." is the whole workspace' },
+      pattern: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 200,
+        description: 'Glob; with "/" or "**" it looks into subdirectories, relative to path',
+      },
+      recursive: { type: 'boolean', default: false, description: 'Look into subdirectories' },
+    },
+    additionalProperties: false,
+  },
+  inputExamples: [{ path: '.', pattern: '**/*.py' }],
+  idempotent: true,
+  cacheTtlSeconds: 0,
+  needs: ['workspaces'],
+  async handler({ path = '.', pattern, recursive = false }, run) {
+    const deep = recursive || (pattern !== undefined && pattern.includes('/'));
+    const matches = pattern === undefined ? () => true : compileGlob(pattern);
+    const depth = path.split('/').filter((name) => name !== '' && name !== '.').length;
+    const entries = await run.workspaces.of(run.context).list(path, deep, SCANNED);
+    const found = entries.filter((entry) => matches(entry.names.slice(depth)));
+    const shown = found.slice(0, SHOWN).map(shownEntry);
+    const text = shown
+      .map((entry) => `${String(entry.path)}${entry.type === 'directory' ? '/' : `  ${String(entry.size)}`}`)
+      .join('\n');
+    return ok(
+      { path, entries: shown, count: found.length, more: found.length > SHOWN },
+      text === '' ? 'Nothing found' : text,
+    );
+  },
+});
+
+/** `file_exists`: whether a path is there, and what it is. */
+export const fileExists = defineTool<{ path: string }, ['workspaces']>({
+  ...FILE_TOOL,
+  name: 'file_exists',
+  description: 'Tell whether a file or directory exists in the project workspace, with type and size.',
+  inputSchema: { type: 'object', properties: { path: PATH }, required: ['path'], additionalProperties: false },
+  inputExamples: [{ path: 'src/main.py' }],
+  idempotent: true,
+  cacheTtlSeconds: 0,
+  needs: ['workspaces'],
+  async handler({ path }, run) {
+    const entry = await run.workspaces.of(run.context).stat(path);
+    return ok(
+      { exists: entry !== undefined, ...(entry ? shownEntry(entry) : { path }) },
+      entry ? `${path} exists (${entry.type})` : `${path} does not exist`,
+    );
+  },
+});

@@ -1,11 +1,9 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { boundedMatcher } from '@toolfleet/schema';
 import { boundsOf } from '../bounded/bounded-work.js';
-import { defineTool } from '../builtin-tool.js';
-import { ok } from '../outcome.js';
-import { compileGlob } from './file-list.tool.js';
-import { FILE_TOOL, PATH } from './file-tool.js';
-import { searchLines, type LineSearch } from './search-lines.js';
+import { defineTool, ok } from '../builtin-tool.js';
+import { searchLines, type LineSearch } from './file-matching.js';
+import { compileGlob, FILE_TOOL, PATH } from './file-tool.js';
 
 interface FileSearchArguments {
   query: string;

@@ -1,7 +1,7 @@
-import { defineTool } from '../builtin-tool.js';
-import { ok } from '../outcome.js';
-import { FILE_TOOL, PATH } from './file-tool.js';
-import { encodeText, WRITABLE, type Writable } from './text-encoding.js';
+import { ToolError } from '@toolfleet/contracts';
+import { TextSearch } from '@toolfleet/contracts/text';
+import { defineTool, ok } from '../builtin-tool.js';
+import { decodeText, encodeText, FILE_TOOL, PATH, WRITABLE, type Writable } from './file-tool.js';
 import type { WriteMode } from './workspace-store.js';
 
 /** `file_write`: creates a file, replaces it, or appends to it. */
@@ -42,5 +42,110 @@ export const fileWrite = defineTool<
     const bytes = encodeText(content, encoding);
     await run.workspaces.of(run.context).write(path, bytes, mode);
     return ok({ path, bytes: bytes.length, mode }, `Wrote ${bytes.length} bytes to ${path}`);
+  },
+});
+
+interface FileEditArguments {
+  path: string;
+  old_text: string;
+  new_text: string;
+  replace_all?: boolean;
+}
+
+/** Most occurrences that are replaced, and longest result in UTF-16 units: what a process does in some milliseconds. */
+const MAX_REPLACED = 100_000;
+const MAX_RESULT = 16 * 1024 * 1024;
+
+/** `file_edit`: replaces a piece of text, which must be there exactly once. */
+export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
+  ...FILE_TOOL,
+  name: 'file_edit',
+  description:
+    'Replace text in a UTF-8 file of the project workspace. old_text must occur exactly once (include lines around it), ' +
+    'unless replace_all is true.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      path: PATH,
+      old_text: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 1_000_000,
+        description: 'Text to replace, exactly as in the file',
+      },
+      // minLength 0: an empty text is a value here, not a missing argument.
+      new_text: {
+        type: 'string',
+        minLength: 0,
+        maxLength: 1_000_000,
+        description: 'Text to put there; empty deletes old_text',
+      },
+      replace_all: { type: 'boolean', default: false, description: 'Replace every occurrence' },
+    },
+    required: ['path', 'old_text', 'new_text'],
+    additionalProperties: false,
+  },
+  inputExamples: [{ path: 'src/main.py', old_text: 'debug = True', new_text: 'debug = False' }],
+  dangerous: true,
+  needs: ['workspaces'],
+  async handler({ path, old_text: oldText, new_text: newText, replace_all: replaceAll = false }, run) {
+    let replaced = 0;
+    await run.workspaces.of(run.context).change(path, (before) => {
+      const text = decodeText(before, 'utf-8');
+      const pieces = new TextSearch(oldText).split(text, MAX_REPLACED + 1);
+      replaced = pieces.length - 1;
+      if (replaced === 0) throw new ToolError('TOOL_ERROR', { message: `old_text does not occur in ${path}` });
+      if (replaced > MAX_REPLACED)
+        throw new ToolError('TOOL_ERROR', { message: `old_text occurs more than ${MAX_REPLACED} times in ${path}` });
+      if (replaced > 1 && !replaceAll) {
+        throw new ToolError('TOOL_ERROR', {
+          message: `old_text occurs ${replaced} times in ${path}: include more of its surroundings, or set replace_all`,
+        });
+      }
+      if (text.length + replaced * (newText.length - oldText.length) > MAX_RESULT)
+        throw new ToolError('TOOL_ERROR', { message: `The result would have more than ${MAX_RESULT} characters` });
+      return Buffer.from(pieces.join(newText));
+    });
+    return ok({ path, replaced }, `Replaced ${replaced} occurrence(s) in ${path}`);
+  },
+});
+
+/** `file_mkdir`. Adds nothing but an empty directory, so it is not dangerous. */
+export const fileMkdir = defineTool<{ path: string }, ['workspaces']>({
+  ...FILE_TOOL,
+  name: 'file_mkdir',
+  description: 'Make a directory of the project workspace, with missing parents. No fault when it exists.',
+  inputSchema: { type: 'object', properties: { path: PATH }, required: ['path'], additionalProperties: false },
+  inputExamples: [{ path: 'reports/2026' }],
+  idempotent: true,
+  cacheTtlSeconds: 0,
+  needs: ['workspaces'],
+  async handler({ path }, run) {
+    await run.workspaces.of(run.context).makeDirectory(path);
+    return ok({ path, created: true }, `Directory ${path} is there`);
+  },
+});
+
+/** `file_delete`: removes a file, or a directory with all that is in it where asked to. */
+export const fileDelete = defineTool<{ path: string; recursive?: boolean }, ['workspaces']>({
+  ...FILE_TOOL,
+  name: 'file_delete',
+  description:
+    'Delete a file or an empty directory of the project workspace; with recursive a directory and all in it. Cannot be undone.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      path: PATH,
+      recursive: { type: 'boolean', default: false, description: 'Delete a directory with everything in it' },
+    },
+    required: ['path'],
+    additionalProperties: false,
+  },
+  inputExamples: [{ path: 'notes/old.md' }],
+  dangerous: true,
+  needs: ['workspaces'],
+  async handler({ path, recursive = false }, run) {
+    const deleted = await run.workspaces.of(run.context).remove(path, recursive);
+    return ok({ path, deleted }, `Deleted ${path} (${deleted} entr${deleted === 1 ? 'y' : 'ies'})`);
   },
 });

@@ -1,13 +1,21 @@
 import type { Stats } from 'node:fs';
 import { lstat, mkdir, opendir, rmdir, unlink } from 'node:fs/promises';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
-import { withEditLock } from './edit-lock.js';
-import { appendTo, readFile, replaceFile, translated } from './local-file.js';
-import { openBelow, openRoot, unless, type OpenDirectory } from './open-directory.js';
-import { RESERVED_NAME } from './workspace-path.js';
+import {
+  appendTo,
+  openBelow,
+  openRoot,
+  readFile,
+  replaceFile,
+  translated,
+  unless,
+  withEditLock,
+  type OpenDirectory,
+} from './local-directory.js';
 import {
   ChangedMeanwhile,
   fault,
+  RESERVED_NAME,
   untilUnchanged,
   WorkspaceStore,
   type Entry,

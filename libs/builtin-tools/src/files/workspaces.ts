@@ -2,10 +2,8 @@ import { createHash } from 'node:crypto';
 import { ToolError } from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
 import { Turns, type Clock } from '@toolfleet/resilience';
-import { Holds } from './holds.js';
-import { Quota } from './quota.js';
-import { filePath, workspacePath } from './workspace-path.js';
-import type { Entry, WorkspaceStore, WriteMode } from './workspace-store.js';
+import { Holds, Quota } from './quota.js';
+import { filePath, workspacePath, type Entry, type WorkspaceStore, type WriteMode } from './workspace-store.js';
 
 /** Caps of every workspace. */
 export interface WorkspaceLimits {

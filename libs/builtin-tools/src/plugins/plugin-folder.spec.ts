@@ -1,14 +1,13 @@
 import { chmod, chown, lstat, mkdir, mkdtemp, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SystemClock } from '@toolfleet/resilience';
-import type { BuiltinTool } from '../builtin-tool.js';
-import { definitionOf } from '../definition-of.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BoundedWork } from '../bounded/bounded-work.js';
+import type { BuiltinTool } from '../builtin-tool.js';
+import { definitionOf } from '../manifest.js';
 import { runTool } from '../run-tool.fixture.js';
-import { distrustReason } from './file-trust.js';
-import { PluginFolder } from './plugin-folder.js';
+import { distrustReason, PluginFolder } from './plugin-folder.js';
 
 let folder: string;
 beforeAll(async () => {

@@ -1,3 +1,4 @@
+import type { Stats } from 'node:fs';
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -5,9 +6,7 @@ import { ToolError } from '@toolfleet/contracts';
 import { TOOL_NAME_PATTERN, TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { compileSchema, sha256Hex } from '@toolfleet/schema';
 import { boundsOf } from '../bounded/bounded-work.js';
-import { defineTool, type BuiltinTool } from '../builtin-tool.js';
-import { ok } from '../outcome.js';
-import { distrustReason } from './file-trust.js';
+import { defineTool, ok, type BuiltinTool } from '../builtin-tool.js';
 
 /** What a plugin file gets, so that it needs no import of ours and no build: `export default ({ defineTool, ok }) => …`. */
 export const PLUGIN_API = { defineTool, ok, ToolError, boundsOf } as const;
@@ -155,4 +154,34 @@ async function toolsOf(plugin: Plugin | undefined): Promise<BuiltinTool[]> {
       throw new Error('its default export is not what defineTool returns');
   }
   return tools;
+}
+
+const GROUP_WRITE = 0o020;
+const OTHERS_WRITE = 0o002;
+
+/**
+ * Why code must not be loaded from a file or directory: it is a symbolic link or a special file, belongs to a user other than
+ * that of the process and root, or can be written by others. The rule of OpenSSH's `StrictModes`; a file that is writable by
+ * its owner's private group (group id equals user id, the default of Debian and Red Hat with umask 002) passes.
+ *
+ * @param stats from `lstat`, so that links are seen as links
+ * @param uid of the process; undefined on systems without user ids (Windows), where only the type is checked
+ * @returns the reason, or null when the file may be used
+ */
+export function distrustReason(
+  stats: Pick<Stats, 'uid' | 'gid' | 'mode' | 'isFile' | 'isDirectory' | 'isSymbolicLink'>,
+  kind: 'file' | 'directory',
+  uid = process.getuid?.(),
+): string | null {
+  if (stats.isSymbolicLink()) return 'is a symbolic link; put the file itself here';
+  if (!(kind === 'file' ? stats.isFile() : stats.isDirectory())) return `is not a ${kind}`;
+  if (uid === undefined) return null;
+  if (stats.uid !== uid && stats.uid !== 0) {
+    return `belongs to user ${stats.uid}; it must belong to user ${uid}, which runs this service, or to root`;
+  }
+  const isPrivateGroup = stats.uid !== 0 && stats.gid === stats.uid;
+  if (stats.mode & OTHERS_WRITE || (stats.mode & GROUP_WRITE && !isPrivateGroup)) {
+    return 'can be written by other users; run chmod go-w on it';
+  }
+  return null;
 }

@@ -1,9 +1,9 @@
-/** Reads an HTML page: its main content, its links, its metadata. Runs in the child process of BoundedWork. */
 import { Readability } from '@mozilla/readability';
 import { parseHTML } from 'linkedom';
-import type { PageDocument } from './page-dom.js';
-import { markdown } from './page-markdown.js';
-import type { ExtractType } from './extract-type.js';
+import TurndownService from 'turndown';
+import type { ExtractType } from './page-reader.js';
+
+/** Reads an HTML page: its main content, its links, its metadata. Runs in the child process of BoundedWork. */
 
 /** A link of a page; absolute URL. */
 export interface PageLink {
@@ -158,4 +158,80 @@ function clean(text: string): string {
     .replaceAll(/\s+/g, ' ')
     .trim()
     .slice(0, MAX_FIELD);
+}
+
+/** HTML of a page's main content as Markdown. Runs in the child process of BoundedWork. */
+
+/** Rows and columns of a table that is shown as one; a larger one would cost more than it tells. */
+const MAX_ROWS = 500;
+const MAX_COLUMNS = 50;
+
+/** Markdown with `#` headings, fenced code, and tables as tables. */
+export function markdown(html: string): string {
+  const service = new TurndownService({ headingStyle: 'atx', codeBlockStyle: 'fenced', bulletListMarker: '-' });
+  service.addRule('images', {
+    filter: 'img',
+    replacement: (_content, node) => altText(node as unknown as PageElement),
+  });
+  service.addRule('tables', {
+    filter: (node) => node.nodeName === 'TABLE' && rowsOf(node as unknown as PageElement) !== undefined,
+    replacement: (_content, node) => `\n\n${table(rowsOf(node as unknown as PageElement) ?? [])}\n\n`,
+  });
+  return service
+    .turndown(html)
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n')
+    .replaceAll(/\n{3,}/g, '\n\n')
+    .trim();
+}
+
+/** Cells of a table of data; undefined for one that only arranges a page: blocks or tables inside, one row or column. */
+function rowsOf(element: PageElement): string[][] | undefined {
+  if (element.querySelector('table,p,div,ul,ol,h1,h2,h3,pre,form')) return undefined;
+  const rows = Array.from(element.querySelectorAll('tr'))
+    .slice(0, MAX_ROWS)
+    .map((row) => Array.from(row.querySelectorAll('th,td'), (cell) => oneLine(cell.textContent)))
+    .filter((row) => row.length > 0);
+  const columns = Math.max(0, ...rows.map((row) => row.length));
+  return rows.length > 1 && columns > 1 && columns <= MAX_COLUMNS ? rows : undefined;
+}
+
+function table(rows: readonly (readonly string[])[]): string {
+  const columns = Math.max(...rows.map((row) => row.length));
+  const line = (row: readonly string[]) =>
+    `| ${Array.from({ length: columns }, (_, column) => (row[column] ?? '').replaceAll('|', '\\|')).join(' | ')} |`;
+  const [head = [], ...rest] = rows;
+  return [line(head), `|${' --- |'.repeat(columns)}`, ...rest.map(line)].join('\n');
+}
+
+function altText(image: PageElement): string {
+  const alt = oneLine(image.getAttribute('alt'));
+  return alt === '' ? '' : `[image: ${alt}]`;
+}
+
+function oneLine(text: string | null | undefined): string {
+  return (text ?? '').replaceAll(/\s+/g, ' ').trim();
+}
+
+/** The part of the DOM that reading a page needs; the compiler's whole `dom` library would make browser globals look real. */
+export interface PageElement {
+  readonly tagName: string;
+  readonly textContent: string | null;
+  readonly innerHTML: string;
+  getAttribute(name: string): string | null;
+  setAttribute(name: string, value: string): void;
+  removeAttribute(name: string): void;
+  remove(): void;
+  querySelector(selector: string): PageElement | null;
+  /** Not iterable in every DOM: use Array.from. */
+  querySelectorAll(selector: string): ArrayLike<PageElement>;
+}
+
+/** A parsed page. */
+export interface PageDocument {
+  readonly body: PageElement | null;
+  readonly documentElement: PageElement | null;
+  querySelector(selector: string): PageElement | null;
+  querySelectorAll(selector: string): Iterable<PageElement>;
 }

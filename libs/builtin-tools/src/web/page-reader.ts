@@ -1,12 +1,14 @@
-import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { isToolError, ToolError, type ErrorCode, type JsonObject } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
+import htmlEncodingSniffer from 'html-encoding-sniffer';
 import type { BoundedWork, JobBounds } from '../bounded/bounded-work.js';
-import { atCallersChoice } from './callers-choice.js';
-import { decodePage } from './decode-page.js';
 import type { ExtractedPage } from './extract-page.js';
 import type { ExtractedPdf } from './extract-pdf.js';
-import type { ExtractType } from './extract-type.js';
 import type { Robots } from './robots.js';
+
+/** What can be read from a page. */
+export const EXTRACT_TYPES = ['text', 'links', 'structured'] as const;
+export type ExtractType = (typeof EXTRACT_TYPES)[number];
 
 /** A page as tools return it. */
 export interface ReadPage extends JsonObject {
@@ -123,4 +125,54 @@ function failed(status: number, bytes: Buffer, type: string, retryAfter: string)
 
 function single(value: string | string[] | undefined): string {
   return (Array.isArray(value) ? value[0] : value) ?? '';
+}
+
+/** Text of a page's bytes, by BOM, Content-Type, `<meta>` in this order (HTML Standard, 13.2.3.2); unknown ones as UTF-8. */
+export function decodePage(bytes: Uint8Array, contentType: string, kind: 'html' | 'xml' | 'text'): string {
+  const label = /charset\s*=\s*"?([^\s";]+)/i.exec(contentType)?.[1];
+  const encoding = htmlEncodingSniffer(bytes, {
+    ...(label ? { transportLayerEncodingLabel: label } : {}),
+    // The standard's windows-1252 is for pages without any declaration; today such a page is UTF-8, if it is valid UTF-8.
+    ...(kind === 'xml' ? { xml: true } : { defaultEncoding: isUtf8(bytes) ? 'utf-8' : 'windows-1252' }),
+    ...(kind === 'html' ? { maxPrescanBytes: 4_096 } : {}),
+  });
+  try {
+    return new TextDecoder(encoding).decode(bytes);
+  } catch {
+    return new TextDecoder().decode(bytes); // x-user-defined, replacement
+  }
+}
+
+function isUtf8(bytes: Uint8Array): boolean {
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** What a page that is away, slow or broken looks like. */
+const FAULTS_OF_A_PAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'NETWORK_ERROR',
+  'UPSTREAM_ERROR',
+  'ATTEMPT_TIMED_OUT',
+]);
+
+/**
+ * Marks faults of an address the caller chose (`details.target: "chosen_by_caller"`): they say nothing about the tool, and
+ * the gateway does not count them for its breaker. Else whoever asks for dead hosts would close the tool for everyone.
+ */
+export async function atCallersChoice<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isToolError(error) || !FAULTS_OF_A_PAGE.has(error.code)) throw error;
+    throw new ToolError(error.code, {
+      message: error.message,
+      details: { ...error.details, target: 'chosen_by_caller' },
+      cause: error.cause,
+      ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+    });
+  }
 }

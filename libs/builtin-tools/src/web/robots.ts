@@ -1,8 +1,8 @@
 import { ToolError } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
+import robotsParser from 'robots-parser';
 import type { BoundedWork, JobBounds } from '../bounded/bounded-work.js';
-import { isAllowedByRobots } from './robots-rules.js';
 
 /** Product token that robots.txt files can name. */
 export const ROBOT_NAME = 'toolfleet';
@@ -89,4 +89,16 @@ export class Robots {
     }
     return { text: (await response.body.bytes()).toString('utf8'), readAt };
   }
+}
+
+/** The package is CommonJS; its types claim a `default` that is not there at run time. */
+const parseRobots = robotsParser as unknown as typeof robotsParser.default;
+
+/**
+ * Whether the rules of a robots.txt file allow a robot to fetch a page. The time is rules × URL, and both come from others:
+ * large ones are read in a child process.
+ * @param address where the file was found
+ */
+export function isAllowedByRobots(rules: string, address: string, robot: string, url: string): boolean {
+  return parseRobots(address, rules).isAllowed(url, robot) !== false;
 }

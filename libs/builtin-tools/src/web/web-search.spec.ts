@@ -1,9 +1,13 @@
 import type { IncomingMessage } from 'node:http';
-import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
+import { describe, expect, it } from 'vitest';
 import { runTool } from '../run-tool.fixture.js';
-import type { SearchProvider } from './search-provider.js';
-import { HttpSearchProvider, LocalSearchProvider, type SearchProviderName } from './search-providers.js';
+import {
+  HttpSearchProvider,
+  LocalSearchProvider,
+  type SearchProvider,
+  type SearchProviderName,
+} from './search-providers.js';
 import { egress, faultOf, html, origin, routes } from './site.fixture.js';
 import { webSearch } from './web-search.tool.js';
 

@@ -1,5 +1,4 @@
-import { defineTool } from '../builtin-tool.js';
-import { ok } from '../outcome.js';
+import { defineTool, ok } from '../builtin-tool.js';
 
 const DEFAULT_RESULTS = 10;
 const MAX_RESULTS = 50;

@@ -1,17 +1,15 @@
-import { afterAll, describe, expect, it } from 'vitest';
 import { isToolError, type CallProgress, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient, Resolver } from '@toolfleet/egress';
 import { SystemClock } from '@toolfleet/resilience';
 import { readTestData, type SsrfVector } from '@toolfleet/testing';
+import { afterAll, describe, expect, it } from 'vitest';
 import { BoundedWork } from '../bounded/bounded-work.js';
 import { runTool } from '../run-tool.fixture.js';
-import { crawlBatch } from './crawl-batch.tool.js';
-import { fetchPage } from './fetch-page.tool.js';
+import { crawlBatch, fetchPage } from './fetch-page.tool.js';
 import { PageReader } from './page-reader.js';
-import { smallPdf } from './pdf.fixture.js';
 import { ARTICLE_PAGES, MAIN_TEXT, NOISE_TEXT, OTHER_PAGES } from './pages.fixture.js';
 import { Robots } from './robots.js';
-import { egress, faultOf, html, origin, routes, seen, type Handler } from './site.fixture.js';
+import { egress, faultOf, html, origin, routes, seen, smallPdf, type Handler } from './site.fixture.js';
 
 const clock = new SystemClock();
 const bounded = new BoundedWork(clock);

@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { toExecResponse } from './exec-response.js';
+import type { RunReply, RunStatus } from './python/guest-protocol.js';
+
+const FACTS = { queueMs: 3, strictness: 'standard', interpreter: 'CPython', sessionId: null };
+const reply = (fields: Partial<RunReply> = {}): RunReply => ({
+  status: 'ok',
+  value: null,
+  stdout: '',
+  stderr: '',
+  truncated: { stdout: false, stderr: false },
+  usage: { cpuMs: 1.4, wallMs: 2.6, peakMemoryMb: 23.5 },
+  ...fields,
+});
+const ERROR = { type: 'ValueError', message: 'no', line: 2, traceback: 'Traceback…\nValueError: no\n' };
+
+describe('the answer of an attempt', () => {
+  it('has the output as it is promised', () => {
+    expect(toExecResponse(reply({ value: { a: 1 }, stdout: 'hi\n' }), FACTS)).toEqual({
+      ok: true,
+      output: {
+        value: { a: 1 },
+        stdout: 'hi\n',
+        stderr: '',
+        truncated: { stdout: false, stderr: false },
+        usage: { cpu_ms: 1, wall_ms: 3, queue_ms: 3, peak_memory_mb: 24 },
+      },
+      text: '{"a":1}\nstdout:\nhi',
+      metadata: { strictness: 'standard', interpreter: 'CPython', status: 'ok' },
+      execute_ms: 3,
+      queue_ms: 3,
+    });
+  });
+
+  it.each<[RunStatus, string, boolean]>([
+    ['error', 'SANDBOX_ERROR', false],
+    ['policy', 'SANDBOX_POLICY', false],
+    ['memory', 'MEMORY_EXCEEDED', false],
+    ['output_limit', 'OUTPUT_LIMIT', false],
+    ['timeout', 'ATTEMPT_TIMED_OUT', true],
+    ['crashed', 'SANDBOX_CRASHED', false],
+    ['cancelled', 'CANCELLED', true],
+  ])('calls %s %s and keeps what was printed', (status, code, retryable) => {
+    const answer = toExecResponse(reply({ status, stdout: 'before', error: ERROR }), FACTS);
+    expect(answer).toMatchObject({
+      ok: false,
+      output: { stdout: 'before' },
+      failure: { code, retryable, details: { type: 'ValueError', line: 2, traceback: ERROR.traceback } },
+    });
+    expect(answer.failure?.message).toContain('no');
+  });
+
+  it('takes an exit with 0 for success and any other for an error', () => {
+    expect(toExecResponse(reply({ status: 'exit', exitCode: 0 }), FACTS)).toMatchObject({
+      ok: true,
+      text: '(no output)',
+    });
+    expect(toExecResponse(reply({ status: 'exit', exitCode: 3 }), FACTS)).toMatchObject({
+      ok: false,
+      failure: { code: 'SANDBOX_ERROR', message: 'the program exited with code 3' },
+    });
+  });
+
+  it('bounds its text', () => {
+    const { text } = toExecResponse(reply({ stdout: 'x'.repeat(10_000) }), FACTS);
+    expect(text.length).toBeLessThanOrEqual(6_000);
+    expect(text).toContain('10000 characters in all');
+  });
+
+  it('fails as too large when its JSON would not travel, and keeps the start of the output', () => {
+    const answer = toExecResponse(reply({ value: 'v'.repeat(4 << 20), stdout: '\u0000'.repeat(1 << 20) }), FACTS);
+    expect(answer).toMatchObject({ ok: false, failure: { code: 'RESULT_TOO_LARGE' }, output: { value: null } });
+    expect(Buffer.byteLength(JSON.stringify(answer))).toBeLessThan(1 << 20);
+  });
+
+  it('says which session was kept, or why it was not', () => {
+    expect(toExecResponse(reply({ session: '{}' }), { ...FACTS, sessionId: 's' }).metadata).toMatchObject({
+      session_id: 's',
+      session_kept: true,
+    });
+    expect(toExecResponse(reply({ sessionNote: 'large' }), { ...FACTS, sessionId: 's' }).metadata).toMatchObject({
+      session_kept: false,
+      session_note: 'large',
+    });
+  });
+});

@@ -1,0 +1,203 @@
+import { UNIT_BYTES } from './dirty-pages.js';
+
+/** Numbers of `wasi_snapshot_preview1`, as wasi-libc uses them. Only those this host answers with are named. */
+export const ERRNO = {
+  SUCCESS: 0,
+  BADF: 8,
+  INVAL: 28,
+  ISDIR: 31,
+  MFILE: 33,
+  NOENT: 44,
+  NOSYS: 52,
+  NOTDIR: 54,
+  NOTSUP: 58,
+  ROFS: 69,
+  SPIPE: 70,
+  NOTCAPABLE: 76,
+} as const;
+
+/** Bits of `oflags` of `path_open`. */
+export const OFLAG = { CREAT: 1, DIRECTORY: 2, EXCL: 4, TRUNC: 8 } as const;
+
+/** Bits of `rights` that are ever granted; FD_WRITE is granted to output streams only, never to a file. */
+export const RIGHT = {
+  FD_READ: 1n << 1n,
+  FD_SEEK: 1n << 2n,
+  FD_TELL: 1n << 5n,
+  FD_WRITE: 1n << 6n,
+  PATH_OPEN: 1n << 13n,
+  FD_READDIR: 1n << 14n,
+  PATH_FILESTAT_GET: 1n << 18n,
+  FD_FILESTAT_GET: 1n << 21n,
+} as const;
+
+export const FILETYPE = { CHARACTER_DEVICE: 2, DIRECTORY: 3, REGULAR_FILE: 4 } as const;
+
+/** Bytes of a WebAssembly page. */
+export const PAGE_BYTES = 65_536;
+/** WebAssembly pages of a MiB. */
+export const PAGES_PER_MB = 16;
+
+/**
+ * The guest's linear memory as the host reads and writes it. Pointers and lengths come from the guest and are
+ * untrusted: an access outside the memory throws a RangeError here, which ends the run as crashed. What the host writes
+ * is marked like what the guest writes (dirty-pages.ts), so all writing goes through here.
+ */
+
+const STAT_BYTES = 64;
+/** Bytes of a buffer descriptor: pointer and length. */
+const IOVEC_BYTES = 8;
+
+export class GuestMemory {
+  private memory: WebAssembly.Memory | undefined;
+  private marks: Uint8Array | undefined;
+  private buffer: ArrayBufferLike | undefined;
+  private view = new DataView(new ArrayBuffer(0));
+  private raw = new Uint8Array(0);
+
+  /** `onResize` hears the number of pages whenever it is seen to have changed. */
+  constructor(private readonly onResize: (pages: number) => void) {}
+
+  /** The memory of the instance that uses this host, and its marks if it has them. */
+  bind(memory: WebAssembly.Memory, written?: WebAssembly.Memory): void {
+    this.memory = memory;
+    this.marks = written && new Uint8Array(written.buffer);
+  }
+
+  /** Tells the size again when the memory is used next. */
+  forget(): void {
+    this.buffer = undefined;
+  }
+
+  /** `memory.grow` detaches the old buffer: views are made again when it changed. */
+  private refresh(): void {
+    const buffer = this.memory!.buffer;
+    if (this.buffer === buffer) return;
+    this.buffer = buffer;
+    this.view = new DataView(buffer);
+    this.raw = new Uint8Array(buffer);
+    this.onResize(buffer.byteLength / PAGE_BYTES);
+  }
+
+  /** For reading only. */
+  get dv(): DataView {
+    this.refresh();
+    return this.view;
+  }
+
+  private range(at: number, length: number): Uint8Array {
+    this.refresh();
+    at >>>= 0; // pointers arrive as signed numbers
+    if (at + length > this.raw.length) throw new RangeError(`${length} bytes at ${at} lie outside of the memory`);
+    return this.raw.subarray(at, at + length);
+  }
+
+  /** A part of the memory to write to. */
+  writable(at: number, length: number): Uint8Array {
+    const part = this.range(at, length);
+    if (this.marks && length > 0) {
+      const first = (at >>> 0) / UNIT_BYTES;
+      this.marks.fill(1, Math.floor(first), Math.floor(first + (length - 1) / UNIT_BYTES) + 1);
+    }
+    return part;
+  }
+
+  private writableView(at: number, length: number): DataView {
+    const { buffer, byteOffset } = this.writable(at, length);
+    return new DataView(buffer, byteOffset, length);
+  }
+
+  put(bytes: Uint8Array, at: number): void {
+    this.writable(at, bytes.length).set(bytes);
+  }
+
+  /** Writers return SUCCESS, so that an import can end with them. */
+  putU32(at: number, value: number): number {
+    this.writableView(at, 4).setUint32(0, value, true);
+    return ERRNO.SUCCESS;
+  }
+
+  putU64(at: number, value: bigint): number {
+    this.writableView(at, 8).setBigUint64(0, value, true);
+    return ERRNO.SUCCESS;
+  }
+
+  text(at: number, length: number): string {
+    return new TextDecoder().decode(this.range(at, length >>> 0).slice());
+  }
+
+  /** A `filestat`: everything zero but device, inode, links, type and size. */
+  putStat(at: number, type: number, size: number): number {
+    const view = this.writableView(at, STAT_BYTES);
+    for (let offset = 0; offset < STAT_BYTES; offset += 8) view.setBigUint64(offset, 0n, true);
+    view.setBigUint64(0, 1n, true);
+    view.setBigUint64(8, 1n, true);
+    view.setUint8(16, type);
+    view.setBigUint64(24, 1n, true);
+    view.setBigUint64(32, BigInt(size), true);
+    return ERRNO.SUCCESS;
+  }
+
+  /** An `fdstat`: type, no flags, and rights of the descriptor and of what is opened below it. */
+  putDescriptorStat(at: number, type: number, rights: bigint, inherited: bigint): number {
+    const view = this.writableView(at, 24);
+    view.setUint16(0, type, true);
+    view.setUint16(2, 0, true);
+    view.setBigUint64(8, rights, true);
+    view.setBigUint64(16, inherited, true);
+    return ERRNO.SUCCESS;
+  }
+
+  /** An `event` of a clock that has come, for the subscription with this `userdata`. */
+  putClockEvent(at: number, userdata: bigint): void {
+    const view = this.writableView(at, 11);
+    view.setBigUint64(0, userdata, true);
+    view.setUint16(8, ERRNO.SUCCESS, true);
+    view.setUint8(10, 0);
+  }
+
+  /** The list and its bytes, as `args_get` wants them. */
+  putList(list: readonly Uint8Array[], pointers: number, bytes: number): number {
+    for (const entry of list) {
+      this.putU32(pointers, bytes);
+      this.put(entry, bytes);
+      pointers += 4;
+      bytes += entry.length;
+    }
+    return ERRNO.SUCCESS;
+  }
+
+  putSizes(list: readonly Uint8Array[], count: number, bytes: number): number {
+    this.putU32(count, list.length);
+    return this.putU32(
+      bytes,
+      list.reduce((sum, entry) => sum + entry.length, 0),
+    );
+  }
+
+  /** Copies from `source` into the guest's buffers; the number of bytes. */
+  scatter(source: Uint8Array, from: number, iovs: number, count: number): number {
+    let total = 0;
+    for (let i = 0; i < count; i++) {
+      const at = this.dv.getUint32(iovs + IOVEC_BYTES * i, true);
+      const wanted = this.dv.getUint32(iovs + IOVEC_BYTES * i + 4, true);
+      const length = Math.min(wanted, source.length - from - total);
+      if (length <= 0) break;
+      this.put(source.subarray(from + total, from + total + length), at);
+      total += length;
+    }
+    return total;
+  }
+
+  /** Hands each of the guest's buffers to `take`; the number of bytes. */
+  gather(iovs: number, count: number, take: (bytes: Uint8Array) => void): number {
+    let total = 0;
+    for (let i = 0; i < count; i++) {
+      const at = this.dv.getUint32(iovs + IOVEC_BYTES * i, true);
+      const length = this.dv.getUint32(iovs + IOVEC_BYTES * i + 4, true);
+      take(this.range(at, length));
+      total += length;
+    }
+    return total;
+  }
+}

@@ -1,0 +1,128 @@
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { Module, type DynamicModule } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
+import { QUEUES } from '@toolfleet/contracts/subjects';
+import { connectRedis, JobWorker, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
+import { Clock } from '@toolfleet/resilience';
+import { FatalStartupError, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import type { PythonSandboxConfig } from './python-sandbox.config.js';
+import { PythonWorker } from './python.worker.js';
+import { RedisSessionStore, SessionStore } from './redis-session-store.js';
+import { RunLimits } from './run-arguments.js';
+import type { HostSettings } from './sandbox-process.js';
+import { Sandbox } from './sandbox.js';
+import { namedInterpreter } from './wasi/interpreter.js';
+
+/** The one worker of the service and the ports it needs. */
+@Module({})
+export class PythonSandboxModule {
+  static of(sandbox: Sandbox, sessions: SessionStore, limits: RunLimits, clock: Clock): DynamicModule {
+    return {
+      module: PythonSandboxModule,
+      providers: [
+        PythonWorker,
+        { provide: Sandbox, useValue: sandbox },
+        { provide: SessionStore, useValue: sessions },
+        { provide: RunLimits, useValue: limits },
+        { provide: Clock, useValue: clock },
+      ],
+    };
+  }
+}
+
+/** Local mode shares the machine with six other services: ready soon beats fastest later. */
+const LOCAL_WARM_UP_MS = 5_000;
+const OUTPUT_CAP = 1024 * 1024;
+/** A job with less time left cannot be answered in time. */
+const LEAST_MS = 60;
+
+/** The parts of the service in the order in which they start: Redis, the interpreter, and last the worker. */
+export async function createComponents(
+  settings: PythonSandboxConfig,
+  host: ServiceHost,
+): Promise<LifecycleComponent[]> {
+  const { clock, logger, metrics } = host;
+  const redisOptions = { ...redisOptionsOf(settings), log: logger };
+  const url = settings.REDIS_URL;
+  const commands = connectRedis(url, { ...redisOptions, name: 'python-sandbox', role: 'commands' });
+  const blocking = connectRedis(url, { ...redisOptions, name: 'python-sandbox-jobs', role: 'blocking' });
+  const time = new RedisTime(commands, clock);
+  const hostSettings = settingsOfHost(settings);
+  const sandbox = new Sandbox({
+    clock,
+    settings: hostSettings,
+    hostScript: scriptPath('./sandbox-host.js'),
+    graceMs: settings.PYTHON_SANDBOX_GRACE_MS,
+    recycleRuns: settings.PYTHON_SANDBOX_RECYCLE_RUNS,
+    recycleRssMb: settings.PYTHON_SANDBOX_RECYCLE_RSS_MB,
+    onKilled: (reason) => metrics.sandboxKilled.inc({ reason }),
+    onReady: (bootMs) => metrics.sandboxBoot.observe({ kind: 'cold' }, bootMs / 1_000),
+    onRestored: (restoreMs) => metrics.sandboxBoot.observe({ kind: 'restored' }, restoreMs / 1_000),
+    onEvent: (event, facts) => logger.warn(facts, event),
+  });
+  const limits = { maxTimeoutMs: settings.WASI_TIMEOUT_SECONDS * 1_000, memoryLimitMb: settings.WASI_MEMORY_LIMIT_MB };
+  const sessions = new RedisSessionStore(commands, settings.PYTHON_WASI_SESSION_TIMEOUT);
+  const app = await NestFactory.createApplicationContext(PythonSandboxModule.of(sandbox, sessions, limits, clock), {
+    logger: false,
+  });
+  const python = app.get(PythonWorker);
+  const worker = new JobWorker<ExecJob, ExecResponse>({
+    queue: QUEUES.pythonRuns,
+    redis: blocking,
+    publisher: commands,
+    time,
+    concurrency: hostSettings.threads,
+    handler: (run) => python.handle(run),
+    clock,
+    metrics,
+    leastMs: () => LEAST_MS,
+    drainMs: settings.DRAIN_TIMEOUT_MS,
+    onFault: (error, jobId) => logger.error({ error, jobId }, 'a job failed for a reason of ours'),
+  });
+  return [
+    redisPart(commands, url),
+    redisPart(blocking, url, 'redis for jobs'),
+    { name: 'redis time', start: () => time.start(), ready: () => time.known, stop: async () => time.stop() },
+    sandboxPart(sandbox),
+    worker,
+    { name: 'module', stop: () => app.close() },
+  ];
+}
+
+function sandboxPart(sandbox: Sandbox): LifecycleComponent {
+  return {
+    name: 'sandbox',
+    settings: ['PYTHON_WASI_WASM_PATH', 'PYTHON_WASI_STDLIB_PATH', 'WASI_TABLE_LIMIT'],
+    // A wrong interpreter does not heal by starting it again.
+    start: () =>
+      sandbox.start().catch((error: unknown) => {
+        throw new FatalStartupError(error instanceof Error ? error.message : String(error));
+      }),
+    ready: () => sandbox.isReady,
+    stop: () => sandbox.close(),
+  };
+}
+
+function settingsOfHost(settings: PythonSandboxConfig): Omit<HostSettings, 'warmUpFirst'> {
+  const threads = settings.PYTHON_SANDBOX_THREADS || availableParallelism();
+  const memoryLimitMb = settings.WASI_MEMORY_LIMIT_MB;
+  const warmUpMs = settings.PYTHON_SANDBOX_WARM_UP_MS;
+  return {
+    interpreter: {
+      ...namedInterpreter(settings.PYTHON_WASI_WASM_PATH, settings.PYTHON_WASI_STDLIB_PATH),
+      tableLimit: settings.WASI_TABLE_LIMIT,
+    },
+    threadScript: scriptPath('./wasi/sandbox-thread.js'),
+    threads,
+    outputCap: OUTPUT_CAP,
+    memoryLimitMb,
+    memoryBudgetMb: settings.PYTHON_SANDBOX_MEMORY_BUDGET_MB || threads * memoryLimitMb,
+    warmUpMs: settings.TOOLFLEET_LOCAL ? Math.min(warmUpMs, LOCAL_WARM_UP_MS) : warmUpMs,
+  };
+}
+
+function scriptPath(relative: string): string {
+  return fileURLToPath(new URL(relative, import.meta.url));
+}

@@ -1,0 +1,169 @@
+import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { BoundedJob } from '../bounded/bounded-child.js';
+import { boundsOf } from '../bounded/bounded-work.js';
+import { defineTool, ok, type ToolOutcome } from '../builtin-tool.js';
+import { parseJson, sortKeys } from './json-document.js';
+
+interface JsonProcessArguments {
+  json_string: string;
+  operation: 'parse' | 'format' | 'minify' | 'query' | 'patch' | 'merge' | 'diff' | 'validate' | 'describe';
+  query?: string;
+  language?: 'jsonpath' | 'jmespath';
+  patch?: Json[] | JsonObject;
+  other?: string;
+  schema?: JsonObject;
+  indent?: number;
+  sort_keys?: boolean;
+}
+
+/** Longest document in UTF-16 units. */
+const MAX_DOCUMENT = 2_000_000;
+/** Longest query, patch or diff in ms. */
+const JOB_MS = 2_000;
+
+/** `json_process`: what one does with a JSON text. */
+export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
+  name: 'json_process',
+  version: '1.0.0',
+  description:
+    'Work on a JSON text. Operations: parse (check and return the value), format (pretty-print), minify, ' +
+    'query (JSONPath such as "$.items[?@.price < 10].name", or JMESPath such as "items[?price < `10`].name"), ' +
+    'patch (apply a JSON Patch array), merge (apply a merge patch object), diff (JSON Patch that turns json_string into other), ' +
+    'validate (against a JSON Schema), describe (types, keys and sizes). Faults name line and column.',
+  category: 'data',
+  tags: ['json', 'compute'],
+  inputSchema: {
+    type: 'object',
+    properties: {
+      json_string: { type: 'string', description: 'The JSON text', maxLength: MAX_DOCUMENT },
+      operation: {
+        type: 'string',
+        enum: ['parse', 'format', 'minify', 'query', 'patch', 'merge', 'diff', 'validate', 'describe'],
+        description: 'What to do',
+      },
+      query: { type: 'string', description: 'For query: the JSONPath or JMESPath expression', maxLength: 2_000 },
+      language: {
+        type: 'string',
+        enum: ['jsonpath', 'jmespath'],
+        description: 'For query: its language; without it, an expression that starts with $ is JSONPath',
+      },
+      patch: {
+        type: ['array', 'object'],
+        description: 'For patch: array of RFC 6902 operations. For merge: RFC 7386 object',
+        items: { type: 'object' },
+      },
+      other: { type: 'string', description: 'For diff: the JSON text to compare with', maxLength: MAX_DOCUMENT },
+      schema: { type: 'object', description: 'For validate: the JSON Schema (2020-12)' },
+      indent: { type: 'integer', minimum: 0, maximum: 8, default: 2, description: 'For format: spaces per level' },
+      sort_keys: { type: 'boolean', default: false, description: 'For format and minify: order keys by name' },
+    },
+    required: ['json_string', 'operation'],
+    additionalProperties: false,
+  },
+  inputExamples: [
+    { json_string: '{"items":[{"n":1},{"n":2}]}', operation: 'query', query: '$.items[?@.n > 1]' },
+    { json_string: '{"a":1}', operation: 'patch', patch: [{ op: 'replace', path: '/a', value: 2 }] },
+  ],
+  rateLimit: 600,
+  idempotent: true,
+  timeoutSeconds: 10,
+  needs: ['bounded'],
+  async handler(args, run): Promise<ToolOutcome> {
+    const value = parseJson(args.json_string, 'json_string');
+    const withBounds = (job: BoundedJob) => run.bounded.run(job, { timeoutMs: JOB_MS, ...boundsOf(run) });
+    const document = args.json_string;
+    switch (args.operation) {
+      case 'parse':
+        return show(value);
+      case 'format':
+        return asText(JSON.stringify(args.sort_keys ? sortKeys(value) : value, undefined, args.indent ?? 2));
+      case 'minify':
+        return asText(JSON.stringify(args.sort_keys ? sortKeys(value) : value));
+      case 'query': {
+        const query = required(args.query, 'query', 'query');
+        const language = args.language ?? (query.trimStart().startsWith('$') ? 'jsonpath' : 'jmespath');
+        return show(await withBounds({ kind: language, document, query }), { language });
+      }
+      case 'patch': {
+        const patch = required(args.patch, 'patch', 'patch');
+        if (!Array.isArray(patch))
+          throw new ToolError('TOOL_ERROR', { message: 'patch needs an array of operations; use merge for an object' });
+        return show(await withBounds({ kind: 'patch', document, patch: JSON.stringify(checkedOperations(patch)) }));
+      }
+      case 'merge':
+        return show(
+          await withBounds({ kind: 'merge', document, patch: JSON.stringify(required(args.patch, 'patch', 'merge')) }),
+        );
+      case 'diff': {
+        const other = required(args.other, 'other', 'diff');
+        parseJson(other, 'other');
+        const operations = (await withBounds({ kind: 'diff', document, other })) as Json[];
+        return ok(
+          { equal: operations.length === 0, patch: operations },
+          operations.length === 0 ? 'Equal' : `${operations.length} difference(s): ${JSON.stringify(operations)}`,
+        );
+      }
+      case 'validate': {
+        const schema = JSON.stringify(required(args.schema, 'schema', 'validate'));
+        const faults = (await withBounds({ kind: 'validate', document, schema })) as JsonObject[];
+        const text = faults.length === 0 ? 'Valid' : faults.map((fault) => String(fault.message)).join('\n');
+        return ok({ valid: faults.length === 0, faults }, text);
+      }
+      case 'describe':
+        return show(describe(value, 0));
+    }
+  },
+});
+
+function show(value: Json, metadata?: JsonObject): ToolOutcome {
+  return ok({ result: value }, JSON.stringify(value), metadata ? { metadata } : {});
+}
+
+function asText(text: string): ToolOutcome {
+  return ok({ result: text }, text);
+}
+
+function required<T>(value: T | undefined, name: string, operation: string): T {
+  if (value === undefined)
+    throw new ToolError('TOOL_ERROR', {
+      message: `Operation ${operation} needs the argument ${name}`,
+      details: { missing: name },
+    });
+  return value;
+}
+
+/** Every operation carries pointers that a program may follow: their shape is checked before any is applied. */
+function checkedOperations(patch: Json[]): Json[] {
+  patch.forEach((operation, index) => {
+    const { path, from } = (operation ?? {}) as { path?: Json; from?: Json };
+    for (const pointer of [path, ...(from === undefined ? [] : [from])]) {
+      if (typeof pointer !== 'string' || !/^(?:\/.*)?$/s.test(pointer)) {
+        throw new ToolError('TOOL_ERROR', { message: `Operation ${index + 1} has no valid JSON Pointer` });
+      }
+      if (/(?:^|\/)(?:__proto__|constructor|prototype)(?:\/|$)/.test(pointer)) {
+        throw new ToolError('TOOL_ERROR', { message: `Operation ${index + 1}: the pointer ${pointer} is not allowed` });
+      }
+    }
+  });
+  return patch;
+}
+
+/** Shape of a value: enough for a model to write a query. */
+function describe(value: Json, depth: number): JsonObject {
+  if (Array.isArray(value)) {
+    return {
+      type: 'array',
+      length: value.length,
+      ...(value.length > 0 && depth < 4 ? { first: describe(value[0] as Json, depth + 1) } : {}),
+    };
+  }
+  if (typeof value === 'object' && value !== null) {
+    const keys = Object.keys(value);
+    const shown = depth < 4 ? keys.slice(0, 50) : [];
+    const fields = Object.create(null) as JsonObject;
+    for (const key of shown) fields[key] = describe(value[key] as Json, depth + 1);
+    return { type: 'object', keys: keys.length, ...(shown.length > 0 ? { fields } : {}) };
+  }
+  if (typeof value === 'string') return { type: 'string', length: value.length };
+  return { type: value === null ? 'null' : typeof value };
+}

@@ -1,0 +1,199 @@
+import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { BoundedJob, RegexMatch } from '../bounded/bounded-child.js';
+import { boundsOf } from '../bounded/bounded-work.js';
+import { defineTool, ok, type ToolOutcome } from '../builtin-tool.js';
+import {
+  CASES,
+  EXTRACTABLE,
+  operateOnText,
+  type Case,
+  type Extractable,
+  type TextOperation,
+} from './text-operations.js';
+
+interface TextProcessArguments {
+  text: string;
+  operation: 'count' | 'case' | 'replace' | 'regex' | 'extract' | 'split' | 'similarity' | 'summary' | 'trim' | 'lines';
+  to?: Case;
+  find?: string;
+  replace_with?: string;
+  use_regex?: boolean;
+  flags?: string;
+  what?: Extractable;
+  separator?: string;
+  other?: string;
+  limit?: number;
+  unique?: boolean;
+  sort?: boolean;
+}
+
+const MAX_TEXT = 1_000_000;
+/** Edit distance costs the product of both lengths. */
+const MAX_COMPARED = 20_000;
+/** Longest run of a pattern of the model's own making. */
+const JOB_MS = 1_000;
+/** Texts up to this length are worked on here, in about a millisecond; longer ones in a child process. */
+const MAX_INLINE_TEXT = 8_192;
+/** Longest run of an operation of our own on a longer text; a megabyte takes some 200 ms. */
+const TEXT_MS = 5_000;
+
+/** `text_process`: counts, searches and transforms a text. */
+export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
+  name: 'text_process',
+  version: '1.0.0',
+  description:
+    'Work on a text. Operations: count (characters, words, lines, sentences, bytes), case (to upper, lower, title, sentence, ' +
+    'camel, pascal, snake, kebab, constant), replace (find → replace_with; with use_regex the pattern is a JavaScript regular ' +
+    'expression and $1 refers to groups), regex (all matches of find with groups and positions), extract (emails, urls, ' +
+    'numbers, dates, hashtags, mentions, ip_addresses, phone_numbers), split (by separator), similarity (with other: edit ' +
+    'distance and ratio), summary (statistics, frequent words, reading time), trim, lines (optionally unique, sorted). ' +
+    'A pattern that needs longer than a second is stopped.',
+  category: 'data',
+  tags: ['text', 'compute'],
+  inputSchema: {
+    type: 'object',
+    properties: {
+      // minLength 0: an empty text is a value here, not a missing argument.
+      text: { type: 'string', description: 'The text; may be empty', minLength: 0, maxLength: MAX_TEXT },
+      operation: {
+        type: 'string',
+        enum: ['count', 'case', 'replace', 'regex', 'extract', 'split', 'similarity', 'summary', 'trim', 'lines'],
+        description: 'What to do',
+      },
+      to: { type: 'string', enum: [...CASES], description: 'For case: the form wanted' },
+      find: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 2_000,
+        description: 'For replace: text or pattern; for regex: pattern',
+      },
+      replace_with: { type: 'string', maxLength: 100_000, description: 'For replace: the new text (default empty)' },
+      use_regex: {
+        type: 'boolean',
+        default: false,
+        description: 'For replace and split: treat find or separator as a regular expression',
+      },
+      flags: { type: 'string', pattern: '^[dgimsuvy]{0,7}$', description: 'Flags of a regular expression, e.g. "i"' },
+      what: { type: 'string', enum: [...EXTRACTABLE], description: 'For extract: what to collect' },
+      separator: { type: 'string', maxLength: 2_000, description: 'For split: where to cut (default: line ends)' },
+      other: { type: 'string', maxLength: MAX_COMPARED, description: 'For similarity: the text to compare with' },
+      limit: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 10_000,
+        default: 1_000,
+        description: 'Most matches, parts or replacements',
+      },
+      unique: { type: 'boolean', default: false, description: 'For lines and extract: leave out repetitions' },
+      sort: { type: 'boolean', default: false, description: 'For lines: order by code point' },
+    },
+    required: ['text', 'operation'],
+    additionalProperties: false,
+  },
+  inputExamples: [
+    { text: 'Hello world', operation: 'case', to: 'snake' },
+    { text: 'a1 b22', operation: 'regex', find: '([a-z])(\\d+)' },
+  ],
+  rateLimit: 600,
+  idempotent: true,
+  timeoutSeconds: 10,
+  needs: ['bounded'],
+  async handler(args, run): Promise<ToolOutcome> {
+    const withBounds = (job: BoundedJob, timeoutMs = JOB_MS) => run.bounded.run(job, { timeoutMs, ...boundsOf(run) });
+    const operated = async (work: TextOperation) =>
+      work.text.length <= MAX_INLINE_TEXT
+        ? operateOnText(work)
+        : ((await withBounds({ kind: 'text', work }, TEXT_MS)) as JsonObject);
+    const { text, unique = false, sort = false } = args;
+    const limit = args.limit ?? 1_000;
+    switch (args.operation) {
+      case 'count':
+      case 'summary':
+        return facts(await operated({ operation: args.operation, text }));
+      case 'case':
+        return changed(await operated({ operation: 'case', text, to: required(args.to, 'to', 'case') }));
+      case 'trim':
+        return changed(await operated({ operation: 'trim', text }));
+      case 'lines':
+        return listed(await operated({ operation: 'lines', text, unique, sort, limit }));
+      case 'extract': {
+        const what = required(args.what, 'what', 'extract');
+        return listed(await operated({ operation: 'extract', text, what, unique, limit }));
+      }
+      case 'split': {
+        const separator = args.separator ?? '\n';
+        if (!args.use_regex) return listed(await operated({ operation: 'split', text, separator, limit }));
+        const parts = await withBounds({ kind: 'regex_split', text, ...pattern(separator, args.flags), limit });
+        return listed({ items: parts, count: (parts as Json[]).length });
+      }
+      case 'replace': {
+        const find = required(args.find, 'find', 'replace');
+        const replacement = args.replace_with ?? '';
+        if (!args.use_regex) return changed(await operated({ operation: 'replace', text, find, replacement, limit }));
+        const { text: result, replaced } = (await withBounds({
+          kind: 'regex_replace',
+          text,
+          ...pattern(find, args.flags),
+          replacement,
+          limit,
+        })) as { text: string; replaced: number };
+        return changed({ result, replaced });
+      }
+      case 'regex': {
+        const found = await withBounds({
+          kind: 'regex_find',
+          text,
+          ...pattern(required(args.find, 'find', 'regex'), args.flags),
+          limit,
+        });
+        const { matches, more } = found as unknown as { matches: RegexMatch[]; more: boolean };
+        return ok(
+          { matches: matches as unknown as Json, count: matches.length, more },
+          `${matches.length}${more ? '+' : ''} match(es)${matches.length > 0 ? `: ${matches.map((one) => one.match).join(' | ')}` : ''}`,
+        );
+      }
+      case 'similarity': {
+        const other = required(args.other, 'other', 'similarity');
+        if (text.length > MAX_COMPARED)
+          throw new ToolError('TOOL_ERROR', { message: `similarity compares at most ${MAX_COMPARED} characters` });
+        return facts((await withBounds({ kind: 'similarity', text, other })) as JsonObject);
+      }
+    }
+  },
+});
+
+function required<T>(value: T | undefined, name: string, operation: string): T {
+  if (value === undefined)
+    throw new ToolError('TOOL_ERROR', {
+      message: `Operation ${operation} needs the argument ${name}`,
+      details: { missing: name },
+    });
+  return value;
+}
+
+/** A pattern checked here, so that its fault is told without a child. */
+function pattern(source: string, flags = ''): { pattern: string; flags: string } {
+  try {
+    new RegExp(source, flags);
+  } catch (error) {
+    throw new ToolError('TOOL_ERROR', { message: error instanceof Error ? error.message : String(error) });
+  }
+  return { pattern: source, flags };
+}
+
+function changed(output: JsonObject): ToolOutcome {
+  return ok(output, String(output['result']));
+}
+
+function listed(output: JsonObject): ToolOutcome {
+  return ok(output, (output['items'] as string[]).join('\n'));
+}
+
+function facts(values: JsonObject): ToolOutcome {
+  return ok(
+    values,
+    Object.entries(values)
+      .map(([key, value]) => `${key}: ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+      .join('\n'),
+  );
+}

@@ -12,6 +12,7 @@ import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, JobQueue, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type LifecycleComponent } from '@toolfleet/service';
+import { buildExecutor } from '@toolfleet/service/executor';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import {
   endChild,
@@ -23,7 +24,7 @@ import {
   type RedisServer,
 } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
-import { buildParts } from './build-parts.js';
+import { builtinExecutor } from './wiring.js';
 import { builtinExecutorConfig } from './builtin-executor.config.js';
 
 const clock = new SystemClock();
@@ -65,7 +66,7 @@ beforeAll(async () => {
     BUILTIN_PLUGINS_DIR: join(folder, 'plugins'),
     BUILTIN_PLUGINS_RELOAD_MS: '100',
   });
-  parts = await buildParts(settings, {
+  parts = await buildExecutor(builtinExecutor, settings, {
     service: 'builtin-executor',
     logger: createLogger({ service: 'builtin-executor', level: 'silent', environment: 'test' }),
     clock,

@@ -6,9 +6,10 @@ import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startNats, type NatsServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { loadConfig, type LifecycleComponent } from '@toolfleet/service';
+import { buildExecutor } from '@toolfleet/service/executor';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { builtinExecutorConfig } from './builtin-executor.config.js';
-import { buildParts } from './build-parts.js';
+import { builtinExecutor } from './wiring.js';
 
 const ACCEPT: DefinitionRegisterReply = {
   registered: [],
@@ -40,7 +41,7 @@ describe('builtin-executor over NATS', () => {
       BUILTIN_RATE_LIMITS: 'json_process=6000',
     });
     const clock = new SystemClock();
-    parts = await buildParts(settings, {
+    parts = await buildExecutor(builtinExecutor, settings, {
       service: 'builtin-executor',
       logger: createLogger({ service: 'builtin-executor', level: 'silent', environment: 'test' }),
       clock,

@@ -1,5 +1,4 @@
-import { startService } from '@toolfleet/service';
-import { buildParts } from './build-parts.js';
-import { builtinExecutorConfig } from './builtin-executor.config.js';
+import { runExecutor } from '@toolfleet/service/executor';
+import { builtinExecutor } from './wiring.js';
 
-await startService(builtinExecutorConfig, buildParts);
+await runExecutor(builtinExecutor);

@@ -17,42 +17,47 @@ import {
 } from '@toolfleet/builtin-tools';
 import { isJsonObject } from '@toolfleet/contracts';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
-import { egressFetch } from '@toolfleet/egress';
-import { fleetFileOf, FatalStartupError, type ServiceHost } from '@toolfleet/service';
-import type { NatsClient } from '@toolfleet/transport';
+import { egressFetch, type EgressClient } from '@toolfleet/egress';
+import { FatalStartupError, fleetFileOf } from '@toolfleet/service';
+import type { ExecutorDeps } from '@toolfleet/service/executor';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
-import { NatsSpending } from './nats-spending.js';
-import { NatsToolCaller } from './nats-tool-caller.js';
-import type { ToolEgress } from './tool-egress.js';
+import { NatsSpending, NatsToolCaller } from './gateway-client.js';
 
-/** Everything the services are made of. */
-export interface ServiceParts {
+/** What the services are built from. */
+export interface ToolServiceDeps {
   settings: BuiltinExecutorConfig;
-  host: ServiceHost;
   bounded: BoundedWork;
-  egress: ToolEgress;
-  nats: NatsClient;
+  executor: ExecutorDeps;
 }
 
-/** What the tools of the served toolsets need, and nothing of the others: a process without toolset `web` has no way out. */
-export function toolServices(toolsets: readonly Toolset[], parts: ServiceParts): Partial<ToolServices> {
-  return {
-    bounded: parts.bounded,
-    ...(toolsets.includes('files') ? { workspaces: workspaces(parts) } : {}),
-    ...(toolsets.includes('web') ? { pages: pages(parts), search: search(parts) } : {}),
-    ...(toolsets.includes('agent') ? { agent: agent(parts) } : {}),
-  };
+/**
+ * The services of the toolsets served here and no others: a process without toolset `web` has no egress client. There is one client
+ * per purpose, so that the page reader cannot reach the API of the model, and vice versa.
+ */
+export function toolServices(toolsets: readonly Toolset[], deps: ToolServiceDeps): Partial<ToolServices> {
+  const services: Partial<ToolServices> = { bounded: deps.bounded };
+  if (toolsets.includes('files')) services.workspaces = workspaces(deps);
+  if (toolsets.includes('web')) Object.assign(services, { pages: pages(deps), search: search(deps) });
+  if (toolsets.includes('agent')) services.agent = agent(deps);
+  return services;
 }
 
-function workspaces({ settings, host, egress }: ServiceParts): Workspaces {
-  return new Workspaces(workspaceStore(settings, egress), host.clock, {
+/** A client for one server that the operator configured, wherever it is: a search API, a model, a bucket. */
+function serverEgress({ executor }: ToolServiceDeps, address: string): EgressClient {
+  return executor.egress({ endpoints: [new URL(address).origin] });
+}
+
+function workspaces(deps: ToolServiceDeps): Workspaces {
+  const { settings, executor } = deps;
+  return new Workspaces(workspaceStore(deps), executor.host.clock, {
     ...DEFAULT_WORKSPACE_LIMITS,
     quotaBytes: settings.SHANNON_MAX_WORKSPACE_SIZE_MB * 1024 * 1024,
     mustExist: settings.WORKSPACES_MUST_EXIST,
   });
 }
 
-function workspaceStore(settings: BuiltinExecutorConfig, egress: ToolEgress): WorkspaceStore {
+function workspaceStore(deps: ToolServiceDeps): WorkspaceStore {
+  const { settings } = deps;
   if (settings.WORKSPACE_STORE === 'local') {
     return new LocalWorkspaceStore(settings.WORKSPACES_DIR ?? settings.SHANNON_SESSION_WORKSPACES_DIR ?? '');
   }
@@ -64,27 +69,30 @@ function workspaceStore(settings: BuiltinExecutorConfig, egress: ToolEgress): Wo
     accessKeyId: settings.S3_ACCESS_KEY_ID ?? '',
     secretAccessKey: settings.S3_SECRET_ACCESS_KEY ?? '',
     prefix: settings.S3_PREFIX,
-    fetch: egressFetch(egress.server(endpoint), { maxBytes: 16 * 1024 * 1024 }),
+    fetch: egressFetch(serverEgress(deps, endpoint), { maxBytes: 16 * 1024 * 1024 }),
   });
 }
 
-function pages({ settings, host, bounded, egress }: ServiceParts): PageReader {
-  const client = egress.pages();
-  const robots = settings.WEB_RESPECT_ROBOTS ? new Robots(client, host.clock, bounded) : undefined;
+function pages({ settings, bounded, executor }: ToolServiceDeps): PageReader {
+  const client = executor.egress({ allowlist: 'WEB_ALLOWED_DOMAINS' });
+  const robots = settings.WEB_RESPECT_ROBOTS ? new Robots(client, executor.host.clock, bounded) : undefined;
   return new PageReader(client, bounded, robots);
 }
 
-function search({ settings, egress }: ServiceParts): SearchProvider {
+function search(deps: ToolServiceDeps): SearchProvider {
+  const { settings } = deps;
   const name = settings.WEB_SEARCH_PROVIDER ?? (settings.TOOLFLEET_LOCAL ? 'local' : 'searchapi');
   if (name === 'local') return new LocalSearchProvider();
   const base = settings.WEB_SEARCH_URL ?? PROVIDER_URLS[name] ?? '';
-  return new HttpSearchProvider(name, base, settings.WEB_SEARCH_API_KEY ?? '', egress.server(base));
+  return new HttpSearchProvider(name, base, settings.WEB_SEARCH_API_KEY ?? '', serverEgress(deps, base));
 }
 
-function agent({ settings, host, egress, nats }: ServiceParts): AgentServices {
+function agent(deps: ToolServiceDeps): AgentServices {
+  const { settings } = deps;
+  const { host, nats } = deps.executor;
   const endpoint = { baseUrl: settings.LLM_BASE_URL, model: settings.LLM_MODEL, apiKey: settings.LLM_API_KEY };
   return {
-    model: new OpenAiChatModel(endpoint, egress.server(settings.LLM_BASE_URL ?? 'https://unset.invalid')),
+    model: new OpenAiChatModel(endpoint, serverEgress(deps, settings.LLM_BASE_URL ?? 'https://unset.invalid')),
     tools: new NatsToolCaller(nats),
     ...subAgentLimits(settings),
     toolParallelism: settings.TOOL_PARALLELISM,

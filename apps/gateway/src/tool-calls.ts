@@ -1,11 +1,11 @@
-import {
-  type AcceptedBody,
-  type CallBody,
-  type CallRequest,
-  type CallResult,
-  type CallRecord,
-  type JsonObject,
-  type Principal,
+import type {
+  AcceptedBody,
+  CallBody,
+  CallRequest,
+  CallResult,
+  CallRecord,
+  JsonObject,
+  Principal,
 } from '@toolfleet/contracts';
 import {
   callBody,

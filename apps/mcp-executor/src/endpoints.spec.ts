@@ -8,12 +8,13 @@ import { breakerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
+import { buildExecutor } from '@toolfleet/service/executor';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { buildParts } from './build-parts.js';
+import { mcpExecutor } from './wiring.js';
 import { mcpExecutorConfig } from './mcp-executor.config.js';
 
 const clock = new SystemClock();
@@ -58,7 +59,7 @@ beforeAll(async () => {
     logger: createLogger({ service: 'mcp-executor', level: 'silent', environment: 'test' }),
     metrics: createMetrics({ version: '0', revision: 'x' }),
   } as unknown as ServiceHost;
-  const parts: LifecycleComponent[] = buildParts(settings, host);
+  const parts: LifecycleComponent[] = await buildExecutor(mcpExecutor, settings, host);
   for (const part of parts) await part.start?.();
   closers.push(async () => {
     for (const part of parts.toReversed()) await part.drain?.();

@@ -1,5 +1,4 @@
-import { startService } from '@toolfleet/service';
-import { buildParts } from './build-parts.js';
-import { mcpExecutorConfig } from './mcp-executor.config.js';
+import { runExecutor } from '@toolfleet/service/executor';
+import { mcpExecutor } from './wiring.js';
 
-await startService(mcpExecutorConfig, buildParts);
+await runExecutor(mcpExecutor);

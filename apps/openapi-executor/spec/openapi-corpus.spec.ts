@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { EgressClient } from '@toolfleet/egress';
-import { IdempotentOnlyGuard } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson, type OpenApiTool } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { ArgumentReader, boundedMatcher } from '@toolfleet/schema';
@@ -43,7 +42,6 @@ describe('documents of the corpus', () => {
       {
         egress,
         credentials: new Credentials({ expander: new VariableExpander([], {}) }, new OAuthTokens(egress, clock)),
-        gate: new IdempotentOnlyGuard(),
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),
@@ -79,6 +77,7 @@ describe('documents of the corpus', () => {
     const reply = await executor.execute(messageOf(tool, args), {
       remainingMs: 5_000,
       signal: AbortSignal.timeout(5_000),
+      begin: async () => undefined,
     });
     if (!reply.ok) return reply.failure?.message;
     return faultOf(tool, args, upstream.last());

@@ -9,7 +9,6 @@ import {
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { OpenApiBinding } from '@toolfleet/contracts/tool-definition';
 import type { EgressClient } from '@toolfleet/egress';
-import type { ExecutionGuard } from '@toolfleet/journal';
 import { buildRequest, planFrom } from '@toolfleet/openapi';
 import type { Clock } from '@toolfleet/resilience';
 import type { Credentials } from './credentials.js';
@@ -21,13 +20,12 @@ import type { VendorAdapter } from './vendor-adapters/vendor-adapter.js';
 /** A message whose binding is an operation. */
 export type OperationMessage = ExecMessage & { binding: OpenApiBinding };
 
-/** What an attempt needs beside its message. */
-export interface OperationParts {
+/** What attempts are made with. */
+export interface OperationDeps {
   egress: EgressClient;
   credentials: Credentials;
-  gate: ExecutionGuard;
   clock: Clock;
-  /** Hears of every request, without credentials. */
+  /** Called with every request before it gets its credentials. */
   onRequest?: (request: Readonly<OutgoingRequest>, tool: string) => void;
 }
 
@@ -35,9 +33,11 @@ export interface OperationParts {
 export interface AttemptLimits {
   remainingMs: Milliseconds;
   signal: AbortSignal;
+  /** Awaited right before the request is sent: the claim in the journal. When it rejects, nothing is sent. */
+  begin: () => Promise<void>;
 }
 
-/** A call that is ready to be sent, but for its credentials. */
+/** A call that is ready to be sent, except for its credentials. */
 export interface PreparedCall {
   message: OperationMessage;
   options: OperationOptions;
@@ -47,7 +47,7 @@ export interface PreparedCall {
 }
 
 /**
- * Builds the request of a call. Nothing was sent yet: what is wrong here is the caller's to repair.
+ * Builds the request of a call. Nothing has been sent yet, so the caller can correct what is wrong.
  * @throws ToolError ARGUMENTS_INVALID, EXECUTION_FAILED (adapter)
  */
 export function prepareCall(
@@ -71,25 +71,21 @@ export function prepareCall(
   return { message, options, adapter, request, body };
 }
 
-/** Sends a prepared call and reads the answer. Failures of the network or the upstream are values, never exceptions. */
+/**
+ * Sends a prepared call and reads the response. Failures of the network and the upstream are values.
+ * @throws ToolError of origin `request`, and whatever `limits.begin` rejects with
+ */
 export async function callOperation(
   call: PreparedCall,
-  parts: OperationParts,
+  deps: OperationDeps,
   limits: AttemptLimits,
 ): Promise<ExecResponse> {
-  return parts.gate.run(call.message, (begin) => sendAndRead(call, parts, { ...limits, begin }));
-}
-
-/** What one attempt may use, and what to call right before its effect. */
-type GatedLimits = AttemptLimits & { begin: () => Promise<void> };
-
-async function sendAndRead(call: PreparedCall, parts: OperationParts, limits: GatedLimits): Promise<ExecResponse> {
-  const endsAt = parts.clock.monotonic() + limits.remainingMs;
+  const endsAt = deps.clock.monotonic() + limits.remainingMs;
   try {
-    let { reply, usedToken } = await sendOnce(call, parts, limits, endsAt, false);
+    let { reply, usedToken } = await sendOnce(call, deps, limits, endsAt, false);
     if (usedToken && reply.metadata.http_status === 401) {
-      // A 401 was refused before the operation ran: one more try with a fresh token repeats nothing.
-      ({ reply, usedToken } = await sendOnce(call, parts, limits, endsAt, true));
+      // The upstream refused before the operation ran, so a second request with a fresh token repeats no effect.
+      ({ reply, usedToken } = await sendOnce(call, deps, limits, endsAt, true));
     }
     if (!reply.ok) return reply;
     const { adapter, message } = call;
@@ -105,15 +101,15 @@ async function sendAndRead(call: PreparedCall, parts: OperationParts, limits: Ga
 
 async function sendOnce(
   call: PreparedCall,
-  parts: OperationParts,
-  limits: GatedLimits,
+  deps: OperationDeps,
+  limits: AttemptLimits,
   endsAt: number,
   again: boolean,
 ): Promise<{ reply: ExecResponse; usedToken: boolean }> {
   const { message, options } = call;
   const request: OutgoingRequest = { ...call.request, headers: { ...call.request.headers } };
-  parts.onRequest?.(request, message.tool);
-  const { usedToken } = await parts.credentials.apply(request, {
+  deps.onRequest?.(request, message.tool);
+  const { usedToken } = await deps.credentials.apply(request, {
     collection: message.binding.collection,
     baseUrl: message.binding.baseUrl,
     options,
@@ -123,12 +119,12 @@ async function sendOnce(
     freshToken: again,
   });
   await limits.begin();
-  // The process may have slept since the call came in: what cannot finish in time must not begin.
-  const remainingMs = endsAt - parts.clock.monotonic();
+  // The process may have been suspended since the call arrived: do not begin what cannot finish in time.
+  const remainingMs = endsAt - deps.clock.monotonic();
   if (remainingMs <= 0) throw new ToolError('ATTEMPT_TIMED_OUT', { details: { delivered: false } });
   const maxBytes = options.maxResponseBytes;
-  const response = await sendRequest(parts.egress, request, { remainingMs, signal: limits.signal, maxBytes });
-  return { reply: await readResponse(response, request.method, maxBytes, parts.clock.now()), usedToken };
+  const response = await sendRequest(deps.egress, request, { remainingMs, signal: limits.signal, maxBytes });
+  return { reply: await readResponse(response, request.method, maxBytes, deps.clock.now()), usedToken };
 }
 
 function hook<T>(adapter: VendorAdapter | undefined, run: () => T): T {

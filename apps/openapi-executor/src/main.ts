@@ -1,5 +1,4 @@
-import { startService } from '@toolfleet/service';
-import { buildParts } from './build-parts.js';
-import { openapiExecutorConfig } from './openapi-executor.config.js';
+import { runExecutor } from '@toolfleet/service/executor';
+import { openApiExecutor } from './wiring.js';
 
-await startService(openapiExecutorConfig, buildParts);
+await runExecutor(openApiExecutor);

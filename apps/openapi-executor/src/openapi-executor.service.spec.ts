@@ -3,6 +3,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
+import { buildExecutor } from '@toolfleet/service/executor';
 import { createLogger, createMetrics, type Metrics } from '@toolfleet/telemetry';
 import {
   startNats,
@@ -14,7 +15,7 @@ import {
 } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildParts } from './build-parts.js';
+import { openApiExecutor } from './wiring.js';
 import { openapiExecutorConfig } from './openapi-executor.config.js';
 
 /** The service over real brokers, its parts started as a process would. */
@@ -47,7 +48,7 @@ describe('openapi-executor service', () => {
       onSecretChange: () => undefined,
       fail: () => undefined,
     } satisfies ServiceHost;
-    parts = buildParts(settings, host);
+    parts = await buildExecutor(openApiExecutor, settings, host);
     for (const part of parts) await part.start?.();
   });
   afterAll(async () => {

@@ -18,7 +18,7 @@ const KEY = 'a registry key of more than thirty-two characters';
 const ENVIRONMENT = { API_TOKEN: 'canary-token-42', USER_NAME: 'ada', PASS: 'pass word' };
 const warnings: unknown[] = [];
 
-class CountingGate extends ExecutionGuard {
+class CountingGuard extends ExecutionGuard {
   claimed = 0;
   override async claim(): Promise<void> {
     this.claimed += 1;
@@ -30,7 +30,7 @@ describe('openapi-executor', () => {
   let egress: EgressClient;
   let executor: OpenApiExecutor;
   let breakers: BreakerMap;
-  const gate = new CountingGate();
+  const guard = new CountingGuard();
 
   beforeAll(async () => {
     upstream = await startRecordingServer();
@@ -49,7 +49,6 @@ describe('openapi-executor', () => {
           { expander: new VariableExpander([], ENVIRONMENT), box: new SecretBox(KEY) },
           new OAuthTokens(egress, clock),
         ),
-        gate,
         clock,
       },
       breakers,
@@ -100,7 +99,9 @@ describe('openapi-executor', () => {
     journalled: boolean;
   }
   const run = (sent: ExecMessage): Promise<ExecResponse> =>
-    executor.execute(sent, { remainingMs: 5_000, signal: AbortSignal.timeout(5_000) });
+    guard.run(sent, (begin) =>
+      executor.execute(sent, { remainingMs: 5_000, signal: AbortSignal.timeout(5_000), begin }),
+    );
 
   it('hands the raw request target to the wire', async () => {
     const parameters: JsonObject[] = [
@@ -263,7 +264,7 @@ describe('openapi-executor', () => {
         Array.from({ length: 5 }, () =>
           executor.execute(
             { ...message({}, {}), deadlineShortened },
-            { remainingMs: 100, signal: new AbortController().signal },
+            { remainingMs: 100, signal: new AbortController().signal, begin: async () => undefined },
           ),
         ),
       );
@@ -274,9 +275,9 @@ describe('openapi-executor', () => {
   });
 
   it('claims a journalled call once, right before it is sent', async () => {
-    gate.claimed = 0;
+    guard.claimed = 0;
     await run(message({}, {}, { method: 'post', journalled: true }));
-    expect(gate.claimed).toBe(1);
+    expect(guard.claimed).toBe(1);
   });
 
   describe('credentials', () => {

@@ -7,7 +7,7 @@ import {
   prepareCall,
   type AttemptLimits,
   type OperationMessage,
-  type OperationParts,
+  type OperationDeps,
 } from './call-operation.js';
 import { readOptions, type OperationOptions } from './operation-options.js';
 import { isTransient } from './read-response.js';
@@ -18,7 +18,7 @@ export class OpenApiExecutor {
   private readonly options = new LRUCache<string, OperationOptions>({ max: 10_000 });
 
   constructor(
-    private readonly parts: OperationParts,
+    private readonly deps: OperationDeps,
     private readonly breakers: BreakerMap,
     private readonly adapters: VendorAdapters,
     private readonly onFailure: (baseUrl: string) => void = () => undefined,
@@ -32,13 +32,13 @@ export class OpenApiExecutor {
     if (!isOperation(message)) {
       throw new ToolError('INTERNAL', { message: `openapi-executor got a binding of kind ${message.binding.kind}` });
     }
-    const startedAt = this.parts.clock.monotonic();
+    const startedAt = this.deps.clock.monotonic();
     const options = this.optionsOf(message);
     const adapter = await this.adapters.find(options.vendorAdapter);
     let prepared;
     try {
       // The URL as registered, before anything parses and thereby cleans it.
-      this.parts.egress.check(`${message.binding.baseUrl}/`);
+      this.deps.egress.check(`${message.binding.baseUrl}/`);
       prepared = prepareCall(message, options, adapter);
     } catch (error) {
       if (error instanceof ToolError && error.entry.origin === 'execution') return failedResponse(error);
@@ -50,7 +50,7 @@ export class OpenApiExecutor {
     const outcome = await this.breakers.run<ExecResponse>(
       { key: origin, tenantId: message.context.tenant_id },
       () =>
-        callOperation(prepared, this.parts, limits).catch((error: unknown) => {
+        callOperation(prepared, this.deps, limits).catch((error: unknown) => {
           if (!(error instanceof ToolError)) throw error;
           refusal = error;
           return failedResponse(error);
@@ -66,7 +66,7 @@ export class OpenApiExecutor {
     }
     if (refusal) throw refusal;
     if (judge(outcome.value, message) === 'failure') this.onFailure(origin);
-    return { ...outcome.value, execute_ms: Math.round(this.parts.clock.monotonic() - startedAt) };
+    return { ...outcome.value, execute_ms: Math.round(this.deps.clock.monotonic() - startedAt) };
   }
 
   /** Options are read once per revision. */

@@ -3,7 +3,6 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { isToolError } from '@toolfleet/contracts';
 import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { Dialer, EgressClient, Resolver, type DialTarget } from '@toolfleet/egress';
-import { IdempotentOnlyGuard } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { VariableExpander } from '@toolfleet/service';
@@ -103,14 +102,17 @@ describe('SSRF vectors as servers of a document', () => {
       {
         egress,
         credentials: new Credentials({ expander: new VariableExpander([], {}) }, new OAuthTokens(egress, clock)),
-        gate: new IdempotentOnlyGuard(),
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),
       new VendorAdapters({ warn: () => undefined }),
     );
     try {
-      const reply = await executor.execute(message, { remainingMs: 5_000, signal: AbortSignal.timeout(5_000) });
+      const reply = await executor.execute(message, {
+        remainingMs: 5_000,
+        signal: AbortSignal.timeout(5_000),
+        begin: async () => undefined,
+      });
       return reply.ok ? String(reply.metadata.http_status) : String(reply.failure?.code);
     } catch (error) {
       return isToolError(error) ? error.code : String(error);

@@ -4,7 +4,7 @@ import type { ExecJob } from '@toolfleet/contracts/execution';
 import { JournalGuard, MemoryJournal } from '@toolfleet/journal';
 import type { JobRun } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
-import { agentWorker } from './agent.worker.js';
+import { agentJobHandler } from './agent-queue.js';
 
 const clock = new SystemClock();
 
@@ -26,7 +26,7 @@ function worker() {
   });
   return {
     journal,
-    handle: agentWorker(new ToolRunner([tool], {}, clock), new JournalGuard(journal, clock), clock),
+    handle: agentJobHandler(new ToolRunner([tool], {}, clock), new JournalGuard(journal, clock), clock),
     effects: () => effects,
   };
 }

@@ -1,0 +1,77 @@
+import { toolsetOf, type PluginFolder, type ToolRunner } from '@toolfleet/builtin-tools';
+import type { Milliseconds } from '@toolfleet/contracts';
+import type { Toolset } from '@toolfleet/contracts/tool-definition';
+import type { Clock } from '@toolfleet/resilience';
+import type { LifecycleComponent } from '@toolfleet/service';
+import type { Logger } from '@toolfleet/telemetry';
+
+/** What the watcher works with. */
+export interface PluginWatcherDeps {
+  folder: PluginFolder;
+  runner: ToolRunner;
+  /** Toolsets of this process; plugins of other toolsets are left to other processes. */
+  toolsets: readonly Toolset[];
+  clock: Clock;
+  logger: Logger;
+  /** How often the folder is read again; undefined: only at start. */
+  everyMs: Milliseconds | undefined;
+  /** Called after the tools changed. */
+  onChange: () => void;
+}
+
+/** Loads the plugin folder at start, and again in intervals where one is configured. */
+export class PluginWatcher implements LifecycleComponent {
+  readonly name = 'plugins';
+  private readonly stopped = new AbortController();
+  private readonly loaded = new Set<string>();
+  private loop: Promise<void> = Promise.resolve();
+
+  constructor(private readonly deps: PluginWatcherDeps) {}
+
+  /** Names of the tools loaded from the folder. */
+  get names(): ReadonlySet<string> {
+    return this.loaded;
+  }
+
+  async start(): Promise<void> {
+    await this.reload();
+    const { everyMs } = this.deps;
+    if (everyMs !== undefined) this.loop = this.watch(everyMs);
+  }
+
+  async stop(): Promise<void> {
+    this.stopped.abort();
+    await this.loop;
+  }
+
+  private async watch(everyMs: Milliseconds): Promise<void> {
+    const { clock, logger } = this.deps;
+    while (!this.stopped.signal.aborted) {
+      await clock.sleep(everyMs, this.stopped.signal).catch(() => undefined);
+      if (!this.stopped.signal.aborted)
+        await this.reload().catch((error: unknown) => logger.warn({ error }, 'the plugin folder cannot be read'));
+    }
+  }
+
+  private async reload(): Promise<void> {
+    const { folder, runner, toolsets, logger, onChange } = this.deps;
+    const { added, removed, faults } = await folder.look();
+    for (const { file, message: reason } of faults) logger.error({ file, reason }, 'a plugin cannot be loaded');
+    for (const name of removed) {
+      runner.remove(name);
+      this.loaded.delete(name);
+    }
+    for (const tool of added) {
+      const { name } = tool.metadata;
+      if (!toolsets.includes(toolsetOf(tool))) continue;
+      try {
+        runner.add(tool);
+        this.loaded.add(name);
+        logger.info({ tool: name }, 'plugin loaded');
+      } catch (error) {
+        logger.error({ tool: name, reason: (error as Error).message }, 'a plugin cannot be loaded');
+      }
+    }
+    if (added.length + removed.length > 0) onChange();
+  }
+}

@@ -1,0 +1,122 @@
+import {
+  BoundedWork,
+  definitionOf,
+  MANIFEST,
+  PluginFolder,
+  ToolRunner,
+  toolsetOf,
+  toolsOf,
+  type ToolFigures,
+} from '@toolfleet/builtin-tools';
+import { builtinSubject } from '@toolfleet/contracts/subjects';
+import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
+import type { ServiceHost } from '@toolfleet/service';
+import type { ExecutorDefinition } from '@toolfleet/service/executor';
+import { builtinExecutorConfig, type BuiltinExecutorConfig } from './builtin-executor.config.js';
+import { PluginWatcher } from './plugin-watcher.js';
+import { ToolAnnouncer, type AnnouncedSource } from './tool-announcer.js';
+import { toolServices } from './tool-services.js';
+
+/** Where `fleetctl tool new` writes, relative to the root of the repository. */
+const LOCAL_PLUGINS = 'plugins';
+/** How often local mode checks the plugins for changes. */
+const LOCAL_RELOAD_MS = 1_000;
+
+/** The executor of builtin tools and plugins. Toolset `agent` is fed by a queue, the others by NATS. */
+export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)['table']> = {
+  config: builtinExecutorConfig,
+  concurrency: (settings) => settings.BUILTIN_CONCURRENCY,
+  sharesRedis: true,
+  async build(settings, deps) {
+    const { clock, logger } = deps.host;
+    const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
+    const bounded = new BoundedWork(clock, settings.BUILTIN_BOUNDED_PROCESSES);
+    const services = toolServices(toolsets, { settings, bounded, executor: deps });
+    const runner = new ToolRunner(toolsOf(toolsets), services, clock, (tool, error) =>
+      logger.error({ tool, error }, 'a tool failed unexpectedly'),
+    );
+    const plugins = pluginWatcher(settings, deps.host, runner, () => announcer.announceSoon());
+    const announcer = new ToolAnnouncer(
+      deps.nats,
+      clock,
+      logger,
+      announcedSources(settings, runner, plugins),
+      settings.BUILTIN_ANNOUNCE_TTL_MS,
+    );
+    const after = [];
+    if (toolsets.includes('agent')) {
+      // Loaded only here, so that other toolsets do not load BullMQ.
+      const { agentQueueWorker } = await import('./agent-queue.js');
+      after.push(agentQueueWorker(runner, settings, deps));
+    }
+    return {
+      subjects: toolsets.filter((toolset) => toolset !== 'agent').map(builtinSubject),
+      async execute(message, { signal, deadlineAt, progress }, begin) {
+        await begin();
+        return runner.run(message, { signal, deadlineAt, progress });
+      },
+      isIdempotent: ({ binding }) => binding.kind === 'builtin' && runner.isIdempotent(binding.handler),
+      before: plugins ? [plugins] : [],
+      after: [...after, announcer],
+      close: () => bounded.close(),
+    };
+  },
+};
+
+function pluginWatcher(
+  settings: BuiltinExecutorConfig,
+  { clock, logger }: ServiceHost,
+  runner: ToolRunner,
+  onChange: () => void,
+): PluginWatcher | undefined {
+  const path = settings.BUILTIN_PLUGINS_DIR ?? (settings.TOOLFLEET_LOCAL ? LOCAL_PLUGINS : undefined);
+  if (path === undefined) return undefined;
+  const folder = new PluginFolder(path, new Set(MANIFEST.map((tool) => tool.metadata.name)));
+  const everyMs = settings.BUILTIN_PLUGINS_RELOAD_MS ?? (settings.TOOLFLEET_LOCAL ? LOCAL_RELOAD_MS : undefined);
+  const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
+  return new PluginWatcher({ folder, runner, toolsets, clock, logger, everyMs, onChange });
+}
+
+/** One source per toolset, because replicas with other toolsets must not unregister its tools; plugins are a source of their own. */
+function announcedSources(
+  settings: BuiltinExecutorConfig,
+  runner: ToolRunner,
+  plugins: PluginWatcher | undefined,
+): AnnouncedSource[] {
+  const overrides = toolOverrides(settings);
+  const isPlugin = (name: string) => plugins?.names.has(name) ?? false;
+  return (settings.BUILTIN_TOOLSETS as readonly Toolset[]).flatMap((toolset) => {
+    const announced = (source: ToolSource, includes: (name: string) => boolean): AnnouncedSource => ({
+      toolset,
+      source,
+      definitions: () =>
+        runner.tools
+          .filter((tool) => toolsetOf(tool) === toolset && includes(tool.metadata.name))
+          .map((tool) => definitionOf(tool, source, overrides)),
+    });
+    const builtin = announced(toolsetSource('builtin', toolset), (name) => !isPlugin(name));
+    return plugins ? [builtin, announced(toolsetSource('plugin', toolset), isPlugin)] : [builtin];
+  });
+}
+
+/** Prices and rate limits that the operator configured. */
+function toolOverrides(settings: BuiltinExecutorConfig): ToolFigures {
+  return {
+    rateLimits: {
+      calculator: settings.CALCULATOR_RATE_LIMIT,
+      web_search: settings.WEB_SEARCH_RATE_LIMIT,
+      ...parseAmounts(settings.BUILTIN_RATE_LIMITS),
+    },
+    costsMicroUsd: parseAmounts(settings.BUILTIN_COSTS_MICRO_USD),
+  };
+}
+
+/** Items of the form `tool=number`; the configuration has checked them. */
+function parseAmounts(items: readonly string[]): Record<string, number> {
+  return Object.fromEntries(
+    items.map((item) => {
+      const [tool = '', amount] = item.split('=');
+      return [tool, Number(amount)];
+    }),
+  );
+}

@@ -1,0 +1,52 @@
+import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { VERSION } from '@toolfleet/service';
+import type { ExecutorDefinition } from '@toolfleet/service/executor';
+import { McpExecutor } from './mcp-executor.js';
+import { mcpExecutorConfig } from './mcp-executor.config.js';
+import { secretOpener } from './open-secret.js';
+import { POOL_LIMITS, SessionPool } from './session-pool.js';
+
+/** The executor of MCP servers and function endpoints: one pool of sessions, one breaker per base URL. */
+export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']> = {
+  config: mcpExecutorConfig,
+  concurrency: (settings) => settings.MCP_CONCURRENCY,
+  build(settings, deps) {
+    const { clock, metrics } = deps.host;
+    const maxResponseBytes = settings.MCP_MAX_RESPONSE_BYTES;
+    const egress = deps.egress({ allowlist: 'MCP_ALLOWED_DOMAINS', maxBytes: maxResponseBytes });
+    const expand = secretOpener(settings.REGISTRY_SECRET_KEY);
+    const pool = new SessionPool(
+      { egress, clock, expand, maxResponseBytes, allowStdio: settings.TOOLFLEET_LOCAL, version: VERSION },
+      (server) => {
+        if (deps.nats.connected) deps.nats.publish(SUBJECTS.execMcpChanged, { server });
+      },
+      { ...POOL_LIMITS, idleCloseMs: settings.MCP_SESSION_IDLE_SECONDS * 1_000 },
+    );
+    const breakers = deps.shareBreakers({
+      consecutiveFailures: settings.MCP_CB_FAILURES,
+      recoveryMs: settings.MCP_CB_RECOVERY_SECONDS * 1_000,
+    });
+    const executor = new McpExecutor(pool, breakers, { egress, expand, maxResponseBytes }, clock, {
+      defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
+      maxResponseBytes,
+      onTargetFault: (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
+    });
+    return {
+      subjects: [SUBJECTS.execMcp],
+      execute: (message, { timeLeftMs, signal, progress, headers }, begin) =>
+        executor.execute(message, {
+          remainingMs: timeLeftMs,
+          signal,
+          beforeEffect: begin,
+          onProgress: progress,
+          traceparent: headers.get(HEADERS.traceparent),
+        }),
+      // The registry asks for the tools of a server: only this process dials MCP servers.
+      requests: {
+        [SUBJECTS.execMcpDiscover]: (message, { timeLeftMs, signal }) =>
+          executor.discover(message, { timeoutMs: timeLeftMs, signal }),
+      },
+      close: () => pool.close(),
+    };
+  },
+};

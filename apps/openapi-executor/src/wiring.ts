@@ -1,0 +1,43 @@
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { SecretBox, VariableExpander } from '@toolfleet/service';
+import type { ExecutorDefinition } from '@toolfleet/service/executor';
+import { Credentials } from './credentials.js';
+import { logRequest } from './log-request.js';
+import { OAuthTokens } from './oauth-tokens.js';
+import { OpenApiExecutor } from './openapi-executor.js';
+import { openapiExecutorConfig } from './openapi-executor.config.js';
+import { VendorAdapters } from './vendor-adapters/find-adapter.js';
+
+/** The executor of OpenAPI operations: one breaker per origin. */
+export const openApiExecutor: ExecutorDefinition<(typeof openapiExecutorConfig)['table']> = {
+  config: openapiExecutorConfig,
+  concurrency: (settings) => settings.OPENAPI_CONCURRENCY,
+  build(settings, deps) {
+    const { clock, logger, metrics } = deps.host;
+    const egress = deps.egress({ allowlist: 'OPENAPI_ALLOWED_DOMAINS' });
+    const breakers = deps.shareBreakers({
+      consecutiveFailures: settings.OPENAPI_CB_FAILURES,
+      recoveryMs: settings.OPENAPI_CB_RECOVERY_SECONDS * 1_000,
+    });
+    const secrets = {
+      expander: new VariableExpander(openapiExecutorConfig.ownKeys),
+      box: settings.REGISTRY_SECRET_KEY ? new SecretBox(settings.REGISTRY_SECRET_KEY) : undefined,
+    };
+    const executor = new OpenApiExecutor(
+      {
+        egress,
+        credentials: new Credentials(secrets, new OAuthTokens(egress, clock)),
+        clock,
+        onRequest: settings.OPENAPI_LOG_REQUESTS ? logRequest(logger) : undefined,
+      },
+      breakers,
+      new VendorAdapters(logger, settings.OPENAPI_ADAPTERS_DIR),
+      (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
+    );
+    return {
+      subjects: [SUBJECTS.execOpenapi],
+      execute: (message, { timeLeftMs, signal }, begin) =>
+        executor.execute(message, { remainingMs: timeLeftMs, signal, begin }),
+    };
+  },
+};

@@ -1,0 +1,238 @@
+/**
+ * `@toolfleet/service/executor`: what every executor over NATS has in common. An entry of its own, so that other services do not
+ * load the NATS client and the journal with it.
+ */
+import { Controller, Module, type Type } from '@nestjs/common';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import { EgressClient } from '@toolfleet/egress';
+import { IdempotentOnlyGuard, JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
+import type { BreakerMap, BreakerRule } from '@toolfleet/resilience';
+import { inUpstreamSpan } from '@toolfleet/telemetry';
+import {
+  Endpoint,
+  Heartbeat,
+  NatsClient,
+  natsOptionsOf,
+  NatsStrategy,
+  SharedBreakers,
+  type EndpointContext,
+  type EndpointOptions,
+} from '@toolfleet/transport';
+import type { ConfigTable, NATS_KEYS, REDIS_KEYS, ServiceConfig, SettingsOf } from './config/define-config.js';
+import type { EGRESS_KEYS } from './config/egress-keys.js';
+import { microservicePart } from './microservice-part.js';
+import type { LifecycleComponent, ServiceHost } from './service-part.js';
+import { startService, VERSION } from './start-service.js';
+
+/** Settings that every executor has; without `REDIS_URL` it has no journal and runs idempotent tools only. */
+export type ExecutorSettings = SettingsOf<typeof NATS_KEYS> &
+  SettingsOf<typeof EGRESS_KEYS> &
+  Partial<SettingsOf<typeof REDIS_KEYS>>;
+
+/** What an executor app declares: its configuration, and how its own parts are built from it. */
+export interface ExecutorDefinition<T extends ConfigTable> {
+  config: ServiceConfig<T>;
+  /** Most calls in flight; more are refused as QUEUE_FULL. */
+  concurrency(settings: SettingsOf<T>): number;
+  /** Set when the app runs more on the Redis connection than the idempotent scripts of the journal: no command is sent twice. */
+  sharesRedis?: boolean;
+  build(settings: SettingsOf<T>, deps: ExecutorDeps): Executor | Promise<Executor>;
+}
+
+/** What is an app's own. */
+export interface Executor {
+  /** Subjects of the exec hop that this process serves. */
+  subjects: readonly string[];
+  /**
+   * Runs one attempt of a call. Failures of the tool are in the response.
+   * @param begin claims a journalled call; await it right before the effect, and have no effect when it rejects
+   * @throws ToolError when the attempt never began
+   */
+  execute(message: ExecMessage, context: EndpointContext, begin: () => Promise<void>): Promise<ExecResponse>;
+  /** Whether the tool of a message is declared idempotent, for processes without a journal. Default: none is. */
+  isIdempotent?(message: ExecMessage): boolean;
+  /** Other request/reply endpoints, by subject. */
+  requests?: Readonly<Record<string, (body: never, context: EndpointContext) => Promise<unknown>>>;
+  /** Started before the endpoints and drained after them. */
+  before?: readonly LifecycleComponent[];
+  /** Started after the endpoints and drained before them. */
+  after?: readonly LifecycleComponent[];
+  /** Releases what the app holds, once the endpoints are drained. */
+  close?(): Promise<void> | void;
+}
+
+type Redis = ReturnType<typeof import('@toolfleet/queue/redis').connectRedis>;
+
+/** Builds an executor, starts it and serves its subjects until the process is told to stop. Never throws; see `startService`. */
+export async function runExecutor<T extends ConfigTable>(definition: ExecutorDefinition<T>): Promise<void> {
+  await startService(definition.config, (settings, host) => buildExecutor(definition, settings, host));
+}
+
+/** The components of an executor, in the order they start: brokers, what the app needs, the endpoints, the heartbeat. */
+export async function buildExecutor<T extends ConfigTable>(
+  definition: ExecutorDefinition<T>,
+  settings: SettingsOf<T>,
+  host: ServiceHost,
+): Promise<LifecycleComponent[]> {
+  const { clock, logger } = host;
+  const deps = await ExecutorDeps.create(
+    settings as unknown as ExecutorSettings,
+    host,
+    definition.sharesRedis ?? false,
+  );
+  const executor = await definition.build(settings, deps);
+  const guard = deps.redis?.guard ?? new IdempotentOnlyGuard((message) => executor.isIdempotent?.(message) ?? false);
+  const strategy = new NatsStrategy({
+    connection: deps.nats,
+    queue: host.service,
+    concurrency: definition.concurrency(settings),
+    clock,
+    onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
+    onStall: (stalledMs) =>
+      logger.warn({ stalled_ms: stalledMs }, 'the event loop was blocked; calls that waited are refused'),
+  });
+  const heartbeat = new Heartbeat(deps.nats, clock, {
+    service: host.service,
+    slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
+    breakers: () => deps.breakerStatus(),
+  });
+  const resources: LifecycleComponent = {
+    name: 'resources',
+    drain: () => guard.drain(),
+    stop: async () => {
+      await executor.close?.();
+      await deps.close();
+    },
+  };
+  const module = { module: ExecutorModule, controllers: controllers(executor, guard) };
+  return [
+    ...deps.connections,
+    resources,
+    ...(executor.before ?? []),
+    microservicePart({ name: 'nats endpoints', module, strategy, logger }),
+    heartbeat,
+    ...(executor.after ?? []),
+  ];
+}
+
+/** What `runExecutor` gives to an app: the connections, and guarded ways out. Everything is closed with the service. */
+export class ExecutorDeps {
+  private readonly clients: EgressClient[] = [];
+  private breakers: SharedBreakers | undefined;
+
+  private constructor(
+    private readonly settings: ExecutorSettings,
+    readonly host: ServiceHost,
+    readonly nats: NatsClient,
+    /** Unset without `REDIS_URL`. */
+    readonly redis: { client: Redis; guard: JournalGuard; component: LifecycleComponent } | undefined,
+  ) {}
+
+  static async create(settings: ExecutorSettings, host: ServiceHost, sharesRedis: boolean): Promise<ExecutorDeps> {
+    const { clock, metrics, service } = host;
+    const nats = NatsClient.create({ ...natsOptionsOf(settings), name: service, clock, metrics });
+    const redis = settings.REDIS_URL === undefined ? undefined : await connectJournal(settings, host, !sharesRedis);
+    return new ExecutorDeps(settings, host, nats, redis);
+  }
+
+  /** Connections in the order they start. Call it after the app is built. */
+  get connections(): LifecycleComponent[] {
+    return [this.nats.asPart(), this.redis?.component, this.breakers?.asPart()].filter((one) => one !== undefined);
+  }
+
+  /**
+   * A client that reaches the allowed hosts only.
+   * @param options.allowlist key of the setting that lists the hosts; without it no host is allowed
+   * @param options.endpoints exact origins that may also be local addresses; default: `EGRESS_ALLOWED_ENDPOINTS`
+   * @param options.maxBytes longest response, after decompression
+   */
+  egress(options: { allowlist?: string; endpoints?: readonly string[]; maxBytes?: number }): EgressClient {
+    const { clock, logger, metrics } = this.host;
+    const { allowlist: key, endpoints, maxBytes } = options;
+    const allowlist =
+      key === undefined ? [] : ((this.settings as unknown as Record<string, readonly string[]>)[key] ?? []);
+    if (allowlist.includes('*')) logger.warn(`${key}=* lets tools reach every public host`);
+    const client = new EgressClient({
+      trace: inUpstreamSpan,
+      allowlist,
+      allowAnyHost: this.settings.EGRESS_ALLOW_ANY_HOST,
+      allowedEndpoints: endpoints ?? this.settings.EGRESS_ALLOWED_ENDPOINTS,
+      deniedCidrs: this.settings.EGRESS_DENIED_CIDRS,
+      clock,
+      limits: maxBytes === undefined ? undefined : { maxBytes },
+      onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
+      userAgent: `toolfleet/${VERSION}`,
+    });
+    this.clients.push(client);
+    return client;
+  }
+
+  /** One breaker per base URL; an opening is shared with the other replicas of the service. Call it once. */
+  shareBreakers(rule: BreakerRule): BreakerMap {
+    const { clock, logger, metrics, service } = this.host;
+    const shared = new SharedBreakers({
+      scope: service,
+      rule,
+      clock,
+      nats: this.nats,
+      onTransition: ({ key, tenantId, state }) => {
+        metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[shared.map.stateOf(key)]);
+        logger.warn({ base_url: key, tenant_id: tenantId, state }, 'a breaker changed its state');
+      },
+    });
+    this.breakers = shared;
+    return shared.map;
+  }
+
+  /** Breakers that are not closed; none where the app has no breakers. */
+  breakerStatus() {
+    return this.breakers?.status() ?? [];
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.clients.map((client) => client.close()));
+  }
+}
+
+const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
+
+/**
+ * The journal of calls. While Redis is unavailable, calls that need the journal are refused at once, and their gateway sends them
+ * again within the deadline. Loaded only where there is a Redis.
+ * @param resend sends commands again that were under way when the connection broke: every script of the journal may run twice
+ */
+async function connectJournal(settings: ExecutorSettings, { clock, logger, service }: ServiceHost, resend: boolean) {
+  const { connectRedis, redisOptionsOf, redisPart } = await import('@toolfleet/queue/redis');
+  const url = settings.REDIS_URL ?? '';
+  const client = connectRedis(url, { name: service, ...redisOptionsOf(settings), resend, log: logger });
+  const guard = new JournalGuard(new RedisJournal(client, clock), clock);
+  return { client, guard, component: redisPart(client, url) };
+}
+
+@Module({})
+class ExecutorModule {}
+
+/** A controller per subject, because a process subscribes to the subjects it serves and to no others. */
+function controllers(executor: Executor, guard: ExecutionGuard): Type[] {
+  const execute = (message: ExecMessage, context: EndpointContext) =>
+    guard.run(message, (begin) => executor.execute(message, context, begin));
+  return [
+    ...executor.subjects.map((subject) => controller(subject, execute, { exec: true })),
+    ...Object.entries(executor.requests ?? {}).map(([subject, request]) => controller(subject, request)),
+  ];
+}
+
+function controller(
+  subject: string,
+  handle: (body: never, context: EndpointContext) => Promise<unknown>,
+  options?: EndpointOptions,
+): Type {
+  @Controller()
+  class ExecutorEndpoint {
+    @Endpoint(subject, options)
+    handle(body: unknown, context: EndpointContext): Promise<unknown> {
+      return handle(body as never, context);
+    }
+  }
+  return ExecutorEndpoint;
+}

@@ -1,6 +1,6 @@
 import { useCallback, useMemo, useState } from 'react';
 import { ConsoleApi } from './api/console-api.js';
-import type { Me } from './api/types.js';
+import type { Me } from '@toolfleet/client';
 import { SignedContext, type Signed } from './context.js';
 import { Frame } from './frame.js';
 import { SignIn } from './sign-in.js';

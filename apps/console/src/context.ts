@@ -1,6 +1,6 @@
 import { createContext, useContext } from 'react';
 import type { ConsoleApi } from './api/console-api.js';
-import type { Me } from './api/types.js';
+import type { Me } from '@toolfleet/client';
 
 /** Who is signed in, and the way to the gateway. */
 export interface Signed {

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState, type FormEvent } from 'react';
 import { ConsoleApi } from './api/console-api.js';
-import type { Me } from './api/types.js';
+import type { Me } from '@toolfleet/client';
 import { storedKey, storeKey } from './session.js';
 import { Brand } from './ui/brand.js';
 import { asToolError } from './use-query.js';

@@ -1,5 +1,5 @@
 import type { ComponentType } from 'react';
-import type { Me } from './api/types.js';
+import type { Me } from '@toolfleet/client';
 import { BreakersView } from './views/breakers.js';
 import { BudgetsView } from './views/budgets.js';
 import { CallsView } from './views/calls.js';

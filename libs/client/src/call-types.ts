@@ -1,38 +1,55 @@
-import type { CallBody, JsonObject } from '@toolfleet/contracts';
+import type { CallBody, CallState, JsonObject } from '@toolfleet/contracts';
 import type { CallFieldsOn } from '@toolfleet/contracts/call-fields';
 
-/** Facts of a call beside tool and arguments, as they travel. */
+/** Options of a call in addition to its tool and arguments. All but the two below travel with the request. */
 export type CallOptions = Omit<CallFieldsOn<'http'>, 'mode'> & {
-  /** Ends the waiting, and the call where the door supports it. */
+  /** Stops waiting and, where the transport supports it, cancels the call. */
   signal?: AbortSignal;
-  /** Longest wait for the answer in ms; default 125,000 (the gateway's own limit is 120 s). */
+  /** Longest wait for the response in milliseconds; default 125,000 (the gateway's own limit is 120 s). */
   waitMs?: number;
 };
 
-/** One call of a batch. */
-export interface BatchItem {
+/** One call of a batch. Its fields take precedence over the options of the batch. */
+export interface BatchItem extends CallFieldsOn<'batch-item'> {
   name: string;
   arguments: JsonObject;
 }
 
-/** A tool as listed. Fields are those of the published metadata. */
-export interface ListedTool extends JsonObject {
+/** A tool as `GET /api/v1/tools` lists it. */
+export interface ListedTool {
   name: string;
   description: string;
+  category: string;
+  version: string;
+  /** JSON Schema of the arguments. */
+  parameters: JsonObject;
+  timeout_seconds: number;
+  /** USD per call. */
+  cost_per_use: number;
+  /** False while no executor serves the tool; otherwise absent. */
+  available?: boolean;
+  tags?: string[];
 }
 
-/** An asynchronous call. `result` is there once the status is final. */
+/** Progress of a running call. */
+export interface CallProgress {
+  message?: string;
+  progress?: number;
+  total?: number;
+}
+
+/** An asynchronous call: `GET /api/v1/calls/:id`. `result` is present once the status is final. */
 export interface CallStatus {
   call_id: string;
   tool: string;
-  status: 'accepted' | 'claimed' | 'succeeded' | 'failed' | 'cancelled' | 'expired' | 'outcome_unknown';
+  status: CallState;
   accepted_at?: string;
   finished_at?: string;
   result?: CallBody;
 }
 
-/** Statuses that do not change any more. */
-export const FINAL_STATUSES: ReadonlySet<CallStatus['status']> = new Set([
+/** Statuses that never change again. */
+export const FINAL_STATUSES: ReadonlySet<CallState> = new Set([
   'succeeded',
   'failed',
   'cancelled',
@@ -40,20 +57,11 @@ export const FINAL_STATUSES: ReadonlySet<CallStatus['status']> = new Set([
   'outcome_unknown',
 ]);
 
-/** Sum of usage of one group. */
-export interface UsageRow {
-  day?: string;
-  tool_name?: string;
-  user_id?: string;
-  agent_id?: string;
-  calls: number;
-  tokens: number;
-  cost_usd: number;
-}
-
-/** Splits what travels in the body from what stays here. */
-export function splitOptions(options: CallOptions): { fields: JsonObject; signal?: AbortSignal; waitMs: number } {
-  const { signal, waitMs = 125_000, ...rest } = options;
-  const fields = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) as JsonObject;
-  return { fields, waitMs, ...(signal ? { signal } : {}) };
+/** Separates the options that travel in the body from those that the client applies itself. */
+export function splitOptions({ signal, waitMs = 125_000, ...fields }: CallOptions): {
+  fields: JsonObject;
+  signal?: AbortSignal;
+  waitMs: number;
+} {
+  return { fields: fields as JsonObject, waitMs, signal };
 }

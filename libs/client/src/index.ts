@@ -1,4 +1,30 @@
-export type { BatchItem, CallOptions, CallStatus, ListedTool, UsageRow } from './call-types.js';
-export { FINAL_STATUSES } from './call-types.js';
+export type { AcceptedBody, CallBody, CallRecord, CallState, Json, JsonObject } from '@toolfleet/contracts';
+export type { SlotStatus } from '@toolfleet/contracts/fleet';
+export type { QuarantinedTool } from '@toolfleet/contracts/registry';
+export type { ErrorBody } from '@toolfleet/contracts/wire';
+export {
+  FINAL_STATUSES,
+  type BatchItem,
+  type CallOptions,
+  type CallProgress,
+  type CallStatus,
+  type ListedTool,
+} from './call-types.js';
+export type {
+  ApiKey,
+  Breaker,
+  Budget,
+  CallStages,
+  CatalogTool,
+  CatalogToolDetail,
+  Fleet,
+  Me,
+  NewKey,
+  RecentCall,
+  RecentCallStatus,
+  ToolKind,
+  ToolLimit,
+  UsageRow,
+} from './management-types.js';
 export { errorOfBody, ToolCallError, type ClientErrorCode } from './tool-call-error.js';
 export { ToolfleetClient, type ToolfleetClientOptions, type ToolPage } from './toolfleet-client.js';

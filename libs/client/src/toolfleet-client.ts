@@ -6,8 +6,8 @@ import {
   type CallOptions,
   type CallStatus,
   type ListedTool,
-  type UsageRow,
 } from './call-types.js';
+import type { UsageRow } from './management-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
 /** Where the fleet is and who calls. */

@@ -1,22 +1,23 @@
-import { errorOfBody, ToolCallError } from '@toolfleet/client';
+import {
+  type ApiKey,
+  type Breaker,
+  type Budget,
+  type CallBody,
+  type CallStatus,
+  type CatalogTool,
+  type CatalogToolDetail,
+  errorOfBody,
+  type Fleet,
+  type JsonObject,
+  type Me,
+  type NewKey,
+  type QuarantinedTool,
+  type RecentCall,
+  ToolCallError,
+  type ToolLimit,
+  type UsageRow,
+} from '@toolfleet/client';
 import { EventFrames, type EventFrame } from './event-frames.js';
-import type {
-  ApiKey,
-  AsyncCall,
-  Breaker,
-  Budget,
-  CallBody,
-  Fleet,
-  JsonObject,
-  Me,
-  NewKey,
-  QuarantinedTool,
-  RecentCall,
-  ToolDetail,
-  ToolLimit,
-  ToolRow,
-  UsageRow,
-} from './types.js';
 
 const READ_TIMEOUT_MS = 15_000;
 const CALL_TIMEOUT_MS = 125_000;
@@ -48,9 +49,9 @@ export class ConsoleApi {
   ) {}
 
   me = (signal?: AbortSignal) => this.#read<Me>('/api/v1/me', signal);
-  tools = (signal?: AbortSignal) => this.#read<ToolRow[]>('/api/v1/catalog', signal);
+  tools = (signal?: AbortSignal) => this.#read<CatalogTool[]>('/api/v1/catalog', signal);
   tool = (name: string, signal?: AbortSignal) =>
-    this.#read<ToolDetail>(`/api/v1/catalog/${encodeURIComponent(name)}`, signal);
+    this.#read<CatalogToolDetail>(`/api/v1/catalog/${encodeURIComponent(name)}`, signal);
   fleet = (signal?: AbortSignal) => this.#read<Fleet>('/api/v1/fleet', signal);
   quarantine = (signal?: AbortSignal) => this.#read<QuarantinedTool[]>('/api/v1/quarantine', signal);
   keys = (signal?: AbortSignal) => this.#read<ApiKey[]>('/api/v1/keys', signal);
@@ -75,8 +76,8 @@ export class ConsoleApi {
   }
 
   asyncCall = (id: string, signal?: AbortSignal) =>
-    this.#read<AsyncCall>(`/api/v1/calls/${encodeURIComponent(id)}`, signal);
-  cancelCall = (id: string) => this.#send<AsyncCall>(`/api/v1/calls/${encodeURIComponent(id)}`, { method: 'DELETE' });
+    this.#read<CallStatus>(`/api/v1/calls/${encodeURIComponent(id)}`, signal);
+  cancelCall = (id: string) => this.#send<CallStatus>(`/api/v1/calls/${encodeURIComponent(id)}`, { method: 'DELETE' });
 
   /** Approves or rejects exactly what was shown. */
   decide(tool: QuarantinedTool, decision: 'approve' | 'reject'): Promise<unknown> {

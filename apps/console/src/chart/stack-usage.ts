@@ -1,4 +1,4 @@
-import type { UsageRow } from '../api/types.js';
+import type { UsageRow } from '@toolfleet/client';
 
 export type Measure = 'cost_usd' | 'calls' | 'tokens';
 
@@ -17,12 +17,12 @@ export const OTHERS = 'others';
 export function stackUsage(rows: readonly UsageRow[], days: readonly string[], measure: Measure): StackedUsage {
   const place = new Map(days.map((day, index) => [day, index]));
   const byTool = new Map<string, number[]>();
-  for (const row of rows) {
-    const at = place.get(row.day);
+  for (const { day = '', tool_name: tool = '', [measure]: value } of rows) {
+    const at = place.get(day);
     if (at === undefined) continue;
-    const values = byTool.get(row.tool_name) ?? days.map(() => 0);
-    values[at] = (values[at] ?? 0) + row[measure];
-    byTool.set(row.tool_name, values);
+    const values = byTool.get(tool) ?? days.map(() => 0);
+    values[at] = (values[at] ?? 0) + value;
+    byTool.set(tool, values);
   }
   const all = [...byTool]
     .map(([name, values]) => ({ name, values, total: values.reduce((sum, value) => sum + value, 0) }))

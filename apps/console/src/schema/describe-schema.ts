@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../api/types.js';
+import type { Json, JsonObject } from '@toolfleet/client';
 import { objectOf, resolved, typesOf } from './form-model.js';
 
 /** One line of a schema as people read it. */

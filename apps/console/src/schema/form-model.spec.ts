@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../api/types.js';
+import type { JsonObject } from '@toolfleet/client';
 import { describeSchema } from './describe-schema.js';
 import { fieldsOf, needsJson } from './form-model.js';
 import { initialTexts, readForm, readJson, textsFor } from './form-values.js';

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../api/types.js';
+import type { Json, JsonObject } from '@toolfleet/client';
 
 /** How a field is filled in. `json`: whatever has no simple input. */
 export type FieldInput =

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../api/types.js';
+import type { Json, JsonObject } from '@toolfleet/client';
 import { objectOf, textOf, type Field } from './form-model.js';
 
 /** Texts of a form by field name. */

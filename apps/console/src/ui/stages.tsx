@@ -1,4 +1,4 @@
-import type { CallStages } from '../api/types.js';
+import type { CallStages } from '@toolfleet/client';
 import { duration } from '../format.js';
 
 const STAGES = [

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { Breaker, ToolLimit } from '../api/types.js';
+import type { Breaker, ToolLimit } from '@toolfleet/client';
 import { useSigned } from '../context.js';
 import { count, duration } from '../format.js';
 import { Facts } from '../ui/facts.js';

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { Budget, UsageRow } from '../api/types.js';
+import type { Budget, UsageRow } from '@toolfleet/client';
 import { dayBefore, daysBetween } from '../chart/scale.js';
 import { seriesColor, StackedColumns } from '../chart/stacked-columns.js';
 import { stackUsage, type Measure } from '../chart/stack-usage.js';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { RecentCall } from '../api/types.js';
+import type { RecentCall } from '@toolfleet/client';
 import { filterCalls, MOST_KEPT, newestCursor, withCalls } from './call-log.js';
 
 const call = (index: number, more: Partial<RecentCall> = {}) =>

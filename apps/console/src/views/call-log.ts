@@ -1,4 +1,4 @@
-import type { CallStatus, RecentCall } from '../api/types.js';
+import type { RecentCallStatus, RecentCall } from '@toolfleet/client';
 
 /** Calls kept on the page. */
 export const MOST_KEPT = 500;
@@ -17,7 +17,7 @@ export const newestCursor = (calls: readonly RecentCall[]): string | undefined =
 /** What of the calls is shown. Empty texts show all. */
 export interface CallFilter {
   text: string;
-  status: '' | CallStatus;
+  status: '' | RecentCallStatus;
   door: string;
 }
 

@@ -1,4 +1,4 @@
-import type { CallBody, JsonObject } from '../api/types.js';
+import type { CallBody, CallStages, JsonObject } from '@toolfleet/client';
 import { duration, money, pretty } from '../format.js';
 import { objectOf } from '../schema/form-model.js';
 import { Badge, ErrorNotice } from '../ui/parts.js';
@@ -87,7 +87,10 @@ function Failure({ error, metadata }: { error: string | null; metadata: JsonObje
 function Timing({ body }: { body: CallBody }) {
   const { timing } = body.metadata;
   if (!timing) return null;
-  const { queue_ms, wait_ms, execute_ms } = timing;
+  const { queue_ms, wait_ms, execute_ms } = timing as unknown as Pick<
+    CallStages,
+    'queue_ms' | 'wait_ms' | 'execute_ms'
+  >;
   const rest = Math.max(0, body.execution_time_ms - queue_ms - wait_ms - execute_ms);
   return <Stages withLegend stages={{ admit_ms: 0, wait_ms, queue_ms, execute_ms, rest_ms: rest }} />;
 }

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { CallStatus, RecentCall } from '../api/types.js';
+import type { RecentCallStatus, RecentCall } from '@toolfleet/client';
 import { useSigned } from '../context.js';
 import { clockTime, count, dateTime, duration, money } from '../format.js';
 import { addressOf } from '../router.js';
@@ -10,7 +10,7 @@ import { filterCalls, type CallFilter } from './call-log.js';
 import { useLiveCalls, type LiveCalls } from './use-live-calls.js';
 
 const MOST_SHOWN = 100;
-const STATUS: Readonly<Record<CallStatus, readonly [Tone, string]>> = {
+const STATUS: Readonly<Record<RecentCallStatus, readonly [Tone, string]>> = {
   success: ['good', 'success'],
   tool_error: ['bad', 'tool failed'],
   refused: ['warn', 'refused'],

@@ -1,6 +1,5 @@
-import type { ToolCallError } from '@toolfleet/client';
+import type { ApiKey, ToolCallError } from '@toolfleet/client';
 import { useState } from 'react';
-import type { ApiKey } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { dateTime } from '../format.js';
 import { ConfirmButton } from '../ui/confirm-button.js';

@@ -1,6 +1,5 @@
-import type { ToolCallError } from '@toolfleet/client';
+import type { Json, QuarantinedTool, ToolCallError } from '@toolfleet/client';
 import { useState } from 'react';
-import type { Json, QuarantinedTool } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { dateTime, pretty } from '../format.js';
 import { ConfirmButton } from '../ui/confirm-button.js';

@@ -1,4 +1,4 @@
-import type { Fleet, Slots } from '../api/types.js';
+import type { Fleet, SlotStatus } from '@toolfleet/client';
 import { useSigned } from '../context.js';
 import { count, duration } from '../format.js';
 import { Facts } from '../ui/facts.js';
@@ -66,14 +66,14 @@ function QueueCard({ queue }: { queue: Fleet['queues'][number] }) {
       </p>
       <SlotMeter
         slots={queue.slots}
-        label={`Slots of ${queue.queue}`}
+        label={`SlotStatus of ${queue.queue}`}
         of={`${count(queue.workers.length)} ${queue.workers.length === 1 ? 'worker' : 'workers'}`}
       />
     </section>
   );
 }
 
-function SlotMeter({ slots, label, of }: { slots: Slots; label: string; of: string }) {
+function SlotMeter({ slots, label, of }: { slots: SlotStatus; label: string; of: string }) {
   return (
     <div className="stack tight">
       <span className="row spread small">
@@ -96,7 +96,7 @@ function Executors({ executors }: { executors: Fleet['executors'] }) {
         <li key={service} className="stack tight">
           <h3>{service}</h3>
           <SlotMeter
-            label={`Slots of ${service}`}
+            label={`SlotStatus of ${service}`}
             of={`${count(processes.length)} ${processes.length === 1 ? 'process' : 'processes'}`}
             slots={{
               busy: processes.reduce((sum, { slots }) => sum + slots.busy, 0),

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { ToolDetail, ToolRow } from '../api/types.js';
+import type { CatalogToolDetail, CatalogTool } from '@toolfleet/client';
 import { useSigned } from '../context.js';
 import { count, money, pretty } from '../format.js';
 import { addressOf } from '../router.js';
@@ -52,7 +52,7 @@ export function ToolDetailView({ name }: { name: string }) {
   );
 }
 
-function Properties({ tool }: { tool: ToolDetail }) {
+function Properties({ tool }: { tool: CatalogToolDetail }) {
   const facts: [string, string][] = [
     ['Kind', KIND_NAMES[tool.kind]],
     ['Source', tool.source.name],
@@ -68,7 +68,7 @@ function Properties({ tool }: { tool: ToolDetail }) {
   return <Facts facts={facts} />;
 }
 
-function SchemaSection({ title, id, schema }: { title: string; id: string; schema: ToolDetail['parameters'] }) {
+function SchemaSection({ title, id, schema }: { title: string; id: string; schema: CatalogToolDetail['parameters'] }) {
   const [form, setForm] = useState<'read' | 'json'>('read');
   const lines = describeSchema(schema);
   return (
@@ -111,7 +111,7 @@ function SchemaSection({ title, id, schema }: { title: string; id: string; schem
 }
 
 /** What keeps a tool from being called, or makes calling it serious. */
-export function ToolMarks({ tool }: { tool: ToolRow }) {
+export function ToolMarks({ tool }: { tool: CatalogTool }) {
   return (
     <>
       {!tool.available && <Badge tone="warn">unavailable</Badge>}

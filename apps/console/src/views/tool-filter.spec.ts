@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import type { ToolRow } from '../api/types.js';
+import type { CatalogTool } from '@toolfleet/client';
 import { categoriesOf, filterTools, type ToolFilter } from './tool-filter.js';
 
-const tool = (name: string, more: Partial<ToolRow> = {}) =>
+const tool = (name: string, more: Partial<CatalogTool> = {}) =>
   ({
     name,
     description: `Does ${name}`,
@@ -14,7 +14,7 @@ const tool = (name: string, more: Partial<ToolRow> = {}) =>
     dangerous: false,
     callable: true,
     ...more,
-  }) as unknown as ToolRow;
+  }) as unknown as CatalogTool;
 
 const TOOLS = [
   tool('add_numbers', { category: 'maths' }),

@@ -1,4 +1,4 @@
-import type { ToolKind, ToolRow } from '../api/types.js';
+import type { ToolKind, CatalogTool } from '@toolfleet/client';
 
 /** What of the tools is shown. Empty texts show all. */
 export interface ToolFilter {
@@ -16,7 +16,7 @@ export const KIND_NAMES: Readonly<Record<ToolKind, string>> = {
 };
 
 /** Tools that fit; those whose name begins with the search come first, then those whose name holds it. */
-export function filterTools(tools: readonly ToolRow[], { text, kind, category, only }: ToolFilter): ToolRow[] {
+export function filterTools(tools: readonly CatalogTool[], { text, kind, category, only }: ToolFilter): CatalogTool[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = tools.filter(
     (tool) =>
@@ -27,17 +27,17 @@ export function filterTools(tools: readonly ToolRow[], { text, kind, category, o
   );
   const first = words[0];
   if (first === undefined) return found;
-  const rank = ({ name }: ToolRow) =>
+  const rank = ({ name }: CatalogTool) =>
     name.toLowerCase().startsWith(first) ? 0 : name.toLowerCase().includes(first) ? 1 : 2;
   return found.toSorted((a, b) => rank(a) - rank(b));
 }
 
 /** Every category, by name. */
-export function categoriesOf(tools: readonly ToolRow[]): string[] {
+export function categoriesOf(tools: readonly CatalogTool[]): string[] {
   return [...new Set(tools.map(({ category }) => category))].toSorted();
 }
 
-function passes(tool: ToolRow, only: ToolFilter['only']): boolean {
+function passes(tool: CatalogTool, only: ToolFilter['only']): boolean {
   switch (only) {
     case '':
       return true;
@@ -52,5 +52,5 @@ function passes(tool: ToolRow, only: ToolFilter['only']): boolean {
   }
 }
 
-const textOf = ({ name, description, category, tags, source }: ToolRow): string =>
+const textOf = ({ name, description, category, tags, source }: CatalogTool): string =>
   [name, description, category, source.name, ...tags].join(' ').toLowerCase();

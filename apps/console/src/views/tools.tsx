@@ -1,5 +1,5 @@
 import { useDeferredValue, useState } from 'react';
-import type { ToolRow } from '../api/types.js';
+import type { CatalogTool } from '@toolfleet/client';
 import { useSigned } from '../context.js';
 import { count, money } from '../format.js';
 import { addressOf } from '../router.js';
@@ -85,7 +85,7 @@ function ToolList({ filter, onFilter }: { filter: ToolFilter; onFilter: (filter:
   );
 }
 
-function ToolCard({ tool }: { tool: ToolRow }) {
+function ToolCard({ tool }: { tool: CatalogTool }) {
   return (
     <a className="card tool" href={addressOf('tools', tool.name)}>
       <span className="row spread">

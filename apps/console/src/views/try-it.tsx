@@ -1,5 +1,5 @@
 import { useId, useMemo, useState, type FormEvent } from 'react';
-import type { ToolDetail } from '../api/types.js';
+import type { CatalogToolDetail } from '@toolfleet/client';
 import { pretty } from '../format.js';
 import { fieldsOf, needsJson } from '../schema/form-model.js';
 import { initialTexts, readForm, readJson, textsFor, type FormReading, type FormTexts } from '../schema/form-values.js';
@@ -9,7 +9,7 @@ import { CallOutcome } from './call-outcome.js';
 import { useCall, type CallMode } from './use-call.js';
 
 /** A form made from a tool's schema, and what became of the call. */
-export function TryIt({ tool }: { tool: ToolDetail }) {
+export function TryIt({ tool }: { tool: CatalogToolDetail }) {
   const fields = useMemo(() => fieldsOf(tool.parameters), [tool]);
   const [form, setForm] = useState<'fields' | 'json'>(
     fields.length === 0 || needsJson(tool.parameters) ? 'json' : 'fields',

@@ -1,6 +1,5 @@
-import type { ToolCallError } from '@toolfleet/client';
+import type { CallBody, JsonObject, ToolCallError } from '@toolfleet/client';
 import { useEffect, useRef, useState } from 'react';
-import type { CallBody, JsonObject } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { asToolError } from '../use-query.js';
 

@@ -1,6 +1,5 @@
-import type { ToolCallError } from '@toolfleet/client';
+import type { RecentCall, ToolCallError } from '@toolfleet/client';
 import { useEffect, useRef, useState } from 'react';
-import type { RecentCall } from '../api/types.js';
 import { useSigned } from '../context.js';
 import { asToolError } from '../use-query.js';
 import { newestCursor, withCalls } from './call-log.js';

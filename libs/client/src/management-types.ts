@@ -1,17 +1,14 @@
-/** Answers of the gateway's HTTP API as the console uses them (`/openapi.json`). */
+import type { JsonObject } from '@toolfleet/contracts';
+import type { BreakerStatus, SlotStatus } from '@toolfleet/contracts/fleet';
 
-/** Any JSON value. */
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-export type JsonObject = { [key: string]: Json };
-
-/** `GET /api/v1/me`. */
+/** The caller and its rights: `GET /api/v1/me`. */
 export interface Me {
   tenant_id: string;
   user_id: string;
   roles: string[];
-  /** Administers its tenant; true for operators, too. */
+  /** Administers its tenant. True for operators as well. */
   admin: boolean;
-  /** Operates the fleet: acts across tenants. */
+  /** Operates the fleet, across tenants. */
   operator: boolean;
   via: string;
   key_id: string | null;
@@ -25,10 +22,11 @@ export interface Me {
   version: string;
 }
 
+/** Kind of executor that runs a tool. */
 export type ToolKind = 'builtin' | 'python' | 'mcp' | 'openapi';
 
-/** One row of `GET /api/v1/catalog`. */
-export interface ToolRow {
+/** A tool and whether the caller may call it: a member of `GET /api/v1/catalog`. */
+export interface CatalogTool {
   name: string;
   version: string;
   description: string;
@@ -48,40 +46,22 @@ export interface ToolRow {
   cost_per_use: number;
   input_examples: JsonObject[];
   revision: string;
-  /** Every tenant sees it. */
+  /** Visible to every tenant. */
   shared: boolean;
   callable: boolean;
   not_callable_because?: { code: string; reason: string };
 }
 
-/** `GET /api/v1/catalog/:name`. */
-export interface ToolDetail extends ToolRow {
+/** A tool with its schemas: `GET /api/v1/catalog/:name`. */
+export interface CatalogToolDetail extends CatalogTool {
   parameters: JsonObject;
   output_schema?: JsonObject;
 }
 
-/** Answer of a call; `success: false` is the tool's own failure. */
-export interface CallBody {
-  success: boolean;
-  output: Json;
-  text: string;
-  error: string | null;
-  metadata: JsonObject & { timing?: { queue_ms: number; wait_ms: number; execute_ms: number } };
-  execution_time_ms: number;
-  usage: { tokens: number; cost_usd: number };
-  call_id: string;
-}
+/** How a recent call ended. */
+export type RecentCallStatus = 'success' | 'tool_error' | 'refused' | 'system_error';
 
-/** `GET /api/v1/calls/:id`. */
-export interface AsyncCall {
-  call_id: string;
-  status: string;
-  result?: CallBody;
-}
-
-export type CallStatus = 'success' | 'tool_error' | 'refused' | 'system_error';
-
-/** Where the time of a call went, in ms. */
+/** Milliseconds that a call spent in each stage. */
 export interface CallStages {
   admit_ms: number;
   wait_ms: number;
@@ -90,7 +70,7 @@ export interface CallStages {
   rest_ms: number;
 }
 
-/** One of `GET /api/v1/recent-calls`. */
+/** A member of `GET /api/v1/recent-calls`, and an event of its stream. */
 export interface RecentCall {
   cursor: string;
   call_id: string;
@@ -101,7 +81,7 @@ export interface RecentCall {
   kind?: ToolKind;
   door: string;
   origin: string;
-  status: CallStatus;
+  status: RecentCallStatus;
   code?: string;
   error?: string;
   provenance?: string;
@@ -113,43 +93,33 @@ export interface RecentCall {
   trace_id?: string;
 }
 
-export interface Slots {
-  busy: number;
-  total: number;
-}
-
-/** `GET /api/v1/fleet`. */
+/** Queues and the processes that serve them: `GET /api/v1/fleet`. */
 export interface Fleet {
   queues: {
     queue: string;
     jobs: Record<string, number>;
     oldest_age_ms: number;
-    slots: Slots;
-    workers: ({ worker: string } & Slots)[];
+    slots: SlotStatus;
+    workers: ({ worker: string } & SlotStatus)[];
   }[];
-  executors: { service: string; instance: string; slots: Slots; age_ms: number }[];
+  executors: { service: string; instance: string; slots: SlotStatus; age_ms: number }[];
 }
 
-/** One of `GET /api/v1/breakers`: closed ones are not told. */
-export interface Breaker {
-  key: string;
-  /** The one tenant whose calls are refused; absent: those of all. */
-  tenant_id?: string;
-  state: 'open' | 'half_open';
-  open_for_ms: number;
+/** A breaker that is not closed: a member of `GET /api/v1/breakers`. */
+export interface Breaker extends BreakerStatus {
   protects: 'tool' | 'target';
   service: string;
   instances: number;
 }
 
-/** One of `GET /api/v1/limits`. */
+/** Rate limit of a tool: a member of `GET /api/v1/limits`. `left` is null for tools past the first 200, whose use is not read. */
 export interface ToolLimit {
   tool: string;
   per_minute: number;
   left: number | null;
 }
 
-/** One of `GET /api/v1/budgets`. */
+/** A budget of the caller's tenant: a member of `GET /api/v1/budgets`. A limit of null means none. */
 export interface Budget {
   scope: string;
   limit_usd: number | null;
@@ -160,29 +130,19 @@ export interface Budget {
   held_tokens: number;
 }
 
-/** One of `GET /api/v1/usage?group_by=day,tool`. */
+/** Usage of one group: a member of `rows` of `GET /api/v1/usage`. It has the members that the request grouped by. */
 export interface UsageRow {
-  day: string;
-  tool_name: string;
+  /** UTC day, `2026-01-31`. */
+  day?: string;
+  tool_name?: string;
+  user_id?: string;
+  agent_id?: string;
   calls: number;
   tokens: number;
   cost_usd: number;
 }
 
-/** One of `GET /api/v1/quarantine`. */
-export interface QuarantinedTool {
-  name: string;
-  source: { kind: string; name: string };
-  reason: string;
-  since_at: number;
-  pending_revision: string;
-  approved_revision: string | null;
-  rejected?: { at: number; by: string };
-  diff: { field: string; before: Json; after: Json }[];
-  diff_omitted?: true;
-}
-
-/** One of `GET /api/v1/keys`. */
+/** An API key without its secret: a member of `GET /api/v1/keys`. */
 export interface ApiKey {
   id: string;
   tenant_id: string;
@@ -197,7 +157,7 @@ export interface ApiKey {
   last_used_at: string | null;
 }
 
-/** Body of `POST /api/v1/keys`. */
+/** An API key to create: the body of `POST /api/v1/keys`. */
 export interface NewKey {
   client: string;
   tenant_id?: string;

@@ -38,25 +38,18 @@ import { HttpCalls } from './http/http-call.js';
 import { MountedConsole } from './http/console.js';
 import { wireMcp } from './mcp/wire-mcp.js';
 import { NatsCalls } from './nats/nats-calls.js';
-import { engineSettings, toolBreakerRule } from './engine/settings.js';
-import { executorTable } from './engine/executor-table.js';
-import { delegateFor } from './engine/delegate.js';
-import { readPythonPolicy } from './engine/python-policy.js';
-import { QueueExecutor, type NewExecJob } from './engine/queue.executor.js';
-import { RemoteExecutor } from './engine/remote.executor.js';
+import { CallLog, CallMetrics, CallSpans, limiterFallback } from './engine/call-telemetry.js';
+import { delegationIssuer, executorTable, QueueExecutor, RemoteExecutor, type NewExecJob } from './engine/executors.js';
+import { redisProbeLease } from './engine/redis-probe-lease.js';
+import { engineSettings, readPythonPolicy, toolBreakerRule } from './engine/settings.js';
 import type { GatewayConfig } from './gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
 import { policyPart } from './policy/engine-policy.js';
-import { redisProbeLease } from './engine/redis-probe-lease.js';
 import { RedisRateLimiter } from './engine/redis-rate-limiter.js';
 import { RedisResultCache } from './engine/redis-result-cache.js';
 import { RedisKeptResults } from './engine/redis-kept-results.js';
 import { batchCounter, requireAllowance, readTiers } from './auth/key-limits.js';
 import { RedisKeyLimits } from './auth/redis-key-limits.js';
-import { CallLog } from './engine/call-log.js';
-import { CallMetrics } from './engine/call-metrics.js';
-import { limiterFallback } from './engine/limiter-fallback.js';
-import { CallSpans } from './engine/call-spans.js';
 import { callAudit, operatorViews } from './fleet-state/operator-views.js';
 import { RedisMemory } from './fleet-state/redis-memory.js';
 import { RedisRecentCalls } from './recent-calls/redis-recent-calls.js';
@@ -101,7 +94,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const results = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024);
   const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results);
   const replies = new ReplyChannel({ redis: blocking, queues: [QUEUES.pythonRuns, QUEUES.agentRuns], clock });
-  const delegate = delegateFor(tokens, clock);
+  const issueToken = delegationIssuer(tokens, clock);
   const execQueue = (name: string) =>
     new JobQueue<NewExecJob, ExecResponse>({
       name,
@@ -118,11 +111,11 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     return 'fence' in bumped ? bumped.fence : undefined;
   };
   const executorFor = executorTable({
-    remote: (subject) => new RemoteExecutor(nats, subject, raiseFence, delegate),
+    remote: (subject) => new RemoteExecutor(nats, subject, raiseFence, issueToken),
     queue: (name) =>
       new QueueExecutor(execQueues[name]!, replies, {
         clock,
-        delegate,
+        issueToken,
         traceHeaders,
         python: readPythonPolicy(file.code_execution),
       }),

@@ -8,7 +8,7 @@ export {
   type JournalRetention,
   type KeyedCall,
 } from './journal.js';
-export { KeptResults, LEAST_KEPT_BYTES, type KeptResult } from './kept-results.js';
+export { KeptResults, MIN_KEPT_BYTES, type KeptResult } from './kept-results.js';
 export { MemoryJournal } from './memory-journal.js';
 export { RedisJournal, type JournalRedis } from './redis-journal.js';
 export { GRACE_MS, isFinal, type JournalRecord } from './states.js';

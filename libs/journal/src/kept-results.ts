@@ -1,7 +1,7 @@
 import type { Milliseconds } from '@toolfleet/contracts';
 
 /** Results smaller than this are not counted: the record of the call itself takes as much. */
-export const LEAST_KEPT_BYTES = 1_024;
+export const MIN_KEPT_BYTES = 1_024;
 
 /** A result that is about to be kept. */
 export interface KeptResult {

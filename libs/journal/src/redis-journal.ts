@@ -10,7 +10,7 @@ import {
   type JournalRetention,
   type KeyedCall,
 } from './journal.js';
-import { KeptResults, LEAST_KEPT_BYTES } from './kept-results.js';
+import { KeptResults, MIN_KEPT_BYTES } from './kept-results.js';
 import { keyedCall, type KeyEntry } from './keyed-call.js';
 import { ACCEPT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE_KEY, WITHDRAW } from './scripts.js';
 import { GRACE_MS, type JournalRecord } from './states.js';
@@ -103,7 +103,7 @@ export class RedisJournal extends Journal {
   /** The outcome as it is stored: without its payload where the quota of the tenant has no room for it. */
   async #kept(callId: string, outcome: CallResult): Promise<string> {
     const text = JSON.stringify(outcome);
-    if (!this.results || text.length < LEAST_KEPT_BYTES) return text;
+    if (!this.results || text.length < MIN_KEPT_BYTES) return text;
     const [tenantId, key] = await this.redis.hmget(callKey(callId), 'tenant', 'key');
     if (tenantId === null || tenantId === undefined) return text;
     const keyed = key !== '' && key !== null && key !== undefined;

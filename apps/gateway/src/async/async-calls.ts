@@ -13,7 +13,7 @@ import type { Journal, KeptResults } from '@toolfleet/journal';
 import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
-import { reached } from '../engine/reached.js';
+import { orUnavailable } from '../engine/store-health.js';
 import { makerOf, type CallAccess } from '../auth/call-access.js';
 import { requirePlainId } from '@toolfleet/contracts/text';
 
@@ -107,7 +107,7 @@ export class AsyncCalls {
 
   /** Stores the call; when this resolves it is durable. The deadline starts anew: nobody holds a connection for it. */
   accept(request: CallRequest): Promise<void> {
-    return reached(STORE, this.enqueue(request));
+    return orUnavailable(STORE, this.enqueue(request));
   }
 
   private async enqueue(request: CallRequest): Promise<void> {
@@ -136,7 +136,7 @@ export class AsyncCalls {
 
   /** @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE */
   get(caller: Principal, callId: string): Promise<StoredCall> {
-    return reached(STORE, this.find(caller, callId));
+    return orUnavailable(STORE, this.find(caller, callId));
   }
 
   private async find(caller: Principal, callId: string): Promise<StoredCall> {
@@ -154,7 +154,7 @@ export class AsyncCalls {
    * one it ended in, or `claimed` when it has not ended after two seconds, but has been told to.
    */
   cancel(caller: Principal, callId: string): Promise<CallState> {
-    return reached(STORE, this.stop(caller, callId));
+    return orUnavailable(STORE, this.stop(caller, callId));
   }
 
   private async stop(caller: Principal, callId: string): Promise<CallState> {

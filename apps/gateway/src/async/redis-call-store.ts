@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { CallBody, CallResult, CallState } from '@toolfleet/contracts';
 import { callBody } from '@toolfleet/engine';
-import { LEAST_KEPT_BYTES, type KeptResults } from '@toolfleet/journal';
+import { MIN_KEPT_BYTES, type KeptResults } from '@toolfleet/journal';
 import type { Redis } from 'ioredis';
 import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from './async-calls.js';
 
@@ -112,7 +112,7 @@ export class RedisCallStore extends CallStore {
    */
   async #kept(callId: string, body: CallBody): Promise<{ text: string; movesOutcome: boolean }> {
     const text = JSON.stringify(body);
-    if (text.length < LEAST_KEPT_BYTES) return { text, movesOutcome: false };
+    if (text.length < MIN_KEPT_BYTES) return { text, movesOutcome: false };
     const [key, hasOutcome] = await Promise.all([
       this.redis.hget(journalKey(callId), 'key'),
       this.redis.hexists(journalKey(callId), 'outcome'),

@@ -39,7 +39,7 @@ const PATIENCE_MS = 100;
  */
 export class RedisKeyLimits extends KeyLimits {
   private readonly redis: Limited;
-  private readonly trust: StoreHealth;
+  private readonly health: StoreHealth;
   private readonly leases = new TokenLeases<TakeReply>();
   private turns = new Map<string, Turn>();
 
@@ -48,13 +48,13 @@ export class RedisKeyLimits extends KeyLimits {
     private readonly clock: Clock,
   ) {
     super();
-    this.trust = new StoreHealth(clock, PATIENCE_MS);
+    this.health = new StoreHealth(clock, PATIENCE_MS);
     redis.defineCommand('takeKeyRequests', { numberOfKeys: 1, lua: TAKE_KEY_REQUESTS });
     this.redis = redis as Limited;
   }
 
   override take(id: string, tier: Tier, calls = 1): Promise<KeyAllowance | null> {
-    if (this.redis.status !== 'ready' || !this.trust.given) return Promise.resolve(null);
+    if (this.redis.status !== 'ready' || !this.health.isUp) return Promise.resolve(null);
     if (calls > 1) return this.takeTogether(id, tier, calls);
     const leased = this.leases.use(id, this.clock.monotonic());
     if (leased) return Promise.resolve(allowanceOf(leased.reply, leased.reply[0] - 1 - leased.left));
@@ -71,7 +71,7 @@ export class RedisKeyLimits extends KeyLimits {
 
   private async takeTogether(id: string, tier: Tier, calls: number): Promise<KeyAllowance | null> {
     const { minute, hour, day } = tier;
-    const reply = await this.trust.ask(() => this.redis.takeKeyRequests(`kl:${id}`, calls, minute, hour, day, calls));
+    const reply = await this.health.run(() => this.redis.takeKeyRequests(`kl:${id}`, calls, minute, hour, day, calls));
     return reply ? allowanceOf(reply, calls - 1, calls) : null;
   }
 
@@ -80,8 +80,8 @@ export class RedisKeyLimits extends KeyLimits {
     this.turns = new Map();
     for (const [id, { tier, waiting }] of turns) {
       const asked = Math.max(waiting.length, leaseSize(tier.minute));
-      void this.trust
-        .ask(() => this.redis.takeKeyRequests(`kl:${id}`, asked, tier.minute, tier.hour, tier.day, 1))
+      void this.health
+        .run(() => this.redis.takeKeyRequests(`kl:${id}`, asked, tier.minute, tier.hour, tier.day, 1))
         .then((reply) => {
           if (reply) this.leases.keep(id, reply[0] - waiting.length, reply, this.clock.monotonic());
           waiting.forEach((settle, index) => settle(reply ?? null, index));

@@ -14,12 +14,12 @@ import { BudgetClient, type RefusedSettlement } from './budget-client.js';
 const scopes = { tenant_id: 't', request_id: 'r' };
 const ask = (callId: string) => ({ call_id: callId, scopes, micro_usd: 5, tokens: 0, lease_ms: 60_000 });
 const admitted = (callId: string) => ({ admitted: true as const, call_id: callId });
-const away = (callId: string) =>
+const down = (callId: string) =>
   ({ admitted: false, call_id: callId, code: 'BUDGET_UNAVAILABLE', scope: 'store', limit: 0, used: 0 }) as const;
 
 describe('BudgetClient', () => {
   let clock: FakeClock;
-  /** Reserves that wait for their answer, in the order of sending. */
+  /** Unanswered reserves in the order of sending. */
   let reserves: PromiseWithResolvers<BudgetReserveReply>[];
   let released: string[];
   let client: BudgetClient;
@@ -53,18 +53,18 @@ describe('BudgetClient', () => {
     );
   });
 
-  it('gives back what a repeated ask was admitted after the call had been refused', async () => {
+  it('releases a lease that a late reply granted to a call that was refused already', async () => {
     const answers = Promise.all([client.reserve(ask('a')), client.reserve(ask('b'))]);
     await clock.run(500);
     expect(reserves).toHaveLength(2);
-    reserves[0]?.resolve({ answers: [away('a'), admitted('b')] });
-    expect(await answers).toEqual([away('a'), admitted('b')]);
+    reserves[0]?.resolve({ answers: [down('a'), admitted('b')] });
+    expect(await answers).toEqual([down('a'), admitted('b')]);
     reserves[1]?.resolve({ answers: [admitted('a'), admitted('b')] });
     await clock.run(10);
     expect(released).toEqual(['a']);
   });
 
-  it('tells of settlements that were refused, and of no others', async () => {
+  it('reports refused settlements only', async () => {
     client.settle({ call_id: 'a' } as SettleRequest);
     await clock.run(10);
     expect(refused).toEqual([]);
@@ -74,7 +74,7 @@ describe('BudgetClient', () => {
     expect(refused).toEqual([{ call_id: 'b', field: 'row.user_id' }]);
   });
 
-  it('asks once where the answer is quick, and fails when both asks did', async () => {
+  it('sends a reserve once when the reply is quick, and fails when both messages failed', async () => {
     const quick = client.reserve(ask('a'));
     await clock.run(0);
     reserves[0]?.resolve({ answers: [admitted('a')] });
@@ -83,7 +83,7 @@ describe('BudgetClient', () => {
     expect(reserves).toHaveLength(1);
     const failing = client.reserve(ask('b'));
     await clock.run(500);
-    for (const one of reserves) one.reject(new Error('nobody answers'));
+    for (const one of reserves) one.reject(new Error('no responders'));
     await expect(failing).rejects.toMatchObject({ code: 'BUDGET_UNAVAILABLE' });
   });
 });

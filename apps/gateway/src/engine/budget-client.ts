@@ -17,62 +17,63 @@ import { BudgetPort } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
-/** A budget service that does not answer in this time counts as away: calls fail closed. */
+/** A budget service that does not answer within this time is unavailable: calls fail closed. */
 const RESERVE_TIMEOUT_MS = 2_000;
 /**
- * A reserve is answered in about a millisecond. One this late went down with a replica or a NATS node, or nobody listened
- * because the service is changing to another node: it is sent again.
+ * When a reserve is sent a second time. A reply normally takes about a millisecond; a missing one was lost with a replica or a
+ * NATS node, or found no subscriber while the service moved to another node.
  */
-const RESERVE_REPEAT_MS = 500;
+const RESERVE_RESEND_MS = 500;
 const SETTLE_TIMEOUT_MS = 2_000;
-/** Waits between repeats of a settlement; the lease is charged in full when all are used up. */
+/** Waits before a settlement is sent again; after the last one the lease expires and is charged in full. */
 const SETTLE_RETRY_MS = [250, 500, 1_000, 2_000, 4_000];
 /**
- * How long settlements and releases are gathered. Nobody waits for them, and a message each would cost this process, NATS and
- * the budget as much as the reserve did; a gateway that dies meanwhile leaves leases, which are charged in full.
+ * How long settlements and releases are buffered. No caller waits for them, and one message each would cost this process, NATS
+ * and the budget service as much as the reserve did. The leases of a gateway that dies meanwhile are charged in full.
  */
 const BATCH_WINDOW_MS = 5;
-/** Asks in one message: a bound on its size and on the time one script runs. */
+/** Requests per message: bounds the size of a message and the run time of a script in the budget service. */
 const MAX_BATCH = 500;
 
-/** A settlement that was refused, and the field that was at fault. */
+/** A settlement that the budget service refused, with the invalid field. */
 export type RefusedSettlement = NonNullable<BudgetSettleReply['refused']>[number];
 
-interface WaitingAsk {
-  ask: ReserveRequest;
+interface PendingReserve {
+  request: ReserveRequest;
   resolve: (answer: ReserveAnswer) => void;
   reject: (error: ToolError) => void;
 }
 
 /**
- * Budget over NATS. Reserves of one event-loop turn travel in one message, settlements and releases of a few milliseconds in
- * another, so that a busy gateway pays one hop and one script for many calls. Settling is confirmed in the background and never changes an answer.
+ * The budget service over NATS. Reserves of one event-loop tick travel in one message, and so do settlements and releases of a
+ * few milliseconds: a busy gateway pays one round trip and one script for many calls. Settlements are confirmed in the
+ * background and never change the result of a call.
  */
 export class BudgetClient extends BudgetPort {
-  private asks: WaitingAsk[] = [];
+  private reserves: PendingReserve[] = [];
   private settlements: SettleRequest[] = [];
   private releases: BudgetRelease['releases'] = [];
-  private readonly open = new Set<Promise<void>>();
+  private readonly unconfirmed = new Set<Promise<void>>();
 
+  /** @param onRefused receives settlements that the service could not read: their calls ran and are missing in the ledger */
   constructor(
     private readonly nats: NatsClient,
     private readonly clock: Clock,
     private readonly warn: (message: string) => void,
-    /** Called for settlements that the budget service could not read: their calls ran and are in no ledger row. */
     private readonly onRefused: (refused: RefusedSettlement[]) => void = () => undefined,
   ) {
     super();
   }
 
-  override reserve(ask: ReserveRequest): Promise<ReserveAnswer> {
+  override reserve(request: ReserveRequest): Promise<ReserveAnswer> {
     return new Promise((resolve, reject) => {
-      this.asks.push({ ask, resolve, reject });
-      if (this.asks.length === 1) this.nats.onTickEnd(() => this.flushAsks());
+      this.reserves.push({ request, resolve, reject });
+      if (this.reserves.length === 1) this.nats.onTickEnd(() => this.flushReserves());
     });
   }
 
-  override settle(ask: SettleRequest): void {
-    this.settlements.push(ask);
+  override settle(request: SettleRequest): void {
+    this.settlements.push(request);
     if (this.settlements.length === 1) this.clock.after(BATCH_WINDOW_MS, () => this.flushSettlements());
   }
 
@@ -86,26 +87,27 @@ export class BudgetClient extends BudgetPort {
     return this.nats.request<BudgetLimitsReply>(SUBJECTS.budgetLimits, body, { timeoutMs: RESERVE_TIMEOUT_MS });
   }
 
-  /** Waits for settlements still on their way, at most `graceMs`. */
+  /** Sends what is buffered and waits for confirmations, at most `graceMs`. */
   async drain(graceMs: number): Promise<void> {
     this.flushSettlements();
     this.flushReleases();
-    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const { promise: timeout, resolve } = Promise.withResolvers<void>();
     const cancel = this.clock.after(graceMs, resolve);
-    await Promise.race([Promise.allSettled(this.open), late]);
+    await Promise.race([Promise.allSettled(this.unconfirmed), timeout]);
     cancel();
   }
 
-  private flushAsks(): void {
-    const waiting = this.asks;
-    this.asks = [];
-    for (let from = 0; from < waiting.length; from += MAX_BATCH) void this.ask(waiting.slice(from, from + MAX_BATCH));
+  private flushReserves(): void {
+    const pending = this.reserves;
+    this.reserves = [];
+    for (let from = 0; from < pending.length; from += MAX_BATCH) {
+      void this.reserveBatch(pending.slice(from, from + MAX_BATCH));
+    }
   }
 
-  private async ask(batch: WaitingAsk[]): Promise<void> {
+  private async reserveBatch(batch: PendingReserve[]): Promise<void> {
     try {
-      const body: BudgetReserve = { asks: batch.map(({ ask }) => ask) };
-      const { answers } = await this.reserveTwice(body);
+      const { answers } = await this.sendReserve({ asks: batch.map(({ request }) => request) });
       batch.forEach(({ resolve, reject }, index) => {
         const answer = answers[index];
         if (answer) resolve(answer);
@@ -117,32 +119,33 @@ export class BudgetClient extends BudgetPort {
   }
 
   /**
-   * One ask and one repeat; the first answer counts. A call id that holds a lease is admitted again under that lease; what
-   * is admitted to calls that were refused by then is given back, or they would be charged when it ends.
+   * Sends a reserve, and once more when no reply arrives in time; the first reply counts. Reserving is idempotent by call id.
+   * The replies may differ: a lease that only the late one grants belongs to a call that was refused already, and is released
+   * so that it is not charged when it expires.
    */
-  private reserveTwice(body: BudgetReserve): Promise<BudgetReserveReply> {
+  private sendReserve(body: BudgetReserve): Promise<BudgetReserveReply> {
     const { promise, resolve, reject } = Promise.withResolvers<BudgetReserveReply>();
     const until = this.clock.monotonic() + RESERVE_TIMEOUT_MS;
-    let failed = 0;
-    let told: BudgetReserveReply | undefined;
-    const answered = (reply: BudgetReserveReply): void => {
-      if (told) this.giveBack(body, told, reply);
-      else resolve((told = reply));
+    let failures = 0;
+    let first: BudgetReserveReply | undefined;
+    const onReply = (reply: BudgetReserveReply): void => {
+      if (first) this.releaseLateLeases(body, first, reply);
+      else resolve((first = reply));
     };
     const send = (): void => {
       const timeoutMs = until - this.clock.monotonic();
       this.nats
         .request<BudgetReserveReply>(SUBJECTS.budgetReserve, body, { timeoutMs })
-        .then(answered, (error: unknown) => (failed += 1) === 2 && reject(error));
+        .then(onReply, (error: unknown) => (failures += 1) === 2 && reject(error));
     };
-    const cancelRepeat = this.clock.after(RESERVE_REPEAT_MS, send);
+    const cancelResend = this.clock.after(RESERVE_RESEND_MS, send);
     send();
-    return promise.finally(cancelRepeat);
+    return promise.finally(cancelResend);
   }
 
-  private giveBack({ asks }: BudgetReserve, told: BudgetReserveReply, late: BudgetReserveReply): void {
+  private releaseLateLeases({ asks }: BudgetReserve, first: BudgetReserveReply, late: BudgetReserveReply): void {
     for (const [index, { call_id, scopes }] of asks.entries()) {
-      if (late.answers[index]?.admitted && !told.answers[index]?.admitted) this.release(call_id, scopes);
+      if (late.answers[index]?.admitted && !first.answers[index]?.admitted) this.release(call_id, scopes);
     }
   }
 
@@ -152,7 +155,7 @@ export class BudgetClient extends BudgetPort {
     for (let from = 0; from < settlements.length; from += MAX_BATCH) {
       const body: BudgetSettle = { settlements: settlements.slice(from, from + MAX_BATCH) };
       this.track(
-        this.repeat(async () => {
+        this.sendWithRetry(async () => {
           const timeoutMs = SETTLE_TIMEOUT_MS;
           const reply = await this.nats.request<BudgetSettleReply>(SUBJECTS.budgetSettle, body, { timeoutMs });
           if (reply.refused?.length) this.onRefused(reply.refused);
@@ -167,11 +170,14 @@ export class BudgetClient extends BudgetPort {
     if (releases.length === 0) return;
     const body: BudgetRelease = { releases };
     this.track(
-      this.repeat(() => this.nats.request(SUBJECTS.budgetRelease, body, { timeoutMs: SETTLE_TIMEOUT_MS }), 'release'),
+      this.sendWithRetry(
+        () => this.nats.request(SUBJECTS.budgetRelease, body, { timeoutMs: SETTLE_TIMEOUT_MS }),
+        'release',
+      ),
     );
   }
 
-  private async repeat(send: () => Promise<unknown>, what: string): Promise<void> {
+  private async sendWithRetry(send: () => Promise<unknown>, what: string): Promise<void> {
     for (let attempt = 0; ; attempt += 1) {
       try {
         await send();
@@ -179,7 +185,7 @@ export class BudgetClient extends BudgetPort {
       } catch (error) {
         const waitMs = SETTLE_RETRY_MS[attempt];
         if (waitMs === undefined) {
-          this.warn(`budget ${what} given up, its leases are charged when they expire: ${String(error)}`);
+          this.warn(`gave up a budget ${what}; its leases will be charged in full when they expire: ${String(error)}`);
           return;
         }
         await this.clock.sleep(waitMs);
@@ -188,14 +194,14 @@ export class BudgetClient extends BudgetPort {
   }
 
   private track(work: Promise<void>): void {
-    const tracked = work.finally(() => this.open.delete(tracked));
-    this.open.add(tracked);
+    const tracked = work.finally(() => this.unconfirmed.delete(tracked));
+    this.unconfirmed.add(tracked);
   }
 }
 
 function unavailable(cause?: unknown): ToolError {
   return new ToolError('BUDGET_UNAVAILABLE', {
-    message: 'The budget service does not answer; the call was not run',
+    message: 'The budget service does not answer; the call was not run. Retry later',
     cause,
   });
 }

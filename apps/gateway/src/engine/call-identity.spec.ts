@@ -20,10 +20,10 @@ import { memoryPorts } from '@toolfleet/testing/memory-ports';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SignedTokens } from '../auth/signed-tokens.js';
 import { RedisResultCache } from './redis-result-cache.js';
-import { delegateFor } from './delegate.js';
+import { delegationIssuer } from './executors.js';
 
 const clock = new SystemClock();
-const delegate = delegateFor(new SignedTokens('x'.repeat(32), clock), clock);
+const delegate = delegationIssuer(new SignedTokens('x'.repeat(32), clock), clock);
 
 /** Fields of one attempt: its number, fence and time. Everything else of the message may decide what a tool answers. */
 const OF_THE_ATTEMPT = ['call_id', 'attempt', 'fence', 'journalled', 'deadlineShortened'];
@@ -135,8 +135,8 @@ const request: fc.Arbitrary<Partial<CallRequest>> = fc
     ...(agentId ? { agentId } : {}),
   }));
 
-describe('which calls share an answer', () => {
-  test('property: never two that differ in anything their tool can observe', async () => {
+describe('calls that share a result', () => {
+  test('property: two calls that differ in anything their tool observes never share one', async () => {
     let answered = 0;
     let refused = 0;
     const before = shared.mirror.runs;
@@ -167,7 +167,7 @@ describe('which calls share an answer', () => {
     expect(refused).toBeGreaterThan(0);
   });
 
-  test('property: an idempotency key of one user is never answered with a call of another', async () => {
+  test('property: an idempotency key never returns the call of another user', async () => {
     await fc.assert(
       fc.asyncProperty(request, request, fc.uuid(), async (one, other, idempotencyKey) => {
         const userOf = ({ principal, origin, context }: Partial<CallRequest>) => [
@@ -195,7 +195,7 @@ describe('which calls share an answer', () => {
     expect(again.provenance).toBe('cache');
   });
 
-  test('a tool that acts with a token of its caller never gets the answer of another call', async () => {
+  test('a tool that acts with a token of its caller never shares a result', async () => {
     const runs = shared.mirror.runs;
     const call = () => shared.execute(aRequest(clock, { toolName: 'agent', context: { session_id: 's' } }));
     await Promise.all([call(), call()]);

@@ -8,10 +8,10 @@ import { RecentCalls, type RecentCall, type StoredRecentCall } from '../recent-c
 
 class Memory extends RecentCalls {
   readonly batches: RecentCall[][] = [];
-  away = false;
+  isDown = false;
 
   override async add(calls: readonly RecentCall[]): Promise<void> {
-    if (this.away) throw new Error('away');
+    if (this.isDown) throw new Error('down');
     this.batches.push([...calls]);
   }
 
@@ -22,7 +22,7 @@ class Memory extends RecentCalls {
 
 const tool = { name: 'calculator', binding: { kind: 'builtin' } } as unknown as RegisteredTool;
 
-function recordOf(callId: string, tenantId: string, more: Partial<AuditRecord> = {}): AuditRecord {
+function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = {}): AuditRecord {
   const request = {
     callId,
     toolName: 'calc',
@@ -43,12 +43,12 @@ function recordOf(callId: string, tenantId: string, more: Partial<AuditRecord> =
   };
 }
 
-describe('recording of calls', () => {
-  it('writes nothing on the way of a call, and all of a moment at once', async () => {
+describe('CallRecorder', () => {
+  it('buffers calls and writes them together', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
     const recorder = new CallRecorder(store, clock);
-    recorder.finished(recordOf('c1', 'acme'));
-    recorder.finished(recordOf('c2', 'globex'));
+    recorder.finished(aRecord('c1', 'acme'));
+    recorder.finished(aRecord('c2', 'globex'));
     expect(store.batches).toEqual([]);
     clock.advance(250);
     await expect.poll(() => store.batches.length).toBe(1);
@@ -67,11 +67,11 @@ describe('recording of calls', () => {
     ]);
   });
 
-  it('leaves out what the caller sent, and tells a refusal by its code', async () => {
+  it('redacts arguments and records the code of a refusal', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
     const recorder = new CallRecorder(store, clock);
     const { code, message } = new ToolError('ARGUMENTS_INVALID', { message: 'Cannot read secret-argument' });
-    const { timing: _timing, ...refused } = recordOf('c1', 'acme', { ok: false, code, error: message });
+    const { timing: _timing, ...refused } = aRecord('c1', 'acme', { ok: false, code, error: message });
     recorder.finished({ ...refused, call: { ...refused.call, admittedAt: undefined as never } });
     await recorder.flush();
     expect(store.batches[0]).toMatchObject([
@@ -85,25 +85,25 @@ describe('recording of calls', () => {
     expect(JSON.stringify(store.batches)).not.toContain('secret-argument');
   });
 
-  it('keeps a flood of one tenant small and leaves room for the others', async () => {
+  it('limits the calls of one tenant so that others are recorded too', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
     const recorder = new CallRecorder(store, clock);
-    for (let index = 0; index < 10_000; index += 1) recorder.finished(recordOf(`a${index}`, 'acme'));
-    recorder.finished(recordOf('g1', 'globex'));
+    for (let index = 0; index < 10_000; index += 1) recorder.finished(aRecord(`a${index}`, 'acme'));
+    recorder.finished(aRecord('g1', 'globex'));
     await recorder.flush();
     const [batch] = store.batches;
     expect(batch?.filter(({ tenant_id: tenant }) => tenant === 'acme')).toHaveLength(20);
     expect(batch?.some(({ call_id: id }) => id === 'g1')).toBe(true);
   });
 
-  it('goes on after the store was away', async () => {
+  it('continues after the store was unavailable', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
     const recorder = new CallRecorder(store, clock);
-    store.away = true;
-    recorder.finished(recordOf('lost', 'acme'));
+    store.isDown = true;
+    recorder.finished(aRecord('lost', 'acme'));
     await recorder.flush();
-    store.away = false;
-    recorder.finished(recordOf('kept', 'acme'));
+    store.isDown = false;
+    recorder.finished(aRecord('kept', 'acme'));
     await recorder.flush();
     expect(store.batches.flat().map(({ call_id: id }) => id)).toEqual(['kept']);
   });

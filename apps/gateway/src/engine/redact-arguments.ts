@@ -1,24 +1,38 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
+import type { AuditRecord } from '@toolfleet/engine';
 
 const MASK = '[argument]';
-/** A whole argument is masked from this length on. */
-const LEAST_VALUE = 6;
-/** A part of an argument, as a program or an encoded URL shows it, from this length on. */
+/** Shortest string argument that is masked as a whole, in UTF-16 units. */
+const MIN_VALUE = 6;
+/** Shortest part of an argument that is masked: programs and encoded URLs show parts of their input. */
 const RUN = 16;
 /** Longest message that is returned, in UTF-16 units. */
 const MAX_MESSAGE = 4_096;
-/** UTF-16 units of arguments that are compared with a message; the rest is not. */
+/** UTF-16 units of the arguments that are compared with a message. */
 const MAX_COMPARED = 64 * 1024;
-/** Values that are looked at in search of texts: a body of a megabyte may hold half a million numbers. */
+/** JSON values searched for strings: a body of one megabyte can contain half a million numbers. */
 const MAX_VALUES = 250_000;
 
+const redacted = new WeakMap<AuditRecord, string>();
+
+/** The redacted message of a failed call, or undefined for a call without an error; computed once per record. */
+export function redactedError(record: AuditRecord): string | undefined {
+  if (record.error === undefined) return undefined;
+  let text = redacted.get(record);
+  if (text === undefined) {
+    text = redactArguments(record.error, record.call.request.rawArguments);
+    redacted.set(record, text);
+  }
+  return text;
+}
+
 /**
- * A message without what the caller had sent: tools and upstreams quote arguments in their errors, and logs are read by
- * people who may not read calls. Masks whole texts of the arguments and every run of 16 characters of one of them.
- * Message and arguments are cut before anything is compared, so the time is bounded whatever the caller sent.
+ * Masks the caller's arguments in a message. Tools and upstreams quote arguments in their errors, and people who read logs may
+ * not be allowed to read calls. Masks whole strings of the arguments and every run of 16 characters of one of them. Message and
+ * arguments are cut before they are compared, so the time is bounded for any input.
  */
 export function redactArguments(message: string, args: Json | undefined): string {
-  // One run more than is returned: what the cut would split is masked as a whole, or lies in the part that is dropped.
+  // One run more than is returned, so that a run that the cut splits is still masked.
   const shown = message.slice(0, MAX_MESSAGE + RUN);
   const hidden = new Uint8Array(shown.length);
   const texts = comparedTexts(args);
@@ -36,20 +50,20 @@ function hideOccurrences(message: string, text: string, hidden: Uint8Array): voi
 
 function hideRuns(message: string, texts: ReadonlySet<string>, hidden: Uint8Array): void {
   if (message.length < RUN) return;
-  const startsOf = new Map<string, number[]>();
+  const startsByRun = new Map<string, number[]>();
   for (let at = 0; at + RUN <= message.length; at += 1) {
     const run = message.slice(at, at + RUN);
-    const starts = startsOf.get(run);
+    const starts = startsByRun.get(run);
     if (starts) starts.push(at);
-    else startsOf.set(run, [at]);
+    else startsByRun.set(run, [at]);
   }
   for (const text of texts) {
     for (let at = 0; at + RUN <= text.length; at += 1) {
       const run = text.slice(at, at + RUN);
-      const starts = startsOf.get(run);
+      const starts = startsByRun.get(run);
       if (!starts) continue;
       for (const start of starts) hidden.fill(1, start, start + RUN);
-      startsOf.delete(run);
+      startsByRun.delete(run);
     }
   }
 }
@@ -67,8 +81,8 @@ function withMasks(message: string, hidden: Uint8Array, length: number): string 
 }
 
 /**
- * The texts of a value that are compared, cut to `MAX_COMPARED` in total. Without recursion: refused arguments may be nested
- * at any depth.
+ * The strings of a value, cut to `MAX_COMPARED` in total. Iterative, because arguments that were refused may be nested to any
+ * depth.
  */
 function comparedTexts(value: Json | undefined): Set<string> {
   const texts = new Set<string>();
@@ -78,7 +92,7 @@ function comparedTexts(value: Json | undefined): Set<string> {
     const item = open.pop();
     if (item === undefined) break;
     if (typeof item === 'string') {
-      if (item.length < LEAST_VALUE) continue;
+      if (item.length < MIN_VALUE) continue;
       texts.add(item.slice(0, left));
       left -= item.length;
     } else if (Array.isArray(item) || isJsonObject(item)) {

@@ -46,7 +46,7 @@ describe('the quota of a tenant', () => {
   const keep = (results: RedisKeptResults, ref: string, bytes: number, keyed = false, tenantId = 'acme') =>
     results.keep({ tenantId, ref, bytes, keyed, ttlMs: 60_000 });
 
-  it('holds exactly while many gateways keep results at once', async () => {
+  it('is exact while many gateways keep results concurrently', async () => {
     const gateways = Array.from({ length: 8 }, () => new RedisKeptResults(server.client(), QUOTA));
     const total = async () => Number((await redis.hget('{kept:acme}:sizes', '~total')) ?? 0);
     let most = 0;
@@ -64,7 +64,7 @@ describe('the quota of a tenant', () => {
     expect(most).toBeGreaterThan(QUOTA / 2);
   });
 
-  it('lets the oldest results without a key go first, with what was stored, and keyed ones never', async () => {
+  it('evicts the oldest results without a key first, and never keyed ones', async () => {
     const results = new RedisKeptResults(redis, QUOTA);
     await redis.hset('{call:old}:record', { tenant: 'acme', tool: 'x', state: 'succeeded', result: '{}' });
     expect(await keep(results, 'old', 30_000)).toBe(true);
@@ -81,7 +81,7 @@ describe('the quota of a tenant', () => {
     expect(await keep(results, 'other', 90_000, false, 'globex')).toBe(true);
   });
 
-  it('refuses a call whose result has to be kept with 429 and a hint when only keyed results are left', async () => {
+  it('refuses a call with 429 and a hint when only keyed results are left', async () => {
     const results = new RedisKeptResults(redis, QUOTA);
     const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results);
     const ask = (callId: string) => ({
@@ -111,7 +111,7 @@ describe('the quota of a tenant', () => {
     await expect(results.admit('globex')).resolves.toBeUndefined();
   });
 
-  it('counts a result no longer than it is kept', async () => {
+  it('stops counting a result when it expires', async () => {
     const results = new RedisKeptResults(redis, QUOTA);
     await results.keep({ tenantId: 'acme', ref: 'short', bytes: QUOTA, keyed: true, ttlMs: 50 });
     await expect(results.admit('acme')).rejects.toMatchObject({ code: 'RESULT_QUOTA_EXCEEDED' });
@@ -124,7 +124,7 @@ describe('the quota of a tenant', () => {
     expect(await redis.hgetall('{kept:acme}:sizes')).toMatchObject({ '~total': '0', '~keyed': '0' });
   });
 
-  it('covers entries of the shared cache, which go like other results', async () => {
+  it('includes entries of the shared cache, which are evicted like other results', async () => {
     const results = new RedisKeptResults(redis, QUOTA);
     const cache = new RedisResultCache(redis, clock, { results });
     const ages = { freshMs: 60_000, staleMs: 60_000, shared: true, tenantId: 'acme' };
@@ -170,7 +170,7 @@ describe('a result of one megabyte', () => {
     }
   });
 
-  it('does not stay in the queue that ran it, nor in its events', async () => {
+  it('is removed from the queue that ran it and from its events', async () => {
     const time = new RedisTime(redis, clock);
     await time.start();
     const queue = new JobQueue<{ call_id: string }, CallResult>({ name: 'runs', redis, time, completedSeconds: 1 });

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-test('of many gateways one may probe, until the lease ends', async () => {
+test('lets one of many gateways probe until the lease expires', async () => {
   const leases = await Promise.all(
     Array.from({ length: 5 }, async () => {
       const redis = server.client();
@@ -23,12 +23,12 @@ test('of many gateways one may probe, until the lease ends', async () => {
   await expect.poll(() => leases[1]?.('other_tool', 50)).toBe(true);
 });
 
-test('without Redis every gateway may', async () => {
-  const away = await startRedis();
-  const redis = away.client();
+test('lets every gateway probe while Redis is unavailable', async () => {
+  const stopped = await startRedis();
+  const redis = stopped.client();
   await redis.ping();
   const mayProbe = redisProbeLease(redis, new SystemClock());
-  await away.stop();
+  await stopped.stop();
   await expect.poll(() => redis.status).not.toBe('ready');
   expect(await mayProbe('x', 200)).toBe(true);
   redis.disconnect();

@@ -2,21 +2,21 @@ import type { Cluster, Redis } from 'ioredis';
 import type { Clock, ProbeLease } from '@toolfleet/resilience';
 import { StoreHealth } from './store-health.js';
 
-const PATIENCE_MS = 100;
-/** A probe that has said nothing for so long has failed; the next process may try. */
-const LEASE_MS = 5_000;
+const REDIS_TIMEOUT_MS = 100;
+/** A probe without a result for this long counts as failed; the next gateway may probe. */
+const PROBE_LEASE_MS = 5_000;
 
 /**
- * One half-open probe in the whole fleet: the process that sets the key sends it. While Redis is away
+ * Allows one half-open probe in the whole fleet: the gateway that sets the key in Redis sends it. While Redis is unavailable
  * each gateway sends its own.
  */
 export function redisProbeLease(redis: Redis | Cluster, clock: Clock): ProbeLease {
-  const trust = new StoreHealth(clock, PATIENCE_MS);
+  const health = new StoreHealth(clock, REDIS_TIMEOUT_MS);
   return async (name, forMs) => {
     if (redis.status !== 'ready') return true;
-    const set = await trust.ask(async () => ({
-      mine: (await redis.set(`probe:${name}`, '1', 'PX', Math.min(forMs, LEASE_MS), 'NX')) === 'OK',
+    const reply = await health.run(async () => ({
+      acquired: (await redis.set(`probe:${name}`, '1', 'PX', Math.min(forMs, PROBE_LEASE_MS), 'NX')) === 'OK',
     }));
-    return set?.mine ?? true;
+    return reply?.acquired ?? true;
   };
 }

@@ -68,7 +68,7 @@ test('the Lua script decides as the pure rule does', async () => {
   );
 });
 
-test('asks of one turn are one script run, and a known empty bucket costs Redis nothing', async () => {
+test('takes the tokens of one tick in one script run, and refuses a known empty bucket without Redis', async () => {
   const redis = await ready();
   const limiter = new RedisRateLimiter(redis, clock);
   const before = await commandCalls(redis);
@@ -85,13 +85,13 @@ async function commandCalls(redis: Awaited<ReturnType<typeof ready>>): Promise<n
   return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0);
 }
 
-test('while Redis is away each gateway gives out its share, and says so', async () => {
-  const away = await startRedis();
-  const redis = away.client();
+test('while Redis is down each gateway grants its share and reports the local decisions', async () => {
+  const stopped = await startRedis();
+  const redis = stopped.client();
   await redis.ping();
   let local = 0;
   const limiter = new RedisRateLimiter(redis, clock, { replicas: 4, onLocalDecision: () => (local += 1) });
-  await away.stop();
+  await stopped.stop();
   await expect.poll(() => redis.status).not.toBe('ready');
   const answers = await Promise.all(
     Array.from({ length: 100 }, () => limiter.take('k', { perPeriod: 40, periodMs: 60_000 })),
@@ -101,11 +101,11 @@ test('while Redis is away each gateway gives out its share, and says so', async 
   redis.disconnect();
 });
 
-test('a Redis that hangs holds nobody for longer than the patience, and is then left alone', async () => {
+test('a Redis that hangs delays one call for the time-out and is then not asked for a while', async () => {
   const frozen = await startRedis();
   const redis = frozen.client();
   await redis.ping();
-  const limiter = new RedisRateLimiter(redis, clock, { replicas: 1, patienceMs: 50 });
+  const limiter = new RedisRateLimiter(redis, clock, { replicas: 1, timeoutMs: 50 });
   process.kill(frozen.pid, 'SIGSTOP');
   try {
     const from = clock.monotonic();

@@ -6,42 +6,43 @@ import { TAKE_TOKENS } from './scripts.js';
 import { StoreHealth } from './store-health.js';
 import { leaseSize, TokenLeases } from './token-lease.js';
 
-/** How the limiter is set up. */
-export interface RateLimiterOptions {
-  /** Gateways that share the limits: while Redis is away each gives out its share. Default 1. */
+interface RateLimiterOptions {
+  /** Gateways that share the limits; while Redis is unavailable each grants its share. Default 1. */
   replicas?: number;
-  /** Called for every decision that was made locally because Redis was away. */
+  /** Called for each decision that is made locally because Redis is unavailable. */
   onLocalDecision?: () => void;
   /** Longest wait for Redis, ms. Default 100. */
-  patienceMs?: number;
+  timeoutMs?: number;
 }
 
-const PATIENCE_MS = 100;
+const TIMEOUT_MS = 100;
 const PREFIX = 'rl:';
-/** Buckets known to be empty. */
+/** Empty buckets that are remembered. */
 const MAX_EMPTY = 10_000;
 
 type TakeReply = [granted: number, remaining: number, retryAfterMs: number, resetMs: number];
-type Script = (key: string, perPeriod: number, periodMs: number, asked: number) => Promise<TakeReply>;
+type Script = (key: string, perPeriod: number, periodMs: number, requested: number) => Promise<TakeReply>;
 
-interface Turn {
+/** Requests for one bucket that arrived in the same event-loop tick. */
+interface Batch {
   rate: Rate;
-  waiting: ((answer: GrantedTokens | undefined, index: number) => void)[];
+  pending: ((reply: GrantedTokens | undefined, index: number) => void)[];
 }
 
 /**
- * Token buckets shared by all gateways: GCRA in Lua on Redis TIME, never above `rate * t + burst`. Asks
- * for one bucket that arrive in one event-loop turn are one script run; large limits are taken some tokens in advance. A refusal says when the next token comes, so until
- * then the bucket is refused without asking: a flood costs Redis nothing. While Redis is away or hangs, a local bucket of
+ * Token buckets shared by all gateways: GCRA in Lua on Redis TIME, never above `rate * t + burst`. Three things keep Redis out
+ * of most decisions: requests for one bucket in one event-loop tick are one script run, large limits are leased some tokens in
+ * advance, and an empty bucket is refused locally until its next token. While Redis is down, a local bucket with
  * rate / replicas decides.
  */
 export class RedisRateLimiter extends RateLimiter {
   readonly #take: Script;
   readonly #local: MemoryRateLimiter;
-  readonly #trust: StoreHealth;
-  readonly #empty = new LRUCache<string, number>({ max: MAX_EMPTY });
+  readonly #health: StoreHealth;
+  /** Monotonic ms of the next token, by bucket. */
+  readonly #emptyUntil = new LRUCache<string, number>({ max: MAX_EMPTY });
   readonly #leases = new TokenLeases<TakeReply>();
-  #turns = new Map<string, Turn>();
+  #batches = new Map<string, Batch>();
 
   constructor(
     private readonly redis: Redis | Cluster,
@@ -53,82 +54,82 @@ export class RedisRateLimiter extends RateLimiter {
     const commands = redis as unknown as { takeTokens: Script };
     this.#take = (...values) => commands.takeTokens(...values);
     this.#local = new MemoryRateLimiter(clock);
-    this.#trust = new StoreHealth(clock, options.patienceMs ?? PATIENCE_MS);
+    this.#health = new StoreHealth(clock, options.timeoutMs ?? TIMEOUT_MS);
   }
 
   override take(key: string, rate: Rate): RateDecision | Promise<RateDecision> {
-    const id = idOf(key, rate);
-    const leased = this.#leases.use(id, this.clock.monotonic());
+    const bucket = toBucketKey(key, rate);
+    const leased = this.#leases.use(bucket, this.clock.monotonic());
     if (leased) {
       const [, remaining, , resetMs] = leased.reply;
       return { allowed: true, remaining: remaining + leased.left, retryAfterMs: 0, resetMs };
     }
-    const emptyForMs = (this.#empty.get(id) ?? 0) - this.clock.monotonic();
+    const emptyForMs = (this.#emptyUntil.get(bucket) ?? 0) - this.clock.monotonic();
     if (emptyForMs > 0)
       return { allowed: false, remaining: 0, retryAfterMs: Math.ceil(emptyForMs), resetMs: rate.periodMs };
-    if (!this.#reachable) return this.#takeLocally(key, rate);
+    if (!this.#isRedisUp) return this.#takeLocally(key, rate);
     return new Promise((resolve) => {
-      const turn = this.#turnOf(id, rate);
-      turn.waiting.push((answer, index) => {
-        if (!answer) return resolve(this.#takeLocally(key, rate));
-        const allowed = index < answer.granted;
+      this.#batchFor(bucket, rate).pending.push((reply, index) => {
+        if (!reply) return resolve(this.#takeLocally(key, rate));
+        const allowed = index < reply.granted;
         resolve({
           allowed,
-          remaining: Math.max(0, answer.remaining),
-          retryAfterMs: allowed ? 0 : answer.retryAfterMs,
-          resetMs: answer.resetMs,
+          remaining: Math.max(0, reply.remaining),
+          retryAfterMs: allowed ? 0 : reply.retryAfterMs,
+          resetMs: reply.resetMs,
         });
       });
     });
   }
 
   override async peek(key: string, rate: Rate): Promise<number> {
-    if (!this.#reachable) return this.#local.peek(key, this.#share(rate));
-    const reply = await this.#trust.ask(() => this.#take(idOf(key, rate), rate.perPeriod, rate.periodMs, 0));
-    return reply ? reply[1] : this.#local.peek(key, this.#share(rate));
+    if (!this.#isRedisUp) return this.#local.peek(key, this.#localShare(rate));
+    const reply = await this.#health.run(() => this.#take(toBucketKey(key, rate), rate.perPeriod, rate.periodMs, 0));
+    return reply ? reply[1] : this.#local.peek(key, this.#localShare(rate));
   }
 
-  get #reachable(): boolean {
-    return this.redis.status === 'ready' && this.#trust.given;
+  get #isRedisUp(): boolean {
+    return this.redis.status === 'ready' && this.#health.isUp;
   }
 
   #takeLocally(key: string, rate: Rate): RateDecision {
     this.options.onLocalDecision?.();
-    return this.#local.take(key, this.#share(rate));
+    return this.#local.take(key, this.#localShare(rate));
   }
 
-  /** At least 1: a limit of 1 with 2 gateways gives out 2 while Redis is away. */
-  #share(rate: Rate): Rate {
+  /** At least 1, so two gateways grant 2 of a limit of 1 while Redis is down. */
+  #localShare(rate: Rate): Rate {
     return { ...rate, perPeriod: Math.max(1, Math.floor(rate.perPeriod / (this.options.replicas ?? 1))) };
   }
 
-  #turnOf(id: string, rate: Rate): Turn {
-    let turn = this.#turns.get(id);
-    if (!turn) {
-      turn = { rate, waiting: [] };
-      this.#turns.set(id, turn);
-      if (this.#turns.size === 1) setImmediate(() => this.#flush());
+  #batchFor(bucket: string, rate: Rate): Batch {
+    let batch = this.#batches.get(bucket);
+    if (!batch) {
+      batch = { rate, pending: [] };
+      this.#batches.set(bucket, batch);
+      if (this.#batches.size === 1) setImmediate(() => this.#flush());
     }
-    return turn;
+    return batch;
   }
 
   #flush(): void {
-    const turns = this.#turns;
-    this.#turns = new Map();
-    for (const [id, turn] of turns) void this.#askFor(id, turn);
+    const batches = this.#batches;
+    this.#batches = new Map();
+    for (const [bucket, batch] of batches) void this.#takeBatch(bucket, batch);
   }
 
-  async #askFor(id: string, { rate, waiting }: Turn): Promise<void> {
-    const asked = Math.max(waiting.length, leaseSize((rate.perPeriod * 60_000) / rate.periodMs));
-    const reply = await this.#trust.ask(() => this.#take(id, rate.perPeriod, rate.periodMs, asked));
-    if (reply) this.#leases.keep(id, reply[0] - waiting.length, reply, this.clock.monotonic());
-    if (reply && reply[2] > 0) this.#empty.set(id, this.clock.monotonic() + reply[2]);
-    const answer = reply && { granted: reply[0], remaining: reply[1], retryAfterMs: reply[2], resetMs: reply[3] };
-    waiting.forEach((answered, index) => answered(answer, index));
+  async #takeBatch(bucket: string, { rate, pending }: Batch): Promise<void> {
+    const requested = Math.max(pending.length, leaseSize((rate.perPeriod * 60_000) / rate.periodMs));
+    const reply = await this.#health.run(() => this.#take(bucket, rate.perPeriod, rate.periodMs, requested));
+    if (!reply) return pending.forEach((settle, index) => settle(undefined, index));
+    const [granted, remaining, retryAfterMs, resetMs] = reply;
+    this.#leases.keep(bucket, granted - pending.length, reply, this.clock.monotonic());
+    if (retryAfterMs > 0) this.#emptyUntil.set(bucket, this.clock.monotonic() + retryAfterMs);
+    pending.forEach((settle, index) => settle({ granted, remaining, retryAfterMs, resetMs }, index));
   }
 }
 
-/** A changed rate starts a bucket of its own: the stored arrival time counts in tokens of the old one. */
-function idOf(key: string, rate: Rate): string {
+/** A changed rate gets a new bucket, because the stored arrival time is in units of the old rate. */
+function toBucketKey(key: string, rate: Rate): string {
   return `${PREFIX}${key}:${rate.perPeriod}`;
 }

@@ -23,7 +23,7 @@ async function redisCache(): Promise<RedisResultCache> {
 resultCacheConformance('memory', async () => new MemoryResultCache(clock));
 resultCacheConformance('redis', redisCache);
 
-test('what one gateway stored, another finds, no fresher than it is', async () => {
+test('shares an entry with other gateways, with its true age', async () => {
   const [one, other] = await Promise.all([redisCache(), redisCache()]);
   const found = async () => {
     one.set('shared', outcome({ text: 'from one' }), { freshMs: 300, staleMs: 60_000, shared: true, tenantId: 'acme' });
@@ -34,12 +34,12 @@ test('what one gateway stored, another finds, no fresher than it is', async () =
   expect(await other.getStale('shared')).toMatchObject({ result: { text: 'from one' } });
 });
 
-test('without Redis the near cache goes on, and nothing throws', async () => {
-  const away = await startRedis();
-  const client = away.client();
+test('falls back to the near cache without Redis and does not throw', async () => {
+  const stopped = await startRedis();
+  const client = stopped.client();
   await client.ping();
   const cache = new RedisResultCache(client, clock);
-  await away.stop();
+  await stopped.stop();
   await expect.poll(() => client.status).not.toBe('ready');
   cache.set('k', outcome(), { freshMs: 60_000, staleMs: 60_000, shared: true, tenantId: 'acme' });
   expect(await cache.get('k', true)).toMatchObject({ result: outcome() });

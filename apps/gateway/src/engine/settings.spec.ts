@@ -7,7 +7,7 @@ import { gatewayConfig } from '../gateway.config.js';
 const REQUIRED = { GATEWAY_TOKEN_SECRET: 's'.repeat(32), API_KEY_PEPPER: 'p'.repeat(16) };
 const read = (env: Record<string, string> = {}) => loadConfig(gatewayConfig, { ...REQUIRED, ...env }).settings;
 
-test('without settings the engine runs with the published figures', () => {
+test('uses the documented defaults when nothing is configured', () => {
   expect(engineSettings(read())).toEqual({
     ...DEFAULT_SETTINGS,
     rateLimits: { web_search: 120, calculator: 2_000, execute_python: 60 },

@@ -18,7 +18,7 @@ const message: SpendMessage = { op: 'hold', slice: 's1', tool: 'multi_agent', to
 const { signal } = new AbortController();
 
 describe('slices of a budget', () => {
-  it('belong to the call of the delegation token, with its scopes, whatever the message says', async () => {
+  it('take call and scopes from the delegation token', async () => {
     const budget = new MemoryBudget(100);
     const slices = new SpendSlices(budget, new SystemClock(), 5_000);
     expect(await slices.spend(agent, message, 1_000, signal)).toEqual({ held: true });
@@ -32,7 +32,7 @@ describe('slices of a budget', () => {
     expect(budget.released).toEqual(['c1/s2']);
   });
 
-  it('are refused with what is spent and held', async () => {
+  it('are refused with the amounts spent and held', async () => {
     const slices = new SpendSlices(new MemoryBudget(100), new SystemClock(), 5_000);
     await slices.spend(agent, { ...message, micro_usd: 70 }, 1_000, signal);
     expect(await slices.spend(agent, { ...message, slice: 's2' }, 1_000, signal)).toMatchObject({
@@ -43,7 +43,7 @@ describe('slices of a budget', () => {
     });
   });
 
-  it('are for delegation tokens only', async () => {
+  it('require a delegation token', async () => {
     const budget = new MemoryBudget(100);
     const slices = new SpendSlices(budget, new SystemClock(), 5_000);
     const { parentCallId: _call, parentSpends: _spends, ...caller } = agent;

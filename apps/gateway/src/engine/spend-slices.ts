@@ -10,22 +10,25 @@ import { toSnakeCase } from '@toolfleet/contracts/wire';
 import type { BudgetPort } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 
+type Slice = Pick<ReserveRequest, 'call_id' | 'parent_call_id' | 'scopes'>;
+
 /**
- * Budgets of tools that spend as they go. Each step holds a slice in the budget service before it spends and settles it after,
- * so that calls that run at the same time share one limit exactly. Tenant, scopes and call come from the delegation token: a
- * tool can spend for the call it works on and for no other.
+ * Budget of tools that spend in steps. A tool reserves a slice before each step and settles it afterwards, so that concurrent
+ * calls share one limit exactly. Tenant, scopes and call id come from the delegation token: a tool can only spend for the call
+ * it works on.
  */
 export class SpendSlices {
+  /** @param leaseGraceMs added to the time left, so that a lease outlives the step it was reserved for */
   constructor(
     private readonly budget: BudgetPort,
     private readonly clock: Clock,
-    /** Added to the time left, so that a slice outlives the step it is for. */
     private readonly leaseGraceMs: Milliseconds,
   ) {}
 
   /**
-   * @param timeLeftMs until the deadline of the call; a slice that is not settled by then, plus grace, is charged in full
-   * @throws ToolError PERMISSION_DENIED without a delegation token, BUDGET_UNAVAILABLE
+   * Holds, settles or releases one slice.
+   * @param timeLeftMs until the deadline of the call; a slice not settled by then, plus the grace, is charged in full
+   * @throws ToolError PERMISSION_DENIED without a delegation token; BUDGET_UNAVAILABLE
    */
   async spend(
     caller: Principal,
@@ -35,72 +38,66 @@ export class SpendSlices {
   ): Promise<SpendReply> {
     const { parentCallId, parentSpends } = caller;
     if (caller.via !== 'delegation' || parentCallId === undefined || parentSpends === undefined) {
-      throw new ToolError('PERMISSION_DENIED', { message: 'Slices of a budget are held with a delegation token' });
+      throw new ToolError('PERMISSION_DENIED', { message: 'Holding budget slices requires a delegation token' });
     }
     const scopes: BudgetScopes = toSnakeCase({ tenantId: caller.tenantId, ...parentSpends });
-    const slice = { call_id: `${parentCallId}/${message.slice}`, parent_call_id: parentCallId, scopes };
-    if (message.op === 'hold')
-      return this.#hold({ ...slice, ...amountsOf(message) }, caller, message, timeLeftMs, signal);
+    const slice: Slice = { call_id: `${parentCallId}/${message.slice}`, parent_call_id: parentCallId, scopes };
+    if (message.op === 'hold') return this.#hold(slice, caller, message, timeLeftMs, signal);
     if (message.op === 'release') this.budget.release(slice.call_id, scopes);
     else this.#settle(slice, caller, message);
     return { held: true };
   }
 
   async #hold(
-    slice: Omit<ReserveRequest, 'lease_ms'>,
+    slice: Slice,
     caller: Principal,
-    message: SpendMessage,
+    { tool, tokens, micro_usd }: SpendMessage,
     timeLeftMs: Milliseconds,
     signal: AbortSignal,
   ): Promise<SpendReply> {
     const lease_ms = Math.ceil(timeLeftMs + this.leaseGraceMs);
-    const ask: ReserveRequest = { ...slice, user_id: caller.userId, tool_name: message.tool, lease_ms };
-    const answer = await this.budget.reserve(ask, signal);
+    const answer = await this.budget.reserve(
+      { ...slice, tokens, micro_usd, user_id: caller.userId, tool_name: tool, lease_ms },
+      signal,
+    );
     if (answer.admitted) return { held: true };
     const { code, scope, limit, used } = answer;
-    return { held: false, code, scope, limit, used, spent: await this.#spentOf(slice.scopes, answer, signal) };
+    return { held: false, code, scope, limit, used, spent: await this.#settledSpend(slice.scopes, answer, signal) };
   }
 
-  /** What of a refusing limit is spent for good. */
-  async #spentOf(scopes: BudgetScopes, { code, scope, used }: Refusal, signal: AbortSignal): Promise<number> {
+  /** The settled part of the refusing limit, in its unit: tokens or micro-USD. */
+  async #settledSpend(
+    scopes: BudgetScopes,
+    { code, scope, used }: Extract<ReserveAnswer, { admitted: false }>,
+    signal: AbortSignal,
+  ): Promise<number> {
     if (code === 'BUDGET_UNAVAILABLE') return used;
     const { limits } = await this.budget.limits(scopes, signal);
-    const state = limits.find((one) => one.scope === scope || (scope === 'day' && one.scope.startsWith('day:')));
+    const state = limits.find((limit) => limit.scope === scope || (scope === 'day' && limit.scope.startsWith('day:')));
     if (!state) return used;
     return code === 'TOKEN_LIMIT_EXCEEDED' ? state.spent_tokens : state.spent_micro_usd;
   }
 
-  #settle(
-    slice: { call_id: string; parent_call_id: string; scopes: BudgetScopes },
-    caller: Principal,
-    message: SpendMessage,
-  ): void {
-    const { scopes, ...ids } = slice;
-    const amounts = amountsOf(message);
+  #settle({ call_id, parent_call_id, scopes }: Slice, caller: Principal, message: SpendMessage): void {
+    const { tokens, micro_usd, tool } = message;
     this.budget.settle({
-      call_id: slice.call_id,
+      call_id,
       scopes,
-      ...amounts,
+      tokens,
+      micro_usd,
       row: {
-        ...ids,
-        ...amounts,
-        real_tokens: message.tokens,
-        tenant_id: scopes.tenant_id,
+        call_id,
+        parent_call_id,
+        ...scopes,
         user_id: caller.userId,
-        tool_name: message.tool,
-        request_id: scopes.request_id,
-        ...(scopes.agent_id === undefined ? {} : { agent_id: scopes.agent_id }),
-        ...(scopes.task_id === undefined ? {} : { task_id: scopes.task_id }),
+        tool_name: tool,
+        tokens,
+        real_tokens: tokens,
+        micro_usd,
         success: true,
         provenance: 'live',
         at: this.clock.now(),
       },
     });
   }
-}
-
-type Refusal = Extract<ReserveAnswer, { admitted: false }>;
-
-function amountsOf({ tokens, micro_usd }: SpendMessage): Pick<SpendMessage, 'tokens' | 'micro_usd'> {
-  return { tokens, micro_usd };
 }

@@ -1,69 +1,88 @@
+import { isToolError, ToolError } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 
-/** A store that hangs is left alone for this long: one call pays for finding out, not every call. */
-const DISTRUST_MS = 1_000;
-/** The patience is waited for in so many steps: a busy event loop makes one step late, not all of them. */
-const STEPS = 4;
+/** After a failure or time-out the store is not used for this long, so that one call pays for the time-out instead of all. */
+const DOWN_MS = 1_000;
+/** The time-out is counted in this many timers: a blocked event loop delays one of them, not the whole time-out. */
+const TIMEOUT_STEPS = 4;
 
-/** Asks a store with limited patience, and not at all for a while after it failed or hung. */
+/**
+ * Health of a store that calls can do without. Each operation has a short time-out; after a failure the store counts as down
+ * for a second and is not asked.
+ */
 export class StoreHealth {
-  #distrustedUntil = 0;
+  #downUntil = 0;
 
   constructor(
     private readonly clock: Clock,
-    private readonly patienceMs: number,
+    private readonly timeoutMs: number,
   ) {}
 
-  /** False while the store is being left alone. */
-  get given(): boolean {
-    return this.clock.monotonic() >= this.#distrustedUntil;
+  /** False for a second after a failure or time-out. */
+  get isUp(): boolean {
+    return this.clock.monotonic() >= this.#downUntil;
   }
 
-  /** The answer of the store, or undefined when it is away, fails or takes too long. */
-  async ask<T>(question: () => Promise<T>): Promise<T | undefined> {
-    if (!this.given) return undefined;
-    const patience = this.#patience();
+  /** Resolves to the result of the operation, or to undefined when the store is down, fails or exceeds the time-out. */
+  async run<T>(operation: () => Promise<T>): Promise<T | undefined> {
+    if (!this.isUp) return undefined;
+    const timeout = this.#startTimeout();
     try {
-      return await Promise.race([question(), patience.over]);
+      return await Promise.race([operation(), timeout.elapsed]);
     } catch {
-      this.#distrust();
+      this.#markDown();
       return undefined;
     } finally {
-      patience.end();
+      timeout.cancel();
     }
   }
 
   /**
-   * Ends after the patience, but never because this process was too busy to read an answer that has long arrived: a flood
-   * of calls must not be taken for a store that is away, which would lift shared limits just when they matter.
+   * A time-out that does not elapse while a reply waits in the socket: a gateway too busy to read replies must not take the
+   * store for down, because that would lift shared limits exactly under load.
    */
-  #patience(): { over: Promise<undefined>; end: () => void } {
-    let cancel = () => {};
-    let ended = false;
-    const over = new Promise<undefined>((resolve) => {
+  #startTimeout(): { elapsed: Promise<undefined>; cancel: () => void } {
+    let cancelTimer = () => {};
+    let cancelled = false;
+    const elapsed = new Promise<undefined>((resolve) => {
       const wait = (stepsLeft: number) => {
-        cancel = this.clock.after(this.patienceMs / STEPS, () => {
+        cancelTimer = this.clock.after(this.timeoutMs / TIMEOUT_STEPS, () => {
           if (stepsLeft > 1) return wait(stepsLeft - 1);
-          // Sockets are read between a timer and an immediate.
+          // The event loop reads sockets between its timers and its immediates.
           setImmediate(() => {
-            if (ended) return;
-            this.#distrust();
+            if (cancelled) return;
+            this.#markDown();
             resolve(undefined);
           });
         });
       };
-      wait(STEPS);
+      wait(TIMEOUT_STEPS);
     });
     return {
-      over,
-      end: () => {
-        ended = true;
-        cancel();
+      elapsed,
+      cancel: () => {
+        cancelled = true;
+        cancelTimer();
       },
     };
   }
 
-  #distrust(): void {
-    this.#distrustedUntil = this.clock.monotonic() + DISTRUST_MS;
+  #markDown(): void {
+    this.#downUntil = this.clock.monotonic() + DOWN_MS;
+  }
+}
+
+/**
+ * Resolves to what a store that the caller cannot do without answers. The error of the store's client becomes the cause and is
+ * not shown to callers.
+ * @param what subject of the message, such as "The store of calls"
+ * @throws ToolError SERVICE_UNAVAILABLE when the store fails, or the ToolError that the operation rejected with
+ */
+export async function orUnavailable<T>(what: string, operation: Promise<T>): Promise<T> {
+  try {
+    return await operation;
+  } catch (cause) {
+    if (isToolError(cause)) throw cause;
+    throw new ToolError('SERVICE_UNAVAILABLE', { message: `${what} cannot be reached; retry later`, cause });
   }
 }

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { leaseSize, TokenLeases } from './token-lease.js';
 
 describe('token leases', () => {
-  it('are only taken of large limits', () => {
+  it('exist for large limits only', () => {
     expect([1, 60, 1_000, 1_199, 1_200, 6_000, 1_000_000_000].map(leaseSize)).toEqual([1, 1, 1, 1, 2, 10, 64]);
   });
 
-  it('give out what was taken, once, and not after a second', () => {
+  it('grant each token once, and none after a second', () => {
     const leases = new TokenLeases<string>();
     expect(leases.use('a', 0)).toBeUndefined();
     leases.keep('a', 2, 'reply', 0);

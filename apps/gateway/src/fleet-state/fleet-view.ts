@@ -7,7 +7,7 @@ import type { JobQueue } from '@toolfleet/queue';
 import { rateKeyOf, toolRateOf, type EngineSettings, type RateLimiter } from '@toolfleet/engine';
 import { isOperator } from '../auth/roles.js';
 import type { ToolList } from '../catalog/tool-list.js';
-import { reached } from '../engine/reached.js';
+import { orUnavailable } from '../engine/store-health.js';
 
 /** Processes remembered; a fleet is far smaller. */
 const MOST = 2_000;
@@ -87,7 +87,7 @@ export class FleetView {
 
   /** Every queue: jobs by state, the longest wait, its workers with their slots. */
   queuesNow() {
-    return reached(
+    return orUnavailable(
       'The queues',
       Promise.all(
         this.queues.map(async (queue) => {

@@ -7,7 +7,7 @@ import type { CallAccess } from '../auth/call-access.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';
 import { ToolInventory } from '../catalog/tool-inventory.js';
 import type { ToolList } from '../catalog/tool-list.js';
-import { Audits } from '../engine/audits.js';
+import { Audits } from '../engine/call-telemetry.js';
 import { CallRecorder } from '../engine/call-recorder.js';
 import { FleetView, FleetWatch, ToolLimits } from './fleet-view.js';
 import { type RecentCalls, RecentCallsFeed } from '../recent-calls/recent-calls.js';

@@ -6,7 +6,7 @@ import { VERSION } from '@toolfleet/service';
 import { ApiKeys, type KeyView, grantOf } from '../auth/api-keys.js';
 import { AdminOnly, Caller } from '../auth/auth.guard.js';
 import { isOperator, isAdmin } from '../auth/roles.js';
-import { reached } from '../engine/reached.js';
+import { orUnavailable } from '../engine/store-health.js';
 import { readerFor } from './request-body.js';
 import { tierOf, type Tier } from '../auth/key-limits.js';
 
@@ -77,7 +77,7 @@ export class KeysController {
 
   @Get()
   async list(@Caller() caller: Principal) {
-    return (await reached(STORE, this.keys.list(scopeOf(caller)))).map(shownKey);
+    return (await orUnavailable(STORE, this.keys.list(scopeOf(caller)))).map(shownKey);
   }
 
   @Post()
@@ -91,7 +91,7 @@ export class KeysController {
         details: { fields: ['tier'] },
       });
     }
-    const { token, key } = await reached(
+    const { token, key } = await orUnavailable(
       STORE,
       this.keys.issue(
         grantOf(caller, {
@@ -113,7 +113,7 @@ export class KeysController {
   @Delete(':id')
   @HttpCode(204)
   async revoke(@Caller() caller: Principal, @Param('id') id: string): Promise<void> {
-    if (!(await reached(STORE, this.keys.revoke(id, scopeOf(caller)))))
+    if (!(await orUnavailable(STORE, this.keys.revoke(id, scopeOf(caller)))))
       throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
   }
 }

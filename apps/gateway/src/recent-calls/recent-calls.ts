@@ -1,10 +1,10 @@
 import type { Binding } from '@toolfleet/contracts/tool-definition';
 import type { Principal } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import type { CallStatus } from '../engine/call-status.js';
+import type { CallStatus } from '../engine/call-telemetry.js';
 import { isOperator } from '../auth/roles.js';
 import { makerOf, type AccessRule, type CallAccess } from '../auth/call-access.js';
-import { reached } from '../engine/reached.js';
+import { orUnavailable } from '../engine/store-health.js';
 
 /** Where the time of a call went, in ms. */
 export interface CallStages {
@@ -98,7 +98,7 @@ export class RecentCallsFeed {
   async read(caller: Principal, limit: number, cursor?: string): Promise<StoredRecentCall[]> {
     if (!this.calls) return [];
     const rule = await this.access.ruleOf(caller);
-    return reached(STORE, this.#page(this.calls, scopeOf(caller), rule, limit, cursor));
+    return orUnavailable(STORE, this.#page(this.calls, scopeOf(caller), rule, limit, cursor));
   }
 
   /** Reads on until `limit` calls are found that the rule admits, within bounds. */

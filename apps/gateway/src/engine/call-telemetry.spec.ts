@@ -1,7 +1,8 @@
 import type { AuditRecord } from '@toolfleet/engine';
-import type { Logger } from '@toolfleet/telemetry';
+import { createMetrics, type Logger } from '@toolfleet/telemetry';
+import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, expect, test } from 'vitest';
-import { CallLog } from './call-log.js';
+import { CallLog, limiterFallback } from './call-telemetry.js';
 
 const lines: [level: string, fields: Record<string, unknown>, message: string][] = [];
 const log = new CallLog({
@@ -29,7 +30,7 @@ const record = (more: Partial<AuditRecord> = {}, found = true) =>
     ...more,
   }) as unknown as AuditRecord;
 
-test('one line per call with all its fields, under the tool`s own name', () => {
+test('logs one line per call with all its fields, under the name of the definition', () => {
   log.finished(record({ provenance: 'live' }));
   expect(lines).toEqual([
     [
@@ -54,17 +55,17 @@ test('one line per call with all its fields, under the tool`s own name', () => {
   ]);
 });
 
-test('a failure has its code and its message, without what the caller had sent', () => {
+test('logs the code and the message of a failure without the arguments', () => {
   log.finished(record({ ok: false, code: 'TOOL_ERROR', error: 'wrong password hunter2!', microUsd: 0 }));
   expect(lines[0]?.[1]).toMatchObject({ success: false, code: 'TOOL_ERROR', error: 'wrong password [argument]' });
 });
 
-test('a call of no tool is logged under the name that was asked for', () => {
+test('logs a call of an unknown tool under the requested name', () => {
   log.finished(record({ ok: false, code: 'TOOL_NOT_FOUND', error: 'no' }, false));
   expect(lines[0]?.[1]).toMatchObject({ tool_name: 'alias', code: 'TOOL_NOT_FOUND' });
 });
 
-test('a retry is a warning with tool, attempt of how many, and delay', () => {
+test('logs a retry as a warning with tool, attempt, maximum and delay', () => {
   log.retrying({
     tool: 'adder',
     callId: 'c1',
@@ -85,7 +86,19 @@ test('a retry is a warning with tool, attempt of how many, and delay', () => {
         delay_ms: 250,
         error: 'no answer to [argument]',
       },
-      'call is tried again',
+      'retrying call',
     ],
   ]);
+});
+
+test('the limiter fallback metric is 1 while limits are decided locally, and 0 again later', async () => {
+  const metrics = createMetrics({ version: '1.2.3', revision: 'abc' });
+  const clock = new FakeClock();
+  const local = limiterFallback(metrics, clock);
+  const shown = async () => /^toolfleet_limiter_fallback (\d)$/m.exec(await metrics.scrape())?.[1];
+  expect(await shown()).toBe('0');
+  local();
+  expect(await shown()).toBe('1');
+  clock.advance(16_000);
+  expect(await shown()).toBe('0');
 });

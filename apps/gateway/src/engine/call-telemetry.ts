@@ -1,0 +1,165 @@
+import { CATALOGUE, toUsd } from '@toolfleet/contracts';
+import { Audit, Meter, Tracer, type AuditRecord, type CallSpan } from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
+import type { LifecycleComponent } from '@toolfleet/service';
+import { BoundedLabel, CHAINED, inSpan, OTHER_LABEL, type Logger, type Metrics } from '@toolfleet/telemetry';
+import { redactArguments, redactedError } from './redact-arguments.js';
+
+/**
+ * How a call ended: `refused` before its tool ran, `tool_error` because of the tool or its upstream, `system_error` because of
+ * the fleet. Only `system_error` uses up the error budget.
+ */
+export type CallStatus = 'success' | 'tool_error' | 'refused' | 'system_error';
+
+const SYSTEM_CODES = new Set([
+  'INTERNAL',
+  'EXECUTOR_UNAVAILABLE',
+  'QUEUE_FULL',
+  'BUDGET_UNAVAILABLE',
+  'SERVICE_UNAVAILABLE',
+  'DEADLINE_EXCEEDED',
+  'WORKER_LOST',
+  'OUTCOME_UNKNOWN',
+]);
+
+/** The status of a finished call, as metrics and operator views show it. */
+export function toCallStatus({ ok, code }: Pick<AuditRecord, 'ok' | 'code'>): CallStatus {
+  if (ok || code === undefined) return ok ? 'success' : 'tool_error';
+  if (SYSTEM_CODES.has(code)) return 'system_error';
+  return CATALOGUE[code].origin === 'request' ? 'refused' : 'tool_error';
+}
+
+/**
+ * Writes one log line per call and one per retry. The lines of calls are the audit log: each contains the hash of the previous
+ * one, from the start of this process to its end (`fleetctl audit verify`).
+ */
+export class CallLog extends Audit {
+  constructor(private readonly logger: Logger) {
+    super();
+  }
+
+  /** Writes the first and the last line of the audit log; start it before and stop it after everything that makes calls. */
+  asPart(): LifecycleComponent {
+    return {
+      name: 'audit log',
+      start: async () => this.logger.info({ audit: CHAINED }, 'audit log begins'),
+      stop: async () => this.logger.info({ audit: CHAINED }, 'audit log ends'),
+    };
+  }
+
+  override finished(record: AuditRecord): void {
+    const { request, tool } = record.call;
+    this.logger.info(
+      {
+        tool_name: tool?.name ?? request.toolName,
+        duration_ms: Math.round(record.durationMs * 1_000) / 1_000,
+        cost_usd: toUsd(record.microUsd),
+        success: record.ok,
+        error: redactedError(record) ?? null,
+        code: record.code, // the logger leaves out undefined fields
+        call_id: request.callId,
+        tenant_id: request.principal.tenantId,
+        user_id: request.principal.userId,
+        key_id: request.principal.keyId,
+        door: request.door,
+        attempts: record.attempts,
+        provenance: record.provenance,
+        audit: CHAINED,
+      },
+      'call finished',
+    );
+  }
+
+  override retrying(event: Parameters<Audit['retrying']>[0]): void {
+    const { tool, callId, attempt, maxAttempts, delayMs, rawArguments } = event;
+    const error = redactArguments(event.error, rawArguments);
+    this.logger.warn(
+      { tool_name: tool, call_id: callId, attempt, max_attempts: maxAttempts, delay_ms: delayMs, error },
+      'retrying call',
+    );
+  }
+}
+
+/** Sends every audit event to several audits, in the given order. */
+export class Audits extends Audit {
+  constructor(private readonly audits: readonly Audit[]) {
+    super();
+  }
+
+  override finished(record: AuditRecord): void {
+    for (const audit of this.audits) audit.finished(record);
+  }
+
+  override retrying(event: Parameters<Audit['retrying']>[0]): void {
+    for (const audit of this.audits) audit.retrying(event);
+  }
+}
+
+/** Counts calls in Prometheus metrics. The label `tool_name` has names of registered tools only; all others are `other`. */
+export class CallMetrics extends Meter {
+  private readonly names = new BoundedLabel();
+
+  constructor(private readonly metrics: Metrics) {
+    super();
+    // rate() sees no increase when a series appears with value 1, so the series has to exist before the first failure.
+    metrics.budgetUnavailable.inc(0);
+  }
+
+  override finished(record: AuditRecord): void {
+    const { tool, request } = record.call;
+    const toolName = tool ? this.names.of(tool.name) : OTHER_LABEL;
+    this.metrics.toolExecutions.inc({ tool_name: toolName, status: toCallStatus(record) });
+    this.metrics.toolDuration.observe({ tool_name: toolName }, record.durationMs / 1_000);
+    if (record.errorType) this.metrics.toolErrors.inc({ tool_name: toolName, error_type: record.errorType });
+    if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name: toolName }, toUsd(record.microUsd));
+    if (record.code === 'BUDGET_UNAVAILABLE') this.metrics.budgetUnavailable.inc();
+    if (record.code === 'OUTCOME_UNKNOWN')
+      this.metrics.outcomeUnknown.inc({ executor: tool?.binding.kind ?? OTHER_LABEL });
+    if (record.executeMs !== undefined) {
+      const overheadMs = Math.max(0, record.durationMs - record.executeMs);
+      this.metrics.gatewayOverhead.observe({ door: request.door }, overheadMs / 1_000);
+    }
+  }
+
+  override rateLimited(tool: string): void {
+    this.metrics.rateLimitExceeded.inc({ tool_name: this.names.of(tool) });
+  }
+
+  override tokensAvailable(tool: string, tokens: number): void {
+    this.metrics.rateLimitTokens.set({ tool_name: this.names.of(tool) }, tokens);
+  }
+
+  override outputMismatched(tool: string): void {
+    this.metrics.outputMismatch.inc({ tool_name: this.names.of(tool) });
+  }
+
+  override retried(tool: string): void {
+    this.metrics.retries.inc({ executor: this.names.of(tool), reason: 'attempt_failed' });
+  }
+}
+
+/** Longer than one scrape interval of Prometheus, so that a short outage between two scrapes is visible. */
+const FALLBACK_SHOWN_MS = 15_000;
+
+/**
+ * Sets `toolfleet_limiter_fallback` to 1 while rate limits are decided locally and for 15 s after, else to 0.
+ * @returns a function to call for each local decision
+ */
+export function limiterFallback(metrics: Metrics, clock: Clock): () => void {
+  let lastAt = Number.NEGATIVE_INFINITY;
+  metrics.onScrape(() => metrics.limiterFallback.set(clock.monotonic() - lastAt <= FALLBACK_SHOWN_MS ? 1 : 0));
+  return () => void (lastAt = clock.monotonic());
+}
+
+const NO_SPAN: CallSpan = { set: () => undefined };
+
+/** Records one OpenTelemetry span `tool_execution` per call. Without a collector it costs one function call. */
+export class CallSpans extends Tracer {
+  override span<T>(
+    name: string,
+    attributes: Record<string, string | number | boolean>,
+    work: (span: CallSpan) => Promise<T>,
+  ): Promise<T> {
+    return inSpan(name, attributes, (span) => work(span ? { set: (more) => void span.setAttributes(more) } : NO_SPAN));
+  }
+}

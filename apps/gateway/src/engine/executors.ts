@@ -1,0 +1,128 @@
+import { ToolError } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse, PythonJobPolicy } from '@toolfleet/contracts/execution';
+import { builtinSubject, QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { Binding } from '@toolfleet/contracts/tool-definition';
+import { callsTools, execMessageOf, Executor, type Call } from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
+import type { JobQueue, ReplyChannel } from '@toolfleet/queue';
+import type { NatsClient } from '@toolfleet/transport';
+import { issueDelegation, type SignedTokens } from '../auth/signed-tokens.js';
+
+/** Creates the executors of `executorTable`: one per NATS subject and one per queue, shared by all calls. */
+interface ExecutorFactory {
+  remote(subject: string): Executor;
+  queue(name: string): Executor;
+}
+
+/**
+ * Maps the binding of a tool to the process that runs it. This table is the only place that knows where a tool runs.
+ * The returned function throws ToolError EXECUTOR_UNAVAILABLE for a binding that no executor serves.
+ */
+export function executorTable(create: ExecutorFactory): (binding: Binding) => Executor {
+  const table = {
+    mcp: create.remote(SUBJECTS.execMcp),
+    openapi: create.remote(SUBJECTS.execOpenapi),
+    python: create.queue(QUEUES.pythonRuns),
+    builtin: {
+      compute: create.remote(builtinSubject('compute')),
+      web: create.remote(builtinSubject('web')),
+      files: create.remote(builtinSubject('files')),
+      agent: create.queue(QUEUES.agentRuns),
+    },
+  } as const;
+  return (binding) => {
+    const executor = binding.kind === 'builtin' ? table.builtin[binding.toolset] : table[binding.kind];
+    if (!executor) {
+      throw new ToolError('EXECUTOR_UNAVAILABLE', { message: `No executor serves bindings of kind '${binding.kind}'` });
+    }
+    return executor;
+  };
+}
+
+/** Runs attempts on an executor process over NATS; the executor acknowledges the request before it works on it. */
+export class RemoteExecutor extends Executor {
+  /** @param raiseFence raises the fence of a journalled call; resolves to undefined when its effect may have begun */
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly subject: string,
+    private readonly raiseFence: (callId: string) => Promise<number | undefined>,
+    private readonly issueToken: TokenIssuer,
+  ) {
+    super();
+  }
+
+  override execute(call: Call): Promise<ExecResponse> {
+    return this.nats.requestAcked<ExecResponse>(this.subject, execMessageOf(call, this.issueToken(call)), {
+      timeoutMs: call.deadline.remainingMs(),
+      signal: call.signal,
+      onProgress: call.request.onProgress,
+      // Without a journal entry the call is idempotent: a second executor may run it under any higher fence.
+      bumpFence: (fence) => (call.journalled ? this.raiseFence(call.callId) : Promise.resolve(fence + 1)),
+    });
+  }
+}
+
+/** A job as the gateway adds it. The queue adds the reply channel, the job id and the instants, which are in Redis TIME. */
+export type NewExecJob = Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>;
+
+interface QueueExecutorDeps {
+  clock: Clock;
+  issueToken: TokenIssuer;
+  /** Headers of the active trace; undefined when no trace is recorded. */
+  traceHeaders: () => Readonly<Record<string, string>> | undefined;
+  /** Policy of sandbox jobs: section `code_execution` of the configuration file. */
+  python?: PythonJobPolicy;
+}
+
+/** Runs attempts as jobs of one queue and waits for the reply on this gateway's reply channel. */
+export class QueueExecutor extends Executor {
+  constructor(
+    private readonly queue: JobQueue<NewExecJob, ExecResponse>,
+    private readonly replies: ReplyChannel,
+    private readonly deps: QueueExecutorDeps,
+  ) {
+    super();
+  }
+
+  override execute(call: Call): Promise<ExecResponse> {
+    const job: NewExecJob = {
+      ...execMessageOf(call, this.deps.issueToken(call)),
+      tenant_id: call.request.principal.tenantId,
+      timeout_ms: call.timeoutMs,
+      traceparent: this.deps.traceHeaders()?.traceparent,
+      python: call.tool.binding.kind === 'python' ? this.#pythonPolicy(call) : undefined,
+    };
+    return this.replies.submit(this.queue, job, {
+      deadlineAt: this.deps.clock.now() + call.deadline.remainingMs(),
+      signal: call.signal,
+      onProgress: call.request.onProgress,
+    });
+  }
+
+  #pythonPolicy({ tool }: Call): PythonJobPolicy | undefined {
+    const { python } = this.deps;
+    return python && { ...python, memory_limit_mb: tool.memory_limit_mb };
+  }
+}
+
+/** Issues the delegation token of a call; undefined for tools that do not call tools. */
+type TokenIssuer = (call: Call) => string | undefined;
+
+/**
+ * Issues delegation tokens to tools that call tools (toolset `agent`). A token carries the caller's rights and budget scopes,
+ * never more, and expires at the deadline of the call.
+ */
+export function delegationIssuer(tokens: SignedTokens, clock: Clock): TokenIssuer {
+  return (call) => {
+    if (!callsTools(call.tool)) return undefined;
+    const { principal, origin, requestId, agentId, taskId } = call.request;
+    return issueDelegation(tokens, {
+      principal,
+      origin,
+      callId: call.callId,
+      spends: { requestId: requestId ?? call.callId, agentId, taskId },
+      scopes: ['*'],
+      expiresAt: clock.now() + call.deadline.remainingMs(),
+    });
+  };
+}

@@ -1,13 +1,13 @@
 /**
- * `node test/mcp/bench.mjs`: calls per second of `tools/call` and `tools/list` through the gateway's MCP door against the
- * SDK's bare low-level server, in one run, both eras, with 10, 200 and 2,000 tools; then a builtin tool through the HTTP Tools
+ * `node test/mcp/bench.mjs`: calls per second of `tools/call` and `tools/list` through the gateway's MCP endpoint against the
+ * SDK's bare low-level server, in one run, both protocol revisions, with 10, 200 and 2,000 tools; then a builtin tool through the HTTP Tools
  * API and through `/mcp` of a running fleet. Only ratios within one run are meant.
  */
 import { fork } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Agent, request } from 'undici';
-import { compareDoors } from './compare-doors.mjs';
+import { compareEntryPoints } from './compare-entry-points.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const CONNECTIONS = 8;
@@ -63,26 +63,26 @@ async function rate(url, { headers, body }) {
 }
 
 for (const count of [10, 200, 2_000]) {
-  const servers = { bare: await start('bare', count), door: await start('door', count) };
+  const servers = { bare: await start('bare', count), endpoint: await start('endpoint', count) };
   for (const modern of [true, false]) {
     for (const method of ['tools/call', 'tools/list']) {
-      const rates = { bare: [], door: [] };
+      const rates = { bare: [], endpoint: [] };
       // The first round warms up; the others alternate, so that a busy neighbour hurts both alike.
       for (let round = 0; round < 4; round += 1) {
-        for (const kind of ['bare', 'door']) {
+        for (const kind of ['bare', 'endpoint']) {
           const measured = await rate(servers[kind].url, message(method, modern));
           if (round > 0) rates[kind].push(measured);
         }
       }
       const best = (kind) => Math.max(...rates[kind]);
-      const ratio = best('door') / best('bare');
-      const era = modern ? '2026' : '2025';
+      const ratio = best('endpoint') / best('bare');
+      const revision = modern ? '2026' : '2025';
       console.log(
-        `${count} tools, ${era}, ${method}: bare ${best('bare').toFixed(0)}/s, door ${best('door').toFixed(0)}/s, ratio ${ratio.toFixed(2)}`,
+        `${count} tools, ${revision}, ${method}: bare ${best('bare').toFixed(0)}/s, endpoint ${best('endpoint').toFixed(0)}/s, ratio ${ratio.toFixed(2)}`,
       );
     }
   }
   for (const { child } of Object.values(servers)) child.kill();
 }
 
-await compareDoors(join(here, '../..'));
+await compareEntryPoints(join(here, '../..'));

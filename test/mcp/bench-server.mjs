@@ -1,10 +1,10 @@
-/** One server of the bench: `bench-server.mjs bare|door <tools>`; prints its port. `bare` is the SDK's low-level server. */
+/** One server of the bench: `bench-server.mjs bare|endpoint <tools>`; prints its port. `bare` is the SDK's low-level server. */
 import { createServer } from 'node:http';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import { SystemClock } from '@toolfleet/resilience';
 import Fastify from 'fastify';
-import { mountMcpDoor } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
+import { McpEndpoint } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
 
 const [kind, count] = process.argv.slice(2);
 const names = Array.from({ length: Number(count) }, (_, index) => `tool_${String(index).padStart(4, '0')}`);
@@ -33,7 +33,7 @@ async function bare() {
   return server.address().port;
 }
 
-async function door() {
+async function endpoint() {
   const tools = names.map((name) => ({
     name,
     description,
@@ -56,8 +56,7 @@ async function door() {
     attempts: 1,
   };
   const fastify = Fastify();
-  await mountMcpDoor(
-    fastify,
+  const mcp = new McpEndpoint(
     {
       authenticate: async () => principal,
       listTools: async () => tools,
@@ -68,9 +67,10 @@ async function door() {
     },
     { version: '1', maxCallMs: 10_000, listTtlMs: 300_000, maxBodyBytes: 1_000_000 },
   );
+  await mcp.mount(fastify);
   await fastify.listen({ port: 0, host: '127.0.0.1' });
   return fastify.server.address().port;
 }
 
-console.log(JSON.stringify({ port: await (kind === 'bare' ? bare() : door()) }));
+console.log(JSON.stringify({ port: await (kind === 'bare' ? bare() : endpoint()) }));
 process.on('disconnect', () => process.exit(0));

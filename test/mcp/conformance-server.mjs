@@ -1,38 +1,22 @@
-/**
- * The gateway's MCP door with the fixtures of the conformance suite and no fleet behind it. Prints its port as JSON and
- * ends with its parent. Tests only.
- */
+/** The server under the conformance suite, without a fleet. Prints its port as JSON and ends with its parent. */
 import { randomBytes } from 'node:crypto';
 import Fastify from 'fastify';
 import { SystemClock } from '@toolfleet/resilience';
-import { conformanceFixtures } from '../../apps/gateway/dist/mcp/conformance/fixture-pack.js';
-import { mountMcpDoor } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
+import { ConformanceEndpoint } from './conformance-endpoint.mjs';
 
 const principal = { tenantId: 't', userId: 'conformance', roles: [], tools: ['*'], via: 'local' };
-const clock = new SystemClock();
-const none = [];
 const fastify = Fastify({ forceCloseConnections: true });
-await mountMcpDoor(
-  fastify,
+const endpoint = new ConformanceEndpoint(
   {
     authenticate: async () => principal,
-    listTools: async () => none,
-    executeCall: async () => {
-      throw new Error('the fixtures need no engine');
-    },
-    searchTools: async () => none,
+    searchTools: async () => [],
     requestState: { seal: () => randomBytes(16).toString('hex'), open: () => null },
-    clock,
+    clock: new SystemClock(),
     onFault: process.env.MCP_DEBUG ? (error) => console.error(error) : undefined,
   },
-  {
-    version: '0.1.0',
-    maxCallMs: 120_000,
-    listTtlMs: 300_000,
-    maxBodyBytes: 4 * 1024 * 1024,
-    extras: conformanceFixtures(clock),
-  },
+  { version: '0.1.0', maxCallMs: 120_000, listTtlMs: 300_000, maxBodyBytes: 4 * 1024 * 1024 },
 );
+await endpoint.mount(fastify);
 await fastify.listen({ port: Number(process.argv[2] ?? 0), host: '127.0.0.1' });
 console.log(JSON.stringify({ port: fastify.server.address().port }));
 process.on('disconnect', () => process.exit(0));

@@ -1,5 +1,5 @@
 /**
- * `node test/mcp/idle.mjs`: what 1,000 clients that do nothing cost the door, in KB each: those that called once and kept
+ * `node test/mcp/idle.mjs`: what 1,000 clients that do nothing cost the endpoint, in KB each: those that called once and kept
  * their connection, and those that hold a `subscriptions/listen` stream.
  */
 import { fork } from 'node:child_process';
@@ -8,7 +8,7 @@ import { Agent, request } from 'undici';
 
 const CLIENTS = 1_000;
 const VERSION = '2026-07-28';
-const child = fork(new URL('./bench-server.mjs', import.meta.url), ['door', '50'], {
+const child = fork(new URL('./bench-server.mjs', import.meta.url), ['endpoint', '50'], {
   stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
 });
 const port = await new Promise((resolve) =>

@@ -1,5 +1,5 @@
 /**
- * `npm run test:mcp`: the official conformance suite, pinned by package.json, against the gateway's MCP door and against the
+ * `npm run test:mcp`: the official conformance suite, pinned by package.json, against the gateway's MCP endpoint and against the
  * fleet's client, for both revisions. Everything on loopback. Exit code 1 when a scenario fails, scored or not (extensions are
  * ours to pass, too), or when the suite ends without a summary.
  */

@@ -1,12 +1,12 @@
 /**
- * One process of the soak: `soak-child.mjs door` serves; `soak-child.mjs executor <url>` calls. Answers `memory` with the heap
+ * One process of the soak: `soak-child.mjs endpoint` serves; `soak-child.mjs executor <url>` calls. Answers `memory` with the heap
  * after a collection, resident memory, and the most that ever was resident, all in bytes.
  */
 import { readFileSync } from 'node:fs';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { EgressClient } from '@toolfleet/egress';
 import Fastify from 'fastify';
-import { mountMcpDoor } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
+import { McpEndpoint } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
 import { McpExecutor } from '../../apps/mcp-executor/dist/mcp-executor.js';
 import { POOL_LIMITS, SessionPool } from '../../apps/mcp-executor/dist/session-pool.js';
 
@@ -14,7 +14,7 @@ const [kind, url] = process.argv.slice(2);
 const clock = new SystemClock();
 const schema = { type: 'object', properties: { text: { type: 'string' } } };
 
-async function door() {
+async function endpoint() {
   const tools = Array.from({ length: 50 }, (_, index) => ({
     name: `tool_${index}`,
     description: 'A tool',
@@ -37,8 +37,7 @@ async function door() {
     attempts: 1,
   };
   const fastify = Fastify();
-  await mountMcpDoor(
-    fastify,
+  const mcp = new McpEndpoint(
     {
       authenticate: async () => principal,
       listTools: async () => tools,
@@ -52,6 +51,7 @@ async function door() {
     },
     { version: '1', maxCallMs: 10_000, listTtlMs: 300_000, maxBodyBytes: 1_000_000 },
   );
+  await mcp.mount(fastify);
   await fastify.listen({ port: 0, host: '127.0.0.1' });
   return { port: fastify.server.address().port };
 }
@@ -90,7 +90,7 @@ function peakBytes() {
   return Number(kib) * 1_024;
 }
 
-const part = kind === 'door' ? await door() : executor();
+const part = kind === 'endpoint' ? await endpoint() : executor();
 process.on('message', async ({ ask, calls = 0, reconnects = 0 }) => {
   if (ask === 'run') {
     for (let left = calls; left > 0; left -= 10)

@@ -1,5 +1,5 @@
 /**
- * `node test/mcp/soak.mjs`: 10,000 calls and 500 reconnects through door and executor, after a warm-up of twice as many: until
+ * `node test/mcp/soak.mjs`: 10,000 calls and 500 reconnects through endpoint and executor, after a warm-up of twice as many: until
  * then V8 enlarges its young generation and keeps the pages it frees, so resident memory grows in steps while the heap does
  * not. Exit code 1 when heap or peak of a process grew by more than 5 %. The peak and not the momentary size is compared,
  * because V8 gives its spare pages back now and then. `SOAK_NODE_FLAGS` are given to both processes.
@@ -22,13 +22,13 @@ function start(...args) {
   return { child, first: next(), ask: (message) => (child.send(message), next()) };
 }
 
-const door = start('door');
-const { port } = await door.first;
+const endpoint = start('endpoint');
+const { port } = await endpoint.first;
 const url = `http://127.0.0.1:${port}/mcp`;
 const executor = start('executor', url);
 await executor.first;
 
-/** Clients of the door that come, list, call with progress and go. */
+/** Clients of the endpoint that come, list, call with progress and go. */
 async function visit(times) {
   for (let index = 0; index < times; index += 1) {
     const client = new Client(
@@ -45,7 +45,7 @@ async function visit(times) {
 async function round() {
   await executor.ask({ ask: 'run', calls: CALLS, reconnects: RECONNECTS });
   await visit(RECONNECTS);
-  return { door: await door.ask({ ask: 'memory' }), executor: await executor.ask({ ask: 'memory' }) };
+  return { endpoint: await endpoint.ask({ ask: 'memory' }), executor: await executor.ask({ ask: 'memory' }) };
 }
 
 const mega = (bytes) => (bytes / 1024 / 1024).toFixed(1);
@@ -58,7 +58,7 @@ for (let index = 0; index < WARM_UP_ROUNDS; index += 1) {
 }
 const after = await round();
 let grew = false;
-for (const name of ['door', 'executor']) {
+for (const name of ['endpoint', 'executor']) {
   const [a, b] = [before[name], after[name]];
   const shown = ['heapUsed', 'rss', 'peak'].map(
     (what) => `${what} ${mega(a[what])} -> ${mega(b[what])} MB (${drift(a[what], b[what]).toFixed(1)} %)`,
@@ -66,6 +66,6 @@ for (const name of ['door', 'executor']) {
   grew ||= drift(a.heapUsed, b.heapUsed) > MOST_DRIFT || drift(a.peak, b.peak) > MOST_DRIFT;
   console.log(`${name}: ${shown.join(', ')}`);
 }
-door.child.kill();
+endpoint.child.kill();
 executor.child.kill();
 process.exit(grew ? 1 : 0);

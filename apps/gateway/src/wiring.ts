@@ -36,7 +36,7 @@ import { GatewayServer } from './gateway-server.js';
 import { EventStreams } from './http/event-streams.js';
 import { HttpCalls } from './http/http-call.js';
 import { MountedConsole } from './http/console.js';
-import { wireMcp } from './mcp/wire-mcp.js';
+import { wireMcp } from './mcp/wiring.js';
 import { NatsCalls } from './nats/nats-calls.js';
 import { CallLog, CallMetrics, CallSpans, limiterFallback } from './engine/call-telemetry.js';
 import { delegationIssuer, executorTable, QueueExecutor, RemoteExecutor, type NewExecJob } from './engine/executors.js';

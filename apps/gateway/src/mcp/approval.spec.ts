@@ -3,8 +3,8 @@ import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { startNats, type NatsServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { call, closeAll, closing, connect, door, QUESTION } from './mcp-fixture.js';
-import { NatsElicitationRelay } from './nats-elicitation-relay.js';
+import { call, closeAll, closing, connect, serveEndpoint, QUESTION } from './mcp.fixture.js';
+import { ElicitationRelay } from './elicitation.js';
 
 afterEach(closeAll);
 
@@ -15,10 +15,10 @@ beforeAll(async () => {
 afterAll(() => nats?.stop());
 
 /** A gateway's relay, on a connection of its own. */
-async function relay(): Promise<NatsElicitationRelay> {
+async function relay(): Promise<ElicitationRelay> {
   const connection = await NatsClient.connect({ url: nats.url, name: 'gateway' });
   closing(() => connection.close());
-  return new NatsElicitationRelay(connection);
+  return new ElicitationRelay(connection);
 }
 
 const FORMS = { elicitation: {} };
@@ -37,7 +37,7 @@ const yes = () => ({ action: 'accept', content: { approve: true } });
 
 describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to (%s)', (mode) => {
   it('runs once after a yes, with the questions the person saw; calls without questions run by themselves', async () => {
-    const { url, seen } = await door({ elicitation: await relay() });
+    const { url, seen } = await serveEndpoint({ elicitation: await relay() });
     const { made, shown } = await client(url, mode, yes);
     const result = await call(made, 'careful', { text: 'x' });
     expect(result).toMatchObject({ isError: false, content: [{ text: 'deleted' }] });
@@ -53,7 +53,7 @@ describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to
     ['nothing', () => ({ action: 'cancel' })],
     ['to decline', () => ({ action: 'decline' })],
   ])('does not run when the person chose %s', async (_, answer) => {
-    const { url, seen } = await door({ elicitation: await relay() });
+    const { url, seen } = await serveEndpoint({ elicitation: await relay() });
     const { made } = await client(url, mode, answer);
     const result = await call(made, 'careful');
     expect(result).toMatchObject({ isError: true, _meta: { code: 'PERMISSION_DENIED' } });
@@ -61,7 +61,7 @@ describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to
   });
 
   it('is refused in words where the client cannot ask anybody', async () => {
-    const { url, seen } = await door({ elicitation: await relay() });
+    const { url, seen } = await serveEndpoint({ elicitation: await relay() });
     for (const capabilities of [{}, { elicitation: { url: {} } }]) {
       const made = await connect(url, { mode, capabilities });
       const result = await call(made, 'careful');
@@ -74,7 +74,10 @@ describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to
 
 describe('an answer of 2025', () => {
   it('finds its call when it arrives at another replica', async () => {
-    const [asking, other] = [await door({ elicitation: await relay() }), await door({ elicitation: await relay() })];
+    const [asking, other] = [
+      await serveEndpoint({ elicitation: await relay() }),
+      await serveEndpoint({ elicitation: await relay() }),
+    ];
     const made = new Client({ name: 'spec', version: '1' }, { capabilities: FORMS });
     closing(() => made.close());
     const elsewhere: string[] = [];
@@ -105,7 +108,7 @@ describe('an answer of 2025', () => {
   });
 
   it('is not waited for when the client went away', async () => {
-    const { url, seen } = await door({ elicitation: await relay() });
+    const { url, seen } = await serveEndpoint({ elicitation: await relay() });
     const made = await connect(url, { mode: 'legacy', capabilities: FORMS });
     const gone = new AbortController();
     made.setRequestHandler('elicitation/create', () => {
@@ -118,7 +121,7 @@ describe('an answer of 2025', () => {
 });
 
 it('an approval of one call is worth nothing for another (2026)', async () => {
-  const { url, seen } = await door();
+  const { url, seen } = await serveEndpoint();
   const ask = (args: JsonObject, more: JsonObject = {}) =>
     fetch(url, {
       method: 'POST',
@@ -170,7 +173,7 @@ it('an approval of one call is worth nothing for another (2026)', async () => {
 it.each(['auto', 'legacy'] as const)(
   'an agreement to one question is none to another that came up since (%s)',
   async (mode) => {
-    const { url } = await door({
+    const { url } = await serveEndpoint({
       elicitation: await relay(),
       executeCall: async ({ approved }) => {
         throw new ToolError('APPROVAL_REQUIRED', {
@@ -188,7 +191,7 @@ it.each(['auto', 'legacy'] as const)(
 it.each(['auto', 'legacy'] as const)('an agreement to one definition is none to a later one (%s)', async (mode) => {
   let revision = 'r1';
   const sent: unknown[] = [];
-  const { url } = await door({
+  const { url } = await serveEndpoint({
     elicitation: await relay(),
     executeCall: async ({ approved }) => {
       sent.push(approved);

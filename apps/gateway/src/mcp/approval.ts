@@ -1,37 +1,102 @@
-import { inputRequired, inputResponse, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
 import { randomUUID } from 'node:crypto';
-import {
-  isJsonObject,
-  isToolError,
-  ToolError,
-  type Approval,
-  type JsonObject,
-  type Principal,
-} from '@toolfleet/contracts';
-import type { RequestStates } from './mcp-ports.js';
+import { inputRequired, inputResponse, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
+import { isJsonObject, isToolError, ToolError, type Approval } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import type { ElicitationRelay } from './elicitation.js';
+import type { CallBinding, RequestStateCodec } from './mcp-deps.js';
+import type { GatewayMcpServer } from './mcp-server.js';
 
-/** A person has this long to agree. */
-export const APPROVAL_TTL_MS = 10 * 60_000;
+/** How long a person may take to answer. */
+const APPROVAL_TTL_MS = 10 * 60_000;
 const KEY = 'approval';
-/** Arguments shown to the person; the rest is cut. */
+/** Characters of the arguments shown to the person. */
 const MAX_SHOWN = 1_000;
 
-/** The call a person is asked about. An approval is tied to all three, so that of one call is worth nothing for another. */
-export interface ApprovalCase {
-  principal: Principal;
-  tool: string;
-  arguments: JsonObject;
-}
-
-/** What the policy wants a person to agree to, and for which definition, when that is why the call was refused. */
-export function openQuestions(refusal: unknown): Approval | undefined {
+/** What the policy wants a person to approve, and for which revision; undefined when the call was refused for another reason. */
+export function readRequiredApproval(refusal: unknown): Approval | undefined {
   if (!isToolError(refusal) || refusal.code !== 'APPROVAL_REQUIRED') return undefined;
   const { questions, revision } = refusal.details ?? {};
   return Array.isArray(questions) ? { questions: questions.map(String), revision: String(revision) } : undefined;
 }
 
-/** The form that is shown to the person. */
-export function approvalForm(questions: readonly string[], { tool, arguments: args }: ApprovalCase) {
+/**
+ * Asks in the way of revision 2026-07-28: the result says what input is missing, and the client repeats the call with the
+ * answer and the signed state.
+ */
+export function requestApproval(
+  { questions, revision }: Approval,
+  call: CallBinding,
+  states: RequestStateCodec,
+): CallToolResult {
+  return inputRequired({
+    inputRequests: { [KEY]: inputRequired.elicit(approvalForm(questions, call)) },
+    requestState: states.seal(call, { asked: [...questions], revision, id: randomUUID() }, APPROVAL_TTL_MS),
+  }) as unknown as CallToolResult;
+}
+
+/**
+ * The approval in a call that a 2026-07-28 client repeated; undefined when the call carries none. The idempotency key is
+ * derived from the signed state: one approval runs one call, and sending it again replays the outcome.
+ * @throws ToolError PERMISSION_DENIED when it was declined, expired, or belongs to another call
+ */
+export function readApproval(
+  context: ServerContext,
+  call: CallBinding,
+  states: RequestStateCodec,
+): { approval: Approval; idempotencyKey: string } | undefined {
+  const sent = context.mcpReq.requestState<unknown>();
+  if (typeof sent !== 'string') return undefined;
+  const { asked, revision, id } = states.open(call, sent) ?? {};
+  if (!Array.isArray(asked) || typeof revision !== 'string' || typeof id !== 'string') {
+    throw new ToolError('PERMISSION_DENIED', { message: 'The approval has expired or belongs to another call' });
+  }
+  const answer = inputResponse(context.mcpReq.inputResponses, KEY);
+  requireConsent(answer.kind === 'elicit' ? answer : {});
+  return { approval: { questions: asked.map(String), revision }, idempotencyKey: `approval:${id}` };
+}
+
+/**
+ * Asks a 2025 client on the stream of its own request and waits for the answer.
+ * @throws ToolError PERMISSION_DENIED when it was declined or not answered in time; CANCELLED when the client disconnected
+ */
+export async function elicitApproval(
+  questions: readonly string[],
+  call: CallBinding,
+  {
+    server,
+    context,
+    relay,
+    clock,
+  }: { server: GatewayMcpServer; context: ServerContext; relay: ElicitationRelay; clock: Clock },
+): Promise<void> {
+  const { id: relatedRequestId, signal } = context.mcpReq;
+  const awaited = await relay.expect(call.principal);
+  const stopped = Promise.withResolvers<never>();
+  const onAbort = (): void =>
+    stopped.reject(new ToolError('CANCELLED', { message: 'The client closed the connection' }));
+  const cancelTimer = clock.after(APPROVAL_TTL_MS, () =>
+    stopped.reject(new ToolError('PERMISSION_DENIED', { message: 'The approval request was not answered in time' })),
+  );
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    if (signal.aborted) onAbort();
+    const request = {
+      jsonrpc: '2.0' as const,
+      id: awaited.id,
+      method: 'elicitation/create',
+      params: approvalForm(questions, call),
+    };
+    // Sent on the transport: the SDK's own request() would wait for the answer in this process, but it may reach any replica.
+    const sent = server.server.transport?.send(request, { relatedRequestId });
+    requireConsent(await Promise.race([Promise.resolve(sent).then(() => awaited.answer), stopped.promise]));
+  } finally {
+    cancelTimer();
+    signal.removeEventListener('abort', onAbort);
+    awaited.close();
+  }
+}
+
+function approvalForm(questions: readonly string[], { tool, arguments: args }: CallBinding) {
   const shown = JSON.stringify(args);
   return {
     message: `${questions.join('\n')}\n\nTool: ${tool}\nArguments: ${shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN)}…` : shown}`,
@@ -43,45 +108,8 @@ export function approvalForm(questions: readonly string[], { tool, arguments: ar
   };
 }
 
-/** Whether an answer to the form is a yes. @throws ToolError PERMISSION_DENIED when it is anything else */
-export function requireYes(answer: { action?: unknown; content?: unknown }): void {
+/** @throws ToolError PERMISSION_DENIED unless the form was accepted with `approve: true` */
+function requireConsent(answer: { action?: unknown; content?: unknown }): void {
   if (answer.action === 'accept' && isJsonObject(answer.content) && answer.content['approve'] === true) return;
   throw new ToolError('PERMISSION_DENIED', { message: 'The call was not approved' });
-}
-
-/** Asks in the way of 2026-07-28: the client repeats the call with the answer and the signed state. */
-export function inputRequiredFor(
-  { questions, revision }: Approval,
-  of: ApprovalCase,
-  states: RequestStates,
-): CallToolResult {
-  return inputRequired({
-    inputRequests: { [KEY]: inputRequired.elicit(approvalForm(questions, of)) },
-    requestState: states.seal(of, { asked: [...questions], revision, id: randomUUID() }, APPROVAL_TTL_MS),
-  }) as unknown as CallToolResult;
-}
-
-/** A yes to a call of 2026. */
-export interface Agreement {
-  approval: Approval;
-  /** The same whenever this answer is sent: one yes is one call, and whoever sends it again gets its outcome again. */
-  idempotencyKey: string;
-}
-
-/**
- * What was agreed to, when this call comes back with an answer (2026-07-28).
- * @throws ToolError PERMISSION_DENIED when it was declined, or the state is not of this call
- */
-export function agreedWith(context: ServerContext, of: ApprovalCase, states: RequestStates): Agreement | undefined {
-  const sent = context.mcpReq.requestState<unknown>();
-  if (typeof sent !== 'string') return undefined;
-  const { asked, revision, id } = states.open(of, sent) ?? {};
-  if (!Array.isArray(asked) || typeof revision !== 'string' || typeof id !== 'string') {
-    throw new ToolError('PERMISSION_DENIED', {
-      message: 'The approval does not belong to this call, or came too late',
-    });
-  }
-  const answer = inputResponse(context.mcpReq.inputResponses, KEY);
-  requireYes(answer.kind === 'elicit' ? answer : {});
-  return { approval: { questions: asked.map(String), revision }, idempotencyKey: `approval:${id}` };
 }

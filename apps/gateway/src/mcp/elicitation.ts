@@ -1,97 +1,111 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { isInitializeRequest, type ServerContext } from '@modelcontextprotocol/server';
+import { CLIENT_CAPABILITIES_META_KEY, isInitializeRequest } from '@modelcontextprotocol/server';
+import { answerSubject } from '@toolfleet/contracts/subjects';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
-import { APPROVAL_TTL_MS, approvalForm, requireYes, type ApprovalCase } from './approval.js';
-import type { GatewayMcpServer } from './mcp-server.js';
+import type { NatsClient } from '@toolfleet/transport';
 
 /**
- * Elicitation of 2025 on an endpoint that keeps nothing. What a later request has to know of `initialize` is said by the
- * session id itself, and an answer, which arrives as a request of its own at any replica, finds its call by its id.
+ * Session ids of 2025 clients on a stateless endpoint. Only a client that can show forms gets one: the prefix itself records
+ * that capability of its `initialize` request, so that any replica knows it later. It grants nothing, so it is not signed.
  */
 const SESSION_PREFIX = 'elicits-';
 
-/** Session id for a client that can show forms; undefined for all others, who need no session. */
-export function sessionFor(body: Json | undefined): string | undefined {
+/** The session id to answer an `initialize` request with; undefined for clients that cannot show forms. */
+export function newSessionId(body: Json | undefined): string | undefined {
   if (!isInitializeRequest(body)) return undefined;
-  return takesForms(body.params.capabilities) ? `${SESSION_PREFIX}${randomUUID()}` : undefined;
+  return supportsForms(body.params.capabilities) ? `${SESSION_PREFIX}${randomUUID()}` : undefined;
 }
 
-/** Whether a 2025 client said at `initialize` that it can show forms. It only speaks for itself, so nothing is signed. */
-export function sessionTakesForms(session: string | null | undefined): boolean {
+/** Whether the 2025 client of a session declared at `initialize` that it can show forms. */
+export function sessionSupportsForms(session: string | null | undefined): boolean {
   return session?.startsWith(SESSION_PREFIX) === true;
 }
 
-/** Whether a request carries a session that is none of ours. */
+/** Whether a request carries a session id that this endpoint did not issue. */
 export function hasForeignSession(headers: IncomingHttpHeaders): boolean {
   const session = headers['mcp-session-id'];
-  return session !== undefined && !sessionTakesForms(String(session));
+  return session !== undefined && !sessionSupportsForms(String(session));
 }
 
-/** Whether declared capabilities include forms; `elicitation: {}` means forms. */
-export function takesForms(capabilities: unknown): boolean {
+/** Whether declared client capabilities include forms; `elicitation: {}` means forms. */
+export function supportsForms(capabilities: unknown): boolean {
   const elicitation = isJsonObject(capabilities) ? capabilities['elicitation'] : undefined;
   return isJsonObject(elicitation) && (Object.keys(elicitation).length === 0 || isJsonObject(elicitation['form']));
 }
 
-/** A place for one answer. */
-export interface AwaitedAnswer {
-  /** Id of the request to the client; its answer carries it back. */
+/** Capabilities that a 2026 client declares in the envelope of each request. */
+export function readClientCapabilities(envelope: unknown): Json | undefined {
+  return isJsonObject(envelope) ? envelope[CLIENT_CAPABILITIES_META_KEY] : undefined;
+}
+
+/** An answer that has been asked for and not arrived yet. */
+interface AwaitedAnswer {
+  /** Id of the JSON-RPC request to the client, and thus of its answer. */
   readonly id: string;
-  /** The result the client answered. Rejects with a ToolError when it answered an error. */
+  /** The result the client sent. Rejects with a ToolError when it sent an error. */
   readonly answer: Promise<JsonObject>;
-  /** Nobody waits any more. */
+  /** Stops waiting. */
   close(): void;
 }
 
-/** Brings the answers of clients to the replica that asked. */
-export abstract class ElicitationRelay {
-  /** Opens a place for one answer of this caller; when this resolves, the answer may come. */
-  abstract expect(from: Principal): Promise<AwaitedAnswer>;
-  /** Hands over a JSON-RPC response that arrived here. @returns false when it is no answer to a question of this fleet */
-  abstract deliver(from: Principal, response: JsonObject): boolean;
+interface PendingAnswer {
+  from: Principal;
+  resolve(answer: JsonObject): void;
+  reject(error: ToolError): void;
 }
 
+/** `ask.<replica>.<question>`: the id names the replica that waits, so the answer can be routed from any other. */
+const ANSWER_ID = /^ask\.([\w-]{1,64})\.([\w-]{1,64})$/;
+
 /**
- * Asks a 2025 client on the stream of its own request and waits for the answer.
- * @throws ToolError PERMISSION_DENIED when it was declined or nobody answered in time; CANCELLED
+ * Routes answers of 2025 clients to the replica that asked. An answer is an HTTP request of its own and may reach any replica,
+ * which publishes it over NATS on the subject of the replica in its id. A replica subscribes when it first asks.
  */
-export async function elicitApproval(
-  questions: readonly string[],
-  of: ApprovalCase,
-  {
-    server,
-    context,
-    relay,
-    clock,
-  }: { server: GatewayMcpServer; context: ServerContext; relay: ElicitationRelay; clock: Clock },
-): Promise<void> {
-  const { id: relatedRequestId, signal } = context.mcpReq;
-  const awaited = await relay.expect(of.principal);
-  let stop = (_reason: ToolError): void => undefined;
-  const stopped = new Promise<never>((_, reject) => {
-    stop = reject;
-  });
-  const onAbort = (): void => stop(new ToolError('CANCELLED', { message: 'The client closed the connection' }));
-  const cancelTimer = clock.after(APPROVAL_TTL_MS, () =>
-    stop(new ToolError('PERMISSION_DENIED', { message: 'Nobody answered whether the call is approved' })),
-  );
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    if (signal.aborted) onAbort();
-    const request = {
-      jsonrpc: '2.0' as const,
-      id: awaited.id,
-      method: 'elicitation/create',
-      params: approvalForm(questions, of),
-    };
-    // Below the SDK's own bookkeeping, which expects the answer in this process.
-    const sent = server.server.transport?.send(request, { relatedRequestId });
-    requireYes(await Promise.race([Promise.resolve(sent).then(() => awaited.answer), stopped]));
-  } finally {
-    cancelTimer();
-    signal.removeEventListener('abort', onAbort);
-    awaited.close();
+export class ElicitationRelay {
+  private readonly replica = randomUUID();
+  private readonly pending = new Map<string, PendingAnswer>();
+  private listening: Promise<void> | undefined;
+
+  constructor(private readonly nats: NatsClient) {}
+
+  /** Prepares for one answer from this caller. Once this resolves, the question may be sent. */
+  async expect(from: Principal): Promise<AwaitedAnswer> {
+    this.listening ??= this.listen().catch((error: unknown) => {
+      this.listening = undefined;
+      throw error;
+    });
+    await this.listening;
+    const question = randomUUID();
+    const { promise: answer, resolve, reject } = Promise.withResolvers<JsonObject>();
+    this.pending.set(question, { from, resolve, reject });
+    answer.catch(() => undefined); // the call may have ended before the answer
+    return { id: `ask.${this.replica}.${question}`, answer, close: () => void this.pending.delete(question) };
+  }
+
+  /** Routes a JSON-RPC response that arrived here. @returns false when it does not answer a question of this fleet */
+  deliver(from: Principal, response: JsonObject): boolean {
+    const { id, result, error } = response;
+    const [, replica, question] = (typeof id === 'string' && ANSWER_ID.exec(id)) || [];
+    if (replica === undefined || question === undefined) return false;
+    this.nats.publish(answerSubject(replica, question), {
+      tenant_id: from.tenantId,
+      user_id: from.userId,
+      ...(isJsonObject(result) ? { result } : { error: error ?? null }),
+    });
+    return true;
+  }
+
+  /** Resolves when the NATS server knows the subscription: an earlier answer would be lost. */
+  private async listen(): Promise<void> {
+    this.nats.subscribe(answerSubject(this.replica, '*'), ({ subject, body }) => {
+      const pending = this.pending.get(subject.slice(subject.lastIndexOf('.') + 1));
+      // Only the caller that was asked may answer.
+      if (!pending || !isJsonObject(body)) return;
+      if (body['tenant_id'] !== pending.from.tenantId || body['user_id'] !== pending.from.userId) return;
+      if (isJsonObject(body['result'])) pending.resolve(body['result']);
+      else pending.reject(new ToolError('PERMISSION_DENIED', { message: 'The client could not ask for approval' }));
+    });
+    await this.nats.link.flush();
   }
 }

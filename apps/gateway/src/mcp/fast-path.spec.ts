@@ -1,10 +1,10 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
-import { plainRequest } from './fast-path.js';
+import { readPlainRequest } from './fast-path.js';
 
 const both = 'application/json, text/event-stream';
 const modern = (more: JsonObject = {}, meta: JsonObject = {}, headers: Record<string, string> = {}) =>
-  plainRequest(
+  readPlainRequest(
     {
       accept: both,
       'content-type': 'application/json',
@@ -31,16 +31,16 @@ const modern = (more: JsonObject = {}, meta: JsonObject = {}, headers: Record<st
     },
   );
 const legacy = (body: JsonObject = {}, headers: Record<string, string> = {}) =>
-  plainRequest(
+  readPlainRequest(
     { accept: both, 'content-type': 'application/json', ...headers },
     { jsonrpc: '2.0', id: 'x', method: 'tools/list', ...body },
   );
 
 describe('the fast path', () => {
   it('takes the two hot methods in their plainest form', () => {
-    expect(modern()).toMatchObject({ era: 'modern', id: 7, method: 'tools/call', meta: { request_id: 'r' } });
+    expect(modern()).toMatchObject({ isModern: true, id: 7, method: 'tools/call', meta: { request_id: 'r' } });
     expect(modern()?.meta).toEqual({ request_id: 'r' });
-    expect(legacy()).toMatchObject({ era: 'legacy', id: 'x', params: {} });
+    expect(legacy()).toMatchObject({ isModern: false, id: 'x', params: {} });
     expect(legacy({}, { 'mcp-session-id': 'elicits-1' })).toMatchObject({ session: 'elicits-1' });
     expect(legacy({ params: { cursor: 'c' } }, { 'mcp-protocol-version': '2025-11-25' })).toBeDefined();
   });
@@ -68,10 +68,10 @@ describe('the fast path', () => {
     ['unknown parameters', legacy({ params: { page: 1 } })],
     [
       'a batch',
-      plainRequest({ accept: both, 'content-type': 'application/json' }, [
+      readPlainRequest({ accept: both, 'content-type': 'application/json' }, [
         { jsonrpc: '2.0', id: 1, method: 'tools/list' },
       ]),
     ],
-    ['no JSON', plainRequest({ accept: both, 'content-type': 'application/json' }, undefined)],
+    ['no JSON', readPlainRequest({ accept: both, 'content-type': 'application/json' }, undefined)],
   ])('leaves to the SDK: %s', (_what, taken) => expect(taken).toBeUndefined());
 });

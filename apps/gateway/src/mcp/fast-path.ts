@@ -1,88 +1,163 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { hasForeignSession } from './elicitation.js';
+import {
+  CLIENT_CAPABILITIES_META_KEY,
+  CLIENT_INFO_META_KEY,
+  PROTOCOL_VERSION_META_KEY,
+  ProtocolError,
+  SERVER_INFO_META_KEY,
+  type CallToolResult,
+} from '@modelcontextprotocol/server';
+import { isJsonObject, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { hasForeignSession, readClientCapabilities, sessionSupportsForms, supportsForms } from './elicitation.js';
+import type { McpServerDeps } from './mcp-deps.js';
+import { findVisibleTools } from './mcp-server.js';
+import type { RenderedCatalog } from './rendered-catalog.js';
+import { callPlainTool } from './tool-call.js';
 
-/** A plain request that needs nothing of the SDK but its rules, which are checked here word for word. */
-export interface PlainRequest {
-  era: 'modern' | 'legacy';
+/** A request that the fast path may answer. */
+interface PlainRequest {
+  /** Protocol revision 2026-07-28. */
+  isModern: boolean;
   id: string | number;
   method: 'tools/list' | 'tools/call';
   params: JsonObject;
   /** `_meta` without the protocol's own keys. */
   meta: JsonObject;
-  /** Session id of a 2025 client that can be asked something. */
-  session?: string;
+  /** Session id of a 2025 client that can show forms. */
+  session: string | undefined;
 }
 
 const MODERN = '2026-07-28';
 const LEGACY = new Set(['2025-03-26', '2025-06-18', '2025-11-25']);
 const PREFIX = 'io.modelcontextprotocol/';
-const KNOWN_META = new Set(['protocolVersion', 'clientCapabilities', 'clientInfo']);
-const PARAMS = {
+const KNOWN_META = new Set<string>([PROTOCOL_VERSION_META_KEY, CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY]);
+const PARAMS: Record<PlainRequest['method'], ReadonlySet<string>> = {
   'tools/list': new Set(['cursor', '_meta']),
   'tools/call': new Set(['name', 'arguments', '_meta']),
-} as const;
+};
 
 /**
- * The request, when it is one of the two hot methods in its plainest form: right headers, a complete envelope, nothing
- * unusual. Everything else (streams, tasks, input, batches, anything wrong) is undefined and goes to the SDK, which also owns
- * every error answer. So this decides about speed only, never about behaviour.
+ * Reads a request that uses one of the two hot methods in their plainest form: correct headers, a complete envelope, no unusual
+ * field. Everything else (streams, tasks, input, batches, invalid requests) is left to the SDK, which also words every error.
+ * So the fast path changes the cost of a request and not its result: half of the gateway's CPU time for a call
+ * (docs/decisions/0008-hot-path.md).
+ * @returns undefined when the SDK must serve the request
  */
-export function plainRequest(headers: IncomingHttpHeaders, body: Json | undefined): PlainRequest | undefined {
+export function readPlainRequest(headers: IncomingHttpHeaders, body: Json | undefined): PlainRequest | undefined {
   if (!isJsonObject(body) || body['jsonrpc'] !== '2.0') return undefined;
   const { id, method, params = {} } = body;
   if (typeof id !== 'string' && !(typeof id === 'number' && Number.isInteger(id))) return undefined;
   if ((method !== 'tools/list' && method !== 'tools/call') || !isJsonObject(params)) return undefined;
-  if (!acceptsBoth(headers.accept) || !/^application\/json\s*(;|$)/i.test(headers['content-type'] ?? ''))
-    return undefined;
+  if (!acceptsJsonAndEvents(headers.accept)) return undefined;
+  if (!/^application\/json\s*(;|$)/i.test(headers['content-type'] ?? '')) return undefined;
   if (hasForeignSession(headers)) return undefined;
-  for (const name of Object.keys(params)) if (!(PARAMS[method] as ReadonlySet<string>).has(name)) return undefined;
-  if (method === 'tools/list' && params['cursor'] !== undefined && typeof params['cursor'] !== 'string')
-    return undefined;
+  if (Object.keys(params).some((name) => !PARAMS[method].has(name))) return undefined;
+  const { cursor, _meta: wire = {} } = params;
+  if (method === 'tools/list' && cursor !== undefined && typeof cursor !== 'string') return undefined;
   if (method === 'tools/call' && !isPlainCall(params)) return undefined;
-  const wire = params['_meta'] ?? {};
   if (!isJsonObject(wire) || wire['progressToken'] !== undefined) return undefined;
-  const era = eraOf(headers, wire, method, params);
-  if (!era) return undefined;
+  const isModern = hasEnvelope(wire);
+  if (!(isModern ? isValidModern(headers, wire, method, params) : isValidLegacy(headers))) return undefined;
   const meta = Object.fromEntries(Object.entries(wire).filter(([key]) => !key.startsWith(PREFIX)));
   const session = headers['mcp-session-id'];
-  return { era, id, method, params, meta, ...(session === undefined ? {} : { session: String(session) }) };
+  return { isModern, id, method, params, meta, session: session === undefined ? undefined : String(session) };
 }
 
-function eraOf(
-  headers: IncomingHttpHeaders,
-  wire: JsonObject,
-  method: string,
-  params: JsonObject,
-): PlainRequest['era'] | undefined {
-  const own = Object.keys(wire).filter((key) => key.startsWith(PREFIX));
-  const version = headers['mcp-protocol-version'];
-  if (own.length === 0) {
-    const isModern = headers['mcp-method'] !== undefined || headers['mcp-name'] !== undefined;
-    return !isModern && (version === undefined || LEGACY.has(String(version))) ? 'legacy' : undefined;
+/** The response to a plain request as JSON, or undefined when the SDK has to serve it after all. */
+export async function answerPlainRequest(
+  deps: McpServerDeps,
+  principal: Principal,
+  request: PlainRequest,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { catalog, isSearch } = await findVisibleTools(deps, principal);
+  const { isModern, params, meta } = request;
+  if (request.method === 'tools/list') return listResponse(deps, catalog, request);
+  const name = String(params['name']);
+  if (isSearch || !isPlainTool(catalog, name)) return undefined;
+  const args = (params['arguments'] ?? {}) as JsonObject;
+  const canElicit = isModern
+    ? supportsForms(readClientCapabilities(params['_meta']))
+    : sessionSupportsForms(request.session);
+  let result: CallToolResult | undefined;
+  try {
+    result = await callPlainTool(deps, { name, arguments: args, meta, principal, signal }, canElicit);
+  } catch (error) {
+    // Wrong fields in `_meta`, or a tool that left the catalog since it was listed: the SDK words the error.
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
   }
-  if (!own.every((key) => KNOWN_META.has(key.slice(PREFIX.length)))) return undefined;
-  if (version !== MODERN || wire[`${PREFIX}protocolVersion`] !== MODERN || headers['mcp-method'] !== method)
-    return undefined;
-  if (headers['mcp-name'] !== (method === 'tools/call' ? params['name'] : undefined)) return undefined;
-  const info = wire[`${PREFIX}clientInfo`];
+  if (!result) return undefined;
+  return response(request.id, JSON.stringify(isModern ? toModernResult(deps, result) : toLegacyResult(result)));
+}
+
+/** The page was serialized when the catalog changed; only the frame around it is built here. */
+function listResponse(deps: McpServerDeps, catalog: RenderedCatalog, request: PlainRequest): string | undefined {
+  const { id, isModern, params } = request;
+  const page = catalog.pages.get(String(params['cursor'] ?? ''));
+  if (!page) return undefined;
+  if (!isModern) return response(id, `{${page.json}}`);
+  const frame = JSON.stringify({
+    ttlMs: deps.options.listTtlMs,
+    cacheScope: 'private',
+    resultType: 'complete',
+    _meta: serverMeta(deps),
+  });
+  return response(id, `{${page.json},${frame.slice(1)}`);
+}
+
+/** A tool without header parameters and tasks, which one request and one response suffice for. */
+function isPlainTool(catalog: RenderedCatalog, name: string): boolean {
+  const tool = catalog.tools.get(name);
+  return tool !== undefined && (tool.task_support ?? 'forbidden') === 'forbidden' && !catalog.headerTools.has(name);
+}
+
+function toModernResult(deps: McpServerDeps, result: CallToolResult): object {
+  return { ...result, resultType: 'complete', _meta: { ...serverMeta(deps), ...result._meta } };
+}
+
+/** Structured content of 2025-11-25 is an object; an array is wrapped as the SDK does it. */
+function toLegacyResult(result: CallToolResult): object {
+  return Array.isArray(result.structuredContent)
+    ? { ...result, structuredContent: { result: result.structuredContent } }
+    : result;
+}
+
+function serverMeta({ options }: McpServerDeps): object {
+  return { [SERVER_INFO_META_KEY]: { name: 'toolfleet', version: options.version } };
+}
+
+function response(id: string | number, result: string): string {
+  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`;
+}
+
+/** The envelope of 2026-07-28: protocol keys in `_meta`. */
+function hasEnvelope(wire: JsonObject): boolean {
+  return Object.keys(wire).some((key) => key.startsWith(PREFIX));
+}
+
+function isValidLegacy(headers: IncomingHttpHeaders): boolean {
+  const version = headers['mcp-protocol-version'];
+  if (headers['mcp-method'] !== undefined || headers['mcp-name'] !== undefined) return false;
+  return version === undefined || LEGACY.has(String(version));
+}
+
+function isValidModern(headers: IncomingHttpHeaders, wire: JsonObject, method: string, params: JsonObject): boolean {
+  if (Object.keys(wire).some((key) => key.startsWith(PREFIX) && !KNOWN_META.has(key))) return false;
+  if (headers['mcp-protocol-version'] !== MODERN || wire[PROTOCOL_VERSION_META_KEY] !== MODERN) return false;
+  if (headers['mcp-method'] !== method) return false;
+  if (headers['mcp-name'] !== (method === 'tools/call' ? params['name'] : undefined)) return false;
+  const info = wire[CLIENT_INFO_META_KEY];
   const isInfo =
     info === undefined ||
     (isJsonObject(info) && typeof info['name'] === 'string' && typeof info['version'] === 'string');
-  // Capabilities are only counted here; what uses them (tasks, input) goes the other way.
-  return isInfo && isJsonObject(wire[`${PREFIX}clientCapabilities`]) ? 'modern' : undefined;
+  return isInfo && isJsonObject(wire[CLIENT_CAPABILITIES_META_KEY]);
 }
 
-function isPlainCall(params: JsonObject): boolean {
-  const { name, arguments: args } = params;
+function isPlainCall({ name, arguments: args }: JsonObject): boolean {
   return typeof name === 'string' && /^[\x21-\x7e]+$/.test(name) && (args === undefined || isJsonObject(args));
 }
 
-function acceptsBoth(accept: string | undefined): boolean {
+function acceptsJsonAndEvents(accept: string | undefined): boolean {
   return accept !== undefined && accept.includes('application/json') && accept.includes('text/event-stream');
-}
-
-/** Envelope of an answer around a result that is JSON already. */
-export function envelope(id: string | number, result: string): string {
-  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`;
 }

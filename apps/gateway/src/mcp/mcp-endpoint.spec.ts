@@ -5,8 +5,8 @@ import type { CallRequest, JsonObject, Principal } from '@toolfleet/contracts';
 import { traceparent } from '@toolfleet/telemetry';
 import { startRoundRobin } from '@toolfleet/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { call, closeAll, closing, connect, door, holdCalls, success, tool, TOOLS } from './mcp-fixture.js';
-import { TaskStore, type Task } from './task-store.js';
+import { call, closeAll, closing, connect, serveEndpoint, holdCalls, success, tool, TOOLS } from './mcp.fixture.js';
+import type { Task, TaskStore } from './tasks.js';
 
 afterEach(closeAll);
 
@@ -35,9 +35,9 @@ const subscribe = (url: string, who: string): Promise<Response> =>
     }),
   });
 
-describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
+describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
   it('lists by name in byte order and calls', async () => {
-    const { url, seen } = await door();
+    const { url, seen } = await serveEndpoint();
     const client = await connect(url, { mode });
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual(['careful', 'echo', 'long', 'slow']);
@@ -69,7 +69,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
   });
 
   it('reads every field of a call in _meta, and refuses a wrong one instead of running without it', async () => {
-    const { url, seen } = await door();
+    const { url, seen } = await serveEndpoint();
     const client = await connect(url, { mode });
     await call(client, 'echo', {}, { dry_run: true, no_retry: true, timeout_ms: 50, 'example.com/own': 1 });
     expect(seen).toMatchObject([{ dryRun: true, noRetry: true, timeoutMs: 50 }]);
@@ -84,7 +84,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
   });
 
   it('shows failures and refusals as results with a suggestion, and unknown tools as -32602', async () => {
-    const client = await connect((await door()).url, { mode });
+    const client = await connect((await serveEndpoint()).url, { mode });
     expect(await call(client, 'fails')).toMatchObject({
       isError: true,
       content: [{ text: expect.stringContaining('HTTP 404: no such order') }],
@@ -102,7 +102,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
   });
 
   it('keeps rich content, and answers null with an empty text', async () => {
-    const client = await connect((await door()).url, { mode });
+    const client = await connect((await serveEndpoint()).url, { mode });
     expect((await call(client, 'rich')).content).toHaveLength(2);
     expect((await call(client, 'null')).content).toEqual([{ type: 'text', text: '' }]);
   });
@@ -113,7 +113,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
       seen.push(traceparent());
       return success(null);
     };
-    const client = await connect((await door({ executeCall })).url, { mode });
+    const client = await connect((await serveEndpoint({ executeCall })).url, { mode });
     const theirs = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     await call(client, 'echo', {}, { traceparent: theirs });
     await client.callTool(
@@ -126,7 +126,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
   });
 
   it('passes progress on, and a cancelled call reaches the engine as cancelled', async () => {
-    const { url, seen } = await door();
+    const { url, seen } = await serveEndpoint();
     const client = await connect(url, { mode });
     const progress: unknown[] = [];
     await client.callTool({ name: 'slow', arguments: {} }, { onprogress: (one) => progress.push(one) });
@@ -141,7 +141,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
   });
 
   it('stands for a large catalogue with two tools', async () => {
-    const { url, seen } = await door({}, { surface: 'auto', searchAbove: 2 });
+    const { url, seen } = await serveEndpoint({}, { surface: 'auto', searchAbove: 2 });
     const client = await connect(url, { mode });
     expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['call_tool', 'search_tools']);
     const found = await call(client, 'search_tools', { query: 'an echo please' });
@@ -156,7 +156,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP door (%s)', (mode) => {
 
 describe('access', () => {
   it('answers 401 with the way to the metadata, which names the issuer', async () => {
-    const { url } = await door({}, { publicUrl: 'https://tools.example.com/' });
+    const { url } = await serveEndpoint({}, { publicUrl: 'https://tools.example.com/' });
     const refused = await fetch(url, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } });
     expect(refused.status).toBe(401);
     expect(refused.headers.get('www-authenticate')).toContain(
@@ -171,7 +171,7 @@ describe('access', () => {
   });
 
   it('refuses foreign hosts and origins before anything else', async () => {
-    const { port } = await door();
+    const { port } = await serveEndpoint();
     const status = (headers: Record<string, string>) =>
       new Promise<number | undefined>((resolve) => {
         const sent = httpRequest({ port, host: '127.0.0.1', path: '/mcp', method: 'POST', headers }, (response) => {
@@ -189,7 +189,7 @@ describe('access', () => {
   it.each(['localhost:99999', 'localhost:', 'a b', '[::1', 'user@localhost'])(
     'answers and closes nothing but ends every request with Host %j',
     async (host) => {
-      const { port } = await door();
+      const { port } = await serveEndpoint();
       for (const authorization of ['', 'Authorization: Bearer alice\r\n']) {
         const socket = connectTcp(port, '127.0.0.1');
         let text = '';
@@ -207,7 +207,7 @@ describe('access', () => {
     const listTools = (): never => {
       throw new Error('a fault of the spec');
     };
-    const { url } = await door({ listTools, onFault });
+    const { url } = await serveEndpoint({ listTools, onFault });
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
     const headers = {
       authorization: 'Bearer alice',
@@ -220,7 +220,7 @@ describe('access', () => {
   });
 
   it('never repeats a Host in the metadata, and has none outside development without a public URL', async () => {
-    const { url, port } = await door({}, { development: true, allowedHosts: ['evil.example'] });
+    const { url, port } = await serveEndpoint({}, { development: true, allowedHosts: ['evil.example'] });
     const path = '/.well-known/oauth-protected-resource';
     const resource = async (host: string) => {
       const { promise, resolve } = Promise.withResolvers<string>();
@@ -234,7 +234,7 @@ describe('access', () => {
     for (const host of ['evil.example', 'localhost.evil.example', 'localhost:99999', '127.0.0.1:1'])
       expect(await resource(host)).toMatch(new RegExp(`^http://(localhost|127\\.0\\.0\\.1):${port}/mcp$`));
 
-    const { url: deployed } = await door();
+    const { url: deployed } = await serveEndpoint();
     expect((await fetch(deployed.replace('/mcp', path))).status).toBe(404);
     const refused = await fetch(deployed, { method: 'POST', body: '{}' });
     expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="toolfleet"']);
@@ -248,7 +248,7 @@ describe('access', () => {
       return () => void open.delete(onVoid);
     };
     const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5 }, { watch });
-    const { url } = await door({ streams });
+    const { url } = await serveEndpoint({ streams });
     const [mine, theirs] = [await subscribe(url, 'alice'), await subscribe(url, 'bob')];
     for (const [onVoid, who] of open) if (who === 'alice') onVoid();
     expect(await mine.text()).toContain('notifications/subscriptions/acknowledged');
@@ -259,7 +259,7 @@ describe('access', () => {
   it('has a share of streams for each tenant', async () => {
     const { EventStreams } = await import('../http/event-streams.js');
     const streams = new EventStreams({ maxStreams: 2, maxStreamsPerTenant: 1 });
-    const { url } = await door({ streams });
+    const { url } = await serveEndpoint({ streams });
     const listen = (who: string) => subscribe(url, who);
     const first = await listen('alice');
     expect([first.status, first.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
@@ -271,7 +271,7 @@ describe('access', () => {
   });
 
   it('takes null arguments for none, and answers what is not JSON in the protocol`s terms', async () => {
-    const { url, seen } = await door();
+    const { url, seen } = await serveEndpoint();
     const send = (body: string) =>
       fetch(url, {
         method: 'POST',
@@ -298,7 +298,7 @@ describe('a client that goes away', () => {
     ['the plain answer', {}],
     ['a stream', { progressToken: 'p' }],
   ])('cancels its call (2025, %s)', async (_what, meta) => {
-    const { url, seen } = await door();
+    const { url, seen } = await serveEndpoint();
     const gone = new AbortController();
     const sent = fetch(url, {
       method: 'POST',
@@ -370,17 +370,22 @@ describe('the fast path', () => {
     [false, 'tools/call', { name: 'broke', arguments: {} }],
   ])('answers as the SDK does (2026: %s, %s %j)', async (modern, method, params) => {
     const tools = [...TOOLS, tool('broke')];
-    const [plain, throughSdk] = await twice((await door({ listTools: async () => tools })).url, modern, method, params);
+    const [plain, throughSdk] = await twice(
+      (await serveEndpoint({ listTools: async () => tools })).url,
+      modern,
+      method,
+      params,
+    );
     expect(plain).toEqual(throughSdk);
   });
 });
 
 /** One task that ends when it is told to. */
-class OneTask extends TaskStore {
-  override readonly ttlMs = 60_000;
+class OneTask implements TaskStore {
+  readonly ttlMs = 60_000;
   task: Task | undefined;
   tenant = '';
-  override async start(request: CallRequest): Promise<Task> {
+  async start(request: CallRequest): Promise<Task> {
     this.tenant = request.principal.tenantId;
     const at = new Date(0).toISOString();
     return (this.task = {
@@ -391,15 +396,15 @@ class OneTask extends TaskStore {
       lastUpdatedAt: at,
     });
   }
-  override async get(principal: Principal, taskId: string) {
+  async get(principal: Principal, taskId: string) {
     return principal.tenantId === this.tenant && this.task?.taskId === taskId ? this.task : undefined;
   }
-  override async cancel(principal: Principal, taskId: string) {
+  async cancel(principal: Principal, taskId: string) {
     const found = await this.get(principal, taskId);
     if (found) this.task = { ...found, status: 'cancelled' };
     return found !== undefined;
   }
-  override async update(principal: Principal, taskId: string) {
+  async update(principal: Principal, taskId: string) {
     return (await this.get(principal, taskId)) !== undefined;
   }
 }
@@ -407,7 +412,7 @@ class OneTask extends TaskStore {
 describe('tasks', () => {
   it('are created for clients that take them, and are unknown to other tenants', async () => {
     const tasks = new OneTask();
-    const { url, seen } = await door({ tasks });
+    const { url, seen } = await serveEndpoint({ tasks });
     const rpc = async (method: string, params: JsonObject, who = 'alice', takesTasks = true) => {
       const response = await fetch(url, {
         method: 'POST',
@@ -459,7 +464,7 @@ describe('tasks', () => {
 
 describe('replicas', () => {
   it('answer for each other; a killed one fails only what was in flight on it', async () => {
-    const [killed, other] = [await door(), await door()];
+    const [killed, other] = [await serveEndpoint(), await serveEndpoint()];
     const robin = await startRoundRobin([killed.port, other.port]);
     closing(() => robin.stop());
     const clients = [await connect(`${robin.url}/mcp`), await connect(`${robin.url}/mcp`, { mode: 'legacy' })];

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { closeAll, door, success } from './mcp-fixture.js';
+import { closeAll, serveEndpoint, success } from './mcp.fixture.js';
 
 afterEach(closeAll);
 
@@ -37,7 +37,7 @@ describe.each([
     ['a field nobody knows', callWith(`,"odd":${nested(200_000)}`)],
   ])('with %s nested too deeply is refused in the terms of the protocol', async (_name, body) => {
     const faults: unknown[] = [];
-    const { url, seen } = await door({ onFault: (fault) => faults.push(fault) });
+    const { url, seen } = await serveEndpoint({ onFault: (fault) => faults.push(fault) });
     const { status, text } = await post(url, body, headers);
     expect(status).toBe(400);
     expect(JSON.parse(text)).toEqual({
@@ -53,7 +53,7 @@ describe.each([
   it.each(['9007199254740993', '[{"id":12345678901234567890}]', '-1e400'])(
     'with the number %s, which would lose digits, is refused',
     async (number) => {
-      const { url, seen } = await door();
+      const { url, seen } = await serveEndpoint();
       const { status, text } = await post(url, callWith(`,"arguments":{"text":${number}}`), headers);
       expect(status).toBe(400);
       expect(JSON.parse(text)).toMatchObject({ id: 7, error: { code: -32_600 } });
@@ -65,7 +65,7 @@ describe.each([
 
   it('with 100,000 siblings is served, and so is such a result', async () => {
     const wide = Array.from({ length: 100_000 }, () => ({ k: 1 }));
-    const { url } = await door({ executeCall: async () => success(wide) }, { maxBodyBytes: 4_000_000 });
+    const { url } = await serveEndpoint({ executeCall: async () => success(wide) }, { maxBodyBytes: 4_000_000 });
     const { status, text } = await post(url, callWith(`,"arguments":{"text":${JSON.stringify(wide)}}`), headers);
     expect(status).toBe(200);
     const { structuredContent } = JSON.parse(text).result;

@@ -1,16 +1,10 @@
-import {
-  type CallBody,
-  type CallRequest,
-  type Json,
-  type JsonObject,
-  type Principal,
-  isToolError,
-} from '@toolfleet/contracts';
+import { isToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { AsyncCalls, StoredCall } from '../async/async-calls.js';
 import type { ToolCalls } from '../tool-calls.js';
-import { TaskStore, type Task, type TaskStatus } from './task-store.js';
+import { renderStoredResult } from './render-result.js';
+import type { Task, TaskStatus, TaskStore } from './tasks.js';
 
-/** States of a call as states of a task. A tool error is a completed task; `failed` is for what broke outside the tool. */
+/** Call states as task states. A tool error is a completed task; `failed` means that something else went wrong. */
 const STATUS: Record<StoredCall['state'], TaskStatus> = {
   accepted: 'working',
   claimed: 'working',
@@ -23,46 +17,45 @@ const STATUS: Record<StoredCall['state'], TaskStatus> = {
 const INTERNAL_ERROR = -32_603;
 
 /**
- * Tasks as asynchronous calls: the task id is the call id, which is the job id in `tool-calls`. So a task survives a restart of
- * the gateway, and any replica answers for it.
+ * Tasks as asynchronous calls. The task id is the call id, which is the job id in the `tool-calls` queue, so a task survives a
+ * restart of the gateway, and any replica can answer for it.
  */
-export class QueueTasks extends TaskStore {
-  override readonly ttlMs: number;
+export class QueueTasks implements TaskStore {
+  readonly ttlMs: number;
 
+  /** @param retentionSeconds `CALL_RESULT_TTL_SECONDS` */
   constructor(
     private readonly calls: Pick<ToolCalls, 'accept'>,
-    private readonly async: Pick<AsyncCalls, 'get' | 'cancel'>,
-    /** `CALL_RESULT_TTL_SECONDS`. */
+    private readonly asyncCalls: Pick<AsyncCalls, 'get' | 'cancel'>,
     retentionSeconds: number,
   ) {
-    super();
     this.ttlMs = retentionSeconds * 1_000;
   }
 
-  override async start(request: CallRequest): Promise<Task> {
+  async start(request: CallRequest): Promise<Task> {
     await this.calls.accept(request);
-    return taskOf(await this.async.get(request.principal, request.callId));
+    return toTask(await this.asyncCalls.get(request.principal, request.callId));
   }
 
-  override async get(principal: Principal, taskId: string): Promise<Task | undefined> {
+  async get(principal: Principal, taskId: string): Promise<Task | undefined> {
     const call = await this.find(principal, taskId);
-    return call && taskOf(call);
+    return call && toTask(call);
   }
 
-  override async cancel(principal: Principal, taskId: string): Promise<boolean> {
+  async cancel(principal: Principal, taskId: string): Promise<boolean> {
     if (!(await this.find(principal, taskId))) return false;
-    await this.async.cancel(principal, taskId);
+    await this.asyncCalls.cancel(principal, taskId);
     return true;
   }
 
-  /** Calls of the fleet never wait for input once they run; an answer nobody asked for is acknowledged and dropped. */
-  override async update(principal: Principal, taskId: string): Promise<boolean> {
+  /** A running call never asks for input, so responses are acknowledged and dropped. */
+  async update(principal: Principal, taskId: string): Promise<boolean> {
     return (await this.find(principal, taskId)) !== undefined;
   }
 
   private async find(principal: Principal, taskId: string): Promise<StoredCall | undefined> {
     try {
-      return await this.async.get(principal, taskId);
+      return await this.asyncCalls.get(principal, taskId);
     } catch (error) {
       if (isToolError(error) && error.code === 'NOT_FOUND') return undefined;
       throw error;
@@ -70,43 +63,15 @@ export class QueueTasks extends TaskStore {
   }
 }
 
-function taskOf(call: StoredCall): Task {
-  const status = STATUS[call.state];
-  const at = (instant: number): string => new Date(instant).toISOString();
+function toTask({ callId, tool, state, acceptedAt, finishedAt, result }: StoredCall): Task {
+  const status = STATUS[state];
   return {
-    taskId: call.callId,
-    tool: call.tool,
+    taskId: callId,
+    tool,
     status,
-    createdAt: at(call.acceptedAt),
-    lastUpdatedAt: at(call.finishedAt ?? call.acceptedAt),
-    ...(status === 'completed' && call.result ? { result: renderBody(call.result) } : {}),
-    ...(status === 'failed'
-      ? { error: { code: INTERNAL_ERROR, message: call.result?.error ?? `The call is ${call.state}` } }
-      : {}),
+    createdAt: new Date(acceptedAt).toISOString(),
+    lastUpdatedAt: new Date(finishedAt ?? acceptedAt).toISOString(),
+    result: status === 'completed' && result ? (renderStoredResult(result) as JsonObject) : undefined,
+    error: status === 'failed' ? { code: INTERNAL_ERROR, message: result?.error ?? `The call is ${state}` } : undefined,
   };
-}
-
-/** The stored body of a call as an MCP result; the same shape as that of a call that was waited for. */
-function renderBody(body: CallBody): JsonObject {
-  const { code, error_type, retryable, suggestion, details, retry_after_ms, provenance, ...metadata } = body.metadata;
-  const isStructured = typeof body.output === 'object' && body.output !== null;
-  const meta = body.success
-    ? { provenance, metadata }
-    : { code, error_type, retryable, suggestion, details, retry_after_ms };
-  return {
-    content: body.content?.length ? body.content : [{ type: 'text', text: textOf(body) }],
-    ...(body.success && isStructured ? { structuredContent: body.output } : {}),
-    isError: !body.success,
-    _meta: { call_id: body.call_id, ...defined(meta) },
-  };
-}
-
-function textOf({ success, text, output, error }: CallBody): string {
-  if (!success) return text || (error ?? '');
-  if (text !== '' || output === null) return text;
-  return typeof output === 'string' ? output : JSON.stringify(output);
-}
-
-function defined(fields: Record<string, Json | undefined>): JsonObject {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject;
 }

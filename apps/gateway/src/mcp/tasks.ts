@@ -8,77 +8,97 @@ import {
 } from '@modelcontextprotocol/server';
 import { isJsonObject, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { metaOf } from './call-request.js';
-import type { Task, TaskStore } from './task-store.js';
+import { readClientCapabilities } from './elicitation.js';
 
-/** Key of the extension in `capabilities.extensions` on both sides. */
+/** Key of the extension in `capabilities.extensions` of client and server. */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
-/** How often a client should ask. */
+/** Interval at which a client should poll. */
 const POLL_INTERVAL_MS = 1_000;
-const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
-/**
- * Whether this call becomes a task: the client takes tasks, and the tool allows or requires them.
- * @throws MissingRequiredClientCapabilityError when the tool requires tasks and the client takes none
- */
-export function clientTakesTasks(context: ServerContext, tool: Pick<RegisteredTool, 'task_support'>): boolean {
-  const support = tool.task_support ?? 'forbidden';
-  if (support === 'forbidden') return false;
-  if (declaresTasks(context)) return true;
-  if (support === 'required') {
-    throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } });
-  }
-  return false;
+/** States of a task in the tasks extension. */
+export type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled';
+
+/** One task: an asynchronous call. Its id is the call id. */
+export interface Task {
+  taskId: string;
+  tool: string;
+  status: TaskStatus;
+  statusMessage?: string;
+  /** ISO 8601. */
+  createdAt: string;
+  lastUpdatedAt: string;
+  /** Result of a completed task as an MCP tool result; a tool error is a result too. */
+  result?: JsonObject;
+  /** JSON-RPC error of a failed task. */
+  error?: { code: number; message: string; data?: JsonObject };
+  /** What a task in `input_required` asks for, by key. */
+  inputRequests?: JsonObject;
 }
 
-function declaresTasks(context: ServerContext): boolean {
-  const declared = (context.mcpReq.envelope as JsonObject | undefined)?.[CLIENT_CAPABILITIES];
-  const extensions = isJsonObject(declared) ? declared['extensions'] : undefined;
-  return isJsonObject(extensions) && isJsonObject(extensions[TASKS_EXTENSION]);
+/** Durable calls that outlive their request and are readable by every replica. */
+export interface TaskStore {
+  /** How long a finished task stays readable, in ms; null for no limit. */
+  readonly ttlMs: number | null;
+  /** Accepts a call. It is durable once this resolves. @throws ToolError when the call is refused */
+  start(request: CallRequest): Promise<Task>;
+  /** @returns undefined for unknown tasks and for tasks the caller may not access */
+  get(principal: Principal, taskId: string): Promise<Task | undefined>;
+  /** Stops a task; a finished one does not change. @returns false when there is no such task */
+  cancel(principal: Principal, taskId: string): Promise<boolean>;
+  /** Passes answers to a task in `input_required`. @returns false when there is no such task */
+  update(principal: Principal, taskId: string, responses: JsonObject): Promise<boolean>;
+}
+
+/**
+ * Whether this call becomes a task: the client supports tasks, and the tool allows or requires them.
+ * @throws MissingRequiredClientCapabilityError when the tool requires tasks and the client does not support them
+ */
+export function supportsTask(context: ServerContext, tool: Pick<RegisteredTool, 'task_support'>): boolean {
+  const support = tool.task_support ?? 'forbidden';
+  if (support === 'forbidden') return false;
+  if (support === 'required') requireTasksExtension(context);
+  return declaresTasks(context);
 }
 
 /** The flat `CreateTaskResult`. */
-export function createTaskResult(task: Task, tasks: TaskStore): JsonObject {
-  return { resultType: 'task', ...fieldsOf(task, tasks) };
+export function createTaskResult(task: Task, tasks: TaskStore): Record<string, unknown> {
+  return { resultType: 'task', ...renderState(task, tasks) };
 }
 
 /** Accepts a call as a task. @throws ToolError when the call is refused */
-export async function startTask(tasks: TaskStore, request: CallRequest): Promise<JsonObject> {
+export async function startTask(tasks: TaskStore, request: CallRequest): Promise<Record<string, unknown>> {
   return createTaskResult(await tasks.start(request), tasks);
 }
 
-/** The three methods of the extension. Tasks the caller has no access to are unknown, with the same answer as missing ones. */
-export function installTasks(server: Server, stores: readonly TaskStore[], principal: Principal): void {
+/**
+ * Installs the three methods of the extension. A task the caller may not access gets the same answer as a missing one.
+ */
+export function installTasks(server: Server, tasks: TaskStore, principal: Principal): void {
   const params = { params: TASK_PARAMS };
+  const acknowledge = (found: boolean, taskId: string) => {
+    if (!found) throw unknownTask(taskId);
+    return { resultType: 'complete' };
+  };
   server.setRequestHandler('tasks/get', params, async ({ taskId }, context) => {
-    requireExtension(context);
-    for (const store of stores) {
-      const task = await store.get(principal, taskId);
-      if (task) return renderTask(task, store) as Record<string, unknown>;
-    }
-    throw unknownTask(taskId);
+    requireTasksExtension(context);
+    const task = await tasks.get(principal, taskId);
+    if (!task) throw unknownTask(taskId);
+    return renderTask(task, tasks);
   });
   server.setRequestHandler('tasks/cancel', params, async ({ taskId }, context) => {
-    requireExtension(context);
-    for (const store of stores) if (await store.cancel(principal, taskId)) return { resultType: 'complete' };
-    throw unknownTask(taskId);
+    requireTasksExtension(context);
+    return acknowledge(await tasks.cancel(principal, taskId), taskId);
   });
   server.setRequestHandler('tasks/update', params, async ({ taskId, inputResponses }, context) => {
-    requireExtension(context);
-    // The SDK lifts input responses out of the parameters, as for every other method that may carry them.
-    const responses = metaOf(context.mcpReq.inputResponses ?? inputResponses);
-    for (const store of stores) if (await store.update(principal, taskId, responses)) return { resultType: 'complete' };
-    throw unknownTask(taskId);
+    requireTasksExtension(context);
+    // The SDK moves input responses out of the parameters, as it does for every method that may carry them.
+    const responses: unknown = context.mcpReq.inputResponses ?? inputResponses;
+    return acknowledge(await tasks.update(principal, taskId, isJsonObject(responses) ? responses : {}), taskId);
   });
 }
 
-interface TaskParams {
-  taskId: string;
-  inputResponses?: unknown;
-}
-
-/** The parameters of all three, as the Standard Schema the SDK asks for. */
-const TASK_PARAMS: StandardSchemaV1<unknown, TaskParams> = {
+/** The parameters of all three methods, as the Standard Schema that the SDK requires. */
+const TASK_PARAMS: StandardSchemaV1<unknown, { taskId: string; inputResponses?: unknown }> = {
   '~standard': {
     version: 1,
     vendor: 'toolfleet',
@@ -89,29 +109,29 @@ const TASK_PARAMS: StandardSchemaV1<unknown, TaskParams> = {
   },
 };
 
-function renderTask(task: Task, tasks: TaskStore): JsonObject {
+function renderTask(task: Task, tasks: TaskStore): Record<string, unknown> {
+  const { status, result, error, inputRequests } = task;
   return {
     resultType: 'complete',
-    ...fieldsOf(task, tasks),
-    ...(task.status === 'completed' && task.result ? { result: task.result } : {}),
-    ...(task.status === 'failed' && task.error ? { error: { ...task.error } } : {}),
-    ...(task.status === 'input_required' && task.inputRequests ? { inputRequests: task.inputRequests } : {}),
+    ...renderState(task, tasks),
+    result: status === 'completed' ? result : undefined,
+    error: status === 'failed' ? error : undefined,
+    inputRequests: status === 'input_required' ? inputRequests : undefined,
   };
 }
 
-function fieldsOf(task: Task, tasks: TaskStore): JsonObject {
-  return {
-    taskId: task.taskId,
-    status: task.status,
-    ...(task.statusMessage ? { statusMessage: task.statusMessage } : {}),
-    createdAt: task.createdAt,
-    lastUpdatedAt: task.lastUpdatedAt,
-    ttlMs: tasks.ttlMs,
-    pollIntervalMs: POLL_INTERVAL_MS,
-  };
+function renderState({ taskId, status, statusMessage, createdAt, lastUpdatedAt }: Task, tasks: TaskStore) {
+  const times = { createdAt, lastUpdatedAt, ttlMs: tasks.ttlMs, pollIntervalMs: POLL_INTERVAL_MS };
+  return { taskId, status, statusMessage: statusMessage || undefined, ...times };
 }
 
-function requireExtension(context: ServerContext): void {
+function declaresTasks(context: ServerContext): boolean {
+  const declared = readClientCapabilities(context.mcpReq.envelope);
+  const extensions = isJsonObject(declared) ? declared['extensions'] : undefined;
+  return isJsonObject(extensions) && isJsonObject(extensions[TASKS_EXTENSION]);
+}
+
+function requireTasksExtension(context: ServerContext): void {
   if (!declaresTasks(context)) {
     throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } });
   }

@@ -1,8 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isJsonObject, type Json } from '@toolfleet/contracts';
+import { INVALID_REQUEST } from '@modelcontextprotocol/server';
+import { inexactNumber, inexactNumberMessage, isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { drained } from '../http/connections.js';
 
-/** Headers that describe the connection, or that the SDK must not see. */
+/** Headers that describe the connection, and credentials, which have served their purpose before the SDK runs. */
 const DROPPED = new Set([
   'connection',
   'keep-alive',
@@ -13,7 +15,7 @@ const DROPPED = new Set([
   'content-length',
 ]);
 
-/** A JSON body, parsed once; undefined when it is none. `arguments: null` counts as no arguments. */
+/** The JSON of a body; undefined when it is not JSON. `arguments: null` of a `tools/call` counts as no arguments. */
 export function parseBody(body: Buffer | undefined): Json | undefined {
   try {
     return withObjectArguments(JSON.parse(body?.toString('utf8') ?? '') as Json);
@@ -22,8 +24,30 @@ export function parseBody(body: Buffer | undefined): Json | undefined {
   }
 }
 
-/** Node's request as the SDK's web request. The credential is left out: it has done its work. */
-export function webRequest(
+/**
+ * The error response to a JSON body that cannot be handled faithfully: nested so deeply that the SDK's recursion would end, or
+ * with a number that would lose digits. Undefined for all others.
+ */
+export function checkBody(bytes: Buffer, body: Json): JsonObject | undefined {
+  const message = isNestedTooDeep(body, bytes.length)
+    ? `The request is nested deeper than ${MAX_BODY_DEPTH} levels`
+    : describeInexactNumber(bytes.toString('utf8'));
+  return message === undefined ? undefined : errorResponse(body, INVALID_REQUEST, message);
+}
+
+function describeInexactNumber(text: string): string | undefined {
+  const number = inexactNumber(text);
+  return number === undefined ? undefined : inexactNumberMessage(number);
+}
+
+/** A JSON-RPC error in response to `body`. */
+export function errorResponse(body: Json | undefined, code: number, message: string): JsonObject {
+  const id = isJsonObject(body) ? body['id'] : undefined;
+  return { jsonrpc: '2.0', id: typeof id === 'string' || typeof id === 'number' ? id : null, error: { code, message } };
+}
+
+/** Node's request as the web request that the SDK takes. */
+export function toWebRequest(
   request: IncomingMessage,
   path: string,
   body: Buffer | undefined,
@@ -36,23 +60,23 @@ export function webRequest(
     for (const item of Array.isArray(value) ? value : [value]) headers.append(name, item);
   }
   const method = request.method ?? 'GET';
-  // Origin and Host are checked before: what a header says of the address decides nothing any more.
+  // Origin and Host were checked before, so the address in this URL decides nothing.
   return new Request(`http://localhost${path}`, {
     method,
     headers,
     signal,
-    // What is not JSON goes on as text, for the SDK to refuse in the protocol's terms.
-    ...(method === 'POST' && parsed === undefined ? { body: body?.toString('utf8') ?? '' } : {}),
+    // A body that is not JSON is passed on as text: the SDK words the error.
+    body: method === 'POST' && parsed === undefined ? (body?.toString('utf8') ?? '') : undefined,
   });
 }
 
-/** Writes a web response to Node's, heeding backpressure; a client that left ends the body's source. */
+/** Writes a web response to Node's with backpressure; when the client disconnects, the source of the body is canceled. */
 export async function writeWebResponse(
   response: Response,
   out: ServerResponse,
-  more: Readonly<Record<string, string>> = {},
+  moreHeaders: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  out.writeHead(response.status, { ...Object.fromEntries(response.headers), ...more });
+  out.writeHead(response.status, { ...Object.fromEntries(response.headers), ...moreHeaders });
   if (!response.body) return void out.end();
   const reader = response.body.getReader();
   const onClose = (): void => void reader.cancel().catch(() => undefined);
@@ -70,7 +94,12 @@ export async function writeWebResponse(
   }
 }
 
-/** `arguments: null` means none; the schema of the protocol would refuse it. */
+/** Writes a whole JSON response. */
+export function writeJson(out: ServerResponse, status: number, json: string): void {
+  out.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json);
+}
+
+/** The schema of the protocol would refuse `arguments: null`. */
 function withObjectArguments(body: Json): Json {
   if (!isJsonObject(body) || body['method'] !== 'tools/call') return body;
   const { params } = body;

@@ -1,23 +1,23 @@
-/** A door over a scripted engine, and clients of it: for the specs beside this file. */
+/** An MCP endpoint over a scripted engine, and clients for it: for the specs in this folder. */
 import type { AddressInfo } from 'node:net';
-import Fastify from 'fastify';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { ToolError, type CallRequest, type CallResult, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
+import Fastify from 'fastify';
 import { openRequestState, sealRequestState, SignedTokens } from '../auth/signed-tokens.js';
-import type { McpEndpointDeps, McpDoorOptions } from './mcp-ports.js';
-import { mountMcpDoor } from './mcp-endpoint.js';
+import type { McpEndpointDeps, McpEndpointOptions } from './mcp-deps.js';
+import { McpEndpoint } from './mcp-endpoint.js';
 
 const clock = new SystemClock();
 const tokens = new SignedTokens('0123456789abcdef0123456789abcdef', clock);
 const closers: (() => Promise<unknown> | unknown)[] = [];
-/** Ends whatever the fixture started; for `afterEach`. */
+/** Stops everything the fixture started; for `afterEach`. */
 export async function closeAll(): Promise<void> {
   for (const close of closers.splice(0).toReversed()) await close();
 }
 
-/** Ends with the test. */
+/** Registers what `closeAll` stops. */
 export const closing = (close: () => Promise<unknown> | unknown): unknown => closers.push(close);
 
 const principals: Record<string, Principal> = {
@@ -58,7 +58,7 @@ export function holdCalls(): () => void {
   return release;
 }
 
-/** What the policy wants a person to agree to before `careful` runs. */
+/** What the policy wants a person to approve before `careful` runs. */
 export const QUESTION = 'Really delete everything?';
 
 export const success = (output: CallResult['output'], text = ''): CallResult => ({
@@ -72,7 +72,7 @@ export const success = (output: CallResult['output'], text = ''): CallResult => 
   attempts: 1,
 });
 
-/** What the engine would do, by tool name. */
+/** The scripted engine: the outcome by tool name. */
 async function engine(request: CallRequest): Promise<CallResult> {
   switch (request.toolName) {
     case 'echo':
@@ -127,7 +127,7 @@ async function engine(request: CallRequest): Promise<CallResult> {
 /** Revision of the definition of `careful`. */
 const REVISION = 'r1';
 
-export interface Door {
+interface ServedEndpoint {
   url: string;
   port: number;
   /** Calls that reached the engine. */
@@ -135,11 +135,13 @@ export interface Door {
   stop: () => Promise<void>;
 }
 
-export async function door(deps: Partial<McpEndpointDeps> = {}, options: Partial<McpDoorOptions> = {}): Promise<Door> {
+export async function serveEndpoint(
+  deps: Partial<McpEndpointDeps> = {},
+  options: Partial<McpEndpointOptions> = {},
+): Promise<ServedEndpoint> {
   const fastify = Fastify({ forceCloseConnections: true });
   const seen: CallRequest[] = [];
-  const mounted = await mountMcpDoor(
-    fastify,
+  const endpoint = new McpEndpoint(
     {
       authenticate: async (rawHeaders) => {
         const at = rawHeaders.findIndex((name) => name.toLowerCase() === 'authorization');
@@ -169,10 +171,11 @@ export async function door(deps: Partial<McpEndpointDeps> = {}, options: Partial
       ...options,
     },
   );
+  await endpoint.mount(fastify);
   await fastify.listen({ port: 0, host: '127.0.0.1' });
   const { port } = fastify.server.address() as AddressInfo;
   const stop = async () => {
-    await mounted.close();
+    await endpoint.close();
     fastify.server.closeAllConnections();
     await fastify.close();
   };
@@ -196,4 +199,4 @@ export async function connect(
 }
 
 export const call = (client: Client, name: string, args: JsonObject = {}, meta?: JsonObject) =>
-  client.callTool({ name, arguments: args, ...(meta ? { _meta: meta } : {}) });
+  client.callTool({ name, arguments: args, _meta: meta });

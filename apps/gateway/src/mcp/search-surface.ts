@@ -1,9 +1,10 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { renderTool } from './render-mcp.js';
+import { renderTool } from './rendered-catalog.js';
+import type { NamedCall } from './tool-call.js';
 
-/** Names of the two tools that stand for a large catalogue. */
+/** Names of the two tools that represent a large catalog. */
 export const SEARCH_TOOLS = 'search_tools';
 export const CALL_TOOL = 'call_tool';
 const DEFAULT_LIMIT = 8;
@@ -19,7 +20,7 @@ const base = {
   idempotent: true,
 } as const;
 
-/** What a client of a large catalogue sees instead of the list: a few hundred tokens, however many tools there are. */
+/** What a client of a large catalog sees instead of the list: a few hundred tokens, however many tools there are. */
 export const SEARCH_SURFACE: readonly RegisteredTool[] = [
   {
     ...base,
@@ -51,33 +52,34 @@ export const SEARCH_SURFACE: readonly RegisteredTool[] = [
   },
 ];
 
-/** The answer of `search_tools`. */
-export async function searchAnswer(
+/** Runs `search_tools`. Wrong arguments are reported in the result. */
+export async function searchTools(
   args: JsonObject,
   search: (query: string, limit: number) => Promise<readonly RegisteredTool[]>,
 ): Promise<CallToolResult> {
   const query = args['query'];
   if (typeof query !== 'string' || query.trim() === '')
-    return problem('query is missing: say in a few words what the tool should do');
-  const asked = Number(args['limit'] ?? DEFAULT_LIMIT);
-  const limit = Number.isInteger(asked) ? Math.min(Math.max(asked, 1), MAX_LIMIT) : DEFAULT_LIMIT;
+    return invalidArguments('query is missing: describe in a few words what the tool should do');
+  const wanted = Number(args['limit'] ?? DEFAULT_LIMIT);
+  const limit = Number.isInteger(wanted) ? Math.min(Math.max(wanted, 1), MAX_LIMIT) : DEFAULT_LIMIT;
   const found = (await search(query, limit)).map((tool) => {
     const { name, description, inputSchema } = renderTool(tool);
     return { name, description, input_schema: inputSchema };
   });
-  const text = found.length === 0 ? 'No tool fits; try other words.' : JSON.stringify(found);
+  const text = found.length === 0 ? 'No matching tool; try other words.' : JSON.stringify(found);
   return { content: [{ type: 'text', text }], structuredContent: { tools: found }, isError: false };
 }
 
-/** Name and arguments inside a `call_tool`, or what is wrong. */
-export function innerCall(args: JsonObject): { name: string; arguments: JsonObject } | CallToolResult {
+/** Name and arguments inside a `call_tool`, or the result that reports what is wrong with them. */
+export function readInnerCall(args: JsonObject): NamedCall | CallToolResult {
   const { name, arguments: inner = {} } = args;
-  if (typeof name !== 'string' || name === '') return problem('name is missing: give the name of the tool to call');
-  if (!isJsonObject(inner ?? {})) return problem('arguments must be an object');
+  if (typeof name !== 'string' || name === '')
+    return invalidArguments('name is missing: give the name of the tool to call');
+  if (!isJsonObject(inner ?? {})) return invalidArguments('arguments must be an object');
   return { name, arguments: isJsonObject(inner) ? inner : {} };
 }
 
-function problem(message: string): CallToolResult {
+function invalidArguments(message: string): CallToolResult {
   return {
     content: [{ type: 'text', text: message }],
     isError: true,

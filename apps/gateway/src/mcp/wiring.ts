@@ -11,12 +11,12 @@ import type { ToolList, ToolSearch } from '../catalog/tool-list.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import { requireAllowance, type CountCalls, type KeyLimits, type Tier } from '../auth/key-limits.js';
 import type { EventStreams } from '../http/event-streams.js';
-import { MountedMcp } from './mounted-mcp.js';
-import { NatsElicitationRelay } from './nats-elicitation-relay.js';
+import { ElicitationRelay } from './elicitation.js';
+import { McpEndpoint } from './mcp-endpoint.js';
 import { QueueTasks } from './queue-tasks.js';
 
-/** What the door uses of the gateway. */
-export interface McpDeps {
+/** The services of the gateway that the MCP endpoint works on. */
+interface McpWiringDeps {
   authenticate: Authenticate;
   tokens: SignedTokens;
   keyLimits: KeyLimits;
@@ -33,39 +33,39 @@ export interface McpDeps {
   countCalls: CountCalls;
 }
 
-/** The MCP door on this gateway's parts. */
-export function wireMcp(settings: GatewayConfig, host: ServiceHost, needs: McpDeps): MountedMcp {
+/** Builds the MCP endpoint of this gateway. */
+export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWiringDeps): McpEndpoint {
   const { clock, logger } = host;
-  const { authenticate, tokens, list, search } = needs;
-  return new MountedMcp(
+  const { authenticate, tokens, list, search } = deps;
+  return new McpEndpoint(
     {
       authenticate: async (rawHeaders) => {
         const principal = await callerOfRequest(authenticate, rawHeaders);
-        await requireAllowance(needs.keyLimits, needs.tiers, principal);
+        await requireAllowance(deps.keyLimits, deps.tiers, principal);
         return principal;
       },
-      countCalls: needs.countCalls,
+      countCalls: deps.countCalls,
       listTools: async (principal) => (await list.all(principal)).tools,
-      executeCall: needs.executeCall,
+      executeCall: deps.executeCall,
       searchTools: async (principal, query, limit) =>
         (await search.rank(principal, query, limit)).map(({ tool }) => tool),
-      onCatalogChanged: (changed) => needs.changes.subscribe(changed),
-      tasks: new QueueTasks(needs.calls, needs.asyncCalls, settings.CALL_RESULT_TTL_SECONDS),
-      elicitation: new NatsElicitationRelay(needs.nats),
+      onCatalogChanged: (changed) => deps.changes.subscribe(changed),
+      tasks: new QueueTasks(deps.calls, deps.asyncCalls, settings.CALL_RESULT_TTL_SECONDS),
+      elicitation: new ElicitationRelay(deps.nats),
       requestState: {
         seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
         open: (binding, token) => openRequestState(tokens, binding, token),
       },
-      streams: needs.streams,
-      refusalOf: (principal) => needs.status.refusalOf(principal),
+      streams: deps.streams,
+      refusalOf: (principal) => deps.status.refusalOf(principal),
       clock,
-      onFault: (error) => logger.error({ error }, 'the MCP door failed'),
+      onFault: (error) => logger.error({ error }, 'the MCP endpoint failed'),
     },
     {
       version: VERSION,
-      ...(settings.GATEWAY_PUBLIC_URL === undefined ? {} : { publicUrl: settings.GATEWAY_PUBLIC_URL }),
+      publicUrl: settings.GATEWAY_PUBLIC_URL,
       development: isDevelopment(settings.ENVIRONMENT),
-      ...(settings.JWT_ISSUER === undefined ? {} : { issuer: settings.JWT_ISSUER }),
+      issuer: settings.JWT_ISSUER,
       allowedHosts: settings.MCP_ALLOWED_HOSTS,
       allowedOrigins: settings.MCP_ALLOWED_ORIGINS,
       maxCallMs: settings.GATEWAY_CALL_TIMEOUT_MS,

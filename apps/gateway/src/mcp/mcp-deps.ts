@@ -1,0 +1,80 @@
+import type { CallRequest, CallResult, JsonObject, Principal, ToolError } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { Clock } from '@toolfleet/resilience';
+import type { EventStreams } from '../http/event-streams.js';
+import type { ElicitationRelay } from './elicitation.js';
+import type { CatalogRenderer } from './rendered-catalog.js';
+import type { TaskStore } from './tasks.js';
+
+/** What the MCP endpoint uses of the gateway. Optional members switch a feature off when they are missing. */
+export interface McpEndpointDeps {
+  /** The caller of a request, from its raw headers. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
+  authenticate(rawHeaders: readonly string[]): Promise<Principal>;
+  /** Counts the messages of a JSON-RPC batch beyond the request that `authenticate` counted. @throws ToolError RATE_LIMITED */
+  countCalls?(principal: Principal, calls: number): Promise<void>;
+  /** Tools the caller may see, by name in byte order. Returns the same array until the catalog changes. */
+  listTools(principal: Principal): Promise<readonly RegisteredTool[]>;
+  /** Runs a call to its end. @throws ToolError when the call is refused before its tool ran */
+  executeCall(request: CallRequest): Promise<CallResult>;
+  /** Keyword search over the tools the caller may see, best match first. */
+  searchTools(principal: Principal, query: string, limit: number): Promise<readonly RegisteredTool[]>;
+  /** Calls `changed` after every change of the catalog. @returns how to unsubscribe */
+  onCatalogChanged?(changed: () => void): () => void;
+  /** Calls that outlive their request; without it the tasks extension is not offered. */
+  tasks?: TaskStore;
+  /** Routes answers of 2025 clients to the replica that asked; without it those clients are not asked for approval. */
+  elicitation?: ElicitationRelay;
+  requestState: RequestStateCodec;
+  /** Why the caller's credential is void by now; undefined while it is valid. */
+  refusalOf?(principal: Principal): Promise<ToolError | undefined>;
+  /** Slots for long-lived streams; without it their number is not limited. */
+  streams?: Pick<EventStreams, 'enter'>;
+  clock: Clock;
+  onFault?(error: unknown): void;
+}
+
+/**
+ * Signs the state of a call that waits for its caller (MCP `requestState`), bound to the caller, the tool and the arguments
+ * (`auth/request-state.ts`).
+ */
+export interface RequestStateCodec {
+  seal(binding: CallBinding, state: JsonObject, ttlMs: number): string;
+  /** Null when the token is forged or expired, or was made for another caller, tool or arguments. */
+  open(binding: CallBinding, token: string): JsonObject | null;
+}
+
+/** The call that an approval belongs to: an approval of one call is not valid for any other. */
+export interface CallBinding {
+  principal: Principal;
+  tool: string;
+  arguments: JsonObject;
+}
+
+/** Settings of the endpoint. */
+export interface McpEndpointOptions {
+  version: string;
+  /** Public base URL (`https://tools.example.com`). Without it there is no resource metadata outside development. */
+  publicUrl?: string;
+  /** Resource metadata may name the loopback address. */
+  development?: boolean;
+  /** Authorization server of JWT callers, named in the protected-resource metadata. */
+  issuer?: string;
+  /** Host names accepted on loopback in addition to the loopback names (DNS rebinding protection). */
+  allowedHosts?: readonly string[];
+  /** Origins of web pages that may call the endpoint in addition to its own. */
+  allowedOrigins?: readonly string[];
+  /** Longest call in ms (`GATEWAY_CALL_TIMEOUT_MS`). */
+  maxCallMs: number;
+  /** How long clients may cache the tool list in ms (`GATEWAY_CATALOG_TTL_MS`). */
+  listTtlMs: number;
+  /** `list`: every tool; `search`: only `search_tools` and `call_tool`; `auto`: search above `searchAbove` tools. */
+  surface?: 'list' | 'search' | 'auto';
+  searchAbove?: number;
+  maxBodyBytes: number;
+}
+
+/** What the handlers of all requests share. */
+export interface McpServerDeps extends McpEndpointDeps {
+  options: McpEndpointOptions;
+  renderer: CatalogRenderer;
+}

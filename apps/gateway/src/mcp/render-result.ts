@@ -1,0 +1,93 @@
+import type { CallToolResult } from '@modelcontextprotocol/server';
+import {
+  CATALOGUE,
+  type CallBody,
+  type CallResult,
+  type ContentBlock,
+  type ExecutionFailure,
+  type Json,
+  type ToolError,
+} from '@toolfleet/contracts';
+import { toFailure } from '@toolfleet/contracts/execution';
+
+/**
+ * The outcome of a call. A tool that failed, and a call that was refused, are results with `isError`, so that the model can
+ * correct itself; `code` and `error_type` are in `_meta`.
+ */
+export function renderResult(callId: string, result: CallResult): CallToolResult {
+  if (!result.ok) return renderFailure(callId, result.failure, result.text, result.content);
+  const metadata = Object.keys(result.metadata).length > 0 ? result.metadata : undefined;
+  return {
+    content: renderContent(result),
+    structuredContent: structured(result.output),
+    isError: false,
+    _meta: { call_id: callId, provenance: result.provenance, metadata },
+  };
+}
+
+/** A refusal by the engine, in-band. */
+export function renderRefusal(callId: string, error: ToolError): CallToolResult {
+  return renderFailure(callId, toFailure(error));
+}
+
+/** The stored outcome of an asynchronous call, in the shape that `renderResult` gives a call its client waited for. */
+export function renderStoredResult(body: CallBody): CallToolResult {
+  const { code, error_type, retryable, suggestion, details, retry_after_ms, provenance, ...metadata } = body.metadata;
+  const meta = body.success
+    ? { provenance, metadata }
+    : { code, error_type, retryable, suggestion, details, retry_after_ms };
+  const failure = { content: body.content, text: body.text || (body.error ?? ''), output: null };
+  return {
+    content: renderContent(body.success ? body : failure),
+    structuredContent: body.success ? structured(body.output) : undefined,
+    isError: !body.success,
+    _meta: { call_id: body.call_id, ...meta },
+  };
+}
+
+function renderFailure(
+  callId: string,
+  failure: ExecutionFailure | undefined,
+  text = '',
+  content?: ContentBlock[],
+): CallToolResult {
+  const code = failure?.code ?? 'TOOL_ERROR';
+  const message = text || failure?.message || CATALOGUE[code].hint;
+  const hint = CATALOGUE[code].hint;
+  // The tool's own text stands alone; a refusal by the fleet adds what the caller can do about it.
+  const suggestion = text === '' && !message.includes(hint) ? `\n${hint}` : '';
+  return {
+    content: content?.length ? toBlocks(content) : [{ type: 'text', text: `${message}${suggestion}` }],
+    isError: true,
+    _meta: {
+      call_id: callId,
+      code,
+      error_type: failure?.errorType ?? CATALOGUE[code].class,
+      retryable: failure?.retryable ?? CATALOGUE[code].retryable,
+      suggestion: hint,
+      details: failure?.details,
+      retry_after_ms: failure?.retryAfterMs,
+    },
+  };
+}
+
+/** Rich content unchanged, else the text, else the value as JSON. A null result is the empty text. */
+function renderContent({
+  content,
+  text,
+  output,
+}: Pick<CallResult, 'content' | 'text' | 'output'>): CallToolResult['content'] {
+  if (content?.length) return toBlocks(content);
+  if (text !== '' || output === null) return [{ type: 'text', text }];
+  return [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }];
+}
+
+/** Content blocks have the shape of MCP throughout the fleet. */
+function toBlocks(content: ContentBlock[]): CallToolResult['content'] {
+  return content as unknown as CallToolResult['content'];
+}
+
+/** Structured content: objects and arrays. Strings, numbers, booleans and null are in the text already. */
+function structured(output: Json): Record<string, unknown> | undefined {
+  return typeof output === 'object' && output !== null ? (output as Record<string, unknown>) : undefined;
+}

@@ -1,0 +1,84 @@
+import { ProtocolError, ProtocolErrorCode, type Tool } from '@modelcontextprotocol/server';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+
+/** One page of `tools/list`. */
+interface ListPage {
+  tools: Tool[];
+  nextCursor?: string;
+  /** The page as JSON without braces (`"tools":[…],"nextCursor":…`): serializing it dominates the cost of a long list. */
+  json: string;
+}
+
+/** Everything derived from one set of visible tools, built once per change of the catalog. */
+export interface RenderedCatalog {
+  /** By cursor; the first page is under the empty one. */
+  pages: ReadonlyMap<string, ListPage>;
+  tools: ReadonlyMap<string, RegisteredTool>;
+  /** Tools with parameters that also travel as `Mcp-Param-*` headers. */
+  headerTools: ReadonlySet<string>;
+}
+
+/** Tools per page. Clients fetch all pages; a page stays well below the message size most of them accept. */
+const PAGE_TOOLS = 1_000;
+
+/**
+ * Caches rendered catalogs. The catalog hands out the same array until something changes, so the array is the key, and an
+ * entry is garbage-collected together with it.
+ */
+export class CatalogRenderer {
+  private readonly rendered = new WeakMap<readonly RegisteredTool[], RenderedCatalog>();
+
+  render(tools: readonly RegisteredTool[]): RenderedCatalog {
+    let catalog = this.rendered.get(tools);
+    if (!catalog) this.rendered.set(tools, (catalog = renderCatalog(tools)));
+    return catalog;
+  }
+}
+
+/** The page at a cursor. @throws ProtocolError -32602 for an unknown cursor */
+export function readPage(catalog: RenderedCatalog, cursor: string | undefined): ListPage {
+  const page = catalog.pages.get(cursor ?? '');
+  if (!page) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Unknown cursor; list again from the start');
+  return page;
+}
+
+/** A tool as MCP clients see it. Only an object schema is a valid output schema in both protocol revisions. */
+export function renderTool(tool: RegisteredTool): Tool {
+  const { title: given, ...annotations } = tool.annotations ?? {};
+  const title = typeof given === 'string' ? given : undefined;
+  return {
+    name: tool.name,
+    title,
+    description: tool.description,
+    inputSchema: tool.input_schema as Tool['inputSchema'],
+    outputSchema: tool.output_schema?.['type'] === 'object' ? (tool.output_schema as Tool['outputSchema']) : undefined,
+    annotations: {
+      ...annotations,
+      ...(tool.idempotent === undefined ? {} : { idempotentHint: tool.idempotent }),
+      title,
+    },
+    _meta: tool.available === false ? { 'io.toolfleet/available': false } : undefined,
+  };
+}
+
+function renderCatalog(all: readonly RegisteredTool[]): RenderedCatalog {
+  const sorted = all.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+  const pages = new Map<string, ListPage>();
+  for (let from = 0, cursor = ''; ;) {
+    const slice = sorted.slice(from, from + PAGE_TOOLS);
+    const last = slice.at(-1);
+    const more = from + PAGE_TOOLS < sorted.length && last;
+    const nextCursor = more ? Buffer.from(last.name).toString('base64url') : undefined;
+    const page = { tools: slice.map(renderTool), nextCursor };
+    pages.set(cursor, { ...page, json: JSON.stringify(page).slice(1, -1) });
+    if (nextCursor === undefined) break;
+    from += PAGE_TOOLS;
+    cursor = nextCursor;
+  }
+  const headerTools = sorted.filter((tool) => JSON.stringify(tool.input_schema).includes('"x-mcp-header"'));
+  return {
+    pages,
+    tools: new Map(sorted.map((tool) => [tool.name, tool])),
+    headerTools: new Set(headerTools.map(({ name }) => name)),
+  };
+}

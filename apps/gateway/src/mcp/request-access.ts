@@ -1,0 +1,64 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { AuthInfo } from '@modelcontextprotocol/server';
+import { isJsonObject, type Principal } from '@toolfleet/contracts';
+import { hostName, LOOPBACK_NAMES, originName } from '../auth/loopback.js';
+import type { McpEndpointOptions } from './mcp-deps.js';
+
+export const MCP_PATH = '/mcp';
+/** Where the metadata is served: RFC 9728 section 3.1 inserts the well-known path before the resource's own. */
+export const METADATA_PATHS = [
+  '/.well-known/oauth-protected-resource',
+  `/.well-known/oauth-protected-resource${MCP_PATH}`,
+];
+
+/**
+ * Checks `Host` and `Origin` against DNS rebinding and cross-site calls. A request that arrives on loopback must name a
+ * loopback host: a page that rebinds its own name to 127.0.0.1 sends that name. An `Origin` must be the request's own host,
+ * another loopback page on loopback, or allowed by configuration; programs send none.
+ * @returns why the request is refused, or undefined
+ */
+export function checkOrigin(
+  headers: IncomingHttpHeaders,
+  localAddress: string | undefined,
+  { allowedHosts = [], allowedOrigins = [] }: Pick<McpEndpointOptions, 'allowedHosts' | 'allowedOrigins'>,
+): string | undefined {
+  const host = hostName(headers.host);
+  if (host === undefined) return `Invalid Host: ${headers.host?.slice(0, 200) ?? 'missing'}`;
+  const isLoopback = localAddress === undefined || /^(127\.|::1$|::ffff:127\.)/.test(localAddress);
+  if (isLoopback && !LOOPBACK_NAMES.has(host) && !allowedHosts.includes(host)) return `Invalid Host: ${host}`;
+  const { origin } = headers;
+  if (origin === undefined || allowedOrigins.includes(origin)) return undefined;
+  const page = originName(origin);
+  if (page !== undefined && (page === host || (LOOPBACK_NAMES.has(page) && LOOPBACK_NAMES.has(host)))) return undefined;
+  return `Invalid Origin: ${origin.slice(0, 200)}`;
+}
+
+/**
+ * URL of this resource (RFC 9728 section 3.3). A `Host` header is never repeated: its sender could make a client believe that
+ * the fleet is elsewhere. In development it is the loopback name and the port that the request came to.
+ */
+export function resourceUrl({ headers, socket }: IncomingMessage, options: McpEndpointOptions): string | undefined {
+  if (options.publicUrl !== undefined) return `${options.publicUrl.replace(/\/$/, '')}${MCP_PATH}`;
+  if (!options.development) return undefined;
+  const named = hostName(headers.host);
+  const name = named !== undefined && LOOPBACK_NAMES.has(named) ? named : 'localhost';
+  return `http://${name}:${socket.localPort}${MCP_PATH}`;
+}
+
+/** URL of the metadata that an OAuth client reads first; undefined where there is none. */
+export function metadataUrl(request: IncomingMessage, options: McpEndpointOptions): string | undefined {
+  const resource = resourceUrl(request, options);
+  return resource === undefined ? undefined : `${new URL(resource).origin}${METADATA_PATHS[1]}`;
+}
+
+/** The principal travels through the SDK as its auth info; the token itself does not. */
+export function toAuthInfo(principal: Principal): AuthInfo {
+  return { token: '', clientId: principal.userId, scopes: [...principal.tools], extra: { principal } };
+}
+
+/** The principal that `toAuthInfo` stored. @throws TypeError when there is none: the request was not authenticated */
+export function readPrincipal(authInfo: AuthInfo | undefined): Principal {
+  const principal: unknown = authInfo?.extra?.['principal'];
+  if (!isJsonObject(principal)) throw new TypeError('a request without a principal reached the MCP endpoint');
+  return principal as unknown as Principal;
+}

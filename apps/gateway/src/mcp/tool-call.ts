@@ -1,0 +1,223 @@
+import { randomUUID } from 'node:crypto';
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  type CallToolResult,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
+import {
+  isJsonObject,
+  isToolError,
+  toToolError,
+  type Approval,
+  type CallProgress,
+  type CallRequest,
+  type CallResult,
+  type Json,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
+import { readCallFields, requestFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
+import type { Clock } from '@toolfleet/resilience';
+import { inLinkedTrace } from '@toolfleet/telemetry';
+import { elicitApproval, readApproval, readRequiredApproval, requestApproval } from './approval.js';
+import { readClientCapabilities, supportsForms } from './elicitation.js';
+import type { McpServerDeps } from './mcp-deps.js';
+import type { GatewayMcpServer } from './mcp-server.js';
+import type { RenderedCatalog } from './rendered-catalog.js';
+import { renderRefusal, renderResult } from './render-result.js';
+import { startTask, supportsTask } from './tasks.js';
+
+/** Longest silence towards a client that asked for progress, while its call waits or runs. */
+const HEARTBEAT_MS = 10_000;
+
+/** A tool and its arguments, as the client sent them. */
+export interface NamedCall {
+  name: string;
+  arguments: JsonObject;
+}
+
+/** What the handler of one `tools/call` knows besides the call. */
+interface ToolCallContext {
+  deps: McpServerDeps;
+  principal: Principal;
+  server: GatewayMcpServer;
+  /** Tools that may become tasks; undefined behind the search surface, where none may. */
+  catalog: RenderedCatalog | undefined;
+  /** Protocol revision 2026-07-28 or later. */
+  isModern: boolean;
+  /** A 2025 client that can show forms. */
+  canElicit: boolean;
+}
+
+/**
+ * Runs a `tools/call` with everything the protocol offers: progress, tasks, and approval by a person where the policy asks for
+ * it. A 2026 client is asked by an `input_required` result and repeats the call; a 2025 client is asked while the call waits.
+ * @throws ProtocolError -32602 for an unknown tool or invalid fields in `_meta`
+ */
+export async function callTool(
+  toolCall: ToolCallContext,
+  call: NamedCall,
+  context: ServerContext,
+): Promise<CallToolResult> {
+  const { deps, principal } = toolCall;
+  const progress = notifyProgress(context, deps.clock);
+  const { signal } = context.mcpReq;
+  const meta = toMeta(context.mcpReq._meta);
+  const buildRequest = (approved?: Approval): CallRequest => ({
+    ...toCallRequest({ ...call, meta, principal, signal }, deps),
+    onProgress: progress?.report,
+    approved,
+  });
+  const binding = { principal, tool: call.name, arguments: call.arguments };
+  let request = buildRequest();
+  try {
+    const approved = readApproval(context, binding, deps.requestState);
+    if (approved) request = { ...buildRequest(approved.approval), idempotencyKey: approved.idempotencyKey };
+    try {
+      return await runOrStartTask(toolCall, request, context);
+    } catch (refusal) {
+      const required = readRequiredApproval(refusal);
+      if (!required) throw refusal;
+      if (toolCall.isModern) {
+        if (!supportsForms(readClientCapabilities(context.mcpReq.envelope))) throw refusal;
+        return requestApproval(required, binding, deps.requestState);
+      }
+      if (!toolCall.canElicit || !deps.elicitation) throw refusal;
+      await elicitApproval(required.questions, binding, {
+        server: toolCall.server,
+        context,
+        relay: deps.elicitation,
+        clock: deps.clock,
+      });
+      // The person may have taken minutes: a key revoked in the meantime must not start the call.
+      const voided = await deps.refusalOf?.(principal);
+      if (voided) throw voided;
+      // A new request, so that its deadline does not include the time the person took.
+      request = buildRequest(required);
+      return await runOrStartTask(toolCall, request, context);
+    }
+  } catch (error) {
+    return toRefusal(deps, request, error);
+  } finally {
+    progress?.stop();
+  }
+}
+
+/**
+ * Runs a call without progress or tasks: one request, one response.
+ * @param canElicit the client can show forms: a call that needs approval is then left to `callTool`
+ * @returns undefined when `callTool` has to run the call
+ * @throws ProtocolError -32602 for an unknown tool or invalid fields in `_meta`
+ */
+export async function callPlainTool(
+  deps: McpServerDeps,
+  call: McpCall,
+  canElicit: boolean,
+): Promise<CallToolResult | undefined> {
+  const request = toCallRequest(call, deps);
+  try {
+    return renderResult(request.callId, await executeTraced(request, call.meta, deps));
+  } catch (error) {
+    return canElicit && readRequiredApproval(error) ? undefined : toRefusal(deps, request, error);
+  }
+}
+
+/** `_meta` of a request as plain JSON; anything that is not an object counts as empty. */
+function toMeta(value: unknown): JsonObject {
+  return isJsonObject(value) ? value : {};
+}
+
+interface McpCall extends NamedCall {
+  /** `_meta` of the request: the fields that HTTP takes in its body. */
+  meta: JsonObject;
+  principal: Principal;
+  signal: AbortSignal;
+}
+
+function toCallRequest({ name, arguments: args, meta, principal, signal }: McpCall, deps: McpServerDeps): CallRequest {
+  const { maxCallMs } = deps.options;
+  const fields = readMetaFields(meta);
+  return {
+    callId: randomUUID(),
+    toolName: name,
+    rawArguments: args,
+    principal,
+    origin: 'public',
+    door: 'mcp',
+    context: { user_id: principal.userId, session_id: fields.session_id },
+    deadlineAt: deps.clock.now() + Math.min(fields.timeout_ms ?? maxCallMs, maxCallMs),
+    signal,
+    ...requestFields(fields),
+  };
+}
+
+/** @throws ProtocolError -32602: a call must not run without the protection (such as an idempotency key) it asked for */
+function readMetaFields(meta: JsonObject): CallFieldsOn<'mcp'> {
+  try {
+    return readCallFields(meta, 'mcp');
+  } catch (error) {
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `_meta: ${toToolError(error).message}`);
+  }
+}
+
+/**
+ * Runs the call. If its client sent a `traceparent` in `_meta`, the call gets a trace of its own that links to the client's:
+ * a foreign trace must not decide about sampling here.
+ */
+function executeTraced(request: CallRequest, meta: JsonObject, deps: McpServerDeps): Promise<CallResult> {
+  if (typeof meta['traceparent'] !== 'string') return deps.executeCall(request);
+  const get = (name: string): string | undefined => {
+    const value: Json | undefined = meta[name];
+    return typeof value === 'string' ? value : undefined;
+  };
+  return inLinkedTrace('mcp call', { get }, () => deps.executeCall(request));
+}
+
+/** @throws ToolError when the call is refused before its tool ran */
+async function runOrStartTask(
+  { deps, catalog, server }: ToolCallContext,
+  request: CallRequest,
+  context: ServerContext,
+): Promise<CallToolResult> {
+  const tool = catalog?.tools.get(request.toolName);
+  if (tool && deps.tasks && supportsTask(context, tool)) {
+    return (await startTask(deps.tasks, request)) as CallToolResult;
+  }
+  const result = renderResult(request.callId, await executeTraced(request, toMeta(context.mcpReq._meta), deps));
+  return server.server.projectCallToolResult(result, undefined);
+}
+
+/** A refusal as a result. @throws ProtocolError -32602 for an unknown tool; protocol errors are thrown unchanged */
+function toRefusal(deps: McpServerDeps, request: CallRequest, error: unknown): CallToolResult {
+  if (error instanceof ProtocolError) throw error;
+  if (isToolError(error) && error.code === 'TOOL_NOT_FOUND') {
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${request.toolName.slice(0, 200)}`);
+  }
+  if (!isToolError(error)) deps.onFault?.(error);
+  return renderRefusal(request.callId, toToolError(error));
+}
+
+/** Sends progress notifications for a call that asked for them: those of the tool, and a heartbeat in between. */
+function notifyProgress(
+  context: ServerContext,
+  clock: Clock,
+): { report(progress: CallProgress): void; stop(): void } | undefined {
+  const progressToken = context.mcpReq._meta?.progressToken;
+  if (progressToken === undefined) return undefined;
+  let last = 0;
+  let cancel = (): void => undefined;
+  const report = ({ progress, total, message }: CallProgress): void => {
+    // The protocol requires each value to be larger than the one before.
+    last = progress !== undefined && progress > last ? progress : last + 1e-3;
+    const params = { progressToken, progress: last, total, message: message || undefined };
+    context.mcpReq.notify({ method: 'notifications/progress', params }).catch(() => undefined);
+    scheduleHeartbeat();
+  };
+  const scheduleHeartbeat = (): void => {
+    cancel();
+    cancel = clock.after(HEARTBEAT_MS, () => report({}));
+  };
+  scheduleHeartbeat();
+  return { report, stop: () => cancel() };
+}

@@ -27,7 +27,7 @@ const rows: readonly Row[] = [
   ['//api.example.com/', 'relative to a scheme'],
   ['api.example.com/', 'no scheme'],
   ['', 'empty'],
-  ['https://', 'nothing behind the scheme'],
+  ['https://', 'nothing after the scheme'],
   ['blob:https://api.example.com/x', 'blob'],
   ['javascript:alert(1)', 'javascript'],
   ['ftp://api.example.com/', 'ftp'],
@@ -48,7 +48,7 @@ const rows: readonly Row[] = [
   [host, 'Teredo', { layer: 'connect', resolve: ['2001:0:7f00:1::'] }],
   [host, 'local NAT64 prefix', { layer: 'connect', resolve: ['64:ff9b:1::a00:1'] }],
   [host, 'outside global unicast', { layer: 'connect', resolve: ['4000::1'] }],
-  [host, 'answer that is no address', { layer: 'connect', resolve: ['localhost'] }],
+  [host, 'answer that is not an address', { layer: 'connect', resolve: ['localhost'] }],
   [host, 'bad answer in last place', { layer: 'connect', resolve: ['93.184.216.34', '93.184.216.34', 'fe80::1'] }],
   ['https://api.example.com/redirect', 'to an unlisted host', { layer: 'redirect', location: 'https://evil.test/' }],
   ['https://api.example.com/redirect', 'backslashes', { layer: 'redirect', location: '\\\\127.0.0.1\\x' }],
@@ -65,7 +65,7 @@ const rows: readonly Row[] = [
   ['https://api.example.com/redirect', 'within the origin', { expect: 'allow', layer: 'redirect', location: '/fine' }],
 ];
 
-/** Forms of URLs and answers that `test/data/ssrf-vectors.json` does not cover. */
+/** URLs and DNS answers that `test/data/ssrf-vectors.json` does not cover. */
 export const OWN_VECTORS: readonly SsrfVector[] = rows.map(([url, why, more], index) => ({
   id: `own-${String(index + 1).padStart(3, '0')}`,
   cls: more?.layer ?? 'url',

@@ -1,41 +1,44 @@
 import { Pool } from 'undici';
-import { guardedConnector, type ConnectorParts } from './connector.js';
+import { guardedConnector, type ConnectorDeps } from './connector.js';
 import type { GuardedUrl } from './url-guard.js';
 
-/** Caps of the pools. */
+/** Limits of the pools. */
 export interface PoolLimits {
-  /** Sockets of all origins together (100). */
+  /** Sockets of all origins together. */
   totalConnections: number;
-  /** Sockets of one origin (10). */
+  /** Sockets of one origin. */
   connectionsPerHost: number;
   maxHeaderBytes: number;
   keepAliveMs: number;
 }
 
-interface Entry {
+interface OriginPool {
   pool: Pool;
-  /** Requests whose body is not finished. */
+  /** Requests whose response body has not ended. */
   inFlight: number;
 }
 
-/** One undici pool per origin, all sharing the slots. Pools of unused origins are closed when slots run out or too many pile up. */
+/**
+ * One undici pool per origin. All pools share the connection slots. Pools without requests are closed when the slots run
+ * out and when there are as many pools as slots.
+ */
 export class ConnectionPools {
-  private readonly entries = new Map<string, Entry>();
+  private readonly entries = new Map<string, OriginPool>();
   private readonly slots: ConnectionSlots;
   private closed = false;
 
   constructor(
     private readonly limits: PoolLimits,
-    private readonly parts: Omit<ConnectorParts, 'slots'>,
+    private readonly deps: Omit<ConnectorDeps, 'slots'>,
   ) {
     this.slots = new ConnectionSlots(limits.totalConnections, () => this.closeIdle());
   }
 
-  /** The pool of an origin, and the function to call once the response's body is done with. */
+  /** The pool of an origin. Call `done` once the response body has ended; calling it again has no effect. */
   use(target: GuardedUrl): { pool: Pool; done: () => void } {
-    if (this.closed) throw new Error('egress client is closed');
+    if (this.closed) throw new Error('the egress client is closed');
     const entry = this.entries.get(target.origin) ?? this.open(target);
-    // Re-inserted: map order is least recently used first.
+    // Re-inserting keeps the map in order of last use, oldest first.
     this.entries.delete(target.origin);
     this.entries.set(target.origin, entry);
     entry.inFlight += 1;
@@ -54,7 +57,7 @@ export class ConnectionPools {
     return this.slots.inUse;
   }
 
-  /** Ends every connection at once; requests in flight fail. */
+  /** Closes every connection at once; requests in flight fail. */
   async close(): Promise<void> {
     this.closed = true;
     const pools = [...this.entries.values()].map((entry) => entry.pool);
@@ -62,18 +65,18 @@ export class ConnectionPools {
     await Promise.all(pools.map((pool) => pool.destroy()));
   }
 
-  private open(target: GuardedUrl): Entry {
+  private open(target: GuardedUrl): OriginPool {
     if (this.entries.size >= this.limits.totalConnections) this.closeIdle();
     const pool = new Pool(target.origin, {
       connections: this.limits.connectionsPerHost,
-      connect: guardedConnector(target, { ...this.parts, slots: this.slots }),
+      connect: guardedConnector(target, { ...this.deps, slots: this.slots }),
       allowH2: false,
       pipelining: 1,
       maxHeaderSize: this.limits.maxHeaderBytes,
       keepAliveTimeout: this.limits.keepAliveMs,
-      // An upstream's keep-alive hint may shorten this, never lengthen it.
+      // A keep-alive hint of the upstream may shorten this, but not extend it.
       keepAliveMaxTimeout: this.limits.keepAliveMs,
-      // Own timers watch headers and body (per request and on the injected clock).
+      // RequestTimeouts limits headers and body, per request and on the injected clock.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -89,23 +92,23 @@ export class ConnectionPools {
   }
 }
 
-/** Counts open sockets of all origins and makes the next one wait while the cap is reached. */
+/** Limits the open sockets of all origins together; further ones wait in order of arrival. */
 export class ConnectionSlots {
   private open = 0;
   private readonly waiting: (() => void)[] = [];
 
-  /** @param onFull called each time somebody has to wait, so that idle sockets can be closed */
+  /** @param onFull called whenever a connection has to wait, so that idle sockets can be closed */
   constructor(
     private readonly total: number,
     private readonly onFull: () => void,
   ) {}
 
-  /** Resolves with the release function, which may be called more than once. Rejects with the signal's reason. */
+  /** Resolves to the function that releases the slot; calling it again has no effect. Rejects with the signal's reason. */
   async take(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     if (this.open >= this.total) {
       this.onFull();
-      await this.turn(signal);
+      await this.waitForSlot(signal);
     } else {
       this.open += 1;
     }
@@ -114,7 +117,7 @@ export class ConnectionSlots {
       if (!held) return;
       held = false;
       const next = this.waiting.shift();
-      // The place goes straight to the next in line, so that nobody can overtake.
+      // Hand the slot straight to the next waiter; freeing it first would let a newcomer overtake.
       if (next) next();
       else this.open -= 1;
     };
@@ -125,18 +128,18 @@ export class ConnectionSlots {
     return this.open;
   }
 
-  private turn(signal: AbortSignal): Promise<void> {
+  private waitForSlot(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const admitted = () => {
-        signal.removeEventListener('abort', gaveUp);
+        signal.removeEventListener('abort', onAbort);
         resolve();
       };
-      const gaveUp = () => {
+      const onAbort = () => {
         this.waiting.splice(this.waiting.indexOf(admitted), 1);
         reject(signal.reason);
       };
       this.waiting.push(admitted);
-      signal.addEventListener('abort', gaveUp, { once: true });
+      signal.addEventListener('abort', onAbort, { once: true });
     });
   }
 }

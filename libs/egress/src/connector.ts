@@ -9,48 +9,48 @@ import { refusal } from './errors.js';
 import type { CachingResolver } from './resolver.js';
 import type { GuardedUrl } from './url-guard.js';
 
-/** Parts of a connector. */
-export interface ConnectorParts {
+/** Dependencies of a connector. */
+export interface ConnectorDeps {
   resolver: CachingResolver;
   guard: AddressGuard;
   dialer: Dialer;
   slots: ConnectionSlots;
   clock: Clock;
-  /** Resolving, waiting for a free connection and the handshake together. */
+  /** Limit for resolving, waiting for a slot and the handshake together. */
   connectTimeoutMs: number;
 }
 
-/** Addresses of one name tried at most, one after the other. */
+/** Most addresses of one name that are tried, one after the other. */
 const MAX_ADDRESSES = 3;
 
 /**
- * The connector of one origin: resolve, check every answer, dial a checked address. It is a connector and
- * not a `lookup` hook, because undici never calls that hook for hosts that are IP literals.
+ * The undici connector of one origin: resolves the host, checks every address, dials a checked address. A `lookup` hook
+ * would not do, because undici never calls it for hosts that are IP literals.
  */
-export function guardedConnector(target: GuardedUrl, parts: ConnectorParts): buildConnector.connector {
+export function guardedConnector(target: GuardedUrl, deps: ConnectorDeps): buildConnector.connector {
   return (_options, report) => {
-    connect(target, parts).then(
+    connect(target, deps).then(
       (socket) => report(null, socket),
       (error: unknown) => report(error instanceof Error ? error : new Error(String(error)), null),
     );
   };
 }
 
-async function connect(target: GuardedUrl, parts: ConnectorParts): Promise<Socket> {
+async function connect(target: GuardedUrl, deps: ConnectorDeps): Promise<Socket> {
   const giveUp = new AbortController();
-  const cancelTimer = parts.clock.after(parts.connectTimeoutMs, () =>
+  const cancelTimer = deps.clock.after(deps.connectTimeoutMs, () =>
     giveUp.abort(
       new ToolError('ATTEMPT_TIMED_OUT', {
-        message: `No connection to ${target.host} within ${parts.connectTimeoutMs} ms`,
+        message: `Connecting to ${target.host} took longer than ${deps.connectTimeoutMs} ms`,
         details: { phase: 'connect', delivered: false, host: target.host },
       }),
     ),
   );
   try {
-    const addresses = await orAborted(resolveChecked(target, parts), giveUp.signal);
-    const release = await parts.slots.take(giveUp.signal);
+    const addresses = await orAborted(resolveChecked(target, deps), giveUp.signal);
+    const release = await deps.slots.take(giveUp.signal);
     try {
-      const socket = await dialOneOf(addresses, target, parts, giveUp.signal);
+      const socket = await dialFirst(addresses, target, deps, giveUp.signal);
       socket.once('close', release);
       if (socket.destroyed) release();
       return socket;
@@ -63,60 +63,65 @@ async function connect(target: GuardedUrl, parts: ConnectorParts): Promise<Socke
   }
 }
 
-/** Resolves a host and checks every address. Origins listed as allowed endpoints may be private, but must be addresses. */
-async function resolveChecked(target: GuardedUrl, parts: ConnectorParts): Promise<string[]> {
+/**
+ * Resolves a host and checks every address. Exempt origins (`EGRESS_ALLOWED_ENDPOINTS`) may resolve to private addresses.
+ * @throws ToolError EGRESS_REFUSED, or NETWORK_ERROR with reason `dns`
+ */
+async function resolveChecked(target: GuardedUrl, deps: ConnectorDeps): Promise<string[]> {
   let addresses: string[];
   try {
-    addresses = await parts.resolver.resolve(target.host);
+    addresses = await deps.resolver.resolve(target.host);
   } catch (error) {
-    throw unresolved(target.host, error);
+    throw unresolvable(target.host, error);
   }
-  if (addresses.length === 0) throw unresolved(target.host);
+  if (addresses.length === 0) throw unresolvable(target.host);
   if (!addresses.every((address) => isIP(address) !== 0)) throw refusal('connect', 'address', target.host);
-  if (!target.exempt) parts.guard.assertAllPublic(target.host, addresses);
+  if (!target.exempt) deps.guard.assertAllPublic(target.host, addresses);
   return addresses;
 }
 
-async function dialOneOf(
+/** The first address that answers. @throws the failure of the last address tried */
+async function dialFirst(
   addresses: readonly string[],
   target: GuardedUrl,
-  parts: ConnectorParts,
+  deps: ConnectorDeps,
   signal: AbortSignal,
 ): Promise<Socket> {
   let last: unknown;
   for (const address of addresses.slice(0, MAX_ADDRESSES)) {
-    // Rule 10: what is dialled is checked here again, whatever happened to the list before.
-    if (!target.exempt) parts.guard.assertAllPublic(target.host, [address]);
-    const dialled = parts.dialer.dial({
+    // Check the address that is dialed, so that no earlier step, such as the DNS cache, can weaken the guard.
+    if (!target.exempt) deps.guard.assertAllPublic(target.host, [address]);
+    const dialing = deps.dialer.dial({
       address,
       port: target.port,
       protocol: target.protocol,
       host: target.host,
-      timeoutMs: parts.connectTimeoutMs,
+      timeoutMs: deps.connectTimeoutMs,
     });
-    // A socket that opens after we gave up must not stay behind.
-    signal.addEventListener('abort', () => void dialled.then((socket) => socket.destroy()).catch(() => undefined), {
+    // A socket that opens after the timeout must not leak.
+    signal.addEventListener('abort', () => void dialing.then((socket) => socket.destroy()).catch(() => undefined), {
       once: true,
     });
     try {
-      return await orAborted(dialled, signal);
+      return await orAborted(dialing, signal);
     } catch (error) {
       if (isToolError(error)) throw error;
       last = error;
     }
   }
-  parts.resolver.forget(target.host);
+  deps.resolver.forget(target.host);
   throw last;
 }
 
-function unresolved(host: string, cause?: unknown): ToolError {
+function unresolvable(host: string, cause?: unknown): ToolError {
   return new ToolError('NETWORK_ERROR', {
-    message: `The name ${host} does not resolve`,
+    message: `The host name ${host} cannot be resolved`,
     details: { reason: 'dns', delivered: false, host },
     cause,
   });
 }
 
+/** Settles like `work`, or rejects with the signal's reason, whichever is first. */
 function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
@@ -126,24 +131,24 @@ function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** One connection to open: the address is the checked one; the name is for TLS only. */
+/** A connection to open: `address` has passed the address guard, `host` is for TLS only. */
 export interface DialTarget {
   address: string;
   port: number;
   protocol: 'http:' | 'https:';
-  /** TLS server name and certificate name. */
+  /** Name for SNI and for the check of the certificate. */
   host: string;
   timeoutMs: number;
 }
 
-/** Opens a socket, TLS handshake included. Tests inject their own. */
+/** Opens sockets, including the TLS handshake. Tests inject their own. */
 export abstract class Dialer {
   abstract dial(target: DialTarget): Promise<Socket>;
 }
 
-/** Dials for real and checks afterwards that the peer is the address that was asked for. */
+/** Opens real sockets, and checks afterwards that the peer has the requested address. */
 export class SystemDialer extends Dialer {
-  /** @param ca additional certificate authorities (PEM) beside the system's */
+  /** @param ca certificate authorities (PEM) to trust in addition to the system's */
   constructor(private readonly ca?: string | string[]) {
     super();
   }
@@ -160,8 +165,8 @@ export class SystemDialer extends Dialer {
           host: target.host,
           protocol: target.protocol,
           port: String(target.port),
-          // An IP literal is no legal server name (RFC 6066); node falls back to the address for the certificate check.
-          ...(tls && !ipaddr.isValid(target.host) ? { servername: target.host } : {}),
+          // An IP literal is not a legal server name (RFC 6066, 3); Node then checks the certificate against the address.
+          servername: tls && !ipaddr.isValid(target.host) ? target.host : undefined,
         },
         (error, socket) => {
           if (error || !socket) return reject(error ?? new Error('no socket'));
@@ -178,8 +183,8 @@ export class SystemDialer extends Dialer {
   private connectorFor(timeoutMs: number): buildConnector.connector {
     let connector = this.connectors.get(timeoutMs);
     if (!connector) {
-      // HTTP/1.1 only: one request per connection keeps byte caps, timeouts and cancellation per request.
-      connector = buildConnector({ timeout: timeoutMs, allowH2: false, ...(this.ca ? { ca: this.ca } : {}) });
+      // HTTP/1.1 only: with one request per connection, byte limits, timeouts and cancellation apply to that request alone.
+      connector = buildConnector({ timeout: timeoutMs, allowH2: false, ca: this.ca });
       this.connectors.set(timeoutMs, connector);
     }
     return connector;

@@ -7,7 +7,7 @@ import { Dialer, type DialTarget } from './connector.js';
 import { EgressClient } from './egress-client.js';
 import { egressFetch } from './egress-fetch.js';
 import type { EgressOptions } from './egress-options.js';
-import type { EgressTimeouts } from './request-watch.js';
+import type { EgressTimeouts } from './request-timeouts.js';
 import { Resolver } from './resolver.js';
 
 const PUBLIC = '93.184.216.34';
@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-/** Answers every name with a public address unless told otherwise. */
+/** Resolves every name to a public address, except those in `answers`. */
 class FakeResolver extends Resolver {
   readonly asked: string[] = [];
   constructor(private readonly answers: Record<string, string[]> = {}) {
@@ -28,7 +28,7 @@ class FakeResolver extends Resolver {
   }
 }
 
-/** Stands for the internet: every checked address leads to the loopback server; TLS is not the subject here. */
+/** Connects every address to the loopback server, without TLS. */
 class ToServer extends Dialer {
   readonly dialled: DialTarget[] = [];
   constructor(private readonly port: number) {
@@ -42,7 +42,7 @@ class ToServer extends Dialer {
   }
 }
 
-/** Holds the event loop up, as a long computation would. */
+/** Blocks the event loop, as a long computation would. */
 function blockFor(ms: number): void {
   const until = performance.now() + ms;
   while (performance.now() < until);
@@ -86,7 +86,7 @@ const text = async (client: EgressClient, url: string, more: object = {}) =>
   (await client.request({ url, ...more })).body.text();
 
 describe('EgressClient', () => {
-  it('answers from an allowed host with status, headers and body', async () => {
+  it('returns status, headers and body of an allowed host', async () => {
     const { client, dialer } = await clientFor((request, response) => {
       response.setHeader('x-seen', `${request.method} ${request.url} ${request.headers.host}`);
       response.writeHead(201).end('hello');
@@ -113,7 +113,7 @@ describe('EgressClient', () => {
     expect((await failure(sent)).details).toMatchObject({ reason: 'request_target' });
   });
 
-  it('reaches plain HTTP and other ports only where an entry says so', async () => {
+  it('allows plain HTTP and other ports only for entries that list them', async () => {
     const { client, blocked } = await clientFor((_, response) => response.end('ok'));
     expect(await text(client, 'http://plain.example.org:8080/')).toBe('ok');
     await failure(client.request({ url: 'http://api.example.com/' }));
@@ -121,7 +121,7 @@ describe('EgressClient', () => {
     expect(blocked).toEqual(['url:scheme', 'url:port']);
   });
 
-  it('reuses connections and never opens more than allowed per host and in all', async () => {
+  it('reuses connections and stays within the limits per host and in total', async () => {
     const { client, dialer } = await clientFor((_, response) => setImmediate(() => response.end('x')), {
       limits: { connectionsPerHost: 3, totalConnections: 4, keepAliveMs: 50 },
     });
@@ -135,7 +135,7 @@ describe('EgressClient', () => {
     expect(dialer.dialled.length).toBeLessThan(90);
   });
 
-  it('drops credentials across origins and keeps them within one', async () => {
+  it('drops credentials on redirects to another origin and keeps them within one', async () => {
     const seen: (string | undefined)[] = [];
     const { client } = await clientFor((request, response) => {
       seen.push(request.headers.authorization ?? request.headers['x-api-key']?.toString());
@@ -153,12 +153,12 @@ describe('EgressClient', () => {
     expect(seen).toEqual(['Bearer s', 'Bearer s', undefined]);
   });
 
-  it('hands a redirect of another method to the caller', async () => {
+  it('returns the redirect of a POST to the caller', async () => {
     const { client } = await clientFor((_, response) => response.writeHead(307, { location: '/x' }).end());
     expect((await client.request({ url: 'https://api.example.com/', method: 'POST', body: '{}' })).status).toBe(307);
   });
 
-  it('ends an endless redirect after three hops', async () => {
+  it('stops an endless redirect after three hops', async () => {
     let hits = 0;
     const { client } = await clientFor((_, response) => {
       hits += 1;
@@ -181,7 +181,7 @@ describe('EgressClient', () => {
     expect(await text(client, 'https://api.example.com/')).toBe('héllo'.repeat(1000));
   });
 
-  it('reports damaged and unknown encodings as NETWORK_ERROR', async () => {
+  it('reports corrupt and unknown encodings as NETWORK_ERROR', async () => {
     const { client } = await clientFor((request, response) => {
       const encoding = request.url === '/unknown' ? 'rot13' : 'gzip';
       response.writeHead(200, { 'content-encoding': encoding }).end('not compressed at all');
@@ -192,13 +192,13 @@ describe('EgressClient', () => {
     }
   });
 
-  it('truncates instead of failing when asked', async () => {
+  it('truncates instead of failing with onOverflow: truncate', async () => {
     const { client } = await clientFor((_, response) => response.end('x'.repeat(100_000)));
     const response = await client.request({ url: 'https://api.example.com/', maxBytes: 10, onOverflow: 'truncate' });
     expect([await response.body.text(), response.body.truncated]).toEqual(['x'.repeat(10), true]);
   });
 
-  it('ends a gzip bomb and a 1 GB body with RESULT_TOO_LARGE and flat memory', async () => {
+  it('stops a gzip bomb and a 1 GB body with RESULT_TOO_LARGE and constant memory', async () => {
     const megabyte = Buffer.alloc(1024 * 1024);
     let sent = 0;
     const { client } = await clientFor((request, response) => {
@@ -209,7 +209,7 @@ describe('EgressClient', () => {
       const pump = (left: number): void => {
         if (left === 0) return void sink.end();
         if (response.destroyed) return void sink.destroy();
-        // A whole bomb fits into the sockets' buffers when compressed; only the plain body tells who stopped whom.
+        // A compressed bomb fits into the socket buffers; only the plain body shows that the client stopped the upstream.
         if (!bomb) sent += 1;
         if (sink.write(megabyte)) setImmediate(pump, left - 1);
         else sink.once('drain', () => pump(left - 1));
@@ -223,12 +223,12 @@ describe('EgressClient', () => {
     }
     const ratio = await failure(text(client, 'https://api.example.com/bomb', { maxBytes: 1024 ** 3 }));
     expect([ratio.code, ratio.details?.['what']]).toEqual(['RESULT_TOO_LARGE', 'ratio']);
-    expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024); // of 3 GB that were on offer, both sides in this process
-    // The upstream was stopped, not drained: three bodies of 1,024 MB were offered, buffers on the way take some of each.
+    expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024); // of 3 GB offered, with both sides in this process
+    // The upstream was stopped, not drained: each body offered 1,024 MB, and buffers on the way hold some of it.
     expect(sent).toBeLessThan(1_024);
   });
 
-  it('ends slow headers, a stalled body and a slow-loris body in time, each with its phase', async () => {
+  it('stops slow headers, a stalled body and a slow-loris body in time, and reports the phase', async () => {
     const { client } = await clientFor((request, response) => {
       if (request.url === '/headers') return;
       response.writeHead(200);
@@ -249,13 +249,13 @@ describe('EgressClient', () => {
     expect(await phase('/drip', { bodyIdleMs: 200, totalMs: 600 })).toEqual(['ATTEMPT_TIMED_OUT', 'total']);
   });
 
-  it('takes its own stall for no silence of the server', async () => {
+  it('does not count a stall of its own process as silence of the server', async () => {
     const { client } = await clientFor((_, response) => {
       response.writeHead(200);
       let drops = 0;
       const drip = setInterval(() => {
         response.write('a');
-        // Both ends are in this process: the next drop is sent in the very turn in which the limit on silence has passed.
+        // Both ends are in this process: the next byte is sent in the same loop turn in which the idle limit has passed.
         if (drops++ === 5) setImmediate(() => blockFor(250));
       }, 10);
       response.on('close', () => clearInterval(drip));
@@ -286,7 +286,7 @@ describe('EgressClient', () => {
     await upstreamClosed;
   });
 
-  it('says whether the request may have been delivered', async () => {
+  it('reports whether the request may have been delivered', async () => {
     const { client } = await clientFor((request) => request.socket.destroy());
     const broken = await failure(client.request({ url: 'https://api.example.com/', method: 'POST', body: '{}' }));
     expect([broken.code, broken.details?.['delivered']]).toEqual(['NETWORK_ERROR', true]);
@@ -311,7 +311,7 @@ describe('EgressClient', () => {
     expect(error.details).toMatchObject({ reason: 'header' });
   });
 
-  it('reaches an allowed endpoint on loopback exactly, and nothing beside it', async () => {
+  it('reaches exactly the allowed endpoint on loopback and no other', async () => {
     const port = await serve((_, response) => response.end('sample'));
     const other = await serve((_, response) => response.end('secret'));
     const client = new EgressClient({ allowlist: [], allowedEndpoints: [`http://127.0.0.1:${port}`] });
@@ -322,7 +322,7 @@ describe('EgressClient', () => {
     }
   });
 
-  it('needs a flag for the allowlist "*", which still guards names and addresses', async () => {
+  it('requires a flag for the allowlist "*" and still guards names and addresses', async () => {
     expect(() => new EgressClient({ allowlist: ['*'] })).toThrow(/development/);
     const { client, blocked } = await clientFor((_, response) => response.end('ok'), {
       allowlist: ['*'],
@@ -343,7 +343,7 @@ describe('EgressClient', () => {
 });
 
 describe('egressFetch', () => {
-  it('serves libraries: forms, streams, redirects off, abort', async () => {
+  it('supports what libraries use: forms, streams, manual redirects, abort', async () => {
     const { client } = await clientFor(async (request, response) => {
       if (request.url === '/moved') return response.writeHead(302, { location: '/' }).end();
       if (request.url === '/hang') return;

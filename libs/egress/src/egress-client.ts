@@ -14,7 +14,7 @@ import {
 } from './egress-options.js';
 import { networkError, refusal, type BlockedHook, type EgressLayer, type EgressReason } from './errors.js';
 import { redirectHeaders, requestHeaders } from './request-headers.js';
-import { RequestWatch, type EgressTimeouts } from './request-watch.js';
+import { RequestTimeouts } from './request-timeouts.js';
 import { CachingResolver, SystemResolver } from './resolver.js';
 import { ACCEPTED_ENCODINGS, EgressBody } from './response-body.js';
 import {
@@ -27,13 +27,14 @@ import {
   type UrlPolicy,
 } from './url-guard.js';
 
-/** The request target as bytes: origin-form (RFC 9112 3.2.1) of visible ASCII without a fragment. */
+/** A request target in origin-form (RFC 9112, 3.2.1): visible ASCII without a fragment. */
 const RAW_TARGET = /^\/[\u0021-\u0022\u0024-\u005b\u005d-\u007e]*$/;
 
 /**
- * The only way out of the fleet: allowlist, address guard, pinned connections, capped responses.
- * Refusals are EGRESS_REFUSED with `layer` and `reason`; other failures NETWORK_ERROR, ATTEMPT_TIMED_OUT,
- * RESULT_TOO_LARGE or CANCELLED. Proxy environment variables are ignored.
+ * Sends all outgoing HTTP requests of the fleet: `guardUrl` checks the URL and every redirect, the connector checks the
+ * resolved addresses and dials exactly those, and responses are limited in time and size. A refusal is EGRESS_REFUSED with
+ * `layer` and `reason`; other failures are NETWORK_ERROR, ATTEMPT_TIMED_OUT, RESULT_TOO_LARGE or CANCELLED. Proxy
+ * environment variables are ignored.
  */
 export class EgressClient {
   private readonly policy: UrlPolicy;
@@ -44,7 +45,7 @@ export class EgressClient {
   private readonly userAgent: string;
   private readonly trace: OutgoingTrace | undefined;
 
-  /** @throws ToolError REQUEST_INVALID on a malformed allowlist, endpoint or range */
+  /** @throws ToolError REQUEST_INVALID for a malformed allowlist entry, endpoint or address range */
   constructor(options: EgressOptions) {
     this.policy = {
       allowlist: new Allowlist(options.allowlist, options.allowAnyHost),
@@ -66,58 +67,58 @@ export class EgressClient {
     });
   }
 
-  /** Rules 1-6 on a URL without sending anything: for registration and configuration checks. @throws ToolError EGRESS_REFUSED */
+  /** Checks a URL without sending anything, for registration and configuration. @throws ToolError EGRESS_REFUSED */
   check(url: string): GuardedUrl {
-    return this.reporting(() => guardUrl(url, this.policy));
+    return this.reportRefusal(() => guardUrl(url, this.policy));
   }
 
-  /** Sends a request and resolves once the response headers are here. */
+  /** Sends a request. Resolves once the response headers have arrived; the body is still streaming then. */
   async request(request: EgressRequest): Promise<EgressResponse> {
-    const target = this.reporting(() => this.targetOf(request));
+    const target = this.reportRefusal(() => this.guardTarget(request));
     if (!this.trace) return this.follow(request, target);
     const { method = 'GET', url } = request;
-    const facts = { method: method.toUpperCase(), url: typeof url === 'string' ? url : url.origin };
-    return this.trace(facts, (headers) =>
+    const span = { method: method.toUpperCase(), url: typeof url === 'string' ? url : url.origin };
+    return this.trace(span, (headers) =>
       this.follow({ ...request, headers: { ...request.headers, ...headers } }, target),
     );
   }
 
   private async follow(request: EgressRequest, first: GuardedUrl): Promise<EgressResponse> {
     let target = first;
-    let headers = this.reporting(() => requestHeaders(request.headers ?? {}));
+    let headers = this.reportRefusal(() => requestHeaders(request.headers ?? {}));
     const method = (request.method ?? 'GET').toUpperCase();
     const follow = (method === 'GET' || method === 'HEAD') && request.followRedirects !== false;
-    const watch = new RequestWatch(
+    const timeouts = new RequestTimeouts(
       this.clock,
-      { ...this.timeouts(), ...request.timeouts },
+      { ...this.limits, ...request.timeouts },
       request.signal,
       target.host,
     );
     try {
       for (let redirects = 0; ; redirects += 1) {
-        const response = await this.send(target, method, headers, request, watch);
-        const location = single(response.headers['location']);
+        const response = await this.send(target, method, headers, request, timeouts);
+        const location = joinHeader(response.headers['location']);
         if (!follow || !isRedirect(response.status, location)) return { ...response, redirects };
         response.body.cancel();
         const from = target;
-        target = this.reporting(() => {
+        target = this.reportRefusal(() => {
           if (redirects >= this.limits.maxRedirects) throw refusal('redirect', 'too_many_redirects', from.host);
           return redirectTarget(location, from, this.policy);
         });
         headers = redirectHeaders(headers, from, target);
       }
     } catch (error) {
-      watch.end();
-      throw this.counted(error);
+      timeouts.end();
+      throw this.reported(error);
     }
   }
 
-  /** Ends all connections; requests in flight fail. */
+  /** Closes all connections; requests in flight fail. */
   async close(): Promise<void> {
     await this.pools.close();
   }
 
-  /** Open sockets of all origins; for a gauge and for tests. */
+  /** Open sockets of all origins, for tests. */
   get openConnections(): number {
     return this.pools.openConnections;
   }
@@ -127,30 +128,30 @@ export class EgressClient {
     method: string,
     headers: Record<string, string>,
     request: EgressRequest,
-    watch: RequestWatch,
+    timeouts: RequestTimeouts,
   ): Promise<Omit<EgressResponse, 'redirects'>> {
     const { pool, done } = this.pools.use(target);
     const sent = { started: false };
-    const headersDone = watch.awaitHeaders();
+    const headersDone = timeouts.awaitHeaders();
     try {
-      watch.signal.throwIfAborted();
-      const response = await pool.compose(noteStart(sent)).request({
+      timeouts.signal.throwIfAborted();
+      const response = await pool.compose(trackStart(sent)).request({
         path: target.target,
         method: method as Dispatcher.HttpMethod,
         headers: { 'user-agent': this.userAgent, 'accept-encoding': ACCEPTED_ENCODINGS, ...headers },
         body: request.body ?? null,
-        signal: watch.signal,
+        signal: timeouts.signal,
       });
       headersDone();
       const body = new EgressBody(
         response.body,
-        method === 'HEAD' ? '' : (single(response.headers['content-encoding']) ?? ''),
+        method === 'HEAD' ? '' : (joinHeader(response.headers['content-encoding']) ?? ''),
         {
           maxBytes: request.maxBytes ?? this.limits.maxBytes,
           onOverflow: request.onOverflow ?? 'error',
           maxRatio: this.limits.maxRatio,
         },
-        watch,
+        timeouts,
         target.host,
         done,
       );
@@ -164,47 +165,43 @@ export class EgressClient {
     } catch (error) {
       headersDone();
       done();
-      if (watch.signal.aborted) throw undelivered(watch.signal.reason, sent.started);
+      if (timeouts.signal.aborted) throw withDelivery(timeouts.signal.reason, sent.started);
       throw networkError(error, target.host, sent.started);
     }
   }
 
-  private targetOf(request: EgressRequest): GuardedUrl {
+  private guardTarget(request: EgressRequest): GuardedUrl {
     if (typeof request.url === 'string') return guardUrl(request.url, this.policy);
     const { origin, target } = request.url;
     const guarded = guardUrl(`${origin}/`, this.policy);
-    // Appending "/" must have ended the authority: an origin with a path or query of its own is a mistake.
+    // The appended "/" must be the whole path: an origin must not have a path or query of its own.
     if (guarded.target !== '/') throw refusal('url', 'malformed', guarded.host);
     if (!RAW_TARGET.test(target)) throw refusal('url', 'request_target', guarded.host);
     return { ...guarded, target, href: `${guarded.origin}${target}` };
   }
 
-  private timeouts(): EgressTimeouts {
-    return { headersMs: this.limits.headersMs, bodyIdleMs: this.limits.bodyIdleMs, totalMs: this.limits.totalMs };
-  }
-
-  private reporting<T>(check: () => T): T {
+  private reportRefusal<T>(check: () => T): T {
     try {
       return check();
     } catch (error) {
-      throw this.counted(error);
+      throw this.reported(error);
     }
   }
 
-  /** Tells the hook of a refusal, once. */
-  private counted(error: unknown): unknown {
-    if (isToolError(error) && error.code === 'EGRESS_REFUSED' && !this.told.has(error)) {
-      this.told.add(error);
+  /** Calls the hook for a refusal, once per error although nested calls pass it on, and returns the error. */
+  private reported(error: unknown): unknown {
+    if (isToolError(error) && error.code === 'EGRESS_REFUSED' && !this.reportedErrors.has(error)) {
+      this.reportedErrors.add(error);
       this.onBlocked(error.details?.['layer'] as EgressLayer, error.details?.['reason'] as EgressReason);
     }
     return error;
   }
 
-  private readonly told = new WeakSet<ToolError>();
+  private readonly reportedErrors = new WeakSet<ToolError>();
 }
 
-/** Notes whether undici began to write the request: before that it provably never left. */
-function noteStart(sent: { started: boolean }): Dispatcher.DispatcherComposeInterceptor {
+/** Sets `started` when undici begins to write the request; before that the upstream provably never saw it. */
+function trackStart(sent: { started: boolean }): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     const begin = handler.onRequestStart?.bind(handler);
     handler.onRequestStart = (controller, context) => {
@@ -215,7 +212,8 @@ function noteStart(sent: { started: boolean }): Dispatcher.DispatcherComposeInte
   };
 }
 
-function undelivered(reason: unknown, started: boolean): unknown {
+/** Marks a time-out before the request was written as undelivered, so that it may be retried. */
+function withDelivery(reason: unknown, started: boolean): unknown {
   if (started || !isToolError(reason) || reason.code !== 'ATTEMPT_TIMED_OUT') return reason;
   return new ToolError(reason.code, {
     message: reason.message,
@@ -224,6 +222,6 @@ function undelivered(reason: unknown, started: boolean): unknown {
   });
 }
 
-function single(value: string | string[] | undefined): string | undefined {
+function joinHeader(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value.join(', ') : value;
 }

@@ -2,20 +2,20 @@ import { Readable } from 'node:stream';
 import type { EgressClient } from './egress-client.js';
 import type { EgressRequest } from './egress-options.js';
 
-/** Limits of every request a library sends through `egressFetch`. */
-export type FetchLimits = Pick<EgressRequest, 'timeouts' | 'maxBytes'> & {
-  /** Told what broke a body that was already streaming; libraries tend to hide it. */
+/** Limits for each request that a library sends through `egressFetch`. */
+type FetchLimits = Pick<EgressRequest, 'timeouts' | 'maxBytes'> & {
+  /** Called with the error of a body that failed while streaming; libraries tend to hide it. */
   onBodyError?: (error: unknown) => void;
 };
 
-/** Statuses whose responses have no body (Fetch standard, "null body status"). */
+/** Statuses of responses without a body (Fetch standard, "null body status"). */
 const NULL_BODY = new Set([101, 103, 204, 205, 304]);
 
 /**
- * A `fetch` for libraries that want one (MCP SDK, jose). Same path as `request`, so every rule holds; it is not built on
- * another HTTP client. Known differences from the standard: no cookies, no cache, no CORS; errors of the guard are
- * rejections with a ToolError, an abort rejects with the signal's reason.
- * @param limits fixed, or chosen per request (a long-lived event stream has no total time)
+ * Wraps an EgressClient as a `fetch` for libraries that expect one (MCP SDK, jose); all rules of the client apply. Unlike
+ * the Fetch standard it has no cookies, cache or CORS, and rejects with ToolErrors. An abort rejects with the signal's
+ * reason.
+ * @param limits fixed, or chosen per request; a long-lived event stream has no total time limit
  */
 export function egressFetch(
   client: EgressClient,
@@ -27,7 +27,7 @@ export function egressFetch(
     const signal = init.signal ?? request?.signal ?? undefined;
     const headers = new Headers(init.headers ?? request?.headers);
     const { onBodyError, ...caps } = typeof limits === 'function' ? limits(url, init) : limits;
-    const body = await bodyOf(init.body ?? (request && request.body ? await request.arrayBuffer() : null), headers);
+    const body = await toBody(init.body ?? (request && request.body ? await request.arrayBuffer() : null), headers);
     try {
       const response = await client.request({
         url: url.split('#', 1)[0] ?? url,
@@ -36,19 +36,18 @@ export function egressFetch(
         body,
         followRedirects: (init.redirect ?? request?.redirect ?? 'follow') === 'follow',
         ...caps,
-        ...(signal ? { signal } : {}),
+        signal,
       });
-      const answer = new Response(
-        NULL_BODY.has(response.status) ? discard(response.body) : streamOf(response.body, onBodyError),
-        {
-          status: response.status,
-          statusText: response.statusText,
-          headers: headerPairs(response.headers),
-        },
-      );
-      Object.defineProperty(answer, 'url', { value: response.url });
-      Object.defineProperty(answer, 'redirected', { value: response.redirects > 0 });
-      return answer;
+      const hasBody = !NULL_BODY.has(response.status);
+      if (!hasBody) response.body.cancel();
+      const result = new Response(hasBody ? toStream(response.body, onBodyError) : null, {
+        status: response.status,
+        statusText: response.statusText,
+        headers: headerPairs(response.headers),
+      });
+      Object.defineProperty(result, 'url', { value: response.url });
+      Object.defineProperty(result, 'redirected', { value: response.redirects > 0 });
+      return result;
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       throw error;
@@ -56,25 +55,20 @@ export function egressFetch(
   };
 }
 
-async function bodyOf(
+async function toBody(
   body: RequestInit['body'] | ArrayBuffer,
   headers: Headers,
 ): Promise<string | Uint8Array | Readable | null> {
   if (body === null || body === undefined || typeof body === 'string') return body ?? null;
   if (body instanceof ReadableStream) return Readable.fromWeb(body as import('node:stream/web').ReadableStream);
-  // The cast is only for the type of the constructor. URLSearchParams, FormData, Blob, buffers: the platform knows their bytes and content type.
+  // URLSearchParams, FormData, Blob and buffers: Response encodes them and knows their content type. The cast satisfies its types.
   const encoded = new Response(body as string);
   const type = encoded.headers.get('content-type');
   if (type && !headers.has('content-type')) headers.set('content-type', type);
   return new Uint8Array(await encoded.arrayBuffer());
 }
 
-function discard(body: { cancel(): void }): null {
-  body.cancel();
-  return null;
-}
-
-function streamOf(
+function toStream(
   body: AsyncIterable<Uint8Array> & { cancel(): void },
   onError: (error: unknown) => void = () => undefined,
 ): ReadableStream<Uint8Array> {
@@ -102,7 +96,7 @@ function streamOf(
 function headerPairs(headers: Readonly<Record<string, string | string[] | undefined>>): [string, string][] {
   const pairs: [string, string][] = [];
   for (const [name, value] of Object.entries(headers)) {
-    // The body is decoded already; a reader must neither decode nor count again.
+    // The body is already decoded: a reader must not decode it again or rely on its length.
     if (value === undefined || name === 'content-encoding' || name === 'content-length') continue;
     for (const item of Array.isArray(value) ? value : [value]) pairs.push([name, item]);
   }

@@ -2,37 +2,37 @@ import type { Readable } from 'node:stream';
 import type { Clock } from '@toolfleet/resilience';
 import type { Dialer } from './connector.js';
 import type { BlockedHook } from './errors.js';
-import type { EgressTimeouts } from './request-watch.js';
+import type { EgressTimeouts } from './request-timeouts.js';
 import type { Resolver } from './resolver.js';
 import type { EgressBody } from './response-body.js';
 
-/** What an egress client may reach, and how much of it. Everything but `allowlist` has the default named beside it. */
+/** Configures what an egress client may reach, and its limits. Comments name the defaults. */
 export interface EgressOptions {
-  /** `host`, `*.host`, `host:port`, `http://host`; `*` only together with `allowAnyHost`. Empty: nothing but `allowedEndpoints`. */
+  /** `host`, `*.host`, `host:port`, `http://host`; `*` only with `allowAnyHost`. If empty, only `allowedEndpoints` can be reached. */
   allowlist: readonly string[];
-  /** Development flag that permits `*` in the allowlist. */
+  /** Development flag that permits `*` in the allowlist. Default false. */
   allowAnyHost?: boolean;
-  /** `EGRESS_ALLOWED_ENDPOINTS`: exact origins exempt from every check but those of the URL's form. None. */
+  /** `EGRESS_ALLOWED_ENDPOINTS`: exact origins that only need a well-formed URL. Default none. */
   allowedEndpoints?: readonly string[];
-  /** Allowed to every listed host; `https`. An entry `http://host` allows plain HTTP to that host. */
+  /** Schemes for every listed host; default `https`. An entry `http://host` allows plain HTTP to that host. */
   schemes?: readonly ('https' | 'http')[];
-  /** Allowed to every listed host; 80 and 443. */
+  /** Ports for every listed host; default 80 and 443. */
   ports?: readonly number[];
-  /** Pod, service and node ranges. */
+  /** Pod, service and node ranges of the cluster, refused in addition to private ranges. Default none. */
   deniedCidrs?: readonly string[];
   resolver?: Resolver;
   dialer?: Dialer;
   clock?: Clock;
-  /** Makes each request a step of a trace: sends it with the headers that carry the trace on. */
+  /** Wraps each request in a span and adds the trace headers. */
   trace?: OutgoingTrace;
-  /** Told of every refusal; for the metric. */
+  /** Called for every refusal; feeds the metric. */
   onBlocked?: BlockedHook;
   limits?: Partial<EgressLimits>;
-  /** Sent when the request names none. */
+  /** `User-Agent` of requests that have none; default `toolfleet`. */
   userAgent?: string;
 }
 
-/** Caps of a client: what one hostile upstream can take from a process. */
+/** Limits of a client: what a hostile upstream can consume. */
 export interface EgressLimits extends EgressTimeouts {
   /** Decompressed bytes of a response: 3 MiB. */
   maxBytes: number;
@@ -40,21 +40,21 @@ export interface EgressLimits extends EgressTimeouts {
   maxRatio: number;
   /** Response headers: 32 KiB. */
   maxHeaderBytes: number;
-  /** Sockets in all: 100. */
+  /** Sockets of all origins: 100. */
   totalConnections: number;
   /** Sockets per origin: 10. */
   connectionsPerHost: number;
-  /** Resolve, wait for a free connection and handshake: 10 s. */
+  /** Resolving, waiting for a free connection and the handshake: 10 s. */
   connectMs: number;
   /** Idle sockets are closed after 4 s. */
   keepAliveMs: number;
-  /** Answers of the resolver are reused for 300 s; each dial checks them again. */
+  /** Resolved addresses are cached for 300 s; each dial checks them again. */
   dnsCacheMs: number;
-  /** Redirects followed at most: 3. */
+  /** Most redirects followed: 3. */
   maxRedirects: number;
 }
 
-/** What holds where options say nothing. */
+/** The defaults of {@link EgressLimits}. */
 export const DEFAULT_LIMITS: EgressLimits = {
   maxBytes: 3 * 1024 * 1024,
   maxRatio: 200,
@@ -70,23 +70,23 @@ export const DEFAULT_LIMITS: EgressLimits = {
   totalMs: 30_000,
 };
 
-/** One request. Without overrides the client's limits hold. */
+/** A request. Limits that it does not set are those of the client. */
 export interface EgressRequest {
-  /** Absolute URL; or an origin and the exact bytes of the request target, which no parser touches. */
+  /** An absolute URL, or an origin with the request target as exact bytes, which no parser normalizes. */
   url: string | { origin: string; target: string };
   method?: string;
   headers?: Readonly<Record<string, string>>;
-  /** A stream is sent once; redirects never repeat a body. */
+  /** A stream is sent once; only GET and HEAD follow redirects. */
   body?: string | Uint8Array | Readable | null;
   signal?: AbortSignal;
   timeouts?: Partial<EgressTimeouts>;
   maxBytes?: number;
   onOverflow?: 'error' | 'truncate';
-  /** GET and HEAD only; true unless said otherwise. False hands the 3xx to the caller. */
+  /** For GET and HEAD; default true. If false, the 3xx response is returned. */
   followRedirects?: boolean;
 }
 
-/** A response whose body still streams; read or cancel `body`. */
+/** A response whose body is still streaming. Always read or cancel `body`, otherwise the connection stays in use. */
 export interface EgressResponse {
   status: number;
   statusText: string;
@@ -98,7 +98,7 @@ export interface EgressResponse {
   body: EgressBody;
 }
 
-/** Wraps a request; `inUpstreamSpan` of libs/telemetry is one. */
+/** Wraps a request in a span; see `inUpstreamSpan` in libs/telemetry. */
 export type OutgoingTrace = (
   request: { method: string; url: string },
   send: (headers: Readonly<Record<string, string>>) => Promise<EgressResponse>,

@@ -1,9 +1,9 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
 
-/** Where the guard caught a request: before any DNS query, after resolving, or on a redirect. */
+/** The stage that refused a request: before any DNS query, after resolving, or on a redirect. */
 export type EgressLayer = 'url' | 'connect' | 'redirect';
 
-/** Why the guard refused; stable names, used as a metric label. */
+/** Why a request was refused; a metric label and part of the error details, so the names are stable. */
 export type EgressReason =
   | 'characters'
   | 'malformed'
@@ -25,23 +25,25 @@ export type EgressReason =
 export type BlockedHook = (layer: EgressLayer, reason: EgressReason) => void;
 
 /**
- * A refusal of the guard: EGRESS_REFUSED with `layer` and `reason` in the details. The host is named because the
- * operator needs it; path and query never are, they may hold secrets.
+ * An EGRESS_REFUSED error with `layer` and `reason` in its details. It names the host, which the operator needs to allow
+ * it, but never path or query, which may contain secrets.
  */
 export function refusal(layer: EgressLayer, reason: EgressReason, host?: string): ToolError {
   return new ToolError('EGRESS_REFUSED', {
     message: `Refused by the egress guard (${reason.replaceAll('_', ' ')})${host ? `: ${host}` : ''}`,
-    details: { layer, reason, ...(host ? { host } : {}) },
+    details: host ? { layer, reason, host } : { layer, reason },
   });
 }
 
 /**
- * A failure of undici, the socket or TLS as a ToolError. `delivered: false` says that the request provably never left,
- * so that even a call that is not idempotent may be tried again.
+ * Converts a failure of undici, the socket or TLS to RESULT_TOO_LARGE (headers), ATTEMPT_TIMED_OUT or NETWORK_ERROR.
+ * ToolErrors pass unchanged.
+ * @param delivered false if the request provably never left this process, so that even a call that is not idempotent may
+ * be retried
  */
 export function networkError(error: unknown, host: string, delivered: boolean): ToolError {
   if (isToolError(error)) return error;
-  const code = codeOf(error);
+  const code = errorCode(error);
   if (code === 'UND_ERR_HEADERS_OVERFLOW' || code === 'HPE_HEADER_OVERFLOW') {
     return new ToolError('RESULT_TOO_LARGE', {
       message: 'Response headers too large',
@@ -51,19 +53,19 @@ export function networkError(error: unknown, host: string, delivered: boolean): 
   }
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
     return new ToolError('ATTEMPT_TIMED_OUT', {
-      message: `No connection to ${host} in time`,
+      message: `Connecting to ${host} timed out`,
       details: { phase: 'connect', delivered: false, host },
       cause: error,
     });
   }
   return new ToolError('NETWORK_ERROR', {
-    message: `The upstream ${host} could not be reached or broke off (${code})`,
+    message: `The connection to ${host} failed (${code})`,
     details: { reason: code, delivered, host },
     cause: error,
   });
 }
 
-function codeOf(error: unknown): string {
+function errorCode(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code === 'string') return code;
   return error instanceof Error ? error.name : 'unknown';

@@ -1,10 +1,5 @@
-export { Dialer, SystemDialer, type DialTarget } from './connector.js';
+export { Dialer, type DialTarget } from './connector.js';
 export { EgressClient } from './egress-client.js';
-export type { EgressLimits, EgressOptions } from './egress-options.js';
-export type { EgressRequest, EgressResponse, OutgoingTrace } from './egress-options.js';
-export { egressFetch, type FetchLimits } from './egress-fetch.js';
-export type { BlockedHook, EgressLayer, EgressReason } from './errors.js';
-export type { EgressTimeouts } from './request-watch.js';
-export { Resolver, SystemResolver } from './resolver.js';
-export type { EgressBody } from './response-body.js';
-export type { GuardedUrl } from './url-guard.js';
+export type { EgressResponse } from './egress-options.js';
+export { egressFetch } from './egress-fetch.js';
+export { Resolver } from './resolver.js';

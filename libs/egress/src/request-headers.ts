@@ -1,9 +1,9 @@
 import { refusal } from './errors.js';
 import type { GuardedUrl } from './url-guard.js';
 
-/** Set by the client itself, so a caller's copy is dropped. */
+/** The client sets these itself and drops a caller's value. */
 const OWN = new Set(['content-length', 'connection', 'keep-alive']);
-/** Would change where a request goes or how it is framed (request smuggling, virtual host confusion). */
+/** Headers that change the destination or framing of a request (request smuggling, virtual host confusion). */
 const REFUSED = new Set([
   'host',
   'transfer-encoding',
@@ -19,8 +19,8 @@ const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 const VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
 
 /**
- * Headers of a request with names in lower case.
- * @throws ToolError EGRESS_REFUSED for an illegal name or value (header injection) and for `Host` and framing headers
+ * Validates the headers of a request and converts their names to lower case.
+ * @throws ToolError EGRESS_REFUSED for an invalid name or value (header injection), and for `Host` and framing headers
  */
 export function requestHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   const clean: Record<string, string> = Object.create(null);
@@ -33,10 +33,10 @@ export function requestHeaders(headers: Readonly<Record<string, string>>): Recor
   return { ...clean };
 }
 
-/** What still goes along to another origin. A list of what may pass: nobody knows the name of every credential header. */
+/** Headers sent on to another origin. An allowlist, because credential headers can have any name. */
 const PUBLIC_HEADERS = new Set(['accept', 'accept-encoding', 'accept-language', 'range', 'user-agent']);
 
-/** Headers for the next hop: all of them within an origin, only harmless ones across. */
+/** The headers for a redirect: all of them within an origin, only public ones to another origin. */
 export function redirectHeaders(
   headers: Record<string, string>,
   from: GuardedUrl,

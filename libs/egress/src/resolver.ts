@@ -2,9 +2,9 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { Clock } from '@toolfleet/resilience';
 
-/** Turns a host name into addresses. Tests inject their own. */
+/** Resolves host names. Tests inject their own. */
 export abstract class Resolver {
-  /** All addresses of the name, in the order to try; rejects when the name does not resolve. */
+  /** All addresses of the name, in the order to try. Rejects if the name does not resolve. */
   abstract resolve(host: string): Promise<string[]>;
 }
 
@@ -16,16 +16,16 @@ export class SystemResolver extends Resolver {
   }
 }
 
-/** Names kept at most; the oldest goes first. */
+/** Most cached names; the oldest is evicted first. */
 const MAX_NAMES = 1_000;
 
 /**
- * Remembers answers for `ttlMs` and asks once for concurrent questions. Only answers are kept, never verdicts: every
- * dial is checked again, and failures are not remembered.
+ * Caches addresses for `ttlMs` and shares one lookup among concurrent callers. Failures are not cached, and neither is the
+ * decision of the address guard: every dial checks its address again.
  */
 export class CachingResolver extends Resolver {
-  private readonly known = new Map<string, { addresses: string[]; freshUntil: number }>();
-  private readonly asking = new Map<string, Promise<string[]>>();
+  private readonly cache = new Map<string, { addresses: string[]; freshUntil: number }>();
+  private readonly pending = new Map<string, Promise<string[]>>();
 
   constructor(
     private readonly inner: Resolver,
@@ -37,31 +37,30 @@ export class CachingResolver extends Resolver {
 
   override async resolve(host: string): Promise<string[]> {
     if (isIP(host) !== 0) return [host];
-    const hit = this.known.get(host);
+    const hit = this.cache.get(host);
     if (hit && hit.freshUntil > this.clock.monotonic()) return hit.addresses;
-    const running = this.asking.get(host) ?? this.ask(host);
-    return running;
+    return this.pending.get(host) ?? this.lookup(host);
   }
 
-  /** Drops a name whose addresses could not be reached, so that the next dial asks again. */
+  /** Drops a name whose addresses could not be reached, so that the next dial resolves it again. */
   forget(host: string): void {
-    this.known.delete(host);
+    this.cache.delete(host);
   }
 
-  private ask(host: string): Promise<string[]> {
-    const asked = this.inner
+  private lookup(host: string): Promise<string[]> {
+    const pending = this.inner
       .resolve(host)
       .then((addresses) => {
-        this.known.delete(host);
+        this.cache.delete(host);
         if (addresses.length > 0) {
-          this.known.set(host, { addresses, freshUntil: this.clock.monotonic() + this.ttlMs });
+          this.cache.set(host, { addresses, freshUntil: this.clock.monotonic() + this.ttlMs });
         }
-        const oldest = this.known.size > MAX_NAMES ? this.known.keys().next().value : undefined;
-        if (oldest !== undefined) this.known.delete(oldest);
+        const oldest = this.cache.size > MAX_NAMES ? this.cache.keys().next().value : undefined;
+        if (oldest !== undefined) this.cache.delete(oldest);
         return addresses;
       })
-      .finally(() => this.asking.delete(host));
-    this.asking.set(host, asked);
-    return asked;
+      .finally(() => this.pending.delete(host));
+    this.pending.set(host, pending);
+    return pending;
   }
 }

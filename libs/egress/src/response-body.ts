@@ -2,24 +2,24 @@ import type { Readable, Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw, createZstdDecompress } from 'node:zlib';
 import { ToolError } from '@toolfleet/contracts';
 import { networkError } from './errors.js';
-import type { RequestWatch } from './request-watch.js';
+import type { RequestTimeouts } from './request-timeouts.js';
 
-/** Caps of one response body. */
-export interface BodyLimits {
+/** Limits of one response body. */
+interface BodyLimits {
   /** Bytes after decompression. */
   maxBytes: number;
-  /** `error` (RESULT_TOO_LARGE) or `truncate` (the body ends at the cap and says so). */
+  /** `error` fails with RESULT_TOO_LARGE; `truncate` ends the body at the limit and sets `truncated`. */
   onOverflow: 'error' | 'truncate';
   /** Decompressed bytes per received byte, checked beyond `RATIO_FREE_BYTES`. */
   maxRatio: number;
 }
 
-/** Below this size any ratio passes: small bodies of repeated text compress 100:1 for honest reasons. */
+/** Any ratio passes below this size: small bodies of repetitive text legitimately compress 100:1. */
 const RATIO_FREE_BYTES = 1024 * 1024;
 
 /**
- * The body of a response, decompressed and capped while it streams. Read it once: iterate, or `bytes`, `text`;
- * or `cancel` it. Until one of them has ended, the connection is not free for the next request.
+ * The body of a response, decompressed and limited while it streams. Read it once, by iterating or with `bytes` or `text`,
+ * or `cancel` it. The connection is in use until then.
  */
 export class EgressBody implements AsyncIterable<Uint8Array> {
   private readonly count: ByteCount = { received: 0, decoded: 0 };
@@ -30,11 +30,11 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
     private readonly raw: Readable,
     private readonly encoding: string,
     private readonly limits: BodyLimits,
-    private readonly watch: RequestWatch,
+    private readonly watch: RequestTimeouts,
     private readonly host: string,
     private readonly onEnd: () => void,
   ) {
-    raw.on('error', () => undefined); // reported to whoever reads; nobody may be reading yet
+    raw.on('error', () => undefined); // the reader gets the error; before a reader attaches it would be uncaught
     watch.watchIdle();
   }
 
@@ -43,13 +43,13 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
     return this.count.received;
   }
 
-  /** True when the body was longer than the cap and `onOverflow` is `truncate`. Final once the body is read. */
+  /** True if `onOverflow: 'truncate'` cut the body. Final once the body has been read. */
   get truncated(): boolean {
     return this.cut;
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    if (this.ended) throw new TypeError('The response body was read already');
+    if (this.ended) throw new TypeError('The response body has already been read');
     try {
       for await (const chunk of decodeBody(this.raw, this.encoding, this.count)) {
         this.watch.touch();
@@ -86,7 +86,7 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
     return (await this.bytes()).toString('utf8');
   }
 
-  /** Stops the upstream and frees the connection; never throws. */
+  /** Stops the upstream and releases the connection; never throws. */
   cancel(): void {
     this.finish();
   }
@@ -105,41 +105,37 @@ function tooLarge(maxBytes: number, what: 'size' | 'ratio'): ToolError {
     message:
       what === 'size'
         ? `Response too large (max ${maxBytes})`
-        : 'Response too large: it expands beyond the allowed ratio',
+        : 'Response too large: it exceeds the compression ratio limit',
     details: { what, max_bytes: maxBytes },
   });
 }
 
-/** What we offer in `Accept-Encoding` when the caller names nothing. */
+/** The default `Accept-Encoding`. */
 export const ACCEPTED_ENCODINGS = 'gzip, deflate, br, zstd';
-/** Encodings stacked at most; nobody sends more than one for honest reasons. */
+/** Most stacked encodings; legitimate servers apply one. */
 const MAX_LAYERS = 2;
 
-/** Bytes before and after decompression of one body. */
-export interface ByteCount {
+/** Bytes of one body before and after decompression. */
+interface ByteCount {
   received: number;
   decoded: number;
 }
 
 /**
- * The decoded bytes of a response body, chunk by chunk, counted on both sides. Nothing is buffered beyond one chunk, so
- * whoever stops reading stops the upstream as well.
- * @throws ToolError NETWORK_ERROR on an unknown encoding or damaged data
+ * Decodes a response body chunk by chunk and counts its bytes on both sides. At most one chunk is buffered, so a reader
+ * that stops also stops the upstream.
+ * @throws ToolError NETWORK_ERROR for an unknown encoding or corrupt data
  */
-export async function* decodeBody(
-  body: Readable,
-  encodingHeader: string,
-  count: ByteCount,
-): AsyncGenerator<Uint8Array> {
+async function* decodeBody(body: Readable, encodingHeader: string, count: ByteCount): AsyncGenerator<Uint8Array> {
   const encodings = encodingHeader
     .toLowerCase()
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '' && name !== 'identity');
-  if (encodings.length > MAX_LAYERS) throw undecodable(`more than ${MAX_LAYERS} content encodings`);
+  if (encodings.length > MAX_LAYERS) throw undecodable(`it has more than ${MAX_LAYERS} content encodings`);
 
   let chunks: AsyncIterable<Uint8Array> = counted(body, (bytes) => (count.received += bytes));
-  // Listed in the order they were applied (RFC 9110 8.4), so they come off from the last.
+  // The header lists encodings in the order they were applied (RFC 9110, 8.4), so the last one is decoded first.
   for (const encoding of encodings.toReversed()) chunks = decodeLayer(chunks, encoding);
   for await (const chunk of chunks) {
     count.decoded += chunk.byteLength;
@@ -157,9 +153,9 @@ async function* counted(body: Readable, add: (bytes: number) => void): AsyncGene
 async function* decodeLayer(source: AsyncIterable<Uint8Array>, encoding: string): AsyncGenerator<Uint8Array> {
   const iterator = source[Symbol.asyncIterator]();
   const first = await iterator.next();
-  if (first.done) return; // an empty body has nothing to decode, whatever the header says (HEAD, 204)
+  if (first.done) return; // HEAD and 204 may announce an encoding without a body
   const decoder = decoderFor(encoding, first.value);
-  let upstreamFault: unknown;
+  let upstreamError: unknown;
   const feed = async () => {
     try {
       for (let item: IteratorResult<Uint8Array> = first; !item.done; item = await iterator.next()) {
@@ -168,7 +164,7 @@ async function* decodeLayer(source: AsyncIterable<Uint8Array>, encoding: string)
       }
       decoder.end();
     } catch (error) {
-      upstreamFault = error;
+      upstreamError = error;
       decoder.destroy(error instanceof Error ? error : new Error(String(error)));
     }
   };
@@ -176,11 +172,11 @@ async function* decodeLayer(source: AsyncIterable<Uint8Array>, encoding: string)
   try {
     for await (const chunk of decoder as AsyncIterable<Uint8Array>) yield chunk;
   } catch (error) {
-    if (upstreamFault !== undefined) throw upstreamFault;
+    if (upstreamError !== undefined) throw upstreamError;
     throw undecodable(error instanceof Error ? error.message : String(error));
   } finally {
     decoder.destroy();
-    // Not awaited: a stalled upstream would hold us here. Whoever reads the outermost layer destroys the socket's stream.
+    // Not awaited: a stalled upstream would block here. EgressBody destroys the socket's stream.
     iterator.return?.(undefined).catch(() => undefined);
   }
 }
@@ -201,14 +197,14 @@ function decoderFor(encoding: string, first: Uint8Array): Transform {
     case 'x-gzip':
       return createGunzip();
     case 'deflate':
-      // RFC 9110 means zlib; some servers send raw deflate. A zlib header has compression method 8 in its low nibble.
+      // RFC 9110 specifies zlib, but some servers send raw deflate. The low nibble of a zlib header is compression method 8.
       return ((first[0] ?? 0) & 0x0f) === 8 ? createInflate() : createInflateRaw();
     case 'br':
       return createBrotliDecompress();
     case 'zstd':
       return createZstdDecompress();
     default:
-      throw undecodable(`unknown content encoding "${encoding.slice(0, 40)}"`);
+      throw undecodable(`unsupported content encoding "${encoding.slice(0, 40)}"`);
   }
 }
 

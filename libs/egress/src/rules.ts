@@ -1,4 +1,4 @@
-/** `@toolfleet/egress/rules`: the rules of configuration values, without a client. */
+/** `@toolfleet/egress/rules`: checks configuration values without loading the client. */
 import { AddressGuard } from './address-guard.js';
 import { Allowlist, endpointOrigin } from './url-guard.js';
 

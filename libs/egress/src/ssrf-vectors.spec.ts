@@ -8,7 +8,7 @@ import { Dialer, type DialTarget } from './connector.js';
 import { EgressClient } from './egress-client.js';
 import { Resolver } from './resolver.js';
 
-/** Only these two stand for the internet; every other address that is dialled is a forbidden hit. */
+/** The only public addresses; a connection to any other address is a forbidden hit. */
 const INTERNET = new Set(['93.184.216.34', '2606:2800:220:1:248:1893:25c8:1946']);
 
 let allowedPort = 0;
@@ -91,7 +91,7 @@ describe.each([
     expect(forbiddenHits).toBe(0);
     if (row.expect === 'allow') return expect(outcome).toBe('200 fine');
     if (row.resolve_second) {
-      // The first, checked answer is pinned: the rebound one is never dialled. Here the request may succeed.
+      // The checked address is pinned and the rebound one is never dialed, so the request may succeed.
       return expect(asked).toBe(1);
     }
     expect(outcome).toMatchObject({ layer: row.layer });
@@ -102,7 +102,7 @@ describe.each([
 });
 
 describe('DNS rebinding', () => {
-  it('is refused at the next dial, although the name was fine before', async () => {
+  it('is refused at the next dial after a public first answer', async () => {
     [allowedHits, forbiddenHits, location] = [0, 0, undefined];
     const row: SsrfVector = {
       id: 'rebind',
@@ -122,7 +122,7 @@ describe('DNS rebinding', () => {
     });
     const first = await client.request({ url: row.url });
     expect(await first.body.text()).toBe('fine');
-    // The kept connection still leads to the checked address; a new one has to resolve again.
+    // The kept-alive connection still leads to the checked address; a new one resolves again.
     await expect.poll(() => client.openConnections).toBe(0);
     await expect(client.request({ url: row.url })).rejects.toMatchObject({ details: { layer: 'connect' } });
     expect([allowedHits, forbiddenHits]).toEqual([1, 0]);

@@ -12,7 +12,7 @@ const policy: UrlPolicy = {
   allowedEndpoints: new Set(['http://127.0.0.1:9000']),
 };
 
-/** Pieces that URL parsers disagree about, glued in any order. */
+/** Fragments on which URL parsers disagree, joined in any order. */
 const piece = fc.constantFrom(
   'https:',
   'http:',
@@ -67,7 +67,7 @@ const anything = fc.oneof(
 );
 
 describe('guardUrl', () => {
-  it('lets nothing pass but allowed names on allowed ports, whatever the spelling', () => {
+  it('admits only allowed names on allowed ports, whatever the spelling', () => {
     fc.assert(
       fc.property(anything, (raw) => {
         let guarded;
@@ -78,7 +78,7 @@ describe('guardUrl', () => {
         }
         if (guarded.exempt) return guarded.origin === 'http://127.0.0.1:9000';
         const named = guarded.host === 'api.example.com' || guarded.host.endsWith('.partner.example');
-        // What is dialled is what another parser would read from the canonical form.
+        // Another parser reads the same target from the canonical form.
         const again = new URL(guarded.href);
         return (
           named &&
@@ -118,7 +118,7 @@ describe('AddressGuard', () => {
     );
   });
 
-  it('knows public addresses', () => {
+  it('distinguishes public addresses', () => {
     for (const address of ['93.184.216.34', '8.8.8.8', '2606:2800:220:1:248:1893:25c8:1946', '::ffff:8.8.8.8']) {
       expect([address, guard.isPublic(address)]).toEqual([address, true]);
     }
@@ -127,7 +127,7 @@ describe('AddressGuard', () => {
     }
   });
 
-  it('refuses ranges that are none', () => expect(() => new AddressGuard(['10.0.0.0'])).toThrow(/address range/));
+  it('refuses malformed ranges', () => expect(() => new AddressGuard(['10.0.0.0'])).toThrow(/address range/));
 });
 
 describe('allowed endpoints', () => {
@@ -149,7 +149,7 @@ describe('Allowlist', () => {
     },
   );
 
-  it('compares whole names and dot-bounded wildcards', () => {
+  it('matches whole names and dot-bounded wildcards', () => {
     const list = new Allowlist(['A.Example.', '*.b.c', 'http://plain.example:8080']);
     expect(['a.example', 'x.b.c', 'y.x.b.c', 'plain.example'].every((host) => list.find(host))).toBe(true);
     expect(['b.c', 'xb.c', 'a.example.evil', 'xa.example'].some((host) => list.find(host))).toBe(false);

@@ -2,20 +2,20 @@ import { isIP } from 'node:net';
 import { ToolError } from '@toolfleet/contracts';
 import { refusal, type EgressLayer } from './errors.js';
 
-/** One allowed host, as configured: `[http[s]://]host[:port]`, `*.host`, or `*`. */
+/** A configured entry: `[http[s]://]host[:port]`, `*.host` or `*`. */
 interface AllowEntry {
   /** Exact host, or the part after `*` with its leading dot; empty for `*`. */
   host: string;
   kind: 'exact' | 'wildcard' | 'any';
-  /** `http://` was written: plain HTTP is allowed to this host. */
+  /** The entry says `http://`: plain HTTP to this host is allowed. */
   plainHttp: boolean;
   port?: number;
 }
 
-/** What the allowlist knows about a host. */
-export interface AllowVerdict {
+/** What the entries that match a host allow. */
+interface AllowedHost {
   plainHttp: boolean;
-  /** Ports listed for this host beside the general ones. */
+  /** Ports listed for this host, in addition to the general ones. */
   ports: ReadonlySet<number>;
 }
 
@@ -26,7 +26,7 @@ function parseEntry(raw: string): AllowEntry {
   const host = match?.[2];
   if (!match || host === undefined) {
     throw new ToolError('REQUEST_INVALID', {
-      message: `Not an allowlist entry: "${raw}" (host, *.host, host:port, http://host)`,
+      message: `Invalid allowlist entry "${raw}": use host, *.host, host:port or http://host`,
     });
   }
   const kind = host === '*' ? 'any' : host.startsWith('*.') ? 'wildcard' : 'exact';
@@ -34,32 +34,32 @@ function parseEntry(raw: string): AllowEntry {
     host: kind === 'any' ? '' : kind === 'wildcard' ? host.slice(1) : host,
     kind,
     plainHttp: match[1] === 'http',
-    ...(match[3] ? { port: Number(match[3]) } : {}),
+    port: match[3] ? Number(match[3]) : undefined,
   };
 }
 
 /**
- * Domains a client may reach. Hosts are compared exactly or by a dot-bounded wildcard:
- * `*.a.b` matches `x.a.b` and `y.x.a.b`, never `a.b` or `xa.b`. Punycode is compared as it is.
+ * The hosts a client may reach. An entry matches exactly or as a wildcard for whole labels: `*.a.b` matches `x.a.b` and
+ * `y.x.a.b`, but not `a.b` or `xa.b`. Internationalized names are compared in Punycode.
  */
 export class Allowlist {
   private readonly entries: readonly AllowEntry[];
 
   /**
-   * @param anyHost development flag without which `*` is a configuration fault
+   * @param anyHost development flag; without it the entry `*` is refused
    * @throws ToolError REQUEST_INVALID on a malformed entry
    */
   constructor(entries: readonly string[], anyHost = false) {
     this.entries = entries.filter((entry) => entry.trim() !== '').map(parseEntry);
     if (!anyHost && this.entries.some((entry) => entry.kind === 'any')) {
       throw new ToolError('REQUEST_INVALID', {
-        message: 'The allowlist entry "*" is for development only and needs its own flag',
+        message: 'The allowlist entry "*" is for development only: enable any host explicitly, or list the hosts',
       });
     }
   }
 
-  /** The verdict on a host (lower case, no trailing dot), or undefined when no entry names it. */
-  find(host: string): AllowVerdict | undefined {
+  /** What is allowed for a host (lower case, no trailing dot); undefined if no entry matches. */
+  find(host: string): AllowedHost | undefined {
     const found = this.entries.filter(
       (entry) =>
         entry.kind === 'any' ||
@@ -73,20 +73,20 @@ export class Allowlist {
   }
 }
 
-/** What the guard needs to know to judge a URL. */
+/** The rules of {@link guardUrl}. */
 export interface UrlPolicy {
   allowlist: Allowlist;
-  /** Schemes allowed to every listed host, without colon; `http` may also be allowed by an entry of its own. */
+  /** Schemes allowed for every listed host, without the colon. An entry `http://host` allows `http` for that host. */
   schemes: readonly string[];
-  /** Ports allowed to every listed host. */
+  /** Ports allowed for every listed host. */
   ports: readonly number[];
-  /** Exact `scheme://host:port` origins exempt from the checks of scheme, port, address literals, allowlist and internal names. */
+  /** Exact `scheme://host:port` origins that skip the checks of scheme, port, address literals, allowlist and internal names. */
   allowedEndpoints: ReadonlySet<string>;
 }
 
-/** A URL that passed {@link guardUrl}; only this is used afterwards. */
+/** A URL that passed {@link guardUrl}. Later steps use only this, so that no second parser can read the URL differently. */
 export interface GuardedUrl {
-  /** `scheme://host[:port]`, one trailing dot of the host removed. */
+  /** `scheme://host[:port]`, without a trailing dot of the host. */
   origin: string;
   /** Host without brackets. */
   host: string;
@@ -99,15 +99,15 @@ export interface GuardedUrl {
   href: string;
 }
 
-// oxlint-disable-next-line no-control-regex -- control characters are what it refuses
+// oxlint-disable-next-line no-control-regex -- matches control characters to refuse them
 const FORBIDDEN_CHARACTERS = /[\u0000-\u0020\u007f\\]/;
 const ABSOLUTE_HTTP = /^https?:\/\/[^/]/i;
 const OTHER_SCHEME = /^(?!https?:)[a-z][a-z0-9+.-]*:/i;
 const AUTHORITY = /^[a-z]+:\/\/([^/?#]*)/i;
-/** Suffixes that never leave the machine or the cluster (RFC 6761, RFC 6762, ICANN `.internal`, Kubernetes). */
+/** Suffixes of names inside a machine or cluster (RFC 6761, RFC 6762, ICANN's `.internal`, Kubernetes). */
 const INTERNAL_SUFFIXES = ['.localhost', '.local', '.internal', '.svc', '.cluster.local'];
 
-/** Statuses that mean "go elsewhere" (RFC 9110 15.4); 304 and 300 are answers. */
+/** Redirects to another URL (RFC 9110, 15.4); 300 and 304 are final responses. */
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 /** Canonical `scheme://host:port` form of an allowed endpoint. @throws ToolError REQUEST_INVALID */
@@ -116,19 +116,21 @@ export function endpointOrigin(raw: string): string {
   try {
     url = new URL(raw.trim());
   } catch {
-    // reported below together with the other faults
+    // reported below
   }
   const plain = url && /^https?:$/.test(url.protocol) && !url.username && !url.password && url.pathname === '/';
   if (!url || !plain || url.search || url.hash) {
-    throw new ToolError('REQUEST_INVALID', { message: `Not an origin (scheme://host:port): "${raw}"` });
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Invalid origin "${raw}": use scheme://host:port without a path`,
+    });
   }
   return url.origin;
 }
 
 /**
- * Checks a URL as given by a caller or an upstream, before any DNS query: characters, form, userinfo, scheme, port,
- * address literals, allowlist, internal names.
- * @param layer where the URL came from; only named in the refusal
+ * Checks a URL given by a caller or an upstream before any DNS query: characters, syntax, user info, scheme, port, IP
+ * literals, allowlist and internal names. The address guard checks what the name resolves to (connector.ts).
+ * @param layer where the URL came from, for the refusal
  * @throws ToolError EGRESS_REFUSED
  */
 export function guardUrl(raw: string, policy: UrlPolicy, layer: EgressLayer = 'url'): GuardedUrl {
@@ -141,7 +143,7 @@ export function guardUrl(raw: string, policy: UrlPolicy, layer: EgressLayer = 'u
   } catch {
     throw refusal(layer, 'malformed');
   }
-  // The raw authority too: `https://@host/` parses to an empty user name and would look clean.
+  // Check the raw authority too: the parser turns `https://@host/` into an empty user name.
   if (url.username || url.password || AUTHORITY.exec(raw)?.[1]?.includes('@')) throw refusal(layer, 'userinfo');
 
   const host = bareHost(url.hostname);
@@ -161,34 +163,35 @@ export function guardUrl(raw: string, policy: UrlPolicy, layer: EgressLayer = 'u
   };
   if (guarded.exempt) return guarded;
 
-  const verdict = policy.allowlist.find(host);
+  const allowed = policy.allowlist.find(host);
   const scheme = protocol.slice(0, -1);
-  if (!policy.schemes.includes(scheme) && !(scheme === 'http' && verdict?.plainHttp)) {
+  if (!policy.schemes.includes(scheme) && !(scheme === 'http' && allowed?.plainHttp)) {
     throw refusal(layer, 'scheme', host);
   }
-  if (!policy.ports.includes(port) && !verdict?.ports.has(port)) throw refusal(layer, 'port', host);
+  if (!policy.ports.includes(port) && !allowed?.ports.has(port)) throw refusal(layer, 'port', host);
   if (isIP(host) !== 0) throw refusal(layer, 'ip_literal', host);
-  if (!verdict) throw refusal(layer, 'not_allowlisted', host);
+  if (!allowed) throw refusal(layer, 'not_allowlisted', host);
   if (!host.includes('.') || INTERNAL_SUFFIXES.some((suffix) => host.endsWith(suffix))) {
     throw refusal(layer, 'internal_name', host);
   }
   return guarded;
 }
 
-/** Host without brackets and without one trailing dot (`a.b.` and `a.b` are one host; `a.b..` is none). */
+/** Host without brackets and without one trailing dot (`a.b.` equals `a.b`); '' for an invalid one such as `a.b..`. */
 function bareHost(hostname: string): string {
   if (hostname.startsWith('[')) return hostname.slice(1, -1);
   const host = hostname.endsWith('.') ? hostname.slice(0, -1) : hostname;
   return host.endsWith('.') || host.startsWith('.') || host.includes('..') ? '' : host;
 }
 
-/** True when the answer names another place and the request may be repeated there. */
+/** True for a redirect status with a `Location`. */
 export function isRedirect(status: number, location: string | undefined): location is string {
   return REDIRECTS.has(status) && location !== undefined;
 }
 
 /**
- * The next hop, through all checks again: a relative `Location` is resolved against the URL that answered.
+ * Resolves `Location` against the URL that answered, and applies all checks to the result. Refuses a redirect from HTTPS
+ * to HTTP.
  * @throws ToolError EGRESS_REFUSED with layer `redirect`
  */
 export function redirectTarget(location: string, from: GuardedUrl, policy: UrlPolicy): GuardedUrl {

@@ -1,21 +1,21 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 
-/** Time limits of one request in ms; null switches a limit off (long-lived streams). */
+/** Time limits of one request in ms; null disables a limit (for long-lived streams). */
 export interface EgressTimeouts {
-  /** From the start until the response headers are complete, connecting included. */
+  /** From the start until the response headers are complete, including connecting. */
   headersMs: number | null;
-  /** Longest silence between two pieces of the body. */
+  /** Longest pause between two chunks of the body. */
   bodyIdleMs: number | null;
-  /** Everything, redirects and reading the body included. */
+  /** The whole request, including redirects and reading the body. */
   totalMs: number | null;
 }
 
 /**
- * Aborts a request when its caller gives up or a limit passes. One signal for all causes, whose reason is the error to
- * report: a ToolError, or the caller's own reason.
+ * Aborts a request when its caller aborts or a limit expires. The one signal covers all causes; its reason is the error to
+ * report: ATTEMPT_TIMED_OUT with the phase, the caller's ToolError, or CANCELLED.
  */
-export class RequestWatch {
+export class RequestTimeouts {
   private readonly controller = new AbortController();
   private readonly timers = new Set<CancelTimer>();
   private lastActivity = 0;
@@ -36,20 +36,21 @@ export class RequestWatch {
     return this.controller.signal;
   }
 
-  /** Starts the limit on headers; the returned function ends it. */
+  /** Starts the limit for headers; the returned function ends it. */
   awaitHeaders(): () => void {
     return this.arm('headers', this.timeouts.headersMs);
   }
 
-  /** Starts the limit on silence; `touch` restarts it. */
+  /** Starts the limit for pauses of the body; `touch` restarts it. */
   watchIdle(): void {
     const limitMs = this.timeouts.bodyIdleMs;
     if (limitMs === null) return;
     this.touch();
-    const check = (hasLooked: boolean): void => {
+    const check = (hasPolled: boolean): void => {
       const leftMs = this.lastActivity + limitMs - this.clock.monotonic();
-      if (leftMs <= 0 && hasLooked) return this.expire('body', limitMs);
-      // Timers come before sockets: a process that was busy itself looks into them once before it calls that silence.
+      if (leftMs <= 0 && hasPolled) return this.expire('body', limitMs);
+      // The event loop runs timers before it polls sockets. If this process itself was blocked, data may be waiting there,
+      // so the limit expires only after one more poll.
       const cancel = this.clock.after(Math.max(0, leftMs), () => {
         this.timers.delete(cancel);
         check(leftMs <= 0);
@@ -59,12 +60,12 @@ export class RequestWatch {
     check(false);
   }
 
-  /** A piece of the body arrived. */
+  /** Call for every chunk of the body. */
   touch(): void {
     this.lastActivity = this.clock.monotonic();
   }
 
-  /** Ends every limit and forgets the caller's signal. */
+  /** Clears all timers and detaches from the caller's signal. */
   end(): void {
     for (const cancel of this.timers) cancel();
     this.timers.clear();
@@ -84,14 +85,14 @@ export class RequestWatch {
   private expire(phase: 'total' | 'headers' | 'body', limitMs: number): void {
     this.controller.abort(
       new ToolError('ATTEMPT_TIMED_OUT', {
-        message: `No complete answer from ${this.host} within ${limitMs} ms (${phase})`,
+        message: `No complete response from ${this.host} within ${limitMs} ms (${phase})`,
         details: { phase, limit_ms: limitMs, host: this.host },
       }),
     );
   }
 }
 
-/** The caller's reason when it is a ToolError (a deadline, say), else CANCELLED. */
+/** The caller's reason if it is a ToolError, such as a deadline; else CANCELLED. */
 function callerReason(caller: AbortSignal | undefined): ToolError {
   return isToolError(caller?.reason) ? caller.reason : new ToolError('CANCELLED', { cause: caller?.reason });
 }

@@ -5,7 +5,7 @@ const SOURCE_CONDITION_CLASH = [/\/@modelcontextprotocol\//, /\/eventsource(-par
 
 /**
  * Specs import our own packages from source (the `source` export condition), so that no build is needed to run them.
- * `unit` lies beside the code and needs no broker of its own unless a spec starts one; `integration` starts real
+ * `unit` is next to the code and needs no broker unless a spec starts one; `integration` starts real
  * processes; `cluster` (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus and
  * check:rego) needs cases of other projects, which those commands get; `abuse` (npm run test:abuse) runs the abuse tests of
  * `integration` at full length.

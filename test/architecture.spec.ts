@@ -1,5 +1,5 @@
 /**
- * The import rules of the house (docs/decisions/0003-import-rules.md), read from the sources and from `nx graph`.
+ * The import rules (docs/decisions/0003-import-rules.md), read from the sources and from `nx graph`.
  * Every rule is a function of the files, so that each is also shown to catch a planted fault.
  */
 import { execFileSync } from 'node:child_process';
@@ -99,7 +99,7 @@ const appsStandAlone: Rule = ({ path, text }) =>
     return [];
   });
 
-/** The console runs in a browser: of ours it knows the client, of others the two packages that draw. */
+/** The console runs in a browser: it imports the client, and React to render. */
 const consoleIsACaller: Rule = ({ path, text }) =>
   !path.startsWith('apps/console/src/') || isSpec(path)
     ? []

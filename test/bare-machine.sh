@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a command in a fresh clone of HEAD on this machine as a newcomer has it: without NATS and Redis, and without the
-# libraries that came with them. They are removed in a private view of the file system; the machine itself stays as it is.
+# libraries that came with them. They are removed in a private view of the file system; the machine itself is not changed.
 #
 #   test/bare-machine.sh npm start
 #   test/bare-machine.sh npm test

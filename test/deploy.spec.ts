@@ -186,7 +186,7 @@ const SCALER_FAULTS: [rule: string, scaler: Scaler, what: string, plant: (object
   [
     'L43',
     'hpa',
-    'an adapter rule over a metric nobody has',
+    'an adapter rule over an unknown metric',
     (all) => adapterRule(all, '(toolfleet_queue_jobs{', '(jobs{'),
   ],
   [
@@ -258,7 +258,7 @@ describe('alerts', () => {
     ),
   );
 
-  it.each(alerts)('%s is shown to fire, to stay silent and to resolve, and stands in docs/operations.md', (alert) => {
+  it.each(alerts)('%s fires, stays silent and resolves in tests, and is in docs/operations.md', (alert) => {
     const wanted = ['fires', 'is silent just below', 'resolves'].map((what) => `${alert} ${what}`);
     expect(wanted.filter((name) => !cases.has(name))).toEqual([]);
     expect(read('docs/operations.md')).toMatch(new RegExp(`^\\| .*\\b${alert}\\b|/ ${alert}\\b`, 'm'));

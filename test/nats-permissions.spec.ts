@@ -1,6 +1,6 @@
 /**
  * deploy/nats.conf on a real server: what each user may publish and read is compared with a table written here, over every
- * subject of the catalogue, every user's inbox and the doors of two tenants. What is not in the table must be refused.
+ * subject of the catalogue, every user's inbox and the subjects of two tenants. Everything that is not in the table must be refused.
  */
 import type { ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ const INBOXED = [
   'acme',
 ];
 
-/** Prefixes: nobody sends to them as they stand. */
+/** Prefixes: no message is sent to them literally. */
 const FAMILIES: ReadonlySet<string> = new Set([
   'breaker.changed',
   'exec.builtin',
@@ -45,7 +45,7 @@ const FAMILIES: ReadonlySet<string> = new Set([
   'tool.result',
 ]);
 
-/** Subjects as they are used: families (`exec.builtin`, `tool.result`) with a member of theirs. */
+/** Subjects as they are used: families (`exec.builtin`, `tool.result`) with one member. */
 const PROBES = [
   ...Object.values(SUBJECTS).filter((subject) => !FAMILIES.has(subject)),
   progressSubject('g1', 't1'),
@@ -76,7 +76,7 @@ const builtinToolset = (toolset: string, more: string[] = []): Rights => ({
   read: [`exec.builtin.${toolset}`, 'exec.cancel', 'registry.definition.announce'],
 });
 
-/** Beside these, everyone reads its own inbox. */
+/** In addition, every user reads its own inbox. */
 const RIGHTS: Record<string, Rights> = {
   gateway: {
     publish: [
@@ -311,7 +311,7 @@ describe('deploy/nats.conf', () => {
     expect(subjectKeysIn('nats.publish(registerSubject(toolset), {})')).toEqual(['definitionRegister']);
   });
 
-  it('lets nobody read by wildcard what it may not read by name', async () => {
+  it('refuses a wildcard that covers subjects a user may not read', async () => {
     const wide = [
       '>',
       '*',

@@ -1,5 +1,5 @@
 /**
- * deploy/redis.acl.template on a real server: every user tries every other one's keys and channels and the commands nobody
+ * deploy/redis.acl.template on a real server: every user tries every other one's keys and channels and the commands no user
  * may use; then the queue and the journal work between the users that share them.
  */
 import { globSync, readFileSync } from 'node:fs';
@@ -228,7 +228,7 @@ describe('deploy/redis.acl.template', () => {
     }
   });
 
-  it.each([...SERVICES, 'autoscaler'])('%s uses none of the commands that nobody may use', async (user) => {
+  it.each([...SERVICES, 'autoscaler'])('%s uses none of the forbidden commands', async (user) => {
     const client = as(user);
     for (const command of NOBODY) {
       const [name, ...args] = command.split(' ');

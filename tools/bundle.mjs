@@ -1,5 +1,5 @@
 /**
- * `node tools/bundle.mjs [app …]`: makes `build/<app>/` from what `tsc -b` wrote: the whole service in one file, beside
+ * `node tools/bundle.mjs [app …]`: makes `build/<app>/` from what `tsc -b` wrote: the whole service in one file, next to
  * it the programs it runs as child process or thread, and the few packages that cannot be in a file (native code, the
  * Python interpreter). The folder needs nothing else; it is what an image holds. Prints sizes by part.
  */

@@ -5,7 +5,7 @@
  *   npm run test:cpython [-- test_json test_re] [-- --any-version]      after `npm run build`
  *
  * The tests are not part of this repository. They are taken from CPYTHON_TESTS (the folder Lib/test of a source tree of
- * the guest's version), else from beside the library of the interpreter (where tools/build-python puts them), from an
+ * the guest's version), else from the library folder of the interpreter (where tools/build-python puts them), from an
  * installed Python of that version, or from the packages of Debian or Ubuntu (tools/cpython-suite.mjs); without them the
  * run is skipped, visibly. `--any-version` takes the nearest version there is:
  * its tests of what changed between the two fail, so it tells something only to a reader of the failures.
@@ -56,7 +56,7 @@ const host = new SandboxProcess({
 await host.start();
 const guest = host.version.split('.').slice(0, 2).join('.');
 
-/** `3.12` of a folder of tests: from the headers of its source tree, else from the name of the folder it lies in. */
+/** `3.12` of a folder of tests: from the headers of its source tree, else from the name of its parent folder. */
 function versionOf(folder) {
   const header = join(folder, '../../Include/patchlevel.h');
   if (existsSync(header)) {

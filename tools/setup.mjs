@@ -98,7 +98,7 @@ function handOver(nodePath) {
     env: { ...process.env, PATH: `${BIN}:${process.env.PATH ?? ''}`, TOOLFLEET_STARTED_AT: String(startedAt) },
   });
   for (const signal of interrupts) process.on(signal, () => child.kill(signal));
-  // A killed npm leaves us with another parent: nobody could stop the fleet any more, so it stops itself.
+  // A killed npm leaves this process with another parent: nothing could stop the fleet any more, so it stops itself.
   setInterval(() => process.ppid !== parent && child.kill('SIGTERM'), 1_000).unref();
   child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)));
 }

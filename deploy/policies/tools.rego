@@ -2,7 +2,7 @@
 # callers whatever is written here. Add a case to cases.json with every rule. The language: docs/policy.md.
 package tools
 
-# Tools that change files need the role, whoever's words ask for it.
+# Tools that change files require the role of every caller.
 deny contains "file_write requires admin role" if {
 	input.tool == "file_write"
 	not is_admin
@@ -25,7 +25,7 @@ deny contains "execute_python with strictness lenient requires admin role" if {
 	not is_admin
 }
 
-# An agent acts on what it reads. What it was told by a page must not change files, whoever started it.
+# An agent acts on what it reads. Text on a page must not change files, no matter who started the agent.
 deny contains msg if {
 	input.tool in {"file_write", "file_edit", "file_delete"}
 	input.user.via == "delegation"

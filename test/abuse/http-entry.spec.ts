@@ -84,7 +84,7 @@ describe('half of a request', () => {
   });
 });
 
-describe('event streams that nobody reads', () => {
+describe('unread event streams', () => {
   const STREAMS = 40;
 
   it('hold at most 16 MB of a tenant’s results, and are closed', async () => {
@@ -161,7 +161,7 @@ describe('a body that costs more than it weighs', () => {
       { operation: 'count', text: `${'.'.repeat(100_000)}x` },
       { operation: 'count', text: 'word '.repeat(20_000) },
     ],
-  ])('%s: no one else waits for it', async (_, tool, hostile, harmless) => {
+  ])('%s: other callers do not wait for it', async (_, tool, hostile, harmless) => {
     await abused.withoutLoss(async () => {
       const usual = await fastest(tool, harmless);
       // Quadratic work took a thousand times as long.

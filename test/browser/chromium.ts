@@ -12,7 +12,7 @@ const USUAL = [
   '/Applications/Chromium.app/Contents/MacOS/Chromium',
 ];
 
-/** Nothing but what a page asks for: no profile, no service of its vendor, no network beside loopback. */
+/** Nothing but what a page asks for: no profile, no service of its vendor, no network except loopback. */
 const ARGUMENTS = [
   '--headless',
   '--no-sandbox',

@@ -11,7 +11,7 @@ const DEADLINE_MS = 8_000;
 const GRACE_MS = 3_000;
 const LANES = 2;
 
-/** Load that runs while a store is away. */
+/** Load that runs while a store is unavailable. */
 export interface FaultLoad extends SteadyLoad {
   /** Ends the load and judges it: clear errors in time, no effect twice, and then nothing fails any more. */
   judge(): Promise<void>;

@@ -42,7 +42,7 @@ describe('on a cluster of slots', () => {
 
   it.each(EVERY_KIND)('%s', (_what, run) => run(host));
 
-  it('keys lie on every primary, and no script crossed slots', async () => {
+  it('every primary holds keys, and no script crossed slots', async () => {
     const sizes = await Promise.all(redis.nodes.slice(0, 3).map((node) => node.client().dbsize()));
     expect(sizes.filter((size) => size === 0)).toEqual([]);
     expect(host.fleet.logs()).not.toMatch(/CROSSSLOT|MOVED/);

@@ -1,6 +1,6 @@
 /**
  * The fleet on Redis with a replica and three Sentinels, with the users of deploy/: the primary is killed under load, and later changed on purpose. Callers
- * get clear errors in time while nobody is primary, nothing accepted is lost, no effect begins twice, nothing is restarted.
+ * get clear errors in time while there is no primary, nothing accepted is lost, no effect begins twice, nothing is restarted.
  */
 import { eventually, startRedisSentinel, type RedisSentinel } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

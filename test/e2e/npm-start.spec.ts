@@ -225,7 +225,7 @@ describe('npm start', () => {
     });
   });
 
-  it('never shows or runs a dangerous tool on the public door', async () => {
+  it('never lists or runs a dangerous tool for public callers', async () => {
     const names = ((await http('GET', '/api/v1/tools?exclude_dangerous=false')).body as { name: string }[]).map(
       (tool) => tool.name,
     );
@@ -289,7 +289,7 @@ describe('npm start', () => {
       { status: 202, body: { call_id: running, status: 'claimed' } },
     ]).toContainEqual({ status: cancelled.status, body: cancelled.body });
     await until('it is cancelled', async () => (await stateOf(running)) === 'cancelled', 10_000);
-    // What the run had used is charged, and the answer says so.
+    // The usage of the run is charged, and the answer shows it.
     expect((await http('GET', `/api/v1/calls/${running}`)).body.result).toMatchObject({
       metadata: { code: 'CANCELLED', attempts: 1 },
       usage: { cost_usd: 0.001 },
@@ -339,7 +339,7 @@ describe('npm start', () => {
         20_000,
       );
     }
-    // A journalled call can be looked up although nobody asked for it to be asynchronous.
+    // A journalled call can be looked up although it was not asynchronous.
     expect(await http('GET', `/api/v1/calls/${body.call_id}`)).toMatchObject({
       status: 200,
       body: { status: 'succeeded' },

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TestFleet, type Ask } from '../fleet/test-fleet.js';
 
 let fleet: TestFleet;
-/** Where nobody ever listens. */
+/** A port without a listener. */
 const AWAY = 'http://127.0.0.1:1';
 beforeAll(async () => {
   fleet = await TestFleet.start({
@@ -138,7 +138,7 @@ describe('the state of the fleet', () => {
     expect((await fleet.ask({ path: '/api/v1/sources/mcp', body: entry, key: fleet.operatorKey })).status).toBe(201);
     await fleet.untilListed(['lost']);
     await fleet.call('lost', {});
-    await eventually('the breaker is told', async () => {
+    await eventually('the breaker is shown', async () => {
       const { breakers } = (await fleet.ask({ path: '/api/v1/breakers', key: fleet.operatorKey, gateway: 1 })).body;
       return breakers.some(
         (one: { key: string; protects: string; state: string }) =>
@@ -149,7 +149,7 @@ describe('the state of the fleet', () => {
       expect((await fleet.ask({ path: '/api/v1/breakers', key })).text).not.toContain(AWAY);
   });
 
-  it('lists dangerous tools to administrators only, and calls them for nobody', async () => {
+  it('lists dangerous tools to administrators only, and runs them for no public caller', async () => {
     const names = async (key: string) =>
       (await fleet.ask({ path: '/api/v1/catalog', key })).body.map(({ name }: { name: string }) => name);
     expect(await names(memberKey())).not.toContain('file_write');

@@ -181,7 +181,7 @@ function formsOf(secret: string): string[] {
   ];
 }
 
-/** Names of the secrets that stand in a text. */
+/** Names of the secrets that a text contains. */
 function foundIn(text: string, secrets: Record<string, string>): string[] {
   return Object.entries(secrets)
     .filter(([, secret]) => formsOf(secret).some((form) => text.includes(form)))

@@ -708,7 +708,7 @@ describe('without a valid credential', () => {
     }
   });
 
-  it('no NATS door answers', async () => {
+  it('no NATS endpoint answers', async () => {
     const anyone = await connect({ servers: `127.0.0.1:${fleet.nats.port}`, user: 'fleet', pass: 'fleet-password' });
     try {
       for (const subject of ['tool.call', 'tool.batch', 'tool.list', 'tool.cancel']) {

@@ -46,7 +46,7 @@ afterAll(async () => {
 const keyed = () =>
   fleet.call('calculator', { expression: '20 + 1' }, { headers: { 'idempotency-key': 'drill' }, key: acmeKey });
 
-/** Writes a file as the fleet's own services do; the public doors have no such tool. */
+/** Writes a file as the fleet's own services do; public callers have no such tool. */
 async function writeFile(path: string, content: string): Promise<void> {
   const nats = await connect({ servers: `127.0.0.1:${fleet.nats.port}` });
   const headers = natsHeaders();

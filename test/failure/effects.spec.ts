@@ -68,7 +68,7 @@ class Peer {
 }
 
 const MOMENTS: [moment: string, effects: number, repeated: Partial<Answer>][] = [
-  ['nobody dies', 1, { ok: true }],
+  ['no process dies', 1, { ok: true }],
   ['gateway: before the call is entered', 1, { ok: true }],
   ['gateway: after the call is entered', 1, { ok: true }],
   ['gateway: after the message left', 1, { ok: true }],
@@ -103,7 +103,7 @@ describe.concurrent('killed at every moment of a call with an effect', () => {
     let answer: Answer | undefined;
     do {
       answer = await other.call(effect, key);
-      if (answer?.ok || answer?.code === 'OUTCOME_UNKNOWN') break; // all else is "not now": in progress, nobody there
+      if (answer?.ok || answer?.code === 'OUTCOME_UNKNOWN') break; // all else is temporary: in progress, no responder
       await new Promise((resolve) => setTimeout(resolve, 200));
     } while (Date.now() < until);
 

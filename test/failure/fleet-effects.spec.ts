@@ -1,6 +1,6 @@
 /**
  * Promises B and D on the running fleet: effects of a real MCP server are counted while the executor that runs them is
- * killed, and what nobody waits for any more is stopped at its end.
+ * killed, and work without a waiting caller is stopped at its deadline.
  */
 import { readdir, readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -81,7 +81,7 @@ describe('an executor killed while it works on calls with effects', () => {
     await fleet.launch('mcp-executor');
   });
 
-  it('replays what it told the first time to whoever repeats with the same key', async () => {
+  it('replays the first answer to a caller that repeats with the same key', async () => {
     const pairs = Array.from({ length: 6 }, (_, index) => ({ note: `keyed-${index}`, key: `key-${index}` }));
     const first = pairs.map(({ note, key }) => save(note, 400, withKey(key)));
     await eventually('effects have begun', () => pairs.every(({ note }) => server.notes.has(note)));
@@ -109,7 +109,7 @@ async function callAndLeave(tool: string, args: object, begun: () => Promise<boo
 }
 
 describe('a gateway killed while it waits for calls with effects', () => {
-  it('loses no outcome: the executor keeps it for whoever repeats with the same key, and nothing runs again', async () => {
+  it('loses no outcome: the executor keeps it for a caller that repeats with the same key, and nothing runs again', async () => {
     const pairs = Array.from({ length: 6 }, (_, index) => ({ note: `left-${index}`, key: `left-key-${index}` }));
     const fields = { timeout_ms: 3_000 };
     const cut = pairs.map(({ note, key }) =>
@@ -183,7 +183,7 @@ describe('Redis that comes back without its last second', () => {
     const ids = await Promise.all(victims.map((note, index) => accept(note, 2_000, index % 2)));
     await eventually('their effects have begun', () => victims.every((note) => server.notes.has(note)));
 
-    // The node of Redis and the gateways fails: nobody is left who knows what had begun.
+    // The node of Redis and the gateways fails: no process is left that knows what had begun.
     await Promise.all([fleet.redis.kill(), fleet.kill('gateway', 1), fleet.kill('gateway', 0)]);
     await loseTail(fleet.redis.folder, ids);
     await fleet.redis.restart();
@@ -209,7 +209,7 @@ describe('a client that goes away', () => {
   it('stops the call at the remote MCP server', async () => {
     const before = server.cancelled();
     await callAndLeave('sample_count_slowly', { steps: 100 }, () => server.counting() === 1);
-    await eventually('the server was told', () => server.cancelled() === before + 1, { timeoutMs: 3_000 });
+    await eventually('the server was notified', () => server.cancelled() === before + 1, { timeoutMs: 3_000 });
     expect(server.counting()).toBe(0);
   });
 

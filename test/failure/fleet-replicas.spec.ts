@@ -1,4 +1,4 @@
-/** Replicas stand in for each other: frozen, killed or restarted ones cost at most the calls they had in work. */
+/** Replicas take over from each other: frozen, killed or restarted ones lose at most their calls in progress. */
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
@@ -122,7 +122,7 @@ async function halfSent(
   return { finish };
 }
 
-/** Whether nobody listens. */
+/** Whether the port has no listener. */
 const isRefused = (url: URL): Promise<boolean> =>
   fetch(url).then(
     () => false,
@@ -138,7 +138,7 @@ describe('a rolling restart under load', () => {
     const replicas = fleet.running.get(name)!.length;
     if (replicas === 1) await fleet.launch(name);
     for (let replica = 0; replica < replicas; replica += 1) {
-      // A connection nobody has accepted is cut with the socket it waits at: load balancers send none for a while before.
+      // A connection that was not accepted is cut with the socket it waits at: load balancers send none for a while before.
       const exitCode = fleet.terminate(name, 0, name === 'gateway' ? () => load.settles() : undefined);
       expect(await exitCode).toBe(0);
       if (replicas > 1) await fleet.launch(name);
@@ -148,7 +148,7 @@ describe('a rolling restart under load', () => {
     expect(load.failures).toEqual([]);
   });
 
-  it('finishes a request that was on its way in when the gateway was told to stop', async () => {
+  it('finishes a request that was on its way in when the gateway got SIGTERM', async () => {
     const url = new URL(fleet.url());
     const begun = await halfSent(url, { arguments: { expression: '20 + 22' } });
     const exitCode = fleet.terminate('gateway');

@@ -76,7 +76,7 @@ describe('registry', () => {
   });
 });
 
-/** Every kind of call while Redis is away: an answer or a clear error, in time. */
+/** Every kind of call while Redis is unavailable: an answer or a clear error, in time. */
 async function everyoneIsAnswered(): Promise<void> {
   const asked = {
     calculator: calculate,
@@ -130,7 +130,7 @@ describe('Redis', () => {
     );
     for (const [index, { body: call }] of accepted.entries()) {
       const { body } = await fleet.ask({ path: `/api/v1/calls/${String(call.call_id)}` });
-      // One that ran while Redis was away may have failed, and says so.
+      // One that ran while Redis was unavailable may have failed with a clear error.
       if (body.status === 'failed') expect(body.result.metadata.code, `call ${index}`).toMatch(/^[A-Z_]+$/);
       else expect(body.result.output, `call ${index}`).toMatchObject({ value: index * 2 });
     }

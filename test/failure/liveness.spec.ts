@@ -1,5 +1,5 @@
 /**
- * Probes of every service while what it leans on is away: liveness never asks a dependency (a restart would repair nothing and
+ * Probes of every service while its dependencies are unavailable: liveness never asks a dependency (a restart would repair nothing and
  * turn an outage into a storm), readiness does, and comes back by itself.
  */
 import { eventually } from '@toolfleet/testing';

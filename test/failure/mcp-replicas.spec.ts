@@ -1,5 +1,5 @@
 /**
- * Real MCP clients of both eras on two gateways behind a load balancer of ours: every kind of tool is listed and called. One
+ * Real MCP clients of both protocol revisions on two gateways behind a load balancer: every kind of tool is listed and called. One
  * gateway is killed midway: no call fails but those it had in work, and each of these gets an error.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -84,7 +84,7 @@ async function callAll(count: number): Promise<Outcome[]> {
 const isGood = ({ answer }: Outcome): boolean => answer?.isError === false;
 const idOf = (body: string): string => /"request_id":"([^"]+)"/.exec(body)?.[1] ?? 'none';
 
-it('clients of both eras lose nothing but what the killed gateway had in work', async () => {
+it('clients of both protocol revisions lose only the calls in progress on the killed gateway', async () => {
   expect((await callAll(BEFORE)).filter((outcome) => !isGood(outcome))).toEqual([]);
 
   const flow = callAll(AFTER);

@@ -153,7 +153,7 @@ describe.skipIf(!existsSync(MAIN))('200 sandbox jobs (skipped: apps/python-sandb
     expect(ok).toBeGreaterThan(JOBS / 2);
   });
 
-  it('end before the service that works on them, when it is told to stop', async () => {
+  it('end before the service that works on them, on SIGTERM', async () => {
     const service = await startService();
     const { ended, all } = submitAll();
     await eventually('some have ended', () => ended.length > 20, { timeoutMs: 60_000 });

@@ -1,10 +1,10 @@
-/** Calls of fault tests over both doors, each judged by its answer. */
+/** Calls of fault tests over HTTP and NATS, each judged by its answer. */
 import { isToolError } from '@toolfleet/contracts';
 import type { NatsClient } from '@toolfleet/transport';
 import type { AskOne, Verdict } from './steady-load.js';
 import type { Answer, TestFleet } from './test-fleet.js';
 
-/** Codes a caller may be told while something the fleet leans on is away: clear, and none of them our own fault. */
+/** Codes a caller may get while a dependency is unavailable: clear, and never INTERNAL. */
 const CLEAR = new Set([
   'ATTEMPT_TIMED_OUT',
   'BREAKER_OPEN',
@@ -18,7 +18,7 @@ const CLEAR = new Set([
   'WORKER_LOST',
 ]);
 
-/** A failure as a verdict; one without a clear code says so. */
+/** A failure as a verdict, marked when it has no clear code. */
 export const verdictOf = (code: unknown, detail: string): string =>
   CLEAR.has(String(code)) ? String(code) : `UNCLEAR ${String(code)} ${detail.slice(0, 300)}`;
 
@@ -85,7 +85,7 @@ export const operationOverHttp =
     return verdictOf(answer.body?.code ?? answer.body?.metadata?.code, answer.text);
   };
 
-/** A call with an effect that must never begin twice; `told` keeps what the caller was told about each text. */
+/** A call with an effect that must never begin twice; `told` keeps the answer to each text. */
 export const noteOverHttp =
   (fleet: TestFleet, tool: string, told: Map<string, Verdict>): AskOne =>
   async (number) => {

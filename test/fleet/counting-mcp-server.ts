@@ -16,7 +16,7 @@ export interface CountingMcpServer {
   readonly credentials: ReadonlySet<string>;
   /** `count_slowly` calls in work. */
   readonly counting: () => number;
-  /** `count_slowly` calls that were told to stop. */
+  /** `count_slowly` calls that were cancelled. */
   readonly cancelled: () => number;
   stop(): Promise<void>;
 }

@@ -122,7 +122,7 @@ async function startDeployedRedis() {
   const server = await startRedis({ appendOnly: true, users: lines });
   const users = new Set(lines.map((line) => line.split(' ')[1]!));
   const admin = server.client();
-  // The spec's own connection stays; whoever comes without a login is refused from here on.
+  // The spec's own connection stays; connections without a login are refused from here on.
   await admin.call('ACL', 'SETUSER', 'default', 'off');
   await admin.call('ACL', 'LOG', 'RESET');
   const url = `redis://127.0.0.1:${server.port}`;

@@ -1,5 +1,5 @@
 /**
- * One example of everything the fleet does that touches NATS or Redis: each kind of call at each door, keys, accounts,
+ * One example of everything the fleet does that touches NATS or Redis: each kind of call on each entry point, keys, accounts,
  * registrations. Specs run it on stores that might refuse a part of it: users with few rights, a cluster of slots.
  */
 import type { NatsClient } from '@toolfleet/transport';
@@ -25,7 +25,7 @@ export interface KindHost {
   fleet: TestFleet;
   /** A caller of tenant acme, by a key or by its user. */
   nats: NatsClient;
-  /** The door it may use: `tool.call`, or `tool.call.acme`. */
+  /** The subject it may use: `tool.call`, or `tool.call.acme`. */
   door(verb: 'call' | 'batch' | 'list'): string;
   samples: SampleServices;
 }
@@ -184,7 +184,7 @@ const CALLS: readonly Kind[] = [
     },
   ],
   [
-    'a tool at the MCP door',
+    'a tool over MCP',
     async ({ fleet }) => {
       const message = {
         jsonrpc: '2.0',

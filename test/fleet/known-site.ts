@@ -1,4 +1,4 @@
-/** A web site of the test's own, and a server beside it that nobody may reach: what it is asked is counted. */
+/** A web site of the test's own, and a forbidden server next to it, which counts its requests. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 export interface KnownSite {
   /** Origin the fleet may read: `/article`, `/private` (robots.txt forbids it), `/away` (leads to the forbidden one). */
   readonly origin: string;
-  /** Origin nobody may read. */
+  /** The forbidden origin. */
   readonly forbidden: string;
   /** Requests that reached the forbidden one. */
   readonly trespasses: () => number;

@@ -64,7 +64,7 @@ export interface FleetOptions {
   tools: readonly string[];
 }
 
-/** An answer of the HTTP door. */
+/** An HTTP response. */
 export interface Answer {
   status: number;
   headers: Headers;

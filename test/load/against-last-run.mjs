@@ -15,7 +15,7 @@ export function slower(results, saved) {
   });
 }
 
-/** Median over the rounds of ours / yardstick; undefined for benches without a yardstick. */
+/** Median over the rounds of measurement / yardstick; undefined for benches without a yardstick. */
 function ratioOf(result) {
   const ratios = (result?.rounds ?? [])
     .filter(({ ours_32: ours, bare_32: bare }) => ours && bare)

@@ -25,7 +25,7 @@ const REQUESTS_PER_MINUTE = 500;
 const MAX_IN_FLIGHT = 100;
 
 /**
- * Repeats a step for ever: as often as the rate class allows, or (`ATTACK_FLOOD`) in so many lanes without a pause. A refusal is
+ * Repeats a step until stopped: as often as the rate class allows, or (`ATTACK_FLOOD`) in so many lanes without a pause. A refusal is
  * an answer like any other.
  * @param weight requests that a step counts as
  */
@@ -92,7 +92,7 @@ export const ATTACKS = {
       await new Promise((resolve) => socket.once('close', resolve));
     }),
 
-  'event streams of large results that nobody reads': async (to) => {
+  'unread event streams of large results': async (to) => {
     const text = 'word '.repeat(90_000);
     const accepted = await Promise.all(
       Array.from({ length: 10 }, (_, index) =>

@@ -1,5 +1,5 @@
 /**
- * What a call through openapi-executor costs beside bare undici: both send the same GET to the same loopback upstream, in
+ * The cost of a call through openapi-executor compared with bare undici: both send the same GET to the same loopback upstream, in
  * alternating rounds of one process. Prints median and p99 in ms and their ratio. Times of shared machines say nothing;
  * the ratio of one run does.
  */

@@ -4,7 +4,7 @@ const rounded = (value) => Number(value.toFixed(3));
 
 /**
  * @param {number[]} values of independent rounds
- * @returns the median, the quartiles, and the bounds between which the median lies with 95 % (order statistics: nothing is
+ * @returns the median, the quartiles, and the 95 % bounds of the median (order statistics: nothing is
  *   assumed about the noise)
  */
 export function medianWithSpread(values) {

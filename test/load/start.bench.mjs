@@ -64,7 +64,7 @@ async function startOnce(folder, env) {
   return { readyMs, rss };
 }
 
-/** Megabytes of our own code and of what is copied beside it; source maps are not in an image's way. */
+/** Megabytes of our own code and of the packages copied with it; source maps are not in an image's way. */
 function layers(folder) {
   const sizes = { code: 0, packages: 0, files: 0 };
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {

@@ -1,5 +1,5 @@
 /**
- * A call is one trace: from the door over the engine, NATS or the queue, and the executor to the upstream, in real processes
+ * A call is one trace: from the entry point through the engine, NATS or the queue, and the executor to the upstream, in real processes
  * that export to a collector. Its log line carries the ids of call and trace, recorded or not, its metrics the tool and
  * outcome of that line.
  */
@@ -100,12 +100,12 @@ async function expectPath(leaf: SeenSpan, names: readonly string[]): Promise<voi
       sink.spans.filter(({ traceId }) => traceId === leaf.traceId),
       leaf,
     );
-  await eventually('the path is told', () => path().length >= names.length, PATIENCE).catch(() => undefined);
+  await eventually('the path is recorded', () => path().length >= names.length, PATIENCE).catch(() => undefined);
   expect(path()).toEqual(names);
 }
 
 describe.concurrent('a call', () => {
-  it('is one trace from the HTTP door over NATS to the upstream, which is told of it', async () => {
+  it('is one trace from HTTP over NATS to the upstream, which receives traceparent', async () => {
     const { body } = await fleet.call('echo', {});
     expect(body.success).toBe(true);
     const { spans } = await traceOf(body.call_id, (all) => named(all, 'mcp-executor', 'upstream POST') !== undefined);
@@ -115,7 +115,7 @@ describe.concurrent('a call', () => {
     expect(carried).toContain(`00-${leaf.traceId}-${leaf.spanId}-01`);
   });
 
-  it('is one trace over a queue, and over the MCP door within the caller’s own', async () => {
+  it('is one trace over a queue, and over MCP within the caller’s own', async () => {
     const traceId = '0af7651916cd43dd8448eb211c80319c';
     const request = { name: 'execute_python', arguments: { code: '1 + 1' } };
     await fleet.ask({
@@ -128,11 +128,11 @@ describe.concurrent('a call', () => {
       body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: request },
     });
     const isThere = () => named(sink.spans, 'python-sandbox', 'job python-runs');
-    await eventually('the run was told', () => isThere()?.traceId === traceId, PATIENCE);
+    await eventually('the run was recorded', () => isThere()?.traceId === traceId, PATIENCE);
     await expectPath(isThere()!, ['job python-runs', 'tool_execution', 'mcp request']);
   });
 
-  it('that nobody waits for has a trace of its own, linked to its caller’s', async () => {
+  it('without a waiting caller has its own trace, linked to its caller’s', async () => {
     const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
     const { body } = await fleet.call(
       'calculator',
@@ -141,7 +141,7 @@ describe.concurrent('a call', () => {
     );
     expect(body.status).toBe('accepted');
     const job = () => sink.spans.find(({ name, links }) => name === 'job tool-calls' && links.includes(traceId));
-    await eventually('the job was told', () => job() !== undefined, PATIENCE);
+    await eventually('the job was recorded', () => job() !== undefined, PATIENCE);
     const ofJob = () => sink.spans.filter((span) => span.traceId === job()!.traceId);
     await eventually('so was its work', () => named(ofJob(), 'builtin-executor', /^exec/) !== undefined, PATIENCE);
     expect(job()!.traceId).not.toBe(traceId);

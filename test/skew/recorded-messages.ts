@@ -23,7 +23,7 @@ const QUEUES = ['python-runs', 'agent-runs', 'tool-calls'];
 /** Last words of subjects that name a tenant or a call. */
 const FAMILIES = /^(tool\.(?:call|batch|list|cancel)|tool\.result)\..+$/;
 
-/** Whoever asks looks for a refusal before anything else: it has one form for all subjects. */
+/** Requesters check for a refusal first: it has one form for all subjects. */
 const isRefusal = (body: Json): boolean =>
   isJsonObject(body) && ['error', 'code', 'hint'].every((field) => typeof body[field] === 'string');
 
@@ -46,7 +46,7 @@ export class MessageRecorder {
     this.stopListening = () => subscription.unsubscribe();
   }
 
-  /** Jobs that lie in the queues, finished ones included. */
+  /** Jobs in the queues, finished ones included. */
   async readQueues(redis: Redis): Promise<void> {
     for (const queue of QUEUES) {
       for (const key of await redis.keys(`{fleet}:${queue}:*-*`)) {

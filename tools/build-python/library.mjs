@@ -1,4 +1,4 @@
-/** The standard library beside the module: what works in the sandbox, with its bytecode, so that no run compiles it. */
+/** The standard library shipped with the module: what works in the sandbox, with bytecode, so that no run compiles it. */
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { PYTHON, run } from './run.mjs';
@@ -23,7 +23,7 @@ export function copyLibrary({ python, description, work, to }) {
   const source = join(python, 'Lib');
   const isWanted = (path) => !LEFT_OUT.has(relative(source, path)) && !path.endsWith('/__pycache__');
   cpSync(source, library, { recursive: true, filter: isWanted });
-  // Looked for at start; there are no modules to load, but without it the guest says so on stderr each time.
+  // The guest looks for it at start and prints a warning without it; there are no modules to load from it.
   mkdirSync(join(library, 'lib-dynload'));
   // Debian's sysconfig asks for it under this name.
   writeFileSync(join(library, '_sysconfigdata__wasm32-wasi.py'), run(PYTHON, ['-c', DESCRIBE, description, work]));

@@ -1,6 +1,6 @@
 /**
- * The Grafana dashboards, as data: `npm run deploy:generate` writes deploy/grafana/*.json from it. A panel is a question of
- * whoever looks at the fleet; thresholds of alerts are drawn as lines.
+ * The Grafana dashboards as data; `npm run deploy:generate` writes deploy/grafana/*.json from it. Alert thresholds are drawn as
+ * lines.
  */
 const RATE = '[$__rate_interval]';
 const calls = 'shannon_tool_executions_total';
@@ -29,7 +29,7 @@ export const DASHBOARDS = {
         ],
       ],
       [
-        'Time without executor, p99 by door',
+        'Time without executor, p99 by entry point',
         's',
         [[quantile(0.99, 'toolfleet_gateway_overhead_seconds', 'door'), '{{door}}']],
         0.025,
@@ -46,7 +46,7 @@ export const DASHBOARDS = {
         [[`sum by (tool_name) (rate(shannon_rate_limit_exceeded_total${RATE}))`, '{{tool_name}}']],
       ],
       ['Denied by policy', 'reqps', [[`sum by (rule) (rate(toolfleet_policy_denied_total${RATE}))`, '{{rule}}']]],
-      ['Limits counted locally (1: Redis is away)', 'short', [['max(toolfleet_limiter_fallback)', 'local']], 1],
+      ['Limits counted locally (1: Redis is unavailable)', 'short', [['max(toolfleet_limiter_fallback)', 'local']], 1],
       [
         'Event loop lag, p99',
         's',
@@ -103,7 +103,7 @@ export const DASHBOARDS = {
         [[`sum by (executor, reason) (rate(toolfleet_retries_total${RATE}))`, '{{executor}} {{reason}}']],
       ],
       [
-        'Requests nobody served',
+        'Requests without a responder',
         'reqps',
         [[`sum by (subject_class) (rate(toolfleet_nats_no_responders_total${RATE}))`, '{{subject_class}}']],
         1,
@@ -213,7 +213,7 @@ export const DASHBOARDS = {
       ],
       ['Rows waiting for the ledger', 'short', [['max(toolfleet_ledger_outbox_entries)', 'rows']], 100],
       [
-        'Leases charged because nobody settled them',
+        'Leases charged because they expired unsettled',
         'short',
         [['sum(increase(toolfleet_budget_lease_expired_total[1h]))', 'leases']],
         1,

@@ -15,7 +15,7 @@ import yaml from 'js-yaml';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const PRODUCTION = join(ROOT, 'deploy/k8s/overlays/prod/kustomization.yaml');
-/** What stands in the overlay until an image is pinned. */
+/** The placeholder in the overlay until an image is pinned. */
 export const UNPINNED = `sha256:${'0'.repeat(64)}`;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
 const MANIFESTS = [

@@ -48,7 +48,7 @@ const report = {
 const dir = join(ROOT, 'test/load/results');
 mkdirSync(dir, { recursive: true });
 const regressions = slower(results, lastSaved(dir));
-// A run of some benches leaves the file of a whole run as it is.
+// A run of some benches leaves the file of a whole run unchanged.
 const file = join(dir, `${[...wanted, report.at.slice(0, 10)].join('-')}.json`);
 writeFileSync(file, `${JSON.stringify(report, null, 2)}\n`);
 console.log(JSON.stringify(results, null, 2));

@@ -33,7 +33,7 @@ export async function brokerPrograms(root, say) {
   if (found.nats && found.redis) return withPath(found);
   for (const line of found.broken) say(line);
   if (!onPath('apt-get') || !onPath('dpkg-deb')) throw new Error(howToInstall(found));
-  say('getting nats-server and redis-server as Debian packages (unpacked under .toolfleet, the system stays as it is)');
+  say('getting nats-server and redis-server as Debian packages (unpacked under .toolfleet; the system is not changed)');
   const programs = [...WANTED.nats, WANTED.redis[0]];
   try {
     await unpackDebianPackages({ packages: PACKAGES, programs, target: unpacked, verify });

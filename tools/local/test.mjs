@@ -37,7 +37,7 @@ for (const [name, args] of selection.length > 0 ? [] : checks) {
   totals[status === 0 ? 'passed' : 'failed'] += 1;
 }
 const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-// One after the other: specs that start whole fleets would starve beside a full set of unit tests on two cores.
+// Sequential: on two cores, specs that start whole fleets would starve during the unit tests.
 for (const project of (process.env.TEST_PROJECTS ?? 'unit,integration').split(',')) {
   const report = join(stateDir, `test-report-${project}.json`);
   rmSync(report, { force: true });

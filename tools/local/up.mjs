@@ -43,7 +43,7 @@ try {
   });
   screen(fleet, Date.now() - startedAt);
 } catch (error) {
-  // Interrupted: whoever stops it also ends this process.
+  // Interrupted: the signal handler that stops the fleet also ends this process.
   if (!stopping) fail(error.message, error.exitCode);
 }
 

@@ -19,7 +19,7 @@ import { fileURLToPath } from 'node:url';
 
 const MAX_ROWS = 200;
 const TIMEOUT_MS = Number(process.env.DB_QUERY_TIMEOUT_MS ?? 5_000);
-/** The child may run this much longer: a server that still works for nobody is worse than a late answer. */
+/** The child may run this much longer: a server that works without a caller is worse than a late answer. */
 const CHILD_GRACE_MS = 1_000;
 /** Longest answer in characters of JSON. */
 const MAX_RESULT = 1_000_000;

@@ -1,9 +1,9 @@
-/** For each builtin tool a call that works and calls that do not, as a model would make them; run through the real doors. */
+/** For each builtin tool a call that works and calls that do not, as a model would make them; run through the real entry points. */
 import { expect } from 'vitest';
 
 /** Arguments, and what a program gets (matched as an object). */
 export type GoodCall = readonly [args: object, output: object];
-/** Arguments, the code of the refusal or failure, and what a reader is told. */
+/** Arguments, the code of the refusal or failure, and a part of the message. */
 export type BadCall = readonly [args: object, code: string, told: RegExp];
 
 /** Calls of one tool. */
@@ -145,7 +145,7 @@ const SCHEMA_BOMB = {
   ),
 };
 
-/** Calls that try to get out, to get in, or never to end: tool, arguments, code, what a reader is told. */
+/** Calls that try to get out, to get in, or never to end: tool, arguments, code, a part of the message. */
 export const hostileCalls = (site: string, forbidden: string): (readonly [string, ...BadCall])[] => [
   ['file_read', { path: '../../../etc/passwd' }, 'TOOL_ERROR', /Path is outside project directory/],
   ['file_read', { path: '/etc/passwd' }, 'TOOL_ERROR', /Path is outside project directory/],

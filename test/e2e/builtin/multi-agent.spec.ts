@@ -154,7 +154,7 @@ describe('calls that run at the same time', () => {
     };
     await eventually('nothing is held any more', async () => (await spending()).held_tokens === 0);
     const { spent_tokens: spent } = await spending();
-    console.log(`${CALLS} calls were told ${told} tokens, ${spent} are charged, of ${REQUEST_LIMIT_TOKENS}`);
+    console.log(`${CALLS} calls reported ${told} tokens, ${spent} are charged, of ${REQUEST_LIMIT_TOKENS}`);
     expect(told).toBeLessThanOrEqual(REQUEST_LIMIT_TOKENS);
     expect(spent).toBe(told);
     expect(spent).toBeGreaterThan(REQUEST_LIMIT_TOKENS / 4);

@@ -34,7 +34,7 @@ afterAll(async () => {
   await bucket?.stop();
 });
 
-/** A call of an administrator inside the house, for project `shop`. */
+/** An internal call of an administrator for project `shop`. */
 async function call(name: string, args: object): Promise<any> {
   const headers = natsHeaders();
   headers.set('Authorization', `Bearer ${fleet.adminKey}`);

@@ -1,6 +1,6 @@
 /**
- * Every builtin tool through the doors of a running fleet: each with calls that work and calls that do not, over HTTP and
- * MCP (dangerous ones: refused there, and run for an administrator inside the house, over NATS), and hostile ones.
+ * Every builtin tool through the entry points of a running fleet: each with calls that work and calls that do not, over HTTP and
+ * MCP (dangerous ones: refused there, and run for an administrator over NATS), and hostile ones.
  */
 import type { ChildProcess } from 'node:child_process';
 import { readdir, symlink } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import { startScriptedModel } from '../../fleet/scripted-model.js';
 import { TestFleet } from '../../fleet/test-fleet.js';
 import { callsOf, hostileCalls, SEEDED, SESSION } from './calls.js';
 
-/** What a caller learns, whatever the door. */
+/** What a caller learns on any entry point. */
 interface Told {
   success: boolean;
   output: unknown;
@@ -30,7 +30,7 @@ let model: ChildProcess;
 let fleet: TestFleet;
 let mcp: Client;
 let nats: NatsConnection;
-/** Administrators: the doors have a tenant each, so that no answer comes from the other one's cache. */
+/** Administrators: each entry point has its own tenant, so that no answer comes from the other one's cache. */
 const keys = { HTTP: '', MCP: '' };
 
 beforeAll(async () => {
@@ -102,7 +102,7 @@ const doors: Record<'HTTP' | 'MCP', Door> = {
   },
 };
 
-/** The door for callers of the house. */
+/** The entry point of internal callers. */
 const inside =
   (key: string): Door =>
   async (name, args) => {

@@ -12,7 +12,7 @@ export interface RunInputs {
   endMs: number;
 }
 
-/** A real run beside its simulation, as it is kept in a file: inputs, what was measured, and both curves. */
+/** A recorded run and its simulation: inputs, measurements, and both curves. */
 export interface AgreementRecord extends RunInputs {
   measured: { startMs: number[]; serviceMs: number[] };
   figures: { real: RunFigures; simulated: RunFigures };
@@ -26,7 +26,7 @@ export interface Curve {
   pods: number[];
 }
 
-/** Feeds the simulator with the service and start times of a real run and puts both beside each other. */
+/** Runs the simulator with the service and start times of a real run and compares both. */
 export function recordOf(inputs: RunInputs, real: LocalRun): AgreementRecord {
   const measured = { startMs: real.startMs.map(Math.round), serviceMs: real.serviceMs };
   const simulated = simulateMeasured(inputs, measured);

@@ -13,7 +13,7 @@ export interface LocalAutoscalerOptions {
   rule: ScalingRule;
   look(): Promise<QueueLook>;
   start(): Worker;
-  /** Hears of each change and of trouble; default nobody. */
+  /** Receives each change and each problem; default: none. */
   say?(line: string): void;
 }
 

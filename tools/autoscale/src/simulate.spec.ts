@@ -58,7 +58,7 @@ describe('the simulation', () => {
     const run = simulate(jobs, { rule, slots: 1, startMs: 500, endMs: 60_000 });
     expect(run.waitsMs.every((waited) => waited >= 0)).toBe(true);
     expect(run.samples.at(-1)).toMatchObject({ waiting: 0, running: 0, pods: 1 });
-    // With 4 slots and 40 jobs of 1.1 s on average nobody can be done sooner.
+    // With 4 slots and 40 jobs of 1.1 s on average no schedule can finish sooner.
     expect(Math.max(...run.waitsMs)).toBeGreaterThan(8_000);
   });
 

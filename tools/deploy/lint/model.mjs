@@ -61,7 +61,7 @@ export function modelOf(objects, { root, overlay }) {
         labels: metadata?.labels ?? {},
         containers: [...spec.containers, ...(spec.initContainers ?? [])],
         env: new Map((spec.containers[0].env ?? []).map((entry) => [entry.name, entry])),
-        /** Service of ours that runs in it, or undefined for a store. */
+        /** The toolfleet service that runs in it, or undefined for a store. */
         app: /(?:^|\/)toolfleet\/([\w-]+)[:@]/.exec(image)?.[1],
       };
     });

@@ -1,7 +1,7 @@
 /** L01 to L16: what a pod may, and what it takes. */
 import { bytes } from './model.mjs';
 
-/** Memory of python-sandbox beside its guests: the service, the host process and the interpreter's shared parts. */
+/** Memory of python-sandbox in addition to its guests: the service, the host process and the interpreter's shared parts. */
 const SANDBOX_BASE = 400 * 2 ** 20;
 
 const perWorkload = (check) => (model) =>

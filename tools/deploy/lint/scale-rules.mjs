@@ -1,6 +1,6 @@
-/** L38 to L40 and L46 to L47 (L41 stands with life): what scales a workload. */
+/** L38 to L40 and L46 to L47 (L41 is in life-rules.mjs): autoscaling of a workload. */
 
-/** Classes that work from a queue: nobody waits for their first pod within a request timeout. */
+/** Classes that work from a queue: no request timeout runs while their first pod starts. */
 const QUEUE_CLASSES = new Set(['python-sandbox', 'builtin-agent']);
 /** Classes that answer from memory and from Redis; docs/scaling.md says why they stay at two. */
 const FIXED_CLASSES = new Set(['registry', 'budget']);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts NATS with deploy/nats.conf. Its passwords are files named after the variables; they never stand in the container's
+# Starts NATS with deploy/nats.conf. Its passwords are files named after the variables; they are never in the container's
 # configuration, where "inspect" would show them.
 set -eu
 for file in /run/secrets/NATS_*_PASSWORD; do

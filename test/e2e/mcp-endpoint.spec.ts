@@ -1,5 +1,5 @@
 /**
- * The whole fleet as `npm start` runs it, seen by real MCP clients of both eras: every kind of tool is listed and called,
+ * The whole fleet as `npm start` runs it, seen by real MCP clients of both protocol revisions: every kind of tool is listed and called,
  * refusals are results, and a slow tool becomes a task that survives as a call.
  */
 import { spawn, type ChildProcess } from 'node:child_process';

@@ -12,7 +12,7 @@ export const VARIANTS = {
   dev: { overlay: 'dev' },
   prod: { overlay: 'prod' },
   'prod-hpa': { overlay: 'prod', instead: 'hpa' },
-  'prod-keda-redis': { overlay: 'prod', instead: 'keda-redis', also: ['stores-ca'] },
+  'prod-keda-redis': { overlay: 'prod', instead: 'keda-redis', also: ['stores-ca', 'result-volume'] },
 };
 
 /** Folder to hand to `kubectl kustomize`; for another autoscaler, one below `out` with a copy of the overlay's list. */

@@ -248,8 +248,33 @@ export const gatewayConfig = defineConfig(
       default: 256,
       min: 0,
       max: 1_048_576,
-      help: 'Results kept in Redis per tenant, in MiB; beyond it the oldest without an idempotency key go first; 0 = no limit',
+      help: 'Results kept per tenant in Redis and the result store, in MiB; beyond it the oldest without an idempotency key go first; 0 = no limit',
     }),
+    RESULT_STORE: oneOf(['redis', 'directory', 's3'], {
+      default: 'redis',
+      help: 'Where results above RESULT_STORE_THRESHOLD_KB are kept; all gateways need the same store',
+    }),
+    RESULT_STORE_THRESHOLD_KB: integer({
+      default: 256,
+      min: 1,
+      max: 65_536,
+      help: 'Size in KiB above which a kept result goes to the result store',
+    }),
+    RESULT_STORE_DIR: path({
+      optional: true,
+      must: 'folder',
+      help: 'Directory for RESULT_STORE=directory, on a volume that all gateways mount',
+    }),
+    RESULT_STORE_S3_ENDPOINT: url({
+      optional: true,
+      schemes: ['http', 'https'],
+      help: 'S3-compatible server for RESULT_STORE=s3',
+    }),
+    RESULT_STORE_S3_BUCKET: text({ optional: true, help: 'Bucket for RESULT_STORE=s3' }),
+    RESULT_STORE_S3_PREFIX: text({ default: 'results/', help: 'Prefix of all keys in that bucket' }),
+    RESULT_STORE_S3_REGION: text({ default: 'us-east-1', help: 'Region that requests to that bucket are signed for' }),
+    RESULT_STORE_S3_ACCESS_KEY_ID: secret({ optional: true, help: 'Access key of that bucket' }),
+    RESULT_STORE_S3_SECRET_ACCESS_KEY: secret({ optional: true, help: 'Secret key of that bucket' }),
     CONSOLE_DIR: path({ optional: true, help: 'Folder of the built web console, served at /console; unset: none' }),
     GATEWAY_RECENT_CALLS: integer({
       default: 200,
@@ -286,11 +311,29 @@ export const gatewayConfig = defineConfig(
       ...(settings.JWT_ISSUER && !settings.JWT_JWKS_FILE && !settings.JWT_JWKS_URL
         ? [{ key: 'JWT_JWKS_FILE', message: 'or JWT_JWKS_URL is required with JWT_ISSUER' }]
         : []),
+      ...requiredByStore(settings).map((key) => ({
+        key,
+        message: `is required by RESULT_STORE=${settings.RESULT_STORE}`,
+      })),
       ...(settings.JWT_JWKS_FILE && settings.JWT_JWKS_URL
         ? [{ key: 'JWT_JWKS_FILE', message: 'and JWT_JWKS_URL are both set', remedy: 'keep one' }]
         : []),
     ],
   },
 );
+
+const S3_KEYS = [
+  'RESULT_STORE_S3_ENDPOINT',
+  'RESULT_STORE_S3_BUCKET',
+  'RESULT_STORE_S3_ACCESS_KEY_ID',
+  'RESULT_STORE_S3_SECRET_ACCESS_KEY',
+] as const;
+
+/** Settings that the chosen result store needs and that are not set. */
+function requiredByStore(settings: Partial<Record<string, unknown>>): string[] {
+  const keys =
+    settings.RESULT_STORE === 's3' ? S3_KEYS : settings.RESULT_STORE === 'directory' ? ['RESULT_STORE_DIR'] : [];
+  return keys.filter((key) => !settings[key]);
+}
 
 export type GatewayConfig = SettingsOf<(typeof gatewayConfig)['table']>;

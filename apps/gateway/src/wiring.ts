@@ -47,6 +47,7 @@ import { GatewayModule } from './gateway.module.js';
 import { policyPart } from './policy/engine-policy.js';
 import { RedisRateLimiter } from './engine/redis-rate-limiter.js';
 import { RedisResultCache } from './engine/redis-result-cache.js';
+import { resultStore } from './results/result-store.js';
 import { RedisKeptResults } from './engine/redis-kept-results.js';
 import { batchCounter, requireAllowance, readTiers } from './auth/key-limits.js';
 import { RedisKeyLimits } from './auth/redis-key-limits.js';
@@ -91,8 +92,9 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const access = new CallAccess(cache);
   const changes = new CatalogChanges();
   const list = new ToolList(cache);
-  const results = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024);
-  const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results);
+  const large = resultStore(settings, host);
+  const results = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024, large);
+  const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results, large);
   const replies = new ReplyChannel({ redis: blocking, queues: [QUEUES.pythonRuns, QUEUES.agentRuns], clock });
   const issueToken = delegationIssuer(tokens, clock);
   const execQueue = (name: string) =>
@@ -174,7 +176,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     ...queueOptions,
     shareOf: (job) => job.tenant_id,
   });
-  const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, () => clock.now(), results);
+  const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, () => clock.now(), results, large);
   const generation = new StoreGeneration(redis);
   const asyncCalls = new AsyncCalls(
     callQueue,
@@ -324,6 +326,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     ...operators.parts,
     new QueueMetrics(everyQueue, metrics, clock),
     new RedisMemory(redis, metrics, clock),
+    ...(large ? [large] : []),
     recorded.part,
     { name: 'settlements', drain: () => budget.drain(settings.DRAIN_TIMEOUT_MS) },
     worker,

@@ -1,5 +1,6 @@
 -- Stores the outcome of a call.
--- KEYS[1] call. ARGV: 1 fence or 'current', 2 succeeded | failed | outcome_unknown, 3 outcome as JSON.
+-- KEYS[1] call. ARGV: 1 fence or 'current', 2 succeeded | failed | outcome_unknown, 3 outcome as JSON,
+-- 4 reference of its payload in the result store, or ''.
 -- @returns 1 when stored, else 0
 -- Continues prelude.lua.
 
@@ -9,4 +10,5 @@ if ARGV[1] ~= 'current' and tonumber(ARGV[1]) ~= record.fence then return 0 end
 if record.state ~= 'accepted' and record.state ~= 'claimed' and record.state ~= 'outcome_unknown' then return 0 end
 if record.state == 'outcome_unknown' and ARGV[2] == 'outcome_unknown' then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[2], 'outcome', ARGV[3], 'ended_at', string.format('%d', now))
+if ARGV[4] and ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'object', ARGV[4]) else redis.call('HDEL', KEYS[1], 'object') end
 return 1

@@ -11,6 +11,7 @@ import {
   type KeyedCall,
 } from './journal.js';
 import { KeptResults, MIN_KEPT_BYTES } from './kept-results.js';
+import { omitPayload, readLargeResult, type LargeResults } from './large-results.js';
 import { keyedCall, type KeyEntry } from './keyed-call.js';
 import { ACCEPT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE_KEY, WITHDRAW } from './scripts.js';
 import { GRACE_MS, type JournalRecord } from './states.js';
@@ -40,6 +41,8 @@ export class RedisJournal extends Journal {
     private readonly retention: JournalRetention = DEFAULT_RETENTION,
     /** Counts what is kept; without one nothing is counted. */
     private readonly results?: KeptResults,
+    /** Keeps large outcomes; without one all are kept in Redis. */
+    private readonly large?: LargeResults,
   ) {
     super();
     this.#scripts = {
@@ -96,21 +99,30 @@ export class RedisJournal extends Journal {
   override async finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
     const unknown = outcome.failure?.code === 'OUTCOME_UNKNOWN';
     const state = unknown ? 'outcome_unknown' : outcome.ok ? 'succeeded' : 'failed';
-    const text = await this.#kept(callId, outcome);
-    return (await this.#scripts.finish(callKey(callId), fence, state, text)) === 1;
+    const { text, object } = await this.#kept(callId, outcome);
+    const isStored = (await this.#scripts.finish(callKey(callId), fence, state, text, object ?? '')) === 1;
+    if (!isStored && object) await this.large?.delete(object);
+    return isStored;
   }
 
-  /** The outcome as it is stored: without its payload where the quota of the tenant has no room for it. */
-  async #kept(callId: string, outcome: CallResult): Promise<string> {
+  /**
+   * The outcome as it is stored: without its payload where that is in the result store, with the reference, or where the quota
+   * of the tenant has no room for it.
+   */
+  async #kept(callId: string, outcome: CallResult): Promise<{ text: string; object?: string }> {
     const text = JSON.stringify(outcome);
-    if (!this.results || text.length < MIN_KEPT_BYTES) return text;
+    if (!this.results || text.length < MIN_KEPT_BYTES) return { text };
     const [tenantId, key] = await this.redis.hmget(callKey(callId), 'tenant', 'key');
-    if (tenantId === null || tenantId === undefined) return text;
+    if (tenantId === null || tenantId === undefined) return { text };
     const keyed = key !== '' && key !== null && key !== undefined;
     const ttlMs = keyed ? this.retention.keyedMs : this.retention.otherMs;
     const bytes = Buffer.byteLength(text);
     const fits = await this.results.keep({ tenantId, ref: callId, bytes, keyed, ttlMs });
-    return fits ? text : JSON.stringify(withoutPayload(outcome, bytes));
+    if (!fits) return { text: JSON.stringify(omitPayload(outcome, { bytes, reason: 'quota' })) };
+    const leftMs = await this.redis.pttl(callKey(callId));
+    const object = await this.large?.put(tenantId, text, Math.max(ttlMs, leftMs));
+    if (object === undefined) return { text };
+    return { text: JSON.stringify(omitPayload(outcome, { bytes, reason: 'result_store' })), object };
   }
 
   override async withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined> {
@@ -157,7 +169,11 @@ export class RedisJournal extends Journal {
     if (state === undefined) return { record: undefined, now: Number(now) };
     const fields = new Map<string, string>();
     for (let index = 0; index + 1 < pairs.length; index += 2) fields.set(pairs[index] ?? '', pairs[index + 1] ?? '');
-    return { record: recordOf(callId, state, fields), now: Number(now) };
+    const record = recordOf(callId, state, fields);
+    const object = fields.get('object');
+    if (!record.outcome || !object) return { record, now: Number(now) };
+    const outcome = await readLargeResult(this.large, record.tenantId, object, record.outcome);
+    return { record: { ...record, outcome }, now: Number(now) };
   }
 }
 
@@ -182,12 +198,6 @@ function recordOf(callId: string, state: CallState, fields: ReadonlyMap<string, 
     deadlineAt,
     ...(outcome === undefined ? {} : { outcome: JSON.parse(outcome) as CallResult }),
   };
-}
-
-/** What remains of an outcome that could not be kept: how the call ended, and that its result is missing. */
-function withoutPayload({ content: _content, ...outcome }: CallResult, bytes: number): CallResult {
-  const result_omitted = { bytes, reason: 'quota' };
-  return { ...outcome, output: null, text: '', metadata: { result_omitted } };
 }
 
 function entryOf(text: string): KeyEntry {

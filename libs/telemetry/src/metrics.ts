@@ -183,6 +183,12 @@ export const METRICS = {
     labels: [],
     help: 'Memory that primary may use: maxmemory, or the memory of its machine where none is set',
   }),
+  resultStoreFailures: entry({
+    name: 'toolfleet_result_store_failures_total',
+    type: 'counter',
+    labels: ['operation'],
+    help: 'Failed operations of the result store: put, get, delete, sweep',
+  }),
   natsNoResponders: entry({
     name: 'toolfleet_nats_no_responders_total',
     type: 'counter',

@@ -145,7 +145,8 @@ export class AsyncCalls {
     if (!call || !(await this.access.may(caller, call))) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
     }
-    if (!isFinal(call.state)) await this.settleLost(call);
+    if (isFinal(call.state)) return call;
+    await this.settleLost(call);
     return (await this.store.get(callId)) ?? call;
   }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { CallBody, CallResult, CallState } from '@toolfleet/contracts';
 import { callBody } from '@toolfleet/engine';
-import { MIN_KEPT_BYTES, type KeptResults } from '@toolfleet/journal';
+import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } from '@toolfleet/journal';
 import type { Redis } from 'ioredis';
 import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from './async-calls.js';
 
@@ -23,6 +23,8 @@ export class RedisCallStore extends CallStore {
     private readonly now: () => number,
     /** Counts what is kept; without one nothing is counted. */
     private readonly results?: Pick<KeptResults, 'keep'>,
+    /** Keeps large results; without one all are kept in Redis. */
+    private readonly large?: LargeResults,
   ) {
     super();
     redis.defineCommand('beginCall', { numberOfKeys: 2, lua: BEGIN_CALL });
@@ -58,7 +60,7 @@ export class RedisCallStore extends CallStore {
       state: stored.state as CallState,
       acceptedAt: Number(stored.accepted_at),
       ...(stored.finished_at ? { finishedAt: Number(stored.finished_at) } : {}),
-      ...(stored.result ? { result: await this.#whole(callId, JSON.parse(stored.result) as StoredBody) } : {}),
+      ...(stored.result ? { result: await this.#whole(callId, stored.tenant, stored.result, stored.object) } : {}),
     };
   }
 
@@ -92,7 +94,7 @@ export class RedisCallStore extends CallStore {
 
   override async finish(callId: string, state: CallState, result?: CallBody): Promise<boolean> {
     const event: NewCallEvent = { type: 'done', state };
-    const stored = result ? await this.#kept(callId, result) : { text: '', movesOutcome: false };
+    const stored: StoredResult = result ? await this.#kept(callId, result) : { text: '', movesOutcome: false };
     const ended = await this.redis.finishCall(
       recordKey(callId),
       eventsKey(callId),
@@ -101,8 +103,14 @@ export class RedisCallStore extends CallStore {
       JSON.stringify(event),
       String(this.now()),
       String(this.ttlSeconds),
+      stored.object ?? '',
     );
-    if (ended === 1 && stored.movesOutcome) await this.redis.hdel(journalKey(callId), 'outcome');
+    if (ended !== 1 && stored.object) await this.large?.delete(stored.object);
+    if (ended === 1 && stored.movesOutcome) {
+      const object = await this.redis.hget(journalKey(callId), 'object');
+      await this.redis.hdel(journalKey(callId), 'outcome', 'object');
+      if (object !== null) await this.large?.delete(object);
+    }
     return ended === 1;
   }
 
@@ -110,7 +118,7 @@ export class RedisCallStore extends CallStore {
    * The body as the record has it, so that a result is kept once. The journal keeps the outcome of a call with an idempotency
    * key for replays: then the record only points there. The outcome of any other call moves from the journal to its record.
    */
-  async #kept(callId: string, body: CallBody): Promise<{ text: string; movesOutcome: boolean }> {
+  async #kept(callId: string, body: CallBody): Promise<StoredResult> {
     const text = JSON.stringify(body);
     if (text.length < MIN_KEPT_BYTES) return { text, movesOutcome: false };
     const [key, hasOutcome] = await Promise.all([
@@ -125,20 +133,40 @@ export class RedisCallStore extends CallStore {
     if (!this.results || tenantId === null) return { text, movesOutcome };
     const bytes = Buffer.byteLength(text);
     const ttlMs = this.ttlSeconds * 1_000;
-    if (await this.results.keep({ tenantId, ref: callId, bytes, keyed: false, ttlMs })) return { text, movesOutcome };
-    const result_omitted = { bytes, reason: 'quota' };
+    const fits = await this.results.keep({ tenantId, ref: callId, bytes, keyed: false, ttlMs });
+    const object = fits ? await this.large?.put(tenantId, text, ttlMs) : undefined;
+    if (fits && object === undefined) return { text, movesOutcome };
+    const result_omitted = { bytes, reason: fits ? 'result_store' : 'quota' };
     const small = withoutPayload({ ...body, metadata: { ...body.metadata, result_omitted } });
-    return { text: JSON.stringify(small), movesOutcome };
+    return { text: JSON.stringify(small), movesOutcome, object };
   }
 
-  /** The body with the payload that lies in the journal. */
-  async #whole(callId: string, { payload, ...body }: StoredBody): Promise<CallBody> {
+  /** The body with the payload that is in the journal or in the result store. */
+  async #whole(callId: string, tenantId: string, result: string, object: string | undefined): Promise<CallBody> {
+    const { payload, ...body } = JSON.parse(result) as StoredBody;
+    if (object) return readLargeResult(this.large, tenantId, object, body);
     if (payload === undefined) return body;
-    const outcome = await this.redis.hget(journalKey(callId), 'outcome');
-    if (outcome === null) return { ...body, metadata: { ...body.metadata, result_omitted: { reason: 'expired' } } };
-    const { output, text, content } = callBody(callId, JSON.parse(outcome) as CallResult, 0);
-    return { ...body, output, text, ...(content ? { content } : {}) };
+    const [stored, reference] = await this.redis.hmget(journalKey(callId), 'outcome', 'object');
+    if (!stored) return { ...body, metadata: { ...body.metadata, result_omitted: { reason: 'expired' } } };
+    let outcome = JSON.parse(stored) as CallResult;
+    if (reference) outcome = await readLargeResult(this.large, tenantId, reference, outcome);
+    const { output, text, content, metadata } = callBody(callId, outcome, 0);
+    const { result_omitted } = metadata;
+    return {
+      ...body,
+      output,
+      text,
+      content,
+      metadata: { ...body.metadata, ...(result_omitted && { result_omitted }) },
+    };
   }
+}
+
+/** What a record gets of a body: its JSON, and the reference of a result that is in the result store. */
+interface StoredResult {
+  text: string;
+  movesOutcome: boolean;
+  object?: string;
 }
 
 /** A body in a record. `journal`: output, text and content are those of the outcome in the journal. */

@@ -1,5 +1,5 @@
 import { ToolError } from '@toolfleet/contracts';
-import { KeptResults, MIN_KEPT_BYTES, type KeptResult } from '@toolfleet/journal';
+import { KeptResults, MIN_KEPT_BYTES, type KeptResult, type LargeResults } from '@toolfleet/journal';
 import type { Redis } from 'ioredis';
 import { ADMIT_RESULT, DROP_RESULT, KEEP_RESULT } from './scripts.js';
 
@@ -21,6 +21,8 @@ export class RedisKeptResults extends KeptResults {
   constructor(
     private readonly redis: Redis,
     private readonly quotaBytes: number,
+    /** Holds large results, which count as well. */
+    private readonly large?: LargeResults,
   ) {
     super();
     redis.defineCommand('keepResult', { numberOfKeys: 3, lua: KEEP_RESULT });
@@ -57,9 +59,21 @@ export class RedisKeptResults extends KeptResults {
 
   /** Deletes a result. That of a call is in the journal or in its asynchronous record; the state of the call stays. */
   async #delete(ref: string): Promise<void> {
-    if (ref.startsWith(CACHE_REF)) await this.redis.del(ref);
-    else
-      await Promise.all([this.redis.hdel(`{c:${ref}}`, 'outcome'), this.redis.hdel(`{call:${ref}}:record`, 'result')]);
+    if (ref.startsWith(CACHE_REF)) {
+      await this.redis.del(ref);
+      return;
+    }
+    const places: [key: string, field: string][] = [
+      [`{c:${ref}}`, 'outcome'],
+      [`{call:${ref}}:record`, 'result'],
+    ];
+    await Promise.all(
+      places.map(async ([key, field]) => {
+        const object = this.large && (await this.redis.hget(key, 'object'));
+        await this.redis.hdel(key, field, 'object');
+        if (object) await this.large?.delete(object);
+      }),
+    );
   }
 }
 

@@ -1,4 +1,4 @@
-import { ToolError, type CallResult } from '@toolfleet/contracts';
+import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts, KeyedCall } from '../ports.js';
 
@@ -21,6 +21,7 @@ export function idempotency(ports: Pick<EnginePorts, 'journal' | 'clock'>): Inte
     const { identity } = call;
     const found = ports.journal.find(principal.tenantId, identity.idempotencyKey, identity.fingerprint);
     const known = await found.catch((cause: unknown) => {
+      if (isToolError(cause)) throw cause;
       throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The call journal is away; nothing was run', cause });
     });
     return known.kind === 'unknown' ? next(call) : answerDuplicate(ports, call, known);

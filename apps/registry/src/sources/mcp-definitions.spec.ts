@@ -2,7 +2,7 @@ import type { JsonObject } from '@toolfleet/contracts';
 import type { DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import { describe, expect, it } from 'vitest';
 import { checkDefinition } from '../register-definition.js';
-import { definitionOfFunction, definitionsOfServer, registeredName } from './mcp-definitions.js';
+import { definitionOfFunction, definitionsOfServer, droppedPatterns, registeredName } from './mcp-definitions.js';
 import { readMcpEntries } from './mcp-entry.js';
 
 const found = (...tools: Partial<RemoteTool>[]): DiscoverReply => ({
@@ -103,6 +103,25 @@ describe('definitions of a server', () => {
     });
     expect(definition?.binding).toMatchObject({ options: { header_schema: schema } });
     expect(() => checkDefinition(definition, { kind: 'mcp', name: 'files' }, { compile: true })).not.toThrow();
+  });
+});
+
+describe('a remote schema with a pattern that cannot be checked', () => {
+  const pattern = String.raw`^[\w]{1,2048}$`;
+  const input_schema = { type: 'object', properties: { id: { type: 'string', pattern } } };
+
+  it('registers without the pattern, and is reported', () => {
+    const listed = found({ name: 'find', input_schema }, { name: 'other' });
+    const [definition] = definitionsOfServer(entry, listed);
+    expect(() => checkDefinition(definition, { kind: 'mcp', name: 'files' }, { compile: true })).not.toThrow();
+    expect(definition?.input_schema).toEqual({ type: 'object', properties: { id: { type: 'string' } } });
+    expect(droppedPatterns(entry, listed)).toEqual([
+      `files_find: the pattern ${JSON.stringify(pattern)} cannot be checked and is dropped`,
+    ]);
+  });
+
+  it('is not reported for a tool that the entry does not allow', () => {
+    expect(droppedPatterns({ ...entry, tools: ['other'] }, found({ name: 'find', input_schema }))).toEqual([]);
   });
 });
 

@@ -5,6 +5,7 @@ import type { DefinitionRegister } from '@toolfleet/contracts/registry';
 import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { holdsSealed } from '@toolfleet/service';
 import type { McpEntry } from './mcp-entry.js';
+import { dropUncheckablePatterns, droppedPatternNote } from './uncheckable-patterns.js';
 
 /** Characters of a name that are looked at: a server may call a tool by a megabyte. */
 const MAX_READ = 512;
@@ -23,6 +24,17 @@ export function definitionsOfServer(entry: McpEntry, found: DiscoverReply): Tool
   return found.tools
     .filter((tool) => !allowed || allowed.has(tool.name))
     .map((tool) => definitionOfTool(entry, tool, options));
+}
+
+/** A line for each pattern that was dropped from the schemas of a listed tool, because arguments cannot be checked against it. */
+export function droppedPatterns(entry: McpEntry, found: DiscoverReply): string[] {
+  return found.tools
+    .filter(({ name }) => entry.tools?.includes(name) ?? true)
+    .flatMap((tool) => {
+      const dropped = new Set<string>();
+      for (const schema of [tool.input_schema, tool.output_schema]) if (schema) definitionSchema(schema, dropped);
+      return [...dropped].map((pattern) => `${registeredName(entry, tool.name)}: ${droppedPatternNote(pattern)}`);
+    });
 }
 
 /** What a server lists as its whole announcement, under the terms of its entry. */
@@ -151,12 +163,13 @@ export function discoverMessage(entry: McpEntry): DiscoverMessage {
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
 
 /**
- * A remote schema as a definition may carry it: unchanged, but for the older spelling `definitions` of `$defs`. An older
- * dialect is no longer named then: the drafts agree on everything a tool list uses, and the fleet validates as 2020-12.
+ * A remote schema as a definition may carry it: unchanged, but for patterns that cannot be checked and the older spelling
+ * `definitions` of `$defs`. An older dialect is not named then: the drafts agree on everything a tool list uses, and the fleet
+ * validates as 2020-12.
  */
-function definitionSchema(schema: JsonObject): JsonObject {
+function definitionSchema(schema: JsonObject, dropped = new Set<string>()): JsonObject {
   const { $schema: dialect, ...plain } = schema;
-  const rest: JsonObject = dialect === DIALECT ? schema : plain;
+  const rest = dropUncheckablePatterns(dialect === DIALECT ? schema : plain, dropped);
   if (!isJsonObject(rest['definitions']) || isJsonObject(rest['$defs'])) return rest;
   const { definitions, ...others } = rest;
   return renameReferences({ ...others, $defs: definitions }) as JsonObject;

@@ -14,9 +14,14 @@ export const NOTHING_REGISTERED: DefinitionRegisterReply = {
 
 /**
  * What became of a registration at run time, for whoever made it.
+ * @param notes lines about registered tools, such as dropped patterns
  * @throws ToolError TOOL_NAME_CONFLICT when all there is belongs to somebody else
  */
-export function registerReply(name: string, outcome: DefinitionRegisterReply | ToolError): McpRegisterReply {
+export function registerReply(
+  name: string,
+  outcome: DefinitionRegisterReply | ToolError,
+  notes: readonly string[] = [],
+): McpRegisterReply {
   if (isToolError(outcome)) {
     const message = `Registration error: ${outcome.message}${adviceOn(outcome)}`;
     return { success: false, tool_name: name, message, registered: [] };
@@ -26,7 +31,7 @@ export function registerReply(name: string, outcome: DefinitionRegisterReply | T
   return {
     success: registered.length > 0,
     tool_name: registered[0] ?? name,
-    message: inWords(outcome),
+    message: [inWords(outcome), ...(registered.length > 0 ? notes : [])].join('; '),
     registered,
   };
 }

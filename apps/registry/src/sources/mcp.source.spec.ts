@@ -226,6 +226,15 @@ describe('McpSource', () => {
       message: 'Registered 1 tool(s)',
       registered: ['geo'],
     });
+    const [tool] = answer(['find']).tools;
+    const schema = { type: 'object', properties: { id: { type: 'string', pattern: String.raw`^[\w]{1,2048}$` } } };
+    next = () => ({ ...answer([]), tools: [{ ...tool!, input_schema: schema }] });
+    expect(await source.add({ name: 'crm', url: 'https://crm.example/mcp', transport: 'auto' })).toMatchObject({
+      success: true,
+      message: expect.stringMatching(
+        /^Registered 1 tool\(s\); crm_find: the pattern .* cannot be checked and is dropped$/,
+      ),
+    });
     next = () => {
       throw new ToolError('EGRESS_REFUSED', { message: 'Refused by the egress guard' });
     };

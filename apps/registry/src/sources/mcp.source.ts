@@ -10,6 +10,7 @@ import {
   definitionOfFunction,
   definitionsOfServer,
   discoverMessage,
+  droppedPatterns,
   mcpSource,
 } from './mcp-definitions.js';
 import { isFunctionEntry, type McpEntry } from './mcp-entry.js';
@@ -101,10 +102,9 @@ export class McpSource {
    */
   async add(entry: McpEntry, registration?: StoredRegistration): Promise<McpRegisterReply> {
     const footing = registration && { registration, isNew: true };
-    const reply = isFunctionEntry(entry)
-      ? await this.registerFunction(entry, footing)
-      : await this.addServer(entry, footing);
-    return registerReply(entry.name, reply);
+    if (isFunctionEntry(entry)) return registerReply(entry.name, await this.registerFunction(entry, footing));
+    const { outcome, notes } = await this.addServer(entry, footing);
+    return registerReply(entry.name, outcome, notes);
   }
 
   /** The server said that its list changed (`exec.mcp.changed`), or a call met an unknown tool. */
@@ -137,21 +137,25 @@ export class McpSource {
     return reply;
   }
 
-  private async addServer(entry: McpEntry, footing: Footing | undefined): Promise<DefinitionRegisterReply | ToolError> {
+  private async addServer(
+    entry: McpEntry,
+    footing: Footing | undefined,
+  ): Promise<{ outcome: DefinitionRegisterReply | ToolError; notes?: string[] }> {
     const watched = newlyWatched(entry, footing?.registration);
     watched.isLooking = true;
     this.adding.add(watched);
     try {
       const found = await this.discover(entry);
       // A server that lists nothing is no registration; what was registered under the name stays.
-      if (definitionsOfServer(entry, found).length === 0) return NOTHING_REGISTERED;
-      return await this.turns.take(mcpSource(entry).name, async () => {
+      if (definitionsOfServer(entry, found).length === 0) return { outcome: NOTHING_REGISTERED };
+      const outcome = await this.turns.take(mcpSource(entry).name, async () => {
         const reply = await this.ports.register(announcementOf(entry, found), footing);
         if (reply.registered.length > 0) this.succeeded(this.watch(watched), reply, found);
         return reply;
       });
+      return { outcome, notes: droppedPatterns(entry, found) };
     } catch (error) {
-      return toToolError(error);
+      return { outcome: toToolError(error) };
     } finally {
       this.adding.delete(watched);
       this.looked(watched);
@@ -216,7 +220,7 @@ export class McpSource {
   private succeeded(watched: WatchedServer, reply: DefinitionRegisterReply, found: DiscoverReply): void {
     watched.failures = 0;
     watched.state = { server: watched.entry.name, state: 'ok', tools: reply.registered.length };
-    logOutcome(this.logger, watched.entry.name, reply);
+    logOutcome(this.logger, watched.entry.name, reply, droppedPatterns(watched.entry, found));
     const seconds = watched.entry.refresh_seconds;
     if (seconds === 0) return;
     const wantedMs = seconds === undefined ? found.ttl_ms || DEFAULT_REFRESH_MS : seconds * 1_000;

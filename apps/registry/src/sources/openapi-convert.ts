@@ -11,10 +11,10 @@ import {
   type SpecWarning,
 } from '@toolfleet/openapi';
 import type { Clock } from '@toolfleet/resilience';
-import { boundedMatcher } from '@toolfleet/schema';
 import { bindingOptions, definitionOfOperation, suppliedParameters } from './openapi-definitions.js';
 import type { OpenApiEntry } from './openapi-entry.js';
 import { storableSecrets, type Seal } from './openapi-secrets.js';
+import { isCheckable } from './uncheckable-patterns.js';
 
 /** A document as definitions, and what was left out. */
 export interface ConvertedEntry {
@@ -116,22 +116,4 @@ function sizeWarning(definitions: readonly ToolDefinition[]): SpecWarning {
   const bytes = definitions.reduce((sum, { input_schema: schema }) => sum + JSON.stringify(schema).length, 0);
   const message = `${definitions.length} tools with ${bytes} bytes of schemas: narrow them with operations or tags`;
   return { pointer: '/paths', message };
-}
-
-const checkable = new Map<string, boolean>();
-
-/** The validator of arguments refuses patterns that could take exponential time; such a pattern is dropped, not the tool. */
-function isCheckable(pattern: string): boolean {
-  let verdict = checkable.get(pattern);
-  if (verdict === undefined) {
-    try {
-      boundedMatcher(pattern, 'u');
-      verdict = true;
-    } catch {
-      verdict = false;
-    }
-    if (checkable.size > 10_000) checkable.clear();
-    checkable.set(pattern, verdict);
-  }
-  return verdict;
 }

@@ -12,7 +12,7 @@ import { ToolRanker, toolAllowed } from '@toolfleet/engine';
 import { redactArguments } from '../../apps/gateway/src/engine/redact-arguments.js';
 import { readCredential } from '../../apps/gateway/src/auth/credential.js';
 import { summarise } from '../../apps/openapi-executor/src/summarise.js';
-import { suspicions } from '../../apps/registry/src/sources/pin.js';
+import { suspicions } from '../../apps/registry/src/quarantine.js';
 import { registeredName } from '../../apps/registry/src/sources/mcp-definitions.js';
 import { evaluate } from '../../libs/builtin-tools/src/calculator/evaluate.js';
 import { globMatcher, searchLines } from '../../libs/builtin-tools/src/files/file-matching.js';

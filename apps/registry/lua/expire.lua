@@ -1,4 +1,4 @@
--- Marks one owner away when its announcement was not repeated in time. Only the caller that marks it gets its keys.
+-- Marks an owner that did not repeat its announcement in time as away. Only the call that marks it receives its keys.
 --
 -- KEYS as in put.lua. ARGV 1 owner. Returns {version, keys}, or {} when the owner is not overdue. Server time only.
 

@@ -1,6 +1,6 @@
--- Start of the scripts that look at registrations: `owner`, and whether the registration of a stamp is the kept one. Stamps are
--- compared, not registrations, because those may hold whole documents. One kept by an earlier version has none. KEYS as in
--- put.lua, ARGV 1 owner.
+-- Prelude of put.lua and remove.lua: tells whether the registration with a stamp is the stored one. Stamps are compared because a
+-- registration may contain a whole document. A registration stored by an earlier version has no stamp and matches any.
+-- KEYS as in put.lua, ARGV 1 owner.
 
 local owner = ARGV[1]
 local function is_kept(stamp)

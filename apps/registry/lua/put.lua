@@ -1,14 +1,14 @@
--- Writes definitions of one owner. Whether a name is free is decided in the step that takes it: two replicas may register at
--- once, and a read followed by a write would let both own it.
+-- Writes definitions of one owner. The script checks that a name is free and takes it in one step: with a read followed by a
+-- write, two replicas that register at the same time could both own it.
 --
 -- KEYS 1 owners hash (key -> owner)  2 stamps hash (key -> stamp; ~owner -> stamp of its registration)  3 tools hash (key -> JSON)  4 changes zset (key -> version)
 --      5 version  6 names set of this owner  7 leases zset (owner -> end, ms)  8 away set of owners
 --      9 registrations hash (owner -> JSON)
--- ARGV 1 owner  2 lease in ms, or -1 for none  3 stamp of the registration these tools follow from, or ''
---      4 `same`: write nothing unless it is the kept one; `new`: keep it unless all tools here are of others; ''
---      5 its JSON when it is new, else ''
---      6.. key, stamp, JSON, stamp it was decided on ('' absent, '*' any) of each tool
--- Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys, 1 kept | 0 not | -1 superseded}.
+-- ARGV 1 owner  2 lease in ms, or -1 for none  3 stamp of the registration the tools result from, or ''
+--      4 `same`: write only if that registration is stored; `new`: store it unless all tools belong to others; ''
+--      5 JSON of a `new` registration, else ''
+--      6.. key, stamp, JSON and the stamp the decision was based on ('' absent, '*' any) of each tool
+-- Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys, 1 stored | 0 not | -1 superseded}.
 -- Server time only.
 -- Continues is-kept.lua.
 
@@ -29,7 +29,7 @@ for at = 6, #ARGV, 4 do
     mine = mine + 1
     local current = holder and redis.call('HGET', KEYS[2], key) or ''
     if current == stamp then
-      -- Known already.
+      -- Unchanged.
     elseif basis ~= '*' and basis ~= current then
       moved[#moved + 1] = key
     else

@@ -1,8 +1,8 @@
--- Removes definitions of one owner; keys of others are left alone.
+-- Removes definitions of one owner. Keys of other owners are left alone.
 --
 -- KEYS as in put.lua. ARGV 1 owner  2 `keep` (all but the named), `only` (the named), `forget` (all, and the registration) or
---      `orphans` (all, when no registration is kept)  3 stamp of the registration that must be kept, or ''  4.. keys
--- Returns {version, removed keys, 1 when a registration was forgotten}.
+--      `orphans` (all, if no registration is stored)  3 stamp of the registration that must be stored, or ''  4.. keys
+-- Returns {version, removed keys, 1 if a registration was removed}.
 -- Continues is-kept.lua.
 
 local mode, registration = ARGV[2], ARGV[3]

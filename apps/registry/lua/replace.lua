@@ -1,4 +1,4 @@
--- Writes one definition of an owner in place of the one the caller saw; a key that is gone, somebody else's or no longer as seen
+-- Replaces one definition if it is still the one the caller saw. A key that was removed, belongs to another owner or changed
 -- is left alone.
 --
 -- KEYS as in put.lua. ARGV 1 owner  2 key  3 stamp  4 JSON  5 stamp seen. Returns {version, changed keys}.

@@ -3,7 +3,7 @@ import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { FakeClock } from '@toolfleet/testing';
 import { Catalog } from './catalog.js';
 import type { StoredTool } from './definition-store.js';
-import { MemoryDefinitionStore } from './memory-definition-store.js';
+import { MemoryDefinitionStore } from '../spec/memory-definition-store.js';
 
 const tool = (name: string, more: Partial<ToolDefinition> = {}): StoredTool => ({
   key: name,

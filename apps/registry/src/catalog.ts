@@ -2,41 +2,41 @@ import { ToolError } from '@toolfleet/contracts';
 import type { DefinitionList, DefinitionListReply } from '@toolfleet/contracts/registry';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { withTimeout, type Clock } from '@toolfleet/resilience';
-import type { DefinitionStore, StoredTool } from './definition-store.js';
+import type { DefinitionStore, Quarantine, StoredTool } from './definition-store.js';
 
-/** Tools per page when the caller names no limit, and at most. */
+/** Tools per page by default and at most. */
 const DEFAULT_PAGE = 500;
-const MOST_PER_PAGE = 1_000;
-/** A page stays well below the payload limit of NATS (16 MB), whatever its tools weigh. */
-const MOST_PAGE_CHARS = 4 * 1024 * 1024;
-/** A store that does not answer in this time counts as away: the caller waits at most 5 s. */
+const MAX_PER_PAGE = 1_000;
+/** Keeps a page well below the payload limit of NATS (16 MB). */
+const MAX_PAGE_CHARS = 4 * 1024 * 1024;
+/** A store that takes longer counts as unavailable. Callers wait at most 5 s for their answer. */
 const STORE_TIMEOUT_MS = 1_500;
-/** Views of tenants kept at once. */
-const MOST_VIEWS = 200;
+/** Tenants whose view is cached. */
+const MAX_VIEWS = 200;
 
-/** A tool as readers get it, and its size in characters of JSON. */
-interface Shown {
+/** A tool as readers receive it, and its size in characters of JSON. */
+interface RenderedTool {
   tool: RegisteredTool;
   chars: number;
 }
 
-/** What one audience sees. */
+/** What one tenant sees. */
 interface View {
-  /** By name, byte order. */
+  /** Sorted by name in byte order. */
   listed: RegisteredTool[];
   byName: Map<string, RegisteredTool>;
-  /** Sizes in characters of JSON, for paging. */
+  /** Sizes of `listed` in characters of JSON, for paging. */
   chars: number[];
 }
 
 /**
- * The read side: all definitions in memory, brought up to the store's version before each answer. While the store is away
- * the last known state answers, so that known tools keep working.
+ * The read side: all definitions in memory, updated to the store's version before each answer. While the store is unavailable,
+ * the last known state is served, so that known tools keep working.
  */
 export class Catalog {
   private readonly tools = new Map<string, StoredTool>();
-  /** What was made of a stored tool, so that one change among thousands does not make all of them again. */
-  private readonly shown = new WeakMap<StoredTool, Shown>();
+  /** Rendered tools by stored tool, so that one change does not render thousands of tools again. */
+  private readonly rendered = new WeakMap<StoredTool, RenderedTool>();
   private away = new Set<string>();
   private views = new Map<string, View>();
   private tenants = new Map<string, Set<string>>();
@@ -49,7 +49,7 @@ export class Catalog {
     private readonly clock: Clock,
   ) {}
 
-  /** Version of what is in memory. */
+  /** Version of the state in memory. */
   get version(): number {
     return this.known;
   }
@@ -60,21 +60,24 @@ export class Catalog {
   }
 
   /**
-   * Reads what changed. While the store is away, what is known answers.
-   * @throws ToolError SERVICE_UNAVAILABLE when nothing was ever read
+   * Reads what changed since the last refresh. While the store is unavailable, the known state stays.
+   * @throws ToolError SERVICE_UNAVAILABLE when the store was never read
    */
   async refresh(): Promise<void> {
     try {
       await withTimeout(this.clock, STORE_TIMEOUT_MS, undefined, () => this.readChanges());
     } catch (error) {
       if (!this.isLoaded)
-        throw new ToolError('SERVICE_UNAVAILABLE', { message: 'Definitions cannot be read', cause: error });
+        throw new ToolError('SERVICE_UNAVAILABLE', {
+          message: 'Tool definitions are unavailable; retry later',
+          cause: error,
+        });
     }
   }
 
   private async readChanges(): Promise<void> {
     if (this.isLoaded && (await this.store.version()) === this.known) return;
-    // One at a time: a delta applied after a newer one would undo it.
+    // One at a time: an older delta applied after a newer one would undo it.
     const turn = this.refreshing.then(() => this.catchUp());
     this.refreshing = turn.catch(() => undefined);
     await turn;
@@ -83,7 +86,7 @@ export class Catalog {
   private async catchUp(): Promise<void> {
     const delta = await this.store.changesSince(this.known);
     if (delta.version < this.known) {
-      // The store was emptied or replaced: start over.
+      // The store was emptied or replaced.
       this.tools.clear();
       this.known = 0;
       return this.catchUp();
@@ -94,18 +97,18 @@ export class Catalog {
     this.known = delta.version;
     this.isLoaded = true;
     this.views = new Map();
-    this.tenants = tenantsOf(this.tools.values());
+    this.tenants = keysByTenant(this.tools.values());
   }
 
-  /** The tool of a name or alias as a tenant sees it. A tenant's own tool wins over one of the fleet. */
+  /** The tool with this name or alias as a tenant sees it. A tenant's own tool takes precedence over one of the fleet. */
   get(name: string, tenantId: string | undefined): RegisteredTool | null {
     return this.view(tenantId).byName.get(name) ?? null;
   }
 
-  /** A page of what a tenant sees; quarantined tools are not listed. */
+  /** A page of the tools a tenant sees. Quarantined tools are not listed. */
   list({ tenant_id, category, cursor, limit }: DefinitionList): DefinitionListReply {
     const view = this.view(tenant_id);
-    const most = Math.min(Math.max(1, limit ?? DEFAULT_PAGE), MOST_PER_PAGE);
+    const size = Math.min(Math.max(1, limit ?? DEFAULT_PAGE), MAX_PER_PAGE);
     const page: RegisteredTool[] = [];
     let chars = 0;
     let at = cursor === undefined ? 0 : firstAfter(view.listed, cursor);
@@ -113,32 +116,33 @@ export class Catalog {
       const tool = view.listed[at];
       if (!tool || (category !== undefined && tool.category !== category && !tool.tags?.includes(category))) continue;
       chars += view.chars[at] ?? 0;
-      if (page.length === most || (page.length > 0 && chars > MOST_PAGE_CHARS)) break;
+      if (page.length === size || (page.length > 0 && chars > MAX_PAGE_CHARS)) break;
       page.push(tool);
     }
-    const more = at < view.listed.length;
-    const last = page.at(-1);
-    return { tools: page, version: this.known, ...(more && last ? { next_cursor: last.name } : {}) };
+    const nextCursor = at < view.listed.length ? page.at(-1)?.name : undefined;
+    return { tools: page, version: this.known, next_cursor: nextCursor };
   }
 
-  /** The stored form of a tool by key. */
+  /** The stored tool with this key. */
   stored(key: string): StoredTool | undefined {
     return this.tools.get(key);
   }
 
   /** The tools of one owner. */
-  storedOf(owner: string): StoredTool[] {
+  ownedBy(owner: string): StoredTool[] {
     return [...this.tools.values()].filter((tool) => tool.owner === owner);
   }
 
-  /** Every owner of a tool. */
+  /** All owners of tools. */
   owners(): Set<string> {
     return new Set([...this.tools.values()].map((tool) => tool.owner));
   }
 
   /** Tools that await approval. */
-  quarantined(): StoredTool[] {
-    return [...this.tools.values()].filter((tool) => tool.quarantine).toSorted((a, b) => compare(a.key, b.key));
+  quarantined(): (StoredTool & { quarantine: Quarantine })[] {
+    return [...this.tools.values()]
+      .filter((tool): tool is StoredTool & { quarantine: Quarantine } => tool.quarantine !== undefined)
+      .toSorted((a, b) => compare(a.key, b.key));
   }
 
   private view(tenantId: string | undefined): View {
@@ -146,7 +150,7 @@ export class Catalog {
     const known = this.views.get(owns);
     if (known) return known;
     const made = this.makeView(owns);
-    if (this.views.size >= MOST_VIEWS) this.views.delete(this.views.keys().next().value as string);
+    if (this.views.size >= MAX_VIEWS) this.views.delete(this.views.keys().next().value as string);
     this.views.set(owns, made);
     return made;
   }
@@ -154,14 +158,14 @@ export class Catalog {
   private makeView(tenantId: string): View {
     const byName = new Map<string, RegisteredTool>();
     const own = this.tenants.get(tenantId) ?? new Set<string>();
-    const all = new Map<string, Shown>();
+    const all = new Map<string, RenderedTool>();
     for (const key of [...(this.tenants.get('') ?? []), ...own]) {
       const stored = this.tools.get(key);
-      if (stored) all.set(stored.definition.name, this.show(stored));
+      if (stored) all.set(stored.definition.name, this.render(stored));
     }
     const ordered = [...all.values()].toSorted((a, b) => compare(a.tool.name, b.tool.name));
     for (const { tool } of ordered) byName.set(tool.name, tool);
-    // Names win over aliases, and among aliases the first name in order: the same on every replica.
+    // Names take precedence over aliases. An alias of several tools means the first by name, which is the same on every replica.
     for (const { tool } of ordered) {
       for (const alias of tool.aliases ?? []) if (!byName.has(alias)) byName.set(alias, tool);
     }
@@ -169,33 +173,29 @@ export class Catalog {
     return { listed: listed.map(({ tool }) => tool), byName, chars: listed.map(({ chars }) => chars) };
   }
 
-  private show(stored: StoredTool): Shown {
+  private render(stored: StoredTool): RenderedTool {
     const available = !this.away.has(stored.owner);
-    const known = this.shown.get(stored);
+    const known = this.rendered.get(stored);
     if (known && known.tool.available === available) return known;
     const { quarantine } = stored;
     const tool: RegisteredTool = {
       ...stored.definition,
       revision: stored.revision,
       available,
-      ...(quarantine
-        ? {
-            quarantine: {
-              reason: quarantine.reason,
-              since_at: quarantine.sinceAt,
-              pending_revision: quarantine.pendingRevision,
-            },
-          }
-        : {}),
+      quarantine: quarantine && {
+        reason: quarantine.reason,
+        since_at: quarantine.sinceAt,
+        pending_revision: quarantine.pendingRevision,
+      },
     };
     const made = { tool, chars: known?.chars ?? JSON.stringify(tool).length };
-    this.shown.set(stored, made);
+    this.rendered.set(stored, made);
     return made;
   }
 }
 
 /** Keys by tenant; those of no tenant under ''. */
-function tenantsOf(tools: Iterable<StoredTool>): Map<string, Set<string>> {
+function keysByTenant(tools: Iterable<StoredTool>): Map<string, Set<string>> {
   const tenants = new Map<string, Set<string>>();
   for (const tool of tools) {
     const tenant = tool.definition.tenant ?? '';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { DefinitionStore, Footing, StoredRegistration, StoredTool, ToolWrite } from './definition-store.js';
-import { MemoryDefinitionStore } from './memory-definition-store.js';
+import { MemoryDefinitionStore } from '../spec/memory-definition-store.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 
 interface Subject {
@@ -95,12 +95,15 @@ function conformance(name: string, make: () => Promise<Subject>): void {
 
     it('keeps the document of an owner until it is dropped', async () => {
       const { store } = await make();
-      expect(await store.documentOf('openapi/a')).toBeUndefined();
-      await store.keepDocument('openapi/a', 'one');
-      await store.keepDocument('openapi/a', 'two');
-      expect([await store.documentOf('openapi/a'), await store.documentOf('openapi/b')]).toEqual(['two', undefined]);
-      await store.keepDocument('openapi/a', undefined);
-      expect(await store.documentOf('openapi/a')).toBeUndefined();
+      expect(await store.documentHash('openapi/a')).toBeUndefined();
+      await store.keepDocumentHash('openapi/a', 'one');
+      await store.keepDocumentHash('openapi/a', 'two');
+      expect([await store.documentHash('openapi/a'), await store.documentHash('openapi/b')]).toEqual([
+        'two',
+        undefined,
+      ]);
+      await store.keepDocumentHash('openapi/a', undefined);
+      expect(await store.documentHash('openapi/a')).toBeUndefined();
     });
 
     it('sees a change of quarantine as a change', async () => {

@@ -1,17 +1,19 @@
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
-import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
+import type { DefinitionChanged } from '@toolfleet/contracts/registry';
+import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { sha256Hex } from '@toolfleet/schema';
-import type { Protections } from './protections.js';
+import type { Protections } from './announcements.js';
+import { keyName } from './tool-key.js';
 
-/** A definition as kept: what is in force, and what waits for approval. */
+/** A stored definition: the one in effect, and the one that awaits approval. */
 export interface StoredTool {
-  /** Name, behind the tenant when it belongs to one: `acme/crm_search`. Unique in the fleet. */
+  /** Name, prefixed with the tenant if it belongs to one: `acme/crm_search`. Unique in the fleet. */
   key: string;
-  /** Who may change it: `kind/name` of its source. */
+  /** `kind/name` of its source, which alone may change it. */
   owner: string;
   definition: ToolDefinition;
   revision: string;
-  /** Present: calls are refused until an administrator approves. */
+  /** If present, calls are refused until an administrator approves. */
   quarantine?: Quarantine;
 }
 
@@ -21,44 +23,47 @@ export interface Quarantine {
   sinceAt: EpochMs;
   pending: ToolDefinition;
   pendingRevision: string;
-  /** False: never approved, `definition` is the pending one. */
+  /** False: the tool was never approved, and `definition` is the pending one. */
   wasApproved: boolean;
-  /** An administrator keeps this revision out. */
+  /** An administrator rejected this revision. */
   rejected?: { at: EpochMs; by: string };
 }
 
-/** What a change did, by key. */
+/** Result of a write; tools are listed by key. */
 export interface StoreChange {
-  /** Catalog version after the change; unchanged when nothing changed. */
+  /** Catalog version after the write. It stays the same if nothing changed. */
   version: number;
   added: string[];
   changed: string[];
   removed: string[];
 }
 export interface PutChange extends StoreChange {
-  /** Keys that belong to somebody else; nothing of theirs was touched. */
+  /** Keys that belong to another owner; they were left alone. */
   conflicts: { key: string; owner: string }[];
-  /** Keys that changed since the decision to write them was made; left alone, to be decided again. */
+  /** Keys that changed since the decision to write them; they were left alone and need a new decision. */
   moved: string[];
-  /** The registration of the terms is not kept any more, and nothing was written. */
+  /** The registration in `PutTerms.footing` is no longer stored; nothing was written. */
   isSuperseded: boolean;
 }
 
-/** Under which terms an owner's tools are written. */
+/** Terms under which the tools of an owner are written. */
 export interface PutTerms {
-  /** The owner is away unless it writes again in that time; absent: it is never away. */
+  /** The owner counts as unavailable unless it writes again within this time. Absent: it never does. */
   ttlMs?: Milliseconds;
-  /** What the tools follow from when they were registered at run time. */
+  /** For tools of a registration made at run time. */
   footing?: Footing;
 }
 
 /**
- * The registration tools follow from. Both change in one step, or a look that was under way while the registration was undone
- * or replaced would bring back what it gave.
+ * The registration that tools result from. Tools and registration are checked and written in one step. Otherwise a refresh that
+ * was running while the registration was removed or replaced would bring its tools back.
  */
 export interface Footing {
   registration: StoredRegistration;
-  /** True: it is made now, and kept unless all its tools are of others. False: it must be kept exactly so. */
+  /**
+   * True: the registration is new, and stored unless all its tools belong to others. False: exactly this registration must
+   * still be stored.
+   */
   isNew: boolean;
 }
 
@@ -66,22 +71,22 @@ export interface Footing {
 export interface ToolWrite {
   tool: StoredTool;
   /**
-   * The stored tool the decision was made on, null for none: the tool is written only over that one, or what an administrator
-   * approved meanwhile would be undone. Absent: whatever is stored.
+   * The stored tool on which the decision was based, null for none. The write happens only over that one; otherwise it would
+   * undo a concurrent approval. Absent: write over anything.
    */
   over?: StoredTool | null;
 }
 
-/** Changes a reader has not seen yet. */
+/** Changes since a version. */
 export interface CatalogDelta {
   version: number;
   tools: StoredTool[];
   removed: string[];
-  /** Owners whose announcement was not repeated in time. */
+  /** Owners that did not repeat their announcement in time. */
   away: string[];
 }
 
-/** A registration made at run time, kept so that it survives restarts. Secrets in it are sealed. */
+/** A registration made at run time. It is stored, with sealed secrets, and survives restarts. */
 export interface StoredRegistration<T = unknown> {
   kind: 'openapi' | 'mcp';
   /** Source name: `github`, or `github@acme` of a tenant. */
@@ -89,60 +94,74 @@ export interface StoredRegistration<T = unknown> {
   body: T;
 }
 
-/** Durable definitions with a version that grows with every change. Methods are atomic; infrastructure failures reject. */
+/**
+ * Durable definitions of all tools, with a version that grows with every change. Each method is atomic. Infrastructure
+ * failures reject. The conformance cases in definition-store.spec.ts define the behavior for every implementation.
+ */
 export abstract class DefinitionStore {
-  /** Grows with every change. */
+  /** The current catalog version. */
   abstract version(): Promise<number>;
-  /** What changed after `since`; 0 gives everything. */
+  /** Changes after version `since`; 0 reads everything. */
   abstract changesSince(since: number): Promise<CatalogDelta>;
-  /** Writes tools of one owner. A key of another owner is a conflict and left alone, and so is one that moved. */
+  /** Writes tools of one owner, except keys of other owners (conflicts) and keys that changed meanwhile (moved). */
   abstract put(owner: string, writes: readonly ToolWrite[], terms?: PutTerms): Promise<PutChange>;
-  /** Writes one tool in place of `seen`, and leaves its owner's lease as it is. Nothing changes when it is not as seen any more. */
+  /** Replaces one tool if it is still `seen`; otherwise nothing changes. The lease of its owner is not renewed. */
   abstract replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange>;
-  /** Removes the tools of an owner except the named ones; with a registration, only while exactly that one is kept. */
+  /** Removes all tools of an owner except `keys`. With a registration: only if exactly that one is stored. */
   abstract retain(owner: string, keys: readonly string[], registration?: StoredRegistration): Promise<StoreChange>;
-  /** Removes named tools of an owner. */
+  /** Removes the named tools of an owner. */
   abstract remove(owner: string, keys: readonly string[]): Promise<StoreChange>;
-  /** Removes all tools of an owner and its registration. `wasKept`: there was one. */
+  /** Removes all tools of an owner and its registration. `wasKept`: a registration was stored. */
   abstract forget(owner: string): Promise<StoreChange & { wasKept: boolean }>;
-  /** Removes all tools of an owner whose registration is not kept. */
+  /** Removes all tools of an owner that has no stored registration. */
   abstract removeOrphans(owner: string): Promise<StoreChange>;
-  /** Marks owners whose time has passed. Returns a change per owner, to one caller only. */
+  /** Marks owners whose lease ended as unavailable. If several replicas call it, only one receives the change of an owner. */
   abstract expire(): Promise<{ owner: string; change: StoreChange }[]>;
 
   abstract registrations(): Promise<StoredRegistration[]>;
 
-  /** The protections below which the tools of these keys may not be announced; keys without any are left out. */
+  /** The protections that announcements of these keys must keep. Keys without any are left out. */
   abstract floors(keys: readonly string[]): Promise<Map<string, Protections>>;
-  /** Keeps protections. They stay when the tool is removed, and go only with `dropFloors`. */
+  /** Stores protections. They outlive the tool; only `dropFloors` removes them. */
   abstract raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void>;
   abstract dropFloors(keys: readonly string[]): Promise<void>;
 
-  /** Pins of tools that an owner named before, by key. */
+  /** Pins of tools that an owner listed earlier, by key. */
   abstract removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>>;
-  /** Keeps the pins of tools that are about to be removed; at most 20,000 of an owner. */
+  /** Stores the pins of tools that are about to be removed; at most `MAX_PINS` per owner. */
   abstract keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void>;
   abstract dropPins(owner: string): Promise<void>;
 
-  /** SHA-256 of the document that an owner's tools were last made of; undefined when none was kept. */
-  abstract documentOf(owner: string): Promise<string | undefined>;
-  abstract keepDocument(owner: string, sha256: string | undefined): Promise<void>;
+  /** SHA-256 of the document from which an owner's tools were last made; undefined if none is stored. */
+  abstract documentHash(owner: string): Promise<string | undefined>;
+  abstract keepDocumentHash(owner: string, sha256: string | undefined): Promise<void>;
 }
 
-/** A registration as it is kept, under its owner. */
+/** Pins kept per owner. The limit stops a server that lists different tools each time from filling the store. */
+export const MAX_PINS = 20_000;
+
+/** A registration as stored. */
 export function registrationText({ kind, name, body }: StoredRegistration): string {
   return JSON.stringify({ kind, name, body });
 }
 
-/** Pins kept of one owner: a server that names other tools each time must not fill the store. */
-export const MOST_PINS = 20_000;
-
-/** Tells registrations apart. */
+/** Hash that identifies the content of a registration. */
 export function registrationStamp(registration: StoredRegistration): string {
   return sha256Hex(registrationText(registration));
 }
 
-/** Marks that decide whether a stored tool changed; empty for none. */
-export function stampOf(tool: StoredTool | null | undefined): string {
+/** Value that changes whenever the definition in effect or the pending one changes; empty for no tool. */
+export function toStamp(tool: StoredTool | null | undefined): string {
   return tool ? `${tool.revision}:${tool.quarantine?.pendingRevision ?? ''}` : '';
+}
+
+/** The `registry.definition.changed` message for changes of one source; undefined when nothing changed. */
+export function toDefinitionChanged(
+  source: ToolSource,
+  changes: readonly StoreChange[],
+): DefinitionChanged | undefined {
+  const names = (list: 'added' | 'changed' | 'removed') => changes.flatMap((change) => change[list]).map(keyName);
+  const [added, changed, removed] = [names('added'), names('changed'), names('removed')];
+  if (added.length + changed.length + removed.length === 0) return undefined;
+  return { version: Math.max(...changes.map(({ version }) => version)), source, added, changed, removed };
 }

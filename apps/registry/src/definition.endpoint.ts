@@ -7,18 +7,18 @@ import type {
 } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
-import { checkSender } from './announcement-sender.js';
+import { checkSender } from './announcements.js';
 import { Catalog } from './catalog.js';
 import { readGet, readList, readRegister, readRetire } from './messages.js';
-import { Registrar } from './registrar.js';
+import { DefinitionService } from './definition-service.js';
 import { FleetSources } from './sources/fleet-sources.js';
 
-/** The NATS face of definitions: receives, delegates, answers. */
+/** `registry.definition.*`: reads for gateways, announcements of executors, and removal for administrators. */
 @Controller()
 export class DefinitionEndpoint {
   constructor(
     private readonly catalog: Catalog,
-    private readonly registrar: Registrar,
+    private readonly definitions: DefinitionService,
     private readonly sources: FleetSources,
   ) {}
 
@@ -40,13 +40,13 @@ export class DefinitionEndpoint {
   async register(body: unknown, { subject }: EndpointContext): Promise<DefinitionRegisterReply> {
     const { source, definitions, replace, ttl_ms } = readRegister(body);
     checkSender(subject, source);
-    // Options decide about pinning, which is for remote definitions only.
-    return this.registrar.register({ source, definitions, replace, ...(ttl_ms === undefined ? {} : { ttl_ms }) });
+    // `options` is dropped: it could turn pinning off, and announced tools have no pins.
+    return this.definitions.register({ source, definitions, replace, ttl_ms });
   }
 
   @Endpoint(SUBJECTS.definitionRetire)
   async retire(body: unknown): Promise<DefinitionRetireReply> {
     const { source, names } = readRetire(body);
-    return { removed: await (names ? this.registrar.remove(source, names) : this.sources.retire(source)) };
+    return { removed: await (names ? this.definitions.remove(source, names) : this.sources.unregister(source)) };
   }
 }

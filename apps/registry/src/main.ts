@@ -1,5 +1,5 @@
 import { startService } from '@toolfleet/service';
-import { registryParts } from './parts.js';
+import { registryComponents } from './wiring.js';
 import { registryConfig } from './registry.config.js';
 
-await startService(registryConfig, registryParts);
+await startService(registryConfig, registryComponents);

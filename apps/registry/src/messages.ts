@@ -10,7 +10,10 @@ import type {
 } from '@toolfleet/contracts/registry';
 import { validateMessage } from '@toolfleet/schema';
 
-/** Shapes of the messages of this service. Definitions are looked at one by one, so that one bad one refuses only itself. */
+/**
+ * Readers of the registry's NATS messages. Each throws ToolError REQUEST_INVALID. The definitions in a message are checked one by
+ * one later (`checkDefinition`), so that an invalid one refuses only itself.
+ */
 const source: JsonObject = {
   type: 'object',
   properties: {
@@ -31,7 +34,7 @@ const list = validateMessage<DefinitionList>({
   type: 'object',
   properties: { tenant_id: text, category: text, cursor: text, limit: { type: 'integer', minimum: 1 } },
 });
-/** An empty body lists everything a caller without tenant may see. */
+/** An empty body lists all tools without a tenant. */
 export const readList = (body: unknown): DefinitionList => list(body ?? {});
 
 export const readRegister = validateMessage<DefinitionRegister>({

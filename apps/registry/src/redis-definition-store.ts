@@ -1,11 +1,12 @@
+import { readFileSync } from 'node:fs';
 import { ToolError } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
 import {
   DefinitionStore,
-  MOST_PINS,
+  MAX_PINS,
   registrationStamp,
   registrationText,
-  stampOf,
+  toStamp,
   type CatalogDelta,
   type PutChange,
   type PutTerms,
@@ -14,10 +15,15 @@ import {
   type StoredTool,
   type ToolWrite,
 } from './definition-store.js';
-import type { Protections } from './protections.js';
-import { EXPIRE, PUT, REMOVE, REPLACE } from './scripts.js';
+import type { Protections } from './announcements.js';
 
-/** One hash tag for everything, so that scripts run on Redis Cluster. */
+const IS_KEPT = readFileSync(new URL('../lua/is-kept.lua', import.meta.url), 'utf8');
+const EXPIRE = readFileSync(new URL('../lua/expire.lua', import.meta.url), 'utf8');
+const PUT = IS_KEPT + readFileSync(new URL('../lua/put.lua', import.meta.url), 'utf8');
+const REMOVE = IS_KEPT + readFileSync(new URL('../lua/remove.lua', import.meta.url), 'utf8');
+const REPLACE = readFileSync(new URL('../lua/replace.lua', import.meta.url), 'utf8');
+
+/** All keys share one hash tag, so that scripts run on Redis Cluster. */
 const TAG = '{registry}';
 const KEYS = {
   owners: `${TAG}:owners`,
@@ -32,10 +38,10 @@ const KEYS = {
   documents: `${TAG}:documents`,
 } as const;
 
-/** Tools per script run and per read, so that a document of 20,000 operations stalls nobody. */
+/** Tools per script run and per read, so that a document of 20,000 operations does not block Redis for other clients. */
 const BATCH = 250;
-/** Stands for any stored stamp; stamps begin with a hash. */
-const ANY = '*';
+/** Matches any stored stamp; stamps start with a hash. */
+const ANY_STAMP = '*';
 
 type Script = (...values: (string | number)[]) => Promise<unknown>;
 type PutReply = [
@@ -47,7 +53,10 @@ type PutReply = [
   kept: 1 | 0 | -1,
 ];
 
-/** Definitions in Redis. */
+/**
+ * Definitions in Redis. Writes are Lua scripts (apps/registry/lua): whether a name is free or a registration still stored is decided
+ * in the step that writes, because several replicas may register at once.
+ */
 export class RedisDefinitionStore extends DefinitionStore {
   private readonly scripts: Record<'put' | 'replace' | 'remove' | 'expire', Script>;
 
@@ -66,7 +75,7 @@ export class RedisDefinitionStore extends DefinitionStore {
   }
 
   override async changesSince(since: number): Promise<CatalogDelta> {
-    // The version is read first: what is read after it may be newer, and is then read again, never missed.
+    // The version is read first: tools read after it may be newer and are then read twice, but none is missed.
     const version = await this.version();
     const away = await this.redis.smembers(KEYS.away);
     const keys = await this.redis.zrangebyscore(KEYS.changes, `(${since}`, '+inf');
@@ -102,12 +111,12 @@ export class RedisDefinitionStore extends DefinitionStore {
         .slice(start, start + BATCH)
         .flatMap(({ tool, over }) => [
           tool.key,
-          stampOf(tool),
+          toStamp(tool),
           JSON.stringify(tool),
-          over === undefined ? ANY : stampOf(over),
+          over === undefined ? ANY_STAMP : toStamp(over),
         ]);
       const reply = (await this.scripts.put(
-        ...keysOf(owner),
+        ...scriptKeys(owner),
         owner,
         ttlMs,
         stamp,
@@ -119,7 +128,7 @@ export class RedisDefinitionStore extends DefinitionStore {
       all.version = version;
       all.isSuperseded = kept === -1;
       if (all.isSuperseded) break;
-      // Kept with this batch; the ones after it are written only while it stays so.
+      // This batch stored the registration; the following ones are written only while it stays stored.
       if (kept === 1) mode = 'same';
       all.added.push(...added);
       all.changed.push(...changed);
@@ -132,8 +141,8 @@ export class RedisDefinitionStore extends DefinitionStore {
   }
 
   override async replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange> {
-    const values = [tool.owner, tool.key, stampOf(tool), JSON.stringify(tool), stampOf(seen)];
-    const reply = await this.scripts.replace(...keysOf(tool.owner), ...values);
+    const values = [tool.owner, tool.key, toStamp(tool), JSON.stringify(tool), toStamp(seen)];
+    const reply = await this.scripts.replace(...scriptKeys(tool.owner), ...values);
     const [version, changed] = reply as [number, string[]];
     return { version, added: [], changed, removed: [] };
   }
@@ -160,7 +169,7 @@ export class RedisDefinitionStore extends DefinitionStore {
     stamp = '',
     keys: readonly string[] = [],
   ): Promise<StoreChange & { wasKept: boolean }> {
-    const reply = await this.scripts.remove(...keysOf(owner), owner, mode, stamp, ...keys);
+    const reply = await this.scripts.remove(...scriptKeys(owner), owner, mode, stamp, ...keys);
     const [version, removed, forgotten] = reply as [number, string[], number];
     return { version, added: [], changed: [], removed, wasKept: forgotten === 1 };
   }
@@ -171,7 +180,7 @@ export class RedisDefinitionStore extends DefinitionStore {
     const overdue = await this.redis.zrangebyscore(KEYS.leases, '-inf', now);
     const expired: { owner: string; change: StoreChange }[] = [];
     for (const owner of overdue) {
-      const reply = (await this.scripts.expire(...keysOf(owner), owner)) as [number, string[]] | [];
+      const reply = (await this.scripts.expire(...scriptKeys(owner), owner)) as [number, string[]] | [];
       const [version, changed] = reply;
       if (version === undefined || changed === undefined) continue;
       expired.push({ owner, change: { version, added: [], changed, removed: [] } });
@@ -213,7 +222,7 @@ export class RedisDefinitionStore extends DefinitionStore {
   }
 
   override async keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void> {
-    const left = MOST_PINS - (await this.redis.hlen(pinsKey(owner)));
+    const left = MAX_PINS - (await this.redis.hlen(pinsKey(owner)));
     const fields = [...pins].slice(0, Math.max(0, left)).flat();
     if (fields.length > 0) await this.redis.hset(pinsKey(owner), ...fields);
   }
@@ -222,11 +231,11 @@ export class RedisDefinitionStore extends DefinitionStore {
     await this.redis.del(pinsKey(owner));
   }
 
-  override async documentOf(owner: string): Promise<string | undefined> {
+  override async documentHash(owner: string): Promise<string | undefined> {
     return (await this.redis.hget(KEYS.documents, owner)) ?? undefined;
   }
 
-  override async keepDocument(owner: string, sha256: string | undefined): Promise<void> {
+  override async keepDocumentHash(owner: string, sha256: string | undefined): Promise<void> {
     if (sha256 === undefined) await this.redis.hdel(KEYS.documents, owner);
     else await this.redis.hset(KEYS.documents, owner, sha256);
   }
@@ -238,13 +247,13 @@ export class RedisDefinitionStore extends DefinitionStore {
 
 const pinsKey = (owner: string): string => `${TAG}:pins:${owner}`;
 
-/** KEYS of the scripts, in their order. */
-function keysOf(owner: string): string[] {
+/** KEYS of the scripts, in the order that put.lua documents. */
+function scriptKeys(owner: string): string[] {
   const { owners, stamps, tools, changes, version, leases, away, registrations } = KEYS;
   return [owners, stamps, tools, changes, version, `${TAG}:names:${owner}`, leases, away, registrations];
 }
 
-/** Registers a script, so that it runs by EVALSHA and is loaded again where a server does not know it. */
+/** Registers a script. ioredis runs it by EVALSHA and loads it again on a server that does not know it. */
 function script(redis: Redis, name: string, lua: string): Script {
   redis.defineCommand(name, { numberOfKeys: 9, lua });
   const command = (redis as unknown as Record<string, Script>)[name];

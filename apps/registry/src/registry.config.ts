@@ -1,18 +1,18 @@
 import {
   defineConfig,
   durationMs,
+  EGRESS_KEYS,
   egressFaults,
   FLEET_FILE_KEYS,
+  hostList,
   integer,
   MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
+  path,
   REDIS_KEYS,
   secret,
-  FatalStartupError,
   type SettingsOf,
 } from '@toolfleet/service';
-import { toMicroUsd } from '@toolfleet/contracts';
-import { OPENAPI_SOURCE_KEYS } from './sources/openapi.config.js';
 
 /** Every environment key of the registry. */
 export const registryConfig = defineConfig(
@@ -32,7 +32,29 @@ export const registryConfig = defineConfig(
       max: 60_000,
       help: 'How often executors that stopped announcing are looked for',
     }),
-    ...OPENAPI_SOURCE_KEYS,
+    OPENAPI_ALLOWED_DOMAINS: hostList({
+      default: [],
+      help: 'Hosts of OpenAPI documents and of the servers they name: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
+    }),
+    ...EGRESS_KEYS,
+    OPENAPI_MAX_SPEC_SIZE: integer({
+      default: 32 * 1024 * 1024,
+      min: 1_024,
+      max: 256 * 1024 * 1024,
+      help: 'Largest OpenAPI document in bytes',
+    }),
+    OPENAPI_FETCH_TIMEOUT: integer({ default: 30, min: 1, max: 600, help: 'Seconds a document may take to arrive' }),
+    OPENAPI_REFRESH_SECONDS: integer({
+      default: 3_600,
+      min: 0,
+      max: 604_800,
+      help: 'Age at which the document of a spec_url is looked at again; 0 means never',
+    }),
+    OPENAPI_SPEC_DIR: path({
+      optional: true,
+      must: 'folder',
+      help: 'Directory from which registrations may name documents as file: URLs; unset refuses them',
+    }),
     PYTHON_EXECUTOR_RATE_LIMIT: integer({
       default: 60,
       min: 0,
@@ -49,24 +71,4 @@ export const registryConfig = defineConfig(
   },
 );
 
-/** Variables that start like a price and are none. */
-const NOT_A_TOOL = new Set(['TO_TOKENS']);
-
-/**
- * Prices of single MCP tools from `MCP_COST_<NAME>` in USD, the name in upper case.
- * @throws FatalStartupError naming a value that is no price
- */
-export function mcpCosts(variables: ReadonlyMap<string, string>): Map<string, number> {
-  const costs = new Map<string, number>();
-  for (const [name, value] of variables) {
-    if (NOT_A_TOOL.has(name)) continue;
-    const usd = Number(value);
-    if (!Number.isFinite(usd) || usd < 0 || usd > 1_000)
-      throw new FatalStartupError(
-        `MCP_COST_${name}="${value}" is not a price in USD; set a number from 0 to 1000, or unset it`,
-      );
-    costs.set(name, toMicroUsd(usd));
-  }
-  return costs;
-}
 export type RegistryConfig = SettingsOf<(typeof registryConfig)['table']>;

@@ -23,7 +23,7 @@ import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics, type Metrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
-import { registryParts } from './parts.js';
+import { registryComponents } from './wiring.js';
 import { registryConfig } from './registry.config.js';
 
 const KEY = 'a registry key of more than 32 characters';
@@ -78,7 +78,7 @@ describe('registry service', () => {
       onSecretChange: () => undefined,
       fail: () => undefined,
     } satisfies ServiceHost;
-    const started = registryParts(settings, host);
+    const started = registryComponents(settings, host);
     parts.push(...started);
     for (const part of started) await part.start?.();
     return started;

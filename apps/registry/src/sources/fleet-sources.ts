@@ -2,22 +2,24 @@ import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contra
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import type { Registrations } from '../registrations.js';
-import type { Registrar } from '../registrar.js';
+import type { DefinitionService } from '../definition-service.js';
+import type { SourceStore } from '../source-store.js';
 import { readMcpEntries, type McpEntry } from './mcp-entry.js';
 import { mcpSource } from './mcp-definitions.js';
-import { storableEntry } from './mcp-secrets.js';
 import type { McpSource } from './mcp.source.js';
 import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntries } from './openapi-entry.js';
-import type { SealFor } from './openapi-secrets.js';
-import type { KeptOpenApiSource } from './kept-openapi.source.js';
+import type { OpenApiSource } from './openapi.source.js';
 import type { PythonSource } from './python.source.js';
+import { sealMcpSecrets, type SealFor } from './secrets.js';
 
-/** How often registrations made, replaced or undone at another replica are looked for. */
-const RESUME_EVERY_MS: Milliseconds = 30_000;
+/** How often registrations changed on other replicas are adopted. */
+const FOLLOW_EVERY_MS: Milliseconds = 30_000;
 
-/** Starts everything the registry itself knows of: the sandbox's tool, the configuration file, and kept registrations. */
+/**
+ * The sources that the registry itself reads: the tool of the sandbox, the entries of the configuration file, and stored
+ * registrations, which it follows while other replicas change them.
+ */
 export class FleetSources {
   readonly name = 'sources';
   private cancelTimer: CancelTimer | undefined;
@@ -25,9 +27,9 @@ export class FleetSources {
 
   constructor(
     private readonly file: JsonObject,
-    private readonly sources: { python: PythonSource; openapi: KeptOpenApiSource; mcp: McpSource; mcpSealFor: SealFor },
-    private readonly registrar: Registrar,
-    private readonly registrations: Registrations,
+    private readonly sources: { python: PythonSource; openapi: OpenApiSource; mcp: McpSource; mcpSealFor: SealFor },
+    private readonly definitions: DefinitionService,
+    private readonly sourceStore: SourceStore,
     private readonly host: { clock: Clock; logger: Logger },
   ) {}
 
@@ -35,22 +37,22 @@ export class FleetSources {
     const openapi = readOpenApiEntries(this.file);
     const mcp = readMcpEntries(this.file);
     for (const { name, message } of [...openapi.faults, ...mcp.faults]) {
-      this.host.logger.error({ entry: name }, `an entry of the configuration file is left out: ${name} ${message}`);
+      this.host.logger.error({ entry: name }, `ignoring an entry of the configuration file: ${name} ${message}`);
     }
-    const servers = this.storable(mcp.entries);
-    this.registrations.declare(
+    const servers = this.sealed(mcp.entries);
+    this.sourceStore.declare(
       'openapi',
       openapi.entries.map((entry) => openApiSource(entry).name),
     );
-    this.registrations.declare(
+    this.sourceStore.declare(
       'mcp',
       servers.map((entry) => mcpSource(entry).name),
     );
     await this.sources.python.start();
-    await this.registrar.retireUnexpected(this.registrations.declared);
+    await this.definitions.unregisterUnexpected(this.sourceStore.declared);
     this.sources.openapi.start(openapi.entries);
     await this.sources.mcp.start(servers);
-    await this.resume();
+    await this.follow();
     this.schedule();
   }
 
@@ -63,51 +65,47 @@ export class FleetSources {
   }
 
   /**
-   * Removes the tools of a whole source with its registration, so that neither a look, here or at another replica, nor a start
-   * brings them back. Answers the names that were removed.
-   * @throws ToolError TOOL_NAME_CONFLICT for a source of the configuration file: it would be back with the next start;
+   * Removes a source: its tools and its registration, so that no refresh or restart on any replica brings them back.
+   * @returns the names of the removed tools
+   * @throws ToolError TOOL_NAME_CONFLICT for a source of the configuration file, which the next start would register again;
    *   NOT_FOUND when there is neither a registration nor a tool
    */
-  async retire(source: ToolSource): Promise<string[]> {
+  async unregister(source: ToolSource): Promise<string[]> {
     const { kind, name } = source;
-    if (kind !== 'openapi' && kind !== 'mcp') return (await this.registrar.retire(source)).removed;
-    if (this.registrations.isDeclared(kind, name))
+    if (kind !== 'openapi' && kind !== 'mcp') return (await this.definitions.unregister(source)).removed;
+    if (this.sourceStore.isDeclared(kind, name))
       throw new ToolError('TOOL_NAME_CONFLICT', {
         message: `${name} is declared in the configuration file; remove it there`,
       });
-    const { removed, wasRegistered } = await this.registrar.retire(source);
+    const { removed, wasRegistered } = await this.definitions.unregister(source);
     this.sources[kind].forget(name);
     if (!wasRegistered && removed.length === 0)
       throw new ToolError('NOT_FOUND', { message: `No source '${kind}/${name}'` });
     return removed;
   }
 
-  /** Takes up what was registered, replaced or undone at other replicas and before this process started. */
-  private async resume(): Promise<void> {
+  private async follow(): Promise<void> {
     for (const kind of ['openapi', 'mcp'] as const) {
-      await this.sources[kind].follow(await this.registrations.kept(kind));
+      await this.sources[kind].follow(await this.sourceStore.registrations(kind));
     }
   }
 
   private schedule(): void {
     if (this.stopped) return;
-    this.cancelTimer = this.host.clock.after(RESUME_EVERY_MS, () => {
-      this.resume()
-        .catch((error: unknown) => this.host.logger.warn({ error }, 'kept registrations cannot be read'))
+    this.cancelTimer = this.host.clock.after(FOLLOW_EVERY_MS, () => {
+      this.follow()
+        .catch((error: unknown) => this.host.logger.warn({ error }, 'stored registrations cannot be read'))
         .finally(() => this.schedule());
     });
   }
 
-  /** Literal secrets of the file are sealed like any other; one that cannot be costs its entry only. */
-  private storable(entries: readonly McpEntry[]): McpEntry[] {
+  /** Seals literal secrets of the file, because definitions contain them. An entry that cannot be sealed is left out. */
+  private sealed(entries: readonly McpEntry[]): McpEntry[] {
     return entries.flatMap((entry) => {
       try {
-        return [storableEntry(entry, this.sources.mcpSealFor?.(mcpSource(entry).name))];
+        return [sealMcpSecrets(entry, this.sources.mcpSealFor?.(mcpSource(entry).name))];
       } catch (error) {
-        this.host.logger.error(
-          { entry: entry.name },
-          `an entry of the configuration file is left out: ${String(error)}`,
-        );
+        this.host.logger.error({ entry: entry.name }, `ignoring an entry of the configuration file: ${String(error)}`);
         return [];
       }
     });

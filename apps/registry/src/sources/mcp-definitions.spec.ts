@@ -1,8 +1,8 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import type { DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import { describe, expect, it } from 'vitest';
-import { checkDefinition } from '../register-definition.js';
-import { definitionOfFunction, definitionsOfServer, droppedPatterns, registeredName } from './mcp-definitions.js';
+import { checkDefinition } from '../check-definition.js';
+import { toFunctionDefinition, toServerDefinitions, droppedPatterns, registeredName } from './mcp-definitions.js';
 import { readMcpEntries } from './mcp-entry.js';
 
 const found = (...tools: Partial<RemoteTool>[]): DiscoverReply => ({
@@ -31,8 +31,8 @@ describe('registered names', () => {
   });
 
   it('do not depend on other tools or servers', () => {
-    const one = definitionsOfServer(entry, found({ name: 'a' }))[0]?.name;
-    expect(definitionsOfServer(entry, found({ name: 'b' }, { name: 'a' }))[1]?.name).toBe(one);
+    const one = toServerDefinitions(entry, found({ name: 'a' }))[0]?.name;
+    expect(toServerDefinitions(entry, found({ name: 'b' }, { name: 'a' }))[1]?.name).toBe(one);
   });
 });
 
@@ -45,7 +45,7 @@ describe('definitions of a server', () => {
       cost_per_use: 0.002,
       rate_limit: 5,
     };
-    const [definition] = definitionsOfServer(secret, found({ name: 'read file', title: 'Read' }));
+    const [definition] = toServerDefinitions(secret, found({ name: 'read file', title: 'Read' }));
     expect(definition).toMatchObject({
       aliases: ['files.read file'],
       category: 'mcp',
@@ -65,7 +65,7 @@ describe('definitions of a server', () => {
   });
 
   it('give attempts the longest time of the entry, and the executor both', () => {
-    const [definition] = definitionsOfServer({ ...entry, timeout_seconds: 7, max_seconds: 600 }, found({}));
+    const [definition] = toServerDefinitions({ ...entry, timeout_seconds: 7, max_seconds: 600 }, found({}));
     expect(definition).toMatchObject({
       timeout_seconds: 600,
       binding: { options: { timeout_seconds: 7, max_seconds: 600 } },
@@ -73,7 +73,7 @@ describe('definitions of a server', () => {
   });
 
   it('keep only tools of the allow-list', () => {
-    const names = definitionsOfServer({ ...entry, tools: ['a'] }, found({ name: 'a' }, { name: 'b' })).map(
+    const names = toServerDefinitions({ ...entry, tools: ['a'] }, found({ name: 'a' }, { name: 'b' })).map(
       ({ name }) => name,
     );
     expect(names).toEqual(['files_a']);
@@ -81,9 +81,9 @@ describe('definitions of a server', () => {
 
   it('believe hints of trusted servers only (!3)', () => {
     const hinted = found({ annotations: { readOnlyHint: true, idempotentHint: true } });
-    expect(definitionsOfServer(entry, hinted)[0]?.idempotent).toBe(false);
-    expect(definitionsOfServer({ ...entry, trusted: true }, hinted)[0]?.idempotent).toBe(true);
-    expect(definitionsOfServer({ ...entry, trusted: true }, found({}))[0]?.idempotent).toBe(false);
+    expect(toServerDefinitions(entry, hinted)[0]?.idempotent).toBe(false);
+    expect(toServerDefinitions({ ...entry, trusted: true }, hinted)[0]?.idempotent).toBe(true);
+    expect(toServerDefinitions({ ...entry, trusted: true }, found({}))[0]?.idempotent).toBe(false);
   });
 
   it('accept schemas as the common SDKs write them', () => {
@@ -94,7 +94,7 @@ describe('definitions of a server', () => {
       definitions: { A: { type: 'array', items: { $ref: '#/definitions/A' } } },
       additionalProperties: false,
     };
-    const [definition] = definitionsOfServer(entry, found({ input_schema: schema }));
+    const [definition] = toServerDefinitions(entry, found({ input_schema: schema }));
     expect(definition?.input_schema).toEqual({
       type: 'object',
       properties: { a: { $ref: '#/$defs/A' }, h: { type: 'string', 'x-mcp-header': 'H' } },
@@ -102,7 +102,7 @@ describe('definitions of a server', () => {
       additionalProperties: false,
     });
     expect(definition?.binding).toMatchObject({ options: { header_schema: schema } });
-    expect(() => checkDefinition(definition, { kind: 'mcp', name: 'files' }, { compile: true })).not.toThrow();
+    expect(() => checkDefinition(definition, { kind: 'mcp', name: 'files' }, true)).not.toThrow();
   });
 });
 
@@ -112,8 +112,8 @@ describe('a remote schema with a pattern that cannot be checked', () => {
 
   it('registers without the pattern, and is reported', () => {
     const listed = found({ name: 'find', input_schema }, { name: 'other' });
-    const [definition] = definitionsOfServer(entry, listed);
-    expect(() => checkDefinition(definition, { kind: 'mcp', name: 'files' }, { compile: true })).not.toThrow();
+    const [definition] = toServerDefinitions(entry, listed);
+    expect(() => checkDefinition(definition, { kind: 'mcp', name: 'files' }, true)).not.toThrow();
     expect(definition?.input_schema).toEqual({ type: 'object', properties: { id: { type: 'string' } } });
     expect(droppedPatterns(entry, listed)).toEqual([
       `files_find: the pattern ${JSON.stringify(pattern)} cannot be checked and is dropped`,
@@ -153,7 +153,7 @@ describe('entries of the configuration file', () => {
   });
 
   it('of plain functions become one tool, with enum and cost', () => {
-    const definition = definitionOfFunction({
+    const definition = toFunctionDefinition({
       name: 'geocode',
       url: 'https://b.example/mcp',
       func_name: 'geo',
@@ -180,9 +180,9 @@ describe('entries of the configuration file', () => {
         },
       },
     });
-    const whole = definitionOfFunction({ name: 'f', url: 'https://b.example', func_name: 'f' });
+    const whole = toFunctionDefinition({ name: 'f', url: 'https://b.example', func_name: 'f' });
     expect(whole.binding).toMatchObject({ options: { whole_args: true } });
     expect(whole.input_schema).toMatchObject({ properties: { args: { type: 'object' } } });
-    expect(() => checkDefinition(definition, { kind: 'mcp', name: 'geocode' }, { compile: true })).not.toThrow();
+    expect(() => checkDefinition(definition, { kind: 'mcp', name: 'geocode' }, true)).not.toThrow();
   });
 });

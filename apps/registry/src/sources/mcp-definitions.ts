@@ -4,26 +4,107 @@ import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/cont
 import type { DefinitionRegister } from '@toolfleet/contracts/registry';
 import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { holdsSealed } from '@toolfleet/service';
+import { sourceName } from '../tool-key.js';
 import type { McpEntry } from './mcp-entry.js';
 import { dropUncheckablePatterns, droppedPatternNote } from './uncheckable-patterns.js';
 
-/** Characters of a name that are looked at: a server may call a tool by a megabyte. */
+/** Characters of a server's tool name that are read; servers can send names of any length. */
 const MAX_READ = 512;
+/** Longest registered name (`TOOL_NAME_PATTERN`). */
 const MAX_NAME = 64;
 const VERSION = '1.0.0';
 
-/** Source of an entry's tools; the tenant is behind the name, so that two tenants may use one. */
+/** Source of an entry's tools. */
 export function mcpSource(entry: Pick<McpEntry, 'name' | 'tenant'>): ToolSource {
-  return { kind: 'mcp', name: entry.tenant === undefined ? entry.name : `${entry.name}@${entry.tenant}` };
+  return { kind: 'mcp', name: sourceName(entry.name, entry.tenant) };
 }
 
-/** Definitions of everything a server lists and the entry allows. Names depend on nothing but server and tool. */
-export function definitionsOfServer(entry: McpEntry, found: DiscoverReply): ToolDefinition[] {
+/** Definitions of all listed tools that the entry allows. Names depend only on the entry and the tool. */
+export function toServerDefinitions(entry: McpEntry, found: DiscoverReply): ToolDefinition[] {
   const allowed = entry.tools ? new Set(entry.tools) : undefined;
   const options = connectionOptions(entry, found.prior);
   return found.tools
     .filter((tool) => !allowed || allowed.has(tool.name))
-    .map((tool) => definitionOfTool(entry, tool, options));
+    .map((tool) => toToolDefinition(entry, tool, options));
+}
+
+/** Registers the tools a server lists, with the trust and pinning options of its entry. */
+export function toAnnouncement(entry: McpEntry, found: DiscoverReply): DefinitionRegister {
+  return {
+    source: mcpSource(entry),
+    definitions: toServerDefinitions(entry, found),
+    replace: true,
+    options: { trusted: entry.trusted ?? false, pin: entry.pin ?? 'refuse' },
+  };
+}
+
+/** Registered name of a remote tool: `<prefix>_<tool>`. The prefix is the server's name by default and may be empty. */
+export function registeredName(entry: Pick<McpEntry, 'name' | 'prefix'>, tool: string): string {
+  const prefix = entry.prefix ?? entry.name;
+  const wanted = prefix === '' ? tool : `${prefix}_${tool}`;
+  const clean = wanted
+    .slice(0, MAX_READ)
+    .replaceAll(/[^A-Za-z0-9_-]+/g, '_')
+    .replaceAll(/^_+|_+$/g, '');
+  if (clean === wanted && clean.length <= MAX_NAME) return clean;
+  // Two tools could have the same cleaned name; a hash of the original name distinguishes them, independent of their order.
+  const hash = createHash('sha256').update(wanted).digest('hex').slice(0, 6);
+  return `${clean.slice(0, MAX_NAME - 7) || 'tool'}_${hash}`;
+}
+
+/** Definition of an entry for a plain `{"function","args"}` endpoint. */
+export function toFunctionDefinition(entry: McpEntry): ToolDefinition {
+  const parameters = entry.parameters;
+  const functionName = entry.func_name ?? entry.name;
+  const binding: McpBinding = {
+    kind: 'mcp',
+    server: entry.name,
+    transport: 'function-args',
+    url: entry.url,
+    remoteName: functionName,
+    options: parameters?.length ? connectionOptions(entry) : { ...connectionOptions(entry), whole_args: true },
+  };
+  return {
+    name: entry.name,
+    version: VERSION,
+    description: entry.description ?? `MCP tool ${entry.name}`,
+    category: entry.category ?? 'mcp',
+    input_schema: parameters?.length ? toInputSchema(parameters) : WHOLE_ARGS,
+    binding,
+    source: mcpSource(entry),
+    idempotent: false,
+    ...declaredLimits(entry),
+  };
+}
+
+function toToolDefinition(entry: McpEntry, tool: RemoteTool, options: JsonObject): ToolDefinition {
+  const schema = definitionSchema(tool.input_schema);
+  const annotations: JsonObject = { ...tool.annotations };
+  if (tool.title) annotations['title'] = tool.title;
+  // MCP: clients must consider annotations untrusted unless they come from a trusted server. They never grant a permission.
+  const promised =
+    entry.trusted === true && (annotations['readOnlyHint'] === true || annotations['idempotentHint'] === true);
+  return {
+    name: registeredName(entry, tool.name),
+    aliases: [`${entry.name}.${tool.name}`],
+    version: VERSION,
+    description: tool.description || tool.title || `Tool ${tool.name} of the MCP server ${entry.name}`,
+    category: entry.category ?? 'mcp',
+    input_schema: schema,
+    output_schema: tool.output_schema && definitionSchema(tool.output_schema),
+    binding: {
+      kind: 'mcp',
+      server: entry.name,
+      transport: entry.command === undefined ? 'streamable-http' : 'stdio',
+      url: entry.url,
+      remoteName: tool.name,
+      options: hasHeaderParameters(tool.input_schema) ? { ...options, header_schema: tool.input_schema } : options,
+    },
+    source: mcpSource(entry),
+    idempotent: promised,
+    annotations: Object.keys(annotations).length > 0 ? annotations : undefined,
+    ...declaredLimits(entry),
+  };
 }
 
 /** A line for each pattern that was dropped from the schemas of a listed tool, because arguments cannot be checked against it. */
@@ -37,96 +118,18 @@ export function droppedPatterns(entry: McpEntry, found: DiscoverReply): string[]
     });
 }
 
-/** What a server lists as its whole announcement, under the terms of its entry. */
-export function announcementOf(entry: McpEntry, found: DiscoverReply): DefinitionRegister {
+/** The price and the limits that an entry declares. */
+function declaredLimits(entry: McpEntry): Partial<ToolDefinition> {
   return {
-    source: mcpSource(entry),
-    definitions: definitionsOfServer(entry, found),
-    replace: true,
-    options: { trusted: entry.trusted ?? false, pin: entry.pin ?? 'refuse' },
+    cost_per_use_micro_usd: entry.cost_per_use === undefined ? undefined : toMicroUsd(entry.cost_per_use),
+    rate_limit: entry.rate_limit,
+    timeout_seconds: entry.max_seconds ?? entry.timeout_seconds,
+    forwards_idempotency_key: entry.forwards_idempotency_key || undefined,
+    task_support: entry.task_support,
   };
 }
 
-/** Registered name of a remote tool: `<prefix>_<tool>`, always prefixed unless the operator chose `prefix: ""`. */
-export function registeredName(entry: Pick<McpEntry, 'name' | 'prefix'>, tool: string): string {
-  const prefix = entry.prefix ?? entry.name;
-  const wanted = prefix === '' ? tool : `${prefix}_${tool}`;
-  const clean = wanted
-    .slice(0, MAX_READ)
-    .replaceAll(/[^A-Za-z0-9_-]+/g, '_')
-    .replaceAll(/^_+|_+$/g, '');
-  if (clean === wanted && clean.length <= MAX_NAME) return clean;
-  // Changed or cut: two tools may now look alike, so the hash of the original tells them apart whatever their order.
-  const mark = createHash('sha256').update(wanted).digest('hex').slice(0, 6);
-  return `${clean.slice(0, MAX_NAME - 7) || 'tool'}_${mark}`;
-}
-
-/** The one tool of a plain `{"function","args"}` entry. */
-export function definitionOfFunction(entry: McpEntry): ToolDefinition {
-  const parameters = entry.parameters;
-  const functionName = entry.func_name ?? entry.name;
-  const binding: McpBinding = {
-    kind: 'mcp',
-    server: entry.name,
-    transport: 'function-args',
-    url: entry.url,
-    remoteName: functionName,
-    options: { ...connectionOptions(entry), ...(parameters?.length ? {} : { whole_args: true }) },
-  };
-  return {
-    name: entry.name,
-    version: VERSION,
-    description: entry.description ?? `MCP tool ${entry.name}`,
-    category: entry.category ?? 'mcp',
-    input_schema: parameters?.length ? schemaOfParameters(parameters) : WHOLE_ARGS,
-    binding,
-    source: mcpSource(entry),
-    idempotent: false,
-    ...figures(entry),
-  };
-}
-
-function definitionOfTool(entry: McpEntry, tool: RemoteTool, options: JsonObject): ToolDefinition {
-  const schema = definitionSchema(tool.input_schema);
-  const annotations: JsonObject = { ...tool.annotations, ...(tool.title ? { title: tool.title } : {}) };
-  // Hints are promises of the server: they count only for servers the operator trusts (!3), and are never permissions.
-  const promised =
-    entry.trusted === true && (annotations['readOnlyHint'] === true || annotations['idempotentHint'] === true);
-  return {
-    name: registeredName(entry, tool.name),
-    aliases: [`${entry.name}.${tool.name}`],
-    version: VERSION,
-    description: tool.description || tool.title || `Tool ${tool.name} of the MCP server ${entry.name}`,
-    category: entry.category ?? 'mcp',
-    input_schema: schema,
-    ...(tool.output_schema ? { output_schema: definitionSchema(tool.output_schema) } : {}),
-    binding: {
-      kind: 'mcp',
-      server: entry.name,
-      transport: entry.command === undefined ? 'streamable-http' : 'stdio',
-      url: entry.url,
-      remoteName: tool.name,
-      options: hasHeaderParameters(tool.input_schema) ? { ...options, header_schema: tool.input_schema } : options,
-    },
-    source: mcpSource(entry),
-    idempotent: promised,
-    ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
-    ...figures(entry),
-  };
-}
-
-function figures(entry: McpEntry): Partial<ToolDefinition> {
-  const attemptSeconds = entry.max_seconds ?? entry.timeout_seconds;
-  return {
-    ...(entry.cost_per_use === undefined ? {} : { cost_per_use_micro_usd: toMicroUsd(entry.cost_per_use) }),
-    ...(entry.rate_limit === undefined ? {} : { rate_limit: entry.rate_limit }),
-    ...(attemptSeconds === undefined ? {} : { timeout_seconds: attemptSeconds }),
-    ...(entry.forwards_idempotency_key ? { forwards_idempotency_key: true } : {}),
-    ...(entry.task_support === undefined ? {} : { task_support: entry.task_support }),
-  };
-}
-
-/** What mcp-executor needs to connect. Variables stay unexpanded; the same object for every tool of the server. */
+/** What mcp-executor needs to connect, identical for all tools of a server. Variables stay unexpanded. */
 export function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObject {
   const options: JsonObject = {};
   for (const field of [
@@ -144,13 +147,13 @@ export function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObje
     const value = entry[field];
     if (value !== undefined) options[field] = value as Json;
   }
-  // Where the executor may open what is sealed.
+  // The executor opens sealed values only for this registration.
   if (holdsSealed(options)) options['registration'] = mcpSource(entry).name;
   if (prior) options['prior'] = prior;
   return options;
 }
 
-/** The question to mcp-executor: which tools does this server list? */
+/** The request that asks mcp-executor which tools a server lists. */
 export function discoverMessage(entry: McpEntry): DiscoverMessage {
   return {
     server: entry.name,
@@ -163,9 +166,8 @@ export function discoverMessage(entry: McpEntry): DiscoverMessage {
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
 
 /**
- * A remote schema as a definition may carry it: unchanged, but for patterns that cannot be checked and the older spelling
- * `definitions` of `$defs`. An older dialect is not named then: the drafts agree on everything a tool list uses, and the fleet
- * validates as 2020-12.
+ * A remote schema as JSON Schema 2020-12, without patterns that cannot be checked: `definitions` of older drafts becomes `$defs`,
+ * and the name of an older dialect is dropped. The drafts agree on everything else that tool lists use.
  */
 function definitionSchema(schema: JsonObject, dropped = new Set<string>()): JsonObject {
   const { $schema: dialect, ...plain } = schema;
@@ -206,8 +208,8 @@ const TYPES: Record<string, string> = {
   object: 'object',
 };
 
-/** The parameter list of the configuration file as JSON Schema; an unknown type means object. */
-function schemaOfParameters(parameters: readonly JsonObject[]): JsonObject {
+/** The parameter list of a function entry as JSON Schema. An unknown type becomes `object`. */
+function toInputSchema(parameters: readonly JsonObject[]): JsonObject {
   const properties: JsonObject = {};
   const required: string[] = [];
   for (const parameter of parameters) {
@@ -223,5 +225,5 @@ function schemaOfParameters(parameters: readonly JsonObject[]): JsonObject {
     properties[name] = property;
     if (parameter['required'] === true) required.push(name);
   }
-  return { type: 'object', properties, ...(required.length > 0 ? { required } : {}) };
+  return required.length > 0 ? { type: 'object', properties, required } : { type: 'object', properties };
 }

@@ -1,27 +1,27 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { McpRegister } from '@toolfleet/contracts/registry';
 
-/** One entry of `mcp_servers` or `mcp_tools`, or a registration; variables unexpanded. */
+/** An entry of `mcp_servers` or `mcp_tools` in the configuration file, or a registration. Variables are not expanded. */
 export interface McpEntry extends McpRegister {
-  /** Local server process (local mode only). */
+  /** Command of a local server process; only in the configuration file and in local mode. */
   command?: string;
   args?: string[];
   env?: JsonObject;
   cwd?: string;
   memory_limit_mb?: number;
   max_response_bytes?: number;
-  /** Longest attempt of a server that reports progress; `timeout_seconds` then is the longest silence. */
+  /** Longest attempt of a server that reports progress; `timeout_seconds` then limits the time between two reports. */
   max_seconds?: number;
-  /** The server takes the fleet's idempotency key. */
+  /** The server accepts the idempotency key of a call. */
   forwards_idempotency_key?: boolean;
-  /** Whether calls may or must become tasks; default forbidden. */
+  /** Whether calls may or must become MCP tasks; forbidden by default. */
   task_support?: 'forbidden' | 'optional' | 'required';
-  /** Seconds between two looks at the server's list; 0 = only when it says that the list changed. */
+  /** Seconds between two requests for the server's tool list; 0 = only after its `list_changed` notification. */
   refresh_seconds?: number;
 }
 
-/** Entries of the configuration file, and what was wrong with others: one bad entry never costs the rest. */
-export interface McpEntries {
+/** Valid entries of the configuration file, and what is wrong with the others. */
+interface McpEntries {
   entries: McpEntry[];
   faults: { name: string; message: string }[];
 }
@@ -32,7 +32,7 @@ const isNumber: Check = (value) => typeof value === 'number' && Number.isFinite(
 const isFlag: Check = (value) => typeof value === 'boolean';
 const isTexts: Check = (value) => Array.isArray(value) && value.every((item) => typeof item === 'string');
 
-/** Anything else could never be called, and would be told to each caller instead of whoever registers it. */
+/** Checked here because any other URL would fail only when the tool is called. */
 const isHttpUrl: Check = (value) =>
   value === '' || (typeof value === 'string' && /^https?:\/\//i.test(value) && URL.canParse(value));
 
@@ -65,7 +65,7 @@ const FIELDS: Record<string, Check> = {
   task_support: (value) => ['forbidden', 'optional', 'required'].includes(String(value)),
 };
 
-/** Reads `mcp_servers` and `mcp_tools` of the configuration file; disabled entries are left out (default: enabled). */
+/** Reads `mcp_servers` and `mcp_tools` of the configuration file, without entries that have `enabled: false`. */
 export function readMcpEntries(file: JsonObject): McpEntries {
   const read: McpEntries = { entries: [], faults: [] };
   for (const section of ['mcp_servers', 'mcp_tools'] as const) {
@@ -85,7 +85,7 @@ export function readMcpEntries(file: JsonObject): McpEntries {
   return read;
 }
 
-/** One entry, or what is wrong with it. */
+/** Reads one entry. Returns a message when it is invalid, to follow the entry's name. Unknown fields are errors. */
 export function readMcpEntry(name: string, body: Json | undefined, isTool: boolean): McpEntry | string {
   if (!isJsonObject(body)) return 'must be a mapping';
   for (const [field, value] of Object.entries(body)) {
@@ -105,7 +105,7 @@ export function readMcpEntry(name: string, body: Json | undefined, isTool: boole
   return entry;
 }
 
-/** True for one remote function; false for a whole MCP server. */
+/** True for a single remote function, false for an MCP server. */
 export function isFunctionEntry(entry: McpEntry): boolean {
   return entry.func_name !== undefined || entry.transport === 'function-args';
 }

@@ -1,8 +1,8 @@
 import { isToolError, type ToolError } from '@toolfleet/contracts';
 import type { DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
-import { refuseNamesOfOthers } from '../refusals.js';
+import { checkNameConflict } from '../definition-service.js';
 
-/** What a server that lists nothing leaves behind. */
+/** Result for a server that lists no tools. */
 export const NOTHING_REGISTERED: DefinitionRegisterReply = {
   registered: [],
   added: [],
@@ -13,30 +13,30 @@ export const NOTHING_REGISTERED: DefinitionRegisterReply = {
 };
 
 /**
- * What became of a registration at run time, for whoever made it.
+ * The reply to a registration at run time.
  * @param notes lines about registered tools, such as dropped patterns
- * @throws ToolError TOOL_NAME_CONFLICT when all there is belongs to somebody else
+ * @throws ToolError TOOL_NAME_CONFLICT when all names belong to other sources
  */
-export function registerReply(
+export function toRegisterReply(
   name: string,
   outcome: DefinitionRegisterReply | ToolError,
   notes: readonly string[] = [],
 ): McpRegisterReply {
   if (isToolError(outcome)) {
-    const message = `Registration error: ${outcome.message}${adviceOn(outcome)}`;
+    const message = `Registration error: ${outcome.message}${egressAdvice(outcome)}`;
     return { success: false, tool_name: name, message, registered: [] };
   }
-  refuseNamesOfOthers(outcome);
+  checkNameConflict(outcome);
   const { registered } = outcome;
   return {
     success: registered.length > 0,
     tool_name: registered[0] ?? name,
-    message: [inWords(outcome), ...(registered.length > 0 ? notes : [])].join('; '),
+    message: [summarize(outcome), ...(registered.length > 0 ? notes : [])].join('; '),
     registered,
   };
 }
 
-function inWords({ registered, refused }: DefinitionRegisterReply): string {
+function summarize({ registered, refused }: DefinitionRegisterReply): string {
   const reasons = refused.map(({ name, message }) => `${name}: ${message}`).join('; ');
   if (registered.length > 0)
     return reasons ? `Registered, except ${reasons}` : `Registered ${registered.length} tool(s)`;
@@ -45,8 +45,8 @@ function inWords({ registered, refused }: DefinitionRegisterReply): string {
     : 'Nothing registered: the server lists no tools, or none of those the entry allows';
 }
 
-/** Another service refuses the address; whoever registers a server cannot know where to let it in. */
-function adviceOn({ code }: ToolError): string {
+/** Tells where to allow a refused address: the egress rules belong to another service. */
+function egressAdvice({ code }: ToolError): string {
   if (code !== 'EGRESS_REFUSED') return '';
   return '; allow the host in MCP_ALLOWED_DOMAINS of mcp-executor, or a private address as exact origin in EGRESS_ALLOWED_ENDPOINTS';
 }

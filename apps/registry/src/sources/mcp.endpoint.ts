@@ -4,11 +4,10 @@ import type { McpRegister, McpRegisterReply } from '@toolfleet/contracts/registr
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { validateMessage } from '@toolfleet/schema';
 import { Endpoint } from '@toolfleet/transport';
-import { Registrations } from '../registrations.js';
+import { SourceStore } from '../source-store.js';
 import { readMcpEntry, type McpEntry } from './mcp-entry.js';
-import { storableEntry } from './mcp-secrets.js';
 import { McpSource } from './mcp.source.js';
-import type { SealFor } from './openapi-secrets.js';
+import { sealMcpSecrets, type SealFor } from './secrets.js';
 
 const text: JsonObject = { type: 'string', minLength: 1, maxLength: 4_096 };
 const readRegister = validateMessage<McpRegister>({
@@ -16,31 +15,31 @@ const readRegister = validateMessage<McpRegister>({
   properties: { name: text, url: text, tenant: text },
   required: ['name', 'url'],
 });
-/** Fields that start a process on the executor's machine: the configuration file may, a message may not. */
+/** Fields that start a process on the executor's machine. Only the configuration file may set them. */
 const LOCAL_FIELDS = ['command', 'args', 'env', 'cwd', 'memory_limit_mb'] as const;
 
-/** The sealing function, by injection. */
+/** Injection token of the sealing function. */
 export class McpSeal {
   constructor(readonly sealFor: SealFor) {}
 }
 
-/** `registry.mcp.register`; the gateway lets administrators through only. */
+/** `registry.mcp.register`; the gateway admits administrators only. */
 @Controller()
 export class McpEndpoint {
   constructor(
     private readonly source: McpSource,
-    private readonly registrations: Registrations,
+    private readonly sources: SourceStore,
     private readonly sealing: McpSeal,
   ) {}
 
   @Endpoint(SUBJECTS.mcpRegister)
   async register(body: unknown): Promise<McpRegisterReply> {
     const message = readRegister(body);
-    const name = this.registrations.claim('mcp', message.name, message.tenant, message as unknown as JsonObject);
-    const entry = this.entryOf(message);
+    const name = this.sources.claim('mcp', message.name, message.tenant, message as unknown as JsonObject);
+    const entry = this.toEntry(message);
     let stored: McpEntry;
     try {
-      stored = storableEntry(entry, this.sealing.sealFor?.(name));
+      stored = sealMcpSecrets(entry, this.sealing.sealFor?.(name));
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       return { success: false, tool_name: message.name, message: `Registration error: ${reason}`, registered: [] };
@@ -48,7 +47,7 @@ export class McpEndpoint {
     return this.source.add(stored, { kind: 'mcp', name, body: stored as unknown as JsonObject });
   }
 
-  private entryOf({ name, tenant, ...fields }: McpRegister): McpEntry {
+  private toEntry({ name, tenant, ...fields }: McpRegister): McpEntry {
     const local = LOCAL_FIELDS.find((field) => field in fields);
     const entry = local
       ? `cannot set ${local}: local servers are declared in the configuration file`

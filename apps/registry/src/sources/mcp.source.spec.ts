@@ -2,7 +2,7 @@ import { ToolError } from '@toolfleet/contracts';
 import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionRegister, DefinitionRegisterReply } from '@toolfleet/contracts/registry';
 import type { Footing, StoredRegistration } from '../definition-store.js';
-import { superseded } from '../refusals.js';
+import { supersededError } from '../source-store.js';
 import { createLogger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -154,7 +154,7 @@ describe('McpSource', () => {
       await source.follow([kept('https://one.example/mcp')]);
       await settled();
       accept = () => {
-        throw superseded({ kind: 'mcp', name: 's' });
+        throw supersededError({ kind: 'mcp', name: 's' });
       };
       await clock.run(300_000);
       expect(source.states()).toEqual([]);

@@ -1,122 +1,143 @@
 import { toToolError, type JsonObject, type ToolError } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionRegister, DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
-import { Turns, type Clock } from '@toolfleet/resilience';
+import { Turns, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
-import { isSuperseded } from '../refusals.js';
+import { isSuperseded } from '../source-store.js';
 import {
-  announcementOf,
-  definitionOfFunction,
-  definitionsOfServer,
   discoverMessage,
   droppedPatterns,
   mcpSource,
+  toAnnouncement,
+  toFunctionDefinition,
+  toServerDefinitions,
 } from './mcp-definitions.js';
 import { isFunctionEntry, type McpEntry } from './mcp-entry.js';
-import { storableEntry } from './mcp-secrets.js';
-import type { SealFor } from './openapi-secrets.js';
-import { logOutcome } from './log-mcp-outcome.js';
-import { NOTHING_REGISTERED, registerReply } from './mcp-register-reply.js';
-import { newlyWatched, type McpServerState, type WatchedServer } from './watched-server.js';
+import { NOTHING_REGISTERED, toRegisterReply } from './mcp-register-reply.js';
+import { sealMcpSecrets, type SealFor } from './secrets.js';
 
-/** What the source needs: mcp-executor, which alone dials MCP servers, and the registrar. */
-export interface McpSourcePorts {
-  /** `exec.mcp.discover`. */
+interface McpSourceDeps {
+  /** `exec.mcp.discover`: only mcp-executor connects to MCP servers. */
   discover(message: DiscoverMessage, timeoutMs: number): Promise<DiscoverReply>;
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
-  /** Seals secrets of kept registrations that an older version sealed. */
+  /** Seals stored registrations again whose secrets were sealed by an older version. */
   sealFor?: SealFor;
 }
 
+/** State of one server, for operators. A server that is `away` or `auth_failed` keeps its tools listed. */
+interface McpServerState {
+  server: string;
+  state: 'pending' | 'ok' | 'auth_failed' | 'away';
+  tools: number;
+  error?: string;
+}
+
+/** A server whose tool list is requested again and again. */
+interface WatchedServer {
+  readonly entry: McpEntry;
+  /** Set for a server that was registered at run time. */
+  readonly registration: StoredRegistration | undefined;
+  state: McpServerState;
+  failures: number;
+  cancel?: CancelTimer;
+  isRefreshing: boolean;
+  /** Its list changed while it was being requested, so the result may be outdated. */
+  isStale: boolean;
+}
+
 const DISCOVER_TIMEOUT_MS = 30_000;
-/** A server that promises nothing about its list is asked again after this time. */
+/** Used when neither the entry nor the server tells how long a list stays current. */
 const DEFAULT_REFRESH_MS = 300_000;
 const MIN_REFRESH_MS = 30_000;
-const MAX_BACKOFF_MS = 60_000;
 const FIRST_BACKOFF_MS = 1_000;
+const MAX_BACKOFF_MS = 60_000;
 
 /**
- * Keeps the definitions of MCP servers current: asked at the start, after the time the server promises (or `refresh_seconds`),
- * and when it says that its list changed. A server that cannot be asked keeps its tools listed, and is tried again with backoff.
+ * Keeps the definitions of MCP servers current. The tool list is requested at the start, when it expires (the server's TTL or
+ * `refresh_seconds`), and when the server reports a change. A server that cannot be reached keeps its tools listed and is
+ * requested again with exponential backoff.
+ *
+ * A refresh can finish after its server was replaced or removed, here or on another replica. Therefore results of one source are
+ * registered one after another, only for the current `WatchedServer`, and together with the stored registration (`Footing`).
  */
 export class McpSource {
+  /** Servers by source name. */
   private readonly servers = new Map<string, WatchedServer>();
-  /** Servers of registrations that are being made. */
+  /** Servers whose registration is in progress. */
   private readonly adding = new Set<WatchedServer>();
-  /** Registrations of function entries that were taken up, by source name. */
+  /** Registrations of function entries, by source name. */
   private readonly functions = new Map<string, StoredRegistration>();
-  /** What was found about one source is registered in the order in which it replaces one another. */
   private readonly turns = new Turns();
   private stopped = false;
 
   constructor(
-    private readonly ports: McpSourcePorts,
+    private readonly deps: McpSourceDeps,
     private readonly clock: Clock,
     private readonly logger: Logger,
   ) {}
 
-  /** Begins with the entries of the configuration file; servers that are away never hold this up. */
+  /** Takes the entries of the configuration file. Does not wait for the servers. */
   async start(entries: readonly McpEntry[]): Promise<void> {
     for (const entry of entries) {
       if (isFunctionEntry(entry)) await this.registerFunction(entry);
-      else void this.look(this.watch(newlyWatched(entry)));
+      else void this.refresh(this.watch(watchedServer(entry)));
     }
   }
 
-  /** Takes up all registrations there are and drops those that are gone. */
-  async follow(kept: readonly StoredRegistration<JsonObject>[]): Promise<void> {
-    const names = new Set(kept.map(({ name }) => name));
+  /** Ends all refreshing. */
+  stop(): void {
+    this.stopped = true;
+    for (const watched of this.servers.values()) watched.cancel?.();
+  }
+
+  /** Adopts new and replaced registrations, and forgets those that are no longer stored. */
+  async follow(stored: readonly StoredRegistration<JsonObject>[]): Promise<void> {
+    const names = new Set(stored.map(({ name }) => name));
     for (const [name, { registration }] of this.servers) if (registration && !names.has(name)) this.forget(name);
     for (const name of this.functions.keys()) if (!names.has(name)) this.forget(name);
-    for (const registration of kept) {
-      const { name, body } = registration;
+    for (const registration of stored) {
+      const { name } = registration;
       const known = this.servers.get(name)?.registration ?? this.functions.get(name);
       if (known && registrationStamp(known) === registrationStamp(registration)) continue;
-      const stored = body as unknown as McpEntry;
-      const entry = this.ports.sealFor ? storableEntry(stored, this.ports.sealFor(name)) : stored;
+      const body = registration.body as unknown as McpEntry;
+      const entry = this.deps.sealFor ? sealMcpSecrets(body, this.deps.sealFor(name)) : body;
       this.forget(name);
-      if (!isFunctionEntry(entry)) void this.look(this.watch(newlyWatched(entry, registration)));
-      else if (await this.stillRegistered(this.registerFunction(entry, { registration, isNew: false })))
+      if (!isFunctionEntry(entry)) void this.refresh(this.watch(watchedServer(entry, registration)));
+      else if (await isStillRegistered(this.registerFunction(entry, { registration, isNew: false })))
         this.functions.set(name, registration);
     }
   }
 
-  /** Stops watching one source by its name. */
+  /** Stops refreshing one source. */
   forget(name: string): void {
     this.servers.get(name)?.cancel?.();
     this.servers.delete(name);
     this.functions.delete(name);
   }
 
-  /** Ends all watching. */
-  stop(): void {
-    this.stopped = true;
-    for (const watched of this.servers.values()) watched.cancel?.();
-  }
-
   /**
-   * A registration at run time; the answer says what became of it.
-   * @param registration kept together with the tools; without one nothing is kept
-   * @throws ToolError TOOL_NAME_CONFLICT when the name belongs to somebody else
+   * Registers an entry at run time. A server that cannot be reached is part of the reply.
+   * @param registration stored together with the tools; without one nothing is stored
+   * @throws ToolError TOOL_NAME_CONFLICT when all names belong to other sources
    */
   async add(entry: McpEntry, registration?: StoredRegistration): Promise<McpRegisterReply> {
     const footing = registration && { registration, isNew: true };
-    if (isFunctionEntry(entry)) return registerReply(entry.name, await this.registerFunction(entry, footing));
+    if (isFunctionEntry(entry)) return toRegisterReply(entry.name, await this.registerFunction(entry, footing));
     const { outcome, notes } = await this.addServer(entry, footing);
-    return registerReply(entry.name, outcome, notes);
+    return toRegisterReply(entry.name, outcome, notes);
   }
 
-  /** The server said that its list changed (`exec.mcp.changed`), or a call met an unknown tool. */
+  /** Refreshes a server that reported a changed list (`exec.mcp.changed`) or did not know a tool that was called. */
   changed(server: string): void {
     for (const watched of [...this.servers.values(), ...this.adding]) {
       if (watched.entry.name !== server) continue;
-      if (watched.isLooking) watched.looksAgain = true;
+      if (watched.isRefreshing) watched.isStale = true;
       else this.schedule(watched, 0);
     }
   }
 
-  /** All servers, by name. */
+  /** States of all servers, sorted by name. */
   states(): McpServerState[] {
     return [...this.servers.values()]
       .map(({ state }) => ({ ...state }))
@@ -124,16 +145,12 @@ export class McpSource {
   }
 
   private async registerFunction(entry: McpEntry, footing?: Footing): Promise<DefinitionRegisterReply> {
-    const reply = await this.ports.register(
-      {
-        source: mcpSource(entry),
-        definitions: [definitionOfFunction(entry)],
-        replace: true,
-        options: { trusted: true },
-      },
+    const definitions = [toFunctionDefinition(entry)];
+    const reply = await this.deps.register(
+      { source: mcpSource(entry), definitions, replace: true, options: { trusted: true } },
       footing,
     );
-    logOutcome(this.logger, entry.name, reply);
+    this.logOutcome(entry.name, reply);
     return reply;
   }
 
@@ -141,16 +158,16 @@ export class McpSource {
     entry: McpEntry,
     footing: Footing | undefined,
   ): Promise<{ outcome: DefinitionRegisterReply | ToolError; notes?: string[] }> {
-    const watched = newlyWatched(entry, footing?.registration);
-    watched.isLooking = true;
+    const watched = watchedServer(entry, footing?.registration);
+    watched.isRefreshing = true;
     this.adding.add(watched);
     try {
       const found = await this.discover(entry);
-      // A server that lists nothing is no registration; what was registered under the name stays.
-      if (definitionsOfServer(entry, found).length === 0) return { outcome: NOTHING_REGISTERED };
+      // Not a registration: what was registered under this name before stays.
+      if (toServerDefinitions(entry, found).length === 0) return { outcome: NOTHING_REGISTERED };
       const outcome = await this.turns.take(mcpSource(entry).name, async () => {
-        const reply = await this.ports.register(announcementOf(entry, found), footing);
-        if (reply.registered.length > 0) this.succeeded(this.watch(watched), reply, found);
+        const reply = await this.deps.register(toAnnouncement(entry, found), footing);
+        if (reply.registered.length > 0) this.onRegistered(this.watch(watched), reply, found);
         return reply;
       });
       return { outcome, notes: droppedPatterns(entry, found) };
@@ -158,93 +175,101 @@ export class McpSource {
       return { outcome: toToolError(error) };
     } finally {
       this.adding.delete(watched);
-      this.looked(watched);
+      this.onRefreshed(watched);
     }
   }
 
   private watch(watched: WatchedServer): WatchedServer {
-    const key = mcpSource(watched.entry).name;
-    this.servers.get(key)?.cancel?.();
-    this.servers.set(key, watched);
+    const { name } = mcpSource(watched.entry);
+    this.servers.get(name)?.cancel?.();
+    this.servers.set(name, watched);
     return watched;
   }
 
-  /** False once it was replaced or forgotten: what it finds is of no use any more. */
+  /** False after the server was replaced or forgotten; results of its refresh are then discarded. */
   private isCurrent(watched: WatchedServer): boolean {
     return !this.stopped && this.servers.get(mcpSource(watched.entry).name) === watched;
   }
 
-  private async look(watched: WatchedServer): Promise<void> {
-    watched.isLooking = true;
-    await this.lookOnce(watched);
-    this.looked(watched);
+  private async refresh(watched: WatchedServer): Promise<void> {
+    const { entry, registration } = watched;
+    const { name } = mcpSource(entry);
+    watched.isRefreshing = true;
+    try {
+      const found = await this.discover(entry);
+      await this.turns.take(name, async () => {
+        if (!this.isCurrent(watched)) return;
+        const footing = registration && { registration, isNew: false };
+        this.onRegistered(watched, await this.deps.register(toAnnouncement(entry, found), footing), found);
+      });
+    } catch (error) {
+      if (isSuperseded(error) && this.isCurrent(watched)) this.forget(name);
+      else if (this.isCurrent(watched)) this.onFailed(watched, toToolError(error));
+    }
+    this.onRefreshed(watched);
   }
 
-  private looked(watched: WatchedServer): void {
-    watched.isLooking = false;
-    if (!watched.looksAgain) return;
-    watched.looksAgain = false;
+  private onRegistered(watched: WatchedServer, reply: DefinitionRegisterReply, found: DiscoverReply): void {
+    const { name, refresh_seconds: seconds } = watched.entry;
+    watched.failures = 0;
+    watched.state = { server: name, state: 'ok', tools: reply.registered.length };
+    const notes = droppedPatterns(watched.entry, found);
+    if (notes.length > 0) this.logger.warn({ server: name, notes }, 'schemas of MCP tools were changed');
+    this.logOutcome(name, reply);
+    if (seconds === 0) return;
+    const refreshMs = seconds === undefined ? found.ttl_ms || DEFAULT_REFRESH_MS : seconds * 1_000;
+    this.schedule(watched, Math.max(MIN_REFRESH_MS, refreshMs));
+  }
+
+  private onFailed(watched: WatchedServer, { message, details }: ToolError): void {
+    const state = details?.['state'] === 'auth_failed' ? 'auth_failed' : 'away';
+    watched.failures += 1;
+    watched.state = { ...watched.state, state, error: message };
+    this.logger.warn(
+      { server: watched.entry.name, error: message, state },
+      'the tools of an MCP server cannot be listed; trying again',
+    );
+    this.schedule(watched, Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (watched.failures - 1)));
+  }
+
+  private onRefreshed(watched: WatchedServer): void {
+    watched.isRefreshing = false;
+    if (!watched.isStale) return;
+    watched.isStale = false;
     this.schedule(watched, 0);
   }
 
-  private async lookOnce(watched: WatchedServer): Promise<void> {
-    const { entry, registration } = watched;
-    try {
-      const found = await this.discover(entry);
-      await this.turns.take(mcpSource(entry).name, async () => {
-        if (!this.isCurrent(watched)) return;
-        const reply = await this.ports.register(
-          announcementOf(entry, found),
-          registration && { registration, isNew: false },
-        );
-        this.succeeded(watched, reply, found);
-      });
-    } catch (error) {
-      if (!this.isCurrent(watched)) return;
-      if (isSuperseded(error)) return this.forget(mcpSource(entry).name);
-      const { message, details } = toToolError(error);
-      watched.failures += 1;
-      watched.state = {
-        ...watched.state,
-        state: details?.['state'] === 'auth_failed' ? 'auth_failed' : 'away',
-        error: message,
-      };
-      this.logger.warn(
-        { server: watched.entry.name, error: message, state: watched.state.state },
-        'an MCP server cannot be asked for its tools',
-      );
-      this.schedule(watched, Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (watched.failures - 1)));
-    }
-  }
-
-  private succeeded(watched: WatchedServer, reply: DefinitionRegisterReply, found: DiscoverReply): void {
-    watched.failures = 0;
-    watched.state = { server: watched.entry.name, state: 'ok', tools: reply.registered.length };
-    logOutcome(this.logger, watched.entry.name, reply, droppedPatterns(watched.entry, found));
-    const seconds = watched.entry.refresh_seconds;
-    if (seconds === 0) return;
-    const wantedMs = seconds === undefined ? found.ttl_ms || DEFAULT_REFRESH_MS : seconds * 1_000;
-    this.schedule(watched, Math.max(MIN_REFRESH_MS, wantedMs));
-  }
-
   private discover(entry: McpEntry): Promise<DiscoverReply> {
-    return this.ports.discover(discoverMessage(entry), DISCOVER_TIMEOUT_MS);
-  }
-
-  /** False when the registration was undone or replaced meanwhile. */
-  private async stillRegistered(registering: Promise<unknown>): Promise<boolean> {
-    try {
-      await registering;
-      return true;
-    } catch (error) {
-      if (isSuperseded(error)) return false;
-      throw error;
-    }
+    return this.deps.discover(discoverMessage(entry), DISCOVER_TIMEOUT_MS);
   }
 
   private schedule(watched: WatchedServer, delayMs: number): void {
     watched.cancel?.();
     if (!this.isCurrent(watched)) return;
-    watched.cancel = this.clock.after(delayMs, () => void this.look(watched));
+    watched.cancel = this.clock.after(delayMs, () => void this.refresh(watched));
+  }
+
+  private logOutcome(server: string, { refused, quarantined }: DefinitionRegisterReply): void {
+    for (const { name, message } of refused) {
+      this.logger.warn({ server, tool: name, reason: message }, 'an MCP tool was refused');
+    }
+    if (quarantined.length > 0)
+      this.logger.warn({ server, tools: quarantined }, 'MCP tools changed and await approval');
+  }
+}
+
+function watchedServer(entry: McpEntry, registration?: StoredRegistration): WatchedServer {
+  const state: McpServerState = { server: entry.name, state: 'pending', tools: 0 };
+  return { entry, registration, state, failures: 0, isRefreshing: false, isStale: false };
+}
+
+/** Awaits a registration; false when it was removed or replaced meanwhile. */
+async function isStillRegistered(registering: Promise<unknown>): Promise<boolean> {
+  try {
+    await registering;
+    return true;
+  } catch (error) {
+    if (isSuperseded(error)) return false;
+    throw error;
   }
 }

@@ -1,96 +1,125 @@
-import { isJsonObject, isToolError } from '@toolfleet/contracts';
-import type { DefinitionRegisterReply } from '@toolfleet/contracts/registry';
+/** Converts an OpenAPI document with the choices of an entry: to tool definitions, or to a validation report. */
+import { isJsonObject, isToolError, type JsonObject } from '@toolfleet/contracts';
+import type { DefinitionRegisterReply, OpenApiValidate, OpenApiValidateReply } from '@toolfleet/contracts/registry';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { EgressClient } from '@toolfleet/egress';
-import {
-  assertAnyTool,
-  convertDocument,
-  parseSpec,
-  type Conversion,
-  type ConvertOptions,
-  type SpecWarning,
-} from '@toolfleet/openapi';
+import { assertAnyTool, convertDocument, parseSpec, type Conversion, type SpecWarning } from '@toolfleet/openapi';
 import type { Clock } from '@toolfleet/resilience';
-import { bindingOptions, definitionOfOperation, suppliedParameters } from './openapi-definitions.js';
-import type { OpenApiEntry } from './openapi-entry.js';
-import { storableSecrets, type Seal } from './openapi-secrets.js';
+import { bindingOptions, suppliedParameters, toOperationDefinition } from './openapi-definitions.js';
+import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
+import { sealOpenApiSecrets, type Seal } from './secrets.js';
+import type { LoadedSpec } from './spec-reader.js';
 import { isCheckable } from './uncheckable-patterns.js';
 
-/** A document as definitions, and what was left out. */
+/** Tool definitions of a document, the operations that were refused, and warnings. */
 export interface ConvertedEntry {
   definitions: ToolDefinition[];
   refused: DefinitionRegisterReply['refused'];
   warnings: SpecWarning[];
 }
 
-/** Tools built between two turns of the event loop: a large document must not hold up other messages. */
-const BATCH = 25;
-/** Above this many tools the answer says how large the list is. */
-const MANY_TOOLS = 200;
-
-/** What converting needs of the process. */
-export interface ConvertParts {
+interface ConvertDeps {
   egress: Pick<EgressClient, 'check'>;
   clock: Clock;
   maxSpecBytes: number;
 }
 
-/** Reads a document with the choices of an entry. @throws ToolError SPEC_INVALID */
-export function conversionOf(
-  entry: Partial<OpenApiEntry>,
-  text: string,
-  specUrl: string | undefined,
-  maxBytes: number,
-): Conversion {
-  const options: ConvertOptions = {
-    isSupplied: suppliedParameters({ name: '', ...entry }),
-    acceptsPattern: isCheckable,
-    ...(specUrl === undefined ? {} : { specUrl }),
-    ...(entry.base_url ? { baseUrl: entry.base_url } : {}),
-    ...(entry.operations ? { operations: entry.operations } : {}),
-    ...(entry.tags ? { tags: entry.tags } : {}),
-    ...(entry.name_prefix ? { namePrefix: entry.name_prefix } : {}),
-    ...(entry.server_variables ? { variables: entry.server_variables } : {}),
-    ...(entry.server === undefined ? {} : { server: entry.server }),
-    ...(entry.schema_style ? { schemaStyle: entry.schema_style } : {}),
-  };
-  return convertDocument(parseSpec(text, { maxBytes }), options);
-}
+/** Warnings and refusals listed in one reply or log line. */
+export const MAX_WARNINGS = 100;
+
+/** Tools built in one turn of the event loop, so that a large document does not block other messages. */
+const TOOLS_PER_TURN = 25;
+/** Above this many tools, a warning tells how large the tool list is. */
+const MANY_TOOLS = 200;
 
 /**
- * All definitions of an entry. An operation without a server, or with one the egress rules refuse, is left out alone.
- * @throws ToolError SPEC_INVALID for the document as a whole, or when nothing is left
+ * Definitions of all operations that an entry selects. An operation is refused on its own when it has no server or the egress
+ * rules refuse its server.
+ * @throws ToolError SPEC_INVALID for an invalid document, or when no operation is left
  */
 export async function convertEntry(
   entry: OpenApiEntry,
-  text: string,
-  specUrl: string | undefined,
+  spec: LoadedSpec,
   seal: Seal,
-  parts: ConvertParts,
+  { egress, clock, maxSpecBytes }: ConvertDeps,
 ): Promise<ConvertedEntry> {
-  const conversion = conversionOf(entry, text, specUrl, parts.maxSpecBytes);
+  const conversion = convert(entry, spec, maxSpecBytes);
   assertAnyTool(conversion);
-  const options = bindingOptions(entry, storableSecrets(entry, seal));
+  const options = bindingOptions(entry, sealOpenApiSecrets(entry, seal));
   const info = conversion.document.root.info;
   const version = isJsonObject(info) ? info.version : undefined;
   const definitions: ToolDefinition[] = [];
-  const refused = conversion.refused.map(({ pointer, message, code }) => ({
+  const refused: ConvertedEntry['refused'] = conversion.refused.map(({ pointer, message, code }) => ({
     name: pointer,
-    code: code as string,
+    code,
     message,
   }));
   for (const [index, tool] of conversion.tools.entries()) {
-    if (index % BATCH === BATCH - 1) await parts.clock.sleep(0);
-    const fault = serverFault(tool.baseUrl(), parts.egress);
-    if (fault) refused.push({ name: tool.name, ...fault });
-    else definitions.push(definitionOfOperation(tool, tool.baseUrl() as string, entry, options, version));
+    if (index % TOOLS_PER_TURN === TOOLS_PER_TURN - 1) await clock.sleep(0);
+    const violation = serverViolation(tool.baseUrl(), egress);
+    if (violation) refused.push({ name: tool.name, ...violation });
+    else definitions.push(toOperationDefinition(tool, tool.baseUrl() as string, entry, options, version));
   }
   const warnings = conversion.findings.list();
   if (definitions.length > MANY_TOOLS) warnings.unshift(sizeWarning(definitions));
   return { definitions, refused, warnings };
 }
 
-function serverFault(
+/** What registering a document would give; nothing is registered. Problems of the document are part of the reply. */
+export async function validateDocument(
+  message: OpenApiValidate,
+  maxSpecBytes: number,
+  read: (entry: OpenApiEntry) => Promise<LoadedSpec>,
+): Promise<OpenApiValidateReply> {
+  const none = { valid: false, operations_count: 0, operations: [], base_url: message.base_url ?? '' };
+  const entry = readOpenApiEntry('validate', { ...message } as unknown as JsonObject);
+  if (typeof entry === 'string') return { ...none, errors: [`The request ${entry}`] };
+  try {
+    const conversion = convert(entry, await read(entry), maxSpecBytes);
+    const { tools, refused, findings } = conversion;
+    if (refused.length === 0) assertAnyTool(conversion);
+    // Schemas are built lazily, and building them adds warnings.
+    for (const tool of tools) tool.inputSchema();
+    return {
+      valid: tools.length > 0 || refused.length === 0,
+      operations_count: tools.length,
+      operations: tools.map(({ operationId, method, path, description }) => ({
+        operation_id: operationId,
+        method,
+        path,
+        description,
+      })),
+      base_url: tools[0]?.baseUrl() ?? message.base_url ?? '',
+      errors: refused.map(warningText),
+      warnings: findings.list().slice(0, MAX_WARNINGS).map(warningText),
+    };
+  } catch (error) {
+    if (!isToolError(error) || error.code !== 'SPEC_INVALID') throw error;
+    return { ...none, errors: [error.message] };
+  }
+}
+
+/** A warning or refusal as one line: JSON pointer and message. */
+export function warningText({ pointer, message }: SpecWarning): string {
+  return pointer === '' ? message : `${pointer}: ${message}`;
+}
+
+function convert(entry: OpenApiEntry, { text, url }: LoadedSpec, maxBytes: number): Conversion {
+  return convertDocument(parseSpec(text, { maxBytes }), {
+    isSupplied: suppliedParameters(entry),
+    acceptsPattern: isCheckable,
+    specUrl: url || undefined,
+    baseUrl: entry.base_url || undefined,
+    operations: entry.operations,
+    tags: entry.tags,
+    namePrefix: entry.name_prefix || undefined,
+    variables: entry.server_variables,
+    server: entry.server,
+    schemaStyle: entry.schema_style,
+  });
+}
+
+function serverViolation(
   baseUrl: string | undefined,
   egress: Pick<EgressClient, 'check'>,
 ): { code: string; message: string } | undefined {

@@ -2,32 +2,33 @@ import { toMicroUsd, type JsonObject } from '@toolfleet/contracts';
 import type { OpenApiBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { planJson, type OpenApiTool, type ParameterPlace } from '@toolfleet/openapi';
 import { holdsSealed } from '@toolfleet/service';
+import { sourceName } from '../tool-key.js';
 import type { OpenApiEntry } from './openapi-entry.js';
 
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/;
-/** Methods whose answers may be served from a cache; PUT and DELETE may be repeated, but each has to arrive. */
+/** Methods whose results may be cached. PUT and DELETE are idempotent, but every call must reach the server. */
 const CACHEABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'QUERY']);
 
-/** Source of a collection's tools; the tenant is behind the name, so that two tenants may use one. */
+/** Source of a collection's tools. */
 export function openApiSource(entry: Pick<OpenApiEntry, 'name' | 'tenant'>): ToolSource {
-  return { kind: 'openapi', name: entry.tenant === undefined ? entry.name : `${entry.name}@${entry.tenant}` };
+  return { kind: 'openapi', name: sourceName(entry.name, entry.tenant) };
 }
 
-/** Connection options of a collection as they travel in every binding; secrets are `${VAR}` or sealed. */
+/** Connection options in the binding of every tool of a collection. Secrets are `${VAR}` or sealed. */
 export function bindingOptions(
   entry: OpenApiEntry,
   secrets: { auth_config?: JsonObject; extra_headers?: JsonObject },
 ): JsonObject {
   const options: JsonObject = { auth_type: entry.auth_type ?? 'none', ...secrets };
-  // Where the executor may open what is sealed.
+  // The executor opens sealed values only for this registration.
   if (holdsSealed(secrets)) options.registration = openApiSource(entry).name;
   if (entry.vendor_adapter) options.vendor_adapter = entry.vendor_adapter;
   if (entry.max_response_bytes !== undefined) options.max_response_bytes = entry.max_response_bytes;
   return options;
 }
 
-/** One operation as a definition: everything an executor needs is in its binding. */
-export function definitionOfOperation(
+/** Definition of an operation. Its binding contains everything an executor needs. */
+export function toOperationDefinition(
   tool: OpenApiTool,
   baseUrl: string,
   entry: OpenApiEntry,
@@ -46,7 +47,7 @@ export function definitionOfOperation(
   };
   const definition: ToolDefinition = {
     name: tool.name,
-    aliases: aliasesOf(tool.name, entry),
+    aliases: toAliases(tool.name, entry),
     version: typeof documentVersion === 'string' && SEMVER.test(documentVersion) ? documentVersion : '1.0.0',
     description: tool.description,
     category: entry.category ?? 'api',
@@ -64,23 +65,19 @@ export function definitionOfOperation(
   if (entry.timeout_seconds !== undefined) definition.timeout_seconds = entry.timeout_seconds;
   if (!CACHEABLE.has(tool.method)) definition.cache_ttl_seconds = 0;
   if (!tool.idempotent) definition.forwards_idempotency_key = true;
-  if (usesAdapter(entry)) definition.context_keys = ['prompt_params'];
+  if (entry.vendor_adapter ?? entry.auth_config?.vendor) definition.context_keys = ['prompt_params'];
   return definition;
 }
 
-/** `collection.tool` always resolves, with and without the prefix. */
-function aliasesOf(name: string, { name: collection, name_prefix: prefix = '' }: OpenApiEntry): string[] {
+/** `collection.tool` resolves with and without the name prefix. */
+function toAliases(name: string, { name: collection, name_prefix: prefix = '' }: OpenApiEntry): string[] {
   const aliases = [`${collection}.${name}`];
   if (prefix !== '' && name.startsWith(prefix)) aliases.push(`${collection}.${name.slice(prefix.length)}`);
   return aliases;
 }
 
-function usesAdapter(entry: OpenApiEntry): boolean {
-  return Boolean(entry.vendor_adapter ?? entry.auth_config?.vendor);
-}
-
-/** Parameters the model never sees, because static configuration supplies them. */
-export function suppliedParameters(entry: OpenApiEntry): (place: ParameterPlace, name: string) => boolean {
+/** Tells which parameters the configuration supplies; they do not appear in the input schema. */
+export function suppliedParameters(entry: Partial<OpenApiEntry>): (place: ParameterPlace, name: string) => boolean {
   const supplied = new Set<string>();
   for (const name of Object.keys(entry.extra_headers ?? {})) supplied.add(`header ${name.toLowerCase()}`);
   const nested = entry.auth_config?.extra_headers;

@@ -1,18 +1,18 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { OpenApiRegister } from '@toolfleet/contracts/registry';
 
-/** One entry of `openapi_tools`, or a registration; variables unexpanded. */
+/** An entry of `openapi_tools` in the configuration file, or a registration. Variables are not expanded. */
 export interface OpenApiEntry extends OpenApiRegister {
   /** Values of server variables. */
   server_variables?: { [name: string]: string };
-  /** Another server than the first: URL, name, description or index. */
+  /** Which server of the document to use, by URL, name, description or index; default the first. */
   server?: string;
-  /** `inline` for model providers that refuse `$defs`. */
+  /** `inline` for model providers that reject `$defs`. */
   schema_style?: 'defs' | 'inline';
 }
 
-/** Entries of the configuration file, and what was wrong with others: one bad entry never costs the rest. */
-export interface OpenApiEntries {
+/** Valid entries of the configuration file, and what is wrong with the others. */
+interface OpenApiEntries {
   entries: OpenApiEntry[];
   faults: { name: string; message: string }[];
 }
@@ -22,7 +22,7 @@ const isText: Check = (value) => typeof value === 'string';
 const isNumber: Check = (value) => typeof value === 'number' && Number.isFinite(value) && value >= 0;
 const isTexts: Check = (value) => Array.isArray(value) && value.every((item) => typeof item === 'string');
 
-/** Fields that take one of a few words. */
+/** Fields with enumerated values. */
 const CHOICES: Readonly<Record<string, readonly string[]>> = {
   auth_type: ['none', 'api_key', 'bearer', 'basic', 'oauth2'],
   schema_style: ['defs', 'inline'],
@@ -56,7 +56,7 @@ const FIELDS: Readonly<Record<string, Check>> = {
 /** Part of an alias (`collection.tool`) and of a source name. */
 const COLLECTION_NAME = /^[A-Za-z0-9_.-]{1,100}$/;
 
-/** Reads `openapi_tools` of the configuration file; entries count only with `enabled: true`. */
+/** Reads `openapi_tools` of the configuration file. Only entries with `enabled: true` count. */
 export function readOpenApiEntries(file: JsonObject): OpenApiEntries {
   const read: OpenApiEntries = { entries: [], faults: [] };
   const section = file.openapi_tools;
@@ -74,7 +74,10 @@ export function readOpenApiEntries(file: JsonObject): OpenApiEntries {
   return read;
 }
 
-/** One entry, or what is wrong with it. Unknown fields are faults: a mistyped `operations` would register everything. */
+/**
+ * Reads one entry. Returns a message when it is invalid, to follow the entry's name. Unknown fields are errors, because a typo in
+ * `operations` would register every operation.
+ */
 export function readOpenApiEntry(name: string, body: Json | undefined): OpenApiEntry | string {
   if (!isJsonObject(body)) return 'must be a mapping';
   if (!COLLECTION_NAME.test(name)) return 'needs a name of letters, digits, "_", "-" and "."';

@@ -9,7 +9,7 @@ import { EgressClient } from '@toolfleet/egress';
 import { SecretBox, secretContext } from '@toolfleet/service';
 import { FakeClock, startRecordingServer, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { superseded } from '../refusals.js';
+import { supersededError } from '../source-store.js';
 import { OpenApiSource } from './openapi.source.js';
 
 const KEY = 'a registry key of more than thirty-two characters';
@@ -66,7 +66,7 @@ describe('OpenApiSource', () => {
     return new OpenApiSource(
       {
         register: async (message, footing) => {
-          if (footing && !footing.isNew && isUndone) throw superseded({ kind: 'openapi', name: 'col' });
+          if (footing && !footing.isNew && isUndone) throw supersededError({ kind: 'openapi', name: 'col' });
           const before = new Set(announced.at(-1)?.definitions.map(({ name }) => name));
           announced.push(message);
           return replyTo(message, before);

@@ -12,33 +12,32 @@ import type { EgressClient } from '@toolfleet/egress';
 import { Turns, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
-import { isSuperseded, refuseNamesOfOthers } from '../refusals.js';
-import { convertEntry, type ConvertedEntry } from './openapi-convert.js';
+import { checkNameConflict } from '../definition-service.js';
+import { isSuperseded } from '../source-store.js';
+import { convertEntry, MAX_WARNINGS, validateDocument, warningText, type ConvertedEntry } from './openapi-convert.js';
 import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
-import type { SealFor } from './openapi-secrets.js';
-import type { FetchedSpec } from './openapi-spec-cache.js';
-import { SpecReader, type SpecReaderFigures } from './openapi-spec-reader.js';
-import { shownWarning, SHOWN_WARNINGS, validateOpenApi } from './validate-openapi.js';
+import type { SealFor } from './secrets.js';
+import { SpecReader, type LoadedSpec, type SpecReaderOptions } from './spec-reader.js';
 
-/** What the source needs of the registry. */
-export interface OpenApiSourcePorts {
+interface OpenApiSourceDeps {
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
   egress: EgressClient;
   /** Seals literal secrets of a registration; undefined when `REGISTRY_SECRET_KEY` is not set. */
   sealFor?: SealFor;
 }
 
-/** Figures of the source (`OPENAPI_SOURCE_KEYS`). */
-export interface OpenApiSourceFigures extends SpecReaderFigures {
-  /** 0 = documents are not looked at again unless their entry says so. */
+interface OpenApiSourceOptions extends SpecReaderOptions {
+  /** Interval at which documents are read again; 0 = never, unless their entry has `refresh_seconds`. */
   refreshMs: Milliseconds;
 }
 
-interface Watched {
+/** A document that is read again and again. */
+interface WatchedDocument {
   entry: OpenApiEntry;
-  /** Of a source that was registered at run time. */
+  /** Set for a source that was registered at run time. */
   registration: StoredRegistration | undefined;
+  /** SHA-256 of the document registered last; empty before. */
   sha256: string;
   failures: number;
   cancel?: CancelTimer;
@@ -49,38 +48,39 @@ const MAX_BACKOFF_MS = 60_000;
 const MIN_REFRESH_MS = 10_000;
 
 /**
- * Keeps the tools of OpenAPI documents current: those of the configuration file from the start, others when they are
- * registered. A document that changed is registered again; the registrar's change event and the log say what became of
- * its tools. A document that cannot be read keeps the tools it gave before.
+ * Keeps the tools of OpenAPI documents current: those of the configuration file from the start, others once they are registered.
+ * A changed document is registered again, and the changes are logged. While a document cannot be read its tools stay.
+ *
+ * As in `McpSource`, results of one source are registered one after another and only for the current `WatchedDocument`, because a
+ * read can finish after its source was replaced or removed.
  */
 export class OpenApiSource {
   private readonly specs: SpecReader;
-  private readonly watched = new Map<string, Watched>();
-  /** What was found about one source is registered in the order in which it replaces one another. */
+  private readonly watched = new Map<string, WatchedDocument>();
   private readonly turns = new Turns();
-  /** Kept registrations that cannot be read, by stamp, so that each is told once. */
+  /** Stamps of invalid stored registrations, so that each is logged once. */
   private readonly unreadable = new Set<string>();
   private readonly stopped = new AbortController();
 
   constructor(
-    private readonly ports: OpenApiSourcePorts,
-    private readonly figures: OpenApiSourceFigures,
+    private readonly deps: OpenApiSourceDeps,
+    private readonly options: OpenApiSourceOptions,
     private readonly clock: Clock,
     private readonly logger: Logger,
   ) {
-    this.specs = new SpecReader(ports.egress, figures);
+    this.specs = new SpecReader(deps.egress, options);
   }
 
-  /** Begins with the entries of the configuration file. A document that is away holds nothing up and is tried again. */
+  /** Takes the entries of the configuration file. Does not wait for their documents. */
   start(entries: readonly OpenApiEntry[]): void {
-    for (const entry of entries) void this.look(this.watch(entry), true);
+    for (const entry of entries) void this.refresh(this.watch(entry), true);
   }
 
-  /** Takes up all registrations there are and drops those that are gone; documents are tried again until they can be read. */
-  async follow(kept: readonly StoredRegistration<JsonObject>[]): Promise<void> {
-    const names = new Set(kept.map(({ name }) => name));
+  /** Adopts new and replaced registrations, and forgets those that are no longer stored. */
+  async follow(stored: readonly StoredRegistration<JsonObject>[]): Promise<void> {
+    const names = new Set(stored.map(({ name }) => name));
     for (const [name, { registration }] of this.watched) if (registration && !names.has(name)) this.forget(name);
-    for (const registration of kept) {
+    for (const registration of stored) {
       const stamp = registrationStamp(registration);
       const watched = this.watched.get(registration.name)?.registration;
       if ((watched && registrationStamp(watched) === stamp) || this.unreadable.has(stamp)) continue;
@@ -88,27 +88,27 @@ export class OpenApiSource {
       const entry = readOpenApiEntry(String(body['name']), { ...body });
       if (typeof entry === 'string') {
         this.unreadable.add(stamp);
-        this.logger.error({ collection: registration.name }, `a kept registration ${entry}`);
-      } else void this.look(this.watch(entry, registration), false);
+        this.logger.error({ collection: registration.name }, `a stored registration ${entry}`);
+      } else void this.refresh(this.watch(entry, registration), false);
     }
   }
 
-  /** Stops watching one source by its name. */
+  /** Stops refreshing one source. */
   forget(name: string): void {
     this.watched.get(name)?.cancel?.();
     this.watched.delete(name);
   }
 
-  /** Ends all watching. */
+  /** Ends all refreshing. */
   stop(): void {
     this.stopped.abort();
     for (const watched of this.watched.values()) watched.cancel?.();
   }
 
   /**
-   * A registration at run time. Problems of the document are an answer with `success: false`.
-   * @param registration kept together with the tools; without one nothing is kept
-   * @throws ToolError REQUEST_INVALID for a malformed message, TOOL_NAME_CONFLICT when every name belongs to others
+   * Registers a document at run time. Problems of the document are a reply with `success: false`.
+   * @param registration stored together with the tools; without one nothing is stored
+   * @throws ToolError REQUEST_INVALID for a malformed message, TOOL_NAME_CONFLICT when all names belong to other sources
    */
   async add(message: OpenApiRegister, registration?: StoredRegistration): Promise<OpenApiRegisterReply> {
     const entry = readOpenApiEntry(message.name, { ...message } as unknown as JsonObject);
@@ -129,18 +129,18 @@ export class OpenApiSource {
           this.schedule(Object.assign(this.watch(entry, registration), { sha256: spec.sha256 }));
         return given;
       });
-      refuseNamesOfOthers(reply);
+      checkNameConflict(reply);
       const refused = [...converted.refused, ...reply.refused];
       return {
         ...base,
         success: reply.registered.length > 0 || refused.length === 0,
         operations_registered: reply.registered,
-        message: messageOf(reply.registered.length, refused.length),
-        refused: refused.slice(0, SHOWN_WARNINGS),
+        message: summarize(reply.registered.length, refused.length),
+        refused: refused.slice(0, MAX_WARNINGS),
         warnings: [
           ...reply.quarantined.map((name) => `${name} awaits approval: its definition changed or looks suspicious`),
-          ...converted.warnings.map(shownWarning),
-        ].slice(0, SHOWN_WARNINGS),
+          ...converted.warnings.map(warningText),
+        ].slice(0, MAX_WARNINGS),
       };
     } catch (error) {
       const known = toToolError(error);
@@ -157,29 +157,26 @@ export class OpenApiSource {
     }
   }
 
-  /** Reads a document and registers nothing. */
+  /** Reports what registering a document would give. */
   validate(message: OpenApiValidate): Promise<OpenApiValidateReply> {
-    return validateOpenApi(message, this.figures.maxSpecBytes, (entry) =>
+    return validateDocument(message, this.options.maxSpecBytes, (entry) =>
       this.specs.read(entry, false, this.stopped.signal),
     );
   }
 
-  /** The document and what it gives; that is empty when the document is the known one. */
+  /** Reads and converts a document. A document with the hash `knownSha256` is not converted. */
   private async read(
     entry: OpenApiEntry,
     trusted: boolean,
-    known?: string,
-  ): Promise<{ converted: ConvertedEntry; spec: FetchedSpec; unchanged: boolean }> {
+    knownSha256?: string,
+  ): Promise<{ converted: ConvertedEntry; spec: LoadedSpec; unchanged: boolean }> {
     const spec = await this.specs.read(entry, trusted, this.stopped.signal);
-    if (spec.sha256 === known) return { converted: NOTHING, spec, unchanged: true };
-    const parts = { egress: this.ports.egress, clock: this.clock, maxSpecBytes: this.figures.maxSpecBytes };
-    const converted = await convertEntry(
-      entry,
-      spec.text,
-      spec.url || undefined,
-      this.ports.sealFor?.(openApiSource(entry).name),
-      parts,
-    );
+    if (spec.sha256 === knownSha256) return { converted: NOTHING, spec, unchanged: true };
+    const converted = await convertEntry(entry, spec, this.deps.sealFor?.(openApiSource(entry).name), {
+      egress: this.deps.egress,
+      clock: this.clock,
+      maxSpecBytes: this.options.maxSpecBytes,
+    });
     if (converted.definitions.length === 0 && converted.refused.length > 0) {
       throw new ToolError('SPEC_INVALID', {
         message: converted.refused[0]?.message ?? 'no operation is left',
@@ -192,28 +189,28 @@ export class OpenApiSource {
   private register(
     entry: OpenApiEntry,
     { definitions }: ConvertedEntry,
-    spec: FetchedSpec,
+    spec: LoadedSpec,
     footing: Footing | undefined,
   ): Promise<DefinitionRegisterReply> {
-    // A document read from a URL is somebody else's word; one in the entry or in a file is that of whoever registered it.
+    // Only documents behind a URL are pinned. An inline document or a file is written by the one who registers it.
     const options: JsonObject = spec.url === '' ? {} : { document: spec.sha256, pin: entry.pin ?? 'refuse' };
-    return this.ports.register({ source: openApiSource(entry), definitions, replace: true, options }, footing);
+    return this.deps.register({ source: openApiSource(entry), definitions, replace: true, options }, footing);
   }
 
-  private watch(entry: OpenApiEntry, registration?: StoredRegistration): Watched {
+  private watch(entry: OpenApiEntry, registration?: StoredRegistration): WatchedDocument {
     const key = openApiSource(entry).name;
     this.watched.get(key)?.cancel?.();
-    const watched: Watched = { entry, registration, sha256: '', failures: 0 };
+    const watched: WatchedDocument = { entry, registration, sha256: '', failures: 0 };
     this.watched.set(key, watched);
     return watched;
   }
 
-  /** False once it was replaced or forgotten: what it finds is of no use any more. */
-  private isCurrent(watched: Watched): boolean {
+  /** False after the source was replaced or forgotten; results of its refresh are then discarded. */
+  private isCurrent(watched: WatchedDocument): boolean {
     return !this.stopped.signal.aborted && this.watched.get(openApiSource(watched.entry).name) === watched;
   }
 
-  private async look(watched: Watched, trusted: boolean): Promise<void> {
+  private async refresh(watched: WatchedDocument, trusted: boolean): Promise<void> {
     const { entry, registration } = watched;
     try {
       const { converted, spec, unchanged } = await this.read(entry, trusted, watched.sha256);
@@ -221,7 +218,7 @@ export class OpenApiSource {
         if (!this.isCurrent(watched)) return;
         if (!unchanged) {
           const reply = await this.register(entry, converted, spec, registration && { registration, isNew: false });
-          this.report(entry, converted, reply);
+          this.logOutcome(entry, converted, reply);
         }
         watched.failures = 0;
         watched.sha256 = spec.sha256;
@@ -233,14 +230,13 @@ export class OpenApiSource {
       watched.failures += 1;
       this.logger.warn(
         { collection: entry.name, error: toToolError(error).message },
-        'an OpenAPI document cannot be registered',
+        'an OpenAPI document cannot be registered; trying again',
       );
       this.schedule(watched, trusted, Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (watched.failures - 1)));
     }
   }
 
-  /** The diff of a registration; the registrar publishes the same as `registry.definition.changed`. */
-  private report(entry: OpenApiEntry, converted: ConvertedEntry, reply: DefinitionRegisterReply): void {
+  private logOutcome(entry: OpenApiEntry, converted: ConvertedEntry, reply: DefinitionRegisterReply): void {
     const { added, changed, removed, registered } = reply;
     const refused = [...converted.refused, ...reply.refused];
     const warnings = converted.warnings.length;
@@ -249,7 +245,7 @@ export class OpenApiSource {
       'an OpenAPI document was registered',
     );
     if (reply.quarantined.length > 0) {
-      const tools = reply.quarantined.slice(0, SHOWN_WARNINGS);
+      const tools = reply.quarantined.slice(0, MAX_WARNINGS);
       this.logger.warn(
         { collection: entry.name, held: reply.quarantined.length, tools },
         'changed or suspicious operations await approval',
@@ -257,25 +253,25 @@ export class OpenApiSource {
     }
     if (entry.pin === 'warn' && changed.length > 0)
       this.logger.warn({ collection: entry.name, changed }, 'operations changed without an approval (pin: warn)');
-    for (const { name, message } of refused.slice(0, SHOWN_WARNINGS)) {
+    for (const { name, message } of refused.slice(0, MAX_WARNINGS)) {
       this.logger.warn({ collection: entry.name, operation: name, reason: message }, 'an operation was refused');
     }
   }
 
-  private schedule(watched: Watched, trusted = false, delayMs?: number): void {
+  private schedule(watched: WatchedDocument, trusted = false, delayMs?: number): void {
     watched.cancel?.();
     const { refresh_seconds: seconds, spec_inline: inline } = watched.entry;
-    const refreshMs = seconds === undefined ? this.figures.refreshMs : seconds * 1_000;
+    const refreshMs = seconds === undefined ? this.options.refreshMs : seconds * 1_000;
     const waitMs = delayMs ?? (refreshMs === 0 ? 0 : Math.max(MIN_REFRESH_MS, refreshMs));
     if (!this.isCurrent(watched)) return;
     if (waitMs === 0 || (inline && delayMs === undefined)) return;
-    watched.cancel = this.clock.after(waitMs, () => void this.look(watched, trusted));
+    watched.cancel = this.clock.after(waitMs, () => void this.refresh(watched, trusted));
   }
 }
 
 const NOTHING: ConvertedEntry = { definitions: [], refused: [], warnings: [] };
 
-function messageOf(registered: number, refused: number): string {
+function summarize(registered: number, refused: number): string {
   return refused > 0
     ? `Registered ${registered} operations, refused ${refused}`
     : `Registered ${registered} operations`;

@@ -1,32 +1,130 @@
-import type { Milliseconds } from '@toolfleet/contracts';
+import { toMicroUsd, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import type { Registrar } from '../registrar.js';
-import { pythonDefinition, PYTHON_SOURCE } from './python-tool.js';
+import type { DefinitionService } from '../definition-service.js';
+import { PYTHON_SOURCE } from '../tool-key.js';
 
-const LOOK_MS: Milliseconds = 3_000;
-/** A sandbox that is there counts as there until the look after the next one. */
-const LONGER_MS: Milliseconds = 2 * LOOK_MS;
+const described = (description: string, schema: JsonObject): JsonObject => ({ description, ...schema });
+
+const INPUT_SCHEMA: JsonObject = {
+  type: 'object',
+  properties: {
+    code: described(
+      'Python 3 source. The value is the variable `result` if the program sets it, else its last expression.',
+      { type: 'string', minLength: 1, maxLength: 262_144 },
+    ),
+    strictness: described(
+      'What the program may import and name: lenient (30 s, all modules), standard (10 s, data modules), strict (5 s, pure computation).',
+      { type: 'string', enum: ['lenient', 'standard', 'strict'] },
+    ),
+    stdin: described('Text the program reads from sys.stdin; also the variable `stdin`.', { type: 'string' }),
+    args: described('Any JSON value, as the variable `args`.', {}),
+    files: described(
+      'Read-only data files under /data, also the variable `files`: name to text, or to {"base64": "..."}. At most 4 MiB.',
+      {
+        type: 'object',
+        additionalProperties: {
+          anyOf: [
+            { type: 'string' },
+            {
+              type: 'object',
+              properties: { base64: { type: 'string' } },
+              required: ['base64'],
+              additionalProperties: false,
+            },
+          ],
+        },
+      },
+    ),
+    timeout_seconds: described('Longest run in seconds; overrides the time of the strictness.', {
+      type: 'number',
+      minimum: 1,
+      maximum: 60,
+    }),
+    session_id: described('Keeps JSON-able variables between the runs of one session for an hour.', {
+      type: 'string',
+      minLength: 1,
+      maxLength: 256,
+    }),
+  },
+  required: ['code'],
+};
+
+const OUTPUT_SCHEMA: JsonObject = {
+  type: ['object', 'null'],
+  properties: {
+    value: described('The result as JSON; null when there is none.', {}),
+    value_repr: described('repr() of a result that is not JSON.', { type: 'string' }),
+    stdout: { type: 'string' },
+    stderr: { type: 'string' },
+    truncated: { type: 'object', properties: { stdout: { type: 'boolean' }, stderr: { type: 'boolean' } } },
+    usage: {
+      type: 'object',
+      properties: Object.fromEntries(
+        ['cpu_ms', 'wall_ms', 'queue_ms', 'peak_memory_mb'].map((name): [string, Json] => [name, { type: 'number' }]),
+      ),
+    },
+  },
+};
 
 /**
- * Declares `execute_python` for the sandbox, which speaks to Redis only, and repeats it as an announcement while workers
- * of its queue write their slots there. Without one the tool stays listed, marked unavailable; a call waits in the queue for one.
+ * Definition of `execute_python`. It has no `timeout_seconds`, because the time limit follows from the strictness, and is never
+ * retried, because a program that failed once fails again. `ToolOverrides` sets the rate limit.
+ */
+const EXECUTE_PYTHON: ToolDefinition = {
+  name: 'execute_python',
+  aliases: ['python_executor'],
+  version: '2.0.0',
+  description:
+    'Runs a Python program in a sandbox without network, writable files or processes and returns its value, ' +
+    'stdout and stderr. Only the standard library is there; numpy and pandas are not.',
+  category: 'code',
+  tags: ['code', 'python', 'computation'],
+  input_schema: INPUT_SCHEMA,
+  output_schema: OUTPUT_SCHEMA,
+  binding: { kind: 'python' },
+  source: PYTHON_SOURCE,
+  cost_per_use_micro_usd: toMicroUsd(0.001),
+  dangerous: false,
+  // The isolation is the same at every level; lenient only lifts the import lists that guide a model.
+  dangerous_when: [{ argument: 'strictness', values: ['lenient'] }],
+  sandboxed: true,
+  session_aware: true,
+  // A run has no effect outside its result. It is never cached: sessions, clocks and random numbers change its result.
+  idempotent: true,
+  cache_ttl_seconds: 0,
+  retry_policy: { kind: 'none' },
+  annotations: { readOnlyHint: true, idempotentHint: true, openWorldHint: false },
+  input_examples: [
+    { code: 'import json\njson.dumps({"a": 1})' },
+    { code: 'sum(args)', strictness: 'strict', args: [1, 2, 3] },
+  ],
+};
+
+const CHECK_EVERY_MS: Milliseconds = 3_000;
+/** An announcement stays valid until the check after the next one. */
+const GRACE_MS: Milliseconds = 2 * CHECK_EVERY_MS;
+
+/**
+ * Registers `execute_python` on behalf of the sandbox, which speaks to Redis only, and repeats the announcement while workers of
+ * its queue have slots there. Without a worker the tool stays listed as unavailable, and its calls wait in the queue.
  */
 export class PythonSource {
   private cancelTimer: CancelTimer | undefined;
   private stopped = false;
-  private isAway = false;
+  private hasFailed = false;
 
   constructor(
-    /** How long sandboxes still count as alive; 0 without any. */
-    private readonly sandboxesAliveMs: () => Promise<Milliseconds>,
-    private readonly registrar: Registrar,
+    /** How long workers still count as alive; 0 without any. */
+    private readonly workersAliveMs: () => Promise<Milliseconds>,
+    private readonly definitions: DefinitionService,
     private readonly host: { clock: Clock; logger: Logger },
   ) {}
 
   async start(): Promise<void> {
-    // Listed from the first moment on; without a sandbox for a moment only as available.
-    await this.declare((await this.aliveMs()) || 1);
+    // Registered with a lease of 1 ms when there is no sandbox, so that the tool is listed from the start.
+    await this.announce((await this.leaseMs()) || 1);
     this.schedule();
   }
 
@@ -35,30 +133,34 @@ export class PythonSource {
     this.cancelTimer?.();
   }
 
-  private async look(): Promise<void> {
+  private async check(): Promise<void> {
     try {
-      const aliveMs = await this.aliveMs();
-      if (aliveMs > 0) await this.declare(aliveMs);
-      this.isAway = false;
+      const leaseMs = await this.leaseMs();
+      if (leaseMs > 0) await this.announce(leaseMs);
+      this.hasFailed = false;
     } catch (error) {
-      if (!this.isAway) this.host.logger.warn({ error }, 'presence of sandboxes cannot be checked');
-      this.isAway = true;
+      // Logged once per outage.
+      if (!this.hasFailed) this.host.logger.warn({ error }, 'the liveness of sandboxes cannot be checked');
+      this.hasFailed = true;
     }
     this.schedule();
   }
 
-  private async aliveMs(): Promise<Milliseconds> {
-    const aliveMs = await this.sandboxesAliveMs();
-    return aliveMs > 0 ? aliveMs + LONGER_MS : 0;
+  private async leaseMs(): Promise<Milliseconds> {
+    const aliveMs = await this.workersAliveMs();
+    return aliveMs > 0 ? aliveMs + GRACE_MS : 0;
   }
 
-  private async declare(ttlMs: Milliseconds): Promise<void> {
-    // Programs read clocks and random numbers, and runs of a session build on each other: no result stands for another.
-    const definition = { ...pythonDefinition(), cache_ttl_seconds: 0 };
-    await this.registrar.register({ source: PYTHON_SOURCE, definitions: [definition], replace: true, ttl_ms: ttlMs });
+  private async announce(ttlMs: Milliseconds): Promise<void> {
+    await this.definitions.register({
+      source: PYTHON_SOURCE,
+      definitions: [EXECUTE_PYTHON],
+      replace: true,
+      ttl_ms: ttlMs,
+    });
   }
 
   private schedule(): void {
-    if (!this.stopped) this.cancelTimer = this.host.clock.after(LOOK_MS, () => void this.look());
+    if (!this.stopped) this.cancelTimer = this.host.clock.after(CHECK_EVERY_MS, () => void this.check());
   }
 }

@@ -22,7 +22,7 @@ const SCHEMAS = new Set([
 
 const checkable = new Map<string, boolean>();
 
-/** Whether the validator of arguments can match a pattern in bounded time. It refuses schemas with any other pattern. */
+/** Whether the argument validator can match a pattern in bounded time. It refuses schemas with any other pattern. */
 export function isCheckable(pattern: string): boolean {
   let verdict = checkable.get(pattern);
   if (verdict === undefined) {
@@ -67,7 +67,7 @@ export function dropUncheckablePatterns(schema: JsonObject, dropped: Set<string>
   return out;
 }
 
-/** What registration answers and logs say about a dropped pattern. */
+/** Describes a dropped pattern for replies and logs. */
 export function droppedPatternNote(pattern: string): string {
   return `the pattern ${JSON.stringify(pattern.slice(0, MAX_SHOWN))} cannot be checked and is dropped`;
 }

@@ -1,11 +1,11 @@
 /**
- * Reduces texts to what a model reads in them, so that rules about words are not evaded by spelling. The steps follow Unicode
- * Technical Standard #39 (skeletons of confusable text) for the letters that can stand for ASCII ones.
+ * Reduces a text to what a model reads in it, so that spelling tricks do not evade the rules about words. Follows the skeletons of
+ * Unicode Technical Standard #39 (confusable text) for look-alikes of ASCII letters.
  */
 
-/** Emoji and letters whose joiners and variation selectors are ordinary: removed before hidden characters are looked for. */
+/** Legitimate uses of joiners and variation selectors, which are removed before the search for hidden characters. */
 const ORDINARY_JOINERS: readonly RegExp[] = [
-  // Sequences of pictographs: selectors, skin tones, keycaps, joined persons.
+  // Emoji sequences: selectors, skin tones, keycaps, joined persons.
   /(?:\p{Extended_Pictographic}|[0-9#*])[\ufe0e\ufe0f]?\u20e3?(?:\p{Emoji_Modifier}|\u200d\p{Extended_Pictographic}\ufe0f?)*/gu,
   // Joiners between letters of scripts that need them.
   /(?<=[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Gujarati}\p{Script=Gurmukhi}\p{Script=Khmer}])[\u200c\u200d](?=\p{L})/gu,
@@ -13,23 +13,23 @@ const ORDINARY_JOINERS: readonly RegExp[] = [
   /(?<=[\p{Script=Arabic}\p{Script=Hebrew}][^\p{L}]{0,3})[\u200e\u200f\u061c]|[\u200e\u200f\u061c](?=[^\p{L}]{0,3}[\p{Script=Arabic}\p{Script=Hebrew}])/gu,
 ];
 
-/** Invisible characters, direction controls, tags, fillers, control characters: text that a reviewer does not see. */
+/** Invisible characters, direction controls, tags, fillers and control characters, which a reviewer does not see. */
 const HIDDEN = /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\ufff9-\ufffb\u2800]|(?![\t\n\r])\p{Cc}/u;
 const HIDDEN_ALL = new RegExp(HIDDEN.source, 'gu');
 const ASCII = /^[\t\n\r\x20-\x7e]*$/;
 
-/** Whether a text has printable ASCII characters and line breaks only, in which nothing hides. */
+/** Whether a text consists of printable ASCII characters, tabs and line breaks. */
 export function isAscii(text: string): boolean {
   return ASCII.test(text);
 }
 
-/** Whether a text holds characters that are not shown. Joiners of emoji and of scripts that need them are ordinary. */
+/** Whether a text contains invisible characters, other than joiners of emoji and of scripts that need them. */
 export function hasHiddenCharacters(text: string): boolean {
   if (ASCII.test(text) || !HIDDEN.test(text)) return false;
   return HIDDEN.test(ORDINARY_JOINERS.reduce((rest, ordinary) => rest.replace(ordinary, 'x'), text));
 }
 
-/** Characters that look like the letter at the start of their group. Compatibility forms are left to NFKC. */
+/** Characters that look like the first letter of their group. NFKC handles compatibility forms. */
 const LOOK_ALIKES = [
   'aаɑαᴀꭺӕ',
   'bвьЬʙƅβ',
@@ -59,7 +59,7 @@ const LOOK_ALIKES = [
   'zᴢʐƶ',
 ];
 const LETTER_OF = new Map(LOOK_ALIKES.flatMap(([letter = '', ...others]) => others.map((other) => [other, letter])));
-/** Regional indicators and white-on-black letters, which NFKC keeps: their alphabets follow the order of ASCII. */
+/** First code points of regional indicators and white-on-black letters, which NFKC keeps. They are in ASCII order. */
 const ALPHABETS = [0x1f1e6, 0x1f150, 0x1f170] as const;
 const IN_ALPHABETS = /[\u{1f1e6}-\u{1f1ff}\u{1f150}-\u{1f169}\u{1f170}-\u{1f189}]/gu;
 const DIGIT_LETTERS: Readonly<Record<string, string>> = {
@@ -79,11 +79,14 @@ function letterInAlphabet(character: string): string {
   return String.fromCharCode(0x61 + code - start);
 }
 
-/** Character references of HTML and escapes of JSON, which models read like the characters themselves. */
+/** HTML character references and JSON escapes, which models read like the characters. */
 const REFERENCE = /&#(?:x([0-9a-f]{1,6})|([0-9]{1,7}));?|\\u([0-9a-f]{4})|&(lt|gt|amp|quot|nbsp);/gi;
 const NAMED: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&', quot: '"', nbsp: ' ' };
 
-/** One form for all spellings of a text: references resolved, NFKC, nothing hidden, lower case. Line breaks and other control characters are spaces. */
+/**
+ * Normal form of a text: references resolved, NFKC, without hidden characters, in lower case, with spaces for line breaks and other
+ * control characters.
+ */
 export function plainText(text: string): string {
   const resolved = text.replace(REFERENCE, (whole, hex?: string, decimal?: string, unicode?: string, name?: string) => {
     if (name !== undefined) return NAMED[name.toLowerCase()] ?? whole;
@@ -99,7 +102,7 @@ export function plainText(text: string): string {
     .toLowerCase();
 }
 
-/** A word of `plainText` without accents and with ASCII letters where it has look-alikes. */
+/** A word of `plainText` without accents, with look-alikes replaced by ASCII letters. */
 export function skeleton(word: string): string {
   let folded = word;
   if (!ASCII.test(word)) {
@@ -111,10 +114,10 @@ export function skeleton(word: string): string {
     : folded;
 }
 
-/** Letters one by one ("i g n o r e") are a word to a model. */
+/** A run of at least this many single letters ("i g n o r e") counts as one word, as models read it. */
 const SPACED_RUN = 4;
 
-/** Stands for the end of a sentence among the words of a text. */
+/** Marks the end of a sentence in the result of `splitWords`. */
 export const SENTENCE_END = '';
 
 const WORDS = /[\p{L}\p{M}\p{N}@$'’]+|[.!?;。！？](?=\s|$)/gu;
@@ -124,7 +127,7 @@ const ASCII_WORDS = /[a-z0-9@$']+|[.!?;](?=\s|$)/g;
  * The words of a plain text as skeletons, with `SENTENCE_END` between sentences. Runs of single letters are joined, so a phrase in
  * spaced letters is one long word.
  */
-export function wordsOf(plain: string): string[] {
+export function splitWords(plain: string): string[] {
   const words: string[] = [];
   let spaced = '';
   for (const word of (plain.match(isAscii(plain) ? ASCII_WORDS : WORDS) ?? []).flatMap(withoutApostrophes)) {
@@ -153,7 +156,7 @@ function withoutApostrophes(word: string): string | string[] {
   return (parts.at(-1)?.length ?? 0) > 2 ? parts : parts.join('');
 }
 
-/** Words that mix the ASCII alphabet with look-alikes inside of them, which no orthography does. */
+/** Whether a word switches between ASCII letters and look-alikes at least twice, which no orthography does. */
 export function hasMixedLetters(plain: string): boolean {
   if (ASCII.test(plain)) return false;
   for (const [word] of plain.matchAll(/\p{L}{3,}/gu)) {

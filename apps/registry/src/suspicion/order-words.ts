@@ -1,26 +1,26 @@
 /**
- * Words by which texts give orders to a model, by their role in such an order. `stem*` stands for every word that begins so.
+ * Words of instructions to a model, by their role in the instruction. `stem*` matches every word with that beginning.
  * Languages: English, German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Ukrainian, Turkish, Indonesian,
- * Vietnamese, Arabic, Persian, Hindi. Those without spaces between words are in `PHRASES`.
+ * Vietnamese, Arabic, Persian, Hindi. Languages without spaces between words are in `PHRASES`.
  */
 export const ROLES = {
-  /** To set earlier orders aside. */
+  /** To disregard instructions. */
   ignore: `ignore ignoring disregard* forget neglect discard bypass override overrule supersede
     ignorier* missacht* vergiss vergessen* ignorez ignorer oubli* ignora ignore ignorá ignoren ignorar olvid* omite omitir omiso
     esquec* esqueça desconsider* desconsidere ignori ignorare dimentic* tralascia* negeer negeren vergeet vergeten
     zignoruj* ignoruj* zapomnij pomiń игнорир* проигнорир* забудь* забыть ігнор* проігнор* görmezden yoksay* unut* dikkate
     abaikan lupakan تجاهل تجاهلي تجاهلوا انس نادیده अनदेखा नज़रअंदाज़ भूल इग्नोर`,
-  /** Which orders: those there were before. */
+  /** Which instructions: the earlier ones. */
   prior: `previous previously prior earlier above preceding foregoing existing original initial system all any other every system
     vorherig* vorangegangen* bisherig* obig* fruher* alle allen précédent* antérieur* anterior* anteriores previ* todas todos
     tod* preceden* precedent* vorige eerdere bovenstaande poprzedni* wcześniejsz* wszystk* предыдущ* прошл* прежни* все всех
     попередн* усі всі önceki tüm bütün sebelumnya semua السابقة السابق جميع كل قبلی पिछले पिछली सभी`,
-  /** Orders, strongly: the words for what a model is given. */
+  /** Unambiguous words for what a model is given. */
   instruction: `instruction* instructed prompt prompts directive* guideline* guardrail* anweisung* instruktion* vorgabe* consigne*
     instruccion* instrucc* indicacion* directric* instruc* instruç* istruzion* direttiv* instructie* opdracht* aanwijzing*
     instrukcj* polecen* wytyczn* инструкц* указани* промпт* інструкц* вказівк* talimat* yönerge* komut* instruksi perintah
     تعليمات التعليمات الأوامر أوامر دستورات دستورالعمل* निर्देश निर्देशों आदेश आदेशों`,
-  /** Orders, weakly: words with other meanings. */
+  /** Ambiguous words for the same. */
   rule: `rule rules message messages context command commands restriction* constraint* regel* règle* regla* regra* regol* zasad*
     правил* kural* aturan`,
   everything: `everything anything alles tout todo tudo tutto wszystko всё все`,
@@ -35,7 +35,7 @@ export const ROLES = {
   tellNot: `erzähl* erwähn* sage sag sagen teile informiere verrate vertel* vermeld* onthul*`,
   person: `user users human humans person people operator benutzer* nutzer* anwender* utilisateur* usuario* usuári* utent*
     gebruiker* użytkowni* пользовател* користувач* kullanıcı* pengguna المستخدم للمستخدم المستخدمين کاربر उपयोगकर्ता यूज़र`,
-  /** The reader itself. */
+  /** The model that reads the text. */
   model: `assistant assistants model llm llms ai agent agents chatbot claude gpt chatgpt gemini copilot assistent* assistente*
     asistente* ассистент* помощник* модель asystent* modèle modelo modell* modello`,
   you: `you`,
@@ -59,7 +59,7 @@ export const ROLES = {
   attach: `include append pass put paste attach forward embed insert`,
 } as const;
 
-/** Phrases of languages that put no space between words. Gaps are bounded. */
+/** Phrases of languages without spaces between words. Gaps are bounded. */
 export const PHRASES: readonly RegExp[] = [
   /(?:忽略|无视|無視|忘记|忘記|忘掉|不要理会|不要遵守).{0,12}(?:指令|指示|提示|规则|規則|说明|說明|命令|要求)/u,
   /(?:不要|别|請勿|请勿|勿|不得|切勿|不可).{0,4}(?:告诉|告訴|告知|提及|透露|通知|提到).{0,8}(?:用户|用戶|使用者|人类|人類)/u,
@@ -73,7 +73,7 @@ export const PHRASES: readonly RegExp[] = [
   /התעלם.{0,25}(?:הוראות|ההוראות|הנחיות)/u,
 ];
 
-/** Marks by which prompts are taken apart, and files that hold secrets. */
+/** Prompt delimiters, and paths of files with secrets. */
 export const MARKS: readonly RegExp[] = [
   /<\s*\/?\s*(?:important|system|instructions?|secret|critical)\s*>/u,
   /<\|(?:im_start|im_end|system|user|assistant|endoftext)\|>|\[\/?inst\]|<<\/?sys>>/u,

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { suspicionsOf } from './suspicious-text.js';
+import { findSuspicions } from './suspicious-text.js';
 
 const read = <T>(name: string): T =>
   JSON.parse(readFileSync(new URL(`../../../../test/data/${name}.json`, import.meta.url), 'utf8')) as T;
@@ -24,7 +24,7 @@ const ORDERS = 'text that instructs the model';
 describe('the check of texts', () => {
   it('finds every hostile description of the corpus', () => {
     expect(hostile.length).toBeGreaterThan(120);
-    expect(hostile.filter(({ text }) => suspicionsOf(text).size === 0)).toEqual([]);
+    expect(hostile.filter(({ text }) => findSuspicions(text).size === 0)).toEqual([]);
   });
 
   it('reads through spelling: the order itself is found, not only the means that hide it', () => {
@@ -40,13 +40,13 @@ describe('the check of texts', () => {
     ]);
     const found = hostile.filter(({ how }) => spelled.has(how));
     expect(found.length).toBeGreaterThan(80);
-    expect(found.filter(({ text }) => !suspicionsOf(text).has(ORDERS))).toEqual([]);
+    expect(found.filter(({ text }) => !findSuspicions(text).has(ORDERS))).toEqual([]);
   });
 
   it('lets at least 99.5 % of 5,000 ordinary descriptions pass', () => {
     const texts = new Set(ordinaryDescriptions(5_000));
     expect(texts.size).toBeGreaterThan(4_900);
-    const alarms = [...texts].filter((text) => suspicionsOf(text).size > 0);
+    const alarms = [...texts].filter((text) => findSuspicions(text).size > 0);
     expect(alarms.length, alarms.slice(0, 3).join('\n')).toBeLessThan(texts.size * 0.005);
   });
 
@@ -57,7 +57,7 @@ describe('the check of texts', () => {
     ['Hebrew with direction marks', 'שלום\u200f (abc)'],
     ['Greek letters and units', 'Δt in µs, 5 kΩ, λ = 3, αβ-test'],
     ['a foreign word with a Latin stem', 'PDF-файл и API-запрос, JSON’ом'],
-  ])('passes %s', (_what, text) => expect([...suspicionsOf(text)]).toEqual([]));
+  ])('passes %s', (_what, text) => expect([...findSuspicions(text)]).toEqual([]));
 
   it('takes time linear in the text, also for texts made to be slow', () => {
     const units = [
@@ -80,7 +80,7 @@ describe('the check of texts', () => {
     const timeOf = (text: string) => {
       const runs = Array.from({ length: 3 }, () => {
         const before = process.cpuUsage();
-        suspicionsOf(text);
+        findSuspicions(text);
         const { user, system } = process.cpuUsage(before);
         return (user + system) / 1_000;
       });

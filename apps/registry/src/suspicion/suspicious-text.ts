@@ -5,24 +5,24 @@ import {
   plainText,
   SENTENCE_END,
   skeleton,
-  wordsOf,
+  splitWords,
 } from './fold-text.js';
 import { MARKS, PHRASES, ROLES } from './order-words.js';
 
 /** What may be wrong with a text. */
-export type Suspicion = 'hidden characters' | 'look-alike letters' | 'text that instructs the model';
+type Suspicion = 'hidden characters' | 'look-alike letters' | 'text that instructs the model';
 
 type Role = keyof typeof ROLES;
 
-/** Every role has a bit, so that a word's roles are one number. */
+/** One bit per role, so that the roles of a word are one number. */
 const BIT = Object.fromEntries(Object.keys(ROLES).map((role, index) => [role, 1 << index])) as Record<Role, number>;
 
-/** Characters by which stems are found: words shorter than that are compared as a whole. */
+/** Stems are indexed by this many first characters. Shorter words are compared as a whole. */
 const INDEXED = 3;
 
 const [WHOLE, STEMS] = indexRoles();
 
-/** Whole words with their roles, and stems with theirs by their first characters. */
+/** Role bits by whole word, and stems with their role bits by first characters. */
 function indexRoles(): [Map<string, number>, Map<string, [stem: string, roles: number][]>] {
   const whole = new Map<string, number>();
   const stems = new Map<string, [string, number][]>();
@@ -40,16 +40,16 @@ function indexRoles(): [Map<string, number>, Map<string, [stem: string, roles: n
   return [whole, stems];
 }
 
-/** Phrases in the form that texts are compared in. */
+/** Phrases in the normalization form of the compared texts. */
 const PLAIN_PHRASES = PHRASES.map(({ source, flags }) => new RegExp(source.normalize('NFKC'), flags));
 
-function rolesOf(word: string): number {
+function wordRoles(word: string): number {
   let roles = WHOLE.get(word) ?? 0;
   for (const [stem, bits] of STEMS.get(word.slice(0, INDEXED)) ?? []) if (word.startsWith(stem)) roles |= bits;
   return roles;
 }
 
-/** Roles that stand close to each other: all within `window` words, in the given order where `ordered`. */
+/** Roles that occur within `window` words of each other, in the given order if `ordered`. */
 interface Rule {
   roles: readonly Role[];
   window: number;
@@ -58,7 +58,7 @@ interface Rule {
   sentence?: boolean;
 }
 
-/** Other languages put the verb first or last, so only rules whose words are ordinary by themselves go by order. */
+/** Word order differs between languages, so only rules made of common words require an order. */
 const RULES: readonly Rule[] = [
   { roles: ['ignore', 'prior', 'instruction'], window: 8, ordered: false },
   { roles: ['ignore', 'prior', 'rule'], window: 10, ordered: true, sentence: true },
@@ -75,16 +75,16 @@ const RULES: readonly Rule[] = [
 ];
 const BITS = RULES.map(({ roles }) => roles.map((role) => BIT[role]));
 
-/** Phrases in letters with spaces between them, where the borders of words are lost. */
+/** Phrases spelled with spaces between the letters, which are joined to one long word. */
 const RUN_TOGETHER =
   /(?:ignore|disregard|forget|override).{0,12}(?:previous|prior|above|earlier|all).{0,12}(?:instruction|prompt|rule)/;
 
 /**
- * What is suspicious about one text that a model reads: characters that people do not see, letters that only look like others,
- * and orders to the model in many languages, whatever line breaks, compatibility forms or spellings they hide behind. Takes time
- * linear in the text. Finds attempts, proves nothing: what passes is still only the word of whoever wrote it.
+ * What is suspicious about a text that a model reads: invisible characters, look-alike letters, and instructions to the model in
+ * 16 languages, independent of line breaks, Unicode compatibility forms and spelling. Takes time linear in the text. This is a
+ * heuristic: a text that passes is not proven harmless.
  */
-export function suspicionsOf(text: string): Set<Suspicion> {
+export function findSuspicions(text: string): Set<Suspicion> {
   const found = new Set<Suspicion>();
   if (hasHiddenCharacters(text)) found.add('hidden characters');
   const plain = plainText(text);
@@ -99,16 +99,16 @@ function givesOrders(plain: string): boolean {
     const line = plain.replace(/\s+/g, ' ');
     if (PLAIN_PHRASES.some((phrase) => phrase.test(line))) return true;
   }
-  // Where each rule stands: for ordered rules the last places of its first roles, for the others those of each role.
+  // State of each rule, see `completes`.
   const places = RULES.map(({ roles }) => roles.map(() => Number.NEGATIVE_INFINITY));
-  const words = wordsOf(plain);
+  const words = splitWords(plain);
   for (const [at, word] of words.entries()) {
     if (word === SENTENCE_END) {
       for (const [index, { sentence }] of RULES.entries()) if (sentence) places[index]?.fill(Number.NEGATIVE_INFINITY);
       continue;
     }
     if (word.length > 20 && RUN_TOGETHER.test(word)) return true;
-    const roles = rolesOf(word);
+    const roles = wordRoles(word);
     if (roles === 0) continue;
     for (const [index, rule] of RULES.entries()) {
       if (completes(rule, BITS[index] as number[], places[index] as number[], roles, at)) return true;
@@ -118,8 +118,8 @@ function givesOrders(plain: string): boolean {
 }
 
 /**
- * Takes in one word. `places` of an ordered rule: for each prefix of its roles, where the latest such prefix began; of an
- * unordered one: where each role was seen last.
+ * Feeds one word to a rule and tells whether the rule now matches. `places` is the rule's state: for an ordered rule the start of the
+ * latest occurrence of each prefix of its roles, for an unordered one the latest position of each role.
  */
 function completes(
   { window, ordered }: Rule,
@@ -130,7 +130,7 @@ function completes(
 ): boolean {
   const last = bits.length - 1;
   if (ordered) {
-    // From the end, so that one word takes one step only.
+    // From the end, so that one word advances a rule by one step only.
     for (let step = last; step >= 0; step -= 1) {
       if ((roles & (bits[step] as number)) === 0) continue;
       const began = step === 0 ? at : (places[step - 1] as number);

@@ -2,13 +2,14 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import type { DefinitionChanged, DefinitionRegister } from '@toolfleet/contracts/registry';
 import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
+import { createLogger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { Catalog } from './catalog.js';
 import type { StoredRegistration } from './definition-store.js';
-import { Figures } from './figures.js';
-import { MemoryDefinitionStore } from './memory-definition-store.js';
-import { Registrar } from './registrar.js';
-import { RemotePins } from './sources/pin.js';
+import { DefinitionService } from './definition-service.js';
+import { MemoryDefinitionStore } from '../spec/memory-definition-store.js';
+import { QuarantineService } from './quarantine.js';
+import { ToolOverrides } from './tool-overrides.js';
 
 const BUILTIN: ToolSource = { kind: 'builtin', name: 'builtin.compute' };
 const SERVER: ToolSource = { kind: 'mcp', name: 'crm' };
@@ -39,32 +40,34 @@ const remote = (name: string, more: Partial<ToolDefinition> = {}): ToolDefinitio
 let clock: FakeClock;
 let store: MemoryDefinitionStore;
 let catalog: Catalog;
-let registrar: Registrar;
+let service: DefinitionService;
+let quarantine: QuarantineService;
 let changes: DefinitionChanged[];
+const silent = createLogger({ service: 'test', level: 'silent', environment: 'test' });
 
 beforeEach(() => {
   clock = new FakeClock();
   store = new MemoryDefinitionStore(clock);
   catalog = new Catalog(store, clock);
   changes = [];
-  const figures = new Figures({
+  const overrides = new ToolOverrides({
     pythonRateLimit: 30,
     mcpRateLimit: 60,
     remoteCostMicroUsd: 1_000,
     mcpCostMicroUsd: new Map([['CRM_SEARCH', 5_000]]),
   });
-  registrar = new Registrar(store, catalog, { figures, pins: new RemotePins() }, clock, (change) =>
-    changes.push(change),
-  );
+  const publish = (change: DefinitionChanged): void => void changes.push(change);
+  service = new DefinitionService(store, catalog, overrides, clock, publish);
+  quarantine = new QuarantineService(store, catalog, clock, publish, silent);
 });
 const announce = (source: ToolSource, definitions: unknown[], more: object = {}) =>
-  registrar.register({ source, definitions: definitions as ToolDefinition[], replace: true, ...more });
+  service.register({ source, definitions: definitions as ToolDefinition[], replace: true, ...more });
 const list = async (tenant_id?: string) => {
   await catalog.refresh();
   return catalog.list(tenant_id === undefined ? {} : { tenant_id }).tools;
 };
 
-describe('Registrar', () => {
+describe('DefinitionService', () => {
   it('registers what is right, names what is not, and publishes what changed', async () => {
     const reply = await announce(BUILTIN, [builtin('a'), builtin('b'), { name: 'c' }, builtin('a'), 'x']);
     expect(reply).toMatchObject({ registered: ['a', 'b'], added: ['a', 'b'], changed: [], removed: [] });
@@ -99,9 +102,9 @@ describe('Registrar', () => {
     clock.advance(900);
     await announce(BUILTIN, [builtin('a')], { ttl_ms: 1_000 });
     clock.advance(900);
-    expect(await registrar.expire()).toEqual([]);
+    expect(await service.expire()).toEqual([]);
     clock.advance(200);
-    expect(await registrar.expire()).toEqual(['builtin/builtin.compute']);
+    expect(await service.expire()).toEqual(['builtin/builtin.compute']);
     expect((await list()).map((tool) => tool.available)).toEqual([false]);
     await announce(BUILTIN, [builtin('a')], { ttl_ms: 1_000 });
     expect((await list()).map((tool) => tool.available)).toEqual([true]);
@@ -155,15 +158,15 @@ describe('Registrar', () => {
       await announce(SERVER, [changed]);
       await catalog.refresh();
       expect(catalog.get('crm_find', undefined)?.quarantine?.since_at).toBe(since);
-      await expect(registrar.approve('crm_find', 'another')).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
-      await registrar.approve('crm_find', shown?.quarantine?.pending_revision ?? '');
+      await expect(quarantine.approve('crm_find', 'another', 'ann')).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+      await quarantine.approve('crm_find', shown?.quarantine?.pending_revision ?? '', 'ann');
       expect((await list())[0]).toMatchObject({
         description: 'Now something else',
         revision: shown?.quarantine?.pending_revision,
       });
       await announce(SERVER, [changed]);
       expect(await list()).toHaveLength(1);
-      await expect(registrar.approve('crm_find', 'x')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+      await expect(quarantine.approve('crm_find', 'x', 'ann')).rejects.toMatchObject({ code: 'NOT_FOUND' });
     });
 
     it('keeps an approval that is given while the change is announced again', async () => {
@@ -175,7 +178,7 @@ describe('Registrar', () => {
       // The announcement has decided to hold the tool, and the approval comes before that is written.
       const put = store.put.bind(store);
       vi.spyOn(store, 'put').mockImplementationOnce(async (...args) => {
-        await registrar.approve('crm_find', pending);
+        await quarantine.approve('crm_find', pending, 'ann');
         return put(...args);
       });
       const reply = await announce(SERVER, [changed]);
@@ -197,7 +200,7 @@ describe('Registrar', () => {
       // As it was approved it comes back by itself; retiring the source forgets what was approved.
       expect((await announce(SERVER, [remote('crm_find')])).quarantined).toEqual([]);
       await announce(SERVER, []);
-      await registrar.retire(SERVER);
+      await service.unregister(SERVER);
       expect((await announce(SERVER, [changed])).quarantined).toEqual([]);
     });
 
@@ -214,8 +217,8 @@ describe('Registrar', () => {
       await announce(SERVER, [changed]);
       await catalog.refresh();
       const pending = catalog.get('crm_find', undefined)?.quarantine?.pending_revision ?? '';
-      await expect(registrar.reject('crm_find', 'another', 'ann')).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
-      await registrar.reject('crm_find', pending, 'ann');
+      await expect(quarantine.reject('crm_find', 'another', 'ann')).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+      await quarantine.reject('crm_find', pending, 'ann');
       await announce(SERVER, [changed]);
       await catalog.refresh();
       expect(catalog.stored('crm_find')?.quarantine).toMatchObject({
@@ -236,7 +239,7 @@ describe('Registrar', () => {
       expect(reply.quarantined).toEqual(['crm_find']);
       expect(await list()).toEqual([]);
       const pending = catalog.get('crm_find', undefined)?.quarantine?.pending_revision ?? '';
-      await registrar.approve('crm_find', pending);
+      await quarantine.approve('crm_find', pending, 'ann');
       expect(await list()).toHaveLength(1);
       const trusted = { options: { trusted: true } };
       expect((await announce(SERVER, [remote('crm_find', { description: 'Else' })], trusted)).quarantined).toEqual([]);
@@ -288,11 +291,11 @@ describe('Registrar', () => {
 
     it('go when an operator removes the tool', async () => {
       await announce(BUILTIN, [guarded()]);
-      await registrar.retire(BUILTIN);
+      await service.unregister(BUILTIN);
       expect(await refusals(builtin('a'))).toEqual([]);
       await announce(BUILTIN, [guarded()]);
       await announce(BUILTIN, []);
-      await registrar.remove(BUILTIN, ['a']);
+      await service.remove(BUILTIN, ['a']);
       expect(await refusals(builtin('a'))).toEqual([]);
     });
   });
@@ -300,14 +303,14 @@ describe('Registrar', () => {
   describe('registrations', () => {
     const registration: StoredRegistration = { kind: 'mcp', name: 'crm', body: { url: 'https://crm.example.com' } };
     const find: DefinitionRegister = { source: SERVER, definitions: [remote('crm_find')], replace: true };
-    const made = () => registrar.register(find, { registration, isNew: true });
-    const look = () => registrar.register(find, { registration, isNew: false });
+    const made = () => service.register(find, { registration, isNew: true });
+    const look = () => service.register(find, { registration, isNew: false });
 
     it('brings nothing back when a registration is undone while a look at it is written', async () => {
       await made();
       const put = store.put.bind(store);
       vi.spyOn(store, 'put').mockImplementationOnce(async (...args) => {
-        expect(await registrar.retire(SERVER)).toEqual({ removed: ['crm_find'], wasRegistered: true });
+        expect(await service.unregister(SERVER)).toEqual({ removed: ['crm_find'], wasRegistered: true });
         return put(...args);
       });
       await expect(look()).rejects.toMatchObject({ code: 'NOT_FOUND' });
@@ -320,7 +323,7 @@ describe('Registrar', () => {
       vi.spyOn(store, 'retain').mockImplementationOnce(async (...args) => {
         const newer = { ...registration, body: { url: 'https://new.example.com' } };
         const definitions = [remote('crm_find'), remote('crm_new')];
-        await registrar.register({ ...find, definitions }, { registration: newer, isNew: true });
+        await service.register({ ...find, definitions }, { registration: newer, isNew: true });
         return retain(...args);
       });
       await look();
@@ -332,7 +335,7 @@ describe('Registrar', () => {
     await announce(BUILTIN, [builtin('a')], { ttl_ms: 1_000 });
     await announce(SERVER, [remote('crm_find')]);
     await announce({ kind: 'mcp', name: 'kept' }, [remote('kept_find')]);
-    await registrar.retireUnexpected(new Set(['mcp/kept']));
+    await service.unregisterUnexpected(new Set(['mcp/kept']));
     expect((await list()).map((tool) => tool.name)).toEqual(['a', 'kept_find']);
   });
 });

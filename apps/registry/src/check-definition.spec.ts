@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
-import { checkDefinition, revisionOf } from './register-definition.js';
+import { checkDefinition } from './check-definition.js';
+import { toRevision } from './tool-key.js';
 
 const SOURCE: ToolSource = { kind: 'builtin', name: 'builtin.compute' };
-const COMPILE = { compile: true };
+const COMPILE = true;
 const definition = (more: object = {}): JsonObject =>
   ({
     name: 'calculator',
@@ -76,20 +77,17 @@ describe('checkDefinition', () => {
     );
   });
 
-  it.each([{ compile: true }, { compile: false }])(
-    'refuses schemas of exponential cost, compiled or not: %j',
-    (checks) => {
-      const $defs: JsonObject = { n20: { type: 'string' } };
-      for (let level = 0; level < 20; level += 1)
-        $defs[`n${level}`] = { anyOf: [{ $ref: `#/$defs/n${level + 1}` }, { $ref: `#/$defs/n${level + 1}` }] };
-      const schema = { type: 'object', properties: { a: { $ref: '#/$defs/n0' } }, $defs };
-      for (const change of [{ input_schema: schema }, { output_schema: schema }]) {
-        expect(() => checkDefinition(definition(change), SOURCE, checks)).toThrow(
-          /more than 10000 schemas to one value/,
-        );
-      }
-    },
-  );
+  it.each([true, false])('refuses schemas of exponential cost, compiled or not: %j', (compile) => {
+    const $defs: JsonObject = { n20: { type: 'string' } };
+    for (let level = 0; level < 20; level += 1)
+      $defs[`n${level}`] = { anyOf: [{ $ref: `#/$defs/n${level + 1}` }, { $ref: `#/$defs/n${level + 1}` }] };
+    const schema = { type: 'object', properties: { a: { $ref: '#/$defs/n0' } }, $defs };
+    for (const change of [{ input_schema: schema }, { output_schema: schema }]) {
+      expect(() => checkDefinition(definition(change), SOURCE, compile)).toThrow(
+        /more than 10000 schemas to one value/,
+      );
+    }
+  });
 
   it.each(['^(a+)\\1$', 'a(?=b)', '^(?:a?b?){0,1000}x4$'])('refuses the pattern %s, naming it', (pattern) => {
     const schema = { type: 'object', properties: { a: { type: 'string', pattern } } };
@@ -130,16 +128,16 @@ describe('checkDefinition', () => {
   });
 });
 
-describe('revisionOf', () => {
+describe('toRevision', () => {
   it('depends on the content and on nothing else', () => {
     const one = checkDefinition(definition({ tags: ['a'], author: 'x' }), SOURCE, COMPILE);
     const reordered = Object.fromEntries(Object.entries(one).toReversed()) as unknown as ToolDefinition;
-    expect(revisionOf(one)).toMatch(/^[0-9a-f]{16}$/);
-    expect(revisionOf(reordered)).toBe(revisionOf(one));
-    expect(revisionOf({ ...one, description: 'Calculates ' })).not.toBe(revisionOf(one));
+    expect(toRevision(one)).toMatch(/^[0-9a-f]{16}$/);
+    expect(toRevision(reordered)).toBe(toRevision(one));
+    expect(toRevision({ ...one, description: 'Calculates ' })).not.toBe(toRevision(one));
     // A literal, so that a change of the hash is seen: it would invalidate every cache of every fleet.
     const source: ToolSource = { kind: 'builtin', name: 'compute' };
-    expect(revisionOf({ ...checkDefinition(definition(), SOURCE, COMPILE), source })).toMatchInlineSnapshot(
+    expect(toRevision({ ...checkDefinition(definition(), SOURCE, COMPILE), source })).toMatchInlineSnapshot(
       `"37a691ec3dd32c67"`,
     );
   });

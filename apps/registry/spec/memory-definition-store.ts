@@ -2,9 +2,9 @@ import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import {
   DefinitionStore,
-  MOST_PINS,
+  MAX_PINS,
   registrationText,
-  stampOf,
+  toStamp,
   type CatalogDelta,
   type PutChange,
   type PutTerms,
@@ -12,10 +12,10 @@ import {
   type StoredRegistration,
   type StoredTool,
   type ToolWrite,
-} from './definition-store.js';
-import type { Protections } from './protections.js';
+} from '../src/definition-store.js';
+import type { Protections } from '../src/announcements.js';
 
-/** Definitions of one process, for tests and as the readable twin of the Redis scripts. */
+/** In-memory definitions for specs, held to the same conformance cases as the Redis store. */
 export class MemoryDefinitionStore extends DefinitionStore {
   private current = 0;
   private readonly tools = new Map<string, StoredTool>();
@@ -62,8 +62,8 @@ export class MemoryDefinitionStore extends DefinitionStore {
         change.conflicts.push({ key: tool.key, owner: known.owner });
         continue;
       }
-      if (known && stampOf(known) === stampOf(tool)) continue;
-      if (over !== undefined && stampOf(over) !== stampOf(known)) {
+      if (known && toStamp(known) === toStamp(tool)) continue;
+      if (over !== undefined && toStamp(over) !== toStamp(known)) {
         change.moved.push(tool.key);
         continue;
       }
@@ -83,7 +83,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
 
   override async replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange> {
     const known = this.tools.get(tool.key);
-    if (known?.owner !== tool.owner || stampOf(known) !== stampOf(seen))
+    if (known?.owner !== tool.owner || toStamp(known) !== toStamp(seen))
       return { version: this.current, added: [], changed: [], removed: [] };
     this.tools.set(tool.key, structuredClone(tool));
     return { version: this.bump([tool.key]), added: [], changed: [tool.key], removed: [] };
@@ -151,7 +151,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
 
   override async keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void> {
     const kept = this.pins.get(owner) ?? new Map<string, string>();
-    for (const [key, pin] of pins) if (kept.has(key) || kept.size < MOST_PINS) kept.set(key, pin);
+    for (const [key, pin] of pins) if (kept.has(key) || kept.size < MAX_PINS) kept.set(key, pin);
     this.pins.set(owner, kept);
   }
 
@@ -159,11 +159,11 @@ export class MemoryDefinitionStore extends DefinitionStore {
     this.pins.delete(owner);
   }
 
-  override async documentOf(owner: string): Promise<string | undefined> {
+  override async documentHash(owner: string): Promise<string | undefined> {
     return this.documents.get(owner);
   }
 
-  override async keepDocument(owner: string, sha256: string | undefined): Promise<void> {
+  override async keepDocumentHash(owner: string, sha256: string | undefined): Promise<void> {
     if (sha256 === undefined) this.documents.delete(owner);
     else this.documents.set(owner, sha256);
   }

@@ -1,0 +1,91 @@
+import { isJsonObject, isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { ToolSource } from '@toolfleet/contracts/tool-definition';
+import { holdsSealed } from '@toolfleet/service';
+import type { DefinitionStore, StoredRegistration } from './definition-store.js';
+import { sourceName } from './tool-key.js';
+
+type Kind = StoredRegistration['kind'];
+
+/** `$VAR` and `${VAR}` as the executors expand them. */
+const VARIABLE = /\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*/;
+/** Part of a source name and of an alias. */
+const NAME = /^[A-Za-z0-9_.-]{1,100}$/;
+
+/**
+ * OpenAPI and MCP sources: those declared in the configuration file, and registrations made at run time, which are stored and
+ * survive restarts. A declared source takes precedence over a registration with the same name.
+ */
+export class SourceStore {
+  private readonly configured = new Set<string>();
+
+  constructor(private readonly store: DefinitionStore) {}
+
+  /** Records the sources of the configuration file. */
+  declare(kind: Kind, names: Iterable<string>): void {
+    for (const name of names) this.configured.add(`${kind}/${name}`);
+  }
+
+  /** Whether the configuration file declares this source. */
+  isDeclared(kind: Kind, source: string): boolean {
+    return this.configured.has(`${kind}/${source}`);
+  }
+
+  /** Owners (`kind/name`) that the configuration file declares. */
+  get declared(): ReadonlySet<string> {
+    return this.configured;
+  }
+
+  /**
+   * Checks that a registration is allowed and returns its source name.
+   * @throws ToolError REQUEST_INVALID; TOOL_NAME_CONFLICT for a name of the configuration file
+   */
+  claim(kind: Kind, name: string, tenant: string | undefined, body: JsonObject): string {
+    if (!NAME.test(name)) throw invalid('name', 'must be 1 to 100 letters, digits, "_", "-" or "."');
+    // Variables hold the operator's secrets. A tenant could have them sent to its own server.
+    if (tenant !== undefined && hasVariable(body))
+      throw invalid('body', 'must not contain ${VARIABLES} when a tenant registers a source');
+    // Only the registry seals. A sealed value in a request was copied from another registration.
+    if (holdsSealed(body)) throw invalid('body', 'must contain plain secrets, not sealed ones');
+    const source = sourceName(name, tenant);
+    if (this.isDeclared(kind, source)) {
+      throw new ToolError('TOOL_NAME_CONFLICT', { message: `${name} is declared in the configuration file` });
+    }
+    return source;
+  }
+
+  /** Stored registrations of one kind, without those the configuration file declares now. */
+  async registrations(kind: Kind): Promise<StoredRegistration<JsonObject>[]> {
+    const all = await this.store.registrations();
+    return all.filter(
+      (one): one is StoredRegistration<JsonObject> =>
+        one.kind === kind && isJsonObject(one.body) && !this.isDeclared(kind, one.name),
+    );
+  }
+}
+
+const SUPERSEDED = 'superseded';
+
+/** The registration that definitions result from was removed or replaced while they were being registered. */
+export function supersededError({ kind, name }: ToolSource): ToolError {
+  return new ToolError('NOT_FOUND', {
+    message: `The registration of ${kind}/${name} was removed or replaced meanwhile`,
+    details: { reason: SUPERSEDED },
+  });
+}
+
+/** Whether an error is a `supersededError`; the source of that registration is then no longer watched. */
+export function isSuperseded(error: unknown): boolean {
+  return isToolError(error) && error.details?.['reason'] === SUPERSEDED;
+}
+
+function hasVariable(value: Json): boolean {
+  if (typeof value === 'string') return VARIABLE.test(value);
+  if (Array.isArray(value)) return value.some(hasVariable);
+  return (
+    isJsonObject(value) && Object.entries(value).some(([key, member]) => key !== 'spec_inline' && hasVariable(member))
+  );
+}
+
+function invalid(field: string, message: string): ToolError {
+  return new ToolError('REQUEST_INVALID', { message: `${field}: ${message}`, details: { field } });
+}

@@ -1,0 +1,187 @@
+import { Module, type DynamicModule } from '@nestjs/common';
+import { isJsonObject } from '@toolfleet/contracts';
+import type { DiscoverReply } from '@toolfleet/contracts/execution';
+import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
+import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { EgressClient } from '@toolfleet/egress';
+import { connectRedis, redisOptionsOf, redisPart, workersAliveMs } from '@toolfleet/queue/redis';
+import {
+  environmentByPrefix,
+  fleetFileOf,
+  microservicePart,
+  SecretBox,
+  type LifecycleComponent,
+  type ServiceHost,
+} from '@toolfleet/service';
+import { inUpstreamSpan } from '@toolfleet/telemetry';
+import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
+import { Catalog } from './catalog.js';
+import { DefinitionEndpoint } from './definition.endpoint.js';
+import { DefinitionService } from './definition-service.js';
+import { LivenessSweeper } from './liveness-sweeper.js';
+import { QuarantineEndpoint } from './quarantine.endpoint.js';
+import { QuarantineService } from './quarantine.js';
+import { RedisDefinitionStore } from './redis-definition-store.js';
+import type { RegistryConfig } from './registry.config.js';
+import { SourceStore } from './source-store.js';
+import { FleetSources } from './sources/fleet-sources.js';
+import { McpEndpoint, McpSeal } from './sources/mcp.endpoint.js';
+import { McpSource } from './sources/mcp.source.js';
+import { OpenApiEndpoint, OpenApiSeal } from './sources/openapi.endpoint.js';
+import { OpenApiSource } from './sources/openapi.source.js';
+import { PythonSource } from './sources/python.source.js';
+import { createSealFor } from './sources/secrets.js';
+import { readMcpCosts, ToolOverrides } from './tool-overrides.js';
+
+/** Price of MCP and OpenAPI tools that declare none: 0.001 USD. */
+const REMOTE_COST_MICRO_USD = 1_000;
+
+/**
+ * Converting a large document blocks the event loop for seconds. A reply that waits in the socket meanwhile must not count as a
+ * Redis that hangs.
+ */
+const STORE_TIMEOUT_MS = 10_000;
+
+/** The Nest module of the endpoints; the services are built by `registryComponents`. */
+@Module({})
+class RegistryModule {
+  static with(services: readonly object[]): DynamicModule {
+    return {
+      module: RegistryModule,
+      controllers: [DefinitionEndpoint, QuarantineEndpoint, OpenApiEndpoint, McpEndpoint],
+      providers: services.map((service) => ({ provide: service.constructor, useValue: service })),
+    };
+  }
+}
+
+/** The components of the service in start order: brokers, catalog, endpoints, and last the sources that register tools. */
+export function registryComponents(settings: RegistryConfig, host: ServiceHost): LifecycleComponent[] {
+  const { clock, logger, metrics } = host;
+  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'registry', clock, metrics });
+  // While Redis is unavailable commands fail at once and the catalog in memory answers. All scripts are safe to repeat.
+  const redis = connectRedis(settings.REDIS_URL, {
+    name: 'registry',
+    ...redisOptionsOf(settings),
+    resend: true,
+    commandTimeoutMs: STORE_TIMEOUT_MS,
+    log: logger,
+  });
+  const publish = (change: DefinitionChanged): void => {
+    const { version, source, added, changed, removed } = change;
+    const counts = { added: added.length, changed: changed.length, removed: removed.length };
+    logger.info({ version, source, ...counts }, 'the catalog changed');
+    if (nats.connected) nats.publish(SUBJECTS.definitionChanged, change);
+  };
+  const store = new RedisDefinitionStore(redis);
+  const catalog = new Catalog(store, clock);
+  const definitions = new DefinitionService(store, catalog, toolOverrides(settings), clock, publish);
+  const quarantine = new QuarantineService(store, catalog, clock, publish, logger);
+  const sourceStore = new SourceStore(store);
+  const egress = egressClient(settings, host);
+  const box = settings.REGISTRY_SECRET_KEY === undefined ? undefined : new SecretBox(settings.REGISTRY_SECRET_KEY);
+  const openApiSealFor = createSealFor('openapi', box);
+  const mcpSealFor = createSealFor('mcp', box);
+  const python = new PythonSource(() => workersAliveMs(redis, QUEUES.pythonRuns), definitions, host);
+  const openapi = new OpenApiSource(
+    { register: (message, footing) => definitions.register(message, footing), egress, sealFor: openApiSealFor },
+    {
+      maxSpecBytes: settings.OPENAPI_MAX_SPEC_SIZE,
+      fetchTimeoutMs: settings.OPENAPI_FETCH_TIMEOUT * 1_000,
+      refreshMs: settings.OPENAPI_REFRESH_SECONDS * 1_000,
+      specDirectory: settings.OPENAPI_SPEC_DIR,
+    },
+    clock,
+    logger,
+  );
+  const mcp = new McpSource(
+    {
+      discover: (message, timeoutMs) => nats.request<DiscoverReply>(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
+      register: (message, footing) => definitions.register(message, footing),
+      sealFor: mcpSealFor,
+    },
+    clock,
+    logger,
+  );
+  const sources = new FleetSources(
+    fleetFileOf(settings),
+    { python, openapi, mcp, mcpSealFor },
+    definitions,
+    sourceStore,
+    host,
+  );
+  const strategy = new NatsStrategy({
+    connection: nats,
+    queue: 'registry',
+    clock,
+    onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
+  });
+  const module = RegistryModule.with([
+    catalog,
+    definitions,
+    quarantine,
+    sourceStore,
+    sources,
+    openapi,
+    mcp,
+    new OpenApiSeal(openApiSealFor),
+    new McpSeal(mcpSealFor),
+  ]);
+  metrics.onScrape(() => countQuarantined(catalog, host));
+  return [
+    nats.asPart(),
+    redisPart(redis, settings.REDIS_URL),
+    { name: 'egress', stop: () => egress.close() },
+    { name: 'catalog', start: () => catalog.refresh() },
+    new LivenessSweeper(definitions, settings.REGISTRY_PRESENCE_MS, clock, logger),
+    microservicePart({ name: 'door', module, strategy, logger }),
+    announcements(catalog, mcp, nats),
+    sources,
+  ];
+}
+
+/** Sets the gauge of quarantined tools per source. The tenant is removed from the label to bound its values. */
+function countQuarantined(catalog: Catalog, { metrics }: ServiceHost): void {
+  metrics.toolQuarantined.reset();
+  for (const { definition } of catalog.quarantined()) {
+    metrics.toolQuarantined.inc({ source: definition.source.name.replace(/@.*/, '') });
+  }
+}
+
+function toolOverrides(settings: RegistryConfig): ToolOverrides {
+  return new ToolOverrides({
+    pythonRateLimit: settings.PYTHON_EXECUTOR_RATE_LIMIT,
+    mcpRateLimit: settings.MCP_RATE_LIMIT_DEFAULT,
+    remoteCostMicroUsd: REMOTE_COST_MICRO_USD,
+    mcpCostMicroUsd: readMcpCosts(environmentByPrefix('MCP_COST_')),
+  });
+}
+
+function egressClient(settings: RegistryConfig, { clock, logger, metrics }: ServiceHost): EgressClient {
+  if (settings.OPENAPI_ALLOWED_DOMAINS.includes('*')) {
+    logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets documents be fetched from every public host');
+  }
+  return new EgressClient({
+    trace: inUpstreamSpan,
+    allowlist: settings.OPENAPI_ALLOWED_DOMAINS,
+    allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
+    allowedEndpoints: settings.EGRESS_ALLOWED_ENDPOINTS,
+    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
+    clock,
+    onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
+    limits: { maxBytes: settings.OPENAPI_MAX_SPEC_SIZE },
+  });
+}
+
+/** Listens for MCP servers whose lists changed, and asks executors that are already running to announce their tools again. */
+function announcements(catalog: Catalog, mcp: McpSource, nats: NatsClient): LifecycleComponent {
+  return {
+    name: 'announcements',
+    start: async () => {
+      nats.subscribe(SUBJECTS.execMcpChanged, ({ body }) => {
+        if (isJsonObject(body) && typeof body['server'] === 'string') mcp.changed(body['server']);
+      });
+      const message: DefinitionAnnounce = { version: catalog.version };
+      nats.publish(SUBJECTS.definitionAnnounce, message);
+    },
+  };
+}

@@ -20,7 +20,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import type { AsyncCalls } from './async/async-calls.js';
-import type { CountCalls, ShowAllowance } from './auth/key-limits.js';
+import type { RequestLimits, ShowAllowance } from './auth/key-limits.js';
 
 /** The answer of a plain door to one call. */
 export interface CallAnswer {
@@ -76,7 +76,7 @@ export class BatchCalls {
     private readonly executeCall: ExecuteCall,
     private readonly parallelism: number,
     private readonly clock: Clock,
-    private readonly countCalls: CountCalls,
+    private readonly limits: Pick<RequestLimits, 'countBatch'>,
   ) {}
 
   /** @throws ToolError REQUEST_INVALID when the batch itself cannot be read, RATE_LIMITED when the caller may not make so many */
@@ -87,11 +87,10 @@ export class BatchCalls {
     requestFor: RequestMaker,
   ): Promise<BatchAnswer[]> {
     const batch = readBatch(items);
-    await this.countCalls(from.caller, batch.length, from.showAllowance);
-    const limits = { parallelism: this.parallelism, clock: this.clock };
+    await this.limits.countBatch(from.caller, batch.length, from.showAllowance);
     const makeRequest = (item: BatchItem, args: JsonObject, index: number) =>
       requestFor(item.name, args, fieldsOfItem(shared, item, index), item.source);
-    return runBatch(this.executeCall, batch, makeRequest, limits);
+    return runBatch(this.executeCall, batch, makeRequest, { parallelism: this.parallelism, clock: this.clock });
   }
 
   /** The unified call records, in the order asked. */

@@ -9,7 +9,7 @@ import type { FastifyReply } from 'fastify';
 import { isToolError, type Principal } from '@toolfleet/contracts';
 import { type Authenticate, callerOfRequest } from './authenticate.js';
 import { challenge } from './credential.js';
-import { requireAllowance, type KeyLimits, type Tier } from './key-limits.js';
+import type { RequestLimits } from './key-limits.js';
 import { requireAdmin, requireOperator } from './roles.js';
 
 const ACCESS = Symbol('toolfleet.access');
@@ -84,10 +84,7 @@ function accessOf(context: ExecutionContext): Access | undefined {
  * interceptor: one interceptor anywhere makes Nest wrap every answer in an observable.
  */
 export class KeyLimitGuard implements CanActivate {
-  constructor(
-    private readonly limits: KeyLimits,
-    private readonly tiers: Readonly<Record<string, Tier>>,
-  ) {}
+  constructor(private readonly limits: RequestLimits) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
     if (context.getType() !== 'http') return true;
@@ -95,7 +92,7 @@ export class KeyLimitGuard implements CanActivate {
     const { principal } = http.getRequest<GuardedRequest>();
     if (!principal) return true; // public routes
     const show = (headers: Record<string, string>) => void http.getResponse<FastifyReply>().headers(headers);
-    await requireAllowance(this.limits, this.tiers, principal, show);
+    await this.limits.count(principal, show);
     return true;
   }
 }

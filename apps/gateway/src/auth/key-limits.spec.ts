@@ -2,16 +2,7 @@ import type { Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  batchCounter,
-  limitedId,
-  requireAllowance,
-  tierOf,
-  type KeyAllowance,
-  DEFAULT_TIERS,
-  readTiers,
-  type Tier,
-} from './key-limits.js';
+import { DEFAULT_TIERS, limitedId, readTiers, RequestLimits, type KeyAllowance, type Tier } from './key-limits.js';
 import { RedisKeyLimits } from './redis-key-limits.js';
 
 let server: RedisServer;
@@ -110,10 +101,10 @@ describe('the allowance of a caller', () => {
   it('is shown in headers, and refused in the words Shannon`s users read', async () => {
     await farFromMinuteEnd();
     const tiers = { ...DEFAULT_TIERS, free: { minute: 1, hour: 10, day: 10 } };
-    const limits = await gateway();
+    const limits = new RequestLimits(await gateway(), tiers);
     const shown: Record<string, string>[] = [];
     const id = newKey();
-    const ask = () => requireAllowance(limits, tiers, { ...caller, keyId: id }, (header) => shown.push(header));
+    const ask = () => limits.count({ ...caller, keyId: id }, (header) => shown.push(header));
     await ask();
     expect(shown[0]).toEqual({
       'X-RateLimit-Limit-Minute': '1',
@@ -135,12 +126,13 @@ describe('the allowance of a caller', () => {
     const tiers = { ...DEFAULT_TIERS, free: { minute: 50, hour: 500, day: 500 } };
     const limits = await gateway();
     const own = { ...caller, keyId: newKey() };
-    const count = batchCounter(limits, tiers);
-    await count(own, 1);
-    await count(own, 0);
-    await count(own, 31);
+    const requests = new RequestLimits(limits, tiers);
+    const count = (calls: number) => requests.countBatch(own, calls);
+    await count(1);
+    await count(0);
+    await count(31);
     expect(await limits.take(own.keyId, tiers.free)).toMatchObject({ remainingMinute: 19 });
-    await expect(count(own, 100)).rejects.toMatchObject({
+    await expect(count(100)).rejects.toMatchObject({
       code: 'RATE_LIMITED',
       message: 'Rate limit exceeded: 50 requests per minute; this batch has 100 calls, so send smaller ones',
       details: { window: 'minute', limit: 50, calls: 100 },
@@ -154,15 +146,16 @@ describe('the allowance of a caller', () => {
   });
 
   it('is that of the named tier; administrators and NATS users without one have theirs, all others the smallest', () => {
-    expect(tierOf({ ...caller, tier: 'pro' }, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.pro);
-    expect(tierOf({ ...caller, roles: ['admin'] }, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.admin);
-    expect(tierOf({ ...caller, roles: ['admin'], tier: 'pro' }, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.pro);
+    const limits = new RequestLimits({ take: async () => null }, DEFAULT_TIERS);
+    expect(limits.tier({ ...caller, tier: 'pro' })).toBe(DEFAULT_TIERS.pro);
+    expect(limits.tier({ ...caller, roles: ['admin'] })).toBe(DEFAULT_TIERS.admin);
+    expect(limits.tier({ ...caller, roles: ['admin'], tier: 'pro' })).toBe(DEFAULT_TIERS.pro);
     for (const via of ['nats_subject', 'local'] as const) {
       const { keyId: _key, ...keyless } = { ...caller, via };
-      expect(tierOf(keyless, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.nats);
+      expect(limits.tier(keyless)).toBe(DEFAULT_TIERS.nats);
     }
     for (const tier of [undefined, 'gone']) {
-      expect(tierOf(tier === undefined ? caller : { ...caller, tier }, DEFAULT_TIERS)).toBe(DEFAULT_TIERS.free);
+      expect(limits.tier(tier === undefined ? caller : { ...caller, tier })).toBe(DEFAULT_TIERS.free);
     }
   });
 });
@@ -184,7 +177,7 @@ describe('tiers of the configuration file', () => {
 
   it('are refused with the place of every fault', () => {
     expect(() => readTiers({ pro: { requests_per_minute: 0, per_year: 1 }, odd: 5 })).toThrow(
-      /pro\.requests_per_minute must be a whole number.*pro\.per_year is not one of.*odd must be a mapping/,
+      /pro\.requests_per_minute must be a positive integer.*pro\.per_year is not one of.*odd must be a mapping/,
     );
     expect(() => readTiers([])).toThrow(/mapping of tier names/);
   });

@@ -24,17 +24,18 @@ export const DEFAULT_TIERS: Readonly<Record<string, Tier>> = {
   nats: { minute: 10_000, hour: 300_000, day: 3_000_000 },
 };
 
-/** Tier of a key that names none, or one that is not configured: the smallest promise. */
-export const FALLBACK_TIER = 'free';
+/** Tier of a key that names none, or one that is not configured: the smallest. */
+const FALLBACK_TIER = 'free';
 
-/** Tier of callers that have a NATS user and send no key. */
-export const NATS_TIER = 'nats';
+/** Tier of callers with a NATS user and no API key. */
+const NATS_TIER = 'nats';
 
 const FIELDS = { requests_per_minute: 'minute', requests_per_hour: 'hour', requests_per_day: 'day' } as const;
 
 /**
- * The tiers of section `rate_limits.tiers`: a name that exists is changed field by field, a new one starts from `free`.
- * @throws Error naming the place of every value that is not a positive whole number.
+ * Reads the tiers from section `rate_limits.tiers` of the configuration file: the fields of a known tier are replaced one by
+ * one, a new tier starts from `free`.
+ * @throws Error naming every field that is unknown or not a positive integer
  */
 export function readTiers(section: unknown): Record<string, Tier> {
   const tiers: Record<string, Tier> = { ...DEFAULT_TIERS };
@@ -59,35 +60,95 @@ function applyFields(name: string, raw: JsonObject, tier: Tier): string[] {
     const field = FIELDS[key as keyof typeof FIELDS];
     const place = `rate_limits.tiers.${name}.${key}`;
     if (!field) return [`${place} is not one of ${Object.keys(FIELDS).join(', ')}`];
-    if (!Number.isSafeInteger(value) || (value as number) < 1) return [`${place} must be a whole number of at least 1`];
+    if (!Number.isSafeInteger(value) || (value as number) < 1) return [`${place} must be a positive integer`];
     tier[field] = value as number;
     return [];
   });
 }
 
-/** What is left of a key's windows after a request. */
+/** What is left of a caller's windows after a request. */
 export interface KeyAllowance {
   allowed: boolean;
   remainingMinute: number;
   remainingHour: number;
-  /** Unix seconds at which the minute (or, refused, the exhausted window) starts again. */
+  /** Unix time in seconds at which the current minute ends or, if the request was refused, the exhausted window. */
   resetAtSeconds: number;
-  /** The exhausted window when refused. */
+  /** The exhausted window, if the request was refused. */
   window?: 'minute' | 'hour' | 'day';
   retryAfterMs?: number;
 }
 
-/** Counts requests of API keys. A refused request uses nothing up, so that a client that keeps trying recovers. */
+/** Counts requests in the windows of a tier. A refused request uses nothing up, so that a client that keeps trying recovers. */
 export abstract class KeyLimits {
   /**
-   * Counts `calls` requests of `id` (key id, else user) in its tier: all of them, or none when there are not enough left.
-   * Null when the store is away: requests pass then.
+   * Counts `calls` requests of a caller: all of them, or none if not enough are left.
+   * @param id key id, else tenant and user
+   * @returns null while the store is unavailable; the request is then admitted
    */
   abstract take(id: string, tier: Tier, calls?: number): Promise<KeyAllowance | null>;
 }
 
-/** `X-RateLimit-*` headers of an answer. */
-export function rateLimitHeaders(tier: Tier, allowance: KeyAllowance): Record<string, string> {
+/** Receives the `X-RateLimit-*` headers of an answer. */
+export type ShowAllowance = (headers: Record<string, string>) => void;
+
+/**
+ * Limits the requests of each caller by its tier, on every entry point: an HTTP request, a NATS message and each call of a
+ * batch count as one request. This is where a caller gets 429 for its key; the limits of tools are the engine's.
+ */
+export class RequestLimits {
+  constructor(
+    private readonly store: KeyLimits,
+    private readonly tiers: Readonly<Record<string, Tier>>,
+  ) {}
+
+  /** Names of all tiers. */
+  get tierNames(): string[] {
+    return Object.keys(this.tiers);
+  }
+
+  /**
+   * Counts one request.
+   * @throws ToolError RATE_LIMITED when a window of the caller's tier is exhausted
+   */
+  count(principal: Principal, show?: ShowAllowance): Promise<void> {
+    return this.take(principal, 1, show);
+  }
+
+  /**
+   * Counts the calls of a batch, whose request is counted already: a batch of 100 calls is 100 requests. A batch that does not
+   * fit is refused before any of its calls runs.
+   * @throws ToolError RATE_LIMITED
+   */
+  async countBatch(principal: Principal, calls: number, show?: ShowAllowance): Promise<void> {
+    if (calls > 1) await this.take(principal, calls - 1, show, calls);
+  }
+
+  /**
+   * The tier a credential names. Without one, administrators and operators get `admin`, NATS users without a key `nats`, all
+   * others `free`; so does a credential whose tier is not configured.
+   */
+  tier({ tier, roles, via }: Principal): Tier {
+    const isAdmin = roles.includes(ADMIN_ROLE) || roles.includes(OPERATOR_ROLE);
+    const isKeyless = via === 'nats_subject' || via === 'local';
+    const name = tier ?? (isAdmin ? 'admin' : isKeyless ? NATS_TIER : FALLBACK_TIER);
+    return this.tiers[name] ?? this.tiers[FALLBACK_TIER]!;
+  }
+
+  private async take(principal: Principal, calls: number, show?: ShowAllowance, batch?: number): Promise<void> {
+    const tier = this.tier(principal);
+    const allowance = await this.store.take(limitedId(principal), tier, calls);
+    if (!allowance) return;
+    show?.(rateLimitHeaders(tier, allowance));
+    if (!allowance.allowed) throw keyLimitError(tier, allowance, batch);
+  }
+}
+
+/** Whose requests are counted together: those of the key, else of the user. */
+export function limitedId(principal: Principal): string {
+  return principal.keyId ?? `${principal.tenantId}/${principal.userId}`;
+}
+
+function rateLimitHeaders(tier: Tier, allowance: KeyAllowance): Record<string, string> {
   return {
     'X-RateLimit-Limit-Minute': String(tier.minute),
     'X-RateLimit-Remaining-Minute': String(allowance.remainingMinute),
@@ -97,8 +158,8 @@ export function rateLimitHeaders(tier: Tier, allowance: KeyAllowance): Record<st
   };
 }
 
-/** The 429 of an exhausted key. @param batch number of calls in the batch that did not fit */
-export function keyLimitError(tier: Tier, allowance: KeyAllowance, batch?: number): ToolError {
+/** @param batch number of calls in the batch that did not fit */
+function keyLimitError(tier: Tier, allowance: KeyAllowance, batch?: number): ToolError {
   const window = allowance.window ?? 'minute';
   const exceeded = `Rate limit exceeded: ${tier[window]} requests per ${window}`;
   return new ToolError('RATE_LIMITED', {
@@ -107,56 +168,3 @@ export function keyLimitError(tier: Tier, allowance: KeyAllowance, batch?: numbe
     retryAfterMs: allowance.retryAfterMs ?? 1_000,
   });
 }
-
-/** Where the headers of an allowance go. */
-export type ShowAllowance = (headers: Record<string, string>) => void;
-
-/**
- * Counts a request of a caller: every HTTP request and every NATS message is one.
- * @param batch size of a batch, of which the request was counted already
- * @throws ToolError RATE_LIMITED when a window of its tier is used up
- */
-export async function requireAllowance(
-  limits: KeyLimits,
-  tiers: Readonly<Record<string, Tier>>,
-  principal: Principal,
-  show: ShowAllowance = () => undefined,
-  batch?: number,
-): Promise<void> {
-  const tier = tierOf(principal, tiers);
-  const allowance = await limits.take(limitedId(principal), tier, batch === undefined ? 1 : batch - 1);
-  if (!allowance) return;
-  show(rateLimitHeaders(tier, allowance));
-  if (!allowance.allowed) throw keyLimitError(tier, allowance, batch);
-}
-
-/** Counts the calls that a request carries, beyond the one that the request itself was counted as. */
-export type CountCalls = (principal: Principal, calls: number, show?: ShowAllowance) => Promise<void>;
-
-/**
- * How batches on every entry point are counted: a batch of 100 calls is 100 requests. What does not fit is refused as a whole,
- * before any of its calls runs.
- */
-export function batchCounter(limits: KeyLimits, tiers: Readonly<Record<string, Tier>>): CountCalls {
-  return async (principal, calls, show) => {
-    if (calls > 1) await requireAllowance(limits, tiers, principal, show, calls);
-  };
-}
-
-/** The key, else the user: what a limit counts. */
-export function limitedId(principal: Principal): string {
-  return principal.keyId ?? `${principal.tenantId}/${principal.userId}`;
-}
-
-/**
- * The tier a credential names; without one, administrators and operators get `admin`, NATS users without a key `nats`,
- * everyone else the smallest.
- */
-export function tierOf(principal: Principal, tiers: Readonly<Record<string, Tier>>): Tier {
-  const isOfAdmin = [ADMIN_ROLE, OPERATOR_ROLE].some((role) => principal.roles.includes(role));
-  const named = principal.tier ?? (isOfAdmin ? 'admin' : isKeyless(principal) ? NATS_TIER : FALLBACK_TIER);
-  return tiers[named] ?? tiers[FALLBACK_TIER]!;
-}
-
-/** A sender that the NATS server vouches for. */
-const isKeyless = ({ via }: Principal): boolean => via === 'nats_subject' || via === 'local';

@@ -1,13 +1,15 @@
+import { Injectable } from '@nestjs/common';
 import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { authorize, formatTool, mayUse, toolMetadata } from '@toolfleet/engine';
 import { isAdmin } from '../auth/roles.js';
-import type { DefinitionCache } from './definition-cache.js';
+import { DefinitionCache } from './definition-cache.js';
 
 /**
  * Tools with their properties, for people who look after them. Callers see what they may call; administrators
  * also what nobody may call from outside, marked with the reason: a list to look at is not a list to call from.
  */
+@Injectable()
 export class ToolInventory {
   constructor(private readonly cache: DefinitionCache) {}
 

@@ -2,12 +2,12 @@ import 'reflect-metadata';
 import { RequestMethod } from '@nestjs/common';
 import type { JsonObject } from '@toolfleet/contracts';
 import { expect, it } from 'vitest';
-import { GatewayModule, type GatewayWiring } from '../gateway.module.js';
+import { GatewayModule, type GatewayModuleDeps } from '../gateway.module.js';
 import { apiDocument } from './api-document.js';
 
 /** Routes below /api/v1 as the controllers declare them, in the form of the document. */
 function routes(): string[] {
-  const { controllers = [] } = GatewayModule.with({ views: {}, tiers: {} } as unknown as GatewayWiring);
+  const { controllers = [] } = GatewayModule.with({ instances: [] } as unknown as GatewayModuleDeps);
   return controllers.flatMap((controller) => {
     const base = String(Reflect.getMetadata('path', controller));
     const methods = Object.getOwnPropertyNames(controller.prototype).map(

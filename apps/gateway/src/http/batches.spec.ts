@@ -27,7 +27,8 @@ const executeCall = async (request: CallRequest): Promise<CallResult> => {
 };
 const nothing = {} as ToolList & ToolCalls & ToolSearch;
 const counted: number[] = [];
-const batches = new BatchCalls(executeCall, 5, clock, async (_caller, calls) => void counted.push(calls));
+const limits = { countBatch: async (_caller: unknown, calls: number) => void counted.push(calls) };
+const batches = new BatchCalls(executeCall, 5, clock, limits);
 const http = new HttpCalls(clock, 120_000);
 const native = new ToolsController(nothing, nothing, batches, http);
 const shannon = new ShannonController(nothing, nothing, batches, nothing, http);

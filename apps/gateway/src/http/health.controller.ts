@@ -1,16 +1,26 @@
 import { Controller, Get, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import { VERSION } from '@toolfleet/service';
+import { VERSION, type LifecycleComponent } from '@toolfleet/service';
 import { Public } from '../auth/auth.guard.js';
 import { apiDocument } from './api-document.js';
 
 const API = apiDocument(VERSION);
 
-/** Whether this gateway can take calls; asked by load balancers on the public port. */
-export abstract class Readiness {
-  abstract ready(): Promise<boolean>;
-  /** Aborted when the process begins to drain: open event streams end, their clients resume elsewhere. */
-  abstract readonly draining: AbortSignal;
+/** Whether this gateway can take calls; load balancers ask on the public port. */
+export class Readiness {
+  /**
+   * @param components what has to be ready: the broker connections
+   * @param draining aborted when the process begins to drain; open event streams end then, and clients resume elsewhere
+   */
+  constructor(
+    private readonly components: readonly LifecycleComponent[],
+    readonly draining: AbortSignal,
+  ) {}
+
+  async ready(): Promise<boolean> {
+    const states = await Promise.all(this.components.map((component) => component.ready?.() ?? true));
+    return states.every(Boolean) && !this.draining.aborted;
+  }
 }
 
 /** What the public port tells without a credential: two facts for load balancers, and its own description. */

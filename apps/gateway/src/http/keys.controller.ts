@@ -8,7 +8,7 @@ import { AdminOnly, Caller } from '../auth/auth.guard.js';
 import { isOperator, isAdmin } from '../auth/roles.js';
 import { orUnavailable } from '../engine/store-health.js';
 import { readerFor } from './request-body.js';
-import { tierOf, type Tier } from '../auth/key-limits.js';
+import { RequestLimits } from '../auth/key-limits.js';
 
 /** Body of `POST /api/v1/keys`. */
 export class CreateKeyBody {
@@ -56,22 +56,13 @@ const STORE = 'The store of keys';
 
 const readBody = readerFor(CreateKeyBody);
 
-/** Rate classes by name, by injection. */
-export class Tiers {
-  constructor(readonly byName: Readonly<Record<string, Tier>>) {}
-
-  get names(): string[] {
-    return Object.keys(this.byName);
-  }
-}
-
 /** API keys: an administrator's own tenant's, for operators those of all tenants. A key's token is shown once, when it is made. */
 @AdminOnly()
 @Controller('api/v1/keys')
 export class KeysController {
   constructor(
     private readonly keys: ApiKeys,
-    private readonly tiers: Tiers,
+    private readonly limits: RequestLimits,
     private readonly clock: Clock,
   ) {}
 
@@ -83,11 +74,11 @@ export class KeysController {
   @Post()
   async create(@Caller() caller: Principal, @Body() raw: unknown) {
     const body = readBody(raw);
-    const { names } = this.tiers;
-    if (body.tier !== undefined && !names.includes(body.tier)) {
+    const { tierNames } = this.limits;
+    if (body.tier !== undefined && !tierNames.includes(body.tier)) {
       // It would count as the smallest one, and nobody would know why.
       throw new ToolError('REQUEST_INVALID', {
-        message: `tier must be one of ${names.join(', ')}`,
+        message: `tier must be one of ${tierNames.join(', ')}`,
         details: { fields: ['tier'] },
       });
     }
@@ -140,11 +131,11 @@ function shownKey(key: KeyView) {
 /** What a credential stands for, and what it may do: a client shows what is possible instead of finding out by refusals. */
 @Controller('api/v1/me')
 export class MeController {
-  constructor(private readonly tiers: Tiers) {}
+  constructor(private readonly limits: RequestLimits) {}
 
   @Get()
   me(@Caller() caller: Principal) {
-    const tier = tierOf(caller, this.tiers.byName);
+    const tier = this.limits.tier(caller);
     return {
       tenant_id: caller.tenantId,
       user_id: caller.userId,

@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query, Req } from '@nestjs/common';
+import { Body, Controller, Delete, Get, HttpCode, Injectable, Param, Post, Query, Req } from '@nestjs/common';
 import { isJsonObject, isToolError, ToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type {
   DefinitionRetire,
@@ -21,6 +21,7 @@ const ASK_TIMEOUT_MS = 10_000;
  * Asks the registry to take in a source. The tools belong to the caller's tenant; an operator shares them with every tenant by
  * `visibility: "fleet"`, and only such a source may use the fleet's `${VAR}`: the registry refuses them in one of a tenant.
  */
+@Injectable()
 export class SourceRegistrations {
   constructor(
     private readonly nats: NatsClient,

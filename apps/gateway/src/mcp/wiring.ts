@@ -9,7 +9,7 @@ import type { ToolCalls } from '../tool-calls.js';
 import type { CatalogChanges } from '../catalog/registry-catalog.js';
 import type { ToolList, ToolSearch } from '../catalog/tool-list.js';
 import type { GatewayConfig } from '../gateway.config.js';
-import { requireAllowance, type CountCalls, type KeyLimits, type Tier } from '../auth/key-limits.js';
+import type { RequestLimits } from '../auth/key-limits.js';
 import type { EventStreams } from '../http/event-streams.js';
 import { ElicitationRelay } from './elicitation.js';
 import { McpEndpoint } from './mcp-endpoint.js';
@@ -19,8 +19,7 @@ import { QueueTasks } from './queue-tasks.js';
 interface McpWiringDeps {
   authenticate: Authenticate;
   tokens: SignedTokens;
-  keyLimits: KeyLimits;
-  tiers: Readonly<Record<string, Tier>>;
+  limits: RequestLimits;
   list: ToolList;
   search: ToolSearch;
   changes: CatalogChanges;
@@ -30,7 +29,6 @@ interface McpWiringDeps {
   nats: NatsClient;
   streams: EventStreams;
   status: CredentialStatus;
-  countCalls: CountCalls;
 }
 
 /** Builds the MCP endpoint of this gateway. */
@@ -41,10 +39,10 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
     {
       authenticate: async (rawHeaders) => {
         const principal = await callerOfRequest(authenticate, rawHeaders);
-        await requireAllowance(deps.keyLimits, deps.tiers, principal);
+        await deps.limits.count(principal);
         return principal;
       },
-      countCalls: deps.countCalls,
+      countCalls: (principal, calls) => deps.limits.countBatch(principal, calls),
       listTools: async (principal) => (await list.all(principal)).tools,
       executeCall: deps.executeCall,
       searchTools: async (principal, query, limit) =>

@@ -12,6 +12,7 @@ import { requestFields } from '@toolfleet/contracts/call-fields';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from '@toolfleet/transport';
+import type { RequestLimits } from '../auth/key-limits.js';
 import type { Authenticate } from '../auth/authenticate.js';
 import { readCredential, unauthenticated } from '../auth/credential.js';
 
@@ -24,8 +25,7 @@ export class NatsCalls {
     private readonly clock: Clock,
     /** Longest call in ms. */
     private readonly maxCallMs: number,
-    /** Counts a message against the limits of its sender. @throws ToolError RATE_LIMITED */
-    private readonly countRequest: (principal: Principal) => Promise<void>,
+    private readonly limits: Pick<RequestLimits, 'count'>,
   ) {}
 
   /** Proves the sender of a message, and counts it, before its body is read. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
@@ -33,7 +33,7 @@ export class NatsCalls {
     const authorization = context.headers.get(HEADERS.authorization);
     const caller = { subject: context.subject, authorization: authorization === undefined ? [] : [authorization] };
     const principal = await natsPrincipal(caller, this.trust);
-    await this.countRequest(principal);
+    await this.limits.count(principal);
     this.#admitted.set(context, principal);
   }
 

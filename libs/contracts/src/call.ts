@@ -72,7 +72,7 @@ export interface CallProgress {
 }
 
 /** Where a result comes from. */
-export type Provenance = 'live' | 'cache' | 'stale_cache' | 'stub';
+type Provenance = 'live' | 'cache' | 'stale_cache' | 'stub';
 
 /** Tokens and money that a call consumed. `tokens` is 0 when the tool reports none. */
 export interface Usage {
@@ -83,7 +83,7 @@ export interface Usage {
 }
 
 /** Where the time of a call went. */
-export interface CallTiming {
+interface CallTiming {
   queue_ms: Milliseconds;
   wait_ms: Milliseconds;
   execute_ms: Milliseconds;

@@ -1,12 +1,12 @@
 import { isJsonObject, type Json } from './json.js';
 
 /**
- * Deepest nesting of a body that is read from outside. JSON.parse takes any depth, JSON.stringify and every other
- * recursion ends with a stack overflow some thousand levels down.
+ * Deepest nesting of a body that is accepted from outside. JSON.parse accepts any depth, but JSON.stringify and other
+ * recursive functions overflow the stack after a few thousand levels.
  */
 export const MAX_BODY_DEPTH = 256;
 
-/** Nesting of a JSON value, counted without recursion and only up to just above `limit`. */
+/** Nesting depth of a JSON value. Not recursive; stops at `limit + 1`. */
 export function nestingDepth(value: Json, limit: number): number {
   let level: Json[] = [value];
   let depth = 0;
@@ -25,34 +25,34 @@ export function nestingDepth(value: Json, limit: number): number {
 }
 
 /**
- * Whether a value is nested deeper than a body may be.
- * @param length of its JSON, where it is known: a level takes two characters, so short ones need not be walked
+ * Whether a value is nested deeper than `MAX_BODY_DEPTH`.
+ * @param length length of its JSON text, if known: a level takes two characters, so short values need not be walked
  */
 export function isNestedTooDeep(value: Json, length = Infinity): boolean {
   return length > 2 * MAX_BODY_DEPTH && nestingDepth(value, MAX_BODY_DEPTH) > MAX_BODY_DEPTH;
 }
 
 /**
- * Numbers that JSON.parse does not keep: integers whose digits a double cannot give back (`9007199254740993` is read as
- * `…992`), and numbers beyond its range (`1e400` is read as Infinity). RFC 8259 section 6 leaves both to the reader.
+ * Inexact numbers are those that JSON.parse changes: integers that a double cannot represent (`9007199254740993` is parsed as
+ * `…992`) and numbers beyond its range (`1e400` is parsed as Infinity). RFC 8259 section 6 leaves both to the implementation.
  *
- * A number counts as kept when JSON.stringify writes the digits that were read. So a text that a JSON library with doubles has
- * written is always kept, on every hop. Fractions and exponents are rounded by all who read them as doubles and are not looked
- * at, unless they are out of range.
+ * A number is exact when JSON.stringify writes the digits that were parsed. Text written by a JSON library that uses doubles is
+ * therefore always exact, on every hop. Fractions and exponents are rounded by every parser that uses doubles and are not
+ * checked, unless they are out of range.
  */
 
-/** A text without a match has no such number; nearly all texts end here. Linear, a fraction of what JSON.parse takes. */
+/** Text without a match has no inexact number, which settles nearly all texts in a fraction of the time of JSON.parse. */
 const SUSPECT = /\d{16}|\d[eE]\+?\d{3}/;
-/** A number outside of strings that is long enough to be one; only ever run on text that JSON.parse has accepted. */
+/** A number outside of strings that is long enough to be inexact. Only for text that JSON.parse accepted. */
 const LITERAL = /-?\d[\d.eE+-]{4,}/g;
 const INTEGER = /^-?\d+(?:\.0+)?$/;
-/** Digits of the largest double. */
+/** Digits of the largest double before the decimal point. */
 const MAX_INTEGER_DIGITS = 309;
-/** Characters of a number shown in a message. */
+/** Longest number that is shown in full in a message. */
 const SHOWN = 40;
 
 /**
- * The first number of a JSON text that JSON.parse does not keep, as it is written; undefined when all are kept.
+ * The first inexact number of a JSON text, as written there; undefined when all are exact.
  * @param json text that JSON.parse accepts
  */
 export function inexactNumber(json: string): string | undefined {
@@ -61,16 +61,16 @@ export function inexactNumber(json: string): string | undefined {
   return undefined;
 }
 
-/** What a caller is told about such a number. */
+/** Error message for an inexact number. */
 export function inexactNumberMessage(literal: string): string {
   const shown = literal.length > SHOWN ? `${literal.slice(0, SHOWN - 1)}…` : literal;
   return `The number ${shown} cannot be represented exactly; send it as a string`;
 }
 
 /**
- * JSON.parse for what others answer: numbers it would not keep become strings of their digits.
+ * JSON.parse for responses of upstreams: inexact numbers become strings of their digits.
  * @returns the value, and how many numbers became strings
- * @throws SyntaxError as JSON.parse does
+ * @throws SyntaxError like JSON.parse
  */
 export function parseExact(json: string): { value: Json; asText: number } {
   const value = JSON.parse(json) as Json;
@@ -86,19 +86,19 @@ export function parseExact(json: string): { value: Json; asText: number } {
   return asText === 0 ? { value, asText } : { value: JSON.parse(quoted + json.slice(from)) as Json, asText };
 }
 
-/** Walks the text outside of strings, once. */
+/** Scans the text outside of strings, once. */
 function* inexactNumbers(json: string): Generator<{ literal: string; at: number }> {
   for (let from = 0; from < json.length;) {
     const quote = json.indexOf('"', from);
     const end = quote === -1 ? json.length : quote;
     for (const match of json.slice(from, end).matchAll(LITERAL)) {
-      if (!isKept(match[0])) yield { literal: match[0], at: from + match.index };
+      if (!isExact(match[0])) yield { literal: match[0], at: from + match.index };
     }
     from = quote === -1 ? end : endOfString(json, quote);
   }
 }
 
-/** Index after the closing quote of the string that begins at `quote`. */
+/** Index after the closing quote of the string that starts at `quote`. */
 function endOfString(json: string, quote: number): number {
   for (let at = quote + 1; ; at += 1) {
     at = json.indexOf('"', at);
@@ -109,7 +109,7 @@ function endOfString(json: string, quote: number): number {
   }
 }
 
-function isKept(literal: string): boolean {
+function isExact(literal: string): boolean {
   const value = Number(literal);
   if (Number.isSafeInteger(value) || String(value) === literal) return true;
   if (!Number.isFinite(value)) return false;
@@ -119,7 +119,7 @@ function isKept(literal: string): boolean {
   return !INTEGER.test(literal) || significantDigits(whole) === significantDigits(String(value));
 }
 
-/** Sign, significant digits and exponent of a decimal text of at most some hundred characters; equal for equal values. */
+/** Sign, significant digits and exponent of a decimal number: equal numbers give equal text. For short input; not linear. */
 export function significantDigits(text: string): string {
   const [mantissa = '', exponent = '0'] = text.replace(/^[+-]/, '').toLowerCase().split('e');
   const [whole = '', fraction = ''] = mantissa.split('.');

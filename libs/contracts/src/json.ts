@@ -1,4 +1,4 @@
-/** Any JSON value, as it travels between processes. */
+/** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 /** A JSON object. */
 export interface JsonObject {

@@ -1,48 +1,48 @@
 import type { EpochMs } from './units.js';
 
-/** Who calls: the outcome of authentication. The tenant comes from the credential, never from a body or header. */
+/** The authenticated caller. Its tenant always comes from the credential, never from the request. */
 export interface Principal {
   tenantId: string;
   userId: string;
   roles: readonly string[];
-  /** Globs (`*` matches any run of characters) of tool names this caller may use. */
+  /** Globs of the tool names that the caller may use; `*` matches any characters. */
   tools: readonly string[];
-  /** How the caller proved itself. */
+  /** How the caller authenticated. */
   via: 'api_key' | 'jwt' | 'nats_subject' | 'delegation' | 'local';
-  /** Clear id of the API key, when `via` is `api_key`. */
+  /** Public id of the API key when `via` is `api_key`. */
   keyId?: string;
-  /** Instant from which the credential must not be used any more; absent when it does not expire. */
+  /** When the credential expires; absent when it does not. */
   expiresAt?: EpochMs;
   /** Name of the rate class (`rate_limits.tiers`); `free` when unset. */
   tier?: string;
-  /** Set for calls made by a tool on behalf of a caller: the call that spawned this one. */
+  /** For a call that a tool makes on behalf of a caller: the call in which the tool runs. */
   parentCallId?: string;
-  /** Origin of that call when it was internal: what a tool does on behalf of a public caller stays public. */
+  /** Origin of that call. A tool that runs for a public caller makes public calls. */
   parentOrigin?: Origin;
-  /** Budgets that call spends from; so does everything done on its behalf, whatever it names itself. */
+  /** Budgets of that call. Everything done on its behalf spends from them, whatever ids the nested call sends. */
   parentSpends?: SpendingScopes;
 }
 
-/** For whom a call spends, beside its tenant. */
+/** Budgets that a call spends from, in addition to its tenant's. */
 export interface SpendingScopes {
   requestId: string;
   agentId?: string;
   taskId?: string;
 }
 
-/** `public` callers never reach dangerous tools; `internal` ones may when policy allows. */
+/** `public` callers can never call dangerous tools; `internal` ones can if the policy allows it. */
 export type Origin = 'public' | 'internal';
 
-/** Administers one tenant: its keys, its sources of tools, approvals of its tools. */
+/** Administers one tenant: its keys, tool sources and approvals. */
 export const ADMIN_ROLE = 'admin';
-/** Operates the fleet: acts across tenants, shares tools with all of them, uses the fleet's `${VAR}` in definitions. */
+/** Operates the fleet: acts across tenants, shares tools with all of them, may use the fleet's `${VAR}` in definitions. */
 export const OPERATOR_ROLE = 'operator';
-/** Tenant of the fleet's operators; only credentials of this tenant can carry `OPERATOR_ROLE`. */
+/** Tenant of the operators. Only its credentials can have `OPERATOR_ROLE`. */
 export const OPERATOR_TENANT = 'operator';
-/** Tenant of everyone on a developer's machine (local mode). */
+/** The tenant of local mode. */
 export const LOCAL_TENANT = 'local';
 
-/** True for tenants that belong to the fleet itself: no token, key or subject of a customer may claim one. */
+/** True for tenants of the fleet itself, which no token, key or subject of a customer may claim. */
 export function isReservedTenant(tenantId: string): boolean {
   return tenantId === OPERATOR_TENANT || tenantId === LOCAL_TENANT;
 }

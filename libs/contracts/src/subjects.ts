@@ -1,17 +1,17 @@
 import type { Toolset } from './tool-definition.js';
 
-/** Every NATS subject of the fleet. `docs/subjects.md` is its mirror. */
+/** Every NATS subject of the fleet. A test compares `docs/subjects.md` and `deploy/nats.conf` with it. */
 export const SUBJECTS = {
   toolCall: 'tool.call',
   toolBatch: 'tool.batch',
   toolList: 'tool.list',
   toolCancel: 'tool.cancel',
-  /** Holds and settles slices of a budget, for tools that spend as they go; takes delegation tokens only. */
+  /** Reserves and settles slices of a budget, for tools that spend while they run. Accepts delegation tokens only. */
   toolSpend: 'tool.spend',
   toolResult: 'tool.result',
   execMcp: 'exec.mcp',
   execMcpDiscover: 'exec.mcp.discover',
-  /** Published by mcp-executor (`{server}`) when a server says that its list changed; the registry discovers again. */
+  /** Published by mcp-executor (`{server}`) when a server announces that its tool list changed; the registry then rediscovers it. */
   execMcpChanged: 'exec.mcp.changed',
   execOpenapi: 'exec.openapi',
   execBuiltin: 'exec.builtin',
@@ -25,7 +25,7 @@ export const SUBJECTS = {
   definitionRetire: 'registry.definition.retire',
   /** Published (no reply) after every change. */
   definitionChanged: 'registry.definition.changed',
-  /** Published by the registry when it starts: executors announce again. */
+  /** Published by the registry when it starts: executors announce their tools again. */
   definitionAnnounce: 'registry.definition.announce',
   quarantineList: 'registry.quarantine.list',
   quarantineApprove: 'registry.quarantine.approve',
@@ -48,7 +48,7 @@ export const SUBJECTS = {
   fleetStatus: 'fleet.status',
 } as const;
 
-/** Subject of a tenant's own door, e.g. `tool.call.acme`; nats.conf lets only that tenant publish it. */
+/** A tenant's own subject, e.g. `tool.call.acme`. nats.conf allows only that tenant to publish to it. */
 export function tenantSubject(
   subject: 'tool.call' | 'tool.batch' | 'tool.list' | 'tool.cancel',
   tenantId: string,
@@ -61,43 +61,43 @@ export function resultSubject(tenantId: string, callId: string): string {
   return `${SUBJECTS.toolResult}.${tenantId}.${callId}`;
 }
 
-/** Door of a toolset of builtin-executor. */
+/** Subject on which builtin-executor serves a toolset. */
 export function builtinSubject(toolset: Toolset): string {
   return `${SUBJECTS.execBuiltin}.${toolset}`;
 }
 
 /**
- * Subject on which a toolset of builtin-executor announces its tools: `registry.definition.register.<toolset>`. nats.conf lets
- * only that toolset's user publish it, so the subject proves the sender.
+ * Subject on which a toolset of builtin-executor announces its tools: `registry.definition.register.<toolset>`. nats.conf
+ * allows only that toolset's user to publish to it, so the subject authenticates the sender.
  */
 export function registerSubject(toolset: Toolset): string {
   return `${SUBJECTS.definitionRegister}.${toolset}`;
 }
 
 /**
- * Subject on which one send of an exec call reports progress: `exec.progress.<caller>.<token>`. The caller names it in
- * `Tf-Progress` only when somebody wants to see progress.
+ * Subject on which an attempt reports progress: `exec.progress.<caller>.<token>`. The caller sends it in `Tf-Progress` if it
+ * wants progress.
  */
 export function progressSubject(caller: string, token: string): string {
   return `${SUBJECTS.execProgress}.${caller}.${token}`;
 }
 
 /**
- * Subject on which the replicas of a service tell each other that a breaker opened. The server lets only that service publish
- * and read it, so what a message is about follows from where it came from.
+ * Subject on which the replicas of a service announce that a breaker opened. Only that service may publish and read it, so the
+ * subject authenticates the sender.
  */
 export function breakerSubject(service: string): string {
   return `${SUBJECTS.breakerChanged}.${service}`;
 }
 
-/** Subject on which a gateway waits for what a person answered at an MCP client: the answer may arrive at any gateway. */
+/** Subject on which a gateway waits for a person's answer to an MCP elicitation, which may arrive at any other gateway. */
 export function answerSubject(gateway: string, question: string): string {
   return `${SUBJECTS.mcpAnswer}.${gateway}.${question}`;
 }
 
 /** Names of the BullMQ queues. */
 export const QUEUES = { pythonRuns: 'python-runs', agentRuns: 'agent-runs', toolCalls: 'tool-calls' } as const;
-/** BullMQ prefix: one hash tag, so that queue scripts run on Redis Cluster. */
+/** BullMQ prefix. Its hash tag puts all keys of the queues into one slot, as scripts on Redis Cluster require. */
 export const QUEUE_PREFIX = '{fleet}';
 
 /** Headers of the exec hop. */
@@ -105,18 +105,18 @@ export const HEADERS = {
   callId: 'Tf-Call-Id',
   attempt: 'Tf-Attempt',
   fence: 'Tf-Fence',
-  /** Milliseconds left until the deadline; wall clocks are never compared between hosts. */
+  /** Milliseconds left until the deadline, because clocks of different hosts are not comparable. */
   remainingMs: 'Tf-Remaining-Ms',
-  /** Value `accepted` on the first of two replies of an executor. */
+  /** `accepted` on the first of an executor's two replies. */
   ack: 'Tf-Ack',
-  /** Subject for progress of this send; absent when nobody asked for any. */
+  /** Subject for progress of this attempt; absent when the caller wants none. */
   progress: 'Tf-Progress',
   traceparent: 'traceparent',
   tracestate: 'tracestate',
   authorization: 'Authorization',
 } as const;
 
-/** Wire size caps in bytes. */
+/** Largest sizes on the wire, in bytes. */
 export const SIZES = {
   httpBody: 8 * 1024 * 1024,
   toolResult: 5 * 1024 * 1024,

@@ -1,15 +1,15 @@
 import { ToolError } from './errors/tool-error.js';
-/** Control characters, line and paragraph separators, unpaired surrogates: what no log line, key or ledger row may carry. */
+/** Control characters, line and paragraph separators and unpaired surrogates. They are rejected in log lines, keys and ledger rows. */
 const UNSAFE = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}]/u;
-/** Longest id in UTF-16 units, as the ledger and the budget store them. */
+/** Longest id in UTF-16 code units that the ledger and the budget can store. */
 export const MAX_ID_LENGTH = 256;
 
-/** True when a text has characters that no id may have. */
+/** True for texts with characters that are not allowed in ids. */
 export function hasUnsafeCharacters(text: string): boolean {
   return UNSAFE.test(text);
 }
 
-/** True for texts that may be an id anywhere in the fleet: 1 to `MAX_ID_LENGTH` characters without control characters. */
+/** True for valid ids: 1 to `MAX_ID_LENGTH` characters, none of them unsafe. */
 export function isPlainId(value: unknown): value is string {
   return typeof value === 'string' && value.length > 0 && value.length <= MAX_ID_LENGTH && !hasUnsafeCharacters(value);
 }
@@ -28,23 +28,23 @@ export function requirePlainId(field: string, id: unknown): void {
   });
 }
 
-/** Up to this length the runtime's own search is used: its worst case is the product of both lengths. */
+/** Up to this length `indexOf` is used. Its worst case is the product of both lengths, which is small here. */
 const SHORT_CHARS = 64;
 
 /**
- * Looks for one text in others, in time linear in both, whatever they are (Knuth, Morris and Pratt, 1977). The runtime's
- * search takes minutes when somebody looks for `b` and half a million `a` in megabytes of `a`.
+ * Searches texts for a fixed one in time linear in both (Knuth, Morris and Pratt, 1977). `indexOf` takes minutes to search
+ * megabytes of `a` for a `b` followed by half a million `a`.
  */
 export class TextSearch {
-  /** For each length of a prefix: how long the longest proper prefix is that also ends it. */
+  /** By length of a prefix: the length of its longest proper prefix that is also its suffix. */
   readonly #borders: Uint32Array | undefined;
 
-  /** @param wanted not empty */
+  /** @param wanted a non-empty text */
   constructor(private readonly wanted: string) {
-    if (wanted.length > SHORT_CHARS) this.#borders = bordersOf(wanted);
+    if (wanted.length > SHORT_CHARS) this.#borders = findBorders(wanted);
   }
 
-  /** Place of the first occurrence at or after `from`, in UTF-16 units; -1 when there is none. */
+  /** Index of the first occurrence at or after `from`, or -1, as `indexOf` returns it. */
   next(text: string, from = 0): number {
     const borders = this.#borders;
     if (!borders) return text.indexOf(this.wanted, from);
@@ -58,7 +58,7 @@ export class TextSearch {
     return -1;
   }
 
-  /** The pieces between the occurrences, as `String.prototype.split` gives them; what follows the last of `most` cuts is one piece. */
+  /** Splits like `String.prototype.split`, but at most `most` times: the rest is the last piece. */
   split(text: string, most = Number.POSITIVE_INFINITY): string[] {
     const pieces: string[] = [];
     let from = 0;
@@ -71,7 +71,7 @@ export class TextSearch {
   }
 }
 
-function bordersOf(text: string): Uint32Array {
+function findBorders(text: string): Uint32Array {
   const borders = new Uint32Array(text.length + 1);
   let border = 0;
   for (let at = 1; at < text.length; at += 1) {

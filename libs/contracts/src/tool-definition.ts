@@ -1,38 +1,38 @@
 import type { Json, JsonObject } from './json.js';
 import type { MicroUsd } from './units.js';
 
-/** Toolsets of builtin-executor; each is its own Deployment in Kubernetes. */
+/** Toolsets of builtin-executor. Each is a Deployment of its own in Kubernetes. */
 export const TOOLSETS = ['compute', 'web', 'files', 'agent'] as const;
 export type Toolset = (typeof TOOLSETS)[number];
 
-/** A builtin tool served by builtin-executor. `agent` goes by queue, the others by NATS. */
-export interface BuiltinBinding {
+/** A tool of builtin-executor. The toolset `agent` is served from a queue, the others over NATS. */
+interface BuiltinBinding {
   kind: 'builtin';
   toolset: Toolset;
   /** Name of the handler, as in the manifest of libs/builtin-tools. */
   handler: string;
-  /** Hash of the code of an own tool: other code is another revision, so that no cached result of the old one is shown. */
+  /** Hash of a plugin's code. It makes changed code a new revision, so that results cached for the old one are not used. */
   build?: string;
 }
 
-/** Untrusted Python, by queue to python-sandbox. */
-export interface PythonBinding {
+/** Untrusted Python, run by python-sandbox from a queue. */
+interface PythonBinding {
   kind: 'python';
 }
 
-/** A tool of a remote MCP server, or a plain `{"function","args"}` endpoint. Secrets stay `${VAR}` unexpanded. */
+/** A tool of a remote MCP server, or of a plain `{"function","args"}` endpoint. `${VAR}` references to secrets are not expanded. */
 export interface McpBinding {
   kind: 'mcp';
   server: string;
   transport: 'streamable-http' | 'function-args' | 'stdio';
   url: string;
-  /** The remote's own name of the tool. */
+  /** Name of the tool at the server. */
   remoteName: string;
-  /** Connection options as of the configuration (headers, oauth, command…), opaque to everyone but mcp-executor. */
+  /** Connection options as configured (headers, oauth, command…). Only mcp-executor reads them. */
   options?: JsonObject;
 }
 
-/** One operation of an OpenAPI document; `plan` is the complete plan made by libs/openapi. */
+/** One operation of an OpenAPI document. */
 export interface OpenApiBinding {
   kind: 'openapi';
   collection: string;
@@ -40,18 +40,18 @@ export interface OpenApiBinding {
   operationId: string;
   method: string;
   path: string;
-  /** Serialisable plan of libs/openapi: parameters, body, servers, security. Opaque to everyone else. */
+  /** The request plan of libs/openapi: parameters, body, servers, security. Opaque to all other code. */
   plan: JsonObject;
-  /** Auth, extra headers, adapter, limits as configured. Secrets stay `${VAR}` unexpanded. */
+  /** Authentication, extra headers, adapter and limits as configured. `${VAR}` references to secrets are not expanded. */
   options?: JsonObject;
 }
 
-/** How a definition is executed: the complete plan; executors ask the registry nothing. */
+/** How a tool is executed. Complete: executors need nothing else from the registry. */
 export type Binding = BuiltinBinding | PythonBinding | McpBinding | OpenApiBinding;
 
 /**
- * When a call is tried again. `none`: never. `network`: on network and timeout errors, 3 attempts, base 1 s.
- * `idempotent`: on any execution error, 2 attempts, 200 ms, x1.5. `custom`: the given figures.
+ * When a failed call is retried. `none`: never. `network`: on network and timeout errors, 3 attempts, first wait 1 s.
+ * `idempotent`: on any execution error, 2 attempts, first wait 200 ms, factor 1.5. `custom`: as specified.
  */
 export type RetryPolicy =
   | { kind: 'none' }
@@ -59,53 +59,53 @@ export type RetryPolicy =
   | { kind: 'idempotent' }
   | {
       kind: 'custom';
-      /** Attempts in all, the first included. */
+      /** Number of attempts, including the first. */
       max_attempts: number;
       base_delay_ms: number;
       multiplier: number;
-      /** Longest wait between attempts; hard ceiling 30,000. */
+      /** Longest wait between attempts, at most 30,000. */
       max_delay_ms?: number;
-      /** Classes that are tried again; default `timeout` and `network_error`. */
+      /** Error classes that are retried; default `timeout` and `network_error`. */
       on?: ('timeout' | 'network_error' | 'internal_error')[];
     };
 
-/** A value of an argument that makes a call dangerous although the tool is not, such as `strictness: lenient`. */
+/** Values of an argument that make a single call dangerous, such as `strictness: lenient`. */
 export interface DangerousArgument {
   argument: string;
   values: Json[];
 }
 
-/** Context keys a trusted caller may send and a tool may receive. The model never sees them. */
+/** Context that internal callers may send and tools may receive. It is not part of a tool's schema, so models never see it. */
 export const CONTEXT_KEYS = ['session_id', 'user_id', 'project_id', 'model', 'prompt_params'] as const;
 export type ContextKey = (typeof CONTEXT_KEYS)[number];
 
-/** Who owns a name: a second owner of the same name is refused with 409. */
+/** Owner of a tool's name. A second source that registers the same name gets 409. */
 export interface ToolSource {
   kind: 'builtin' | 'openapi' | 'mcp' | 'plugin';
   /** Collection, server or `builtin`. */
   name: string;
 }
 
-/** Kinds of sources that executors announce over NATS; the registry itself makes the definitions of all others. */
+/** Kinds of sources whose definitions executors announce over NATS. The registry builds the definitions of all others. */
 export const ANNOUNCED_KINDS = ['builtin', 'plugin'] as const;
 
-/** Source of what a toolset announces: its builtin tools, or the operator's plugins that it runs. */
+/** Source of the definitions that a toolset announces: its builtin tools or its plugins. */
 export function toolsetSource(kind: (typeof ANNOUNCED_KINDS)[number], toolset: Toolset): ToolSource {
   return { kind, name: `${kind}.${toolset}` };
 }
 
 /**
- * A named capability a model can call, as announced to the registry and as it travels on NATS.
- * Field names are those of the published metadata; everything optional has the default named beside it.
+ * A tool that models can call, as announced to the registry and sent over NATS. Field names are those of the published
+ * metadata.
  */
 export interface ToolDefinition {
   /** `^[A-Za-z0-9_-]{1,64}$`, unique in the fleet. */
   name: string;
-  /** Other names that resolve to this tool (`collection.tool`, `python_executor`); not listed. */
+  /** Other names that resolve to this tool (`collection.tool`, `python_executor`). Not listed. */
   aliases?: string[];
   /** Semantic version. */
   version: string;
-  /** Visible to the model. */
+  /** Shown to models. */
   description: string;
   category: string;
   tags?: string[];
@@ -114,47 +114,47 @@ export interface ToolDefinition {
   output_schema?: JsonObject;
   binding: Binding;
   source: ToolSource;
-  /** Longest attempt in seconds; undeclared resolves by name prefix, kind and global default. */
+  /** Longest attempt in seconds. Default: by prefix of the name, kind, and the global setting. */
   timeout_seconds?: number;
-  /** Default 128; a sandbox tool without one gets WASI_MEMORY_LIMIT_MB. */
+  /** Default 128; for sandboxed tools WASI_MEMORY_LIMIT_MB. */
   memory_limit_mb?: number;
-  /** Calls per minute per tenant; default 60. 0 means no limit of its own. */
+  /** Calls per minute and tenant; default 60. 0: no limit per tool. */
   rate_limit?: number;
-  /** `reject` (default) answers 429 at once; `wait` waits within the deadline. */
+  /** `reject` (default) fails with 429 immediately; `wait` waits until the deadline. */
   rate_limit_mode?: 'reject' | 'wait';
   /** Default 0. */
   cost_per_use_micro_usd?: MicroUsd;
-  /** Most that one call may cost when the price is only known afterwards; reserved in full. */
+  /** Highest cost of a call whose price is known only afterwards. Reserved in full. */
   cost_cap_micro_usd?: MicroUsd;
-  /** Never on a public door, no rule can lift it. Default false. */
+  /** Unavailable to public callers; no policy can allow it. Default false. */
   dangerous?: boolean;
-  /** Argument values that make one call dangerous. */
+  /** Argument values that make a single call dangerous. */
   dangerous_when?: DangerousArgument[];
-  /** Needs an authenticated user, not only a tenant. Default false. */
+  /** Requires an authenticated user in addition to a tenant. Default false. */
   requires_auth?: boolean;
   sandboxed?: boolean;
-  /** Receives session_id and user_id, and the cache key includes the session. Default false. */
+  /** The tool receives session_id and user_id, which become part of the cache key. Default false. */
   session_aware?: boolean;
-  /** Context keys this tool may receive beyond session_id and user_id. */
+  /** Further context that the tool receives. */
   context_keys?: ContextKey[];
-  /** Roles of which the caller needs one. */
+  /** The caller needs at least one of these roles. */
   required_roles?: string[];
-  /** Declared; undeclared means not idempotent. */
+  /** Default false: undeclared tools are never retried or cached. */
   idempotent?: boolean;
   retry_policy?: RetryPolicy;
-  /** Result cache TTL in seconds for idempotent tools; default 300, 0 = never cached. */
+  /** How long results of an idempotent tool are cached, in seconds; default 300, 0: never. */
   cache_ttl_seconds?: number;
-  /** Answer of last resort with disclaimer. */
+  /** Returned with a disclaimer when the tool is unreachable and no cached result exists. */
   stub_data?: Json;
-  /** Sends the call id upstream as `Idempotency-Key`. */
+  /** Sends the call id to the upstream as `Idempotency-Key`. */
   forwards_idempotency_key?: boolean;
-  /** MCP tasks extension: whether a call may or must become a task. Default forbidden. */
+  /** Whether a call may or must become a task (MCP tasks). Default forbidden. */
   task_support?: 'forbidden' | 'optional' | 'required';
-  /** MCP annotations and title, passed on unchanged. */
+  /** MCP annotations and title, passed through unchanged. */
   annotations?: JsonObject;
   author?: string;
   input_examples?: JsonObject[];
-  /** Set: only this tenant sees the tool. */
+  /** The only tenant that sees the tool; absent: all tenants. */
   tenant?: string;
 }
 
@@ -162,18 +162,18 @@ export interface ToolDefinition {
 export interface RegisteredTool extends ToolDefinition {
   /** Content hash (SHA-256, first 16 hex digits) of the definition. */
   revision: string;
-  /** False while no live executor announces it: listed, marked unavailable. */
+  /** False while no live executor serves it. The tool stays listed, marked as unavailable. */
   available: boolean;
-  /** Present: a changed remote tool awaits approval; not listed, calls are 403 TOOL_QUARANTINED. */
+  /** Present while a changed remote tool awaits approval. It is not listed and calls fail with TOOL_QUARANTINED. */
   quarantine?: { reason: string; since_at: number; pending_revision: string };
 }
 
-/** Pattern of a legal tool name. */
+/** Valid tool names. */
 export const TOOL_NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Rate limit of a tool that declares none, per minute. */
+/** Calls per minute of a tool that declares no rate limit. */
 export const DEFAULT_RATE_LIMIT = 60;
-/** Shown where a tool declares no timeout; the engine resolves by name prefix and kind instead. */
+/** Timeout in the metadata of a tool that declares none. The engine applies a default by name and kind instead. */
 export const SHOWN_TIMEOUT_SECONDS = 30;
-/** Memory shown where a tool declares none. */
+/** Memory limit in the metadata of a tool that declares none. */
 export const DEFAULT_MEMORY_LIMIT_MB = 128;

@@ -2,7 +2,7 @@ import { CATALOGUE, type ErrorClass, type ErrorCode, type ExecutionFailure } fro
 
 /** What a model may do about a class of failure. */
 const BY_CLASS: Record<ErrorClass, string> = {
-  timeout: 'Repeat later or simplify the request.',
+  timeout: 'Retry later or simplify the request.',
   invalid_arguments: 'Check the format and types of the arguments, then repeat.',
   tool_not_found: 'Check the name against the tool list.',
   network_error: 'The system is unavailable at the moment; repeat later.',

@@ -68,7 +68,7 @@ describe('body of a finished call', () => {
         error_type: 'timeout',
         retryable: true,
         retry_after_ms: 500,
-        suggestion: 'Repeat later or simplify the request.',
+        suggestion: 'Retry later or simplify the request.',
       },
     });
   });

@@ -1,23 +1,24 @@
 import { isJsonObject, type Json, type JsonObject } from '../json.js';
 import { CATALOGUE, type ErrorCode, type ErrorEntry } from './catalogue.js';
 
-/** Facts of an error beside its code. */
-export interface ToolErrorOptions {
-  /** Human-readable; a default is made from the code. */
+/** What an error carries in addition to its code. */
+interface ToolErrorOptions {
+  /** For people; default: the hint of the code. */
   message?: string;
-  /** Facts for programs: fields, limits, places. Never secrets. */
+  /** For programs: fields, limits, locations. Never secrets. */
   details?: JsonObject;
-  /** Milliseconds after which a repeat makes sense; becomes `Retry-After`. */
+  /** Earliest useful retry in milliseconds; sent as `Retry-After`. */
   retryAfterMs?: number;
   cause?: unknown;
 }
 
-/** Where the hint does not say what happened. */
+/** Messages for codes whose hint does not describe what happened. */
 const DEFAULT_MESSAGES: Partial<Record<ErrorCode, string>> = { CANCELLED: 'The call was cancelled by its caller' };
 
 /**
- * The one error class of the fleet. Meaning lives in the code; each door renders it once. Message and details are cut to the
- * limits of `error-limits.ts`: errors quote what callers sent, and no reply, log line or span may grow with it.
+ * The only error class that crosses functions and services. Its code determines status, retryability and charge; every
+ * transport renders it in one place. Message and details are truncated to the limits below, because errors quote what callers
+ * sent and responses, log lines and spans must not grow with it.
  */
 export class ToolError extends Error {
   readonly code: ErrorCode;
@@ -26,7 +27,7 @@ export class ToolError extends Error {
 
   constructor(code: ErrorCode, options: ToolErrorOptions = {}) {
     super(
-      shortened(options.message ?? DEFAULT_MESSAGES[code] ?? CATALOGUE[code].hint, MAX_ERROR_MESSAGE),
+      truncate(options.message ?? DEFAULT_MESSAGES[code] ?? CATALOGUE[code].hint, MAX_ERROR_MESSAGE),
       options.cause === undefined ? undefined : { cause: options.cause },
     );
     this.name = 'ToolError';
@@ -46,14 +47,14 @@ export function isToolError(error: unknown): error is ToolError {
   return error instanceof ToolError;
 }
 
-/** Any thrown value as a ToolError; unknown ones become INTERNAL with the original as cause. */
+/** Converts any thrown value. One that is no ToolError becomes INTERNAL with the original as `cause`. */
 export function toToolError(error: unknown): ToolError {
   if (isToolError(error)) return error;
-  return new ToolError('INTERNAL', { message: `Internal error: ${textOf(error)}`, cause: error });
+  return new ToolError('INTERNAL', { message: `Internal error: ${toText(error)}`, cause: error });
 }
 
-/** What a thrown value says about itself; `String` throws on objects without a prototype. */
-function textOf(error: unknown): string {
+/** Never throws, unlike `String`, which does for objects without a prototype. */
+function toText(error: unknown): string {
   try {
     return error instanceof Error ? error.message : String(error);
   } catch {
@@ -61,8 +62,8 @@ function textOf(error: unknown): string {
   }
 }
 
-/** Longest message of an error in characters. Tracebacks and upstream messages are shorter. */
-export const MAX_ERROR_MESSAGE = 16_384;
+/** Longest message in characters; long enough for tracebacks and upstream messages. */
+const MAX_ERROR_MESSAGE = 16_384;
 /** Longest string, and longest key, inside the details of an error. */
 const MAX_DETAIL_STRING = 1_024;
 const MAX_DETAIL_KEY = 128;
@@ -73,24 +74,21 @@ const MAX_DETAILS_CHARS = 32_768;
 const MAX_DETAILS_DEPTH = 8;
 const CUT = '…';
 
-/** Text of at most `chars` characters; what was cut off shows as `…`. */
-export function shortened(text: string, chars: number): string {
+/** Truncates a text to `chars` characters, ending in `…`. */
+function truncate(text: string, chars: number): string {
   return text.length > chars ? `${text.slice(0, chars - 1)}${CUT}` : text;
 }
 
-/**
- * Details of an error within the limits above. Messages and details quote what a caller sent, so without limits an error
- * would be as large as the largest request, several times over. The common case, small details, is returned as it is.
- */
-export function boundedDetails(details: JsonObject): JsonObject {
+/** Truncates the details of an error to the limits above. Returns the same object when nothing exceeds them, which is the common case. */
+function boundedDetails(details: JsonObject): JsonObject {
   const room = { left: MAX_DETAILS_CHARS };
   return bounded(details, room, 0) as JsonObject;
 }
 
-/** The value itself when nothing had to be cut, otherwise a copy. */
+/** The value itself when nothing was truncated, otherwise a copy. `room.left` counts down across the whole value. */
 function bounded(value: Json, room: { left: number }, depth: number): Json {
   if (typeof value === 'string') {
-    const text = shortened(value, Math.max(1, Math.min(MAX_DETAIL_STRING, room.left)));
+    const text = truncate(value, Math.max(1, Math.min(MAX_DETAIL_STRING, room.left)));
     room.left -= text.length;
     return text;
   }
@@ -113,7 +111,7 @@ function bounded(value: Json, room: { left: number }, depth: number): Json {
       isWhole = false;
       break;
     }
-    const name = shortened(key, MAX_DETAIL_KEY);
+    const name = truncate(key, MAX_DETAIL_KEY);
     room.left -= name.length;
     const member = bounded(value[key] as Json, room, depth + 1);
     isWhole &&= name === key && member === value[key];

@@ -1,6 +1,6 @@
 import type { EpochMs, MicroUsd } from '../units.js';
 
-/** For whom a call spends. Agent and task only when the caller names them. */
+/** Budgets that a call spends from. Agent and task are set only if the caller sent them. */
 export interface BudgetScopes {
   tenant_id: string;
   request_id: string;
@@ -8,25 +8,25 @@ export interface BudgetScopes {
   task_id?: string;
 }
 
-/** One reservation: a lease on money, charged in full when it expires unsettled. */
+/** One reservation: a lease on money that is charged in full if it expires before it is settled or released. */
 export interface ReserveRequest {
   call_id: string;
   scopes: BudgetScopes;
   micro_usd: MicroUsd;
-  /** Tokens reserved; 0 unless the tool declares a cap. */
+  /** Reserved tokens; 0 unless the tool declares a cap. */
   tokens: number;
-  /** Lease length: time left of the call plus grace. */
+  /** Length of the lease: time left of the call plus a grace period. */
   lease_ms: number;
-  /** Who and what, for the ledger row of a lease that expires unsettled. */
+  /** For the ledger row of a lease that expires. */
   user_id?: string;
   tool_name?: string;
-  /** The call this is a slice of. */
+  /** The call that this reservation is a slice of. */
   parent_call_id?: string;
-  /** The call spends through others in the request it is itself: its own price counts there, too. */
+  /** The call makes other calls that spend from its request, so its own price counts against that request as well. */
   shares_request?: boolean;
 }
 
-/** `budget.reserve`: the asks of one event-loop turn travel in one message. */
+/** `budget.reserve`: all reservations of one turn of the event loop, in one message. */
 export interface BudgetReserve {
   asks: ReserveRequest[];
 }
@@ -37,8 +37,8 @@ export type ReserveAnswer =
       call_id: string;
       code: 'BUDGET_EXCEEDED' | 'TOKEN_LIMIT_EXCEEDED' | 'BUDGET_UNAVAILABLE';
       /**
-       * `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`; `call:<id>` when that call was charged
-       * already; with BUDGET_UNAVAILABLE `store`, `outbox`, or `invalid:<field>` of a malformed ask.
+       * `tenant`, `day`, `request:<id>`, `agent:<id>` or `task:<id>`; `call:<id>` when that call has already been charged. With
+       * BUDGET_UNAVAILABLE: `store`, `outbox`, or `invalid:<field>` of a malformed reservation.
        */
       scope: string;
       limit: number;
@@ -48,7 +48,7 @@ export interface BudgetReserveReply {
   answers: ReserveAnswer[];
 }
 
-/** Row for `token_usage`, written exactly once by call id. */
+/** A row of `token_usage`, written exactly once per call id. */
 export interface UsageRow {
   call_id: string;
   tenant_id: string;
@@ -57,19 +57,19 @@ export interface UsageRow {
   agent_id?: string;
   task_id?: string;
   request_id?: string;
-  /** Recorded tokens: real ones, else synthetic. */
+  /** Tokens that the tool reported, else synthetic ones. */
   tokens: number;
-  /** Tokens the tool reported; only these count against limits. */
+  /** Tokens that the tool reported. Only these count against limits. */
   real_tokens: number;
   micro_usd: MicroUsd;
   success: boolean;
   provenance: string;
   at: EpochMs;
-  /** The call this row is a slice of; such rows carry amounts and do not count as calls. */
+  /** The call that this row is a slice of. Such rows do not count as calls. */
   parent_call_id?: string;
 }
 
-/** Settles a reservation at actual usage (≤ reserved), or records usage that had none. */
+/** Settles a reservation at its actual usage, at most what was reserved, or records usage without a reservation. */
 export interface SettleRequest {
   call_id: string;
   scopes: BudgetScopes;
@@ -82,13 +82,13 @@ export interface BudgetSettle {
   settlements: SettleRequest[];
 }
 export interface BudgetSettleReply {
-  /** Settlements that were charged; repeats are not counted. */
+  /** Number of settlements charged; repeated ones are not counted. */
   settled: number;
-  /** Malformed settlements, left out; repeating them is pointless. */
+  /** Malformed settlements, which were ignored. Sending them again is useless. */
   refused?: { call_id: string; field: string }[];
 }
 
-/** `budget.release`: gives reservations back whole. */
+/** `budget.release`: returns reservations without a charge. */
 export interface BudgetRelease {
   releases: { call_id: string; scopes: BudgetScopes }[];
 }
@@ -97,9 +97,9 @@ export interface BudgetReleaseReply {
   released: number;
 }
 
-/** `budget.usage`: sums of the ledger for one tenant. */
+/** `budget.usage`: sums of the ledger. */
 export interface BudgetUsage {
-  /** `*`: every tenant (the gateway asks so for administrators only). */
+  /** `*` for all tenants, which the gateway requests only for operators. */
   tenant_id: string;
   from_at?: EpochMs;
   to_at?: EpochMs;
@@ -122,11 +122,11 @@ export interface BudgetUsageReply {
   rows: UsageSum[];
 }
 
-/** `budget.limits`: limits and what is spent and held, per scope. */
+/** `budget.limits`: limit, spent and held amounts per scope. */
 export interface BudgetLimits {
   scopes: Partial<BudgetScopes> & { tenant_id: string };
 }
-export interface LimitState {
+interface LimitState {
   scope: string;
   limit_micro_usd: MicroUsd | null;
   spent_micro_usd: MicroUsd;
@@ -139,7 +139,7 @@ export interface BudgetLimitsReply {
   limits: LimitState[];
 }
 
-/** `budget.threshold`: published once when spending of a scope reaches 80 % of a limit. */
+/** `budget.threshold`: published once when a scope has spent 80 % of a limit. */
 export interface BudgetThreshold {
   tenant_id: string;
   scope: string;
@@ -150,23 +150,24 @@ export interface BudgetThreshold {
 }
 
 /**
- * `tool.spend`, with the delegation token of a call: a tool that spends as it goes holds the most its next step may cost, and
- * settles what the step did cost. The amounts are part of the usage the tool reports at its end, with `settled`.
+ * `tool.spend`, with the delegation token of a call: a tool that spends while it runs reserves the most that its next step may
+ * cost, then settles what the step did cost. The tool includes these amounts in the usage that it finally reports, marked as
+ * `settled`.
  */
 export interface SpendMessage {
-  /** `release`: nothing was spent. */
+  /** `hold` reserves, `settle` charges, `release` returns the reservation unspent. */
   op: 'hold' | 'settle' | 'release';
-  /** Id of the slice, unique within its call: letters, digits and hyphens. */
+  /** Id of the slice within its call: letters, digits and hyphens. */
   slice: string;
-  /** Name of the tool that spends, for the ledger. */
+  /** Name of the tool, for the ledger. */
   tool: string;
   tokens: number;
   micro_usd: MicroUsd;
 }
-/** `held: false` is a refusal of the budget; settlements and releases are always taken. */
+/** `held: false` means that the budget refused. Settlements and releases are always accepted. */
 export type SpendReply =
   | { held: true }
   | ({ held: false } & Pick<Extract<ReserveAnswer, { admitted: false }>, 'code' | 'scope' | 'limit' | 'used'> & {
-        /** The part of `used` that is spent for good; the rest is held by running calls and may become free. */
+        /** The part of `used` that is settled. The rest is reserved by running calls and may be released. */
         spent: number;
       });

@@ -7,108 +7,101 @@ import type { EpochMs, Milliseconds } from '../units.js';
 import type { ErrorBody } from '../wire.js';
 
 /**
- * What a tool can observe of a call, the same in every attempt. Two calls share an answer (cache, single flight, session
- * history, idempotency) only when this is equal: the engine derives their identity from it and executors receive it.
+ * Everything that a tool can observe of a call, equal in all attempts. Two calls share a result (cache, single flight, session
+ * history, idempotency) only if it is equal: the engine derives the key of the result from it.
  */
 export interface ToolInput {
   tool: string;
-  /** Content hash of the definition, binding included. */
+  /** Content hash of the definition, including its binding. */
   revision: string;
-  /** Coerced, valid, with defaults. */
+  /** Valid arguments, after coercion and defaults. */
   arguments: JsonObject;
   context: ToolContext;
 }
 
-/** Tenant of the call and the context keys that the definition of its tool lists. */
-export interface ToolContext extends CallContext {
+/** Tenant of the call, and the context that the tool's definition requests. */
+interface ToolContext extends CallContext {
   tenant_id: string;
 }
 
-/** One attempt, as sent to an executor. The binding is the complete plan; executors ask the registry nothing. */
+/** One attempt, as sent to an executor. Complete: the executor needs nothing from the registry. */
 export interface ExecMessage extends ToolInput {
   call_id: string;
-  /** Numbered from 1. */
+  /** Number of the attempt, from 1. */
   attempt: number;
-  /** Fence of the journal; an executor claims with it right before the effect. */
+  /** Fencing token with which the executor claims the call in the journal right before the effect. */
   fence: number;
-  /** True: claim in the journal before the effect (non-idempotent or keyed calls). */
+  /** The executor must claim the call: it is not idempotent or has an idempotency key. */
   journalled: boolean;
   binding: Binding;
   context: ExecContext;
-  /** The caller gave less time than the tool may take: that it ran out says nothing about the target. */
+  /** The caller allows less time than the tool may take, so a timeout must not count against the target's breaker. */
   deadlineShortened?: boolean;
 }
 
 /**
- * What a tool may know about its caller: never more than the definition allows. The fields below are of one call alone; a
- * tool that receives the token or the allowance never gets the answer of another call (`callsTools`).
+ * What a tool may know about its caller, limited by its definition. The fields below belong to a single call; tools that
+ * receive the token never share results with another call (`callsTools`).
  */
 export interface ExecContext extends ToolContext {
-  /** HMAC token that `tool.call` accepts, for tools that call tools. */
+  /** Token (HMAC) for `tool.call`, for tools that call tools. */
   delegation_token?: string;
-  /** Pass the call id upstream as `Idempotency-Key`. */
+  /** Send the call id to the upstream as `Idempotency-Key`. */
   forward_idempotency_key?: boolean;
 }
 
-/** Answer of an executor: the outcome of one attempt. Provenance and attempts are the engine's to set. */
+/** Response of an executor: the outcome of one attempt. The engine adds provenance and number of attempts. */
 export type ExecResponse = Pick<CallResult, 'ok' | 'output' | 'text' | 'metadata'> &
   Partial<Pick<CallResult, 'failure' | 'content' | 'usage'>> & {
-    /** Milliseconds the executor worked. */
+    /** Milliseconds that the executor worked. */
     execute_ms?: Milliseconds;
     queue_ms?: Milliseconds;
-    /** Upstream asked to wait so long before a repeat (`Retry-After`). */
+    /** Earliest retry, requested by the upstream (`Retry-After`). */
     retry_after_ms?: Milliseconds;
   };
 
-/** A job of `python-runs` and `agent-runs`: the exec message plus what a queue needs. */
+/** A job of `python-runs` or `agent-runs`: an attempt and what its queue needs. */
 export interface ExecJob extends ExecMessage {
-  /** Redis channel on which the gateway waits; the job record is the copy. */
+  /** Redis channel on which the gateway waits. The job record keeps the reply as well, in case the message is lost. */
   reply_channel: string;
-  /** Instant in Redis TIME. */
+  /** By the clock of Redis. */
   deadline_at: EpochMs;
-  /** Instant in Redis TIME at which the job was added. */
+  /** When the job was added, by the clock of Redis. */
   queued_at: EpochMs;
   tenant_id: string;
   traceparent?: string;
-  /** Longest run in ms, resolved from call, tool and defaults. */
+  /** Longest run in milliseconds, from call, tool and defaults. */
   timeout_ms: Milliseconds;
-  /** Present in jobs of `python-runs`. */
+  /** Only in jobs of `python-runs`. */
   python?: PythonJobPolicy;
 }
 
-/** Strictness policy of a sandbox job, resolved by the gateway from the configuration. */
+/** Sandbox policy of a job, from the configuration of the gateway. */
 export interface PythonJobPolicy {
   default_strictness: Strictness;
   extra_allowed_modules: { standard: string[]; strict: string[] };
   memory_limit_mb?: number;
 }
 
-/** Levels of `execute_python`: lists of modules and builtins, never the boundary. */
+/** Levels of `execute_python`. They select allowed modules and builtins; the sandbox itself is the security boundary. */
 export type Strictness = 'lenient' | 'standard' | 'strict';
 
-/** Message on a reply channel of a job. */
+/** Message on the reply channel of a job. */
 export type JobReply =
   | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: ExecResponse }
   | { type: 'error'; job_id: string; call_id: string; attempt: number; error: ErrorBody }
   | { type: 'progress'; job_id: string; call_id: string; message?: string; progress?: number; total?: number };
 
-/** Cancels a call everywhere. */
-export interface CancelMessage {
-  call_id: string;
-  /** Only this attempt; absent: every attempt of the call. */
-  attempt?: number;
-}
-
 /**
- * Body of `exec.mcp.discover`: `server`, `transport` (default `streamable-http`), `url`, and the connection options of the
- * registration (`headers`, `oauth`, `command`, `prior`, …) with variables unexpanded.
+ * `exec.mcp.discover`: `server`, `transport` (default `streamable-http`), `url`, and the connection options of the registration
+ * (`headers`, `oauth`, `command`, `prior`, …), with variables not expanded.
  */
 export interface DiscoverMessage {
   server: string;
   [option: string]: Json;
 }
 
-/** A tool as a remote MCP server lists it; schemas unchanged. */
+/** A tool as its MCP server lists it, with unchanged schemas. */
 export interface RemoteTool {
   name: string;
   title?: string;
@@ -118,14 +111,14 @@ export interface RemoteTool {
   annotations?: JsonObject;
 }
 
-/** Answer of `exec.mcp.discover`. */
+/** Response to `exec.mcp.discover`. */
 export interface DiscoverReply {
   server: string;
-  /** Revision spoken with the server. */
+  /** Protocol revision negotiated with the server. */
   protocol_version: string;
-  /** Era verdict; stored as `options.prior` of the bindings, it saves the probe of every later connection. */
+  /** Detected protocol revision. Stored as `options.prior` of the bindings to spare later connections the detection. */
   prior: JsonObject;
-  /** Time the server promises not to change its list; 0 when it promises nothing. */
+  /** How long the server's list stays valid; 0 when the server does not say. */
   ttl_ms: Milliseconds;
   tools: RemoteTool[];
 }

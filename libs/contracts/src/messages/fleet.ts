@@ -1,45 +1,45 @@
 import type { Milliseconds } from '../units.js';
 
 /**
- * `breaker.changed.<service>`: a breaker opened; replicas of the same service may open theirs, for at most so long and never for
- * longer than their own rule.
+ * `breaker.changed.<service>`: a breaker opened. Replicas of the service may open theirs for at most this time, and never for
+ * longer than their own recovery time.
  */
 export interface BreakerChanged {
-  /** A tool at the gateways; a base URL or server at executors. */
+  /** The protected target: a tool at gateways, a base URL or server at executors. */
   key: string;
-  /** The one tenant whose calls are refused; absent: those of all. */
+  /** The only tenant whose calls are refused; absent: all tenants. */
   tenant_id?: string;
   open_for_ms: Milliseconds;
 }
 
-/** A breaker that is not closed, as its process tells it. */
+/** A breaker that is not closed. */
 export interface BreakerStatus {
-  /** A tool at the gateways; a base URL or server at executors. */
+  /** The protected target: a tool at gateways, a base URL or server at executors. */
   key: string;
-  /** The one tenant whose calls are refused; absent: those of all. */
+  /** The only tenant whose calls are refused; absent: all tenants. */
   tenant_id?: string;
   state: 'half_open' | 'open';
-  /** Milliseconds until a probe is let through; wall clocks of hosts are never compared. 0 when half open. */
+  /** Milliseconds until the next probe, 0 when half open. A duration, because clocks of different hosts are not comparable. */
   open_for_ms: number;
 }
 
-/** Work a process can do at once, and does. */
+/** How many calls or jobs a process can run at once, and how many it runs. */
 export interface SlotStatus {
   busy: number;
   total: number;
 }
 
-/** `fleet.status`, published by every gateway and executor every few seconds: what operators see of its state. */
+/** `fleet.status`: the state of one process for operators. Every gateway and executor publishes it every few seconds. */
 export interface FleetStatus {
   /** Name of the service, e.g. `mcp-executor`. */
   service: string;
-  /** Random, per process. */
+  /** Random id of the process. */
   instance: string;
-  /** Milliseconds after which a process that told nothing more is gone. */
+  /** Milliseconds after which a process that has published nothing else counts as gone. */
   ttl_ms: number;
   slots?: SlotStatus;
   breakers: BreakerStatus[];
 }
 
-/** Most breakers in one message; the ones that open longest come first. */
+/** Most breakers in one message; those that stay open longest come first. */
 export const MAX_REPORTED_BREAKERS = 100;

@@ -7,38 +7,38 @@ export interface DefinitionGet {
   tenant_id?: string;
 }
 export interface DefinitionGetReply {
-  /** Null when there is none, or it is another tenant's. A quarantined tool is answered with `quarantine` set. */
+  /** Null when it does not exist or belongs to another tenant. For a quarantined tool, `quarantine` is set. */
   tool: RegisteredTool | null;
-  /** Catalog version at the time of the answer. */
+  /** Catalog version of this reply. */
   version: number;
 }
 
-/** `registry.definition.list`: by name, byte order. Pages by `cursor` = last name of the page before. */
+/** `registry.definition.list`: sorted by name in byte order. `cursor` is the last name of the previous page. */
 export interface DefinitionList {
-  /** Absent: only tools that belong to no tenant. */
+  /** Absent: only tools that are shared by all tenants. */
   tenant_id?: string;
-  /** Matches category or tag. */
+  /** Category or tag. */
   category?: string;
   cursor?: string;
   limit?: number;
 }
 export interface DefinitionListReply {
   tools: RegisteredTool[];
-  /** Grows with every change; equal numbers mean an equal catalog. */
+  /** Increases with every change of the catalog. */
   version: number;
   next_cursor?: string;
 }
 
 /**
- * `registry.definition.register.<toolset>`: announces all definitions of one source; with `replace`, tools of the source that are
- * not named are retired. `ttl_ms`: the announcement is repeated sooner than that, else the tools become unavailable.
+ * `registry.definition.register.<toolset>`: announces all definitions of one source. With `replace`, other tools of the source
+ * are removed. Tools become unavailable when the announcement is not repeated within `ttl_ms`.
  */
 export interface DefinitionRegister {
   source: ToolSource;
   definitions: ToolDefinition[];
   replace: boolean;
   ttl_ms?: number;
-  /** Options the registry needs for pinning: `trusted`, `pin`, `document` (SHA-256 of the text the definitions come from). */
+  /** For pinning: `trusted`, `pin`, `document` (SHA-256 of the document that the definitions come from). */
   options?: JsonObject;
 }
 export interface DefinitionRegisterReply {
@@ -50,13 +50,13 @@ export interface DefinitionRegisterReply {
   quarantined: string[];
 }
 
-/** Body of `registry.definition.announce` (no reply): executors announce what they serve again. */
+/** `registry.definition.announce` (no reply): requests all executors to announce their tools again. */
 export interface DefinitionAnnounce {
   /** Catalog version when the registry started. */
   version: number;
 }
 
-/** `registry.definition.retire`: removes tools of one source. Without names, all of them. */
+/** `registry.definition.retire`: removes the named tools of a source, or all of them without `names`. */
 export interface DefinitionRetire {
   source: ToolSource;
   names?: string[];
@@ -75,7 +75,7 @@ export interface DefinitionChanged {
   removed: string[];
 }
 
-/** `registry.quarantine.list`: remote tools that changed after their approval, or were held at their first sight. */
+/** `registry.quarantine.list`: remote tools that changed after their approval or were held when first seen. */
 export interface QuarantineList {
   source?: ToolSource;
 }
@@ -84,26 +84,26 @@ export interface QuarantinedTool {
   source: ToolSource;
   reason: string;
   since_at: number;
-  /** Revision of the definition that waits; approve exactly this one. */
+  /** Revision that awaits approval. */
   pending_revision: string;
   /** Null when the tool was never approved. */
   approved_revision: string | null;
-  /** Set: an administrator looked at this revision and keeps it out. */
+  /** Set when an administrator rejected this revision. */
   rejected?: { at: number; by: string };
-  /** What would change: pinned fields, before and after. */
+  /** Changed pinned fields, before and after. */
   diff: { field: string; before: Json; after: Json }[];
-  /** The differences of all tools together are too long for one answer: this one is shown once others are decided. */
+  /** `diff` is empty because the reply would be too large; it is included once other tools have been decided. */
   diff_omitted?: true;
 }
 export interface QuarantineListReply {
   tools: QuarantinedTool[];
 }
 
-/** `registry.quarantine.approve`: pins the pending definition of a tool. Refused when it changed since it was shown. */
+/** `registry.quarantine.approve`: pins the pending definition. Refused if the definition has changed since `pending_revision`. */
 export interface QuarantineApprove {
   name: string;
   pending_revision: string;
-  /** Who approves, for the audit log. */
+  /** User, for the audit log. */
   approved_by: string;
 }
 export interface QuarantineApproveReply {
@@ -112,13 +112,13 @@ export interface QuarantineApproveReply {
 }
 
 /**
- * `registry.quarantine.reject`: keeps the pending definition of a tool out. The tool stays in quarantine, because its server
- * serves something else than what was approved; it comes back when the server returns to that, or by an approval.
+ * `registry.quarantine.reject`: rejects the pending definition. The tool stays in quarantine, because its server no longer
+ * serves the approved definition, until the server returns to that definition or another one is approved.
  */
 export interface QuarantineReject {
   name: string;
   pending_revision: string;
-  /** Who rejects, for the audit log. */
+  /** User, for the audit log. */
   rejected_by: string;
 }
 export interface QuarantineRejectReply {
@@ -132,7 +132,7 @@ export interface OpenApiRegister {
   enabled?: boolean;
   spec_url?: string;
   spec_inline?: string;
-  /** Local file, configuration only. */
+  /** Local file; only in the configuration file. */
   spec_path?: string;
   auth_type?: 'none' | 'api_key' | 'bearer' | 'basic' | 'oauth2';
   auth_config?: JsonObject;
@@ -147,14 +147,14 @@ export interface OpenApiRegister {
   name_prefix?: string;
   vendor_adapter?: string;
   extra_headers?: JsonObject;
-  /** Seconds between two looks at the document; 0 = never. */
+  /** Seconds between two reads of the document; 0: never again. */
   refresh_seconds?: number;
-  /** What becomes of changed operations of a document read from a URL: held for approval (default), logged, or taken. */
+  /** Changed operations of a document from a URL: held for approval (`refuse`, default), logged (`warn`) or accepted (`off`). */
   pin?: 'refuse' | 'warn' | 'off';
-  /** Tenant that alone sees the tools. Set by the gateway, never by the caller. */
+  /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
 }
-/** Problems of the document are a value (`success: false`), as existing callers expect; refusals are errors. */
+/** Problems of the document are reported as `success: false`; a refused registration is an error. */
 export interface OpenApiRegisterReply {
   success: boolean;
   collection_name: string;
@@ -168,7 +168,7 @@ export interface OpenApiRegisterReply {
   warnings: string[];
 }
 
-/** `registry.openapi.validate`: reads a document and registers nothing. */
+/** `registry.openapi.validate`: reads a document without registering it. */
 export interface OpenApiValidate {
   spec_url?: string;
   spec_inline?: string;
@@ -185,7 +185,7 @@ export interface OpenApiValidateReply {
   warnings?: string[];
 }
 
-/** `registry.mcp.register`: a plain `{"function","args"}` endpoint as one tool, or with `transport` a whole MCP server. */
+/** `registry.mcp.register`: an MCP server, or with `func_name` a plain `{"function","args"}` endpoint as one tool. */
 export interface McpRegister {
   name: string;
   url: string;
@@ -194,7 +194,7 @@ export interface McpRegister {
   description?: string;
   category?: string;
   headers?: JsonObject;
-  /** Parameter list of the configuration file, for `func_name` entries. */
+  /** Parameters of a `func_name` endpoint, as in the configuration file. */
   parameters?: JsonObject[];
   cost_per_use?: number;
   rate_limit?: number;
@@ -204,13 +204,13 @@ export interface McpRegister {
   prefix?: string;
   tools?: string[];
   oauth?: JsonObject;
-  /** Tenant that alone sees the tools. Set by the gateway, never by the caller. */
+  /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
 }
 export interface McpRegisterReply {
   success: boolean;
   tool_name: string;
   message: string;
-  /** Every name registered; one for `func_name` entries. */
+  /** Names of the registered tools. */
   registered: string[];
 }

@@ -64,7 +64,7 @@ describe('breaker and fallback really fire', () => {
       error: 'network_error',
       tool: 'adder',
       message: 'a "quoted"\nreason',
-      suggestion: 'The upstream could not be reached; repeat later.',
+      suggestion: 'The upstream is unreachable; retry later.',
     });
   });
 

@@ -49,6 +49,8 @@ export abstract class CallStore {
   abstract create(call: StoredCall): Promise<void>;
   /** The call of this id, whoever owns it; null when there is none. */
   abstract get(callId: string): Promise<StoredCall | null>;
+  /** Like `get`, without the result, which may be megabytes. */
+  abstract getState(callId: string): Promise<StoredCall | null>;
   /**
    * Notes that a worker has begun. False when the call has ended already: its job was delivered again because the queue did
    * not hear of that end, and nothing is left to do.
@@ -136,18 +138,31 @@ export class AsyncCalls {
 
   /** @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE */
   get(caller: Principal, callId: string): Promise<StoredCall> {
+    return orUnavailable(STORE, this.findWithResult(caller, callId));
+  }
+
+  /**
+   * The call without its result, unless only the journal knows it.
+   * @throws ToolError as `get`
+   */
+  getState(caller: Principal, callId: string): Promise<StoredCall> {
     return orUnavailable(STORE, this.find(caller, callId));
+  }
+
+  private async findWithResult(caller: Principal, callId: string): Promise<StoredCall> {
+    const call = await this.find(caller, callId);
+    return (await this.store.get(callId)) ?? call;
   }
 
   private async find(caller: Principal, callId: string): Promise<StoredCall> {
     requirePlainId('call_id', callId);
-    const call = (await this.store.get(callId)) ?? (await this.journalled(callId));
+    const call = (await this.store.getState(callId)) ?? (await this.journalled(callId));
     if (!call || !(await this.access.may(caller, call))) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
     }
     if (isFinal(call.state)) return call;
     await this.settleLost(call);
-    return (await this.store.get(callId)) ?? call;
+    return (await this.store.getState(callId)) ?? call;
   }
 
   /**
@@ -166,7 +181,7 @@ export class AsyncCalls {
     const until = this.clock.monotonic() + STOP_WAIT_MS;
     let againAt = this.clock.monotonic() + STOP_AGAIN_MS;
     for (;;) {
-      const state = (await this.store.get(callId))?.state ?? 'cancelled';
+      const state = (await this.store.getState(callId))?.state ?? 'cancelled';
       const now = this.clock.monotonic();
       if (isFinal(state) || now >= until) return state;
       if (now >= againAt) {

@@ -51,17 +51,17 @@ export class RedisCallStore extends CallStore {
 
   override async get(callId: string): Promise<StoredCall | null> {
     const stored = await this.redis.hgetall(recordKey(callId));
-    if (!stored.tenant || !stored.tool) return null;
-    return {
+    const call = toStoredCall(callId, stored);
+    if (!call || !stored.result) return call;
+    return { ...call, result: await this.#whole(callId, call.tenantId, stored.result, stored.object) };
+  }
+
+  override async getState(callId: string): Promise<StoredCall | null> {
+    const values = await this.redis.hmget(recordKey(callId), ...STATE_FIELDS);
+    return toStoredCall(
       callId,
-      tenantId: stored.tenant,
-      tool: stored.tool,
-      ...(stored.maker ? { maker: stored.maker } : {}),
-      state: stored.state as CallState,
-      acceptedAt: Number(stored.accepted_at),
-      ...(stored.finished_at ? { finishedAt: Number(stored.finished_at) } : {}),
-      ...(stored.result ? { result: await this.#whole(callId, stored.tenant, stored.result, stored.object) } : {}),
-    };
+      Object.fromEntries(STATE_FIELDS.map((field, index) => [field, values[index] ?? undefined])),
+    );
   }
 
   override async begin(callId: string): Promise<boolean> {
@@ -160,6 +160,23 @@ export class RedisCallStore extends CallStore {
       metadata: { ...body.metadata, ...(result_omitted && { result_omitted }) },
     };
   }
+}
+
+/** Fields of a record beside its result. */
+const STATE_FIELDS = ['tenant', 'tool', 'maker', 'state', 'accepted_at', 'finished_at'] as const;
+
+function toStoredCall(callId: string, stored: Readonly<Record<string, string | undefined>>): StoredCall | null {
+  const { tenant, tool, maker, state, accepted_at, finished_at } = stored;
+  if (!tenant || !tool) return null;
+  return {
+    callId,
+    tenantId: tenant,
+    tool,
+    ...(maker ? { maker } : {}),
+    state: state as CallState,
+    acceptedAt: Number(accepted_at),
+    ...(finished_at ? { finishedAt: Number(finished_at) } : {}),
+  };
 }
 
 /** What a record gets of a body: its JSON, and the reference of a result that is in the result store. */

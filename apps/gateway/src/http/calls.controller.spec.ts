@@ -33,6 +33,7 @@ const calls: Record<string, { call: StoredCall; events: CallEvent[] }> = {
 };
 const store = {
   get: async (_caller: unknown, id: string) => calls[id]!.call,
+  getState: async (_caller: unknown, id: string) => calls[id]!.call,
   events: async (id: string, after = '') => calls[id]!.events.filter((event) => event.id > after),
 } as unknown as AsyncCalls;
 

@@ -48,10 +48,10 @@ export class CallsController {
     @Res() reply: FastifyReply,
   ) {
     const from = /^\d{1,19}-\d{1,19}$/.test(lastId ?? '') ? lastId : undefined;
-    const call = await this.calls.get(caller, id);
-    const known = await this.calls.events(id, from);
+    const call = await this.calls.getState(caller, id);
     // The status that tells browsers to stop asking (HTML, server-sent events).
-    if (from !== undefined && known.length === 0 && isFinal(call.state)) return reply.status(204).send();
+    const isResumed = from !== undefined && isFinal(call.state);
+    if (isResumed && (await this.calls.events(id, from)).length === 0) return reply.status(204).send();
     await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, call, from));
   }
 

@@ -17,6 +17,7 @@ import { ToolError } from '@toolfleet/contracts';
 import { publicUrl, splitUrl } from './nats-url.js';
 import { encodeHeaders, type OutgoingHeaders } from './headers.js';
 import { NatsMessage, type IncomingMessage } from './nats-message.js';
+import { receiveIntoOneBuffer } from './nats-receive-buffer.js';
 
 /** Where and as whom to connect. */
 export interface NatsOptions {
@@ -74,7 +75,9 @@ export class NatsLink {
     }
   };
 
-  constructor(private readonly options: NatsOptions) {}
+  constructor(private readonly options: NatsOptions) {
+    receiveIntoOneBuffer();
+  }
 
   /** Connects once; rejects in one clear line when no server answers. Repeating after a failure is allowed. */
   async connect(): Promise<void> {

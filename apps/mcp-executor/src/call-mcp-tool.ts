@@ -2,39 +2,40 @@ import { isJsonObject, type JsonObject, type Milliseconds } from '@toolfleet/con
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
-import { CallScope } from './call-scope.js';
-import { mapToolResult, reportsExpiredToken } from './map-mcp-content.js';
-import { judgeMcpError, type McpFault } from './mcp-error.js';
-import { withinLimits, type McpSession } from './mcp-session.js';
+import { Exchange, runWithLimits } from './exchange.js';
+import { classifyMcpError, type McpFault } from './mcp-error.js';
+import type { McpSession } from './mcp-session.js';
 import type { McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
+import { reportsExpiredToken, toExecResponse } from './tool-result.js';
 
-/** What one attempt needs beside its message. */
+/** What one attempt takes in addition to its message. */
 export interface AttemptLimits {
-  /** Until the deadline of the call. */
+  /** Time until the deadline of the call. */
   remainingMs: Milliseconds;
-  /** Longest silence when the server's registration names none. */
+  /** Longest silence of servers whose registration sets no limit. */
   defaultIdleMs: Milliseconds;
   signal: AbortSignal;
-  /** Awaited once, when everything is ready and right before the request leaves: the claim in the journal. */
+  /** Claims the call in the journal. Awaited once, right before the request is sent. */
   beforeEffect?: () => Promise<void>;
-  /** Told of the server's progress notifications. */
+  /** Called for each progress notification of the server. */
   onProgress?: (progress: { progress: number; total?: number; message?: string }) => void;
   traceparent?: string;
 }
 
-/** Outcome of an attempt, and what it says about the target. */
+/** Outcome of one attempt. */
 export interface Attempt {
   reply: ExecResponse;
+  /** Whether the failure counts for the breaker of the target. */
   targetFault: boolean;
 }
 
-/** Key under which the fleet's idempotency key goes to a server that asked for it; MCP has none of its own. */
+/** Where the fleet's idempotency key is sent to servers that asked for it; MCP defines no key of its own. */
 const IDEMPOTENCY_META = 'io.toolfleet/idempotency-key';
 
 /**
- * One attempt at a tool of an MCP server. A refusal because of our session, era or credential happened before the tool
- * ran: then, and only then, the session is renewed and the call sent once more.
+ * One attempt at a tool of an MCP server. If the server refused it because of the session, protocol revision or credential, the
+ * tool has not run: only then is the session renewed and the call sent once more.
  */
 export async function callMcpTool(
   message: ExecMessage & { binding: McpBinding },
@@ -51,7 +52,7 @@ export async function callMcpTool(
     });
     if ('reply' in outcome) {
       if (!reportsExpiredToken(outcome.reply)) return outcome;
-      // The server hid an expired token in a 200: the next call gets a new one. This one is not repeated, it may have run.
+      // Renewed for the next call. This one is not repeated: the tool may have run.
       pool.expireToken(target, outcome.session);
       return outcome;
     }
@@ -73,11 +74,11 @@ async function attemptOnce(
   clock: Clock,
   limits: AttemptLimits,
 ): Promise<Once> {
-  const scope = new CallScope();
+  const exchange = new Exchange();
   let session: McpSession | undefined;
   try {
-    const result = await withinLimits(
-      scope,
+    const result = await runWithLimits(
+      exchange,
       { idleMs: target.timeoutMs ?? limits.defaultIdleMs, totalMs: limits.remainingMs, signal: limits.signal },
       clock,
       (touch) =>
@@ -85,40 +86,42 @@ async function attemptOnce(
           session = opened;
           await limits.beforeEffect?.();
           return opened.client.callTool(
-            { name: message.binding.remoteName, arguments: message.arguments, ...metaOf(message, limits) },
+            { name: message.binding.remoteName, arguments: message.arguments, _meta: toMeta(message, limits) },
             {
-              signal: scope.signal,
-              // Behind our own limits, which carry the reason.
+              signal: exchange.signal,
+              // Later than the limits of the exchange, whose errors name the reason.
               timeout: limits.remainingMs + 5_000,
-              ...(limits.onProgress || target.livesOnProgress
-                ? {
-                    onprogress: (progress) => {
+              onprogress:
+                limits.onProgress || target.livesOnProgress
+                  ? (progress) => {
                       touch();
                       limits.onProgress?.(progress);
-                    },
-                  }
-                : {}),
-              ...toolDefinition(message),
+                    }
+                  : undefined,
+              toolDefinition: headerToolDefinition(message),
             },
           );
         }),
     );
-    return { reply: mapToolResult(result), targetFault: false, session };
+    return { reply: toExecResponse(result), targetFault: false, session };
   } catch (error) {
-    return { fault: judgeMcpError(error, target.server), session };
+    return { fault: classifyMcpError(error, target.server), session };
   }
 }
 
-function metaOf(message: ExecMessage, limits: AttemptLimits): { _meta?: JsonObject } {
+function toMeta(message: ExecMessage, limits: AttemptLimits): JsonObject | undefined {
   const meta: JsonObject = {};
   if (message.context.forward_idempotency_key) meta[IDEMPOTENCY_META] = message.call_id;
   if (limits.traceparent) meta['traceparent'] = limits.traceparent;
-  return Object.keys(meta).length > 0 ? { _meta: meta } : {};
+  return Object.keys(meta).length > 0 ? meta : undefined;
 }
 
-/** Parameters that travel as `Mcp-Param-*` headers are found in the schema; the registry puts it into the options only then. */
-function toolDefinition(message: ExecMessage & { binding: McpBinding }) {
+/**
+ * The SDK finds parameters that travel as `Mcp-Param-*` headers in the tool's schema, which the registry adds to the options of
+ * such tools only.
+ */
+function headerToolDefinition(message: ExecMessage & { binding: McpBinding }) {
   const schema = message.binding.options?.['header_schema'];
-  if (!isJsonObject(schema)) return {};
-  return { toolDefinition: { name: message.binding.remoteName, inputSchema: { ...schema, type: 'object' as const } } };
+  if (!isJsonObject(schema)) return undefined;
+  return { name: message.binding.remoteName, inputSchema: { ...schema, type: 'object' as const } };
 }

@@ -2,18 +2,18 @@ import { isJsonObject, ToolError, type JsonObject, type Milliseconds } from '@to
 import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
-import { CallScope } from './call-scope.js';
-import { judgeMcpError } from './mcp-error.js';
-import { withinLimits, type McpSession } from './mcp-session.js';
+import { Exchange, runWithLimits } from './exchange.js';
+import { classifyMcpError } from './mcp-error.js';
+import type { McpSession } from './mcp-session.js';
 import { readTarget, type McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
 
-/** Tools of one server; more are a mistake or an attack on our context window. */
+/** Most tools of one server; more are a mistake, or an attack on the model's context window. */
 const MAX_TOOLS = 5_000;
 const TRANSPORTS: ReadonlySet<string> = new Set(['streamable-http', 'stdio', 'auto']);
 
-/** The target a discovery asks about. @throws ToolError REQUEST_INVALID, AUTH_NOT_CONFIGURED */
-export function discoveryTarget(message: DiscoverMessage): McpTarget {
+/** Reads the target of a discovery. @throws ToolError REQUEST_INVALID, AUTH_NOT_CONFIGURED */
+export function readDiscoveryTarget(message: DiscoverMessage): McpTarget {
   const { server, url, transport } = message;
   if (typeof server !== 'string' || server === '')
     throw new ToolError('REQUEST_INVALID', { message: 'server is missing' });
@@ -31,7 +31,7 @@ export function discoveryTarget(message: DiscoverMessage): McpTarget {
 }
 
 /**
- * Every tool of a server, all pages, freshly asked.
+ * Lists all tools of a server, all pages, without a cache.
  * @throws ToolError of the catalogue; AUTH_NOT_CONFIGURED with `state: auth_failed` when the credential is refused
  */
 export async function discoverServer(
@@ -42,20 +42,20 @@ export async function discoverServer(
 ): Promise<DiscoverReply> {
   for (let renewed = false; ; renewed = true) {
     let used: McpSession | undefined;
-    const scope = new CallScope(true);
+    const exchange = new Exchange(true);
     try {
-      return await withinLimits(
-        scope,
-        { idleMs: limits.timeoutMs, totalMs: limits.timeoutMs, ...(limits.signal ? { signal: limits.signal } : {}) },
+      return await runWithLimits(
+        exchange,
+        { idleMs: limits.timeoutMs, totalMs: limits.timeoutMs, signal: limits.signal },
         clock,
         () =>
           pool.use(target, (session) => {
             used = session;
-            return listAll(session, target.server, scope.signal, limits.timeoutMs);
+            return listAll(session, target.server, exchange.signal, limits.timeoutMs);
           }),
       );
     } catch (error) {
-      const fault = judgeMcpError(error, target.server);
+      const fault = classifyMcpError(error, target.server);
       if (fault.reconnect) pool.retire(target, used, true);
       if (!fault.reconnect || renewed) throw fault.error;
     }
@@ -84,19 +84,19 @@ async function listAll(
     protocol_version: session.client.getNegotiatedProtocolVersion() ?? 'unknown',
     prior: session.prior,
     ttl_ms: typeof ttl === 'number' && ttl > 0 ? ttl : 0,
-    tools: listed.tools.map((tool) => remoteTool(tool as unknown as JsonObject)),
+    tools: listed.tools.map((tool) => toRemoteTool(tool as unknown as JsonObject)),
   };
 }
 
-/** Only what a definition is made of; `_meta` and icons are not shown to models. */
-function remoteTool(tool: JsonObject): RemoteTool {
+/** The fields a definition is made of; `_meta` and icons are not shown to models. */
+function toRemoteTool(tool: JsonObject): RemoteTool {
   const { name, title, description, inputSchema, outputSchema, annotations } = tool;
   return {
     name: String(name),
     description: typeof description === 'string' ? description : '',
     input_schema: isJsonObject(inputSchema) ? inputSchema : { type: 'object' },
-    ...(typeof title === 'string' ? { title } : {}),
-    ...(isJsonObject(outputSchema) ? { output_schema: outputSchema } : {}),
-    ...(isJsonObject(annotations) ? { annotations } : {}),
+    title: typeof title === 'string' ? title : undefined,
+    output_schema: isJsonObject(outputSchema) ? outputSchema : undefined,
+    annotations: isJsonObject(annotations) ? annotations : undefined,
   };
 }

@@ -98,7 +98,7 @@ describe('mcp-executor over NATS', () => {
     expect(await send(message())).toMatchObject({ ok: true, text: '1' });
   });
 
-  it('claims a journalled call before its effect, and an old fence has none', async () => {
+  it('claims a journaled call before its effect and rejects an outdated fence', async () => {
     const call = message({ journalled: true });
     const ask = {
       callId: call.call_id,
@@ -120,7 +120,7 @@ describe('mcp-executor over NATS', () => {
     expect(effects).toBe(before + 1);
   });
 
-  it('does not begin where a peer saw the target fail', async () => {
+  it('rejects calls to a target that a peer reported as failing', async () => {
     const down = { ...message().binding, url: 'http://down.test/mcp' } as ExecMessage['binding'];
     const opened = { key: 'http://down.test', open_for_ms: 30_000 };
     // A peer is believed about targets whose calls were run here.
@@ -137,7 +137,7 @@ describe('mcp-executor over NATS', () => {
     expect(await send(message())).toMatchObject({ ok: true });
   });
 
-  it('names what is wrong with a discovery', async () => {
+  it('reports what is wrong with a discovery', async () => {
     await expect(
       nats.request(SUBJECTS.execMcpDiscover, { server: 'x', url: 'http://10.0.0.1/' }),
     ).rejects.toMatchObject({

@@ -9,37 +9,40 @@ import {
 import { isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { redact } from '@toolfleet/telemetry';
 
-/** What a failed exchange with a server means for the session and for repeating. */
+/** A failed exchange with a server, and what it means for the session and the breaker. */
 export interface McpFault {
   error: ToolError;
-  /** The server refused before doing anything, because of our session, era or credential: reconnect and repeat once. */
+  /** The server refused before the tool ran, because of the session, revision or credential: reconnect and repeat once. */
   reconnect: boolean;
-  /** Counts for the breaker of the base URL: the target is broken, not the request. */
+  /** The target failed and not the request: counts for the breaker of the base URL. */
   targetFault: boolean;
 }
 
-/** JSON-RPC codes that mean "this revision or session is not spoken here". */
-const ERA_CODES = new Set([-32020, -32021, -32022]);
+/** JSON-RPC codes by which a server refuses the protocol revision or session. */
+const REVISION_CODES = new Set([-32020, -32021, -32022]);
 const INTERNAL_ERROR = -32603;
 const MAX_UPSTREAM_TEXT = 200;
 
-/** Any failure of the SDK, the guard or the network, judged once. */
-export function judgeMcpError(error: unknown, server: string): McpFault {
-  const ours = toolErrorIn(error);
-  if (ours) {
+/** Classifies any failure of the SDK, the egress guard or the network. */
+export function classifyMcpError(error: unknown, server: string): McpFault {
+  const known = findToolError(error);
+  if (known) {
     return {
-      error: ours,
+      error: known,
       reconnect: false,
-      targetFault: ours.code === 'NETWORK_ERROR' || ours.code === 'ATTEMPT_TIMED_OUT',
+      targetFault: known.code === 'NETWORK_ERROR' || known.code === 'ATTEMPT_TIMED_OUT',
     };
   }
   if (error instanceof UnauthorizedError) return unauthorized(server, 401);
   if (error instanceof InsufficientScopeError) return insufficientScope(error, server);
-  if (error instanceof SdkHttpError) return httpFault(error, server);
-  if (error instanceof ProtocolError) return protocolFault(error, server);
-  if (error instanceof SdkError) return sdkFault(error, server);
-  // What is left is an answer that is not MCP: bad JSON, a body of another shape, or one in which the SDK's recursion ends.
-  const what = error instanceof RangeError ? 'nested too deeply' : `that is not MCP: ${cut(messageOf(error))}`;
+  if (error instanceof SdkHttpError) return toHttpFault(error, server);
+  if (error instanceof ProtocolError) return toProtocolFault(error, server);
+  if (error instanceof SdkError) return toSdkFault(error, server);
+  // The remaining errors are responses that are not MCP: invalid JSON, a body of another shape, or one too deep for the SDK.
+  const what =
+    error instanceof RangeError
+      ? 'nested too deeply'
+      : `that is not MCP: ${cut(error instanceof Error ? error.message : String(error))}`;
   return {
     error: upstream(`The MCP server ${server} answered with something ${what}`, { server }),
     reconnect: false,
@@ -47,7 +50,7 @@ export function judgeMcpError(error: unknown, server: string): McpFault {
   };
 }
 
-function httpFault(error: SdkHttpError, server: string): McpFault {
+function toHttpFault(error: SdkHttpError, server: string): McpFault {
   const status = error.status ?? 0;
   if (status === 401 || status === 403) return unauthorized(server, status);
   const text = typeof error.data?.text === 'string' ? error.data.text : error.message;
@@ -56,7 +59,7 @@ function httpFault(error: SdkHttpError, server: string): McpFault {
     message: `HTTP ${status}: ${cut(text)}`,
     details: { server, status, delivered: true },
   });
-  // 404 with a session id: the session is gone (2025-11-25 transports); 400/405/406 also come from a changed revision.
+  // 404: the session has ended (2025-11-25 transports); 400 and 405 also come from a server that changed its revision.
   return {
     error: failure,
     reconnect: status === 404 || status === 400 || status === 405,
@@ -64,15 +67,15 @@ function httpFault(error: SdkHttpError, server: string): McpFault {
   };
 }
 
-function protocolFault(error: ProtocolError, server: string): McpFault {
+function toProtocolFault(error: ProtocolError, server: string): McpFault {
   return {
     error: upstream(cut(error.message, 1_000), { server, rpc_code: error.code }),
-    reconnect: ERA_CODES.has(error.code) || /session/i.test(error.message),
+    reconnect: REVISION_CODES.has(error.code) || /session/i.test(error.message),
     targetFault: error.code === INTERNAL_ERROR,
   };
 }
 
-function sdkFault(error: SdkError, server: string): McpFault {
+function toSdkFault(error: SdkError, server: string): McpFault {
   switch (error.code) {
     case SdkErrorCode.RequestTimeout:
       return {
@@ -88,7 +91,7 @@ function sdkFault(error: SdkError, server: string): McpFault {
       return {
         error: new ToolError('NETWORK_ERROR', {
           message: `The connection to the MCP server ${server} was lost`,
-          // What closes under a request may have taken it before.
+          // A connection that closes during a request may have delivered it.
           details: { server, delivered: error.code === SdkErrorCode.ConnectionClosed },
         }),
         reconnect: false,
@@ -111,7 +114,7 @@ function sdkFault(error: SdkError, server: string): McpFault {
 function unauthorized(server: string, status: number): McpFault {
   return {
     error: new ToolError('AUTH_NOT_CONFIGURED', {
-      message: `The MCP server ${server} refused our credential (HTTP ${status})`,
+      message: `The MCP server ${server} refused the fleet's credential (HTTP ${status})`,
       details: { server, status, state: 'auth_failed' },
     }),
     reconnect: status === 401,
@@ -119,12 +122,12 @@ function unauthorized(server: string, status: number): McpFault {
   };
 }
 
-/** Our credential is good for other things: only the operator can ask for more (`oauth.scope`). */
+/** The credential is valid but lacks a scope, which only the operator can request (`oauth.scope`). */
 function insufficientScope({ requiredScope }: InsufficientScopeError, server: string): McpFault {
-  const wanted = requiredScope === undefined ? '' : `: it wants the scope ${cut(requiredScope)}`;
+  const wanted = requiredScope === undefined ? '' : `: it requires the scope ${cut(requiredScope)}`;
   return {
     error: new ToolError('AUTH_NOT_CONFIGURED', {
-      message: `The MCP server ${server} refused our credential (HTTP 403)${wanted}`,
+      message: `The MCP server ${server} refused the fleet's credential (HTTP 403)${wanted}`,
       details: { server, status: 403, state: 'auth_failed' },
     }),
     reconnect: false,
@@ -132,8 +135,8 @@ function insufficientScope({ requiredScope }: InsufficientScopeError, server: st
   };
 }
 
-/** An error of ours somewhere in the chain of causes: the SDK wraps what its fetch throws. */
-function toolErrorIn(error: unknown): ToolError | undefined {
+/** The ToolError in the chain of causes, if any: the SDK wraps what its fetch throws. */
+function findToolError(error: unknown): ToolError | undefined {
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
     if (isToolError(at)) return at;
     const inner = (at as { data?: { error?: unknown; cause?: unknown } }).data;
@@ -145,8 +148,7 @@ function toolErrorIn(error: unknown): ToolError | undefined {
 
 const upstream = (message: string, details: JsonObject): ToolError =>
   new ToolError('UPSTREAM_ERROR', { message, details });
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-/** Upstream words in a message of ours: short, and without a credential they may repeat. */
+/** Upstream text for an error message: shortened, and with credentials redacted. */
 function cut(text: string, length = MAX_UPSTREAM_TEXT): string {
   const clean = redact(text);
   return clean.length > length ? `${clean.slice(0, length)}…` : clean;

@@ -8,10 +8,9 @@ import {
   NATS_KEYS,
   REDIS_KEYS,
   secret,
-  type SettingsOf,
 } from '@toolfleet/service';
 
-/** Everything mcp-executor can be told. */
+/** Settings of mcp-executor. */
 export const mcpExecutorConfig = defineConfig(
   'mcp-executor',
   {
@@ -20,7 +19,7 @@ export const mcpExecutorConfig = defineConfig(
     REGISTRY_SECRET_KEY: secret({
       optional: true,
       minLength: MIN_SECRET_KEY_LENGTH,
-      help: 'Opens literal secrets of registrations; the key of the registry',
+      help: 'Opens sealed secrets of registrations; must equal the key of the registry',
     }),
     MCP_ALLOWED_DOMAINS: hostList({
       default: [],
@@ -37,7 +36,7 @@ export const mcpExecutorConfig = defineConfig(
       default: 3 * 1024 * 1024,
       min: 1_024,
       max: 64 * 1024 * 1024,
-      help: 'Longest answer of a server in bytes, after decompression',
+      help: 'Largest response of a server in bytes, after decompression',
     }),
     MCP_CB_FAILURES: integer({
       default: 5,
@@ -50,17 +49,16 @@ export const mcpExecutorConfig = defineConfig(
       default: 512,
       min: 1,
       max: 10_000,
-      help: 'Calls in work at once; more are refused as QUEUE_FULL',
+      help: 'Concurrent calls; more are refused with QUEUE_FULL',
     }),
     MCP_SESSION_IDLE_SECONDS: integer({
       default: 60,
       min: 1,
       max: 3_600,
-      help: 'An unused session is closed after this time',
+      help: 'Seconds after which an unused session is closed',
     }),
   },
   {
     check: (settings) => egressFaults(settings, 'MCP_ALLOWED_DOMAINS'),
   },
 );
-export type McpExecutorConfig = SettingsOf<(typeof mcpExecutorConfig)['table']>;

@@ -247,7 +247,7 @@ describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
     });
   });
 
-  it('passes progress on, and progress keeps a call alive beyond its idle limit', async () => {
+  it('forwards progress, which extends a call beyond its idle limit', async () => {
     const { url, port } = await start();
     const seen: unknown[] = [];
     const { call } = executor({ port });
@@ -261,7 +261,7 @@ describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
     expect(seen.length).toBeGreaterThan(5);
   });
 
-  it('asks for progress by itself where attempts may outlast the silence', async () => {
+  it('requests progress itself where calls may exceed the idle limit', async () => {
     const { url, port } = await start();
     const { call } = executor({ port });
     const patient = { timeout_seconds: 1, max_seconds: 20 };
@@ -271,7 +271,7 @@ describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
     });
   });
 
-  it('ends a silent call at its idle limit and at the deadline, and the next call is fine', async () => {
+  it('ends a silent call at its idle limit or the deadline, and serves the next call', async () => {
     const { url, port } = await start();
     const { call } = executor({ port });
     expect(await call({ url, options: { timeout_seconds: 0.2 } }, 'slow', { ms: 5_000 })).toMatchObject({
@@ -316,7 +316,7 @@ describe('McpExecutor', () => {
     expect(await call({ url: first.url }, 'add', { a: 3, b: 1 })).toMatchObject({ ok: true, output: { sum: 4 } });
   });
 
-  it('connects with an earlier verdict without a probe', async () => {
+  it('connects without a probe when the protocol revision is known', async () => {
     const requests: string[] = [];
     const listener = bothEras();
     const { url, port } = await serve((request, response) => {
@@ -447,7 +447,7 @@ describe('McpExecutor', () => {
     expect(await executor({ port }).call({ url }, 'x')).toMatchObject(expected);
   });
 
-  it('a tool described deeper than anybody can read is said to be so', async () => {
+  it('reports a tool whose schema is nested too deeply', async () => {
     const schema = `{"type":"object","properties":${'{"a":{"properties":'.repeat(20_000)}{}${'}}'.repeat(20_000)}}`;
     const { url, port } = await serve((request, response) => {
       void bodyOf(request).then((text) => {
@@ -480,7 +480,7 @@ describe('McpExecutor', () => {
     });
   });
 
-  it('counts 429, and silence only when the server had the time its tool may take', async () => {
+  it('counts 429, and timeouts only when the server had the full time of its tool', async () => {
     let answers = false;
     const { url, port } = await serve(
       misbehaving((_, response) => (answers ? void response.writeHead(429).end('slow down') : undefined)),
@@ -497,7 +497,7 @@ describe('McpExecutor', () => {
     await expect(call({ url }, 'x')).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
   });
 
-  it('never lets a call past the guard', async () => {
+  it('sends no call past the egress guard', async () => {
     let hits = 0;
     const { port } = await serve((_, response) => {
       hits += 1;
@@ -519,7 +519,7 @@ describe('McpExecutor', () => {
     expect(hits).toBe(0);
   });
 
-  it('sends headers with expanded variables, and says which one is missing', async () => {
+  it('sends headers with expanded variables and names a missing one', async () => {
     const keys: unknown[] = [];
     const listener = bothEras();
     const { url, port } = await serve((request, response) => {
@@ -538,7 +538,7 @@ describe('McpExecutor', () => {
 });
 
 describe('function endpoints', () => {
-  it('send function and args and take any JSON', async () => {
+  it('receive function and args and may answer any JSON', async () => {
     const keys: unknown[] = [];
     const { url, port } = await serve((request, response) => {
       void bodyOf(request).then((text) => {
@@ -572,7 +572,7 @@ describe('function endpoints', () => {
 });
 
 describe('credentials', () => {
-  it('never come back in results, errors or discoveries, even from a server that repeats them', async () => {
+  it('are redacted from results, errors and discoveries of a server that echoes them', async () => {
     const secret = 'canary-4f9d2c7b1e';
     const { url, port } = await serve((request, response) => {
       void bodyOf(request).then(() => {

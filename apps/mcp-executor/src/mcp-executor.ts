@@ -2,46 +2,50 @@ import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply, ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { BreakerMap, Clock } from '@toolfleet/resilience';
-import { callFunction, type FunctionParts } from './call-function.js';
+import { callFunction, type FunctionDeps } from './call-function.js';
 import { callMcpTool, type Attempt, type AttemptLimits } from './call-mcp-tool.js';
-import { discoverServer, discoveryTarget } from './discover-server.js';
-import { baseUrlOf, readTarget, type McpTarget } from './mcp-target.js';
+import { discoverServer, readDiscoveryTarget } from './discover-server.js';
+import { readTarget, toBaseUrl, type McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
-import { redactSecrets } from './without-secrets.js';
+import { redactSecrets } from './tool-result.js';
 
-/** Figures of the service. */
-export interface ExecutorFigures extends Omit<FunctionParts, 'egress' | 'expand'> {
-  /** Longest silence of a call whose server names none (!5: 30 s). */
+/** Parsed targets kept; the oldest is dropped. */
+const MAX_TARGETS = 5_000;
+
+/** Settings of the executor. */
+interface McpExecutorOptions {
+  maxResponseBytes: number;
+  /** Longest silence of servers whose registration sets no limit (`MCP_TIMEOUT_SECONDS`). */
   defaultIdleMs: Milliseconds;
-  /** Told of every failure that counts for a breaker. */
+  /** Called for each failure that counts for a breaker. */
   onTargetFault?: (baseUrl: string) => void;
 }
 
 /** Calls tools of remote MCP servers and plain function endpoints, behind one breaker per base URL. */
 export class McpExecutor {
-  /** Read targets by revision: options are parsed once per definition, not per call. */
+  /** Parsed targets by tool and revision: options are read once per definition. */
   private readonly targets = new Map<string, McpTarget>();
 
   constructor(
     private readonly pool: SessionPool,
     private readonly breakers: BreakerMap,
-    private readonly functions: FunctionParts,
+    private readonly functions: FunctionDeps,
     private readonly clock: Clock,
-    private readonly figures: ExecutorFigures,
+    private readonly options: McpExecutorOptions,
   ) {}
 
   /**
-   * One attempt. What happened after it began is in the reply.
-   * @throws ToolError BREAKER_OPEN: the attempt never began
+   * Runs one attempt. What happens once it has begun is in the response.
+   * @throws ToolError BREAKER_OPEN before the attempt began; INTERNAL for a binding of another executor
    */
   async execute(message: ExecMessage, limits: Omit<AttemptLimits, 'defaultIdleMs'>): Promise<ExecResponse> {
     if (!isMcp(message)) {
-      throw new ToolError('INTERNAL', { message: `mcp-executor got a binding of kind ${message.binding.kind}` });
+      throw new ToolError('INTERNAL', { message: `mcp-executor received a binding of kind ${message.binding.kind}` });
     }
     const startedAt = this.clock.monotonic();
-    const target = this.targetOf(message);
-    const baseUrl = baseUrlOf(target);
-    const all: AttemptLimits = { ...limits, defaultIdleMs: this.figures.defaultIdleMs };
+    const target = this.getTarget(message);
+    const baseUrl = toBaseUrl(target);
+    const all: AttemptLimits = { ...limits, defaultIdleMs: this.options.defaultIdleMs };
     const outcome = await this.breakers.run<Attempt>(
       { key: baseUrl, tenantId: message.context.tenant_id },
       () =>
@@ -50,12 +54,12 @@ export class McpExecutor {
           : callMcpTool(message, target, this.pool, this.clock, all),
       ({ reply, targetFault }) => {
         const code = reply.failure?.code;
-        // A call counts once: what repeats of it meet says nothing new.
+        // A call counts once: its repeats are not evidence of their own.
         if (targetFault && message.attempt === 1 && !(message.deadlineShortened && code === 'ATTEMPT_TIMED_OUT')) {
-          this.figures.onTargetFault?.(baseUrl);
+          this.options.onTargetFault?.(baseUrl);
           return 'failure';
         }
-        // A caller that went away or was in a hurry, or our own guard, says nothing about the target.
+        // A disconnected caller, a short deadline and the egress guard are not evidence about the target.
         return targetFault || code === 'CANCELLED' || code === 'EGRESS_REFUSED' || code === 'DEADLINE_EXCEEDED'
           ? 'ignored'
           : 'success';
@@ -71,12 +75,12 @@ export class McpExecutor {
     return { ...redactSecrets(outcome.value.reply), execute_ms: Math.round(this.clock.monotonic() - startedAt) };
   }
 
-  /** The tools of a server. Outside the breaker: discovery is how an operator finds out that a server is back. */
+  /** Lists the tools of a server. Bypasses the breaker: discovery is how a recovered server is found. */
   discover(message: DiscoverMessage, limits: { timeoutMs: Milliseconds; signal: AbortSignal }): Promise<DiscoverReply> {
-    return discoverServer(discoveryTarget(message), this.pool, this.clock, limits);
+    return discoverServer(readDiscoveryTarget(message), this.pool, this.clock, limits);
   }
 
-  private targetOf(message: ExecMessage & { binding: McpBinding }): McpTarget {
+  private getTarget(message: ExecMessage & { binding: McpBinding }): McpTarget {
     const { server, transport, url, options } = message.binding;
     const id = `${message.tool}@${message.revision}`;
     let target = this.targets.get(id);
@@ -88,8 +92,6 @@ export class McpExecutor {
     return target;
   }
 }
-
-const MAX_TARGETS = 5_000;
 
 function isMcp(message: ExecMessage): message is ExecMessage & { binding: McpBinding } {
   return message.binding.kind === 'mcp';

@@ -1,36 +1,42 @@
+import { fileURLToPath } from 'node:url';
 import { Client, SdkError, SdkErrorCode, type ClientOptions, type PriorDiscovery } from '@modelcontextprotocol/client';
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { isJsonObject, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import {
+  getDefaultEnvironment,
+  StdioClientTransport,
+  type StdioServerParameters,
+} from '@modelcontextprotocol/client/stdio';
+import { isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
-import { CallScope, ScopedHttpTransport } from './call-scope.js';
-import type { McpTarget } from './mcp-target.js';
+import { Exchange, ScopedHttpTransport } from './exchange.js';
+import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { OpenSecret } from './open-secret.js';
-import type { CredentialStore } from './oauth/credential-store.js';
-import { guardedCommand } from './stdio-guard-command.js';
+import type { CredentialStore } from './oauth/oauth-credential.js';
 
-/** What sessions need of this process. */
-export interface SessionParts {
+/** What sessions use of this process. */
+export interface SessionDeps {
   egress: EgressClient;
   clock: Clock;
-  /** Expands `${VAR}` and opens what is sealed for the registration; throws AUTH_NOT_CONFIGURED. */
+  /** Expands `${VAR}` and opens secrets sealed for the registration. */
   expand: OpenSecret;
-  /** Tokens outlive sessions. */
+  /** Credentials outlive sessions. */
   credentials: CredentialStore;
-  /** Bytes of one response when the server's registration names none. */
+  /** Most bytes of one response when the registration sets no limit. */
   maxResponseBytes: number;
-  /** Local mode: server processes may be started. */
+  /** Whether server processes may be started (local mode). */
   allowStdio: boolean;
   version: string;
 }
 
-/** A long-lived notification stream is cut here; the SDK opens it again. */
+/** A long-lived notification stream is cut at this size; the SDK reopens it. */
 const MAX_STREAM_BYTES = 64 * 1024 * 1024;
-/** Safety net behind the per-call limits, which end first. */
+/** Safety net behind the limits of each exchange, which end earlier. */
 const MAX_EXCHANGE_MS = 60 * 60_000;
 const CONNECT_TIMEOUT_MS = 15_000;
 /** A list may be longer than one result. */
 const MAX_LIST_BYTES = 16 * 1024 * 1024;
+/** In the same folder as this file, both in the source and in the build. */
+const GUARD = fileURLToPath(new URL(`./stdio-guard.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url));
 
 /** One connection to one server with one credential. */
 export class McpSession {
@@ -40,13 +46,13 @@ export class McpSession {
   ) {}
 
   /**
-   * Connects: with an earlier verdict about the server's era without a round trip, else `server/discover`, else
-   * `initialize`.
-   * @throws whatever the SDK, the guard or the network throws; `judgeMcpError` reads it
+   * Connects. Without a round trip when the server's protocol revision is known from an earlier session; otherwise with
+   * `server/discover`, then `initialize`.
+   * @throws whatever the SDK, the egress guard or the network throws; `classifyMcpError` reads it
    */
   static async open(
     target: McpTarget,
-    parts: SessionParts,
+    deps: SessionDeps,
     onToolsChanged: () => void,
     signal?: AbortSignal,
   ): Promise<McpSession> {
@@ -54,22 +60,18 @@ export class McpSession {
       capabilities: {},
       versionNegotiation: { mode: 'auto' },
       inputRequired: { autoFulfill: false },
-      // Mismatches with an output schema are not failures of the call.
+      // A result that does not match its output schema does not fail the call.
       jsonSchemaValidator: {
         getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
       },
       listChanged: { tools: { autoRefresh: false, onChanged: onToolsChanged } },
     };
-    const client = new Client({ name: 'toolfleet', version: parts.version }, options);
-    client.onerror = () => undefined; // what matters arrives at the call it belongs to
-    const transport = target.transport === 'stdio' ? stdioTransport(target, parts) : httpTransport(target, parts);
-    const prior = priorOf(target.prior);
+    const client = new Client({ name: 'toolfleet', version: deps.version }, options);
+    client.onerror = () => undefined; // relevant errors reach the call they belong to
+    const transport = target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps);
+
     try {
-      await client.connect(transport, {
-        timeout: CONNECT_TIMEOUT_MS,
-        ...(prior ? { prior } : {}),
-        ...(signal ? { signal } : {}),
-      });
+      await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS, prior: readPrior(target.prior), signal });
     } catch (error) {
       await client.close().catch(() => undefined);
       throw target.stdio && isClosed(error) ? notStarted(target, error) : error;
@@ -77,21 +79,19 @@ export class McpSession {
     return new McpSession(client, target);
   }
 
-  /** `modern` (2026-07-28 and later) or `legacy`. */
-  get era(): 'modern' | 'legacy' {
-    return this.client.getProtocolEra() ?? 'legacy';
-  }
-
-  /** Era verdict for the next connection; nothing of the server's prose and nothing that changes from answer to answer. */
+  /**
+   * What to store about the server's protocol revision for the next connection: none of the server's prose, and nothing that
+   * changes from response to response.
+   */
   get prior(): JsonObject {
     const discovered = this.client.getDiscoverResult() as unknown;
-    if (this.era === 'legacy' || !isJsonObject(discovered)) return { kind: 'legacy' };
+    if (this.client.getProtocolEra() !== 'modern' || !isJsonObject(discovered)) return { kind: 'legacy' };
     const { supportedVersions = [], capabilities = {} } = discovered;
     const discover = { resultType: 'complete', ttlMs: 0, cacheScope: 'private', supportedVersions, capabilities };
     return { kind: 'modern', discover };
   }
 
-  /** Ends the session at the server too, when it keeps one; never throws. */
+  /** Ends the session, also at the server if it keeps one. Never throws. */
   async close(): Promise<void> {
     const transport = this.client.transport;
     if (transport instanceof ScopedHttpTransport && transport.sessionId) {
@@ -101,121 +101,79 @@ export class McpSession {
   }
 }
 
-function httpTransport(target: McpTarget, parts: SessionParts): ScopedHttpTransport {
-  const expand = (value: string): string => parts.expand(value, target.registration);
+function httpTransport(target: McpTarget, deps: SessionDeps): ScopedHttpTransport {
+  const expand = (value: string): string => deps.expand(value, target.registration);
   const url = expand(target.url);
-  parts.egress.check(url);
+  deps.egress.check(url);
   const headers = Object.fromEntries(Object.entries(target.headers).map(([name, value]) => [name, expand(value)]));
-  const credential = parts.credentials.of(target);
-  const guarded = sessionFetch(target, parts);
+  const credential = deps.credentials.get(target);
+  const guarded = sessionFetch(target, deps);
   return new ScopedHttpTransport(new URL(url), {
     fetch: credential ? credential.wrap(guarded) : guarded,
     requestInit: { headers },
     redirectPolicy: 'same-origin',
     onInsufficientScope: 'throw',
-    ...(credential ? { authProvider: credential } : {}),
+    authProvider: credential,
   });
 }
 
 /** The guarded fetch with limits by kind of exchange: a call, a list, or the notification stream (GET). */
-function sessionFetch(target: McpTarget, parts: SessionParts): typeof fetch {
-  const maxBytes = target.maxResponseBytes ?? parts.maxResponseBytes;
-  return egressFetch(parts.egress, (_url, init) => {
-    const scope = CallScope.active;
+function sessionFetch(target: McpTarget, deps: SessionDeps): typeof fetch {
+  const maxBytes = target.maxResponseBytes ?? deps.maxResponseBytes;
+  return egressFetch(deps.egress, (_url, init) => {
+    const exchange = Exchange.active;
     const stream = (init.method ?? 'GET') === 'GET';
     return {
-      // The scope's own timers end a call; JSON answers send their headers only when the tool is done.
+      // The exchange's own timers end a call: a JSON response sends its headers only when the tool is done.
       timeouts: {
         headersMs: stream ? CONNECT_TIMEOUT_MS : null,
         bodyIdleMs: null,
         totalMs: stream ? null : MAX_EXCHANGE_MS,
       },
-      maxBytes: stream ? MAX_STREAM_BYTES : scope?.isList ? Math.max(maxBytes, MAX_LIST_BYTES) : maxBytes,
+      maxBytes: stream ? MAX_STREAM_BYTES : exchange?.isList ? Math.max(maxBytes, MAX_LIST_BYTES) : maxBytes,
       onBodyError: (error) => {
-        if (scope) scope.streamError = error;
+        if (exchange) exchange.streamError = error;
       },
     };
   });
 }
 
-function stdioTransport(target: McpTarget, parts: SessionParts): StdioClientTransport {
-  if (!parts.allowStdio || !target.stdio) {
+function stdioTransport(target: McpTarget, deps: SessionDeps): StdioClientTransport {
+  if (!deps.allowStdio || !target.stdio) {
     throw new ToolError('EGRESS_REFUSED', {
-      message: `The MCP server ${target.server} is a local process; those run in local mode only`,
+      message: `The MCP server ${target.server} is a local process; local processes run in local mode only`,
     });
   }
-  return new StdioClientTransport(guardedCommand(target.stdio, (value) => parts.expand(value, target.registration)));
+  return new StdioClientTransport(guardedCommand(target.stdio, (value) => deps.expand(value, target.registration)));
+}
+
+/**
+ * The command line of a local server under the guard process (`stdio-guard.ts`), which ends the server's whole process group
+ * when this process ends in any way, and when the server uses too much memory. The server sees only the variables it was given.
+ */
+function guardedCommand(options: StdioOptions, expand: (value: string) => string): StdioServerParameters {
+  const env = Object.fromEntries(Object.entries(options.env).map(([name, value]) => [name, expand(value)]));
+  return {
+    command: process.execPath,
+    args: [GUARD, String(options.memoryLimitMb), options.command, ...options.args.map(expand)],
+    env: { ...getDefaultEnvironment(), ...env },
+    stderr: 'ignore',
+    cwd: options.cwd,
+  };
 }
 
 const isClosed = (error: unknown): boolean => error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed;
 
-/** All the SDK sees is the end of the process. */
+/** The SDK reports only that the process ended. */
 function notStarted({ server, stdio }: McpTarget, cause: unknown): ToolError {
   return new ToolError('NETWORK_ERROR', {
-    message: `The local MCP server ${server} cannot be started, or ends at once: ${stdio?.command}`,
+    message: `The local MCP server ${server} cannot be started or exits at once: ${stdio?.command}`,
     details: { server, delivered: false },
     cause,
   });
 }
 
-function priorOf(stored: JsonObject | undefined): PriorDiscovery | undefined {
+function readPrior(stored: JsonObject | undefined): PriorDiscovery | undefined {
   if (stored?.['kind'] === 'modern' && isJsonObject(stored['discover'])) return stored as unknown as PriorDiscovery;
   return stored?.['kind'] === 'legacy' ? { kind: 'legacy' } : undefined;
-}
-
-/** Time limits of one exchange. */
-export interface ExchangeLimits {
-  /** Longest silence; progress restarts it. */
-  idleMs: Milliseconds;
-  totalMs: Milliseconds;
-  signal?: AbortSignal;
-}
-
-/**
- * Runs one exchange within its limits. Both limits and the caller's signal really abort the request; the error thrown is
- * then the reason for it.
- */
-export async function withinLimits<T>(
-  scope: CallScope,
-  limits: ExchangeLimits,
-  clock: Clock,
-  work: (touch: () => void) => Promise<T>,
-): Promise<T> {
-  let touched = clock.monotonic();
-  const timedOut = (what: string, ms: number): void =>
-    scope.stop(
-      new ToolError('ATTEMPT_TIMED_OUT', {
-        message: `The MCP server did not answer within ${ms} ms (${what})`,
-        details: { phase: what, limit_ms: ms },
-      }),
-    );
-  const cancelTotal = clock.after(limits.totalMs, () => timedOut('total', limits.totalMs));
-  let cancelIdle = (): void => undefined;
-  const watchIdle = (): void => {
-    const leftMs = touched + limits.idleMs - clock.monotonic();
-    if (leftMs <= 0) return timedOut('idle', limits.idleMs);
-    cancelIdle = clock.after(leftMs, watchIdle);
-  };
-  watchIdle();
-  const onAbort = (): void => scope.stop(abortReason(limits.signal));
-  if (limits.signal?.aborted) onAbort();
-  limits.signal?.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await new Promise<T>((resolve, reject) => {
-      const stopped = (): void => reject(scope.signal.reason);
-      if (scope.signal.aborted) return stopped();
-      scope.signal.addEventListener('abort', stopped, { once: true });
-      scope.run(() => work(() => (touched = clock.monotonic()))).then(resolve, reject);
-    });
-  } catch (error) {
-    throw scope.signal.aborted ? scope.signal.reason : error;
-  } finally {
-    cancelTotal();
-    cancelIdle();
-    limits.signal?.removeEventListener('abort', onAbort);
-  }
-}
-
-function abortReason(signal: AbortSignal | undefined): ToolError {
-  return signal?.reason instanceof ToolError ? signal.reason : new ToolError('CANCELLED');
 }

@@ -12,7 +12,7 @@ export interface StdioOptions {
   memoryLimitMb: number;
 }
 
-/** One remote server as its registration describes it; variables are not expanded yet. */
+/** One remote server as its registration describes it, with variables not yet expanded. */
 export interface McpTarget {
   server: string;
   transport: McpBinding['transport'];
@@ -20,22 +20,22 @@ export interface McpTarget {
   headers: Record<string, string>;
   oauth?: OAuthOptions;
   stdio?: StdioOptions;
-  /** Source whose sealed secrets the options hold; absent where nothing is sealed. */
+  /** The registration (`crm` or `crm@acme`) for which secrets in the options were sealed; absent without sealed secrets. */
   registration?: string;
-  /** Longest silence of one call; undefined means MCP_TIMEOUT_SECONDS. */
+  /** Longest silence of one call; default `MCP_TIMEOUT_SECONDS`. */
   timeoutMs?: Milliseconds;
-  /** Attempts may outlast the longest silence: the server is asked for progress whether or not the caller wants to see it. */
+  /** Calls may run longer than the longest silence, so the server is asked for progress even if the caller is not interested. */
   livesOnProgress: boolean;
-  /** undefined means MCP_MAX_RESPONSE_BYTES. */
+  /** Default `MCP_MAX_RESPONSE_BYTES`. */
   maxResponseBytes?: number;
-  /** Era verdict of an earlier discovery: zero round trips before the first call. */
+  /** The protocol revision found by an earlier discovery (`McpSession.prior`): no round trip before the first call. */
   prior?: JsonObject;
-  /** Same for every tool of one server and credential; secrets are in it only as `${VAR}`. */
+  /** Hash of everything that identifies server and credential, before expansion: targets with one key share a session. */
   key: string;
 }
 
-/** What breakers and metrics call the target: the origin only, never path or query (they may hold secrets). */
-export function baseUrlOf(target: Pick<McpTarget, 'transport' | 'url' | 'server'>): string {
+/** The name of the target for breakers and metrics: the origin only, because path and query may contain secrets. */
+export function toBaseUrl(target: Pick<McpTarget, 'transport' | 'url' | 'server'>): string {
   if (target.transport === 'stdio') return `stdio:${target.server}`;
   try {
     return new URL(target.url).origin;
@@ -45,9 +45,8 @@ export function baseUrlOf(target: Pick<McpTarget, 'transport' | 'url' | 'server'
 }
 
 /**
- * Reads the connection options of a binding or of a discovery. Unknown keys are ignored: options also carry what only the
- * registry reads.
- * @throws ToolError AUTH_NOT_CONFIGURED for options of the wrong shape: only the operator can repair them
+ * Reads the connection options of a binding or a discovery. Unknown keys are ignored: some are read by the registry only.
+ * @throws ToolError AUTH_NOT_CONFIGURED for options of the wrong shape, which only the operator can correct
  */
 export function readTarget(
   server: string,
@@ -68,13 +67,13 @@ export function readTarget(
     transport,
     url,
     headers,
-    ...(oauth ? { oauth } : {}),
-    ...(stdio ? { stdio } : {}),
-    ...(registration === undefined ? {} : { registration }),
+    oauth,
+    stdio,
+    registration,
     livesOnProgress: readNumber(server, 'max_seconds', options['max_seconds']) !== undefined,
-    ...(timeoutSeconds === undefined ? {} : { timeoutMs: timeoutSeconds * 1_000 }),
-    ...(maxResponseBytes === undefined ? {} : { maxResponseBytes }),
-    ...(isJsonObject(options['prior']) ? { prior: options['prior'] } : {}),
+    timeoutMs: timeoutSeconds === undefined ? undefined : timeoutSeconds * 1_000,
+    maxResponseBytes,
+    prior: isJsonObject(options['prior']) ? options['prior'] : undefined,
     key: createHash('sha256').update(JSON.stringify(identity)).digest('base64url'),
   };
 }
@@ -90,7 +89,7 @@ function readStdio(server: string, options: JsonObject): StdioOptions {
     command,
     args: args as string[],
     env: readStrings(server, 'env', options['env']),
-    ...(cwd ? { cwd } : {}),
+    cwd: cwd || undefined,
     memoryLimitMb: readNumber(server, 'memory_limit_mb', options['memory_limit_mb']) ?? DEFAULT_STDIO_MEMORY_MB,
   };
 }
@@ -115,7 +114,7 @@ function readNumber(server: string, name: string, value: Json | undefined): numb
 
 function wrong(server: string, option: string): ToolError {
   return new ToolError('AUTH_NOT_CONFIGURED', {
-    message: `The configuration of the MCP server ${server} is wrong: ${option}`,
+    message: `The configuration of the MCP server ${server} is invalid: ${option}`,
     details: { server, option },
   });
 }

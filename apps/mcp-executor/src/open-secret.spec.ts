@@ -24,7 +24,7 @@ describe('secretOpener', () => {
     expect(() => secretOpener(KEY)(older, 'crm')).toThrow('cannot be opened');
   });
 
-  it('says what is missing without showing anything of the secret', () => {
+  it('names what is missing without revealing the secret', () => {
     expect(() => secretOpener(undefined)(sealedFor('crm'), 'crm')).toThrow('REGISTRY_SECRET_KEY is not set');
     expect(() => secretOpener(`${KEY}!`)(sealedFor('crm'), 'crm')).toThrow('cannot be opened');
     expect(() => secretOpener(KEY)('${NO_SUCH_VARIABLE_HERE}', 'crm')).toThrow('NO_SUCH_VARIABLE_HERE');

@@ -4,26 +4,25 @@ import { registerSecret } from '@toolfleet/telemetry';
 import { mcpExecutorConfig } from './mcp-executor.config.js';
 
 /**
- * Expands a configured value of a registration (`crm` or `crm@acme`). Definitions of version 0.1.0 name none.
+ * Expands a configured value: `${VAR}` from the environment, and literals that the registry sealed for a registration (`crm` or
+ * `crm@acme`; undefined in definitions of version 0.1.0). Opened values are registered for redaction.
  * @throws ToolError AUTH_NOT_CONFIGURED
  */
 export type OpenSecret = (value: string, registration: string | undefined) => string;
 
-const contextOf = (registration: string | undefined): string =>
-  registration === undefined ? olderSecretContext('mcp', '') : secretContext('mcp', registration);
-
 /**
- * Opens configured values right before a server is dialled: `${VAR}` from the environment, and literals the registry sealed.
- * What was opened is registered for redaction. The function throws ToolError AUTH_NOT_CONFIGURED naming what is missing.
+ * Builds the function that expands values right before a request, so that rotated variables take effect.
+ * @param secretKey `REGISTRY_SECRET_KEY`; without it sealed values cannot be opened
  */
 export function secretOpener(secretKey: string | undefined): OpenSecret {
   const expander = new VariableExpander(mcpExecutorConfig.ownKeys);
   const box = secretKey === undefined ? undefined : new SecretBox(secretKey);
   return (value, registration) => {
     if (!isSealed(value)) return expander.expand(value);
-    if (!box) throw missing('a secret is sealed and REGISTRY_SECRET_KEY is not set here');
+    if (!box) throw missing('a secret is sealed, but REGISTRY_SECRET_KEY is not set for mcp-executor');
     try {
-      const opened = box.open(value, contextOf(registration));
+      const context = registration === undefined ? olderSecretContext('mcp', '') : secretContext('mcp', registration);
+      const opened = box.open(value, context);
       registerSecret(opened);
       return opened;
     } catch (cause) {

@@ -20,7 +20,7 @@ function poolOf(open: () => Promise<McpSession>): SessionPool {
   return new SessionPool(parts, undefined, POOL_LIMITS, open as never);
 }
 
-it('opens one session for all callers whose first one did not open', async () => {
+it('opens one new session for all callers after the first failed to open', async () => {
   let opened = 0;
   const pool = poolOf(async () => {
     opened += 1;
@@ -43,7 +43,7 @@ it('opens one session for all callers whose first one did not open', async () =>
   await pool.close();
 });
 
-it('leaves a session open for who is using it, and gives newcomers another', async () => {
+it('keeps a retired session open for its users and gives new callers another', async () => {
   const closed: McpSession[] = [];
   const pool = poolOf(async () => {
     const session = fakeSession();

@@ -1,17 +1,17 @@
 import { isToolError, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer } from '@toolfleet/resilience';
-import { CallScope } from './call-scope.js';
+import { Exchange } from './exchange.js';
 import type { McpTarget } from './mcp-target.js';
-import { CredentialStore } from './oauth/credential-store.js';
-import { McpSession, type SessionParts } from './mcp-session.js';
+import { CredentialStore } from './oauth/oauth-credential.js';
+import { McpSession, type SessionDeps } from './mcp-session.js';
 
 /** Bounds of the pool. */
 export interface PoolLimits {
-  /** A session nobody uses is closed after this time. */
+  /** An unused session is closed after this time. */
   idleCloseMs: Milliseconds;
-  /** Sessions in all; beyond it the least recently used idle one is closed. */
+  /** Most sessions; beyond that the least recently used idle one is closed. */
   maxSessions: number;
-  /** Exchanges at once with one server; more are refused. */
+  /** Most concurrent exchanges with one server; more are refused. */
   maxInFlight: number;
 }
 
@@ -22,33 +22,33 @@ interface Slot {
   session?: McpSession;
   inFlight: number;
   cancelIdle?: CancelTimer;
-  /** Closed or replaced: users in flight finish with it, newcomers get another. */
+  /** Taken out of the pool: exchanges in flight finish on it, new ones get another session. */
   retired: boolean;
 }
 
-/** Makes a session; replaced in tests. */
-export type OpenSession = typeof McpSession.open;
+/** Opens a session; replaced in tests. */
+type OpenSession = typeof McpSession.open;
 
 /**
- * One session per server and credential, shared by all calls: opened once however many callers wait, reused, closed when
- * idle. A session that broke is retired, so the next call opens a new one.
+ * One session per server and credential, shared by all calls. Concurrent callers wait for one opening; an idle session is closed.
+ * A broken session is retired, so that the next call opens a new one.
  */
 export class SessionPool {
   private readonly slots = new Map<string, Slot>();
-  /** Retired sessions with users left, for `close`. */
+  /** Retired sessions with exchanges in flight, for `close`. */
   private readonly retired = new Set<Slot>();
-  /** Era verdicts by server, so that a reconnect needs no probe. */
+  /** Protocol revisions by target key (`McpSession.prior`), so that a reconnect needs no probe. */
   private readonly priors = new Map<string, JsonObject>();
   private closed = false;
-  private readonly parts: SessionParts;
+  private readonly deps: SessionDeps;
 
   constructor(
-    parts: Omit<SessionParts, 'credentials'>,
+    deps: Omit<SessionDeps, 'credentials'>,
     private readonly onToolsChanged: (server: string) => void = () => undefined,
     private readonly limits: PoolLimits = POOL_LIMITS,
     private readonly open: OpenSession = McpSession.open,
   ) {
-    this.parts = { ...parts, credentials: new CredentialStore(parts) };
+    this.deps = { ...deps, credentials: new CredentialStore(deps) };
   }
 
   /** Sessions that are open or opening. */
@@ -77,19 +77,19 @@ export class SessionPool {
   }
 
   /**
-   * Takes a session out of use, when it is still the current one. Without a session, because it never opened, there is
-   * nothing to take out: the slot went by itself, and the one that stands there now belongs to others.
-   * @param forgetEra also probe again: what we knew about the server may be wrong
+   * Takes a session out of the pool if it is still the current one. A session that never opened has removed its own slot, and
+   * the slot there now belongs to other calls.
+   * @param forgetPrior probe the protocol revision again, because the stored one may be wrong
    */
-  retire(target: McpTarget, session: McpSession | undefined, forgetEra: boolean): void {
-    if (forgetEra) this.priors.delete(target.key);
+  retire(target: McpTarget, session: McpSession | undefined, forgetPrior: boolean): void {
+    if (forgetPrior) this.priors.delete(target.key);
     const slot = this.slots.get(target.key);
     if (slot && session && slot.session === session) this.takeOut(target.key, slot);
   }
 
-  /** The server said inside an answer that our token has expired: the next call connects anew, with another. */
+  /** The server reported inside a result that the token has expired: the next call connects with a new one. */
   expireToken(target: McpTarget, session: McpSession | undefined): void {
-    this.parts.credentials.of(target)?.forgetToken();
+    this.deps.credentials.get(target)?.forgetToken();
     this.retire(target, session, false);
   }
 
@@ -112,9 +112,9 @@ export class SessionPool {
     this.makeRoom();
     const prior = this.priors.get(target.key) ?? target.prior;
     const slot: Slot = {
-      // Outside any caller's scope: the session outlives the call that happened to open it.
-      opening: CallScope.outside(() =>
-        this.open({ ...target, ...(prior ? { prior } : {}) }, this.parts, () => this.onToolsChanged(target.server)),
+      // Outside the caller's exchange: the session outlives the call that opened it.
+      opening: Exchange.outside(() =>
+        this.open({ ...target, prior }, this.deps, () => this.onToolsChanged(target.server)),
       ),
       inFlight: 0,
       retired: false,
@@ -124,12 +124,12 @@ export class SessionPool {
       (session) => {
         slot.session = session;
         this.priors.set(target.key, session.prior);
-        // A server process that ends, or a transport that closes by itself, must not be used again.
+        // A server process that exits, or a transport that closes, must not be reused.
         session.client.onclose = () => this.retire(target, session, false);
       },
       (error: unknown) => {
         if (this.slots.get(target.key) === slot) this.slots.delete(target.key);
-        // A verdict that no longer fits must not be tried again; a refusal of our guard says nothing about the server.
+        // The stored revision may be wrong. A refusal by the egress guard is not evidence about it.
         if (!isToolError(error)) this.priors.delete(target.key);
       },
     );
@@ -148,7 +148,7 @@ export class SessionPool {
     if (slot.retired) return this.finish(slot);
     if (this.slots.get(key) !== slot) return;
     slot.cancelIdle?.();
-    slot.cancelIdle = this.parts.clock.after(this.limits.idleCloseMs, () => this.takeOut(key, slot));
+    slot.cancelIdle = this.deps.clock.after(this.limits.idleCloseMs, () => this.takeOut(key, slot));
   }
 
   private makeRoom(): void {

@@ -105,7 +105,7 @@ describe('local MCP servers', () => {
     await close();
   });
 
-  it('are discovered and called with a small environment, and leave nothing behind', async () => {
+  it('are discovered and called with a minimal environment and leave no process behind', async () => {
     const { executor, close } = setUp(true);
     const found = await executor.discover(
       { server: 'local', transport: 'stdio', ...options('one') },
@@ -121,7 +121,7 @@ describe('local MCP servers', () => {
     await expect.poll(() => pids.some(isAlive)).toBe(false);
   });
 
-  it('are ended when they use too much memory, and the next call starts another', async () => {
+  it('are killed when they exceed their memory, and the next call starts another', async () => {
     const { executor, close } = setUp(true);
     expect(await executor.execute(message('hoard', options('two', 200)), limits())).toMatchObject({
       // It had the call: what it did before its end is not known.
@@ -131,12 +131,12 @@ describe('local MCP servers', () => {
     await close();
   });
 
-  it('that cannot be started are named, and the call never left', async () => {
+  it('that cannot be started are named, and the call counts as not delivered', async () => {
     const { executor, close } = setUp(true);
     const reply = await executor.execute(message('env', { ...options('none'), command: '/no/such/program' }), limits());
     expect(reply.failure).toMatchObject({
       code: 'NETWORK_ERROR',
-      message: 'The local MCP server local cannot be started, or ends at once: /no/such/program',
+      message: 'The local MCP server local cannot be started or exits at once: /no/such/program',
       details: { delivered: false },
     });
     await close();

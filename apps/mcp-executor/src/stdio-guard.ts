@@ -1,12 +1,12 @@
 /**
  * Runs one local MCP server: `stdio-guard.js <memory limit in MB> <command> [arguments]`. The server gets its own process
- * group. Our standard input is the parent's lifeline: when it ends, however the parent died, the group gets SIGTERM and
- * then SIGKILL, so no orphan is left. Memory of the group's leader is checked twice a second. This process may be killed
- * itself (the SDK does so to a transport it gives up): a shell that waits for the end of our pipe kills the group then.
+ * group. When standard input ends, however the parent died, the group gets SIGTERM and then SIGKILL, so that no orphan is left.
+ * The memory of the group's leader is checked twice a second. If this process itself is killed (the SDK kills transports it
+ * abandons), a shell that waits on a pipe from it kills the group.
  */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-// A program of its own that must not load anything else: the one place beside the clock that waits by itself.
+// A program of its own that must load nothing else, so it uses timers directly instead of a Clock.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const TERM_AFTER_MS = 500;
@@ -21,7 +21,7 @@ if (child.pid !== undefined) lastResort(child.pid);
 
 child.on('error', () => process.exit(127));
 child.on('exit', (code, signal) => {
-  killGroup('SIGKILL'); // helpers of the server that outlived it
+  killGroup('SIGKILL'); // child processes that outlived the server
   process.exit(signal ? 1 : (code ?? 1));
 });
 child.stdin.on('error', () => undefined);
@@ -34,7 +34,7 @@ let ending = false;
 async function endGroup(): Promise<void> {
   if (ending) return;
   ending = true;
-  // The end of its input already asks the server to leave; signals are for those that do not.
+  // The end of its input asks the server to exit; the signals are for servers that do not.
   await sleep(TERM_AFTER_MS);
   killGroup('SIGTERM');
   await sleep(KILL_AFTER_MS - TERM_AFTER_MS);
@@ -55,7 +55,7 @@ function lastResort(group: number): void {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
   });
-  shell.on('error', () => undefined); // no shell: signals and the lifeline are left
+  shell.on('error', () => undefined); // without a shell, signals and standard input still end the group
   shell.stdin.on('error', () => undefined);
   shell.unref();
 }
@@ -65,11 +65,11 @@ function killGroup(signal: NodeJS.Signals): void {
   try {
     process.kill(-child.pid, signal);
   } catch {
-    // The group is gone.
+    // The group has ended already.
   }
 }
 
-/** 0 where /proc does not exist: then there is no memory limit, only the lifeline. */
+/** 0 where /proc does not exist: there the memory limit has no effect. */
 function residentBytes(): number {
   try {
     return Number(readFileSync(`/proc/${child.pid}/statm`, 'utf8').split(' ')[1]) * PAGE_BYTES;

@@ -23,7 +23,7 @@ async function relay(): Promise<ElicitationRelay> {
 
 const FORMS = { elicitation: {} };
 
-/** A client whose person answers so; what the person was shown is in `shown`. */
+/** A client whose user answers with `answer`; `shown` collects the messages the user saw. */
 async function client(url: string, mode: 'auto' | 'legacy', answer: () => unknown) {
   const made = await connect(url, { mode, capabilities: FORMS });
   const shown: string[] = [];
@@ -35,8 +35,8 @@ async function client(url: string, mode: 'auto' | 'legacy', answer: () => unknow
 }
 const yes = () => ({ action: 'accept', content: { approve: true } });
 
-describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to (%s)', (mode) => {
-  it('runs once after a yes, with the questions the person saw; calls without questions run by themselves', async () => {
+describe.each(['auto', 'legacy'] as const)('a call that needs approval (%s)', (mode) => {
+  it('runs once after approval, with the questions shown; other calls run without asking', async () => {
     const { url, seen } = await serveEndpoint({ elicitation: await relay() });
     const { made, shown } = await client(url, mode, yes);
     const result = await call(made, 'careful', { text: 'x' });
@@ -49,10 +49,10 @@ describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to
   });
 
   it.each([
-    ['no', () => ({ action: 'accept', content: { approve: false } })],
-    ['nothing', () => ({ action: 'cancel' })],
-    ['to decline', () => ({ action: 'decline' })],
-  ])('does not run when the person chose %s', async (_, answer) => {
+    ['false', () => ({ action: 'accept', content: { approve: false } })],
+    ['cancel', () => ({ action: 'cancel' })],
+    ['decline', () => ({ action: 'decline' })],
+  ])('does not run when the answer is %s', async (_, answer) => {
     const { url, seen } = await serveEndpoint({ elicitation: await relay() });
     const { made } = await client(url, mode, answer);
     const result = await call(made, 'careful');
@@ -60,7 +60,7 @@ describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to
     expect(seen.some(({ approved }) => approved)).toBe(false);
   });
 
-  it('is refused in words where the client cannot ask anybody', async () => {
+  it('is refused with an explanation when the client cannot show forms', async () => {
     const { url, seen } = await serveEndpoint({ elicitation: await relay() });
     for (const capabilities of [{}, { elicitation: { url: {} } }]) {
       const made = await connect(url, { mode, capabilities });
@@ -72,8 +72,8 @@ describe.each(['auto', 'legacy'] as const)('a call that a person has to agree to
   });
 });
 
-describe('an answer of 2025', () => {
-  it('finds its call when it arrives at another replica', async () => {
+describe('an answer of a 2025 client', () => {
+  it('reaches its call through another replica', async () => {
     const [asking, other] = [
       await serveEndpoint({ elicitation: await relay() }),
       await serveEndpoint({ elicitation: await relay() }),
@@ -93,7 +93,7 @@ describe('an answer of 2025', () => {
     expect([elsewhere.length, other.seen.length]).toEqual([1, 0]);
   });
 
-  it('counts only from who was asked, and errors are a no', async () => {
+  it('is accepted only from the caller that was asked; an error declines', async () => {
     const [asking, other] = [await relay(), await relay()];
     const alice = { tenantId: 'acme', userId: 'alice', roles: [], tools: ['*'], via: 'api_key' as const };
     const bob = { ...alice, userId: 'bob' };
@@ -107,7 +107,7 @@ describe('an answer of 2025', () => {
     await expect(second.answer).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
   });
 
-  it('is not waited for when the client went away', async () => {
+  it('is not awaited after the client disconnected', async () => {
     const { url, seen } = await serveEndpoint({ elicitation: await relay() });
     const made = await connect(url, { mode: 'legacy', capabilities: FORMS });
     const gone = new AbortController();
@@ -120,7 +120,7 @@ describe('an answer of 2025', () => {
   });
 });
 
-it('an approval of one call is worth nothing for another (2026)', async () => {
+it('an approval of one call is not valid for another (2026)', async () => {
   const { url, seen } = await serveEndpoint();
   const ask = (args: JsonObject, more: JsonObject = {}) =>
     fetch(url, {
@@ -161,7 +161,7 @@ it('an approval of one call is worth nothing for another (2026)', async () => {
   expect(seen.some(({ approved }) => approved)).toBe(false);
   expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });
 
-  // One yes is one call: sent again, it carries the key under which the journal knows the outcome.
+  // One approval runs one call: sent again, it carries the same idempotency key.
   expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });
   const keys = seen.filter(({ approved }) => approved).map(({ idempotencyKey }) => idempotencyKey);
   expect(keys).toEqual([expect.stringMatching(/^approval:/), keys[0]]);
@@ -170,25 +170,22 @@ it('an approval of one call is worth nothing for another (2026)', async () => {
   expect(seen.findLast(({ approved }) => approved)?.idempotencyKey).not.toBe(keys[0]);
 });
 
-it.each(['auto', 'legacy'] as const)(
-  'an agreement to one question is none to another that came up since (%s)',
-  async (mode) => {
-    const { url } = await serveEndpoint({
-      elicitation: await relay(),
-      executeCall: async ({ approved }) => {
-        throw new ToolError('APPROVAL_REQUIRED', {
-          details: { questions: [approved ? 'Twice?' : 'Once?'], revision: 'r1' },
-        });
-      },
-    });
-    const answers = [yes(), { action: 'decline' }];
-    const { made, shown } = await client(url, mode, () => answers.shift());
-    expect(await call(made, 'echo')).toMatchObject({ isError: true });
-    expect(shown[0]).toMatch(/^Once\?/);
-  },
-);
+it.each(['auto', 'legacy'] as const)('approval of one question does not cover a later one (%s)', async (mode) => {
+  const { url } = await serveEndpoint({
+    elicitation: await relay(),
+    executeCall: async ({ approved }) => {
+      throw new ToolError('APPROVAL_REQUIRED', {
+        details: { questions: [approved ? 'Twice?' : 'Once?'], revision: 'r1' },
+      });
+    },
+  });
+  const answers = [yes(), { action: 'decline' }];
+  const { made, shown } = await client(url, mode, () => answers.shift());
+  expect(await call(made, 'echo')).toMatchObject({ isError: true });
+  expect(shown[0]).toMatch(/^Once\?/);
+});
 
-it.each(['auto', 'legacy'] as const)('an agreement to one definition is none to a later one (%s)', async (mode) => {
+it.each(['auto', 'legacy'] as const)('approval of one revision does not cover a later one (%s)', async (mode) => {
   let revision = 'r1';
   const sent: unknown[] = [];
   const { url } = await serveEndpoint({

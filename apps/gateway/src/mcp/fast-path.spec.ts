@@ -37,7 +37,7 @@ const legacy = (body: JsonObject = {}, headers: Record<string, string> = {}) =>
   );
 
 describe('the fast path', () => {
-  it('takes the two hot methods in their plainest form', () => {
+  it('reads the two hot methods in their plainest form', () => {
     expect(modern()).toMatchObject({ isModern: true, id: 7, method: 'tools/call', meta: { request_id: 'r' } });
     expect(modern()?.meta).toEqual({ request_id: 'r' });
     expect(legacy()).toMatchObject({ isModern: false, id: 'x', params: {} });

@@ -10,7 +10,7 @@ import type { Task, TaskStore } from './tasks.js';
 
 afterEach(closeAll);
 
-/** Opens a subscription of protocol revision 2026-07-28. */
+/** Opens a subscription in protocol revision 2026-07-28. */
 const subscribe = (url: string, who: string): Promise<Response> =>
   fetch(url, {
     method: 'POST',
@@ -68,7 +68,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     expect(seen[0]?.context).not.toHaveProperty('project_id');
   });
 
-  it('reads every field of a call in _meta, and refuses a wrong one instead of running without it', async () => {
+  it('reads every call field in _meta and rejects an invalid one instead of running without it', async () => {
     const { url, seen } = await serveEndpoint();
     const client = await connect(url, { mode });
     await call(client, 'echo', {}, { dry_run: true, no_retry: true, timeout_ms: 50, 'example.com/own': 1 });
@@ -101,13 +101,13 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     await expect(call(client, 'nothing')).rejects.toMatchObject({ code: -32_602 });
   });
 
-  it('keeps rich content, and answers null with an empty text', async () => {
+  it('keeps rich content and renders null as an empty text', async () => {
     const client = await connect((await serveEndpoint()).url, { mode });
     expect((await call(client, 'rich')).content).toHaveLength(2);
     expect((await call(client, 'null')).content).toEqual([{ type: 'text', text: '' }]);
   });
 
-  it('passes the trace of the client on', async () => {
+  it('links the call to the trace of the client', async () => {
     const seen: (string | undefined)[] = [];
     const executeCall = async () => {
       seen.push(traceparent());
@@ -125,7 +125,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     expect(seen).toEqual([theirs, theirs, own]);
   });
 
-  it('passes progress on, and a cancelled call reaches the engine as cancelled', async () => {
+  it('forwards progress and cancellation', async () => {
     const { url, seen } = await serveEndpoint();
     const client = await connect(url, { mode });
     const progress: unknown[] = [];
@@ -140,7 +140,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     await expect.poll(() => seen[1]?.signal.aborted).toBe(true);
   });
 
-  it('stands for a large catalogue with two tools', async () => {
+  it('represents a large catalog by two tools', async () => {
     const { url, seen } = await serveEndpoint({}, { surface: 'auto', searchAbove: 2 });
     const client = await connect(url, { mode });
     expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['call_tool', 'search_tools']);
@@ -155,7 +155,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
 });
 
 describe('access', () => {
-  it('answers 401 with the way to the metadata, which names the issuer', async () => {
+  it('answers 401 with the URL of the metadata, which names the issuer', async () => {
     const { url } = await serveEndpoint({}, { publicUrl: 'https://tools.example.com/' });
     const refused = await fetch(url, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } });
     expect(refused.status).toBe(401);
@@ -187,7 +187,7 @@ describe('access', () => {
   });
 
   it.each(['localhost:99999', 'localhost:', 'a b', '[::1', 'user@localhost'])(
-    'answers and closes nothing but ends every request with Host %j',
+    'ends every request with Host %j',
     async (host) => {
       const { port } = await serveEndpoint();
       for (const authorization of ['', 'Authorization: Bearer alice\r\n']) {
@@ -201,11 +201,11 @@ describe('access', () => {
     },
   );
 
-  it('ends a request whatever is thrown while it is served', async () => {
+  it('ends a request whose handler throws', async () => {
     const faults: unknown[] = [];
     const onFault = (error: unknown): unknown => faults.push(error);
     const listTools = (): never => {
-      throw new Error('a fault of the spec');
+      throw new Error('a fault in the spec');
     };
     const { url } = await serveEndpoint({ listTools, onFault });
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
@@ -219,7 +219,7 @@ describe('access', () => {
     expect(faults).toHaveLength(1);
   });
 
-  it('never repeats a Host in the metadata, and has none outside development without a public URL', async () => {
+  it('never repeats a Host in the metadata, and serves none in production without a public URL', async () => {
     const { url, port } = await serveEndpoint({}, { development: true, allowedHosts: ['evil.example'] });
     const path = '/.well-known/oauth-protected-resource';
     const resource = async (host: string) => {
@@ -240,7 +240,7 @@ describe('access', () => {
     expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="toolfleet"']);
   });
 
-  it('ends a subscription in order once its credential is void, and no other', async () => {
+  it('ends only the subscriptions of a revoked credential, with a final chunk', async () => {
     const { EventStreams } = await import('../http/event-streams.js');
     const open = new Map<() => void, string>();
     const watch = ({ userId }: Principal, onVoid: () => void): (() => void) => {
@@ -256,7 +256,7 @@ describe('access', () => {
     await theirs.body?.cancel();
   });
 
-  it('has a share of streams for each tenant', async () => {
+  it('limits the streams of each tenant', async () => {
     const { EventStreams } = await import('../http/event-streams.js');
     const streams = new EventStreams({ maxStreams: 2, maxStreamsPerTenant: 1 });
     const { url } = await serveEndpoint({ streams });
@@ -270,7 +270,7 @@ describe('access', () => {
     await expect.poll(async () => (await listen('alice')).status).toBe(200);
   });
 
-  it('takes null arguments for none, and answers what is not JSON in the protocol`s terms', async () => {
+  it('treats null arguments as none and answers invalid JSON with a protocol error', async () => {
     const { url, seen } = await serveEndpoint();
     const send = (body: string) =>
       fetch(url, {
@@ -293,10 +293,10 @@ describe('access', () => {
   });
 });
 
-describe('a client that goes away', () => {
+describe('a client that disconnects', () => {
   it.each([
-    ['the plain answer', {}],
-    ['a stream', { progressToken: 'p' }],
+    ['plain response', {}],
+    ['stream', { progressToken: 'p' }],
   ])('cancels its call (2025, %s)', async (_what, meta) => {
     const { url, seen } = await serveEndpoint();
     const gone = new AbortController();
@@ -380,7 +380,7 @@ describe('the fast path', () => {
   });
 });
 
-/** One task that ends when it is told to. */
+/** A store of one task. */
 class OneTask implements TaskStore {
   readonly ttlMs = 60_000;
   task: Task | undefined;
@@ -410,7 +410,7 @@ class OneTask implements TaskStore {
 }
 
 describe('tasks', () => {
-  it('are created for clients that take them, and are unknown to other tenants', async () => {
+  it('are created for clients that support them, and are unknown to other tenants', async () => {
     const tasks = new OneTask();
     const { url, seen } = await serveEndpoint({ tasks });
     const rpc = async (method: string, params: JsonObject, who = 'alice', takesTasks = true) => {
@@ -463,7 +463,7 @@ describe('tasks', () => {
 });
 
 describe('replicas', () => {
-  it('answer for each other; a killed one fails only what was in flight on it', async () => {
+  it('answer for each other; killing one fails only its calls in flight', async () => {
     const [killed, other] = [await serveEndpoint(), await serveEndpoint()];
     const robin = await startRoundRobin([killed.port, other.port]);
     closing(() => robin.stop());

@@ -27,15 +27,15 @@ async function post(url: string, body: string, headers: Record<string, string> =
 describe.each([
   ['2025', '', {}],
   ['2026', `,"_meta":${JSON.stringify(META)}`, MODERN],
-])('a body of %s', (_era, meta, headers) => {
+])('a body of %s', (_revision, meta, headers) => {
   const callWith = (params: string, method = 'tools/call'): string =>
     `{"jsonrpc":"2.0","id":7,"method":"${method}","params":{"name":"echo"${params}${meta}}}`;
 
   it.each([
     ['arguments', callWith(`,"arguments":{"text":${nested(10_000)}}`)],
     ['arguments of a call that asks for progress', callWith(`,"arguments":{"text":${nested(10_000)}},"x":1`)],
-    ['a field nobody knows', callWith(`,"odd":${nested(200_000)}`)],
-  ])('with %s nested too deeply is refused in the terms of the protocol', async (_name, body) => {
+    ['an unknown field', callWith(`,"odd":${nested(200_000)}`)],
+  ])('with %s nested too deeply is refused with a protocol error', async (_name, body) => {
     const faults: unknown[] = [];
     const { url, seen } = await serveEndpoint({ onFault: (fault) => faults.push(fault) });
     const { status, text } = await post(url, body, headers);
@@ -63,7 +63,7 @@ describe.each([
     },
   );
 
-  it('with 100,000 siblings is served, and so is such a result', async () => {
+  it('with 100,000 siblings is served, as is such a result', async () => {
     const wide = Array.from({ length: 100_000 }, () => ({ k: 1 }));
     const { url } = await serveEndpoint({ executeCall: async () => success(wide) }, { maxBodyBytes: 4_000_000 });
     const { status, text } = await post(url, callWith(`,"arguments":{"text":${JSON.stringify(wide)}}`), headers);

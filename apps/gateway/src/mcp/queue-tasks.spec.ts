@@ -17,7 +17,7 @@ const body = (more: Partial<CallBody> = {}): CallBody => ({
   ...more,
 });
 
-/** The calls of one fleet, by id; `run` stands for what worker and queue do with them. */
+/** The calls of one fleet by id. `run` changes a call as worker and queue would. */
 class Calls {
   readonly stored = new Map<string, StoredCall>();
   async accept({ callId, principal, toolName }: CallRequest) {
@@ -53,7 +53,7 @@ const setUp = async () => {
 };
 
 describe('tasks over the queue', () => {
-  it('are calls: the task id is the call id, readable at once and by its tenant only', async () => {
+  it('are calls: the task id is the call id, readable at once, by its tenant only', async () => {
     const { tasks, task } = await setUp();
     expect(task).toMatchObject({
       taskId: 'c1',
@@ -105,7 +105,7 @@ describe('tasks over the queue', () => {
     expect(await tasks.get(alice, 'c1')).toMatchObject({ status, ...more });
   });
 
-  it('are cancelled where they are', async () => {
+  it('are cancelled by cancelling the call', async () => {
     const { tasks } = await setUp();
     expect(await tasks.cancel(alice, 'c1')).toBe(true);
     expect(await tasks.get(alice, 'c1')).toMatchObject({ status: 'cancelled' });

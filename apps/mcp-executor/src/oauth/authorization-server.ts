@@ -9,7 +9,7 @@ import {
 import { ToolError } from '@toolfleet/contracts';
 import type { OAuthOptions } from './oauth-options.js';
 
-/** Where tokens for a server are asked for, and for what. */
+/** Where to request tokens for a server, and for what. */
 export interface AuthorizationServer {
   url: string;
   metadata: AuthorizationServerMetadata | undefined;
@@ -18,53 +18,44 @@ export interface AuthorizationServer {
   scope?: string;
 }
 
-/** A refusal by the server that says where tokens come from. */
+/** A 401 of the MCP server, which names its authorization server. */
 export interface Challenge {
   response: Response;
   serverUrl: URL;
 }
 
-/** The configured token endpoint, or undefined when the server has to say where tokens come from. */
-export function configuredServer(
+/** The configured token endpoint; undefined when it has to be discovered from a challenge. */
+export function readConfiguredServer(
   oauth: OAuthOptions,
   expand: (value: string) => string,
 ): AuthorizationServer | undefined {
   if (oauth.tokenUrl === undefined) return undefined;
   const url = expand(oauth.tokenUrl);
-  // An endpoint without an issuer: assertions then are for the endpoint itself (RFC 7523 section 3).
-  const metadata = {
-    token_endpoint: url,
-    ...(oauth.issuer === undefined ? {} : { issuer: expand(oauth.issuer) }),
-  } as AuthorizationServerMetadata;
-  return {
-    url,
-    metadata,
-    ...(oauth.resource === undefined ? {} : { resource: expand(oauth.resource) }),
-    ...(oauth.scope === undefined ? {} : { scope: oauth.scope }),
-  };
+  const expandOptional = (value: string | undefined) => (value === undefined ? undefined : expand(value));
+  // Without an issuer, the audience of assertions is the endpoint itself (RFC 7523 section 3).
+  const metadata = { token_endpoint: url, issuer: expandOptional(oauth.issuer) } as AuthorizationServerMetadata;
+  return { url, metadata, resource: expandOptional(oauth.resource), scope: oauth.scope };
 }
 
 /**
- * The authorization server a 401 leads to (RFC 9728, RFC 8414). The operator's scope and resource win over those the server
- * names.
- * @throws ToolError AUTH_NOT_CONFIGURED when that is not the `issuer` the credential belongs to, or none is configured; whatever the SDK or the guard throws
+ * Discovers the authorization server from a challenge (RFC 9728, RFC 8414). The operator's scope and resource take precedence
+ * over those the server names.
+ * @throws ToolError AUTH_NOT_CONFIGURED when it is not the `issuer` the credential belongs to, or no issuer is configured;
+ *   otherwise whatever the SDK or the egress guard throws
  */
-export async function discoveredServer(
+export async function discoverAuthorizationServer(
   oauth: OAuthOptions,
   expand: (value: string) => string,
   challenge: Challenge,
   fetchFn: FetchLike,
 ): Promise<AuthorizationServer> {
   const { resourceMetadataUrl, scope: wanted } = extractWWWAuthenticateParams(challenge.response);
-  const found = await discoverOAuthServerInfo(challenge.serverUrl, {
-    fetchFn,
-    ...(resourceMetadataUrl ? { resourceMetadataUrl } : {}),
-  });
+  const found = await discoverOAuthServerInfo(challenge.serverUrl, { fetchFn, resourceMetadataUrl });
   const { authorizationServerMetadata: metadata, resourceMetadata } = found;
   const url = String(found.authorizationServerUrl);
   const issuer = metadata?.issuer ?? url;
   if (oauth.issuer === undefined) {
-    // Whoever runs the MCP server names its authorization server, and could name its own to receive the secret.
+    // The MCP server chooses what it names here, and could name a server of its own to receive the secret.
     throw refused(`names the authorization server ${issuer}; set oauth.issuer to that if the credential belongs to it`);
   }
   if (!sameIssuer(expand(oauth.issuer), issuer)) {
@@ -82,7 +73,7 @@ export async function discoveredServer(
   }
   const resource = oauth.resource === undefined ? announced : expand(oauth.resource);
   const scope = oauth.scope ?? wanted ?? resourceMetadata?.scopes_supported?.join(' ');
-  return { url, metadata, ...(resource ? { resource } : {}), ...(scope ? { scope } : {}) };
+  return { url, metadata, resource: resource || undefined, scope: scope || undefined };
 }
 
 const sameIssuer = (a: string, b: string): boolean => a.replace(/\/$/, '') === b.replace(/\/$/, '');

@@ -6,7 +6,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { FakeClock } from '@toolfleet/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { POOL_LIMITS } from '../session-pool.js';
-import { callerOf, hashOf, ProtectedServer, tokenOf, verified } from './oauth-server.fixture.js';
+import { createCaller, hashToken, ProtectedServer, bearerToken, verified } from './oauth-server.fixture.js';
 
 let server: ProtectedServer;
 const closers: (() => Promise<unknown>)[] = [];
@@ -18,8 +18,8 @@ afterEach(async () => {
   await server.stop();
 });
 
-function caller(options: Parameters<typeof callerOf>[2], clock = new SystemClock() as never) {
-  const made = callerOf(server, clock, options);
+function caller(options: Parameters<typeof createCaller>[2], clock = new SystemClock() as never) {
+  const made = createCaller(server, clock, options);
   closers.push(made.close);
   return made;
 }
@@ -40,7 +40,7 @@ function afterAll(expected: number): () => Promise<void> {
 }
 
 describe('where a token comes from', () => {
-  it('is found from the refusal; the scope of the operator wins, and other headers stay with the server', async () => {
+  it('is discovered from the 401; the configured scope takes precedence, and other headers go to the server only', async () => {
     const options = { oauth: { ...client(), scope: 'write' }, headers: { 'X-Api-Key': 'for-the-server-alone' } };
     expect(await caller({ options }).call()).toMatchObject({ ok: true, text: 'hello' });
     expect(server.requests).toHaveLength(1);
@@ -49,12 +49,12 @@ describe('where a token comes from', () => {
       scope: 'write',
       resource: server.url,
     });
-    const elsewhere = [...server.looks, ...server.requests.map(({ headers }) => headers)];
+    const elsewhere = [...server.metadataRequests, ...server.requests.map(({ headers }) => headers)];
     expect(elsewhere.length).toBeGreaterThan(1);
     for (const headers of elsewhere) expect(headers).not.toHaveProperty('x-api-key');
   });
 
-  it('has to be the issuer the credential belongs to', async () => {
+  it('must be the issuer that the credential belongs to', async () => {
     const options = { oauth: { ...SECRET, issuer: 'https://login.example.com' } };
     expect(await caller({ options }).call()).toMatchObject({
       failure: {
@@ -95,7 +95,7 @@ describe('where a token comes from', () => {
 });
 
 describe('a client', () => {
-  it('proves itself by a signed assertion with an audience of its own (private_key_jwt)', async () => {
+  it('authenticates with a signed assertion for the issuer (private_key_jwt)', async () => {
     const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const env = { KEY: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string };
     const oauth = { client_id: 'fleet', private_key: '${KEY}', token_url: `${server.origin}/token` };
@@ -107,7 +107,7 @@ describe('a client', () => {
     expect(claims).toMatchObject({ iss: 'fleet', sub: 'fleet', aud: `${server.origin}/token` });
   });
 
-  it('of a workload shows the assertion its platform wrote last, and needs no name', async () => {
+  it('of a workload sends the latest assertion of its platform and needs no client id', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'workload-'));
     closers.push(async () => rmSync(folder, { recursive: true }));
     const file = join(folder, 'token');
@@ -126,7 +126,7 @@ describe('a client', () => {
     expect(server.requests[0]?.form.has('client_id')).toBe(false);
   });
 
-  it('that is refused says why, asks once, and says nothing of the target', async () => {
+  it('that is refused reports why, requests one token, and does not count for the breaker', async () => {
     server.answer = () => ({
       status: 400,
       body: { error: 'invalid_grant', error_description: 'assertion is expired' },
@@ -144,7 +144,7 @@ describe('a client', () => {
     expect(grantsOf()).toEqual([JWT_BEARER]);
   });
 
-  it('has an identity provider vouch for it', async () => {
+  it('exchanges an ID token at its identity provider', async () => {
     server.answer = ({ form }) =>
       form.get('grant_type') === JWT_BEARER
         ? server.issue()
@@ -166,17 +166,17 @@ describe('a client', () => {
 });
 
 describe('tokens bound to a key (DPoP)', () => {
-  it('go with a fresh proof of the very request, and with the nonce a server asks for', async () => {
+  it('are sent with a fresh proof for each request, and with the nonce a server requires', async () => {
     const proofs: Record<string, unknown>[] = [];
     server.answer = ({ headers }) => {
       verified(String(headers['dpop']));
       return server.issue({ token_type: 'DPoP' });
     };
     server.refuse = (request) => {
-      if (!server.valid.has(tokenOf(request))) return server.challenge('DPoP');
+      if (!server.valid.has(bearerToken(request))) return server.challenge('DPoP');
       const { claims } = verified(String(request.headers['dpop']));
       proofs.push(claims);
-      const right = claims['htu'] === server.url && claims['ath'] === hashOf(tokenOf(request));
+      const right = claims['htu'] === server.url && claims['ath'] === hashToken(bearerToken(request));
       if (!right || !request.headers.authorization?.startsWith('DPoP ')) return { status: 403, body: {} };
       if (claims['nonce'] === 'n-1') return undefined;
       const headers = { 'www-authenticate': 'DPoP error="use_dpop_nonce"', 'dpop-nonce': 'n-1' };
@@ -191,24 +191,24 @@ describe('tokens bound to a key (DPoP)', () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  it('are insisted on where they are configured', async () => {
+  it('are required where they are configured', async () => {
     const { call } = caller({ options: { oauth: { ...client(), dpop: true } } });
     expect(await call()).toMatchObject({
-      failure: { code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('no token bound to a key') },
+      failure: { code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('a token that is not bound to a key') },
     });
     expect(server.admitted).toEqual([]);
   });
 });
 
 describe('renewal', () => {
-  it('is one request for all calls whose token was refused, however late they hear of it', async () => {
+  it('is one request for all calls whose token was refused, however late the refusal arrives', async () => {
     const { call } = caller({ options: { oauth: client() } });
     await call();
     server.valid.clear();
     const together = afterAll(8);
     let late: (() => void) | undefined;
     server.refuse = async (request) => {
-      if (server.valid.has(tokenOf(request))) return undefined;
+      if (server.valid.has(bearerToken(request))) return undefined;
       await together();
       // One refusal is still on its way when the others have got their new token and were served.
       if (!late) await new Promise<void>((resolve) => (late = resolve));
@@ -238,7 +238,7 @@ describe('renewal', () => {
     expect(grantsOf()).toEqual(['refresh_token', 'refresh_token', 'refresh_token']);
   });
 
-  it('before the end is no trouble while the old token is good, and is tried again', async () => {
+  it('may fail while the old token is valid, and is retried', async () => {
     const clock = new FakeClock();
     const { call } = caller({ options: { oauth: { ...SECRET, token_url: `${server.origin}/token` } } }, clock as never);
     expect(await call()).toMatchObject({ ok: true });
@@ -253,11 +253,11 @@ describe('renewal', () => {
   });
 });
 
-it('says which scope is missing', async () => {
+it('names the missing scope', async () => {
   const headers = { 'www-authenticate': 'Bearer error="insufficient_scope", scope="tools:write"' };
   const first = server.refuse;
   server.refuse = async (request) => (await first(request)) ?? { status: 403, body: {}, headers };
   expect(await caller({ options: { oauth: client() } }).call()).toMatchObject({
-    failure: { code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('it wants the scope tools:write') },
+    failure: { code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('it requires the scope tools:write') },
   });
 });

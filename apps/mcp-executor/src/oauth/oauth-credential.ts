@@ -9,31 +9,32 @@ import { ToolError } from '@toolfleet/contracts';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import { registerSecret } from '@toolfleet/telemetry';
-import { CallScope } from '../call-scope.js';
+import { Exchange } from '../exchange.js';
+import type { McpTarget } from '../mcp-target.js';
+import type { OpenSecret } from '../open-secret.js';
 import {
-  configuredServer,
-  discoveredServer,
+  readConfiguredServer,
+  discoverAuthorizationServer,
   type AuthorizationServer,
   type Challenge,
 } from './authorization-server.js';
-import { clientAuthentication } from './client-authentication.js';
 import type { OAuthOptions } from './oauth-options.js';
-import { tokenError } from './token-error.js';
-import { tokenGrant } from './token-grant.js';
+import { authenticateClient, toTokenError, toTokenParams } from './token-request.js';
 
-/** What a credential needs of this process. */
-export interface CredentialParts {
+/** What a credential uses of this process. */
+interface CredentialDeps {
   egress: EgressClient;
   clock: Clock;
   expand: (value: string) => string;
 }
 
-/** A token is renewed so long before it expires. */
+/** How long before its expiry a token is renewed. */
 const EARLY_MS = 30_000;
-/** Lifetime of a token that names none (RFC 6749 5.1 leaves it open). */
+/** Lifetime of a token without `expires_in` (RFC 6749 section 5.1 leaves it open). */
 const DEFAULT_LIFETIME_S = 300;
 const MAX_TOKEN_ANSWER_BYTES = 64 * 1024;
 const TOKEN_TIMEOUT_MS = 15_000;
+const MAX_CREDENTIALS = 1_000;
 
 interface Token {
   value: string;
@@ -44,63 +45,63 @@ interface Token {
 }
 
 /**
- * The credential of one server: a token, renewed before it expires or when the server refuses it, by one request at a time
- * however many calls wait. It outlives the sessions that use it, so a refresh token that was rotated is not lost with one.
+ * The credential of one server: a token that is renewed before it expires or when the server refuses it. Concurrent calls share
+ * one token request. A credential outlives the sessions that use it, so that a rotated refresh token is not lost with one.
  */
-export class OAuthCredential implements AuthProvider {
+class OAuthCredential implements AuthProvider {
   private held: Token | undefined;
   private renewing: Promise<Token> | undefined;
-  /** Rotated by the authorization server (OAuth 2.1 4.3.1). */
+  /** The refresh token that replaced the configured one (OAuth 2.1 section 4.3.1). */
   private rotated: string | undefined;
   private server: AuthorizationServer | undefined;
   private key: Promise<DpopSession> | undefined;
-  /** With which token a response was refused: by then another call may have got a new one. */
+  /** The token each refused response was for: another call may have renewed it in the meantime. */
   private readonly refusedTokens = new WeakMap<Response, string>();
   private readonly fetchFn: typeof fetch;
 
   constructor(
     private readonly oauth: OAuthOptions,
-    private readonly parts: CredentialParts,
+    private readonly deps: CredentialDeps,
   ) {
-    this.fetchFn = egressFetch(parts.egress, {
+    this.fetchFn = egressFetch(deps.egress, {
       maxBytes: MAX_TOKEN_ANSWER_BYTES,
       timeouts: { totalMs: TOKEN_TIMEOUT_MS },
     });
   }
 
   /**
-   * The token to send, or undefined as long as nobody has said where tokens come from.
+   * The token to send; undefined until the authorization server is known from the configuration or a challenge.
    * @throws ToolError AUTH_NOT_CONFIGURED, NETWORK_ERROR
    */
   async token(): Promise<string | undefined> {
-    const now = this.parts.clock.monotonic();
+    const now = this.deps.clock.monotonic();
     if (this.held && this.held.renewAt > now) return this.held.value;
-    this.server ??= configuredServer(this.oauth, this.parts.expand);
+    this.server ??= readConfiguredServer(this.oauth, this.deps.expand);
     if (!this.server) return undefined;
     const held = this.held;
     try {
       return (await this.renew(this.server)).value;
     } catch (error) {
-      // Renewed early on purpose: trouble at the authorization server is no trouble until the token ends.
-      if (held && held === this.held && held.expiresAt > this.parts.clock.monotonic()) return held.value;
+      // Renewed early: while the old token is valid, a failing authorization server does not fail the call.
+      if (held && held === this.held && held.expiresAt > this.deps.clock.monotonic()) return held.value;
       throw error;
     }
   }
 
-  /** The server refused a token, or wants one: finds out where it comes from, and gets another unless that was done already. */
+  /** The server refused or requires a token: discovers where it comes from and gets one, unless another call already did. */
   async onUnauthorized(challenge: Challenge): Promise<void> {
     const refused = this.refusedTokens.get(challenge.response);
     if (this.held && refused !== undefined && refused !== this.held.value) return;
     this.held = undefined;
-    await this.renew(configuredServer(this.oauth, this.parts.expand) ?? challenge);
+    await this.renew(readConfiguredServer(this.oauth, this.deps.expand) ?? challenge);
   }
 
-  /** The server says in an answer that the token has expired: the next call gets another. */
+  /** The server reported inside a result that the token has expired: the next call gets another. */
   forgetToken(): void {
     this.held = undefined;
   }
 
-  /** `fetch` for requests with this credential: proofs of possession go with bound tokens, and refusals are remembered. */
+  /** `fetch` for requests with this credential: adds proofs of possession to bound tokens and records refusals. */
   wrap(next: typeof fetch): typeof fetch {
     const remembering: typeof fetch = async (input, init) => {
       const response = await next(input, init);
@@ -121,32 +122,33 @@ export class OAuthCredential implements AuthProvider {
   }
 
   private renew(from: AuthorizationServer | Challenge): Promise<Token> {
-    // Shared by all who wait, so outside the exchange of any of them.
-    this.renewing ??= CallScope.outside(() => this.fetchToken(from))
+    // Shared by all waiting calls, so it runs outside the exchange of each.
+    this.renewing ??= Exchange.outside(() => this.fetchToken(from))
       .catch((error: unknown) => {
-        // The server may name another place by now: its next refusal says which.
+        // The token endpoint may have moved: the server's next challenge names it.
         this.server = undefined;
-        throw tokenError(error);
+        throw toTokenError(error);
       })
       .finally(() => (this.renewing = undefined));
     return this.renewing;
   }
 
   private async fetchToken(from: AuthorizationServer | Challenge): Promise<Token> {
-    const { clock, expand } = this.parts;
-    const server = 'response' in from ? await discoveredServer(this.oauth, expand, from, this.fetchFn) : from;
+    const { clock, expand } = this.deps;
+    const server =
+      'response' in from ? await discoverAuthorizationServer(this.oauth, expand, from, this.fetchFn) : from;
     this.server = server;
     const tokens = await fetchToken(this.provider(server), server.url, {
       fetchFn: this.fetchFn,
-      ...(server.metadata ? { metadata: server.metadata } : {}),
-      ...(server.resource === undefined ? {} : { resource: server.resource }),
-      ...(server.scope === undefined ? {} : { scope: server.scope }),
+      metadata: server.metadata,
+      resource: server.resource,
+      scope: server.scope,
     });
     registerSecret(tokens.access_token);
     const isBound = tokens.token_type.toLowerCase() === 'dpop';
     if (this.oauth.dpop && !isBound) {
       throw new ToolError('AUTH_NOT_CONFIGURED', {
-        message: `The authorization server gave no token bound to a key (token_type ${tokens.token_type.slice(0, 20)})`,
+        message: `The authorization server returned a token that is not bound to a key (token_type ${tokens.token_type.slice(0, 20)})`,
         details: { state: 'auth_failed' },
       });
     }
@@ -160,12 +162,12 @@ export class OAuthCredential implements AuthProvider {
     return (this.held = { value: tokens.access_token, isBound, renewAt, expiresAt: now + lifetimeMs });
   }
 
-  /** What the SDK's token request asks for; the parts of a login it never uses. */
+  /** The SDK's view of this credential for one token request. The members of an interactive login are never called. */
   private provider(server: AuthorizationServer): OAuthClientProvider {
-    const { oauth, parts } = this;
-    const { expand } = parts;
+    const { oauth } = this;
+    const { expand } = this.deps;
     const never = (): never => {
-      throw new Error('nobody logs in here');
+      throw new Error('this client has no interactive login');
     };
     return {
       redirectUrl: undefined,
@@ -176,12 +178,31 @@ export class OAuthCredential implements AuthProvider {
       redirectToAuthorization: never,
       saveCodeVerifier: never,
       codeVerifier: never,
-      addClientAuthentication: clientAuthentication(oauth, expand),
+      addClientAuthentication: authenticateClient(oauth, expand),
       prepareTokenRequest: () => {
         const refresh = this.rotated ?? (oauth.refreshToken === undefined ? undefined : expand(oauth.refreshToken));
-        return tokenGrant(oauth, refresh, server, { expand, fetchFn: this.fetchFn });
+        return toTokenParams(oauth, refresh, server, { expand, fetchFn: this.fetchFn });
       },
-      ...(oauth.dpop ? { dpop: () => this.dpop() } : {}),
+      dpop: oauth.dpop ? () => this.dpop() : undefined,
     };
+  }
+}
+
+/** One credential per server and configuration, shared by all its sessions. The least recently used is dropped. */
+export class CredentialStore {
+  private readonly credentials = new Map<string, OAuthCredential>();
+
+  constructor(private readonly deps: Omit<CredentialDeps, 'expand'> & { expand: OpenSecret }) {}
+
+  /** The credential of a server, or undefined when it does not use OAuth. */
+  get(target: Pick<McpTarget, 'key' | 'oauth' | 'registration'>): OAuthCredential | undefined {
+    if (!target.oauth) return undefined;
+    const expand = (value: string): string => this.deps.expand(value, target.registration);
+    const credential = this.credentials.get(target.key) ?? new OAuthCredential(target.oauth, { ...this.deps, expand });
+    this.credentials.delete(target.key);
+    this.credentials.set(target.key, credential);
+    if (this.credentials.size > MAX_CREDENTIALS)
+      this.credentials.delete(this.credentials.keys().next().value as string);
+    return credential;
   }
 }

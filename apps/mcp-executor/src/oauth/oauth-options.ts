@@ -1,37 +1,37 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 
-/** Where an enterprise identity provider vouches for the fleet (identity assertion grant, SEP-990). Values may hold `${VAR}`. */
-export interface IdentityOptions {
+/** The enterprise identity provider of an identity assertion grant (SEP-990). Values may hold `${VAR}`. */
+interface IdentityOptions {
   /** Token endpoint of the identity provider. */
   tokenUrl: string;
   clientId: string;
   clientSecret?: string;
-  /** OpenID Connect ID token that is exchanged; read anew for every exchange. */
+  /** OpenID Connect ID token to exchange; expanded for each exchange. */
   idToken: string;
 }
 
-/** OAuth of a server, without a person in it. Values may hold `${VAR}`. */
+/** Machine-to-machine OAuth of one server. Values may hold `${VAR}`. */
 export interface OAuthOptions {
-  /** Workloads that are known by their assertion alone need none. */
+  /** Not needed where the assertion alone identifies the workload. */
   clientId?: string;
   clientSecret?: string;
-  /** PKCS#8 PEM: the client proves itself by signed assertions (`private_key_jwt`, SEP-1046) instead of a secret. */
+  /** PKCS#8 PEM: the client authenticates with signed assertions (`private_key_jwt`, SEP-1046) instead of a secret. */
   privateKey?: string;
   /** JWS algorithm of `privateKey`. */
   signingAlgorithm: string;
-  /** Token endpoint; without it, it is discovered from the server's protected-resource metadata, which needs `issuer`. */
+  /** Token endpoint. Without it the endpoint is discovered from the server's resource metadata, which requires `issuer`. */
   tokenUrl?: string;
-  /** Authorization server the credentials belong to; a discovered one receives them only if it is this one. */
+  /** The authorization server that the credentials belong to. A discovered server with another issuer does not receive them. */
   issuer?: string;
   scope?: string;
-  /** Resource indicator (RFC 8707); where the endpoint is discovered, so is this. */
+  /** Resource indicator (RFC 8707); discovered together with the endpoint. */
   resource?: string;
   /** Use the refresh-token grant instead of client credentials. */
   refreshToken?: string;
-  /** Workload identity: a JWT of the platform, exchanged for a token (RFC 7523, SEP-1933); read anew for every exchange. */
+  /** Workload identity: a JWT of the platform, exchanged for a token (RFC 7523, SEP-1933); expanded for each exchange. */
   assertion?: string;
   identity?: IdentityOptions;
-  /** Tokens are bound to a key of this process (RFC 9449, SEP-1932). */
+  /** Whether tokens must be bound to a key of this process (DPoP: RFC 9449, SEP-1932). */
   dpop: boolean;
 }
 
@@ -75,9 +75,9 @@ export function readOAuth(value: Json): OAuthOptions | string {
   if (!SIGNING_ALGORITHMS.includes(signingAlgorithm)) return 'oauth.signing_algorithm';
   const dpop = value['dpop'] ?? false;
   if (typeof dpop !== 'boolean') return 'oauth.dpop';
-  const vouching = identity === undefined ? undefined : readIdentity(identity);
-  if (typeof vouching === 'string') return vouching;
-  const optional = {
+  const identityOptions = identity === undefined ? undefined : readIdentity(identity);
+  if (typeof identityOptions === 'string') return identityOptions;
+  return {
     clientId,
     clientSecret,
     privateKey,
@@ -87,10 +87,10 @@ export function readOAuth(value: Json): OAuthOptions | string {
     resource: text('resource'),
     refreshToken,
     assertion,
-    identity: vouching,
+    identity: identityOptions,
+    signingAlgorithm,
+    dpop,
   };
-  const given = Object.entries(optional).filter(([, one]) => one !== undefined);
-  return { ...Object.fromEntries(given), signingAlgorithm, dpop };
 }
 
 function readIdentity(value: Json): IdentityOptions | string {
@@ -106,6 +106,6 @@ function readIdentity(value: Json): IdentityOptions | string {
     tokenUrl: text('token_url'),
     clientId: text('client_id'),
     idToken: text('id_token'),
-    ...(clientSecret ? { clientSecret } : {}),
+    clientSecret: clientSecret || undefined,
   };
 }

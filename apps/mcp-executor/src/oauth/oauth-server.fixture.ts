@@ -12,25 +12,25 @@ import { readTarget } from '../mcp-target.js';
 import { POOL_LIMITS, SessionPool, type PoolLimits } from '../session-pool.js';
 
 /** A request at the token endpoint. */
-export interface TokenRequest {
+interface TokenRequest {
   headers: IncomingMessage['headers'];
   form: URLSearchParams;
 }
-/** What the authorization server answers: a status and a body. */
-export type TokenAnswer = { status?: number; body: unknown; headers?: Record<string, string> };
+/** A response of the authorization server. */
+type TokenAnswer = { status?: number; body: unknown; headers?: Record<string, string> };
 
-/** An MCP server with one tool, and beside it, on the same port, the authorization server that protects it. */
+/** An MCP server with one tool and, on the same port, the authorization server that protects it. */
 export class ProtectedServer {
   readonly requests: TokenRequest[] = [];
-  /** Authorization headers that opened a door. */
+  /** Authorization headers that were accepted. */
   readonly admitted: string[] = [];
   readonly valid = new Set<string>();
   /** Headers of requests for metadata. */
-  readonly looks: IncomingMessage['headers'][] = [];
+  readonly metadataRequests: IncomingMessage['headers'][] = [];
   answer: (request: TokenRequest) => TokenAnswer | Promise<TokenAnswer> = () => this.issue();
-  /** Refuses a request to the MCP server; undefined lets it in. */
+  /** Refuses a request to the MCP server; undefined accepts it. */
   refuse: (request: IncomingMessage) => Promise<TokenAnswer | undefined> | TokenAnswer | undefined = (request) =>
-    this.valid.has(tokenOf(request)) ? undefined : this.challenge();
+    this.valid.has(bearerToken(request)) ? undefined : this.challenge();
   private issued = 0;
 
   private constructor(
@@ -45,10 +45,10 @@ export class ProtectedServer {
     const mcp = toNodeHandler(createMcpHandler(() => echoServer()));
     server.on('request', (request, response) => {
       void (async () => {
-        const said = await made.serve(request);
-        if (!said) return mcp(request, response);
-        response.writeHead(said.status ?? 200, { 'content-type': 'application/json', ...said.headers });
-        response.end(typeof said.body === 'string' ? said.body : JSON.stringify(said.body));
+        const answer = await made.serve(request);
+        if (!answer) return mcp(request, response);
+        response.writeHead(answer.status ?? 200, { 'content-type': 'application/json', ...answer.headers });
+        response.end(typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body));
       })();
     });
     return made;
@@ -58,7 +58,7 @@ export class ProtectedServer {
     return `${this.origin}/mcp`;
   }
 
-  /** A new token, good from now on. */
+  /** A new valid token. */
   issue(more: Record<string, unknown> = {}): TokenAnswer {
     const token = `token-${(this.issued += 1)}-of-the-suite`;
     this.valid.add(token);
@@ -78,12 +78,12 @@ export class ProtectedServer {
   private async serve(request: IncomingMessage): Promise<TokenAnswer | undefined> {
     const { origin } = this;
     if (request.url === '/token') {
-      const said = { headers: request.headers, form: new URLSearchParams(await textOf(request)) };
-      this.requests.push(said);
-      return this.answer(said);
+      const received = { headers: request.headers, form: new URLSearchParams(await readText(request)) };
+      this.requests.push(received);
+      return this.answer(received);
     }
     if (request.url?.startsWith('/.well-known/')) {
-      this.looks.push(request.headers);
+      this.metadataRequests.push(request.headers);
       if (request.url.includes('protected-resource')) {
         return { body: { resource: this.url, authorization_servers: [origin], scopes_supported: ['read'] } };
       }
@@ -110,8 +110,8 @@ function echoServer(): McpServer {
   return server;
 }
 
-/** The executor's way of calling `echo`. */
-export function callerOf(
+/** Calls `echo` as the executor does. */
+export function createCaller(
   server: ProtectedServer,
   clock: Clock,
   {
@@ -156,7 +156,7 @@ export function callerOf(
 }
 
 /** The token of a request, without its scheme. */
-export const tokenOf = (request: Pick<IncomingMessage, 'headers'>): string =>
+export const bearerToken = (request: Pick<IncomingMessage, 'headers'>): string =>
   String(request.headers.authorization).replace(/^\w+ /, '');
 
 /** Header and claims of a JWT whose signature is right for the key (ES256). @throws Error when it is not */
@@ -178,9 +178,9 @@ export function verified(
 }
 
 /** `ath` of a proof (RFC 9449 4.2). */
-export const hashOf = (token: string): string => createHash('sha256').update(token).digest('base64url');
+export const hashToken = (token: string): string => createHash('sha256').update(token).digest('base64url');
 
-async function textOf(request: IncomingMessage): Promise<string> {
+async function readText(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks).toString();

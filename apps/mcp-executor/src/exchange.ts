@@ -1,0 +1,136 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+
+type SendArguments = Parameters<StreamableHTTPClientTransport['send']>;
+
+/**
+ * One exchange with a server, as seen by its transport. The SDK reports neither its abort signal (in 2025 revisions) nor the
+ * end of a response stream to its caller. Without this class a timeout would leave the socket open, and a dropped connection
+ * would go unnoticed until the timeout.
+ */
+export class Exchange {
+  private static readonly current = new AsyncLocalStorage<Exchange>();
+  private readonly controller = new AbortController();
+  /** Why the response body broke, if known. */
+  streamError: unknown;
+
+  /** @param isList the exchange lists tools: its response may be longer than a result */
+  constructor(readonly isList = false) {}
+
+  /** The exchange that the calling code runs in. */
+  static get active(): Exchange | undefined {
+    return Exchange.current.getStore();
+  }
+
+  /** Aborted when the exchange must stop, including its socket. */
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  /** Runs work outside any exchange. */
+  static outside<T>(work: () => T): T {
+    return Exchange.current.exit(work);
+  }
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    return Exchange.current.run(this, work);
+  }
+
+  /** Stops the exchange; the first reason wins. */
+  stop(reason: ToolError): void {
+    if (!this.controller.signal.aborted) this.controller.abort(reason);
+  }
+
+  /** The response stream ended without a response: the connection was lost. */
+  streamEnded(): void {
+    // The last message may still be in the SDK's microtask queue.
+    setImmediate(() =>
+      this.stop(
+        this.streamError instanceof ToolError
+          ? this.streamError
+          : new ToolError('NETWORK_ERROR', {
+              message: 'The connection to the MCP server was lost',
+              details: { delivered: true },
+            }),
+      ),
+    );
+  }
+}
+
+/** The SDK's HTTP transport, bound to the exchange that the calling code runs in. */
+export class ScopedHttpTransport extends StreamableHTTPClientTransport {
+  override send(...[message, options]: SendArguments): Promise<void> {
+    const exchange = Exchange.active;
+    const isRequest = !Array.isArray(message) && 'method' in message && 'id' in message;
+    if (!exchange || !isRequest) return super.send(message, options);
+    const requestSignal = options?.requestSignal;
+    return super.send(message, {
+      ...options,
+      requestSignal: requestSignal ? AbortSignal.any([requestSignal, exchange.signal]) : exchange.signal,
+      onRequestStreamEnd: () => {
+        options?.onRequestStreamEnd?.();
+        exchange.streamEnded();
+      },
+    });
+  }
+}
+
+/** Limits of one exchange. */
+interface ExchangeLimits {
+  /** Longest silence in ms; progress restarts it. */
+  idleMs: Milliseconds;
+  totalMs: Milliseconds;
+  signal?: AbortSignal;
+}
+
+/**
+ * Runs one exchange within its limits. A limit or the caller's signal aborts the request itself, not only the wait for it.
+ * @param work gets a function to call on progress, which restarts the idle limit
+ * @throws ToolError ATTEMPT_TIMED_OUT, the reason of `limits.signal` or CANCELLED; otherwise whatever `work` throws
+ */
+export async function runWithLimits<T>(
+  exchange: Exchange,
+  limits: ExchangeLimits,
+  clock: Clock,
+  work: (touch: () => void) => Promise<T>,
+): Promise<T> {
+  let touched = clock.monotonic();
+  const timedOut = (what: string, ms: number): void =>
+    exchange.stop(
+      new ToolError('ATTEMPT_TIMED_OUT', {
+        message: `The MCP server did not answer within ${ms} ms (${what})`,
+        details: { phase: what, limit_ms: ms },
+      }),
+    );
+  const cancelTotal = clock.after(limits.totalMs, () => timedOut('total', limits.totalMs));
+  let cancelIdle = (): void => undefined;
+  const watchIdle = (): void => {
+    const leftMs = touched + limits.idleMs - clock.monotonic();
+    if (leftMs <= 0) return timedOut('idle', limits.idleMs);
+    cancelIdle = clock.after(leftMs, watchIdle);
+  };
+  watchIdle();
+  const onAbort = (): void => exchange.stop(abortReason(limits.signal));
+  if (limits.signal?.aborted) onAbort();
+  limits.signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await new Promise<T>((resolve, reject) => {
+      const stopped = (): void => reject(exchange.signal.reason);
+      if (exchange.signal.aborted) return stopped();
+      exchange.signal.addEventListener('abort', stopped, { once: true });
+      exchange.run(() => work(() => (touched = clock.monotonic()))).then(resolve, reject);
+    });
+  } catch (error) {
+    throw exchange.signal.aborted ? exchange.signal.reason : error;
+  } finally {
+    cancelTotal();
+    cancelIdle();
+    limits.signal?.removeEventListener('abort', onAbort);
+  }
+}
+
+function abortReason(signal: AbortSignal | undefined): ToolError {
+  return signal?.reason instanceof ToolError ? signal.reason : new ToolError('CANCELLED');
+}

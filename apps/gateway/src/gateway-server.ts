@@ -4,7 +4,7 @@ import type { DynamicModule } from '@nestjs/common';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
-import { errorOf, sendError } from './http/error.filter.js';
+import { toRequestError, sendError } from './http/error.filter.js';
 import { admitBeforeBody, type ProveSender, answerWrongMethods } from './http/admit-request.js';
 import { limitConnections, serverOptions, type ConnectionLimits, closeStalledAnswers } from './http/connections.js';
 import { acceptJsonBodies } from './http/request-body.js';
@@ -56,7 +56,7 @@ export class GatewayServer implements LifecycleComponent {
         forceCloseConnections: 'idle',
         routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
         frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
-          sendError(reply, request.url, errorOf(error)),
+          sendError(reply, request.url, toRequestError(error)),
       }),
       { logger: false, abortOnError: false, bodyParser: false },
     );

@@ -14,7 +14,7 @@ import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '../engine/store-health.js';
-import { makerOf, type CallAccess } from '../auth/call-access.js';
+import { toMaker, type CallAccess } from '../auth/call-access.js';
 import { requirePlainId } from '@toolfleet/contracts/text';
 
 /** What is known of an asynchronous call. */
@@ -22,7 +22,7 @@ export interface StoredCall {
   callId: string;
   tenantId: string;
   tool: string;
-  /** Who made it (`makerOf`); absent for calls that only the journal knows. */
+  /** Who made it (`toMaker`); absent for calls that only the journal knows. */
   maker?: string;
   state: CallState;
   acceptedAt: EpochMs;
@@ -120,7 +120,7 @@ export class AsyncCalls {
       callId,
       tenantId: principal.tenantId,
       tool: toolName,
-      maker: makerOf(principal),
+      maker: toMaker(principal),
       state: 'accepted',
       acceptedAt: this.clock.now(),
     });

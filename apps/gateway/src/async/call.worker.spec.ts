@@ -16,7 +16,7 @@ import { RedisCallStore } from './redis-call-store.js';
 const clock = new SystemClock();
 /** Dependencies most cases do not vary: a live credential, a journal without records, tools that must not run twice. */
 const quiet = {
-  status: { refusalOf: async () => undefined },
+  status: { findRefusal: async () => undefined },
   journal: { read: async () => undefined },
   isIdempotent: async () => false,
 };

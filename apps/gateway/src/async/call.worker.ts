@@ -16,11 +16,11 @@ import type { CredentialStatus } from '../auth/credential-status.js';
 import { isFinal, type AsyncCallJob, type CallStore } from './async-calls.js';
 
 /** What the asynchronous door needs. */
-export interface CallWorkerPorts {
+export interface CallWorkerDeps {
   executeCall: ExecuteCall;
   store: CallStore;
   /** Whether the credential that made a call may still be used. */
-  status: Pick<CredentialStatus, 'refusalOf'>;
+  status: Pick<CredentialStatus, 'findRefusal'>;
   /** Tells of a job that runs again whether its effect may have begun. */
   journal: Pick<Journal, 'read'>;
   /** Whether a tool may run twice; false for one that is not known any more. */
@@ -39,7 +39,7 @@ const KEEP_PAUSE_MS = 250;
 const BEGIN_PAUSE_MS = 1_000;
 
 /** The asynchronous door: a job of `tool-calls` runs the same `executeCall`; its outcome goes to the store and on NATS. */
-export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
+export function callWorker(ports: CallWorkerDeps): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
   const { executeCall, store, clock, publish } = ports;
   return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
     const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
@@ -66,7 +66,7 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
     const outcome = await executeCall(request).catch(toToolError);
     const result = withQueueTime(isToolError(outcome) ? failed(outcome) : outcome, queuedMs);
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
-    const state = stateOf(result, signal);
+    const state = toCallState(result, signal);
     const isFirstEnd = await patiently(clock, () => store.finish(callId, state, body));
     if (isFirstEnd) publish(resultSubject(request.principal.tenantId, callId), body);
     // The result is in the store; in the job record it would be there twice.
@@ -80,11 +80,11 @@ export function callWorker(ports: CallWorkerPorts): (run: JobRun<AsyncCallJob>) 
  * effect that may have happened, so the outcome of a tool that must not run twice is OUTCOME_UNKNOWN.
  */
 async function findRefusal(
-  { status, journal, isIdempotent }: Pick<CallWorkerPorts, 'status' | 'journal' | 'isIdempotent'>,
+  { status, journal, isIdempotent }: Pick<CallWorkerDeps, 'status' | 'journal' | 'isIdempotent'>,
   { callId, principal, toolName }: Pick<CallRequest, 'callId' | 'principal' | 'toolName'>,
   mayHaveBegun: boolean,
 ): Promise<ToolError | undefined> {
-  const refusal = await status.refusalOf(principal);
+  const refusal = await status.findRefusal(principal);
   if (!refusal) return undefined;
   const state = (await journal.read(callId))?.state;
   if (state === 'accepted') return refusal;
@@ -126,7 +126,7 @@ function withQueueTime(result: CallResult, queuedMs: number): CallResult {
   return { ...result, timing: { ...result.timing, queue_ms: result.timing.queue_ms + queuedMs } };
 }
 
-function stateOf(result: CallResult, signal: AbortSignal): CallState {
+function toCallState(result: CallResult, signal: AbortSignal): CallState {
   if (result.ok) return 'succeeded';
   if (result.failure?.code === 'OUTCOME_UNKNOWN') return 'outcome_unknown';
   if (signal.aborted && signal.reason instanceof ToolError && signal.reason.code === 'CANCELLED') return 'cancelled';

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /**
- * `tf_<env>_<8-char id>_<32 random bytes, base62>_<crc>`. The id is public; the secret is 256 random bits. The checksum lets
- * secret scanners and the gateway tell a typo from a key without a lookup.
+ * `tf_<environment>_<8-character id>_<32 random bytes in base62>_<CRC-32>`. The id is public, the secret has 256 random bits.
+ * The checksum lets secret scanners and the gateway recognize a typo without a lookup.
  */
 const KEY_PATTERN = /^tf_([a-z0-9]{1,16})_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})$/;
 const ENVIRONMENT_PATTERN = /^[a-z0-9]{1,16}$/;
@@ -12,14 +12,14 @@ const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /** Prefix of every API key. */
 export const KEY_PREFIX = 'tf_';
 
-/** A well-formed key, taken apart. `signed` is what the stored HMAC covers: everything but the checksum. */
-export interface ParsedKey {
+/** A well-formed key in parts. `signed` is what the stored HMAC covers: everything but the checksum. */
+interface ParsedKey {
   environment: string;
   id: string;
   signed: string;
 }
 
-/** Parses a key; null when form or checksum is wrong. */
+/** Parses a key. @returns null if its form or checksum is wrong */
 export function parseKey(token: string): ParsedKey | null {
   const match = KEY_PATTERN.exec(token);
   if (!match) return null;
@@ -28,15 +28,16 @@ export function parseKey(token: string): ParsedKey | null {
   return { environment: match[1]!, id: match[2]!, signed };
 }
 
-/** Makes a new key of an environment (`local`, `prod`, …: 1–16 lower-case letters and digits). */
+/** Generates a key. @param environment 1 to 16 lower-case letters and digits, such as `prod` @throws RangeError */
 export function generateKey(environment: string): ParsedKey & { token: string } {
-  if (!ENVIRONMENT_PATTERN.test(environment)) throw new RangeError(`not an environment name: ${environment}`);
+  if (!ENVIRONMENT_PATTERN.test(environment))
+    throw new RangeError(`environment must be 1 to 16 lower-case letters or digits, not '${environment}'`);
   const id = randomId();
   const signed = `${KEY_PREFIX}${environment}_${id}_${base62(randomBytes(32), 43)}`;
   return { environment, id, signed, token: `${signed}_${checksum(signed)}` };
 }
 
-/** 8 characters, uniform: bytes above the largest multiple of 62 are thrown away, else some letters come more often. */
+/** 8 uniformly distributed characters. Bytes above the largest multiple of 62 are dropped; they would favor some characters. */
 function randomId(): string {
   let id = '';
   while (id.length < 8) {

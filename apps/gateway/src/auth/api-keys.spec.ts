@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { FakeClock } from '@toolfleet/testing';
 import type { Principal } from '@toolfleet/contracts';
 import { parseKey } from './api-key-format.js';
-import { ApiKeys, type ApiKeyRecord, grantOf, type KeyRequest } from './api-keys.js';
+import { ApiKeys, type ApiKeyRecord, toKeySpec, type KeyRequest } from './api-keys.js';
 import { MemoryKeyStore } from '../../../../test/doubles/memory-key-store.js';
 
 const SETTINGS = { pepper: 'a pepper of the spec', environment: 'test' };
@@ -189,12 +189,12 @@ const operator: Principal = { tenantId: 'operator', userId: 'ops', roles: ['oper
 
 describe('a key made by an administrator', () => {
   it('is of its own tenant, and of its tools and rate class unless it says less', () => {
-    expect(grantOf(admin, { client: 'crm' })).toMatchObject({ tenantId: 'acme', tools: admin.tools, tier: 'pro' });
-    expect(grantOf(admin, { client: 'crm', tools: ['calculator'], roles: ['admin'] })).toMatchObject({
+    expect(toKeySpec(admin, { client: 'crm' })).toMatchObject({ tenantId: 'acme', tools: admin.tools, tier: 'pro' });
+    expect(toKeySpec(admin, { client: 'crm', tools: ['calculator'], roles: ['admin'] })).toMatchObject({
       tools: ['calculator'],
       roles: ['admin'],
     });
-    expect(grantOf({ ...admin, tier: undefined }, { client: 'crm' }).tier).toBeUndefined();
+    expect(toKeySpec({ ...admin, tier: undefined }, { client: 'crm' }).tier).toBeUndefined();
   });
 
   it.each<[Partial<KeyRequest>, string]>([
@@ -205,7 +205,7 @@ describe('a key made by an administrator', () => {
     [{ tools: ['*'] }, 'tools'],
     [{ tools: ['calculator', 'file_read'] }, 'tools'],
   ])('cannot be %j', (request, field) => {
-    expect(() => grantOf(admin, { client: 'crm', ...request })).toThrow(
+    expect(() => toKeySpec(admin, { client: 'crm', ...request })).toThrow(
       expect.objectContaining({ code: 'PERMISSION_DENIED', details: { fields: [field] } }),
     );
   });
@@ -214,7 +214,7 @@ describe('a key made by an administrator', () => {
 describe('a key made by an operator', () => {
   it('is of any tenant, role and rate class', () => {
     const request = { client: 'crm', tenantId: 'globex', roles: ['admin'], tier: 'max' };
-    expect(grantOf(operator, request)).toMatchObject({ ...request, tools: ['*'] });
-    expect(grantOf(operator, { client: 'ops', roles: ['operator'] })).toMatchObject({ tenantId: 'operator' });
+    expect(toKeySpec(operator, request)).toMatchObject({ ...request, tools: ['*'] });
+    expect(toKeySpec(operator, { client: 'ops', roles: ['operator'] })).toMatchObject({ tenantId: 'operator' });
   });
 });

@@ -10,43 +10,43 @@ import {
 import type { Clock } from '@toolfleet/resilience';
 import { narrowGlobs } from '@toolfleet/engine';
 import { generateKey, parseKey } from './api-key-format.js';
-import { rolesOf, administers, isOperator } from './roles.js';
+import { effectiveRoles, administers, isOperator } from './roles.js';
 import { unauthenticated } from './credential.js';
 
 /** One API key as stored: never the secret, only its HMAC. */
 export interface ApiKeyRecord {
-  /** Clear id, part of the key. */
+  /** Public id, part of the key. */
   id: string;
   /** HMAC-SHA-256 of the key by the pepper, base64url. */
   secretHash: string;
   tenantId: string;
   userId: string;
-  /** Who holds the key; at most `MAX_LIVE_KEYS` live keys per tenant and client, so that rotation is possible and bounded. */
+  /** The client that holds the key. It has at most `MAX_LIVE_KEYS` live keys in its tenant: enough to rotate one. */
   client: string;
   roles: string[];
   /** Tool globs. */
   tools: string[];
-  /** Rate class of `rate_limits.tiers`. */
+  /** Name of a tier of `rate_limits.tiers`. */
   tier?: string;
-  /** Budget the usage of this key is counted on. */
+  /** Budget that this key spends from. */
   budgetId?: string;
   createdAt: EpochMs;
   createdBy: string;
   expiresAt?: EpochMs;
   revokedAt?: EpochMs;
-  /** Kept to about a minute. */
+  /** Accurate to about a minute. */
   lastUsedAt?: EpochMs;
 }
 
-/** Two live keys per client: the old and the new one while a rotation runs. */
+/** Live keys per client: the old and the new one during a rotation. */
 export const MAX_LIVE_KEYS = 2;
 
-/** True while a key may be used. */
+/** Whether a key is neither revoked nor expired. */
 export function isLive(key: Pick<ApiKeyRecord, 'revokedAt' | 'expiresAt'>, now: EpochMs): boolean {
   return key.revokedAt === undefined && (key.expiresAt === undefined || key.expiresAt > now);
 }
 
-/** Where keys are kept. Two gateways may create for one client at once: the check of `MAX_LIVE_KEYS` and the write are one step. */
+/** Where keys are stored. Two gateways may create keys for one client at once, so `create` checks and writes in one step. */
 export abstract class KeyStore {
   /** Stores a new key. `too_many`: the client has `MAX_LIVE_KEYS` live ones at `now`; nothing was stored. */
   abstract create(key: ApiKeyRecord, now: EpochMs): Promise<'created' | 'too_many' | 'id_taken'>;
@@ -60,7 +60,7 @@ export abstract class KeyStore {
   abstract touch(id: string, at: EpochMs): Promise<void>;
 }
 
-/** What an administrator says about a new key. */
+/** A new key as an administrator specifies it. */
 export interface KeySpec {
   tenantId: string;
   client: string;
@@ -77,13 +77,13 @@ export interface KeySpec {
 /** A key as shown to administrators: no secret, no hash. */
 export type KeyView = Omit<ApiKeyRecord, 'secretHash'>;
 
-/** A verified key: who it stands for, and the instant from which it must not be used any more. */
-export interface VerifiedKey {
+/** The principal of a verified key, and the instant at which the key expires. */
+interface VerifiedKey {
   principal: Principal;
   expiresAt?: EpochMs;
 }
 
-export interface ApiKeysSettings {
+interface ApiKeysSettings {
   /** HMAC key; changing it makes every key invalid. */
   pepper: string;
   /** Names the environment inside new keys. */
@@ -92,18 +92,19 @@ export interface ApiKeysSettings {
   localTenant?: boolean;
 }
 
-/** One token of a NATS subject and of a Redis key: nothing in a name can widen a permission. */
+/** Names are tokens of NATS subjects and parts of Redis keys; none may contain a wildcard or separator. */
 const NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 const GLOB_PATTERN = /^[A-Za-z0-9_*-]{1,64}$/;
 const MAX_LIST = 100;
-/** `lastUsedAt` is for people: once a minute and key is enough. */
+/** `lastUsedAt` is written at most once a minute per key. */
 const TOUCH_EVERY_MS = 60_000;
-/** Compared against when the id is unknown, so that this costs what a wrong secret costs. Nothing hashes to all zeros. */
+/** Compared with if the id is unknown, so that the check takes as long as for a wrong secret. No secret hashes to zeros. */
 const NO_HASH = Buffer.alloc(32);
 
 /**
- * Issues, verifies and revokes API keys. 256 random bits need no slow hash: one HMAC with the pepper, compared in constant
- * time. Unknown id, wrong secret, revoked and expired key give one answer, and each costs one lookup and one HMAC.
+ * Issues, verifies and revokes API keys. A secret of 256 random bits needs no slow hash: the store has its HMAC, keyed by the
+ * pepper, which is compared in constant time. An unknown id, a wrong secret, a revoked and an expired key get the same answer
+ * after the same work: one lookup and one HMAC.
  */
 export class ApiKeys {
   private readonly touchedAt = new Map<string, EpochMs>();
@@ -117,7 +118,7 @@ export class ApiKeys {
   }
 
   /**
-   * Makes a key; its token is returned here once and never again.
+   * Creates a key. Its token is returned here and cannot be read again.
    * @throws ToolError REQUEST_INVALID for a bad field, or when the client has two live keys.
    */
   async issue(spec: KeySpec, createdBy: string): Promise<{ token: string; key: KeyView }> {
@@ -133,27 +134,27 @@ export class ApiKeys {
         client: spec.client,
         roles: spec.roles ?? [],
         tools: spec.tools ?? ['*'],
-        ...(spec.tier === undefined ? {} : { tier: spec.tier }),
-        ...(spec.budgetId === undefined ? {} : { budgetId: spec.budgetId }),
+        tier: spec.tier,
+        budgetId: spec.budgetId,
         createdAt: now,
         createdBy,
-        ...(spec.expiresAt === undefined ? {} : { expiresAt: spec.expiresAt }),
+        expiresAt: spec.expiresAt,
       };
       const outcome = await this.store.create(record, now);
-      if (outcome === 'created') return { token, key: viewOf(record) };
+      if (outcome === 'created') return { token, key: toKeyView(record) };
       if (outcome === 'too_many') {
         throw new ToolError('REQUEST_INVALID', {
           message: `Client ${spec.client} already has ${MAX_LIVE_KEYS} live keys; revoke one first.`,
           details: { fields: ['client'] },
         });
       }
-      // id_taken: 62^8 ids, so one more draw settles it
+      // id_taken: there are 62^8 ids, so the next one will be free.
     }
   }
 
   /**
-   * Who a key stands for.
-   * @throws ToolError UNAUTHENTICATED, the same for every reason; SERVICE_UNAVAILABLE when the store cannot be asked.
+   * Verifies a key.
+   * @throws ToolError UNAUTHENTICATED, the same for every reason; SERVICE_UNAVAILABLE when the store is unavailable
    */
   async verify(token: string): Promise<VerifiedKey> {
     const parsed = parseKey(token);
@@ -168,32 +169,32 @@ export class ApiKeys {
       principal: {
         tenantId: record.tenantId,
         userId: record.userId,
-        roles: rolesOf(record.tenantId, record.roles),
+        roles: effectiveRoles(record.tenantId, record.roles),
         tools: record.tools,
         via: 'api_key',
         keyId: record.id,
-        ...(record.tier === undefined ? {} : { tier: record.tier }),
-        ...(record.expiresAt === undefined ? {} : { expiresAt: record.expiresAt }),
+        tier: record.tier,
+        expiresAt: record.expiresAt,
       },
-      ...(record.expiresAt === undefined ? {} : { expiresAt: record.expiresAt }),
+      expiresAt: record.expiresAt,
     };
   }
 
   /**
-   * Whether the key of this id may still be used, for work that was accepted from it.
-   * @throws ToolError SERVICE_UNAVAILABLE when the store cannot be asked
+   * Whether a key is still live, for work that was accepted from it earlier.
+   * @throws ToolError SERVICE_UNAVAILABLE when the store is unavailable
    */
   async isLive(id: string, tenantId: string): Promise<boolean> {
     const record = await this.find(id);
     return record?.tenantId === tenantId && isLive(record, this.clock.now());
   }
 
-  /** Keys of a tenant, or of all, without secrets. */
+  /** Keys of a tenant, or of all tenants, without secrets. */
   async list(tenantId?: string): Promise<KeyView[]> {
-    return (await this.store.list(tenantId)).map(viewOf);
+    return (await this.store.list(tenantId)).map(toKeyView);
   }
 
-  /** Revokes; false when there is no key of this id (in this tenant, when one is given). */
+  /** Revokes a key. @returns false if there is no key of this id, or not in the given tenant */
   async revoke(id: string, tenantId?: string): Promise<boolean> {
     if (tenantId !== undefined && (await this.store.find(id))?.tenantId !== tenantId) return false;
     return this.store.revoke(id, this.clock.now());
@@ -201,7 +202,10 @@ export class ApiKeys {
 
   private find(id: string): Promise<ApiKeyRecord | null> {
     return this.store.find(id).catch((cause: unknown) => {
-      throw new ToolError('SERVICE_UNAVAILABLE', { message: 'Keys cannot be checked at the moment.', cause });
+      throw new ToolError('SERVICE_UNAVAILABLE', {
+        message: 'API keys cannot be verified at the moment; retry later.',
+        cause,
+      });
     });
   }
 
@@ -209,7 +213,7 @@ export class ApiKeys {
     return createHmac('sha256', this.settings.pepper).update(signed).digest();
   }
 
-  /** In the background: knowing the last use never delays or fails a call. */
+  /** Notes the last use in the background; it never delays or fails a call. */
   private noteUse(id: string, now: EpochMs): void {
     if (now - (this.touchedAt.get(id) ?? 0) < TOUCH_EVERY_MS) return;
     if (this.touchedAt.size >= 10_000) this.touchedAt.clear();
@@ -218,13 +222,13 @@ export class ApiKeys {
   }
 }
 
-function viewOf(key: ApiKeyRecord): KeyView {
+function toKeyView(key: ApiKeyRecord): KeyView {
   const { secretHash: _hash, ...view } = key;
   return view;
 }
 
-/** Lists travel in delegation tokens, so they are bounded. */
-function isListOf(items: readonly string[], pattern: RegExp, least: number): boolean {
+/** Lists are bounded, because delegation tokens carry them. */
+function isValidList(items: readonly string[], pattern: RegExp, least: number): boolean {
   return items.length >= least && items.length <= MAX_LIST && items.every((item) => pattern.test(item));
 }
 
@@ -240,13 +244,13 @@ function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
   if (!NAME_PATTERN.test(spec.client)) faults.set('client', NAME);
   if (spec.userId !== undefined && !/^[\x21-\x7e]{1,128}$/.test(spec.userId))
     faults.set('user_id', 'needs 1 to 128 visible ASCII characters');
-  if (spec.roles && !isListOf(spec.roles, NAME_PATTERN, 0))
+  if (spec.roles && !isValidList(spec.roles, NAME_PATTERN, 0))
     faults.set('roles', `needs at most ${MAX_LIST} names; each ${NAME}`);
-  if (spec.tools && !isListOf(spec.tools, GLOB_PATTERN, 1))
+  if (spec.tools && !isValidList(spec.tools, GLOB_PATTERN, 1))
     faults.set('tools', `needs 1 to ${MAX_LIST} tool names, in which "*" stands for any characters`);
   if (spec.tier !== undefined && !NAME_PATTERN.test(spec.tier)) faults.set('tier', NAME);
   if (spec.budgetId !== undefined && !NAME_PATTERN.test(spec.budgetId)) faults.set('budget_id', NAME);
-  if (spec.expiresAt !== undefined && !(spec.expiresAt > now)) faults.set('expires_at', 'has to be in the future');
+  if (spec.expiresAt !== undefined && !(spec.expiresAt > now)) faults.set('expires_at', 'must be in the future');
   if (faults.size === 0) return;
   throw new ToolError('REQUEST_INVALID', {
     message: [...faults].map(([field, wanted]) => `${field} ${wanted}`).join('; '),
@@ -254,21 +258,20 @@ function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
   });
 }
 
-/** A new key as asked for: what is absent comes from the one who asks. */
+/** A request for a new key. Absent fields are taken from the caller. */
 export type KeyRequest = Omit<KeySpec, 'tenantId'> & { tenantId?: string | undefined };
 
 /**
- * The key a caller may make. Nobody gives away more than they hold: an administrator makes keys of its own tenant and its own
- * rate class, nobody but an operator makes operators, and no key may call tools that its maker's may not.
+ * Checks that a caller grants no more than it holds, and completes the request: administrators create keys of their own tenant
+ * and tier, only operators create operators, and no key may call tools that its creator may not.
  * @throws ToolError PERMISSION_DENIED naming the field
  */
-export function grantOf(caller: Principal, request: KeyRequest): KeySpec {
+export function toKeySpec(caller: Principal, request: KeyRequest): KeySpec {
   const { tenantId = caller.tenantId, roles = [], tools = [...caller.tools], tier } = request;
-  if (!administers(caller, tenantId)) deny('tenant_id', 'Keys of another tenant need the role operator.');
+  if (!administers(caller, tenantId)) deny('tenant_id', 'Creating keys of another tenant needs the role operator.');
   if (!isOperator(caller)) {
-    if (roles.includes(OPERATOR_ROLE)) deny('roles', 'Operators are made by operators.');
-    if (tier !== undefined && tier !== caller.tier)
-      deny('tier', 'Another rate class than your own needs the role operator.');
+    if (roles.includes(OPERATOR_ROLE)) deny('roles', 'Only operators can create operators.');
+    if (tier !== undefined && tier !== caller.tier) deny('tier', 'A tier other than your own needs the role operator.');
   }
   const covered = new Set(narrowGlobs(caller.tools, tools));
   const beyond = tools.filter((glob) => !covered.has(glob));

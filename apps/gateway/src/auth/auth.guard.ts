@@ -7,7 +7,7 @@ import {
 } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { isToolError, type Principal } from '@toolfleet/contracts';
-import { type Authenticate, callerOfRequest } from './authenticate.js';
+import { type Authenticate, authenticateRequest } from './authenticate.js';
 import { challenge } from './credential.js';
 import type { RequestLimits } from './key-limits.js';
 import { requireAdmin, requireOperator } from './roles.js';
@@ -25,7 +25,7 @@ type Access = 'public' | 'admin' | 'operator';
 
 /** What the guard uses of a Fastify request and reply. */
 export interface GuardedRequest {
-  /** Node's request: `rawHeaders` shows duplicates, the parsed headers do not. */
+  /** Node's request; `rawHeaders` keeps duplicates, which the parsed headers drop. */
   raw: { rawHeaders: string[] };
   principal?: Principal;
 }
@@ -33,7 +33,7 @@ interface ChallengedReply {
   header(name: string, value: string): unknown;
 }
 
-/** The principal of the request, in a controller's parameter list. */
+/** Parameter decorator: the principal of the request. */
 export const Caller = createParamDecorator((_: unknown, context: ExecutionContext): Principal => {
   const { principal } = context.switchToHttp().getRequest<GuardedRequest>();
   if (!principal) throw new Error('no principal: the route is public or the guard is not installed');
@@ -41,9 +41,8 @@ export const Caller = createParamDecorator((_: unknown, context: ExecutionContex
 });
 
 /**
- * Nest shell of `authenticate` for HTTP: closed unless a route says `@Public()`. Register it globally with
- * `{ provide: APP_GUARD, useFactory: … }`, so that no controller can forget it. Errors are rendered by the error filter;
- * the challenge header is set here because only a 401 of ours carries it.
+ * Authenticates HTTP requests on every route that is not `@Public()`. It is registered globally, so that no controller can
+ * forget it. The error filter renders errors; the challenge header is set here.
  */
 export class AuthGuard implements CanActivate {
   constructor(
@@ -52,13 +51,13 @@ export class AuthGuard implements CanActivate {
   ) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    if (context.getType() !== 'http') return true; // NATS endpoints ask natsPrincipal
-    const access = accessOf(context);
+    if (context.getType() !== 'http') return true; // NATS messages are authenticated by NatsCalls
+    const access = readAccess(context);
     if (access === 'public') return true;
     const request = context.switchToHttp().getRequest<GuardedRequest>();
     try {
-      // Requests with a body were proved before it was read.
-      request.principal ??= await callerOfRequest(this.authenticate, request.raw.rawHeaders);
+      // The sender of a body was identified before the body was read (http/admit-request.ts).
+      request.principal ??= await authenticateRequest(this.authenticate, request.raw.rawHeaders);
     } catch (error) {
       if (isToolError(error) && error.code === 'UNAUTHENTICATED') {
         const reply = context.switchToHttp().getResponse<ChallengedReply>();
@@ -72,16 +71,16 @@ export class AuthGuard implements CanActivate {
   }
 }
 
-/** The handler's own mark wins over its controller's. */
-function accessOf(context: ExecutionContext): Access | undefined {
+/** The decorator of the handler takes precedence over that of its controller. */
+function readAccess(context: ExecutionContext): Access | undefined {
   return (Reflect.getMetadata(ACCESS, context.getHandler()) ?? Reflect.getMetadata(ACCESS, context.getClass())) as
     | Access
     | undefined;
 }
 
 /**
- * Counts every authenticated HTTP request against its key's tier and shows what is left in `X-RateLimit-*`. A guard, not an
- * interceptor: one interceptor anywhere makes Nest wrap every answer in an observable.
+ * Counts every authenticated HTTP request against the limits of its caller and shows what is left in `X-RateLimit-*`. A guard,
+ * not an interceptor: a single interceptor makes Nest wrap every answer in an observable.
  */
 export class KeyLimitGuard implements CanActivate {
   constructor(private readonly limits: RequestLimits) {}

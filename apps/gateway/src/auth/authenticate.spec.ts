@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '@toolfleet/testing';
 import { ApiKeys } from './api-keys.js';
-import { type AuthenticatePorts, makeAuthenticate } from './authenticate.js';
+import { type AuthenticateDeps, makeAuthenticate } from './authenticate.js';
 import { CredentialStatus } from './credential-status.js';
 import { issueDelegation, SignedTokens } from './signed-tokens.js';
 import type { JwtVerifier } from './jwt.js';
@@ -10,7 +10,7 @@ import { VerifiedCache } from './verified-cache.js';
 
 const refusal = { code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' };
 
-async function setUp(more: Partial<AuthenticatePorts> = {}) {
+async function setUp(more: Partial<AuthenticateDeps> = {}) {
   const clock = new FakeClock();
   const store = new MemoryKeyStore();
   const keys = new ApiKeys(store, { pepper: 'a pepper of the spec', environment: 'test' }, clock);

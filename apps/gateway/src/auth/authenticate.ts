@@ -3,33 +3,33 @@ import { ADMIN_ROLE, LOCAL_TENANT, OPERATOR_ROLE, type Principal } from '@toolfl
 import type { ApiKeys } from './api-keys.js';
 import { KEY_PREFIX } from './api-key-format.js';
 import type { CredentialStatus } from './credential-status.js';
-import { type Credential, unauthenticated, credentialOfRawHeaders } from './credential.js';
+import { type Credential, unauthenticated, readRawCredential } from './credential.js';
 import { DELEGATION_PREFIX, openDelegation, type SignedTokens } from './signed-tokens.js';
 import type { JwtVerifier } from './jwt.js';
 import { OPERATOR } from './roles.js';
 import type { Verified, VerifiedCache } from './verified-cache.js';
 import { isLoopbackRequest } from './loopback.js';
 
-/** What proves a credential; what is absent is not accepted. */
-export interface AuthenticatePorts {
+/** Verifiers of credentials. A kind of credential without a verifier is refused. */
+export interface AuthenticateDeps {
   keys?: ApiKeys;
   jwt?: JwtVerifier;
   /** Verifies delegation tokens. */
   tokens?: SignedTokens;
   /** Whether the key on whose behalf a delegation token acts is still live. */
-  status?: Pick<CredentialStatus, 'refusalOf'>;
+  status?: Pick<CredentialStatus, 'findRefusal'>;
   cache: VerifiedCache;
   /** `TOOLFLEET_DEV_API_KEY`: at least 16 characters; only together with `local`. */
   devKey?: string;
-  /** `GATEWAY_ADMIN_KEY`: at least 32 characters; the operator who makes the first API keys of a new fleet. */
+  /** `GATEWAY_ADMIN_KEY`: at least 32 characters; for the operator who creates the first API keys of a new fleet. */
   adminKey?: string;
   /** Local mode: the fleet runs on one machine, on loopback. */
   local: boolean;
-  /** Who a request without any credential is (`GATEWAY_SKIP_AUTH` in development); absent means refused. */
+  /** The principal of requests without a credential (`GATEWAY_SKIP_AUTH` in development); absent: they are refused. */
   anonymous?: Principal;
 }
 
-/** From a credential to a principal. @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when proof is out of reach */
+/** Verifies a credential. @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when its verifier is unavailable */
 export type Authenticate = (credential: Credential | undefined) => Promise<Principal>;
 
 /** The developer of a fleet on one machine, who administers and operates it. */
@@ -44,28 +44,31 @@ export const LOCAL_OPERATOR: Principal = {
 const MIN_DEV_KEY_LENGTH = 16;
 const MIN_ADMIN_KEY_LENGTH = 32;
 
-/** Builds the one function that every door asks who calls. Throws when a development key is set outside local mode. */
-export function makeAuthenticate(ports: AuthenticatePorts): Authenticate {
-  const isDevKey = devKeyCheck(ports);
-  const isAdminKey = adminKeyCheck(ports.adminKey);
+/**
+ * Builds the function by which every entry point identifies its callers.
+ * @throws RangeError when a development key is set outside local mode, or a configured key is too short
+ */
+export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
+  const isDevKey = devKeyCheck(deps);
+  const isAdminKey = adminKeyCheck(deps.adminKey);
   return async (credential) => {
     if (!credential) {
-      if (ports.anonymous) return ports.anonymous;
+      if (deps.anonymous) return deps.anonymous;
       throw unauthenticated();
     }
     const { kind, token } = credential;
     if (token.startsWith(DELEGATION_PREFIX)) {
-      // not remembered: each is made for one call, and its proof is one HMAC anyway
-      const principal = kind === 'bearer' && ports.tokens ? openDelegation(ports.tokens, token) : null;
-      if (!principal || (await ports.status?.refusalOf(principal))) throw unauthenticated();
+      // Not cached: each token is made for one call, and verifying it takes one HMAC.
+      const principal = kind === 'bearer' && deps.tokens ? openDelegation(deps.tokens, token) : null;
+      if (!principal || (await deps.status?.findRefusal(principal))) throw unauthenticated();
       return principal;
     }
-    // with the kind, so that a token proven in one header is not taken in the other
-    return ports.cache.principalOf(`${kind} ${token}`, () => prove(kind, token));
+    // The key includes the kind: a token verified in one header must not be accepted in the other.
+    return deps.cache.verify(`${kind} ${token}`, () => prove(kind, token));
   };
 
   async function prove(kind: Credential['kind'], token: string): Promise<Verified> {
-    const { keys, jwt } = ports;
+    const { keys, jwt } = deps;
     if (isDevKey(token)) return { principal: LOCAL_OPERATOR };
     if (isAdminKey(token)) return { principal: OPERATOR };
     if (token.startsWith(KEY_PREFIX) && keys) return keys.verify(token);
@@ -74,7 +77,7 @@ export function makeAuthenticate(ports: AuthenticatePorts): Authenticate {
   }
 }
 
-function devKeyCheck({ devKey, local }: AuthenticatePorts): (token: string) => boolean {
+function devKeyCheck({ devKey, local }: AuthenticateDeps): (token: string) => boolean {
   if (devKey === undefined) return () => false;
   if (!local) throw new RangeError('TOOLFLEET_DEV_API_KEY is for local mode only');
   if (devKey.length < MIN_DEV_KEY_LENGTH) {
@@ -91,7 +94,7 @@ function adminKeyCheck(adminKey: string | undefined): (token: string) => boolean
   return sameAs(adminKey);
 }
 
-/** Compares salted hashes, so that neither length nor content shows in the time it takes. */
+/** Compares salted hashes, so that the time taken reveals neither length nor content. */
 function sameAs(secret: string): (token: string) => boolean {
   const salt = randomBytes(32).toString('base64');
   const digest = (text: string): Buffer => hash('sha256', salt + text, 'buffer');
@@ -100,12 +103,16 @@ function sameAs(secret: string): (token: string) => boolean {
 }
 
 /**
- * Who sent an HTTP request; the one way from headers to a principal. Where requests without a credential are accepted
- * (`GATEWAY_SKIP_AUTH`), only those that name a loopback host are: otherwise any web page could call the fleet of a developer.
- * @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when proof is out of reach
+ * Identifies the caller of an HTTP request by its headers. Requests without a credential (`GATEWAY_SKIP_AUTH`) must name a
+ * loopback host; otherwise any web page could call a developer's fleet.
+ * @param rawHeaders Node's flat list of names and values
+ * @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when the verifier is unavailable
  */
-export async function callerOfRequest(authenticate: Authenticate, rawHeaders: readonly string[]): Promise<Principal> {
-  const credential = credentialOfRawHeaders(rawHeaders);
+export async function authenticateRequest(
+  authenticate: Authenticate,
+  rawHeaders: readonly string[],
+): Promise<Principal> {
+  const credential = readRawCredential(rawHeaders);
   if (credential === undefined && !isLoopbackRequest(rawHeaders)) throw unauthenticated();
   return authenticate(credential);
 }

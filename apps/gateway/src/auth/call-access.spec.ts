@@ -1,7 +1,7 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { describe, expect, it } from 'vitest';
-import { CallAccess, makerOf, type OwnedCall } from './call-access.js';
+import { CallAccess, toMaker, type OwnedCall } from './call-access.js';
 
 const tool = (name: string, more: Partial<RegisteredTool> = {}) => ({ name, ...more }) as RegisteredTool;
 const TOOLS = [
@@ -65,12 +65,12 @@ describe('access to a call', () => {
     ],
   ])('of %s', async (_, who, what, wanted) => {
     expect(await access.may(who, what)).toBe(wanted);
-    expect((await access.ruleOf(who)).call(what)).toBe(wanted);
+    expect((await access.ruleFor(who)).call(what)).toBe(wanted);
   });
 
   it('tells users without keys apart', async () => {
     const ann = { ...caller({ via: 'jwt', tools: ['calc*'] }), keyId: undefined } as unknown as Principal;
-    const made = call('web_search', { maker: makerOf(ann) });
+    const made = call('web_search', { maker: toMaker(ann) });
     expect(await access.may(ann, made)).toBe(true);
     expect(await access.may({ ...ann, userId: 'bob' }, made)).toBe(false);
     expect(await access.may(caller({ tools: ['calc*'] }), made)).toBe(false);

@@ -4,24 +4,24 @@ import { hasRequiredRole, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/en
 import { administers } from './roles.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';
 
-/** What access to a call is decided by. */
+/** The properties of a call that decide who has access to it. */
 export interface OwnedCall {
   tenantId: string;
   /** Name or alias of the tool, as it was called. */
   tool: string;
-  /** `makerOf` the principal that made it; absent where that was not recorded. */
-  maker?: string | undefined;
+  /** `toMaker` the principal that made it; absent where that was not recorded. */
+  maker?: string;
 }
 
-/** Who made a call: the API key, where there is one, else the user. */
-export function makerOf({ keyId, userId }: Pick<Principal, 'keyId' | 'userId'>): string {
+/** The maker of a call: its API key, else its user. */
+export function toMaker({ keyId, userId }: Pick<Principal, 'keyId' | 'userId'>): string {
   return keyId === undefined ? `user:${userId}` : `key:${keyId}`;
 }
 
 /** Whether a caller has access to a call, or to calls of a tool. */
 export interface AccessRule {
   call(call: OwnedCall): boolean;
-  /** Calls of this tool of the caller's own tenant, whoever made them. */
+  /** Whether the caller has access to all calls of this tool in its tenant. */
   tool(name: string): boolean;
 }
 
@@ -34,23 +34,24 @@ export function seesTenantTotals(caller: Principal): boolean {
 }
 
 /**
- * Decides, for every view and every operation on calls (state, results, events, cancelling, tasks, recent calls, usage), which
- * calls a caller has access to: those it made, those it could have made by its tool globs and roles, as administrator those
- * of its tenant, as operator all. A delegated caller has no access to a call just because the same key made it.
+ * Decides which calls a caller has access to, for every view of calls and every operation on them (state, results, events,
+ * cancellation, tasks, recent calls, usage): calls it made, calls it could have made by its tool globs and roles, as
+ * administrator those of its tenant, as operator all. A delegated caller has no access to a call just because the same key
+ * made it.
  */
 export class CallAccess {
   readonly #byName = new WeakMap<readonly RegisteredTool[], ReadonlyMap<string, RegisteredTool>>();
 
   constructor(private readonly cache: Pick<DefinitionCache, 'list'>) {}
 
-  /** Whether `caller` has access to one call. The registry is asked only when someone else made it. */
+  /** Whether a caller has access to one call. Definitions are read only if another caller made it. */
   async may(caller: Principal, call: OwnedCall): Promise<boolean> {
     if (hasByOwnership(caller, call)) return true;
-    return call.tenantId === caller.tenantId && (await this.ruleOf(caller)).call(call);
+    return call.tenantId === caller.tenantId && (await this.ruleFor(caller)).call(call);
   }
 
-  /** The rule for many calls at once. */
-  async ruleOf(caller: Principal): Promise<AccessRule> {
+  /** The rule for many calls at once; it stays valid while definitions do not change. */
+  async ruleFor(caller: Principal): Promise<AccessRule> {
     if (administers(caller, caller.tenantId)) {
       return { call: (call) => administers(caller, call.tenantId), tool: () => true };
     }
@@ -62,7 +63,7 @@ export class CallAccess {
     };
   }
 
-  /** Tools by name and alias; none while the registry cannot be asked and nothing is remembered: globs decide alone then. */
+  /** Tools by name and alias. Empty if the registry is unavailable and nothing is cached; then globs alone decide. */
   async #definitions(tenantId: string): Promise<ReadonlyMap<string, RegisteredTool>> {
     const listed = await this.cache.list(tenantId).catch(() => undefined);
     if (!listed) return new Map();
@@ -78,10 +79,10 @@ export class CallAccess {
 
 function hasByOwnership(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
   if (administers(caller, tenantId)) return true;
-  return tenantId === caller.tenantId && caller.via !== 'delegation' && maker === makerOf(caller);
+  return tenantId === caller.tenantId && caller.via !== 'delegation' && maker === toMaker(caller);
 }
 
-/** As `authorize` decides for a call, without what depends on its arguments or origin. */
+/** The decision of the engine's `authorize`, without what depends on arguments or origin. */
 function couldCall(caller: Principal, name: string, tool: RegisteredTool | undefined): boolean {
   if (!tool) return toolAllowed(caller.tools, name);
   return mayUse(caller.tools, tool) && hasRequiredRole(caller, tool);

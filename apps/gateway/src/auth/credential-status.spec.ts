@@ -23,7 +23,7 @@ describe('the credential of an open stream', () => {
     watch.watch(principal, () => (ended += 1));
     await clock.run(60_000);
     expect(ended).toBe(0);
-    await status.refusalOf(principal);
+    await status.findRefusal(principal);
     await clock.run(before);
     await keys.revoke(id);
     await clock.run(5_000);
@@ -68,10 +68,13 @@ describe('the credential of an open stream', () => {
   it.each([
     ['fails', () => Promise.reject(new ToolError('SERVICE_UNAVAILABLE'))],
     ['hangs', () => new Promise<never>(() => undefined)],
-  ])('ends it when its store %s for longer than a moment', async (_, refusalOf) => {
+  ])('ends it when its store %s for longer than a moment', async (_, findRefusal) => {
     const { clock, status, principal } = await setUp();
     let isAway = false;
-    const watch = new CredentialWatch({ refusalOf: (who) => (isAway ? refusalOf() : status.refusalOf(who)) }, clock);
+    const watch = new CredentialWatch(
+      { findRefusal: (who) => (isAway ? findRefusal() : status.findRefusal(who)) },
+      clock,
+    );
     let ended = 0;
     watch.watch(principal, () => (ended += 1));
     isAway = true;

@@ -7,8 +7,7 @@ import { VERIFIED_TTL_MS } from './verified-cache.js';
 
 const MAX_KEYS = 10_000;
 
-/** What the status of credentials is looked up in. */
-export interface CredentialStatusDeps {
+interface CredentialStatusDeps {
   keys?: Pick<ApiKeys, 'isLive'>;
   /** `GATEWAY_ADMIN_KEY` is set: work accepted from its holder may start. */
   hasAdminKey: boolean;
@@ -16,8 +15,8 @@ export interface CredentialStatusDeps {
 }
 
 /**
- * Whether the credential behind a principal may still be used, for whatever acts later than the request that proved it: queued
- * calls and tools that call tools. It knows of a revocation within 5 s, like every proof of a credential.
+ * Whether the credential of a principal is still valid, for work that outlives the request it came with: queued calls, tools
+ * that call tools, open streams. A revocation is noticed within 5 s, as everywhere.
  */
 export class CredentialStatus {
   /** Instants on the monotonic clock until which a key is known to be live. */
@@ -26,10 +25,10 @@ export class CredentialStatus {
   constructor(private readonly deps: CredentialStatusDeps) {}
 
   /**
-   * Undefined while the credential may be used, else the refusal of what it would have done.
+   * The error for work of a revoked or expired credential; undefined while the credential is valid.
    * @throws ToolError SERVICE_UNAVAILABLE when its key cannot be looked up
    */
-  async refusalOf(principal: Principal): Promise<ToolError | undefined> {
+  async findRefusal(principal: Principal): Promise<ToolError | undefined> {
     if (isOver(principal.expiresAt, this.deps.clock.now())) return voidCredential('has expired');
     if (principal.keyId === undefined || (await this.#isLive(principal.keyId, principal.tenantId))) return undefined;
     return voidCredential('was revoked');
@@ -53,36 +52,36 @@ const voidCredential = (what: string): ToolError =>
   new ToolError('UNAUTHENTICATED', { message: `The credential that made this call ${what} before the call started.` });
 
 /**
- * Credentials of open streams are looked at this often. With `VERIFIED_TTL_MS`, for which a status is remembered, a stream
- * ends within 5 s of the revocation of its key.
+ * Interval in which credentials of open streams are checked. Together with `VERIFIED_TTL_MS`, for which a status is cached, a
+ * stream ends within 5 s of the revocation of its key.
  */
-const LOOK_EVERY_MS = 500;
-/** A stream whose credential cannot be looked up for so long ends, too: without proof there is no access. */
+const CHECK_EVERY_MS = 500;
+/** A stream whose credential cannot be checked for this long ends as well. */
 const UNKNOWN_MS = 4_000;
 
 interface Watched {
   principal: Principal;
   onVoid: () => void;
-  /** Monotonic instant of the last look that found the credential in order. */
+  /** Monotonic instant of the last check that found the credential valid. */
   seenAt: number;
 }
 
-/** Watches the credentials of everything that stays open after the request that proved them; one timer for all. */
+/** Watches the credentials of open streams with one timer, and reports each that is revoked or expires. */
 export class CredentialWatch {
   readonly #watched = new Set<Watched>();
   #cancelTimer: CancelTimer | undefined;
 
   constructor(
-    private readonly status: Pick<CredentialStatus, 'refusalOf'>,
+    private readonly status: Pick<CredentialStatus, 'findRefusal'>,
     private readonly clock: Clock,
   ) {}
 
-  /** Credentials that are watched. */
+  /** Number of watched credentials. */
   get size(): number {
     return this.#watched.size;
   }
 
-  /** Calls `onVoid` once when the credential is revoked or has expired. The returned function ends the watch. */
+  /** Calls `onVoid` once when the credential is revoked or expires. @returns a function that ends the watch */
   watch(principal: Principal, onVoid: () => void): () => void {
     const watched: Watched = { principal, onVoid, seenAt: this.clock.monotonic() };
     this.#watched.add(watched);
@@ -94,11 +93,11 @@ export class CredentialWatch {
   }
 
   #schedule(): void {
-    this.#cancelTimer ??= this.clock.after(LOOK_EVERY_MS, () => {
+    this.#cancelTimer ??= this.clock.after(CHECK_EVERY_MS, () => {
       this.#cancelTimer = undefined;
-      // The next look does not wait for this one: a store that hangs must not keep streams open.
+      // The next check does not wait for this one: a store that hangs must not keep streams open.
       if (this.#watched.size > 0) this.#schedule();
-      for (const watched of this.#watched) void this.#look(watched);
+      for (const watched of this.#watched) void this.#check(watched);
     });
   }
 
@@ -107,14 +106,14 @@ export class CredentialWatch {
     this.#cancelTimer = undefined;
   }
 
-  async #look(watched: Watched): Promise<void> {
+  async #check(watched: Watched): Promise<void> {
     const now = this.clock.monotonic();
     if (now - watched.seenAt > UNKNOWN_MS) return this.#end(watched);
     try {
-      if (await this.status.refusalOf(watched.principal)) this.#end(watched);
+      if (await this.status.findRefusal(watched.principal)) this.#end(watched);
       else watched.seenAt = Math.max(watched.seenAt, now);
     } catch {
-      // The store of keys is away; `seenAt` says for how long.
+      // The key store is unavailable; `seenAt` bounds for how long that is tolerated.
     }
   }
 

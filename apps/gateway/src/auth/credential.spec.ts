@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { credentialOfRawHeaders, readCredential } from './credential.js';
+import { readRawCredential, readCredential } from './credential.js';
 
 const refusal = expect.objectContaining({ code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' });
 
@@ -12,7 +12,7 @@ describe('credential of a request', () => {
     [['Host', 'a', 'Accept', '*/*'], undefined],
     [[], undefined],
   ])('%j', (headers, expected) => {
-    expect(credentialOfRawHeaders(headers)).toEqual(expected);
+    expect(readRawCredential(headers)).toEqual(expected);
   });
 
   it.each([
@@ -29,7 +29,7 @@ describe('credential of a request', () => {
     ['control characters', ['X-API-Key', 'a\u0000b']],
     ['an 8 KB token', ['Authorization', `Bearer ${'a'.repeat(8_192)}`]],
   ])('refuses %s', (_, headers) => {
-    expect(() => credentialOfRawHeaders(headers)).toThrow(refusal);
+    expect(() => readRawCredential(headers)).toThrow(refusal);
   });
 
   it('gives a delegation token room for the globs of its caller', () => {

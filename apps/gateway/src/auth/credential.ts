@@ -1,23 +1,23 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { DELEGATION_PREFIX } from './signed-tokens.js';
 
-/** What a caller presented. `api_key` came in `X-API-Key` and may only be a key; `bearer` may be a key, a JWT or a delegation token. */
+/** A credential as presented. `api_key` (from `X-API-Key`) may only be a key; `bearer` may be a key, a JWT or a delegation token. */
 export interface Credential {
   kind: 'bearer' | 'api_key';
   token: string;
 }
 
-/** Longer tokens are refused unread: every check below is linear in the length. */
+/** Longer tokens are refused without further checks, which take time linear in the length. */
 const MAX_TOKEN_LENGTH = 8_191;
-/** A delegation token carries the tool globs of its caller; only over NATS, whose headers are not bounded as HTTP's are. */
+/** A delegation token carries the tool globs of its caller. It is sent over NATS, whose headers may be longer than HTTP's. */
 const MAX_DELEGATION_LENGTH = 32_768;
 /** RFC 6750 section 2.1, `b64token`, widened to visible ASCII so that any development key can be sent. */
 const BEARER_PATTERN = /^bearer +([\x21-\x7e]+)$/i;
 const KEY_PATTERN = /^[\x21-\x7e]+$/;
 
 /**
- * The credential of a request, from all values of its two headers; undefined when there is none. Nothing else is ever read:
- * a query string ends up in logs and browser histories.
+ * Reads the credential of a request from all values of its two headers; undefined if there is none. Query strings are not
+ * read: they end up in logs and browser histories.
  * @throws ToolError UNAUTHENTICATED for two credentials, a duplicate header, another scheme, or an over-long token.
  */
 export function readCredential(authorization: readonly string[], apiKey: readonly string[]): Credential | undefined {
@@ -32,22 +32,22 @@ export function readCredential(authorization: readonly string[], apiKey: readonl
 }
 
 /**
- * The same from Node's flat `rawHeaders` list. The parsed `headers` object will not do: it keeps the first of two
- * `Authorization` headers and drops the other silently.
+ * The same from Node's flat `rawHeaders` list. The parsed `headers` object is unsuitable: it silently drops the second of two
+ * `Authorization` headers.
  */
-export function credentialOfRawHeaders(rawHeaders: readonly string[]): Credential | undefined {
+export function readRawCredential(rawHeaders: readonly string[]): Credential | undefined {
   const authorization: string[] = [];
   const apiKey: string[] = [];
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]!;
-    // length first: most headers are neither, and lower-casing each would cost more than the whole check
+    // Length first: most headers are neither, and lower-casing all of them would cost more than the rest of the check.
     if (name.length === 13 && name.toLowerCase() === 'authorization') authorization.push(rawHeaders[i + 1]!);
     else if (name.length === 9 && name.toLowerCase() === 'x-api-key') apiKey.push(rawHeaders[i + 1]!);
   }
   return readCredential(authorization, apiKey);
 }
 
-/** The one answer to every failed authentication: it never tells which part of a credential was wrong. */
+/** The error of every failed authentication. It never tells which part of a credential was wrong. */
 export function unauthenticated(): ToolError {
   return new ToolError('UNAUTHENTICATED', { message: 'Missing or invalid credentials.' });
 }
@@ -56,8 +56,8 @@ export function unauthenticated(): ToolError {
 const REALM = 'toolfleet';
 
 /**
- * Value of `WWW-Authenticate` on every 401 (RFC 6750 section 3). With the address of the protected-resource metadata, as the
- * MCP door must send it (RFC 9728 section 5.1).
+ * Value of `WWW-Authenticate` on every 401 (RFC 6750 section 3).
+ * @param resourceMetadataUrl address of the protected-resource metadata, which MCP requires (RFC 9728 section 5.1)
  */
 export function challenge(resourceMetadataUrl?: string): string {
   const base = `Bearer realm="${REALM}"`;

@@ -1,18 +1,18 @@
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey, type LocalJWKSet } from 'jose';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 
-/** Where public keys come from: a file's text, or the issuer through the guarded client. Returns the JSON of a JWK set. */
+/** Reads the JSON text of a JWK set, from a file or from the issuer. */
 export type JwksSource = () => Promise<string>;
 
-/** The part of a `fetch` that is used here; `libs/egress` hands one in, bound to the issuer's host. */
+/** A `fetch` that reaches only the issuer's host (`egressFetch`). */
 export type JwksFetch = (
   url: string,
   init: { headers: Record<string, string>; signal: AbortSignal },
 ) => Promise<Response>;
 
-/** After a refresh, successful or not, unknown key ids cause no other one for so long: they are free for anyone to invent. */
+/** Least time between refreshes caused by unknown key ids, which anyone can invent. Failed refreshes count, too. */
 const COOLDOWN_MS = 30_000;
-/** The keys are read again this often, whether or not tokens come, so that a withdrawn key stops working. */
+/** The keys are read again in this interval, so that a withdrawn key stops working even if no tokens come. */
 const REFRESH_EVERY_MS = 300_000;
 const FETCH_TIMEOUT_MS = 5_000;
 const MAX_JWKS_CHARS = 1_000_000;
@@ -22,16 +22,16 @@ export function remoteJwks(url: string, getKeys: JwksFetch): JwksSource {
   return async () => {
     const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS);
     const response = await getKeys(url, { headers: { accept: 'application/json' }, signal });
-    if (response.status !== 200) throw new Error(`the key set answered HTTP ${response.status}`);
+    if (response.status !== 200) throw new Error(`the key set was answered with HTTP ${response.status}`);
     return response.text();
   };
 }
 
 /**
- * Picks the key of a token. jose selects (by `kid`, `alg`, `use`); when to read the keys again is decided here, on our clock:
- * one refresh for an unknown `kid`, then a cooldown that also covers failed reads (jose's own covers successful ones only).
- * Concurrent callers share one read. When a refresh fails, the keys read before stay in use. Only a token whose key is not known
- * waits for a read: all others are verified at once, however long the issuer takes to answer.
+ * The keys of an issuer. jose selects the key of a token (by `kid`, `alg`, `use`); this class decides when to read the key set
+ * again: once for an unknown `kid`, then after a cooldown that also covers failed reads (jose's covers successful ones only).
+ * Concurrent callers share one read. If a refresh fails, the previous keys stay in use. Only tokens with an unknown key wait
+ * for a read; all others are verified at once, however slow the issuer is.
  */
 export class JwksKeys {
   private current?: LocalJWKSet;
@@ -44,12 +44,12 @@ export class JwksKeys {
     private readonly clock: Clock,
   ) {}
 
-  /** Reads the keys now; called at boot so that a bad file or address is seen there. */
+  /** Reads the keys now. Called at startup, so that a wrong file or address shows there. */
   async load(): Promise<void> {
     await (this.reading ??= this.read().finally(() => (this.reading = undefined)));
   }
 
-  /** Reads the keys again from time to time, until `stop`. */
+  /** Reads the keys periodically until `stop`. */
   start(): void {
     this.cancelTimer = this.clock.after(REFRESH_EVERY_MS, () => {
       void this.load()
@@ -73,7 +73,7 @@ export class JwksKeys {
     }
   };
 
-  /** True when the keys were read again; false in the cooldown, or when reading failed. */
+  /** @returns false during the cooldown, or if the read failed */
   private async refresh(): Promise<boolean> {
     if (!this.reading && this.clock.monotonic() - this.triedAt < COOLDOWN_MS) return false;
     return this.load().then(
@@ -95,5 +95,5 @@ export class JwksKeys {
   }
 }
 
-/** No keys were ever read: the fault is ours or the issuer's, not the caller's. */
+/** No key set has been read yet: not the caller's fault. */
 export class KeysUnavailable extends Error {}

@@ -5,18 +5,19 @@ import { FakeClock } from '@toolfleet/testing';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { SystemClock } from '@toolfleet/resilience';
 import { createLogger } from '@toolfleet/telemetry';
-import { type JwtKeys, jwtSetup, jwtPart, type JwtPartSettings } from './jwt-component.js';
+import { jwtComponent, jwtSetup, type JwtComponentSettings } from './jwt-component.js';
 
-const KEYS: JwtKeys = {
+const KEYS: Parameters<typeof jwtSetup>[0] = {
   JWT_ISSUER: 'https://issuer.test',
   JWT_AUDIENCE: 'toolfleet',
   JWT_JWKS_URL: 'https://issuer.test/jwks',
+  JWT_JWKS_FILE: undefined,
   JWT_ALGORITHMS: ['RS256'],
   JWT_TENANT_CLAIM: 'tenant',
   JWT_ROLES_CLAIM: 'roles',
   JWT_MAX_LIFETIME_SECONDS: 86_400,
 };
-const setUpVerifier = (more: Partial<JwtKeys> = {}) =>
+const setUpVerifier = (more: Partial<JwtComponentSettings> = {}) =>
   jwtSetup({ ...KEYS, ...more }, new FakeClock(), async () => new Response('{"keys":[]}'));
 
 describe('configuration of JWTs', () => {
@@ -25,7 +26,7 @@ describe('configuration of JWTs', () => {
     expect(setUpVerifier({ JWT_ISSUER: undefined })).toBeUndefined();
   });
 
-  it.each<[Partial<JwtKeys>, string]>([
+  it.each<[Partial<JwtComponentSettings>, string]>([
     [{ JWT_AUDIENCE: undefined }, 'JWT_AUDIENCE'],
     [{ JWT_JWKS_URL: undefined }, 'one of'],
     [{ JWT_JWKS_FILE: '/keys.json' }, 'one of'],
@@ -69,9 +70,11 @@ afterAll(() => {
   server.close();
 });
 
-function setUp(more: Partial<JwtPartSettings>) {
+function setUp(more: Partial<JwtComponentSettings>) {
   const settings = {
     JWT_ISSUER: ISSUER,
+    JWT_JWKS_URL: undefined,
+    JWT_JWKS_FILE: undefined,
     JWT_AUDIENCE: 'toolfleet',
     JWT_ALGORITHMS: ['ES256'],
     JWT_TENANT_CLAIM: 'tenant',
@@ -80,33 +83,36 @@ function setUp(more: Partial<JwtPartSettings>) {
     EGRESS_ALLOWED_ENDPOINTS: [],
     ...more,
   };
-  return jwtPart(settings, { clock: new SystemClock(), logger: createLogger({ service: 'spec', level: 'silent' }) });
+  return jwtComponent(settings, {
+    clock: new SystemClock(),
+    logger: createLogger({ service: 'spec', level: 'silent' }),
+  });
 }
 
 describe('JWTs of the gateway', () => {
   it('are verified with keys fetched from the issuer', async () => {
     const made = setUp({ JWT_JWKS_URL: `${origin}/jwks`, EGRESS_ALLOWED_ENDPOINTS: [origin] })!;
-    await made.part.start?.();
+    await made.component.start?.();
     expect(await made.jwt.verify(token)).toMatchObject({
       principal: { tenantId: 'acme', userId: 'ann', roles: ['dev'], via: 'jwt' },
     });
     expect(hits).toBe(1);
-    await made.part.stop?.();
+    await made.component.stop?.();
   });
 
   it('wait, with 503, while the key set cannot be reached; the address guard holds here too', async () => {
     const before = hits;
     const made = setUp({ JWT_JWKS_URL: 'https://localhost/jwks' })!;
-    await made.part.start?.();
+    await made.component.start?.();
     await expect(made.jwt.verify(token)).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
     expect(hits).toBe(before);
-    await made.part.stop?.();
+    await made.component.stop?.();
   });
 
   it('refuse the start with a file that cannot be read, and are off without an issuer', async () => {
     const made = setUp({ JWT_JWKS_FILE: '/nowhere/keys.json' })!;
-    await expect(made.part.start?.()).rejects.toThrow('JWT_JWKS_FILE');
-    await made.part.stop?.();
+    await expect(made.component.start?.()).rejects.toThrow('JWT_JWKS_FILE');
+    await made.component.stop?.();
     expect(setUp({ JWT_ISSUER: undefined })).toBeUndefined();
   });
 });

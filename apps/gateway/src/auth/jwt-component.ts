@@ -2,24 +2,36 @@ import { readFile } from 'node:fs/promises';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { type ServiceHost, type LifecycleComponent, FatalStartupError } from '@toolfleet/service';
 import type { Clock } from '@toolfleet/resilience';
+import type { GatewayConfig } from '../gateway.config.js';
 import { JwtVerifier } from './jwt.js';
 import { type JwksFetch, JwksKeys, remoteJwks } from './jwks.js';
 
-/** What is needed to accept JWTs, with the exceptions to the address guard that the operator listed. */
-export type JwtPartSettings = JwtKeys & { EGRESS_ALLOWED_ENDPOINTS: readonly string[] };
+/** Settings of the gateway that concern JWTs, and the exceptions to the address guard that the operator listed. */
+export type JwtComponentSettings = Pick<
+  GatewayConfig,
+  | 'JWT_ISSUER'
+  | 'JWT_AUDIENCE'
+  | 'JWT_JWKS_FILE'
+  | 'JWT_JWKS_URL'
+  | 'JWT_ALGORITHMS'
+  | 'JWT_TENANT_CLAIM'
+  | 'JWT_ROLES_CLAIM'
+  | 'JWT_MAX_LIFETIME_SECONDS'
+  | 'EGRESS_ALLOWED_ENDPOINTS'
+>;
 
 const MAX_JWKS_BYTES = 1_000_000;
 const FETCH_MS = 5_000;
 
 /**
- * The JWT verifier of the gateway and the part that reads its keys; undefined when no issuer is configured. Its client may
- * reach the host of the key set and nothing else. An issuer that is away does not keep the gateway from starting: JWTs are
- * answered 503 until its keys were read; a file that cannot be read is a mistake and refuses the start.
+ * Builds the JWT verifier and the component that reads its keys; undefined if no issuer is configured. Its HTTP client may
+ * reach the host of the key set and nothing else. If the issuer is unavailable the gateway starts all the same and answers
+ * JWTs with 503 until it has read the keys. A key file that cannot be read is a configuration mistake and stops the start.
  */
-export function jwtPart(
-  settings: JwtPartSettings,
+export function jwtComponent(
+  settings: JwtComponentSettings,
   { clock, logger }: Pick<ServiceHost, 'clock' | 'logger'>,
-): { jwt: JwtVerifier; part: LifecycleComponent } | undefined {
+): { jwt: JwtVerifier; component: LifecycleComponent } | undefined {
   const { JWT_JWKS_URL: url, JWT_JWKS_FILE: file } = settings;
   const client = new EgressClient({
     allowlist: url === undefined ? [] : [new URL(url).origin],
@@ -35,35 +47,23 @@ export function jwtPart(
       await setup.keys.load();
     } catch (error) {
       if (file !== undefined) throw new FatalStartupError(`JWT_JWKS_FILE: ${(error as Error).message}`);
-      logger.warn({ fault: (error as Error).message }, 'the key set of the issuer cannot be read yet');
+      logger.warn({ fault: (error as Error).message }, 'the key set of the JWT issuer cannot be read yet');
     }
   };
   const stop = async (): Promise<void> => {
     setup.keys.stop();
     await client.close();
   };
-  return { jwt: setup.jwt, part: { name: 'jwt keys', start, stop } };
-}
-
-/** The JWT keys of the gateway's configuration. */
-export interface JwtKeys {
-  JWT_ISSUER?: string | undefined;
-  JWT_AUDIENCE?: string | undefined;
-  JWT_JWKS_FILE?: string | undefined;
-  JWT_JWKS_URL?: string | undefined;
-  JWT_ALGORITHMS: readonly string[];
-  JWT_TENANT_CLAIM: string;
-  JWT_ROLES_CLAIM: string;
-  JWT_MAX_LIFETIME_SECONDS: number;
+  return { jwt: setup.jwt, component: { name: 'jwt keys', start, stop } };
 }
 
 /**
- * The verifier that the configuration asks for; undefined when no issuer is named. `getKeys`: the guarded client's `fetch`,
- * allowed to reach the host of `JWT_JWKS_URL` only.
- * @throws RangeError when the keys do not make sense together
+ * Builds the verifier of the configured issuer; undefined if none is configured.
+ * @param getKeys the guarded client's `fetch`, which may reach only the host of `JWT_JWKS_URL`
+ * @throws RangeError when the settings contradict each other
  */
 export function jwtSetup(
-  settings: JwtKeys,
+  settings: Omit<JwtComponentSettings, 'EGRESS_ALLOWED_ENDPOINTS'>,
   clock: Clock,
   getKeys: JwksFetch,
 ): { jwt: JwtVerifier; keys: JwksKeys } | undefined {

@@ -3,14 +3,14 @@ import { type EpochMs, isReservedTenant, type Principal, ToolError } from '@tool
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { Clock } from '@toolfleet/resilience';
 import { type JwksKeys, KeysUnavailable } from './jwks.js';
-import { rolesOf } from './roles.js';
+import { effectiveRoles } from './roles.js';
 import { unauthenticated } from './credential.js';
 
-/** Which tokens are accepted; every entry is pinned, nothing is taken from the token itself. */
-export interface JwtSettings {
+/** Which tokens are accepted. Nothing of this is taken from the token itself. */
+interface JwtSettings {
   issuer: string;
   audience: string;
-  /** Signature algorithms, asymmetric only. */
+  /** Accepted signature algorithms, a subset of `JWT_ALGORITHMS`. */
   algorithms: readonly string[];
   /** Claim names; nested ones by dots (`realm_access.roles`). */
   claims: { tenant: string; roles?: string; user?: string; tools?: string; tier?: string };
@@ -18,13 +18,16 @@ export interface JwtSettings {
   maxLifetimeSeconds: number;
 }
 
-/** Who a token stands for, and until when. */
-export interface VerifiedJwt {
+/** The principal of a token, and its expiry with tolerance. */
+interface VerifiedJwt {
   principal: Principal;
   expiresAt: EpochMs;
 }
 
-/** A shared secret would let anyone who can verify also sign, and opens the HS256-with-the-public-key confusion. */
+/**
+ * Accepted signature algorithms, all asymmetric: with a shared secret every verifier could also sign, and tokens signed by
+ * HS256 with the public key as secret would pass.
+ */
 export const JWT_ALGORITHMS = [
   'RS256',
   'RS384',
@@ -39,10 +42,10 @@ export const JWT_ALGORITHMS = [
   'Ed25519',
 ] as const;
 const ASYMMETRIC: ReadonlySet<string> = new Set(JWT_ALGORITHMS);
-/** RFC 9068: access tokens say so; an ID token sent by mistake is refused. */
+/** Type of access tokens (RFC 9068); an ID token sent by mistake is refused. */
 const TOKEN_TYPE = 'at+jwt';
 const TOLERANCE_S = 30;
-/** As for API keys: a tenant is one token of a NATS subject and of a Redis key. */
+/** As in API keys: a tenant is one token of a NATS subject and part of Redis keys. */
 const TENANT_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Verifies JWT access tokens of one issuer. */
@@ -60,12 +63,12 @@ export class JwtVerifier {
   }
 
   /**
-   * Who a token stands for.
-   * @throws ToolError UNAUTHENTICATED for any fault of the token; SERVICE_UNAVAILABLE when no key set was ever read.
+   * Verifies a token.
+   * @throws ToolError UNAUTHENTICATED for any fault of the token; SERVICE_UNAVAILABLE if no key set has been read yet
    */
   async verify(token: string): Promise<VerifiedJwt> {
     try {
-      // a token without `kid` would make the issuer's keys an oracle to try one after another
+      // Without `kid` the verifier would have to try all keys of the issuer.
       if (typeof decodeProtectedHeader(token).kid !== 'string') throw unauthenticated();
       const { payload } = await jwtVerify(token, this.keys.find, {
         issuer: this.settings.issuer,
@@ -75,16 +78,16 @@ export class JwtVerifier {
         clockTolerance: TOLERANCE_S,
         currentDate: new Date(this.clock.now()),
         requiredClaims: ['exp', 'iat'],
-        // Refuses tokens that were issued longer ago, or in the future.
+        // Refuses tokens that were issued longer ago than this, or in the future.
         maxTokenAge: this.settings.maxLifetimeSeconds,
       });
       if (payload.exp! - payload.iat! > this.settings.maxLifetimeSeconds) throw unauthenticated();
       const expiresAt = (payload.exp! + TOLERANCE_S) * 1_000;
-      return { principal: { ...this.principalOf(payload), expiresAt }, expiresAt };
+      return { principal: { ...this.toPrincipal(payload), expiresAt }, expiresAt };
     } catch (error) {
       if (error instanceof KeysUnavailable) {
         throw new ToolError('SERVICE_UNAVAILABLE', {
-          message: 'Tokens cannot be checked at the moment.',
+          message: 'Tokens cannot be verified at the moment; retry later.',
           cause: error,
         });
       }
@@ -92,30 +95,30 @@ export class JwtVerifier {
     }
   }
 
-  private principalOf(payload: JWTPayload): Principal {
+  private toPrincipal(payload: JWTPayload): Principal {
     const { claims } = this.settings;
     const tenantId = claimAt(payload, claims.tenant);
     const userId = claimAt(payload, claims.user ?? 'sub');
     if (typeof tenantId !== 'string' || !TENANT_PATTERN.test(tenantId)) throw unauthenticated();
     if (isReservedTenant(tenantId)) throw unauthenticated();
     const tier = claims.tier === undefined ? undefined : claimAt(payload, claims.tier);
-    const roles = claims.roles === undefined ? [] : wordsOf(claimAt(payload, claims.roles));
-    const tools = claims.tools === undefined ? ['*'] : wordsOf(claimAt(payload, claims.tools));
-    // All of them become ids: parts of store keys, log lines and ledger rows, which refuse what is not plain.
-    const ids = [userId, ...roles, ...tools, ...(typeof tier === 'string' ? [tier] : [])];
-    if (!isPlainId(userId) || !ids.every(isPlainId)) throw unauthenticated();
+    const roles = claims.roles === undefined ? [] : toWords(claimAt(payload, claims.roles));
+    const tools = claims.tools === undefined ? ['*'] : toWords(claimAt(payload, claims.tools));
+    // They become parts of store keys, log lines and ledger rows.
+    const names = typeof tier === 'string' ? [...roles, ...tools, tier] : [...roles, ...tools];
+    if (!isPlainId(userId) || !names.every(isPlainId)) throw unauthenticated();
     return {
       tenantId,
       userId,
-      roles: rolesOf(tenantId, roles),
+      roles: effectiveRoles(tenantId, roles),
       tools,
       via: 'jwt',
-      ...(typeof tier === 'string' ? { tier } : {}),
+      tier: typeof tier === 'string' ? tier : undefined,
     };
   }
 }
 
-/** A claim by its full name first (issuers use URLs as names), then as a dotted path through own keys. */
+/** Reads a claim by its full name (issuers use URLs as names), else as a dotted path through own keys. */
 function claimAt(payload: JWTPayload, name: string): unknown {
   if (Object.hasOwn(payload, name)) return payload[name];
   let value: unknown = payload;
@@ -126,8 +129,8 @@ function claimAt(payload: JWTPayload, name: string): unknown {
   return value;
 }
 
-/** Lists come as arrays or as one space-separated string (RFC 9068 2.2.3); anything else grants nothing. */
-function wordsOf(claim: unknown): string[] {
+/** A list is an array or one space-separated string (RFC 9068 section 2.2.3); any other claim is an empty list. */
+function toWords(claim: unknown): string[] {
   if (typeof claim === 'string') return claim.split(' ').filter((word) => word.length > 0);
   return Array.isArray(claim) ? claim.filter((word): word is string => typeof word === 'string') : [];
 }

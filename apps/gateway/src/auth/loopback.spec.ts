@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Principal } from '@toolfleet/contracts';
-import { callerOfRequest } from './authenticate.js';
+import { authenticateRequest } from './authenticate.js';
 import { hostName } from './loopback.js';
 
 describe('the name in Host', () => {
@@ -22,7 +22,7 @@ describe('the name in Host', () => {
 
 describe('a request without a credential, where those are accepted', () => {
   const developer: Principal = { tenantId: 'local', userId: 'dev', roles: [], tools: ['*'], via: 'local' };
-  const ask = (...headers: string[]) => callerOfRequest(async () => developer, headers);
+  const ask = (...headers: string[]) => authenticateRequest(async () => developer, headers);
 
   it.each([
     [['Host', 'localhost:8080']],

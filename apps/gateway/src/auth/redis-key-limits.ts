@@ -30,12 +30,12 @@ const WINDOWS = [
   ['day', 86_400],
 ] as const;
 
-/** Longest wait for Redis: every request passes here, before its deadline begins. */
+/** Longest wait for Redis. Every request waits here, before its deadline begins. */
 const PATIENCE_MS = 100;
 
 /**
- * Requests of one key that arrive in one event-loop turn are counted by one script call. While Redis is away or hangs they
- * pass uncounted; the limits of tools still hold then. Large tiers are taken some requests in advance.
+ * Counts requests in Redis. One script call counts all requests of a key that arrive in the same tick; large tiers lease some
+ * requests in advance. While Redis is unavailable or hangs, requests are admitted uncounted; the limits of tools still hold.
  */
 export class RedisKeyLimits extends KeyLimits {
   private readonly redis: Limited;
@@ -57,7 +57,7 @@ export class RedisKeyLimits extends KeyLimits {
     if (this.redis.status !== 'ready' || !this.health.isUp) return Promise.resolve(null);
     if (calls > 1) return this.takeTogether(id, tier, calls);
     const leased = this.leases.use(id, this.clock.monotonic());
-    if (leased) return Promise.resolve(allowanceOf(leased.reply, leased.reply[0] - 1 - leased.left));
+    if (leased) return Promise.resolve(toAllowance(leased.reply, leased.reply[0] - 1 - leased.left));
     return new Promise((resolve) => {
       let turn = this.turns.get(id);
       if (!turn) {
@@ -65,14 +65,14 @@ export class RedisKeyLimits extends KeyLimits {
         this.turns.set(id, turn);
         if (this.turns.size === 1) setImmediate(() => this.flush());
       }
-      turn.waiting.push((reply, index) => resolve(reply && allowanceOf(reply, index)));
+      turn.waiting.push((reply, index) => resolve(reply && toAllowance(reply, index)));
     });
   }
 
   private async takeTogether(id: string, tier: Tier, calls: number): Promise<KeyAllowance | null> {
     const { minute, hour, day } = tier;
     const reply = await this.health.run(() => this.redis.takeKeyRequests(`kl:${id}`, calls, minute, hour, day, calls));
-    return reply ? allowanceOf(reply, calls - 1, calls) : null;
+    return reply ? toAllowance(reply, calls - 1, calls) : null;
   }
 
   private flush(): void {
@@ -90,11 +90,14 @@ export class RedisKeyLimits extends KeyLimits {
   }
 }
 
-/** @param calls how many were asked for together: of the windows without room for them, the longest is named */
-function allowanceOf([granted, minute, hour, day, now]: TakeReply, index: number, calls = 1): KeyAllowance {
+/**
+ * @param index position of the request among those of the same script call
+ * @param calls size of a batch: of the windows without room for it, the longest is named
+ */
+function toAllowance([granted, minute, hour, day, now]: TakeReply, index: number, calls = 1): KeyAllowance {
   const nextStart = (size: number) => now - (now % size) + size;
   if (index < granted) {
-    // Later ones of the same turn used the rest: each sees what was left after itself.
+    // Each request of the tick sees what was left after itself.
     const after = granted - 1 - index;
     return {
       allowed: true,

@@ -17,7 +17,7 @@ const REVOKE_KEY = readFileSync(new URL('../../lua/revoke-key.lua', import.meta.
 const TOUCH_KEY = readFileSync(new URL('../../lua/touch-key.lua', import.meta.url), 'utf8');
 const FIND_KEY = readFileSync(new URL('../../lua/find-key.lua', import.meta.url), 'utf8');
 
-/** The connection is the caller's: it is neither opened nor closed here. Redis errors are passed on; callers fail closed. */
+/** API keys in Redis, over the caller's connection. Redis errors are passed on, and callers fail closed. */
 export class RedisKeyStore extends KeyStore {
   constructor(private readonly redis: Redis) {
     super();
@@ -59,7 +59,7 @@ export class RedisKeyStore extends KeyStore {
 function assemble(record: string, revoked?: string | null, used?: string | null): ApiKeyRecord {
   return {
     ...(JSON.parse(record) as ApiKeyRecord),
-    ...(revoked ? { revokedAt: Number(revoked) } : {}),
-    ...(used ? { lastUsedAt: Number(used) } : {}),
+    revokedAt: revoked ? Number(revoked) : undefined,
+    lastUsedAt: used ? Number(used) : undefined,
   };
 }

@@ -1,8 +1,8 @@
 import { ADMIN_ROLE, OPERATOR_ROLE, OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
 
 /**
- * The roles that the gateway itself gives a meaning, decided here and nowhere else. `admin` acts inside its own tenant,
- * `operator` across tenants; an operator may do what an administrator may. A delegated call has neither power.
+ * The meaning of the roles `admin` (acts in its own tenant) and `operator` (acts across tenants and may do all that an
+ * administrator may). A delegated call has neither power.
  */
 
 /** True for principals that operate the fleet. */
@@ -21,10 +21,10 @@ export function administers(principal: Principal, tenantId: string): boolean {
 }
 
 /**
- * The roles a credential of a tenant carries. `operator` counts for the tenant of the operators alone, so that neither an
- * issuer of JWTs nor a key whose role happens to have that name gives power over the fleet.
+ * The roles that a credential of a tenant carries. `operator` counts only in the operators' tenant: neither an issuer of JWTs
+ * nor a key with a role of that name can grant power over the fleet.
  */
-export function rolesOf(tenantId: string, named: readonly string[]): string[] {
+export function effectiveRoles(tenantId: string, named: readonly string[]): string[] {
   return named.filter((role) => role !== OPERATOR_ROLE || tenantId === OPERATOR_TENANT);
 }
 
@@ -33,7 +33,7 @@ export function requireAdmin(principal: Principal): void {
   if (!isAdmin(principal)) throw needsRole(ADMIN_ROLE);
 }
 
-/** @throws ToolError PERMISSION_DENIED unless the principal is an operator; `what` names what was asked for */
+/** @param what the refused action, named in the message @throws ToolError PERMISSION_DENIED unless the principal is an operator */
 export function requireOperator(principal: Principal, what = 'This'): void {
   if (!isOperator(principal)) throw needsRole(OPERATOR_ROLE, what);
 }
@@ -42,10 +42,10 @@ function needsRole(role: string, what = 'This'): ToolError {
   return new ToolError('PERMISSION_DENIED', { message: `${what} needs the role ${role}.`, details: { role } });
 }
 
-/** Key id of `GATEWAY_ADMIN_KEY`, which is in no store. */
+/** Key id of `GATEWAY_ADMIN_KEY`, which is not in the key store. */
 export const OPERATOR_KEY_ID = 'operator';
 
-/** The holder of `GATEWAY_ADMIN_KEY`: makes the first keys; belongs to no customer's tenant. */
+/** The holder of `GATEWAY_ADMIN_KEY`, who creates the first keys and belongs to no customer's tenant. */
 export const OPERATOR: Principal = {
   tenantId: OPERATOR_TENANT,
   userId: 'operator',

@@ -11,15 +11,15 @@ import {
 import type { Clock } from '@toolfleet/resilience';
 import { narrowGlobs } from '@toolfleet/engine';
 
-/** What a token is for. Part of the MAC: a token of one purpose is worthless for another. */
-export type TokenPurpose = 'delegation' | 'request_state';
+/** Purpose of a token. It is part of the MAC: a token for one purpose is invalid for the other. */
+type TokenPurpose = 'delegation' | 'request_state';
 
 /** Gateways verify each other's tokens by their own clocks; NTP keeps them well within this. */
 const CLOCK_SKEW_MS = 2_000;
 
-/** Time until every gateway has read a changed secret file (Kubernetes brings it to a pod within about a minute). */
+/** Time until every gateway has read a changed secret file; Kubernetes updates it in a pod within about a minute. */
 const SPREAD_MS = 120_000;
-/** Longest life of a token unless told: `GATEWAY_ASYNC_TIMEOUT_MS` bounds it. */
+/** Default of the longest life of a token. */
 const LONGEST_LIFE_MS = 900_000;
 const LEAST_LENGTH = 32;
 
@@ -30,8 +30,8 @@ interface SigningKey {
 }
 
 /**
- * Signs small facts that come back through others' hands: `<base64url of {e, p}>.<base64url of HMAC-SHA-256>`, keyed by
- * `GATEWAY_TOKEN_SECRET`. Readable by whoever holds it, so no secrets inside.
+ * Signs small payloads that pass through other hands before they come back: `<base64url of {e, p}>.<base64url of
+ * HMAC-SHA-256>`, keyed by `GATEWAY_TOKEN_SECRET`. Payloads are readable, so they must not contain secrets.
  */
 export class SignedTokens {
   /** Oldest first. */
@@ -40,15 +40,16 @@ export class SignedTokens {
   constructor(
     secret: string,
     private readonly clock: Clock,
-    /** No token is signed for longer than this. */
+    /** Longest life of a token that is signed, in ms. */
     private readonly longestLifeMs = LONGEST_LIFE_MS,
   ) {
     this.keys = [{ secret: checked(secret), signsFrom: 0, verifiesUntil: Infinity }];
   }
 
   /**
-   * Takes over a changed secret without a token refused: it verifies at once, signs once every gateway knows it, and the old
-   * one verifies until the last token it signed has expired. @throws RangeError when it is too short
+   * Replaces the secret without refusing any token: the new secret verifies at once and signs as soon as every gateway knows
+   * it; the old one verifies until the last token it signed has expired.
+   * @throws RangeError when the secret is too short
    */
   rotate(secret: string): void {
     const now = this.clock.now();
@@ -62,25 +63,25 @@ export class SignedTokens {
   }
 
   /** A token that `open` accepts until `expiresAt`. */
-  sign(purpose: TokenPurpose, payload: JsonObject, expiresAt: EpochMs): string {
+  sign(purpose: TokenPurpose, payload: Readonly<Record<string, Json | undefined>>, expiresAt: EpochMs): string {
     const now = this.clock.now();
     const { secret } = this.keys.findLast(({ signsFrom }) => signsFrom <= now)!;
     const body = Buffer.from(JSON.stringify({ e: expiresAt, p: payload })).toString('base64url');
     return `${body}.${mac(secret, purpose, body).toString('base64url')}`;
   }
 
-  /** The payload, or null when the token is forged, altered, expired or made for another purpose. */
+  /** Verifies a token. @returns its payload, or null if it is forged, altered, expired or made for another purpose */
   open(purpose: TokenPurpose, token: string): JsonObject | null {
     const dot = token.indexOf('.');
     if (dot < 0) return null;
     const body = token.slice(0, dot);
     const given = Buffer.from(token.slice(dot + 1), 'base64url');
-    // re-encoding closes base64url's spare bits: one token has one spelling
+    // Comparing the re-encoded MAC rejects other spellings of it, which the spare bits of base64url allow.
     if (given.length !== 32 || given.toString('base64url') !== token.slice(dot + 1)) return null;
     const now = this.clock.now();
-    const isOurs = ({ secret, verifiesUntil }: SigningKey): boolean =>
+    const isValid = ({ secret, verifiesUntil }: SigningKey): boolean =>
       verifiesUntil > now && timingSafeEqual(mac(secret, purpose, body), given);
-    if (!this.keys.some(isOurs)) return null;
+    if (!this.keys.some(isValid)) return null;
     const { e, p } = JSON.parse(Buffer.from(body, 'base64url').toString()) as { e: EpochMs; p: JsonObject };
     return now <= e + CLOCK_SKEW_MS ? p : null;
   }
@@ -98,22 +99,22 @@ function mac(secret: string, purpose: TokenPurpose, body: string): Buffer {
 /** Prefix of a delegation token; not part of any API key (`tf_`) or JWT (`ey`). */
 export const DELEGATION_PREFIX = 'tfd_';
 
-/** What the gateway hands a tool that calls tools. */
-export interface DelegationGrant {
+/** Rights of a delegation token. */
+interface DelegationGrant {
   principal: Principal;
-  /** Origin of the call: calls made for it never reach more than it could. Default public. */
+  /** Origin of the call; calls made on its behalf reach no more than it could. Default `public`. */
   origin?: Origin;
   /** The call on whose behalf further calls are made. */
   callId: string;
   /** Budgets that call spends from. */
   spends: SpendingScopes;
-  /** Tools those calls may use; never more than the principal may. */
+  /** Tools that these calls may use, at most those of the principal. */
   scopes: readonly string[];
   /** The call's deadline. */
   expiresAt: EpochMs;
 }
 
-/** Makes the token that goes out in the exec message of a tool that calls tools. */
+/** Issues the token that a tool that calls tools receives in its exec message. */
 export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): string {
   const { principal, spends } = grant;
   const payload = {
@@ -124,19 +125,19 @@ export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): s
     c: grant.callId,
     x: grant.expiresAt,
     b: [spends.requestId, spends.agentId ?? null, spends.taskId ?? null],
-    ...(grant.origin === 'internal' ? { o: grant.origin } : {}),
-    ...(principal.tier === undefined ? {} : { l: principal.tier }),
-    ...(principal.keyId === undefined ? {} : { k: principal.keyId }),
+    o: grant.origin === 'internal' ? grant.origin : undefined,
+    l: principal.tier,
+    k: principal.keyId,
   };
   return DELEGATION_PREFIX + tokens.sign('delegation', payload, grant.expiresAt);
 }
 
-/** The caller a delegation token stands for, or null when it is forged, altered or expired. */
+/** The caller that a delegation token stands for, or null if it is forged, altered or expired. */
 export function openDelegation(tokens: SignedTokens, token: string): Principal | null {
   if (!token.startsWith(DELEGATION_PREFIX)) return null;
   const payload = tokens.open('delegation', token.slice(DELEGATION_PREFIX.length));
   if (!payload) return null;
-  // the MAC proves that issueDelegation wrote it, so the shape is known
+  // The MAC proves that issueDelegation wrote it, so its shape is known.
   const [requestId, agentId, taskId] = payload['b'] as [string, string | null, string | null];
   return {
     tenantId: payload['t'] as string,
@@ -145,27 +146,27 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
     tools: payload['g'] as string[],
     via: 'delegation',
     parentCallId: payload['c'] as string,
-    // Absent in tokens of gateways before it was written; those live for minutes.
-    ...(payload['x'] === undefined ? {} : { expiresAt: payload['x'] as EpochMs }),
+    // Absent in tokens of older gateways, which live for minutes.
+    expiresAt: payload['x'] as EpochMs | undefined,
     parentSpends: {
       requestId,
-      ...(agentId === null ? {} : { agentId }),
-      ...(taskId === null ? {} : { taskId }),
+      agentId: agentId ?? undefined,
+      taskId: taskId ?? undefined,
     },
-    ...(payload['o'] === undefined ? {} : { parentOrigin: payload['o'] as Origin }),
-    ...(payload['l'] === undefined ? {} : { tier: payload['l'] as string }),
-    ...(payload['k'] === undefined ? {} : { keyId: payload['k'] as string }),
+    parentOrigin: payload['o'] as Origin | undefined,
+    tier: payload['l'] as string | undefined,
+    keyId: payload['k'] as string | undefined,
   };
 }
 
-/** What an MCP `requestState` is bound to: shown by another caller, for another tool or other arguments, it is refused. */
-export interface StateBinding {
+/** What an MCP `requestState` is bound to. From another caller, for another tool or with other arguments it is refused. */
+interface StateBinding {
   principal: Principal;
   tool: string;
   arguments: JsonObject;
 }
 
-/** Signs the state of a call that waits for its caller (MCP `input_required`); the caller sends it back with the answer. */
+/** Signs the state of a call that waits for input (MCP `input_required`); the caller sends it back with its answer. */
 export function sealRequestState(
   tokens: SignedTokens,
   binding: StateBinding,
@@ -175,7 +176,7 @@ export function sealRequestState(
   return tokens.sign('request_state', { b: bindingHash(binding), s: state }, expiresAt);
 }
 
-/** The state, or null when it is forged, expired, or was made for another caller, tool or arguments. */
+/** The state, or null if it is forged, expired, or bound to another caller, tool or arguments. */
 export function openRequestState(tokens: SignedTokens, binding: StateBinding, token: string): JsonObject | null {
   const payload = tokens.open('request_state', token);
   if (!payload || payload['b'] !== bindingHash(binding)) return null;
@@ -188,7 +189,7 @@ function bindingHash({ principal, tool, arguments: args }: StateBinding): string
   return createHash('sha256').update(JSON.stringify(bound)).digest('base64url');
 }
 
-/** Objects become sorted entry lists: the order of keys in a repeated request must not matter. */
+/** Turns objects into sorted lists of entries: a repeated request may have its keys in another order. */
 function sorted(value: Json): Json {
   if (Array.isArray(value)) return ['a', ...value.map(sorted)];
   if (!isJsonObject(value)) return value;

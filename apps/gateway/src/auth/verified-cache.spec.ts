@@ -10,7 +10,7 @@ describe('VerifiedCache', () => {
     const clock = new FakeClock();
     const cache = new VerifiedCache(clock);
     let proofs = 0;
-    const use = () => cache.principalOf('key', async () => verified(`${(proofs += 1)}`));
+    const use = () => cache.verify('key', async () => verified(`${(proofs += 1)}`));
     await Promise.all([use(), use()]);
     expect((await use()).userId).toBe('1');
     clock.advance(VERIFIED_TTL_MS);
@@ -20,12 +20,12 @@ describe('VerifiedCache', () => {
   it('neither keeps nor shares a proof that was under way when a key was revoked', async () => {
     const cache = new VerifiedCache(new FakeClock());
     const before = Promise.withResolvers<Verified>();
-    const early = cache.principalOf('key', () => before.promise);
+    const early = cache.verify('key', () => before.promise);
     cache.clear();
     const refused = () => Promise.reject(new Error('revoked'));
-    await expect(cache.principalOf('key', refused)).rejects.toThrow('revoked');
+    await expect(cache.verify('key', refused)).rejects.toThrow('revoked');
     before.resolve(verified('early'));
     expect((await early).userId).toBe('early');
-    await expect(cache.principalOf('key', refused)).rejects.toThrow('revoked');
+    await expect(cache.verify('key', refused)).rejects.toThrow('revoked');
   });
 });

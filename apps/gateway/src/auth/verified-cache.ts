@@ -3,19 +3,19 @@ import { LRUCache } from 'lru-cache';
 import type { EpochMs, Principal } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 
-/** A principal that was proven, and the instant from which the credential is void. */
+/** A verified principal, and the instant at which its credential expires. */
 export interface Verified {
   principal: Principal;
   expiresAt?: EpochMs;
 }
 
-/** Revocation is effective within 5 s: this, measured from before the store was asked, plus the reading of it. */
+/** Revocation takes effect within 5 s: this time, counted from before the store is read, plus the time of the read. */
 export const VERIFIED_TTL_MS = 4_000;
 const MAX_ENTRIES = 10_000;
 
 /**
- * Remembers who a credential was proven to be, by the SHA-256 of the whole credential. Nothing is remembered by key id, and no
- * refusal at all: so a guess never learns from the speed of an answer whether an id is in use. Simultaneous first uses share one proof.
+ * Remembers verified credentials by the SHA-256 of the whole credential. Nothing is cached by key id and no refusal is cached,
+ * so the response time never tells a guesser whether an id is in use. Simultaneous first uses share one verification.
  */
 export class VerifiedCache {
   private readonly entries = new LRUCache<string, Verified & { until: number }>({ max: MAX_ENTRIES });
@@ -23,8 +23,11 @@ export class VerifiedCache {
 
   constructor(private readonly clock: Clock) {}
 
-  /** The principal of `credential`, proven at most `VERIFIED_TTL_MS` ago, else by `prove` now. Refusals of `prove` are passed on. */
-  async principalOf(credential: string, prove: () => Promise<Verified>): Promise<Principal> {
+  /**
+   * The principal of a credential that was verified within `VERIFIED_TTL_MS`, else of the one that `prove` verifies now.
+   * @throws what `prove` throws; it is not cached
+   */
+  async verify(credential: string, prove: () => Promise<Verified>): Promise<Principal> {
     const key = hash('sha256', credential, 'base64');
     const known = this.entries.get(key);
     if (
@@ -39,7 +42,7 @@ export class VerifiedCache {
       const until = this.clock.monotonic() + VERIFIED_TTL_MS;
       const proving: Promise<Verified> = prove()
         .then((verified) => {
-          // After `clear` it is nobody's proof but of those who wait for it.
+          // After `clear` the result is still returned to its waiting callers but not cached.
           if (this.pending.get(key) === proving) this.entries.set(key, { ...verified, until });
           return verified;
         })
@@ -52,7 +55,7 @@ export class VerifiedCache {
     return (await proof).principal;
   }
 
-  /** Forgets everything proven by this process (after a revocation made here), and what is being proven: it may be from before. */
+  /** Forgets all verifications, including those in progress, which may have read the store before a revocation. */
   clear(): void {
     this.entries.clear();
     this.pending.clear();

@@ -5,7 +5,7 @@ import type { GatewayConfig } from '../gateway.config.js';
 import { ApiKeys } from './api-keys.js';
 import { LOCAL_OPERATOR, makeAuthenticate } from './authenticate.js';
 import { CredentialStatus, CredentialWatch } from './credential-status.js';
-import { jwtPart } from './jwt-component.js';
+import { jwtComponent } from './jwt-component.js';
 import { readTiers, RequestLimits } from './key-limits.js';
 import { RedisKeyLimits } from './redis-key-limits.js';
 import { RedisKeyStore } from './redis-key-store.js';
@@ -31,7 +31,7 @@ export function wireAuth(settings: GatewayConfig, host: ServiceHost, redis: Brok
     },
     clock,
   );
-  const jwt = jwtPart(settings, host);
+  const jwt = jwtComponent(settings, host);
   const status = new CredentialStatus({ keys, hasAdminKey: settings.GATEWAY_ADMIN_KEY !== undefined, clock });
   const authenticate = makeAuthenticate({
     status,
@@ -46,7 +46,7 @@ export function wireAuth(settings: GatewayConfig, host: ServiceHost, redis: Brok
   });
   const { rate_limits: rateLimits } = fleetFileOf(settings);
   const tiers = readTiers(isJsonObject(rateLimits) ? rateLimits.tiers : undefined);
-  const components: LifecycleComponent[] = jwt ? [jwt.part] : [];
+  const components: LifecycleComponent[] = jwt ? [jwt.component] : [];
   return {
     authenticate,
     keys,

@@ -41,7 +41,7 @@ function isShown(caller: Principal, tool: RegisteredTool): boolean {
 }
 
 function shown(caller: Principal, tool: RegisteredTool): JsonObject {
-  const refusal = refusalOf(caller, tool);
+  const refusal = findRefusal(caller, tool);
   return {
     ...toolMetadata(tool),
     kind: tool.binding.kind,
@@ -52,7 +52,7 @@ function shown(caller: Principal, tool: RegisteredTool): JsonObject {
 }
 
 /** The refusal a call from outside would meet, before its arguments are looked at. */
-function refusalOf(caller: Principal, tool: RegisteredTool): ToolError | undefined {
+function findRefusal(caller: Principal, tool: RegisteredTool): ToolError | undefined {
   try {
     authorize(caller, 'public', tool);
     return undefined;

@@ -50,12 +50,12 @@ export class ToolList {
         ? tools
         : tools.filter((tool) => tool.category === category || tool.tags?.includes(category));
     if (cursor !== undefined) {
-      const after = nameIn(cursor);
+      const after = readCursor(cursor);
       shown = shown.filter((tool) => tool.name > after);
     }
     const last = limit !== undefined && shown.length > limit ? shown[limit - 1] : undefined;
     if (!last) return { tools: shown, stale };
-    return { tools: shown.slice(0, limit), next: cursorOf(last.name), stale };
+    return { tools: shown.slice(0, limit), next: toCursor(last.name), stale };
   }
 
   /**
@@ -79,11 +79,11 @@ export class ToolList {
 
 const isListed = (tool: RegisteredTool): boolean => !tool.dangerous && !tool.quarantine;
 
-const cursorOf = (name: string): string => Buffer.from(name).toString('base64url');
+const toCursor = (name: string): string => Buffer.from(name).toString('base64url');
 
-function nameIn(cursor: string): string {
+function readCursor(cursor: string): string {
   const name = Buffer.from(cursor, 'base64url').toString();
-  if (TOOL_NAME_PATTERN.test(name) && cursorOf(name) === cursor) return name;
+  if (TOOL_NAME_PATTERN.test(name) && toCursor(name) === cursor) return name;
   throw new ToolError('REQUEST_INVALID', {
     message: 'cursor is not one of this list; take it from the Link of the page before',
     details: { fields: ['cursor'] },

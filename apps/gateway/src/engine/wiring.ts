@@ -11,7 +11,7 @@ import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from '../brokers.js'
 import type { DefinitionCache } from '../catalog/definition-cache.js';
 import { RegistryResolver } from '../catalog/registry-catalog.js';
 import type { GatewayConfig } from '../gateway.config.js';
-import { policyPart } from '../policy/engine-policy.js';
+import { policyComponent } from '../policy/engine-policy.js';
 import { RedisRecentCalls } from '../recent-calls/redis-recent-calls.js';
 import { withPlainIds } from '../tool-calls.js';
 import { resultStore } from '../results/result-store.js';
@@ -42,7 +42,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const results = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024, largeResults);
   const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results, largeResults);
   const executors = wireExecutors(settings, host, deps, journal);
-  const policy = policyPart(settings, host);
+  const policy = policyComponent(settings, host);
   const breakers = new SharedBreakers({
     scope: 'gateway',
     rule: toolBreakerRule(settings),
@@ -77,7 +77,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     settings: engine,
   });
   const components: LifecycleComponent[] = [
-    policy.part,
+    policy.component,
     breakers.asPart(),
     executors.replies,
     ...(largeResults ? [largeResults] : []),

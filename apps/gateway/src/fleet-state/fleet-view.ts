@@ -92,7 +92,7 @@ export class FleetView {
       Promise.all(
         this.queues.map(async (queue) => {
           const [jobs, ageMs, workers] = await Promise.all([queue.counts(), queue.oldestAgeMs(), queue.workers()]);
-          return { queue: queue.name, jobs, oldest_age_ms: ageMs, slots: sumOf(workers), workers };
+          return { queue: queue.name, jobs, oldest_age_ms: ageMs, slots: sumSlots(workers), workers };
         }),
       ),
     );
@@ -133,7 +133,7 @@ export class FleetView {
   }
 }
 
-function sumOf(workers: readonly { busy: number; total: number }[]): { busy: number; total: number } {
+function sumSlots(workers: readonly { busy: number; total: number }[]): { busy: number; total: number } {
   return {
     busy: workers.reduce((sum, { busy }) => sum + busy, 0),
     total: workers.reduce((sum, { total }) => sum + total, 0),

@@ -31,7 +31,7 @@ export class RedisMemory {
   async refresh(): Promise<void> {
     const made: unknown = this.redis;
     const nodes = made instanceof Cluster ? made.nodes('master') : [this.redis];
-    const states = await Promise.all(nodes.map(async (node) => memoryOf(await node.info('memory'))));
+    const states = await Promise.all(nodes.map(async (node) => parseMemory(await node.info('memory'))));
     const fullest = states.toSorted((a, b) => b.used / b.max - a.used / a.max)[0];
     if (!fullest) return;
     this.metrics.redisMemoryUsed.set(fullest.used);
@@ -40,7 +40,7 @@ export class RedisMemory {
 }
 
 /** Used bytes and the most there can be: `maxmemory`, or the memory of the machine where none is set. */
-function memoryOf(info: string): { used: number; max: number } {
+function parseMemory(info: string): { used: number; max: number } {
   const number = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
   return { used: number('used_memory'), max: number('maxmemory') || number('total_system_memory') };
 }

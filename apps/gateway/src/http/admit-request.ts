@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Clock } from '@toolfleet/resilience';
-import { sendError, errorOf } from './error.filter.js';
+import { sendError, toRequestError } from './error.filter.js';
 import type { GuardedRequest } from '../auth/auth.guard.js';
 import { carriesBody, leaveUnread } from './request-body.js';
 
@@ -68,7 +68,7 @@ export function admitBeforeBody(fastify: FastifyInstance, prove: ProveSender, cl
       if (principal) request.principal = principal;
     } catch (error) {
       leaveUnread(request.raw, clock);
-      sendError(reply, request.url, errorOf(error));
+      sendError(reply, request.url, toRequestError(error));
       return reply;
     }
   });

@@ -28,7 +28,7 @@ export class CallsController {
 
   @Get(':id')
   async one(@Caller() caller: Principal, @Param('id') id: string) {
-    return shown(await this.calls.get(caller, id));
+    return toCallBody(await this.calls.get(caller, id));
   }
 
   /** 200 with the state the call is in for good; 202 when it has been told to stop and has not ended yet. */
@@ -64,7 +64,7 @@ export class CallsController {
     while (!stream.closed && !this.readiness.draining.aborted && this.clock.monotonic() < until) {
       const events = await this.calls.events(id, after).catch(() => []);
       for (const event of events) {
-        await stream.send(frameOf(event));
+        await stream.send(toFrame(event));
         after = event.id;
         wroteAt = this.clock.monotonic();
       }
@@ -73,7 +73,7 @@ export class CallsController {
         // Ends a call whose worker was lost; a call that went through no queue has no events but this one.
         const now = await this.calls.get(caller, id).catch(() => undefined);
         if (now && isFinal(now.state) && (await this.calls.events(id, after).catch(() => [])).length === 0) {
-          await stream.send(frameOf(doneOf(now)));
+          await stream.send(toFrame(toDoneEvent(now)));
           break;
         }
         lookedAt = this.clock.monotonic();
@@ -87,15 +87,15 @@ export class CallsController {
   }
 }
 
-function doneOf({ state, result, finishedAt, acceptedAt }: StoredCall): CallEvent {
+function toDoneEvent({ state, result, finishedAt, acceptedAt }: StoredCall): CallEvent {
   return { id: `${finishedAt ?? acceptedAt}-0`, type: 'done', state, ...(result ? { result } : {}) };
 }
 
-function frameOf({ id, type, ...data }: CallEvent): string {
+function toFrame({ id, type, ...data }: CallEvent): string {
   return eventFrame({ id, type, data });
 }
 
-function shown(call: StoredCall): JsonObject {
+function toCallBody(call: StoredCall): JsonObject {
   return {
     call_id: call.callId,
     tool: call.tool,

@@ -23,7 +23,7 @@ export class ErrorFilter implements ExceptionFilter {
     const reply = http.getResponse<FastifyReply>();
     if (reply.sent || reply.raw.destroyed) return;
     const request = http.getRequest<FastifyRequest & CallIdCarrier>();
-    const error = errorOf(thrown);
+    const error = toRequestError(thrown);
     try {
       if (error.code === 'PAYLOAD_TOO_LARGE') await discardBody(request.raw, this.clock);
       sendError(reply, request.url, error, request.callId);
@@ -35,7 +35,7 @@ export class ErrorFilter implements ExceptionFilter {
 }
 
 /** Any error of Nest, Fastify or ours as a ToolError. */
-export function errorOf(thrown: unknown): ToolError {
+export function toRequestError(thrown: unknown): ToolError {
   if (isToolError(thrown)) return thrown;
   const status =
     thrown instanceof HttpException ? thrown.getStatus() : Number((thrown as { statusCode?: number }).statusCode);
@@ -55,10 +55,10 @@ export function sendError(reply: FastifyReply, url: string, error: ToolError, ca
   if (error.code === 'UNAUTHENTICATED') void reply.header('WWW-Authenticate', 'Bearer realm="toolfleet"');
   if (error.retryAfterMs !== undefined)
     void reply.header('Retry-After', String(Math.max(1, Math.ceil(error.retryAfterMs / 1000))));
-  void reply.status(error.entry.http).send(bodyOf(url, error, callId));
+  void reply.status(error.entry.http).send(toErrorBody(url, error, callId));
 }
 
-function bodyOf(url: string, error: ToolError, callId?: string): object {
+function toErrorBody(url: string, error: ToolError, callId?: string): object {
   const body: { error: string } = error.code === 'TOOL_DANGEROUS' ? DANGEROUS_BODY : errorBody(error, callId);
   if (error.code === 'RATE_LIMITED' && typeof error.details?.window === 'string') {
     // Shannon's users read these two.

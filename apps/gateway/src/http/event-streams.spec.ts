@@ -5,7 +5,7 @@ import type { Principal } from '@toolfleet/contracts';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, describe, expect, it } from 'vitest';
 import { EventStreams, type EventStream } from './event-streams.js';
-import { sendError, errorOf } from './error.filter.js';
+import { sendError, toRequestError } from './error.filter.js';
 
 const caller = (tenantId: string): Principal => ({ tenantId, userId: 'u', roles: [], tools: ['*'], via: 'api_key' });
 
@@ -39,7 +39,9 @@ afterEach(async () => {
 async function serving(streams: EventStreams, work: (stream: EventStream) => Promise<void>) {
   fastify = Fastify({ forceCloseConnections: true });
   fastify.get('/events', async (_request, reply) => {
-    await streams.serve(caller('acme'), reply, work).catch((error: unknown) => sendError(reply, '/', errorOf(error)));
+    await streams
+      .serve(caller('acme'), reply, work)
+      .catch((error: unknown) => sendError(reply, '/', toRequestError(error)));
     return reply;
   });
   await fastify.listen({ port: 0, host: '127.0.0.1' });

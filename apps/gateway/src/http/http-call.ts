@@ -25,23 +25,23 @@ export class HttpCalls {
 
   /** Runs the work of a request inside the caller's trace (W3C `traceparent`). */
   traced<T>(http: HttpRequest, work: () => Promise<T>): Promise<T> {
-    return beginTrace('http call', { get: (name) => headerOf(http, name) }, work);
+    return beginTrace('http call', { get: (name) => readHeader(http, name) }, work);
   }
 
   /** Who sent the batch of a request; what is left afterwards is shown in the headers of its answer. */
-  senderOf(http: HttpRequest, reply: FastifyReply): BatchSender {
-    return { caller: principalOf(http), showAllowance: (headers) => void reply.headers(headers) };
+  batchSender(http: HttpRequest, reply: FastifyReply): BatchSender {
+    return { caller: requirePrincipal(http), showAllowance: (headers) => void reply.headers(headers) };
   }
 
   /** One call of a plain door. Only `session_id` and `user_id` of a public caller reach a tool. */
-  requestOf(
+  toCallRequest(
     http: HttpRequest,
     reply: FastifyReply,
     toolName: string,
     args: JsonObject,
     fields: CallFields,
   ): CallRequest {
-    const principal = principalOf(http);
+    const principal = requirePrincipal(http);
     const callId = randomUUID();
     http.callId = callId;
     return {
@@ -53,8 +53,8 @@ export class HttpCalls {
       door: 'http',
       context: { user_id: principal.userId, session_id: fields.session_id },
       deadlineAt: this.clock.now() + Math.min(fields.timeout_ms ?? this.maxCallMs, this.maxCallMs),
-      signal: signalOf(reply),
-      idempotencyWaitMs: preferredWaitMs(headerOf(http, 'prefer')),
+      signal: disconnectSignal(reply),
+      idempotencyWaitMs: preferredWaitMs(readHeader(http, 'prefer')),
       ...requestFields(fields),
     };
   }
@@ -65,7 +65,7 @@ export class HttpCalls {
  * @throws ToolError REQUEST_INVALID when both are there and differ, or the header's key is empty or too long
  */
 export function withHeaderKey<T extends CallFields>(http: HttpRequest, fields: T): T {
-  const key = headerOf(http, 'idempotency-key');
+  const key = readHeader(http, 'idempotency-key');
   if (key === undefined) return fields;
   if (fields.idempotency_key !== undefined && fields.idempotency_key !== key)
     throw new ToolError('REQUEST_INVALID', { message: 'Idempotency-Key and idempotency_key are different' });
@@ -78,7 +78,7 @@ export function withHeaderKey<T extends CallFields>(http: HttpRequest, fields: T
 }
 
 /** The authenticated caller of a guarded route. */
-export function principalOf(http: HttpRequest): Principal {
+export function requirePrincipal(http: HttpRequest): Principal {
   if (!http.principal) throw new Error('no principal: the route is public or the guard is not installed');
   return http.principal;
 }
@@ -89,7 +89,7 @@ const signals = new WeakMap<FastifyReply['raw'], AbortSignal>();
  * Aborted when the connection closes before the answer is written: a client that disconnects cancels the work. One for all
  * calls of a batch: a connection is asked once.
  */
-export function signalOf(reply: FastifyReply): AbortSignal {
+export function disconnectSignal(reply: FastifyReply): AbortSignal {
   const known = signals.get(reply.raw);
   if (known) return known;
   const controller = new AbortController();
@@ -101,7 +101,7 @@ export function signalOf(reply: FastifyReply): AbortSignal {
   return controller.signal;
 }
 
-function headerOf(http: HttpRequest, name: string): string | undefined {
+function readHeader(http: HttpRequest, name: string): string | undefined {
   const value = http.headers[name];
   return Array.isArray(value) ? value[0] : value;
 }

@@ -3,7 +3,7 @@ import { Body, Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/co
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import { VERSION } from '@toolfleet/service';
-import { ApiKeys, type KeyView, grantOf } from '../auth/api-keys.js';
+import { ApiKeys, type KeyView, toKeySpec } from '../auth/api-keys.js';
 import { AdminOnly, Caller } from '../auth/auth.guard.js';
 import { isOperator, isAdmin } from '../auth/roles.js';
 import { orUnavailable } from '../engine/store-health.js';
@@ -68,7 +68,7 @@ export class KeysController {
 
   @Get()
   async list(@Caller() caller: Principal) {
-    return (await orUnavailable(STORE, this.keys.list(scopeOf(caller)))).map(shownKey);
+    return (await orUnavailable(STORE, this.keys.list(tenantScope(caller)))).map(toKeyBody);
   }
 
   @Post()
@@ -85,7 +85,7 @@ export class KeysController {
     const { token, key } = await orUnavailable(
       STORE,
       this.keys.issue(
-        grantOf(caller, {
+        toKeySpec(caller, {
           tenantId: body.tenant_id,
           client: body.client,
           userId: body.user_id,
@@ -98,21 +98,21 @@ export class KeysController {
         caller.userId,
       ),
     );
-    return { ...shownKey(key), token };
+    return { ...toKeyBody(key), token };
   }
 
   @Delete(':id')
   @HttpCode(204)
   async revoke(@Caller() caller: Principal, @Param('id') id: string): Promise<void> {
-    if (!(await orUnavailable(STORE, this.keys.revoke(id, scopeOf(caller)))))
+    if (!(await orUnavailable(STORE, this.keys.revoke(id, tenantScope(caller)))))
       throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
   }
 }
 
 /** The tenant whose keys the caller administers; undefined: every tenant's. */
-const scopeOf = (caller: Principal): string | undefined => (isOperator(caller) ? undefined : caller.tenantId);
+const tenantScope = (caller: Principal): string | undefined => (isOperator(caller) ? undefined : caller.tenantId);
 
-function shownKey(key: KeyView) {
+function toKeyBody(key: KeyView) {
   return {
     id: key.id,
     tenant_id: key.tenantId,

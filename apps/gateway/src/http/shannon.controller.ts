@@ -97,13 +97,13 @@ export class ShannonController {
   @Get('schemas')
   async schemas(@Caller() caller: Principal, @Query() query: unknown): Promise<JsonObject[]> {
     return (await this.list.page(caller, { category: readQuery(query).category })).tools.map((tool) =>
-      schemaOf(formatTool(tool, 'native')),
+      toSchema(formatTool(tool, 'native')),
     );
   }
 
   @Get(':name/schema')
   async schema(@Caller() caller: Principal, @Param('name') name: string): Promise<JsonObject> {
-    return schemaOf(formatTool(await this.list.one(caller, name), 'native'));
+    return toSchema(formatTool(await this.list.one(caller, name), 'native'));
   }
 
   @Get(':name/metadata')
@@ -115,8 +115,8 @@ export class ShannonController {
   @HttpCode(200)
   async execute(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const body = readExecute(raw);
-    const fields = withHeaderKey(request, sessionOf(body.session_context));
-    const call = this.http.requestOf(request, reply, body.tool_name, body.parameters, fields);
+    const fields = withHeaderKey(request, readSession(body.session_context));
+    const call = this.http.toCallRequest(request, reply, body.tool_name, body.parameters, fields);
     return shannonBody((await this.http.traced(request, () => this.calls.run(call))).body);
   }
 
@@ -127,9 +127,9 @@ export class ShannonController {
     const answers = await this.batches.answers(
       raw,
       withHeaderKey(request, {}),
-      this.http.senderOf(request, reply),
+      this.http.batchSender(request, reply),
       (name, args, own, { session_context: session }) =>
-        this.http.requestOf(request, reply, name, args, { ...own, ...sessionOf(session) }),
+        this.http.toCallRequest(request, reply, name, args, { ...own, ...readSession(session) }),
     );
     return answers.map((answer) => shannonBody(answerBody(answer)));
   }
@@ -148,12 +148,12 @@ export class ShannonController {
   }
 }
 
-function schemaOf({ name, description, parameters }: JsonObject): JsonObject {
+function toSchema({ name, description, parameters }: JsonObject): JsonObject {
   return { name: name ?? null, description: description ?? null, parameters: parameters ?? null };
 }
 
 /** Only `session_id` passes for a public caller. @throws ToolError REQUEST_INVALID */
-function sessionOf(context: Json | undefined): CallFields {
+function readSession(context: Json | undefined): CallFields {
   if (context !== undefined && context !== null && !isJsonObject(context))
     throw new ToolError('REQUEST_INVALID', { message: 'session_context must be an object' });
   const id = context?.session_id;

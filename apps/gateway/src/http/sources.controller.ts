@@ -34,7 +34,7 @@ export class SourceRegistrations {
     if (!isJsonObject(body))
       throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
     const { visibility, tenant: _tenant, ...entry } = body;
-    const tenant = ownerOf(caller, visibilityIn(visibility));
+    const tenant = sourceOwner(caller, readVisibility(visibility));
     const scoped = tenant === undefined ? entry : { ...entry, tenant };
     return this.nats.request<JsonObject>(subject, scoped, { timeoutMs: REGISTER_TIMEOUT_MS });
   }
@@ -49,14 +49,14 @@ export class ShannonSourcesController {
   @Post('mcp/register')
   @HttpCode(200)
   mcp(@Body() body: unknown, @Req() http: HttpRequest) {
-    return inBand(this.sources.register(SUBJECTS.mcpRegister, http, body), { tool_name: nameIn(body) });
+    return inBand(this.sources.register(SUBJECTS.mcpRegister, http, body), { tool_name: readName(body) });
   }
 
   @Post('openapi/register')
   @HttpCode(200)
   openapi(@Body() body: unknown, @Req() http: HttpRequest) {
     return inBand(this.sources.register(SUBJECTS.openapiRegister, http, body), {
-      collection_name: nameIn(body),
+      collection_name: readName(body),
       operations_registered: [],
     });
   }
@@ -99,8 +99,8 @@ export class SourcesController {
     const caller = await this.auth.admit(http);
     if (kind !== 'mcp' && kind !== 'openapi')
       throw new ToolError('NOT_FOUND', { message: `No kind of source '${kind}'` });
-    const tenant = ownerOf(caller, visibilityIn(isJsonObject(query) ? query.visibility : undefined));
-    const body: DefinitionRetire = { source: { kind, name: sourceIn(name, tenant, caller) } };
+    const tenant = sourceOwner(caller, readVisibility(isJsonObject(query) ? query.visibility : undefined));
+    const body: DefinitionRetire = { source: { kind, name: sourceKey(name, tenant, caller) } };
     return this.nats.request<JsonObject>(SUBJECTS.definitionRetire, body, { timeoutMs: ASK_TIMEOUT_MS });
   }
 }
@@ -122,7 +122,7 @@ export class QuarantineController {
   @Post(':name/approve')
   @HttpCode(200)
   approve(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
-    const message = { pending_revision: revisionIn(body), approved_by: `${caller.tenantId}/${caller.userId}` };
+    const message = { pending_revision: readRevision(body), approved_by: `${caller.tenantId}/${caller.userId}` };
     return this.decide<QuarantineApproveReply>(SUBJECTS.quarantineApprove, caller, name, message);
   }
 
@@ -130,7 +130,7 @@ export class QuarantineController {
   @Post(':name/reject')
   @HttpCode(200)
   reject(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
-    const message = { pending_revision: revisionIn(body), rejected_by: `${caller.tenantId}/${caller.userId}` };
+    const message = { pending_revision: readRevision(body), rejected_by: `${caller.tenantId}/${caller.userId}` };
     return this.decide<QuarantineRejectReply>(SUBJECTS.quarantineReject, caller, name, message);
   }
 
@@ -160,7 +160,7 @@ export class QuarantineController {
  * The tenant a source belongs to; undefined for the whole fleet, which takes an operator.
  * @throws ToolError PERMISSION_DENIED
  */
-function ownerOf(caller: Principal | undefined, visibility: 'tenant' | 'fleet'): string | undefined {
+function sourceOwner(caller: Principal | undefined, visibility: 'tenant' | 'fleet'): string | undefined {
   if (caller === undefined) return undefined; // the holder of MCP_REGISTER_TOKEN acts for the fleet
   if (visibility === 'tenant') return caller.tenantId;
   requireOperator(caller, 'visibility fleet');
@@ -171,7 +171,7 @@ function ownerOf(caller: Principal | undefined, visibility: 'tenant' | 'fleet'):
  * Name of a source at the registry: `<name>@<tenant>`. An operator may name another tenant's that way.
  * @throws ToolError NOT_FOUND, for other tenants' sources like for missing ones
  */
-function sourceIn(name: string, tenant: string | undefined, caller: Principal | undefined): string {
+function sourceKey(name: string, tenant: string | undefined, caller: Principal | undefined): string {
   if (tenant === undefined || (caller && isOperator(caller) && name.includes('@'))) return name;
   const own = `@${tenant}`;
   const plain = name.endsWith(own) ? name.slice(0, -own.length) : name;
@@ -180,7 +180,7 @@ function sourceIn(name: string, tenant: string | undefined, caller: Principal | 
 }
 
 /** Whose tools a source gives; by default those of the caller's tenant. */
-function visibilityIn(value: Json | undefined): 'tenant' | 'fleet' {
+function readVisibility(value: Json | undefined): 'tenant' | 'fleet' {
   if (value === undefined || value === 'tenant') return 'tenant';
   if (value === 'fleet') return 'fleet';
   throw new ToolError('REQUEST_INVALID', {
@@ -189,7 +189,7 @@ function visibilityIn(value: Json | undefined): 'tenant' | 'fleet' {
   });
 }
 
-function revisionIn(body: unknown): string {
+function readRevision(body: unknown): string {
   const revision = isJsonObject(body) ? body.pending_revision : undefined;
   if (typeof revision === 'string') return revision;
   throw new ToolError('REQUEST_INVALID', {
@@ -224,4 +224,4 @@ function takenIn(code: 'SPEC_INVALID' | 'SOURCE_REFUSED', answer: JsonObject): J
   });
 }
 
-const nameIn = (body: unknown): string => (isJsonObject(body) && typeof body.name === 'string' ? body.name : '');
+const readName = (body: unknown): string => (isJsonObject(body) && typeof body.name === 'string' ? body.name : '');

@@ -129,8 +129,8 @@ export class ToolsController {
     const { calls, fields } = readBatchBody(body);
     const shared = withHeaderKey(request, fields);
     return this.http.traced(request, () =>
-      this.batches.run(calls, shared, this.http.senderOf(request, reply), (name, args, own) =>
-        this.http.requestOf(request, reply, name, args, own),
+      this.batches.run(calls, shared, this.http.batchSender(request, reply), (name, args, own) =>
+        this.http.toCallRequest(request, reply, name, args, own),
       ),
     );
   }
@@ -145,7 +145,7 @@ export class ToolsController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
     const fields = withHeaderKey(request, readExecuteToolBody(body));
-    const call = this.http.requestOf(request, reply, name, fields.arguments, fields);
+    const call = this.http.toCallRequest(request, reply, name, fields.arguments, fields);
     if (fields.mode === 'async' && !fields.dry_run) {
       const accepted = await this.http.traced(request, () => this.calls.accept(call));
       void reply.status(202).header('Location', `/api/v1/calls/${accepted.call_id}`);

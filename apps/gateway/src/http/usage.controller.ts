@@ -71,21 +71,21 @@ export class UsageController {
     const groups = (groupBy?.split(',') as UsageGroup[] | undefined) ?? ['day', 'tool'];
     const ask: BudgetUsage = {
       tenant_id: caller.tenantId,
-      ...(from === undefined ? {} : { from_at: dayStart(from) }),
-      ...(to === undefined ? {} : { to_at: dayStart(to) + 86_400_000 }),
+      ...(from === undefined ? {} : { from_at: parseDay(from) }),
+      ...(to === undefined ? {} : { to_at: parseDay(to) + 86_400_000 }),
       group_by: groups.includes('tool') ? groups : [...groups, 'tool'],
     };
     const { rows } = await this.nats.request<BudgetUsageReply>(SUBJECTS.budgetUsage, ask, {
       timeoutMs: ASK_TIMEOUT_MS,
     });
-    const rule = await this.access.ruleOf(caller);
-    const shown = sumsOf(
+    const rule = await this.access.ruleFor(caller);
+    const shown = sumByGroups(
       rows.filter(({ tool_name: tool }) => rule.tool(tool ?? '')),
       groups,
-    ).map(shownSum);
+    ).map(toShownSum);
     if (format !== 'csv') return { tenant_id: caller.tenantId, rows: shown };
     void reply.header('Content-Type', 'text/csv; charset=utf-8');
-    return csvOf(shown);
+    return toCsv(shown);
   }
 
   /**
@@ -121,7 +121,7 @@ export class UsageController {
 const isTenantScope = (scope: string): boolean => scope === 'tenant' || scope.startsWith('day:');
 
 /** Sums by tool as sums of the groups that were asked for, in the order in which each group comes first. */
-function sumsOf(rows: readonly UsageSum[], groups: readonly UsageGroup[]): UsageSum[] {
+function sumByGroups(rows: readonly UsageSum[], groups: readonly UsageGroup[]): UsageSum[] {
   if (groups.includes('tool')) return [...rows];
   const sums = new Map<string, UsageSum>();
   for (const { tool_name: _tool, ...row } of rows) {
@@ -138,18 +138,18 @@ function sumsOf(rows: readonly UsageSum[], groups: readonly UsageGroup[]): Usage
   return [...sums.values()];
 }
 
-function dayStart(day: string): number {
+function parseDay(day: string): number {
   const at = Date.parse(`${day}T00:00:00Z`);
   if (Number.isNaN(at) || at < 0) throw new ToolError('REQUEST_INVALID', { message: `'${day}' is not a day` });
   return at;
 }
 
-function shownSum({ micro_usd: microUsd, ...sum }: UsageSum) {
+function toShownSum({ micro_usd: microUsd, ...sum }: UsageSum) {
   return { ...sum, cost_usd: toUsd(microUsd) };
 }
 
 /** RFC 4180. A leading `=`, `+`, `-` or `@` of a name is quoted for spreadsheets that would run it. */
-function csvOf(rows: Record<string, string | number | undefined>[]): string {
+function toCsv(rows: Record<string, string | number | undefined>[]): string {
   const columns = [
     ...GROUPS.map((group) => (group === 'day' ? 'day' : group === 'tool' ? 'tool_name' : `${group}_id`)),
     'calls',

@@ -1,7 +1,7 @@
 import type { ExecuteCall } from '@toolfleet/engine';
 import { isDevelopment, VERSION, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
-import { type Authenticate, callerOfRequest } from '../auth/authenticate.js';
+import { type Authenticate, authenticateRequest } from '../auth/authenticate.js';
 import type { CredentialStatus } from '../auth/credential-status.js';
 import { openRequestState, sealRequestState, type SignedTokens } from '../auth/signed-tokens.js';
 import type { AsyncCalls } from '../async/async-calls.js';
@@ -38,7 +38,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
   return new McpEndpoint(
     {
       authenticate: async (rawHeaders) => {
-        const principal = await callerOfRequest(authenticate, rawHeaders);
+        const principal = await authenticateRequest(authenticate, rawHeaders);
         await deps.limits.count(principal);
         return principal;
       },
@@ -55,7 +55,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
         open: (binding, token) => openRequestState(tokens, binding, token),
       },
       streams: deps.streams,
-      refusalOf: (principal) => deps.status.refusalOf(principal),
+      refusalOf: (principal) => deps.status.findRefusal(principal),
       clock,
       onFault: (error) => logger.error({ error }, 'the MCP endpoint failed'),
     },

@@ -35,7 +35,7 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolCall, { schema: CALL_SCHEMA })
   async call(message: CallMessage, context: EndpointContext): Promise<CallBody | AcceptedBody> {
-    const request = this.nats.requestOf(this.nats.callerOf(context), message, context);
+    const request = this.nats.toCallRequest(this.nats.caller(context), message, context);
     return message.mode === 'async' && !message.dry_run
       ? this.calls.accept(request)
       : (await this.calls.run(request)).body;
@@ -48,10 +48,10 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolBatch, { schema: BATCH_SCHEMA })
   async batch(message: BatchMessage, context: EndpointContext): Promise<CallRecord[]> {
-    const caller = this.nats.callerOf(context);
+    const caller = this.nats.caller(context);
     const { calls, ...fields } = message;
     return this.batches.run(calls, fields, { caller }, (name, args, own) =>
-      this.nats.requestOf(caller, { ...own, name, arguments: args }, context),
+      this.nats.toCallRequest(caller, { ...own, name, arguments: args }, context),
     );
   }
 
@@ -62,7 +62,7 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolList, { schema: LIST_SCHEMA })
   async tools(message: ListMessage | undefined, context: EndpointContext): Promise<JsonObject[]> {
-    const { tools } = await this.list.page(this.nats.callerOf(context), { category: message?.category });
+    const { tools } = await this.list.page(this.nats.caller(context), { category: message?.category });
     return tools.map((tool) => formatTool(tool, 'native'));
   }
 
@@ -73,7 +73,7 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolCancel, { schema: CANCEL_SCHEMA })
   async cancel(message: { call_id: string }, context: EndpointContext): Promise<{ call_id: string; state: CallState }> {
-    const caller = this.nats.callerOf(context);
+    const caller = this.nats.caller(context);
     return { call_id: message.call_id, state: await this.async.cancel(caller, message.call_id) };
   }
 
@@ -93,7 +93,7 @@ export class SpendEndpoint {
 
   @Endpoint(SUBJECTS.toolSpend, { schema: SPEND_SCHEMA })
   async spend(message: SpendMessage, context: EndpointContext): Promise<SpendReply> {
-    const caller = await this.nats.callerOf(context);
+    const caller = await this.nats.caller(context);
     return this.slices.spend(caller, message, context.timeLeftMs, context.signal);
   }
 }

@@ -38,14 +38,14 @@ export class NatsCalls {
   }
 
   /** The sender that `admit` has proved. */
-  callerOf(context: EndpointContext): Principal {
+  caller(context: EndpointContext): Principal {
     const principal = this.#admitted.get(context);
     if (!principal) throw new Error('no principal: the message was not admitted');
     return principal;
   }
 
   /** One call. Publishers are internal callers and may send context; a tool acts with the origin of its own call. */
-  requestOf(principal: Principal, message: CallMessage, context: EndpointContext): CallRequest {
+  toCallRequest(principal: Principal, message: CallMessage, context: EndpointContext): CallRequest {
     const origin: Origin = principal.via === 'delegation' ? (principal.parentOrigin ?? 'public') : 'internal';
     const askedMs = Math.min(message.timeout_ms ?? this.maxCallMs, this.maxCallMs, context.timeLeftMs);
     return {
@@ -55,7 +55,7 @@ export class NatsCalls {
       principal,
       origin,
       door: 'nats',
-      context: contextOf(principal, message, origin),
+      context: toCallContext(principal, message, origin),
       deadlineAt: this.clock.now() + askedMs,
       signal: context.signal,
       ...requestFields(message),
@@ -63,7 +63,7 @@ export class NatsCalls {
   }
 }
 
-function contextOf(principal: Principal, message: CallMessage, origin: Origin): CallContext {
+function toCallContext(principal: Principal, message: CallMessage, origin: Origin): CallContext {
   const { session_id, project_id, model, prompt_params } = message;
   if (origin === 'public') return { user_id: principal.userId, session_id };
   // A service calls for its users: it may say for whom. The tenant always comes from the credential.
@@ -94,7 +94,7 @@ const TENANT_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
  * @throws ToolError UNAUTHENTICATED; also when a key of one tenant comes on the subject of another.
  */
 export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promise<Principal> {
-  const tenantId = tenantOf(caller.subject);
+  const tenantId = readTenant(caller.subject);
   const credential = readCredential(caller.authorization, []);
   if (credential) {
     const principal = await trust.authenticate(credential);
@@ -110,7 +110,7 @@ export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promi
 }
 
 /** The tenant in `tool.<verb>.<tenant>`; undefined for the bare subject. Any other subject is not a door. */
-function tenantOf(subject: string): string | undefined {
+function readTenant(subject: string): string | undefined {
   // For tools of the fleet with a delegation token; no tenant has a subject of its own for it.
   if (subject === SUBJECTS.toolSpend) return undefined;
   for (const door of DOORS) {

@@ -24,10 +24,10 @@ const SHIPPED = fileURLToPath(new URL('../../../../deploy/policies', import.meta
 const RELOAD_EVERY_MS = 1_000;
 
 /** The policy of this gateway: its rules in process, or an OPA server; and the part that keeps it current. */
-export function policyPart(
+export function policyComponent(
   settings: PolicySettings,
   host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics'>,
-): { policy: EnginePolicy; part: LifecycleComponent } {
+): { policy: EnginePolicy; component: LifecycleComponent } {
   const { clock, logger, metrics } = host;
   const rules = new BoundedLabel();
   const port = (engine: PolicyEngine, hash: () => string | undefined): EnginePolicy =>
@@ -42,8 +42,8 @@ export function policyPart(
 
   if (settings.OPA_URL !== undefined) {
     const opa = new OpaSidecar({ url: settings.OPA_URL, timeoutMs: settings.OPA_TIMEOUT_MS }, clock);
-    const part = { name: 'policy (opa)', ready: () => opa.reachable(), stop: () => opa.close() };
-    return { policy: port(opa, () => 'opa'), part };
+    const component = { name: 'policy (opa)', ready: () => opa.reachable(), stop: () => opa.close() };
+    return { policy: port(opa, () => 'opa'), component };
   }
   const folder = settings.POLICY_DIR ?? SHIPPED;
   let refusal = '';
@@ -66,14 +66,14 @@ export function policyPart(
     own.stop();
     throw new FatalStartupError(`the policy of ${folder} cannot be loaded: ${refusal}`);
   };
-  const part = {
+  const component = {
     name: 'policy',
     settings: ['POLICY_DIR'],
     start,
     ready: () => own.ready,
     stop: async () => own.stop(),
   };
-  return { policy: port(own, () => own.hash), part };
+  return { policy: port(own, () => own.hash), component };
 }
 
 /** Told of every denial. */

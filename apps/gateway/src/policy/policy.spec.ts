@@ -11,7 +11,7 @@ import type { PolicyInput } from '@toolfleet/policy';
 import { SystemClock } from '@toolfleet/resilience';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
-import { policyInput, policyPart } from './engine-policy.js';
+import { policyInput, policyComponent } from './engine-policy.js';
 import { OpaSidecar } from './opa-sidecar.js';
 
 function question(tool: string, roles: string[], args: Record<string, string> = {}): PolicyRequest {
@@ -51,10 +51,10 @@ describe('policy of the gateway', () => {
 
   it('loads the shipped rules, denies by them and counts it', async () => {
     const given = host();
-    const { policy, part } = policyPart({ OPA_TIMEOUT_MS: 500 }, given);
-    expect(await part.ready?.()).toBe(false);
-    await part.start?.();
-    expect(await part.ready?.()).toBe(true);
+    const { policy, component } = policyComponent({ OPA_TIMEOUT_MS: 500 }, given);
+    expect(await component.ready?.()).toBe(false);
+    await component.start?.();
+    expect(await component.ready?.()).toBe(true);
     expect(policy.decide(question('file_write', ['dev']))).toEqual({
       allowed: false,
       reasons: ['file_write requires admin role'],
@@ -63,24 +63,24 @@ describe('policy of the gateway', () => {
     expect(await given.metrics.registry.metrics()).toContain(
       'toolfleet_policy_denied_total{rule="file_write requires admin role"} 1',
     );
-    await part.stop?.();
+    await component.stop?.();
     expect(given.clock.pending).toBe(0);
   });
 
   it('refuses to start with a folder that does not load, and allows nothing', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'toolfleet-policy-'));
     await writeFile(join(folder, 'tools.rego'), 'package tools\ndeny { }');
-    const { policy, part } = policyPart({ POLICY_DIR: folder, OPA_TIMEOUT_MS: 500 }, host());
-    await expect(part.start?.()).rejects.toMatchObject({
+    const { policy, component } = policyComponent({ POLICY_DIR: folder, OPA_TIMEOUT_MS: 500 }, host());
+    await expect(component.start?.()).rejects.toMatchObject({
       startRefused: true,
       message: expect.stringContaining('tools.rego:2:6'),
     });
-    expect(await part.ready?.()).toBe(false);
+    expect(await component.ready?.()).toBe(false);
     expect(policy.decide(question('calculator', ['admin']))).toEqual({
       allowed: false,
       reasons: ['no policy is loaded'],
     });
-    await part.stop?.();
+    await component.stop?.();
     await rm(folder, { recursive: true });
   });
 });
@@ -169,9 +169,9 @@ describe('OPA sidecar', () => {
 
   it('decides for the gateway when OPA_URL is set', async () => {
     answer = () => ({ body: '{"result": ["no"]}' });
-    const { policy, part } = policyPart({ OPA_URL: url, OPA_TIMEOUT_MS: 2_000 }, host());
-    expect(await part.ready?.()).toBe(true);
+    const { policy, component } = policyComponent({ OPA_URL: url, OPA_TIMEOUT_MS: 2_000 }, host());
+    expect(await component.ready?.()).toBe(true);
     expect(await policy.decide(question('x', []))).toEqual({ allowed: false, reasons: ['no'] });
-    await part.stop?.();
+    await component.stop?.();
   });
 });

@@ -3,7 +3,7 @@ import type { Principal } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { CallStatus } from '../engine/call-telemetry.js';
 import { isOperator } from '../auth/roles.js';
-import { makerOf, type AccessRule, type CallAccess } from '../auth/call-access.js';
+import { toMaker, type AccessRule, type CallAccess } from '../auth/call-access.js';
 import { orUnavailable } from '../engine/store-health.js';
 
 /** Where the time of a call went, in ms. */
@@ -97,8 +97,8 @@ export class RecentCallsFeed {
   /** Calls after a cursor, or the last ones; oldest first. */
   async read(caller: Principal, limit: number, cursor?: string): Promise<StoredRecentCall[]> {
     if (!this.calls) return [];
-    const rule = await this.access.ruleOf(caller);
-    return orUnavailable(STORE, this.#page(this.calls, scopeOf(caller), rule, limit, cursor));
+    const rule = await this.access.ruleFor(caller);
+    return orUnavailable(STORE, this.#page(this.calls, callScope(caller), rule, limit, cursor));
   }
 
   /** Reads on until `limit` calls are found that the rule admits, within bounds. */
@@ -133,8 +133,8 @@ export class RecentCallsFeed {
     options: { cursor: string | undefined; ends: () => boolean },
   ): AsyncGenerator<FeedNews> {
     const until = this.clock.monotonic() + LONGEST_MS;
-    const scope = scopeOf(caller);
-    const rule = await this.access.ruleOf(caller);
+    const scope = callScope(caller);
+    const rule = await this.access.ruleFor(caller);
     let cursor = options.cursor;
     while (!options.ends() && this.clock.monotonic() < until) {
       const all = (await this.calls?.read(scope, MOST_AT_ONCE, cursor ?? '0-0').catch(() => [])) ?? [];
@@ -147,7 +147,7 @@ export class RecentCallsFeed {
 }
 
 function admits(rule: AccessRule, { tenant_id: tenantId, tool, key_id: keyId, user_id: userId }: RecentCall): boolean {
-  return rule.call({ tenantId, tool, maker: makerOf(keyId === undefined ? { userId } : { keyId, userId }) });
+  return rule.call({ tenantId, tool, maker: toMaker(keyId === undefined ? { userId } : { keyId, userId }) });
 }
 
-const scopeOf = (caller: Principal): CallScope => (isOperator(caller) ? 'fleet' : { tenantId: caller.tenantId });
+const callScope = (caller: Principal): CallScope => (isOperator(caller) ? 'fleet' : { tenantId: caller.tenantId });

@@ -1,5 +1,5 @@
--- Removes outbox entries that reached the ledger and counts their rows off. Safe to repeat and to run from two replicas:
--- an entry is counted once, when it is there.
+-- Removes outbox entries that are in the ledger and subtracts their rows from the count. May be repeated and run by two replicas at
+-- once: only the run that deletes an entry counts it.
 --
 -- KEYS 1 outbox stream, 2 scopes hash. ARGV entry ids and their numbers of rows, in pairs.
 

@@ -1,16 +1,16 @@
--- Shared start of every budget script. Scripts are text in a module, so that `tsc -b` alone builds the service.
+-- Prelude of reserve.lua, settle.lua, release.lua and sweep.lua.
 --
 -- KEYS (all under one hash tag `{b:<tenant>}`, so that they run on Redis Cluster)
---   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens lastUseMs"; `~outbox` -> rows waiting
---   2 seen    zset   scope name -> a time not later than its last use, ms: where to look for unused scopes
+--   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens lastUseMs"; `~outbox` -> rows in the outbox
+--   2 seen    zset   scope name -> a time not later than its last use, ms; finds unused scopes
 --   3 leases  hash   call id -> microUsd 1F tokens 1F expiresAt 1F scope names joined by 1E 1F row (JSON)
 --   4 expiry  zset   call id -> expiresAt, ms
---   5 done0, 6 done1  sets of charged call ids: even and odd periods of ARGV[1]; each expires when its turn comes again
+--   5 done0, 6 done1  sets of charged call ids: of even and odd periods of ARGV[1]; each expires before it is used again
 --   7 outbox  stream of [ "kind microUsd tokens at", row (JSON) ]*
 -- ARGV 1 id memory ms, 2 scope TTL ms, 3.. by script
 --
--- Rules: server time only; everything is read and checked before the first write, because Redis does
--- not roll back; integers are written with %d, because tostring(-0) is "-0".
+-- The scripts use the server's time only, read and check everything before the first write, because Redis does not roll back, and
+-- format integers with %d, because tostring(-0) is "-0".
 
 local call, format, tonumber, ipairs = redis.call, string.format, tonumber, ipairs
 local time = call('TIME')
@@ -34,7 +34,7 @@ end
 local function integer(text)
   local n = tonumber(text)
   if not n or n < 0 or n % 1 ~= 0 or n > 9007199254740991 then
-    error('BUDGET_ARGUMENT not a whole number: ' .. tostring(text))
+    error('BUDGET_ARGUMENT not a non-negative integer: ' .. tostring(text))
   end
   return n
 end

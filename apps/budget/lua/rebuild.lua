@@ -1,6 +1,6 @@
--- Raises what a tenant has spent to what the ledger says, and makes the tenant known. Counters are never below the ledger
--- while Redis keeps its data, because a charge is in the outbox first: below it they are only after Redis lost data, was
--- restored from an older copy, or a replica that lagged became the primary. Safe to repeat, and beside calls.
+-- Raises the spending counters of a tenant to the sums of the ledger, and makes the tenant known. A charge is in the outbox before it is
+-- in the ledger, so counters are below the ledger only after Redis lost data, was restored from an older copy, or a lagging replica
+-- became the primary. May be repeated and run concurrently with calls.
 --
 -- KEYS as in the prelude. ARGV per scope: name, spent micro-USD, spent tokens.
 -- Returns how many scopes were raised.

@@ -1,6 +1,6 @@
--- Gives leases back whole. A lease past its end is charged instead: who comes too late cannot be told from who crashed.
+-- Releases leases in full. An expired lease is charged instead, because a late release cannot be distinguished from a crash.
 --
--- KEYS as in the prelude. ARGV 3.. call ids. Returns how many leases were given back.
+-- KEYS as in the prelude. ARGV 3.. call ids. Returns how many leases were released.
 -- Continues prelude.lua.
 
 local ids = {}

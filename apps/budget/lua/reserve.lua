@@ -1,12 +1,12 @@
--- Leases money for many calls of one tenant at once: two gateways may reserve at the same time, so check and write are one
--- script; a read followed by a write would let both pass the limit.
+-- Leases money for many calls of one tenant. Check and write are one script: with a read followed by a write, two gateways that
+-- reserve at the same time could both pass the limit.
 --
 -- KEYS as in the prelude.
--- ARGV 3 outbox cap; 4 number of scopes; per scope: name, limit in micro-USD, limit in tokens (-1 = none), where the first is
---      `tenant` and the second the day (its name is made here); then per call: id, microUsd, tokens, lease ms, the end
+-- ARGV 3 outbox cap; 4 number of scopes; per scope: name, limit in micro-USD, limit in tokens (-1 = none); the first is
+--      `tenant` and the second the day, whose name the script sets; then per call: id, microUsd, tokens, lease ms, the end
 --      of its lease record (1E and name of each further scope, 1F, row), and the indexes of its request, agent and task
 --      scope, separated by commas, 0 for none; empty when it has none of them.
--- Expired leases are not swept here: charging them moves money from held to spent and changes no answer.
+-- Expired leases are not swept here. Charging them moves money from held to spent, which changes no decision.
 -- Returns -1 when the tenant is unknown (nothing written), else per call 1, or {code, scope index, used} with code
 --      2 money, 3 tokens, 4 outbox full, 5 already charged.
 -- Continues prelude.lua.

@@ -1,8 +1,8 @@
--- Charges calls once each: a lease is replaced by actual usage (never more money than was leased, tokens capped only when
--- some were leased), usage without a lease is charged as it is. The ledger row goes to the outbox in the same step.
+-- Charges each call once. A lease is replaced by actual usage: at most the leased money, and tokens capped only if some were leased.
+-- Usage without a lease is charged unchanged. The ledger row is added to the outbox in the same step.
 --
 -- KEYS as in the prelude.
--- ARGV 3 number of scopes; per scope its name, where the first is `tenant` and the second the day (its name is made here);
+-- ARGV 3 number of scopes; per scope its name, where the first is `tenant` and the second the day, whose name the script sets;
 --      then per call: id, microUsd, tokens, row (JSON), indexes of its request, agent and task scope (0 = none).
 -- Returns -1 when the tenant is unknown (nothing written), else {settled, [scope, "before after" of money and tokens]*}.
 -- Continues prelude.lua.

@@ -1,5 +1,5 @@
--- Charges leases that ended unsettled and forgets scopes nobody used for the scope TTL. Runs at rest; the other scripts sweep
--- a little themselves.
+-- Charges leases that expired unsettled and removes scopes unused for the scope TTL. Runs in the background; settle.lua also sweeps a
+-- few leases.
 --
 -- KEYS as in the prelude. ARGV 3 most leases and scopes per run.
 -- Returns {1 when more is left, leases charged, leases open, rows in the outbox, money held, [scope, "before after" of money and tokens]*}.

@@ -15,16 +15,16 @@ import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import { readLimits, readRelease, readReserve, readSettle, readUsage } from './read-messages.js';
 
-/** Longest wait for the stores, by injection of the setting. */
+/** Injection token of the longest wait for the stores. */
 export class StoreTimeout {
   constructor(readonly ms: Milliseconds) {}
 }
-/** A report over a long ledger may take longer than a reservation. */
+/** A report over a large ledger may take longer than a reservation. */
 const REPORT_TIMEOUT_MS = 20_000;
-/** Kept for the way back, so that the answer arrives before the caller's deadline. */
-const REPLY_RESERVE_MS = 20;
+/** Time reserved for the reply to arrive before the caller's deadline. */
+const REPLY_MARGIN_MS = 20;
 
-/** The NATS face of the budget: receives, delegates, answers. */
+/** `budget.*`: reservations and settlements of gateways, reports for operators. */
 @Controller()
 export class BudgetEndpoint {
   constructor(
@@ -34,11 +34,11 @@ export class BudgetEndpoint {
 
   @Endpoint(SUBJECTS.budgetReserve)
   async reserve(body: unknown, context: EndpointContext): Promise<BudgetReserveReply> {
-    const { good, bad } = readReserve(body);
-    const answers = await this.budget.reserve(good, this.time(context));
-    if (bad.length === 0) return { answers };
+    const { valid, invalid } = readReserve(body);
+    const answers = await this.budget.reserve(valid, this.timeout(context));
+    if (invalid.length === 0) return { answers };
     const refused = new Map<ReserveRequest, ReserveAnswer>(
-      bad.map(({ entry, callId, field }) => [
+      invalid.map(({ entry, callId, field }) => [
         entry,
         { admitted: false, call_id: callId, code: 'BUDGET_UNAVAILABLE', scope: `invalid:${field}`, limit: 0, used: 0 },
       ]),
@@ -50,29 +50,29 @@ export class BudgetEndpoint {
 
   @Endpoint(SUBJECTS.budgetSettle)
   async settle(body: unknown, context: EndpointContext): Promise<BudgetSettleReply> {
-    const { good, bad } = readSettle(body);
-    const settled = await this.budget.settle(good, this.time(context));
-    return bad.length === 0
+    const { valid, invalid } = readSettle(body);
+    const settled = await this.budget.settle(valid, this.timeout(context));
+    return invalid.length === 0
       ? { settled }
-      : { settled, refused: bad.map(({ callId, field }) => ({ call_id: callId, field })) };
+      : { settled, refused: invalid.map(({ callId, field }) => ({ call_id: callId, field })) };
   }
 
   @Endpoint(SUBJECTS.budgetRelease)
   async release(body: unknown, context: EndpointContext): Promise<BudgetReleaseReply> {
-    return { released: await this.budget.release(readRelease(body).good, this.time(context)) };
+    return { released: await this.budget.release(readRelease(body).valid, this.timeout(context)) };
   }
 
   @Endpoint(SUBJECTS.budgetUsage)
   usage(body: unknown, context: EndpointContext): Promise<BudgetUsageReply> {
-    return this.budget.usage(readUsage(body), this.time(context, REPORT_TIMEOUT_MS));
+    return this.budget.usage(readUsage(body), this.timeout(context, REPORT_TIMEOUT_MS));
   }
 
   @Endpoint(SUBJECTS.budgetLimits)
   limits(body: unknown, context: EndpointContext): Promise<BudgetLimitsReply> {
-    return this.budget.limits(readLimits(body), this.time(context));
+    return this.budget.limits(readLimits(body), this.timeout(context));
   }
 
-  private time(context: EndpointContext, most = this.storeTimeout.ms): Milliseconds {
-    return Math.max(1, Math.min(most, context.timeLeftMs - REPLY_RESERVE_MS));
+  private timeout(context: EndpointContext, maxMs = this.storeTimeout.ms): Milliseconds {
+    return Math.max(1, Math.min(maxMs, context.timeLeftMs - REPLY_MARGIN_MS));
   }
 }

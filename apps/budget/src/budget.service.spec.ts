@@ -17,7 +17,7 @@ import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { budgetConfig } from './budget.config.js';
-import { budgetParts } from './parts.js';
+import { budgetComponents } from './wiring.js';
 
 const scopes = { tenant_id: 'acme', request_id: 'r1', agent_id: 'planner' };
 const ask = (callId: string, microUsd: number, more: Partial<ReserveRequest> = {}): ReserveRequest => ({
@@ -79,7 +79,7 @@ describe('budget service', () => {
       onSecretChange: () => undefined,
       fail: () => undefined,
     } satisfies ServiceHost;
-    parts = budgetParts(settings, host);
+    parts = budgetComponents(settings, host);
     for (const part of parts) await part.start?.();
   };
   const stop = async (): Promise<void> => {

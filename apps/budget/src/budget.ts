@@ -12,95 +12,115 @@ import type {
 } from '@toolfleet/contracts/budget';
 import { ToolError } from '@toolfleet/contracts';
 import { TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
-import { admit, noCounters } from './ledger.js';
-import { countedScopes, limitsOf, shownScope, type LimitTable, type NamedScope, type ScopeKind } from './limits.js';
-import { ReservationStore, type Admission, type Ask, type Spending, type SweepOutcome } from './reservation-store.js';
-import { crossings, kindOf } from './thresholds.js';
-import { UsageStore } from './usage-store.js';
+import { checkLimit, crossesThreshold, noCounters } from './counters.js';
+import {
+  countedScopes,
+  scopeKind,
+  shownScope,
+  tenantLimits,
+  type LimitTable,
+  type NamedScope,
+  type ScopeKind,
+  type TenantLimits,
+} from './limits.js';
+import {
+  ReservationStore,
+  type Admission,
+  type ReservationRequest,
+  type Spending,
+  type SweepOutcome,
+} from './reservation-store.js';
+import { UsageLedger } from './usage-ledger.js';
 
-/** What the budget tells others about, beside its answers. */
-export interface BudgetEvents {
-  /** A limit passed 80 %. */
+/** Callbacks of the budget. */
+interface BudgetEvents {
+  /** Spending reached 80 % of a limit. */
   threshold(event: BudgetThreshold): void;
   /** Money was charged in a scope of this kind. */
   spent(kind: ScopeKind, microUsd: MicroUsd): void;
-  /** A tenant has rows waiting for the ledger, or leases that may expire. */
+  /** A tenant has rows in the outbox, or leases that may expire. */
   active(tenantId: string): void;
 }
 
-/** Everything the service answers, free of transport: messages in, replies out. */
+/**
+ * Reserves, settles and reports spending, independent of the transport. Money is reserved before a call runs, for a lease of limited
+ * time, and replaced by the actual cost afterwards. If the store fails, reservations are refused: budgets fail closed.
+ */
 export class Budget {
   constructor(
     private readonly store: ReservationStore,
-    private readonly usageStore: UsageStore,
+    private readonly ledger: UsageLedger,
     private readonly limitTable: LimitTable,
     private readonly clock: Clock,
     private readonly events: BudgetEvents,
   ) {}
 
   /**
-   * Admits or refuses asks; the answers are in their order. A store that is away or slow refuses with BUDGET_UNAVAILABLE:
-   * budgets fail closed.
+   * Admits or refuses reservations; the answers are in the order of the requests. When the store is unavailable or slow, all are
+   * refused with BUDGET_UNAVAILABLE.
    */
-  async reserve(asks: readonly ReserveRequest[], withinMs: Milliseconds): Promise<ReserveAnswer[]> {
-    const answers: ReserveAnswer[] = Array.from({ length: asks.length });
+  async reserve(requests: readonly ReserveRequest[], withinMs: Milliseconds): Promise<ReserveAnswer[]> {
+    const answers: ReserveAnswer[] = Array.from({ length: requests.length });
     const perTenant = new Map<string, number[]>();
-    for (const [index, ask] of asks.entries()) {
-      const refused = this.admitAlone(ask);
+    for (const [index, request] of requests.entries()) {
+      const refused = this.refuseAlone(request);
       if (refused) {
         answers[index] = refused;
         continue;
       }
-      const indexes = perTenant.get(ask.scopes.tenant_id);
+      const indexes = perTenant.get(request.scopes.tenant_id);
       if (indexes) indexes.push(index);
-      else perTenant.set(ask.scopes.tenant_id, [index]);
+      else perTenant.set(request.scopes.tenant_id, [index]);
     }
     await Promise.all(
       [...perTenant].map(async ([tenantId, indexes]) => {
-        const open = indexes.map((index) => asks[index] as ReserveRequest);
+        const open = indexes.map((index) => requests[index] as ReserveRequest);
         const admissions = await this.reserveIn(tenantId, open, withinMs);
         for (const [position, index] of indexes.entries()) {
-          answers[index] = answerOf(open[position] as ReserveRequest, admissions[position]);
+          answers[index] = toAnswer(open[position] as ReserveRequest, admissions[position]);
         }
       }),
     );
     return answers;
   }
 
-  /** A call that is its own request needs no counter: it spends there once. */
-  private admitAlone(ask: ReserveRequest): ReserveAnswer | undefined {
-    const limit = limitsOf(this.limitTable, ask.scopes.tenant_id).request;
-    const refusal = admit(limit, noCounters(), { microUsd: ask.micro_usd, tokens: ask.tokens });
+  /** Checks the request limit of a single call. It needs no counter, because a call without a request id spends there once. */
+  private refuseAlone(request: ReserveRequest): ReserveAnswer | undefined {
+    const limit = tenantLimits(this.limitTable, request.scopes.tenant_id).request;
+    const refusal = checkLimit(limit, noCounters(), { microUsd: request.micro_usd, tokens: request.tokens });
     return refusal
-      ? { admitted: false, call_id: ask.call_id, scope: `request:${ask.scopes.request_id}`, ...refusal }
+      ? { admitted: false, call_id: request.call_id, scope: `request:${request.scopes.request_id}`, ...refusal }
       : undefined;
   }
 
-  private async reserveIn(tenantId: string, asks: ReserveRequest[], withinMs: Milliseconds): Promise<Admission[]> {
-    if (asks.length === 0) return [];
-    const limits = limitsOf(this.limitTable, tenantId);
-    const reserving = this.store.reserve(tenantId, limits, asks.map(askOf));
+  private async reserveIn(tenantId: string, requests: ReserveRequest[], withinMs: Milliseconds): Promise<Admission[]> {
+    if (requests.length === 0) return [];
+    const limits = tenantLimits(this.limitTable, tenantId);
+    const reserving = this.store.reserve(tenantId, limits, requests.map(toReservationRequest));
     try {
       const admissions = await withTimeout(this.clock, withinMs, undefined, () => reserving);
       this.events.active(tenantId);
       return admissions;
     } catch (error) {
-      if (error instanceof TimedOut) this.undo(tenantId, asks, reserving);
+      if (error instanceof TimedOut) this.undo(tenantId, requests, reserving);
       return [];
     }
   }
 
-  /** The caller was told no, so leases that are granted later are given back; what cannot be is charged when it expires. */
-  private undo(tenantId: string, asks: ReserveRequest[], reserving: Promise<Admission[]>): void {
+  /** Releases leases granted after the caller was refused. If that fails too, they are charged when they expire. */
+  private undo(tenantId: string, requests: ReserveRequest[], reserving: Promise<Admission[]>): void {
     void reserving
       .then((admissions) => {
-        const granted = asks.filter((_, index) => admissions[index]?.admitted).map((ask) => ask.call_id);
+        const granted = requests.filter((_, index) => admissions[index]?.admitted).map((request) => request.call_id);
         return granted.length > 0 ? this.store.release(tenantId, granted) : 0;
       })
       .catch(() => undefined);
   }
 
-  /** Charges actual usage. Rejects with BUDGET_UNAVAILABLE when the store is away; the sender repeats until the lease ends. */
+  /**
+   * Charges actual usage, once per call. Returns the number of calls charged.
+   * @throws ToolError BUDGET_UNAVAILABLE when the store is unavailable; the sender retries until the lease ends
+   */
   async settle(all: readonly SettleRequest[], withinMs: Milliseconds): Promise<number> {
     const perTenant = Map.groupBy(all, (one) => one.scopes.tenant_id);
     const settled = await Promise.all(
@@ -124,7 +144,10 @@ export class Budget {
     return settled.reduce((sum, one) => sum + one, 0);
   }
 
-  /** Gives reservations back whole. */
+  /**
+   * Releases reservations in full. Returns how many there were.
+   * @throws ToolError BUDGET_UNAVAILABLE
+   */
   async release(all: BudgetRelease['releases'], withinMs: Milliseconds): Promise<number> {
     const perTenant = Map.groupBy(all, (one) => one.scopes.tenant_id);
     const released = await Promise.all(
@@ -141,22 +164,22 @@ export class Budget {
     return released.reduce((sum, one) => sum + one, 0);
   }
 
-  /** Sums of the ledger. Usage that was settled a moment ago may not be in it yet. */
+  /** Sums of the ledger. Usage that was settled in the last second may be missing. */
   async usage(query: BudgetUsage, withinMs: Milliseconds): Promise<BudgetUsageReply> {
-    const rows = this.usageStore.sums({
+    const rows = this.ledger.sums({
       groupBy: query.group_by,
-      ...(query.tenant_id === '*' ? {} : { tenantId: query.tenant_id }),
-      ...(query.from_at === undefined ? {} : { fromAt: query.from_at }),
-      ...(query.to_at === undefined ? {} : { toAt: query.to_at }),
-      ...(query.tool_name === undefined ? {} : { toolName: query.tool_name }),
-      ...(query.user_id === undefined ? {} : { userId: query.user_id }),
+      tenantId: query.tenant_id === '*' ? undefined : query.tenant_id,
+      fromAt: query.from_at,
+      toAt: query.to_at,
+      toolName: query.tool_name,
+      userId: query.user_id,
     });
     return { rows: await this.orUnavailable(rows, withinMs) };
   }
 
-  /** Limits, spending and leases of the tenant, its day, and the named request, agent and task. */
+  /** Limits, spending and held amounts of the tenant, its current day, and the given request, agent and task. */
   async limits({ scopes }: BudgetLimits, withinMs: Milliseconds): Promise<BudgetLimitsReply> {
-    const limits = limitsOf(this.limitTable, scopes.tenant_id);
+    const limits = tenantLimits(this.limitTable, scopes.tenant_id);
     const named = countedScopes({ request_id: '', ...scopes }, '');
     const all: NamedScope[] = [{ kind: 'tenant', name: 'tenant' }, { kind: 'day', name: 'day' }, ...named];
     const counters = await this.orUnavailable(this.store.counters(scopes.tenant_id, named), withinMs);
@@ -176,12 +199,12 @@ export class Budget {
     };
   }
 
-  /** Raises what a tenant has spent to what the ledger says, where the store knows less. Returns how many scopes it raised. */
+  /** Raises counters of a tenant that are below the sums of the ledger. Returns how many scopes were raised. */
   catchUp(tenantId: string): Promise<number> {
     return this.store.catchUp(tenantId);
   }
 
-  /** Charges what expired unsettled. */
+  /** Charges leases that expired unsettled, in full. */
   async sweep(tenantId: string): Promise<SweepOutcome> {
     const outcome = await this.store.sweep(tenantId);
     this.announce(tenantId, outcome.spending);
@@ -190,12 +213,12 @@ export class Budget {
 
   private announce(tenantId: string, spending: readonly Spending[]): void {
     if (spending.length === 0) return;
-    const limits = limitsOf(this.limitTable, tenantId);
+    const limits = tenantLimits(this.limitTable, tenantId);
     for (const one of spending) {
       const microUsd = one.microUsdAfter - one.microUsdBefore;
-      if (microUsd > 0) this.events.spent(kindOf(one.scope), microUsd);
+      if (microUsd > 0) this.events.spent(scopeKind(one.scope), microUsd);
     }
-    for (const crossing of crossings(spending, limits)) {
+    for (const crossing of reachedThresholds(spending, limits)) {
       this.events.threshold({ tenant_id: tenantId, ...crossing, at: this.clock.now() });
     }
   }
@@ -209,25 +232,44 @@ export class Budget {
   }
 }
 
-function askOf(ask: ReserveRequest): Ask {
+function toReservationRequest(request: ReserveRequest): ReservationRequest {
   return {
-    callId: ask.call_id,
-    scopes: ask.scopes,
-    microUsd: ask.micro_usd,
-    tokens: ask.tokens,
-    leaseMs: ask.lease_ms,
-    ...(ask.user_id === undefined ? {} : { userId: ask.user_id }),
-    ...(ask.tool_name === undefined ? {} : { toolName: ask.tool_name }),
-    ...(ask.parent_call_id === undefined ? {} : { parentCallId: ask.parent_call_id }),
-    ...(ask.shares_request ? { sharesRequest: true } : {}),
+    callId: request.call_id,
+    scopes: request.scopes,
+    microUsd: request.micro_usd,
+    tokens: request.tokens,
+    leaseMs: request.lease_ms,
+    userId: request.user_id,
+    toolName: request.tool_name,
+    parentCallId: request.parent_call_id,
+    sharesRequest: request.shares_request,
   };
 }
 
-function answerOf(ask: ReserveRequest, admission: Admission | undefined): ReserveAnswer {
+function toAnswer(request: ReserveRequest, admission: Admission | undefined): ReserveAnswer {
   if (!admission) {
-    return { admitted: false, call_id: ask.call_id, code: 'BUDGET_UNAVAILABLE', scope: 'store', limit: 0, used: 0 };
+    return { admitted: false, call_id: request.call_id, code: 'BUDGET_UNAVAILABLE', scope: 'store', limit: 0, used: 0 };
   }
   return admission.admitted
-    ? { admitted: true, call_id: ask.call_id }
-    : { ...admission, call_id: ask.call_id, scope: shownScope(admission.scope) };
+    ? { admitted: true, call_id: request.call_id }
+    : { ...admission, call_id: request.call_id, scope: shownScope(admission.scope) };
+}
+
+/** Limits of which this spending reached 80 %, one entry per scope and currency. */
+function reachedThresholds(
+  spending: readonly Spending[],
+  limits: TenantLimits,
+): Omit<BudgetThreshold, 'tenant_id' | 'at'>[] {
+  const found: Omit<BudgetThreshold, 'tenant_id' | 'at'>[] = [];
+  for (const one of spending) {
+    const limit = limits[scopeKind(one.scope)];
+    const scope = shownScope(one.scope);
+    if (crossesThreshold(limit.microUsd, one.microUsdBefore, one.microUsdAfter)) {
+      found.push({ scope, currency: 'micro_usd', limit: limit.microUsd ?? 0, spent: one.microUsdAfter });
+    }
+    if (crossesThreshold(limit.tokens, one.tokensBefore, one.tokensAfter)) {
+      found.push({ scope, currency: 'tokens', limit: limit.tokens ?? 0, spent: one.tokensAfter });
+    }
+  }
+  return found;
 }

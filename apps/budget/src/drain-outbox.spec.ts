@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
-import { ledgerRowOf } from './charged-row.js';
+import { toLedgerRow } from './drain-outbox.js';
 import { drainOutbox } from './drain-outbox.js';
 import { sqliteDialect } from './ledger-database.js';
 import { unlimited } from './limits.js';
-import { MemoryReservationStore } from './memory-reservation-store.js';
+import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
 import { DEFAULT_RULES, type UsageOutbox } from './reservation-store.js';
-import { SqlUsageStore } from './sql-usage-store.js';
+import { UsageLedger } from './usage-ledger.js';
 
 const logger = createLogger({ service: 'budget', level: 'silent' });
 const scopes = { tenant_id: 't', request_id: 'r' };
@@ -35,7 +35,7 @@ async function settledCalls(count: number): Promise<UsageOutbox> {
 describe('drainOutbox', () => {
   it('moves every row once, although it dies between writing and acknowledging', async () => {
     const outbox = await settledCalls(150);
-    const ledger = new SqlUsageStore(sqliteDialect(':memory:'));
+    const ledger = new UsageLedger(sqliteDialect(':memory:'));
     await ledger.open();
     const acknowledge = outbox.acknowledge.bind(outbox);
     let crashes = 2;
@@ -53,7 +53,7 @@ describe('drainOutbox', () => {
 
   it('keeps everything while the ledger is away', async () => {
     const outbox = await settledCalls(3);
-    const ledger = new SqlUsageStore(sqliteDialect(':memory:'));
+    const ledger = new UsageLedger(sqliteDialect(':memory:'));
     await ledger.open();
     const append = ledger.append.bind(ledger);
     ledger.append = () => Promise.reject(new Error('disk full'));
@@ -64,25 +64,25 @@ describe('drainOutbox', () => {
   });
 });
 
-describe('ledgerRowOf', () => {
+describe('toLedgerRow', () => {
   const charged = { kind: 'settled', microUsd: 3, tokens: 0, at: 1_790_000_000_000 } as const;
 
   it('takes amounts from the charge and the rest from the report', () => {
-    expect(ledgerRowOf({ ...charged, row: row('c') }, '1-0', 't')).toMatchObject({
+    expect(toLedgerRow({ ...charged, row: row('c') }, '1-0', 't')).toMatchObject({
       call_id: 'c',
       micro_usd: 3,
       tokens: 100,
       success: true,
     });
     const capped = JSON.stringify({ call_id: 'c', tool_name: 'x', user_id: 'u', tokens: 900, real_tokens: 900 });
-    expect(ledgerRowOf({ ...charged, tokens: 500, row: capped }, '1-0', 't')).toMatchObject({
+    expect(toLedgerRow({ ...charged, tokens: 500, row: capped }, '1-0', 't')).toMatchObject({
       tokens: 500,
       real_tokens: 500,
     });
   });
 
   it('records what nobody reported, and never loses a charge that cannot be read', () => {
-    const expired = ledgerRowOf({ ...charged, kind: 'expired', microUsd: 4_000, row: '{"call_id":"c"}' }, '1-0', 't');
+    const expired = toLedgerRow({ ...charged, kind: 'expired', microUsd: 4_000, row: '{"call_id":"c"}' }, '1-0', 't');
     expect(expired).toMatchObject({
       call_id: 'c',
       tool_name: 'unknown',
@@ -90,7 +90,7 @@ describe('ledgerRowOf', () => {
       provenance: 'unknown',
       tokens: 2_000,
     });
-    expect(ledgerRowOf({ ...charged, row: 'not json' }, '7-0', 't')).toMatchObject({
+    expect(toLedgerRow({ ...charged, row: 'not json' }, '7-0', 't')).toMatchObject({
       call_id: 'unreadable:7-0',
       micro_usd: 3,
     });

@@ -4,10 +4,7 @@ import Database from 'better-sqlite3';
 import { PostgresDialect, SqliteDialect, type Dialect, type SqliteDatabase, type SqliteStatement } from 'kysely';
 import pg from 'pg';
 
-/**
- * The embedded database: one process owns the file. WAL with synchronous=FULL, so that an acknowledged row survives the loss
- * of power as far as the disk keeps its word.
- */
+/** The embedded SQLite, owned by one process. With WAL and synchronous=FULL, a committed row survives a power failure. */
 export function sqliteDialect(file: string): Dialect {
   return new SqliteDialect({
     database: () => {
@@ -21,10 +18,10 @@ export function sqliteDialect(file: string): Dialect {
   });
 }
 
-/** Statements kept prepared. The service uses a handful; reports with their filters make some more. */
-const MOST_STATEMENTS = 64;
+/** Prepared statements to keep. The service uses a handful, and reports with filters some more. */
+const MAX_STATEMENTS = 64;
 
-/** Prepares each text once: parsing an INSERT of 64 rows costs about as much as running it. */
+/** Prepares each statement once, because parsing an INSERT of 64 rows costs about as much as running it. */
 function withStatementCache(database: Database.Database): SqliteDatabase {
   const prepared = new Map<string, Database.Statement>();
   return {
@@ -32,7 +29,7 @@ function withStatementCache(database: Database.Database): SqliteDatabase {
     prepare: (text) => {
       let statement = prepared.get(text);
       if (!statement) {
-        if (prepared.size >= MOST_STATEMENTS) prepared.delete(prepared.keys().next().value as string);
+        if (prepared.size >= MAX_STATEMENTS) prepared.delete(prepared.keys().next().value as string);
         statement = database.prepare(text);
         prepared.set(text, statement);
       }
@@ -41,14 +38,13 @@ function withStatementCache(database: Database.Database): SqliteDatabase {
   };
 }
 
-/** What goes into the URL, where the driver looks first. */
-export interface PostgresLogin {
-  password?: string | undefined;
-  /** File with the CA of the server; asks for TLS with a checked name. */
-  tlsCa?: string | undefined;
+interface PostgresLogin {
+  password?: string;
+  /** File with the CA of the server; requires TLS with a verified host name. */
+  tlsCa?: string;
 }
 
-/** PostgreSQL, for more than one replica. A statement that hangs is given up, so that the drain can try again. */
+/** PostgreSQL, required for more than one replica. A hanging statement is aborted, and the drain retries it. */
 export function postgresDialect(url: string, login: PostgresLogin = {}): Dialect {
   const pool = new pg.Pool({
     connectionString: withLogin(url, login),
@@ -57,11 +53,12 @@ export function postgresDialect(url: string, login: PostgresLogin = {}): Dialect
     statement_timeout: 30_000,
     application_name: 'toolfleet-budget',
   });
-  // An idle connection that breaks is replaced on next use; without a listener it would end the process.
+  // An idle connection that breaks is replaced at its next use. Without a listener the error would end the process.
   pool.on('error', () => undefined);
   return new PostgresDialect({ pool });
 }
 
+/** Adds the login to the URL, because the driver reads the URL first. */
 function withLogin(url: string, { password, tlsCa }: PostgresLogin): string {
   if (!password && !tlsCa) return url;
   const address = new URL(url);

@@ -1,43 +1,43 @@
 import { describe, expect, it } from 'vitest';
-import { limitTable } from './limit-file.js';
-import { countedScopes, limitsOf, shownScope, unlimited, withFigures } from './limits.js';
+import { readLimitTable } from './limits.js';
+import { countedScopes, tenantLimits, shownScope, unlimited, withSettings } from './limits.js';
 
 describe('limits', () => {
-  const defaults = withFigures(unlimited(), { max_cost_per_request: 0.5, token_budget_per_agent: 5_000 });
+  const defaults = withSettings(unlimited(), { max_cost_per_request: 0.5, token_budget_per_agent: 5_000 });
 
   it('are integer micro-USD and tokens', () => {
     expect(defaults.request).toEqual({ microUsd: 500_000, tokens: null });
     expect(defaults.agent).toEqual({ microUsd: null, tokens: 5_000 });
-    expect(withFigures(unlimited(), { max_cost_per_day: 0.1 + 0.2 }).day.microUsd).toBe(300_000);
-    expect(() => withFigures(unlimited(), { max_tokens_per_day: 0.5 })).toThrow('max_tokens_per_day');
-    expect(() => withFigures(unlimited(), { max_cost_per_day: -1 })).toThrow('max_cost_per_day');
+    expect(withSettings(unlimited(), { max_cost_per_day: 0.1 + 0.2 }).day.microUsd).toBe(300_000);
+    expect(() => withSettings(unlimited(), { max_tokens_per_day: 0.5 })).toThrow('max_tokens_per_day');
+    expect(() => withSettings(unlimited(), { max_cost_per_day: -1 })).toThrow('max_cost_per_day');
   });
 
   it('come from the file: a number replaces, null lifts, the rest is inherited', () => {
-    const table = limitTable(defaults, {
+    const table = readLimitTable(defaults, {
       budget: {
         defaults: { max_cost_per_day: 2 },
         tenants: { acme: { max_cost_per_tenant: 10, token_budget_per_agent: null } },
       },
     });
-    expect(limitsOf(table, 'acme')).toMatchObject({
+    expect(tenantLimits(table, 'acme')).toMatchObject({
       tenant: { microUsd: 10_000_000 },
       day: { microUsd: 2_000_000 },
       agent: { tokens: null },
       request: { microUsd: 500_000 },
     });
-    expect(limitsOf(table, 'other')).toMatchObject({ tenant: { microUsd: null }, agent: { tokens: 5_000 } });
-    expect(limitTable(defaults, {}).tenants.size).toBe(0);
+    expect(tenantLimits(table, 'other')).toMatchObject({ tenant: { microUsd: null }, agent: { tokens: 5_000 } });
+    expect(readLimitTable(defaults, {}).tenants.size).toBe(0);
   });
 
   it.each([
-    [{ budget: [] }, 'budget: a mapping'],
+    [{ budget: [] }, 'budget must be a mapping'],
     [{ budget: { limits: {} } }, 'budget.limits: unknown key'],
     [{ budget: { defaults: { max_costs: 1 } } }, 'budget.defaults.max_costs: unknown limit'],
-    [{ budget: { tenants: { acme: { max_cost_per_day: '5' } } } }, 'budget.tenants.acme.max_cost_per_day: a number'],
+    [{ budget: { tenants: { acme: { max_cost_per_day: '5' } } } }, 'budget.tenants.acme.max_cost_per_day must be'],
     [{ budget: { tenants: { acme: { max_cost_per_day: -5 } } } }, 'budget.tenants.acme.max_cost_per_day'],
   ])('of a wrong file are refused by name: %j', (file, message) => {
-    expect(() => limitTable(defaults, file as never)).toThrow(message);
+    expect(() => readLimitTable(defaults, file as never)).toThrow(message);
   });
 });
 

@@ -1,14 +1,16 @@
+import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import type { BudgetScopes } from '@toolfleet/contracts/budget';
-import type { ScopeLimit } from './ledger.js';
+import { FatalStartupError } from '@toolfleet/service';
+import type { ScopeLimit } from './counters.js';
 
-/** Kinds of scope a limit can stand on, in the order in which they are asked. */
+/** Kinds of scopes that have limits, in the order in which they are checked. */
 export const SCOPE_KINDS = ['request', 'agent', 'task', 'day', 'tenant'] as const;
 export type ScopeKind = (typeof SCOPE_KINDS)[number];
 
-/** The limits of one tenant, per kind of scope. */
+/** Limits of one tenant by kind of scope. */
 export type TenantLimits = Record<ScopeKind, ScopeLimit>;
 
-/** Limits of the fleet as configured: defaults, and what single tenants have instead. */
+/** Configured limits: the defaults, and those of tenants with limits of their own. */
 export interface LimitTable {
   defaults: TenantLimits;
   tenants: ReadonlyMap<string, TenantLimits>;
@@ -16,7 +18,7 @@ export interface LimitTable {
 
 const UNLIMITED: ScopeLimit = { microUsd: null, tokens: null };
 
-/** Limits that restrict nothing; a starting point for tables and tests. */
+/** Limits that restrict nothing, as the base of `withSettings`. */
 export function unlimited(): TenantLimits {
   return {
     request: { ...UNLIMITED },
@@ -27,13 +29,13 @@ export function unlimited(): TenantLimits {
   };
 }
 
-/** Limits of a tenant: its own where configured, else the defaults. */
-export function limitsOf(table: LimitTable, tenantId: string): TenantLimits {
+/** Limits of a tenant: its own if configured, else the defaults. */
+export function tenantLimits(table: LimitTable, tenantId: string): TenantLimits {
   return table.tenants.get(tenantId) ?? table.defaults;
 }
 
-/** Configured figures of limits, in USD and tokens; absent = inherited, null = no limit. */
-export interface LimitFigures {
+/** Settings of limits in USD and tokens; absent = inherited, null = no limit. */
+interface LimitSettings {
   max_cost_per_request?: number | null;
   max_tokens_per_request?: number | null;
   cost_budget_per_agent?: number | null;
@@ -46,8 +48,8 @@ export interface LimitFigures {
   max_tokens_per_tenant?: number | null;
 }
 
-/** Where each figure belongs. */
-const FIGURES: Record<keyof LimitFigures, [ScopeKind, keyof ScopeLimit]> = {
+/** Scope and currency of each setting. */
+const SETTINGS: Record<keyof LimitSettings, [ScopeKind, keyof ScopeLimit]> = {
   max_cost_per_request: ['request', 'microUsd'],
   max_tokens_per_request: ['request', 'tokens'],
   cost_budget_per_agent: ['agent', 'microUsd'],
@@ -60,45 +62,87 @@ const FIGURES: Record<keyof LimitFigures, [ScopeKind, keyof ScopeLimit]> = {
   max_tokens_per_tenant: ['tenant', 'tokens'],
 };
 
-/** Names of the figures, for messages about unknown ones. */
-export const FIGURE_NAMES = Object.keys(FIGURES) as (keyof LimitFigures)[];
+const SETTING_NAMES = Object.keys(SETTINGS) as (keyof LimitSettings)[];
 
 /**
- * Lays figures over limits: a number replaces, null lifts, an absent figure inherits.
- * @throws RangeError naming the figure that is negative, not a number, or not a whole number of tokens.
+ * Applies settings to limits: a number replaces, null removes, and an absent setting keeps the limit.
+ * @throws RangeError naming the setting that is negative, not a number, or not an integer number of tokens
  */
-export function withFigures(base: TenantLimits, figures: LimitFigures): TenantLimits {
+export function withSettings(base: TenantLimits, settings: LimitSettings): TenantLimits {
   const limits = structuredClone(base);
-  for (const name of FIGURE_NAMES) {
-    const value = figures[name];
+  for (const name of SETTING_NAMES) {
+    const value = settings[name];
     if (value === undefined) continue;
-    const [kind, currency] = FIGURES[name];
-    limits[kind][currency] = value === null ? null : figureOf(name, currency, value);
+    const [kind, currency] = SETTINGS[name];
+    limits[kind][currency] = value === null ? null : toLimit(name, currency, value);
   }
   return limits;
 }
 
-function figureOf(name: string, currency: keyof ScopeLimit, value: number): number {
+function toLimit(name: string, currency: keyof ScopeLimit, value: number): number {
   const integer = currency === 'microUsd' ? Math.round(value * 1_000_000) : value;
   if (!Number.isSafeInteger(integer) || integer < 0) {
-    throw new RangeError(
-      `${name}: ${currency === 'tokens' ? 'a whole number of tokens' : 'an amount in USD'}, 0 or more`,
-    );
+    const wanted = currency === 'tokens' ? 'a non-negative integer number of tokens' : 'a non-negative amount in USD';
+    throw new RangeError(`${name} must be ${wanted}`);
   }
   return integer;
 }
 
-/** One scope that a call spends in, with the name its counters are kept under. */
+/**
+ * The limits of the section `budget` of the configuration file, which override those of the environment:
+ * ```yaml
+ * budget:
+ *   defaults: { max_cost_per_day: 50 }          # USD, or integer tokens; null removes a limit
+ *   tenants:
+ *     acme: { max_cost_per_tenant: 500, token_budget_per_agent: null }
+ * ```
+ * @throws FatalStartupError naming the path of the wrong value
+ */
+export function readLimitTable(environment: TenantLimits, file: JsonObject): LimitTable {
+  const section = toSection(file['budget'], 'budget');
+  for (const key of Object.keys(section)) {
+    if (key !== 'defaults' && key !== 'tenants') throw new FatalStartupError(`budget.${key}: unknown key`);
+  }
+  const defaults = overlay(environment, section['defaults'], 'budget.defaults');
+  const tenants = new Map<string, TenantLimits>();
+  for (const [tenantId, settings] of Object.entries(toSection(section['tenants'], 'budget.tenants'))) {
+    tenants.set(tenantId, overlay(defaults, settings, `budget.tenants.${tenantId}`));
+  }
+  return { defaults, tenants };
+}
+
+function overlay(base: TenantLimits, value: unknown, place: string): TenantLimits {
+  const settings = toSection(value, place);
+  const names: readonly string[] = SETTING_NAMES;
+  for (const [key, setting] of Object.entries(settings)) {
+    if (!names.includes(key)) throw new FatalStartupError(`${place}.${key}: unknown limit; known: ${names.join(', ')}`);
+    if (setting !== null && typeof setting !== 'number')
+      throw new FatalStartupError(`${place}.${key} must be a number or null`);
+  }
+  try {
+    return withSettings(base, settings as LimitSettings);
+  } catch (error) {
+    throw new FatalStartupError(`${place}.${(error as Error).message}`);
+  }
+}
+
+function toSection(value: unknown, place: string): JsonObject {
+  if (value === undefined || value === null) return {};
+  if (!isJsonObject(value)) throw new FatalStartupError(`${place} must be a mapping`);
+  return value;
+}
+
+/** A scope in which a call spends. */
 export interface NamedScope {
   kind: ScopeKind;
-  /** `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`; the store adds the date to `day`. */
+  /** Name of its counters: `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`. The store adds the date to `day`. */
   name: string;
 }
 
 /**
- * Scopes of a call that need counters: agent and task only when the caller names them. A call without a request id of its
- * own is its own request; it spends there once, so no counter is kept and `admitAlone` decides, unless others spend there
- * on its behalf (`sharesRequest`).
+ * Scopes of a call that need counters besides tenant and day: agent and task if the caller names them, and the request. A call
+ * without a request id is its own request. It spends there once, so `Budget` checks that limit without a counter, unless other calls
+ * spend in the same request (`sharesRequest`).
  */
 export function countedScopes(scopes: BudgetScopes, callId: string, sharesRequest = false): NamedScope[] {
   const named: NamedScope[] = [];
@@ -110,13 +154,19 @@ export function countedScopes(scopes: BudgetScopes, callId: string, sharesReques
   return named;
 }
 
-/** Whole days since 1970-01-01 UTC. */
+/** Number of whole days since 1970-01-01 UTC. */
 export function epochDay(at: number): number {
   return Math.floor(at / 86_400_000);
 }
 
-/** Shown form of a counter's name: `day:20778` becomes `day:2026-11-21`. */
+/** A counter's name for people: `day:20778` becomes `day:2026-11-21`. */
 export function shownScope(name: string): string {
   if (!name.startsWith('day:')) return name;
   return `day:${new Date(Number(name.slice(4)) * 86_400_000).toISOString().slice(0, 10)}`;
+}
+
+/** Kind of a scope by the name of its counters: `agent:planner` is an agent. */
+export function scopeKind(scope: string): ScopeKind {
+  const colon = scope.indexOf(':');
+  return (colon < 0 ? scope : scope.slice(0, colon)) as ScopeKind;
 }

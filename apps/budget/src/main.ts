@@ -1,5 +1,5 @@
 import { startService } from '@toolfleet/service';
 import { budgetConfig } from './budget.config.js';
-import { budgetParts } from './parts.js';
+import { budgetComponents } from './wiring.js';
 
-await startService(budgetConfig, budgetParts);
+await startService(budgetConfig, budgetComponents);

@@ -1,12 +1,22 @@
 import { ToolError } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
-import { budgetKeys, TENANTS_KEY } from './redis-keys.js';
 import { countedScopes, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from './limits.js';
-import { REBUILD, RELEASE, RESERVE, SETTLE, SWEEP } from './scripts.js';
+import {
+  budgetKeys,
+  defineScript,
+  REBUILD,
+  RELEASE,
+  RESERVE,
+  SETTLE,
+  SWEEP,
+  TENANTS_KEY,
+  type Script,
+  type ScriptArguments,
+} from './redis-scripts.js';
 import { ReservationStore } from './reservation-store.js';
 import type {
   Admission,
-  Ask,
+  ReservationRequest,
   LedgerSums,
   ReservationRules,
   ScopeCounters,
@@ -16,30 +26,28 @@ import type {
   SweepOutcome,
 } from './reservation-store.js';
 
-/** Calls per script run: Lua's argument stack holds 8,000 values, and a long script stalls every other client. */
+/** Calls per script run. Lua's argument stack holds 8,000 values, and a long script blocks all other clients. */
 const CALLS_PER_RUN = 250;
 const SWEEP_PER_RUN = 500;
-/** Answer of a script that found no state of the tenant. */
+/** Reply of a script that found no state of the tenant. */
 const UNKNOWN_TENANT = -1;
 
-type Arguments = (string | number)[];
-type Script = (...values: Arguments) => Promise<unknown>;
 type RefusalReply = [code: number, scopeIndex: number, used: number];
 
-/** Scopes of one message, each named once; calls refer to them by position, counted from 1. */
+/** The distinct scopes of one message. Calls refer to them by position, starting with 1. */
 class ScopeTable {
   readonly names: string[] = ['tenant', 'day'];
   readonly kinds: ScopeKind[] = ['tenant', 'day'];
   private readonly positions = new Map<string, number>();
 
-  /** Positions of the request, agent and task scope of a call; 0 where it has none. */
-  indexesOf(scopes: readonly NamedScope[]): [number, number, number] {
+  /** Positions of the request, agent and task scope of a call; 0 for none. */
+  toIndexes(scopes: readonly NamedScope[]): [number, number, number] {
     const indexes: [number, number, number] = [0, 0, 0];
-    for (const scope of scopes) indexes[SCOPE_KINDS.indexOf(scope.kind)] = this.indexOf(scope);
+    for (const scope of scopes) indexes[SCOPE_KINDS.indexOf(scope.kind)] = this.toIndex(scope);
     return indexes;
   }
 
-  private indexOf(scope: NamedScope): number {
+  private toIndex(scope: NamedScope): number {
     const known = this.positions.get(scope.name);
     if (known !== undefined) return known;
     this.names.push(scope.name);
@@ -49,10 +57,13 @@ class ScopeTable {
   }
 }
 
-/** Reservations in Redis: one script run per tenant and message, whatever the number of calls and scopes in it. */
+/**
+ * Reservations in Redis. One script run per tenant serves up to 250 calls of a message. `lua/` holds the limit rules of `counters.ts`
+ * once more, because they must be checked and applied in one atomic step.
+ */
 export class RedisReservationStore extends ReservationStore {
   private readonly scripts: Record<'reserve' | 'settle' | 'release' | 'sweep' | 'rebuild', Script>;
-  private readonly head: Arguments;
+  private readonly head: ScriptArguments;
   private readonly known = new Set<string>();
 
   constructor(
@@ -63,32 +74,40 @@ export class RedisReservationStore extends ReservationStore {
     super();
     this.head = [rules.idMemoryMs, rules.scopeTtlMs];
     this.scripts = {
-      reserve: script(redis, 'budgetReserve', RESERVE),
-      settle: script(redis, 'budgetSettle', SETTLE),
-      release: script(redis, 'budgetRelease', RELEASE),
-      sweep: script(redis, 'budgetSweep', SWEEP),
-      rebuild: script(redis, 'budgetRebuild', REBUILD),
+      reserve: defineScript(redis, 'budgetReserve', 7, RESERVE),
+      settle: defineScript(redis, 'budgetSettle', 7, SETTLE),
+      release: defineScript(redis, 'budgetRelease', 7, RELEASE),
+      sweep: defineScript(redis, 'budgetSweep', 7, SWEEP),
+      rebuild: defineScript(redis, 'budgetRebuild', 7, REBUILD),
     };
   }
 
-  override async reserve(tenantId: string, limits: TenantLimits, asks: readonly Ask[]): Promise<Admission[]> {
+  override async reserve(
+    tenantId: string,
+    limits: TenantLimits,
+    requests: readonly ReservationRequest[],
+  ): Promise<Admission[]> {
     const answers: Admission[] = [];
-    for (let start = 0; start < asks.length; start += CALLS_PER_RUN) {
-      answers.push(...(await this.reserveRun(tenantId, limits, asks.slice(start, start + CALLS_PER_RUN))));
+    for (let start = 0; start < requests.length; start += CALLS_PER_RUN) {
+      answers.push(...(await this.reserveRun(tenantId, limits, requests.slice(start, start + CALLS_PER_RUN))));
     }
     return answers;
   }
 
-  private async reserveRun(tenantId: string, limits: TenantLimits, asks: readonly Ask[]): Promise<Admission[]> {
+  private async reserveRun(
+    tenantId: string,
+    limits: TenantLimits,
+    requests: readonly ReservationRequest[],
+  ): Promise<Admission[]> {
     const table = new ScopeTable();
-    const calls: Arguments = [];
-    for (const ask of asks) {
-      const scopes = countedScopes(ask.scopes, ask.callId, ask.sharesRequest);
-      const indexes = scopes.length === 0 ? '' : table.indexesOf(scopes).join(',');
-      const ending = ask.microUsd === 0 && ask.tokens === 0 ? '' : leaseEnding(tenantId, ask, scopes);
-      calls.push(ask.callId, ask.microUsd, ask.tokens, ask.leaseMs, ending, indexes);
+    const calls: ScriptArguments = [];
+    for (const request of requests) {
+      const scopes = countedScopes(request.scopes, request.callId, request.sharesRequest);
+      const indexes = scopes.length === 0 ? '' : table.toIndexes(scopes).join(',');
+      const ending = request.microUsd === 0 && request.tokens === 0 ? '' : leaseEnding(tenantId, request, scopes);
+      calls.push(request.callId, request.microUsd, request.tokens, request.leaseMs, ending, indexes);
     }
-    const scopes: Arguments = [];
+    const scopes: ScriptArguments = [];
     for (const [position, name] of table.names.entries()) {
       const limit = limits[table.kinds[position] ?? 'tenant'];
       scopes.push(name, limit.microUsd ?? -1, limit.tokens ?? -1);
@@ -100,9 +119,9 @@ export class RedisReservationStore extends ReservationStore {
       ...scopes,
       ...calls,
     ]);
-    if (!Array.isArray(reply) || reply.length !== asks.length) throw unreadable('reserve');
+    if (!Array.isArray(reply) || reply.length !== requests.length) throw unreadable('reserve');
     return reply.map((answer: 1 | RefusalReply, position) =>
-      answer === 1 ? { admitted: true } : this.refusal(answer, table, limits, asks[position]?.callId ?? ''),
+      answer === 1 ? { admitted: true } : this.refusal(answer, table, limits, requests[position]?.callId ?? ''),
     );
   }
 
@@ -127,15 +146,15 @@ export class RedisReservationStore extends ReservationStore {
     const outcome: SettleOutcome = { settled: 0, spending: [] };
     for (let start = 0; start < settlements.length; start += CALLS_PER_RUN) {
       const table = new ScopeTable();
-      const calls: Arguments = [];
+      const calls: ScriptArguments = [];
       for (const one of settlements.slice(start, start + CALLS_PER_RUN)) {
-        const indexes = table.indexesOf(countedScopes(one.scopes, one.callId));
+        const indexes = table.toIndexes(countedScopes(one.scopes, one.callId));
         calls.push(one.callId, one.microUsd, one.tokens, one.row, ...indexes);
       }
       const reply = await this.run(tenantId, 'settle', [...this.head, table.names.length, ...table.names, ...calls]);
       if (!Array.isArray(reply)) throw unreadable('settle');
       outcome.settled += Number(reply[0]);
-      outcome.spending.push(...spendingOf(reply[1]));
+      outcome.spending.push(...toSpending(reply[1]));
     }
     return outcome;
   }
@@ -159,7 +178,7 @@ export class RedisReservationStore extends ReservationStore {
       openLeases: openLeases ?? 0,
       outboxRows: outboxRows ?? 0,
       heldMicroUsd: heldMicroUsd ?? 0,
-      spending: spendingOf(reply[5]),
+      spending: toSpending(reply[5]),
     };
   }
 
@@ -183,8 +202,8 @@ export class RedisReservationStore extends ReservationStore {
     });
   }
 
-  /** Runs a script; on an unknown tenant fills the gate from the ledger and runs it once more. */
-  private async run(tenantId: string, name: 'reserve' | 'settle', values: Arguments): Promise<unknown> {
+  /** Runs a script. If Redis has no state of the tenant, restores it from the ledger and runs the script again. */
+  private async run(tenantId: string, name: 'reserve' | 'settle', values: ScriptArguments): Promise<unknown> {
     const keys = budgetKeys(tenantId);
     if (!this.known.has(tenantId)) {
       await this.redis.sadd(TENANTS_KEY, tenantId);
@@ -204,23 +223,15 @@ export class RedisReservationStore extends ReservationStore {
   }
 }
 
-/** Registers a script, so that it runs by EVALSHA and is loaded again where a server does not know it. */
-function script(redis: Redis, name: string, lua: string): Script {
-  redis.defineCommand(name, { numberOfKeys: 7, lua });
-  const command = (redis as unknown as Record<string, Script>)[name];
-  if (!command) throw new ToolError('INTERNAL', { message: `script ${name} is not defined` });
-  return command.bind(redis);
-}
-
-/** End of a lease record: its scopes beside tenant and day, and what the ledger gets to know if it expires. */
-function leaseEnding(tenantId: string, ask: Ask, scopes: readonly NamedScope[]): string {
-  const { request_id, agent_id, task_id } = ask.scopes;
+/** End of a lease record: its scopes other than tenant and day, and the ledger row for the case that it expires. */
+function leaseEnding(tenantId: string, request: ReservationRequest, scopes: readonly NamedScope[]): string {
+  const { request_id, agent_id, task_id } = request.scopes;
   const row = JSON.stringify({
-    call_id: ask.callId,
+    call_id: request.callId,
     tenant_id: tenantId,
-    user_id: ask.userId,
-    tool_name: ask.toolName,
-    parent_call_id: ask.parentCallId,
+    user_id: request.userId,
+    tool_name: request.toolName,
+    parent_call_id: request.parentCallId,
     request_id,
     agent_id,
     task_id,
@@ -230,7 +241,7 @@ function leaseEnding(tenantId: string, ask: Ask, scopes: readonly NamedScope[]):
   return `${names}\x1f${row}`;
 }
 
-function spendingOf(reply: unknown): Spending[] {
+function toSpending(reply: unknown): Spending[] {
   const flat = Array.isArray(reply) ? reply.map(String) : [];
   const spending: Spending[] = [];
   for (let at = 0; at + 1 < flat.length; at += 2) {
@@ -247,5 +258,5 @@ function spendingOf(reply: unknown): Spending[] {
 }
 
 function unreadable(name: string): ToolError {
-  return new ToolError('INTERNAL', { message: `The ${name} script gave an unreadable answer.` });
+  return new ToolError('INTERNAL', { message: `The Redis script ${name} returned an unexpected reply` });
 }

@@ -1,21 +1,15 @@
-import { ToolError, type EpochMs } from '@toolfleet/contracts';
+import type { EpochMs } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
-import { ACKNOWLEDGE } from './scripts.js';
-import { budgetKeys, TENANTS_KEY } from './redis-keys.js';
+import { ACKNOWLEDGE, budgetKeys, defineScript, TENANTS_KEY, type Script } from './redis-scripts.js';
 import { UsageOutbox, type ChargedRow, type OutboxEntry } from './reservation-store.js';
-
-type Acknowledge = (outbox: string, scopes: string, ...idsAndRows: (string | number)[]) => Promise<unknown>;
 
 /** The outbox streams in Redis, written by the settle and sweep scripts. */
 export class RedisUsageOutbox extends UsageOutbox {
-  private readonly remove: Acknowledge;
+  private readonly remove: Script;
 
   constructor(private readonly redis: Redis) {
     super();
-    redis.defineCommand('budgetAcknowledge', { numberOfKeys: 2, lua: ACKNOWLEDGE });
-    const command = (redis as unknown as Record<string, Acknowledge>)['budgetAcknowledge'];
-    if (!command) throw new ToolError('INTERNAL', { message: 'script budgetAcknowledge is not defined' });
-    this.remove = command.bind(redis);
+    this.remove = defineScript(redis, 'budgetAcknowledge', 2, ACKNOWLEDGE);
   }
 
   override tenants(): Promise<string[]> {
@@ -24,7 +18,7 @@ export class RedisUsageOutbox extends UsageOutbox {
 
   override async read(tenantId: string, maxEntries: number): Promise<OutboxEntry[]> {
     const entries = await this.redis.xrange(budgetKeys(tenantId)[6], '-', '+', 'COUNT', maxEntries);
-    return entries.map(([id, fields]) => ({ id, rows: rowsOf(fields) }));
+    return entries.map(([id, fields]) => ({ id, rows: toRows(fields) }));
   }
 
   override async acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void> {
@@ -34,8 +28,8 @@ export class RedisUsageOutbox extends UsageOutbox {
   }
 }
 
-/** Fields of an entry: `kind microUsd tokens at`, row, and so on. */
-function rowsOf(fields: string[]): ChargedRow[] {
+/** Fields of an entry are pairs of `kind microUsd tokens at` and the row. */
+function toRows(fields: string[]): ChargedRow[] {
   const rows: ChargedRow[] = [];
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const [kind, microUsd, tokens, instant] = (fields[at] ?? '').split(' ');

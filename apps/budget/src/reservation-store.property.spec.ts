@@ -2,14 +2,14 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { Redis } from 'ioredis';
-import { unlimited, withFigures } from './limits.js';
-import { MemoryReservationStore } from './memory-reservation-store.js';
+import { unlimited, withSettings } from './limits.js';
+import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
 import { DEFAULT_RULES, type ReservationStore, type UsageOutbox } from './reservation-store.js';
 
 /** Limits small enough that most runs meet them. */
-const LIMITS = withFigures(unlimited(), {
+const LIMITS = withSettings(unlimited(), {
   max_cost_per_tenant: 60 / 1e6,
   max_cost_per_day: 50 / 1e6,
   cost_budget_per_agent: 25 / 1e6,
@@ -189,7 +189,7 @@ describe('reservations under random interleavings', () => {
     }, 120_000);
 
     it('grants exactly 100 of 3,000 asks that race over 16 connections', async () => {
-      const limits = withFigures(unlimited(), { max_cost_per_tenant: 100 / 1e6 });
+      const limits = withSettings(unlimited(), { max_cost_per_tenant: 100 / 1e6 });
       const clients = Array.from({ length: 16 }, () => storeOn(server.client()));
       for (let round = 0; round < 3; round += 1) {
         const tenant = `race${round}`;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { epochDay, unlimited, withFigures, type TenantLimits } from './limits.js';
-import { MemoryReservationStore } from './memory-reservation-store.js';
+import { epochDay, unlimited, withSettings, type TenantLimits } from './limits.js';
+import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
-import { DEFAULT_RULES, type Ask, type LedgerSum, type ReservationRules } from './reservation-store.js';
+import { DEFAULT_RULES, type ReservationRequest, type LedgerSum, type ReservationRules } from './reservation-store.js';
 import type { ReservationStore, Settlement, UsageOutbox } from './reservation-store.js';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { Redis } from 'ioredis';
@@ -18,8 +18,8 @@ type MakeSubject = (rules?: Partial<ReservationRules>, ledger?: (today: string) 
 
 const LONG = 60_000;
 const money = (usd: number, figure = 'max_cost_per_tenant'): TenantLimits =>
-  withFigures(unlimited(), { [figure]: usd / 1_000_000 });
-const ask = (callId: string, microUsd: number, more: Partial<Ask> = {}): Ask => ({
+  withSettings(unlimited(), { [figure]: usd / 1_000_000 });
+const ask = (callId: string, microUsd: number, more: Partial<ReservationRequest> = {}): ReservationRequest => ({
   callId,
   microUsd,
   tokens: 0,
@@ -135,7 +135,7 @@ function conformance(name: string, make: MakeSubject): void {
 
     it('keeps counters for each named scope and refuses at the narrowest', async () => {
       const { store } = await make();
-      const limits = withFigures(money(1000), {
+      const limits = withSettings(money(1000), {
         max_cost_per_request: 10 / 1e6,
         cost_budget_per_agent: 15 / 1e6,
         cost_budget_per_task: 100 / 1e6,
@@ -168,7 +168,7 @@ function conformance(name: string, make: MakeSubject): void {
 
     it('counts tokens after the fact where none were leased, and caps them where some were', async () => {
       const { store } = await make();
-      const limits = withFigures(unlimited(), { token_budget_per_agent: 100 });
+      const limits = withSettings(unlimited(), { token_budget_per_agent: 100 });
       const scopes = { tenant_id: 't', request_id: 'r', agent_id: 'g' };
       await store.reserve('t', limits, [ask('a', 0, { scopes }), ask('b', 0, { scopes, tokens: 40 })]);
       await store.settle('t', [settlement('a', 0, { scopes, tokens: 60 }), settlement('b', 0, { scopes, tokens: 70 })]);

@@ -1,24 +1,24 @@
 import type { EpochMs, MicroUsd, Milliseconds } from '@toolfleet/contracts';
 import type { BudgetScopes } from '@toolfleet/contracts/budget';
-import type { Amount, Counters, Refusal } from './ledger.js';
+import type { Amount, Counters, Refusal } from './counters.js';
 import type { NamedScope, TenantLimits } from './limits.js';
 
-/** A lease asked for one call. */
-export interface Ask extends Amount {
+/** Request to lease the amount that one call may cost. */
+export interface ReservationRequest extends Amount {
   callId: string;
   scopes: BudgetScopes;
   leaseMs: Milliseconds;
-  /** Who and what, for the ledger row of a lease that expires unsettled. */
+  /** For the ledger row if the lease expires unsettled. */
   userId?: string;
   toolName?: string;
   parentCallId?: string;
-  /** Others spend in the request this call is itself: it counts there, too. */
+  /** Other calls spend in the request whose id is this call's id, so it needs a counter. */
   sharesRequest?: boolean;
 }
 
 /**
- * Answer to an ask. `BUDGET_UNAVAILABLE`: the outbox to the ledger is full, so nothing new may be spent. A call that was
- * charged already is refused as BUDGET_EXCEEDED with scope `call:<id>`: one id is never charged twice.
+ * Result of a reservation. `BUDGET_UNAVAILABLE`: the outbox to the ledger is full. A call that was already charged is refused as
+ * BUDGET_EXCEEDED with scope `call:<id>`, because no id is charged twice.
  */
 export type Admission =
   | { admitted: true }
@@ -34,11 +34,11 @@ export type Admission =
 export interface Settlement extends Amount {
   callId: string;
   scopes: BudgetScopes;
-  /** The ledger row as JSON; the store never reads it, the drain adds what was really charged. */
+  /** The ledger row as JSON. The store does not read it; the drain adds the charged amounts. */
   row: string;
 }
 
-/** Spending of one scope before and after an operation, for threshold events. */
+/** Spending of a scope before and after an operation, for threshold events. */
 export interface Spending {
   scope: string;
   microUsdBefore: MicroUsd;
@@ -48,48 +48,48 @@ export interface Spending {
 }
 
 export interface SettleOutcome {
-  /** Settlements that changed something; the others were repeats. */
+  /** Settlements that were charged; the others were repeated or their lease had expired. */
   settled: number;
   spending: Spending[];
 }
 
 export interface SweepOutcome {
   spending: Spending[];
-  /** Leases charged because nobody settled them. */
+  /** Leases that expired unsettled and were charged. */
   expired: number;
-  /** Leases still open, and the money they hold. */
+  /** Leases still open. */
   openLeases: number;
   heldMicroUsd: MicroUsd;
-  /** Rows waiting for the ledger. */
+  /** Rows in the outbox. */
   outboxRows: number;
-  /** True when one run was not enough. */
+  /** True if there is more to sweep. */
   more: boolean;
 }
 
-/** Counters of a scope as read. */
+/** Counters of a scope. */
 export interface ScopeCounters extends Counters {
   scope: string;
 }
 
-/** What the ledger says a scope has spent. */
+/** What a scope has spent according to the ledger. */
 export interface LedgerSum extends Amount {
   scope: string;
 }
 
-/** Reads what a tenant has spent, when the store knows nothing of it: a new tenant, or the store lost its data. */
+/** Reads what a tenant has spent when the store has no state of it: a new tenant, or the store lost its data. */
 export type LedgerSums = (tenantId: string) => Promise<LedgerSum[]>;
 
-/** Times and sizes both adapters obey. */
+/** Times and sizes of a reservation store. */
 export interface ReservationRules {
-  /** State of requests, agents, tasks and days ends so long after its last use. */
+  /** Unused counters of requests, agents, tasks and days are removed after this time. */
   scopeTtlMs: Milliseconds;
-  /** Settled and expired ids are remembered at least so long. */
+  /** Settled and expired call ids are remembered for at least this time. */
   idMemoryMs: Milliseconds;
-  /** Rows waiting for the ledger above which new calls are refused. */
+  /** Rows in the outbox of a tenant above which its new calls are refused. */
   outboxCap: number;
 }
 
-/** A day for leases and ids; 100,000 ledger rows are several minutes of a full fleet. */
+/** 100,000 rows are several minutes of a fleet under full load. */
 export const DEFAULT_RULES: ReservationRules = {
   scopeTtlMs: 24 * 3_600_000,
   idMemoryMs: 24 * 3_600_000,
@@ -97,28 +97,32 @@ export const DEFAULT_RULES: ReservationRules = {
 };
 
 /**
- * Leases and counters of tenants. Every method is atomic per tenant and uses the store's own time. A lease is charged in
- * full when it expires unsettled: a crash may over-count, it cannot overspend. Infrastructure failures reject.
+ * Leases and counters of tenants. Every method is atomic per tenant and uses the clock of the store. A lease that expires unsettled
+ * is charged in full, so a crash can overcount but never overspend. Infrastructure failures reject.
  */
 export abstract class ReservationStore {
-  /** Admits or refuses each ask in order; an open lease of the same call is admitted again without holding twice. */
-  abstract reserve(tenantId: string, limits: TenantLimits, asks: readonly Ask[]): Promise<Admission[]>;
-  /** Replaces leases by actual usage, once per call id; usage without a lease is recorded as it is. */
+  /** Admits or refuses each request in order. An open lease of the same call is admitted again without holding twice. */
+  abstract reserve(
+    tenantId: string,
+    limits: TenantLimits,
+    requests: readonly ReservationRequest[],
+  ): Promise<Admission[]>;
+  /** Replaces leases by actual usage, once per call id. Usage without a lease is charged unchanged. */
   abstract settle(tenantId: string, settlements: readonly Settlement[]): Promise<SettleOutcome>;
-  /** Gives leases back whole. Returns how many there were. */
+  /** Releases leases in full. Returns how many there were. */
   abstract release(tenantId: string, callIds: readonly string[]): Promise<number>;
-  /** Charges expired leases and forgets unused scopes. */
+  /** Charges expired leases and removes unused scopes. */
   abstract sweep(tenantId: string): Promise<SweepOutcome>;
   /**
-   * Raises counters that are below the ledger's sums: the store was restored from an older copy, or a replica that lagged
-   * took over. Returns how many were; none while the store kept its data.
+   * Raises counters that are below the sums of the ledger. That happens when the store was restored from an older copy or a lagging
+   * replica took over. Returns how many scopes were raised.
    */
   abstract catchUp(tenantId: string): Promise<number>;
   /** Counters of the tenant, its current day and the named scopes. */
   abstract counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]>;
 }
 
-/** One message of the outbox: rows that were charged together. */
+/** An outbox message with the rows that were charged together. */
 export interface OutboxEntry {
   id: string;
   rows: ChargedRow[];
@@ -127,18 +131,18 @@ export interface OutboxEntry {
 /** A row on its way to the ledger. */
 export interface ChargedRow extends Amount {
   kind: 'settled' | 'expired';
-  /** JSON of a UsageRow; for expired leases only what the ask said. */
+  /** JSON of a UsageRow; for expired leases only the fields of the reservation. */
   row: string;
-  /** Instant of the charge, store time. */
+  /** When it was charged, by the clock of the store. */
   at: EpochMs;
 }
 
-/** The durable stream from the gate to the ledger, written in the same step as the charge. */
+/** Durable stream of charged rows to the ledger, written in the same atomic step as the charge. */
 export abstract class UsageOutbox {
-  /** Tenants that may have rows waiting. */
+  /** Tenants that may have rows. */
   abstract tenants(): Promise<string[]>;
-  /** Oldest entries first; reading removes nothing. */
+  /** Reads the oldest entries without removing them. */
   abstract read(tenantId: string, maxEntries: number): Promise<OutboxEntry[]>;
-  /** Removes entries that reached the ledger; safe to repeat. */
+  /** Removes entries that are in the ledger. May be repeated. */
   abstract acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void>;
 }

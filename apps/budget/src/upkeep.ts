@@ -4,30 +4,29 @@ import type { Logger, Metrics } from '@toolfleet/telemetry';
 import type { Budget } from './budget.js';
 import { drainOutbox } from './drain-outbox.js';
 import type { UsageOutbox } from './reservation-store.js';
-import type { UsageStore } from './usage-store.js';
+import type { UsageLedger } from './usage-ledger.js';
 
-/** How often the background work of the budget runs. */
-export interface UpkeepTimes {
-  /** Between two rounds over tenants with recent traffic. */
+interface UpkeepTimes {
+  /** Pause between two rounds over tenants with recent traffic. */
   roundMs: Milliseconds;
-  /** Between two rounds over all tenants, for what another replica left behind. */
+  /** Time between two rounds over all tenants, to finish the work of replicas that ended. */
   fullRoundMs: Milliseconds;
 }
 
-/** Failures in a row after which a round ends. */
-const MOST_FAILURES = 3;
-/** Longest pause after a failed round; the outbox keeps everything meanwhile. */
+/** Consecutive failures after which a round ends. */
+const MAX_FAILURES = 3;
+/** Longest pause after a failed round. */
 const MAX_PAUSE_MS = 10_000;
 
 /**
- * Background work, never in the way of a call: charges leases that expired, moves charged usage to the ledger, and raises
- * counters that know less than the ledger (Redis was restored from an older copy, or a lagging replica took over). Works on
- * tenants this process served recently, and now and then on all. Two replicas may do the same work; the results agree.
+ * Background work of the budget: charges expired leases, moves charged usage to the ledger, and raises counters that are below the
+ * ledger (Redis was restored from an older copy, or a lagging replica took over). Each round covers the tenants that this process
+ * served recently, and every `fullRoundMs` all tenants. All steps are idempotent, so several replicas may run them at once.
  */
 export class Upkeep {
   readonly name = 'upkeep';
   private readonly active = new Set<string>();
-  /** Tenants whose counters were compared with the ledger since Redis was reached last. */
+  /** Tenants whose counters were compared with the ledger since the last connect to Redis. */
   private readonly compared = new Set<string>();
   private readonly held = new Map<string, { microUsd: number; outboxRows: number }>();
   private cancelTimer: CancelTimer | undefined;
@@ -39,20 +38,20 @@ export class Upkeep {
   constructor(
     private readonly budget: Budget,
     private readonly outbox: UsageOutbox,
-    private readonly ledger: UsageStore,
+    private readonly ledger: UsageLedger,
     private readonly times: UpkeepTimes,
     private readonly host: { clock: Clock; logger: Logger; metrics: Metrics },
   ) {
-    // From nothing to some is no increase: the series has to be there before.
+    // Prometheus sees no increase in a series that starts above 0.
     host.metrics.budgetLeaseExpired.inc(0);
   }
 
-  /** A tenant has traffic: look after it in the next round. */
+  /** Includes a tenant with traffic in the next round. */
   notice(tenantId: string): void {
     this.active.add(tenantId);
   }
 
-  /** Redis was reached anew: it may know less than before. */
+  /** Compares all tenants again: after a reconnect Redis may have lost data. */
   reconnected(): void {
     this.compared.clear();
     this.fullRoundDue = 0;
@@ -62,7 +61,7 @@ export class Upkeep {
     this.schedule(0);
   }
 
-  /** Finishes the round in work and moves what is left, so that a planned stop leaves no row waiting. */
+  /** Finishes the current round and runs a last one, so that a planned stop leaves no row in the outbox. */
   async drain(): Promise<void> {
     this.stopped = true;
     this.cancelTimer?.();
@@ -79,7 +78,7 @@ export class Upkeep {
     });
   }
 
-  /** One round over the tenants. Never rejects; a tenant that failed is tried again in the next round. */
+  /** One round over the tenants. Never rejects; a tenant that failed is retried in the next round. */
   async round(): Promise<void> {
     const tenants = new Set(this.active);
     let failedInARow = 0;
@@ -93,35 +92,35 @@ export class Upkeep {
       problem = error;
     }
     for (const tenantId of tenants) {
-      // One broken tenant must not stop the others; a store that is away would fail for all of them.
-      if (failedInARow >= MOST_FAILURES) break;
+      // One failing tenant must not stop the others, but an unavailable store fails for all of them.
+      if (failedInARow >= MAX_FAILURES) break;
       try {
-        await this.lookAfter(tenantId);
+        await this.runTenant(tenantId);
         failedInARow = 0;
       } catch (error) {
         problem = error;
         failedInARow += 1;
       }
     }
-    this.judge(problem);
-    this.report();
+    this.logOutcome(problem);
+    this.updateGauges();
   }
 
-  private judge(problem: unknown): void {
+  private logOutcome(problem: unknown): void {
     if (problem === undefined) {
-      if (this.failures > 0) this.host.logger.info('usage reaches the ledger again');
+      if (this.failures > 0) this.host.logger.info('usage is written to the ledger again');
       this.failures = 0;
       return;
     }
     this.failures += 1;
     if (this.failures > 1) return;
-    this.host.logger.warn({ error: problem }, 'usage cannot reach the ledger; it waits in the outbox');
+    this.host.logger.warn({ error: problem }, 'usage cannot be written to the ledger; it stays in the outbox');
   }
 
-  private async lookAfter(tenantId: string): Promise<void> {
+  private async runTenant(tenantId: string): Promise<void> {
     this.active.delete(tenantId);
     try {
-      await this.compare(tenantId);
+      await this.compareWithLedger(tenantId);
       let outcome = await this.budget.sweep(tenantId);
       let expired = outcome.expired;
       while (outcome.more) {
@@ -147,18 +146,18 @@ export class Upkeep {
     }
   }
 
-  private async compare(tenantId: string): Promise<void> {
+  private async compareWithLedger(tenantId: string): Promise<void> {
     if (this.compared.has(tenantId)) return;
     const raised = await this.budget.catchUp(tenantId);
     this.compared.add(tenantId);
     if (raised === 0) return;
     this.host.logger.warn(
       { tenant_id: tenantId, scopes: raised },
-      'Redis knew less than the ledger: what was spent has been raised to it',
+      'counters in Redis were below the ledger and have been raised',
     );
   }
 
-  private report(): void {
+  private updateGauges(): void {
     let rows = 0;
     let microUsd = 0;
     for (const one of this.held.values()) {

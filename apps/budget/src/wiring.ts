@@ -1,37 +1,52 @@
+import { Module, type DynamicModule } from '@nestjs/common';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
 import { fleetFileOf, microservicePart, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
-import { BudgetModule } from './budget.module.js';
+import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
-import { limitTable } from './limit-file.js';
-import { unlimited, withFigures, type LimitTable } from './limits.js';
+import { readLimitTable, unlimited, withSettings, type LimitTable } from './limits.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
 import { DEFAULT_RULES } from './reservation-store.js';
-import { SqlUsageStore } from './sql-usage-store.js';
 import { Upkeep } from './upkeep.js';
+import { UsageLedger } from './usage-ledger.js';
 
-/** Pause between two rounds over all tenants. */
+/** Time between two upkeep rounds over all tenants. */
 const FULL_ROUND_MS = 30_000;
-/** Bounds upkeep only: callers are answered after BUDGET_STORE_TIMEOUT_MS. */
-const STORE_PATIENCE_MS = 10_000;
+/** Limits Redis commands of the upkeep. Callers are answered after BUDGET_STORE_TIMEOUT_MS. */
+const COMMAND_TIMEOUT_MS = 10_000;
 
-/** The parts of the service in the order in which they start: brokers, ledger, upkeep, and last the door. */
-export function budgetParts(settings: BudgetConfig, host: ServiceHost): LifecycleComponent[] {
+/** The Nest module of the endpoint; the budget is built by `budgetComponents`. */
+@Module({})
+class BudgetModule {
+  static with(budget: Budget, storeTimeoutMs: number): DynamicModule {
+    return {
+      module: BudgetModule,
+      controllers: [BudgetEndpoint],
+      providers: [
+        { provide: Budget, useValue: budget },
+        { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
+      ],
+    };
+  }
+}
+
+/** The components of the service in start order: brokers, ledger, upkeep, and last the endpoint. */
+export function budgetComponents(settings: BudgetConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics } = host;
   const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'budget', clock, metrics });
-  // While Redis is away commands fail at once, because budgets fail closed; every script of ours may run twice.
+  // While Redis is unavailable commands fail at once, because budgets fail closed. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'budget',
     ...redisOptionsOf(settings),
     resend: true,
-    commandTimeoutMs: STORE_PATIENCE_MS,
+    commandTimeoutMs: COMMAND_TIMEOUT_MS,
     log: logger,
   });
-  const ledger = new SqlUsageStore(
+  const ledger = new UsageLedger(
     settings.DATABASE_URL
       ? postgresDialect(settings.DATABASE_URL, {
           password: settings.DATABASE_PASSWORD,
@@ -49,12 +64,12 @@ export function budgetParts(settings: BudgetConfig, host: ServiceHost): Lifecycl
     return ledger.spentSince(tenantId, now, now - rules.scopeTtlMs);
   });
   const outbox = new RedisUsageOutbox(redis);
-  const limits = limitsFrom(settings);
+  const limits = configuredLimits(settings);
   const budget: Budget = new Budget(store, ledger, limits, clock, {
     active: (tenantId) => upkeep.notice(tenantId),
     spent: (scope, microUsd) => metrics.budgetSpent.inc({ scope }, microUsd),
     threshold: (event) => {
-      logger.warn({ ...event }, 'a budget passed 80 %');
+      logger.warn({ ...event }, 'spending reached 80 % of a budget');
       if (nats.connected) nats.publish(SUBJECTS.budgetThreshold, event);
     },
   });
@@ -78,12 +93,12 @@ export function budgetParts(settings: BudgetConfig, host: ServiceHost): Lifecycl
       stop: () => ledger.close(),
     },
     upkeep,
-    natsDoor(budget, settings, nats, host),
+    natsEndpoint(budget, settings, nats, host),
   ];
 }
 
-function limitsFrom(settings: BudgetConfig): LimitTable {
-  const environment = withFigures(unlimited(), {
+function configuredLimits(settings: BudgetConfig): LimitTable {
+  const environment = withSettings(unlimited(), {
     max_cost_per_request: settings.MAX_COST_PER_REQUEST,
     max_tokens_per_request: settings.MAX_TOKENS_PER_REQUEST,
     token_budget_per_agent: settings.TOKEN_BUDGET_PER_AGENT,
@@ -95,11 +110,10 @@ function limitsFrom(settings: BudgetConfig): LimitTable {
     max_cost_per_tenant: settings.MAX_COST_PER_TENANT ?? null,
     max_tokens_per_tenant: settings.MAX_TOKENS_PER_TENANT ?? null,
   });
-  return limitTable(environment, fleetFileOf(settings));
+  return readLimitTable(environment, fleetFileOf(settings));
 }
 
-/** The endpoints over NATS. */
-function natsDoor(
+function natsEndpoint(
   budget: Budget,
   settings: BudgetConfig,
   nats: NatsClient,

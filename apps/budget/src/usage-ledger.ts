@@ -1,16 +1,65 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
-import type { UsageSum } from '@toolfleet/contracts/budget';
+import type { UsageRow, UsageSum } from '@toolfleet/contracts/budget';
 import { Kysely, sql, type CompiledQuery, type Dialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import { epochDay } from './limits.js';
-import type { LedgerTables, TokenUsageTable } from './ledger-tables.js';
-import { MIGRATIONS } from './migrations/migrations.js';
+import { MIGRATIONS } from './migrations.js';
 import type { LedgerSum } from './reservation-store.js';
-import { UsageStore, type LedgerRow, type UsageGroup, type UsageQuery } from './usage-store.js';
+
+/** A ledger row: the usage of a call as it was charged. */
+export interface LedgerRow extends UsageRow {
+  kind: 'settled' | 'expired';
+  /** When it was charged, by the clock of the reservation store. */
+  charged_at: EpochMs;
+}
+
+/** Filters and grouping of a usage report. */
+export interface UsageQuery {
+  /** Absent: all tenants. */
+  tenantId?: string;
+  fromAt?: EpochMs;
+  toAt?: EpochMs;
+  toolName?: string;
+  userId?: string;
+  groupBy: readonly UsageGroup[];
+}
+export const USAGE_GROUPS = ['day', 'tool', 'user', 'agent', 'tenant'] as const;
+export type UsageGroup = (typeof USAGE_GROUPS)[number];
+
+/** Columns of `token_usage`. PostgreSQL returns bigint as text, so values are converted where they are read. */
+interface TokenUsageTable {
+  user_id: string;
+  task_id: string | null;
+  agent_id: string;
+  provider: string;
+  model: string;
+  prompt_tokens: number;
+  completion_tokens: number;
+  total_tokens: number;
+  cache_aware_total_tokens: number;
+  cost_usd: number;
+  cache_read_tokens: number;
+  cache_creation_tokens: number;
+  tenant_id: string;
+  call_id: string;
+  kind: string;
+  tool_name: string;
+  caller_agent_id: string | null;
+  request_id: string | null;
+  real_tokens: number;
+  micro_usd: number;
+  success: number;
+  provenance: string;
+  ended_at: number;
+  charged_at: number;
+  day: string;
+  /** Set for a slice: the call it belongs to. A slice has an amount but does not count as a call. */
+  parent_call_id: string | null;
+}
 
 /**
- * Rows per INSERT. A statement is compiled once per size and used again: building one for each batch costs more than
- * running it. 64 rows of 26 columns stay far below the 32,766 parameters SQLite takes.
+ * Rows per INSERT. Statements are compiled once per size, because building one costs more than running it. 64 rows of 26 columns
+ * stay far below SQLite's limit of 32,766 parameters.
  */
 const INSERT_SIZES = [64, 8, 1] as const;
 
@@ -29,23 +78,27 @@ const GROUP_FIELD: Record<UsageGroup, 'day' | 'tool_name' | 'user_id' | 'agent_i
   tenant: 'tenant_id',
 };
 
-/** The ledger in SQL: the embedded SQLite or PostgreSQL, one schema, one set of migrations, portable SQL only. */
-export class SqlUsageStore extends UsageStore {
-  private readonly db: Kysely<LedgerTables>;
+/**
+ * The ledger of record, in the embedded SQLite or PostgreSQL with the same schema and portable SQL. Rows are only appended, one per
+ * call or slice. Database failures reject.
+ */
+export class UsageLedger {
+  private readonly db: Kysely<{ token_usage: TokenUsageTable }>;
   private readonly inserts = new Map<number, CompiledQuery>();
 
   constructor(dialect: Dialect) {
-    super();
-    this.db = new Kysely<LedgerTables>({ dialect });
+    this.db = new Kysely<{ token_usage: TokenUsageTable }>({ dialect });
   }
 
-  override async open(): Promise<void> {
+  /** Migrates the schema to the latest version. */
+  async open(): Promise<void> {
     const migrator = new Migrator({ db: this.db, provider: { getMigrations: () => Promise.resolve(MIGRATIONS) } });
     const { error } = await migrator.migrateToLatest();
     if (error) throw error;
   }
 
-  override async append(rows: readonly LedgerRow[]): Promise<void> {
+  /** Appends rows. Rows that are already in the ledger are skipped, so it may be repeated. Durable when it resolves. */
+  async append(rows: readonly LedgerRow[]): Promise<void> {
     if (rows.length === 0) return;
     const values = rows.map(tableRow);
     await this.db.transaction().execute(async (transaction) => {
@@ -53,14 +106,13 @@ export class SqlUsageStore extends UsageStore {
       for (const size of INSERT_SIZES) {
         for (; values.length - start >= size; start += size) {
           const parameters = values.slice(start, start + size).flatMap((row) => Object.values(row));
-          await transaction.executeQuery({ ...this.insertOf(size), parameters });
+          await transaction.executeQuery({ ...this.insertStatement(size), parameters });
         }
       }
     });
   }
 
-  /** The INSERT of so many rows; rows in the ledger already are skipped. */
-  private insertOf(size: number): CompiledQuery {
+  private insertStatement(size: number): CompiledQuery {
     const known = this.inserts.get(size);
     if (known) return known;
     const example = tableRow(EXAMPLE);
@@ -73,7 +125,8 @@ export class SqlUsageStore extends UsageStore {
     return compiled;
   }
 
-  override async sums(query: UsageQuery): Promise<UsageSum[]> {
+  /** Sums per group, ordered by group. Days are UTC days of the charge. */
+  async sums(query: UsageQuery): Promise<UsageSum[]> {
     const columns = query.groupBy.map((group) => GROUP_COLUMN[group]);
     let select = this.db
       .selectFrom('token_usage')
@@ -104,7 +157,11 @@ export class SqlUsageStore extends UsageStore {
     });
   }
 
-  override async spentSince(tenantId: string, now: EpochMs, since: EpochMs): Promise<LedgerSum[]> {
+  /**
+   * What a tenant has spent in total, on the UTC day of `now`, and per request, agent and task since `since`. Tokens are those really
+   * used, without the tokens derived from costs.
+   */
+  async spentSince(tenantId: string, now: EpochMs, since: EpochMs): Promise<LedgerSum[]> {
     const spent = () =>
       this.db
         .selectFrom('token_usage')
@@ -120,7 +177,7 @@ export class SqlUsageStore extends UsageStore {
     });
     const sums = [
       sum('tenant', await spent().executeTakeFirst()),
-      sum(`day:${epochDay(now)}`, await spent().where('day', '=', dayOf(now)).executeTakeFirst()),
+      sum(`day:${epochDay(now)}`, await spent().where('day', '=', utcDay(now)).executeTakeFirst()),
     ];
     for (const [prefix, column] of NAMED_SCOPES) {
       const rows = await spent()
@@ -134,7 +191,7 @@ export class SqlUsageStore extends UsageStore {
     return sums;
   }
 
-  override async close(): Promise<void> {
+  async close(): Promise<void> {
     await this.db.destroy();
   }
 }
@@ -145,12 +202,12 @@ const NAMED_SCOPES = [
   ['task', 'task_id'],
 ] as const;
 
-/** UTC day of an instant, `2026-11-21`. */
-export function dayOf(at: EpochMs): string {
+/** UTC day, such as `2026-11-21`. */
+function utcDay(at: EpochMs): string {
   return new Date(at).toISOString().slice(0, 10);
 }
 
-/** Gives a compiled INSERT its columns. No value may be undefined, or the columns of rows would differ. */
+/** Determines the columns of a compiled INSERT. No value may be undefined, or rows would have different columns. */
 const EXAMPLE: LedgerRow = {
   call_id: '',
   tenant_id: '',
@@ -166,7 +223,7 @@ const EXAMPLE: LedgerRow = {
   charged_at: 0,
 };
 
-/** A ledger row as stored, always with the same keys in the same order; provider and agent are the constants existing reports filter on. */
+/** A stored row, with all keys always in the same order. Existing reports filter on the constants of `provider` and `agent_id`. */
 function tableRow(row: LedgerRow): TokenUsageTable {
   return {
     user_id: row.user_id,
@@ -186,7 +243,7 @@ function tableRow(row: LedgerRow): TokenUsageTable {
     kind: row.kind,
     tool_name: row.tool_name,
     caller_agent_id: row.agent_id ?? null,
-    // A call without a request id of its own is its own request: nothing to add up.
+    // A call without a request id is its own request, whose usage needs no sum.
     request_id: row.request_id === row.call_id ? null : (row.request_id ?? null),
     real_tokens: row.real_tokens,
     micro_usd: row.micro_usd,
@@ -194,7 +251,7 @@ function tableRow(row: LedgerRow): TokenUsageTable {
     provenance: row.provenance,
     ended_at: row.at,
     charged_at: row.charged_at,
-    day: dayOf(row.charged_at),
+    day: utcDay(row.charged_at),
     parent_call_id: row.parent_call_id ?? null,
   };
 }

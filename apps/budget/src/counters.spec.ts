@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { admit, crossesThreshold, isOver, noCounters, settledAmount } from './ledger.js';
+import { checkLimit, crossesThreshold, isOver, noCounters, settledAmount } from './counters.js';
 
 describe('isOver', () => {
   it.each([
@@ -17,17 +17,21 @@ describe('isOver', () => {
   });
 });
 
-describe('admit', () => {
+describe('checkLimit', () => {
   it('counts what is spent and what is held, money before tokens', () => {
     const counters = { ...noCounters(), spentMicroUsd: 4, heldMicroUsd: 3, spentTokens: 5, heldTokens: 5 };
     const limit = { microUsd: 10, tokens: 10 };
-    expect(admit(limit, counters, { microUsd: 4, tokens: 0 })).toEqual({ code: 'BUDGET_EXCEEDED', limit: 10, used: 7 });
-    expect(admit(limit, counters, { microUsd: 3, tokens: 0 })).toEqual({
+    expect(checkLimit(limit, counters, { microUsd: 4, tokens: 0 })).toEqual({
+      code: 'BUDGET_EXCEEDED',
+      limit: 10,
+      used: 7,
+    });
+    expect(checkLimit(limit, counters, { microUsd: 3, tokens: 0 })).toEqual({
       code: 'TOKEN_LIMIT_EXCEEDED',
       limit: 10,
       used: 10,
     });
-    expect(admit({ microUsd: 10, tokens: null }, counters, { microUsd: 3, tokens: 9 })).toBeNull();
+    expect(checkLimit({ microUsd: 10, tokens: null }, counters, { microUsd: 3, tokens: 9 })).toBeNull();
   });
 });
 

@@ -5,8 +5,8 @@ import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolflee
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { epochDay } from './limits.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
-import { SqlUsageStore } from './sql-usage-store.js';
-import type { LedgerRow, UsageStore } from './usage-store.js';
+import { UsageLedger } from './usage-ledger.js';
+import type { LedgerRow } from './usage-ledger.js';
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR = 3_600_000;
@@ -27,7 +27,7 @@ const row = (callId: string, more: Partial<LedgerRow> = {}): LedgerRow => ({
   ...more,
 });
 
-function conformance(name: string, make: () => Promise<{ store: UsageStore; reopen(): Promise<UsageStore> }>): void {
+function conformance(name: string, make: () => Promise<{ store: UsageLedger; reopen(): Promise<UsageLedger> }>): void {
   describe(`usage store: ${name}`, () => {
     it('writes a call once, however often it is delivered', async () => {
       const { store } = await make();
@@ -107,7 +107,7 @@ function conformance(name: string, make: () => Promise<{ store: UsageStore; reop
   });
 }
 
-const opened = async (store: UsageStore): Promise<UsageStore> => {
+const opened = async (store: UsageLedger): Promise<UsageLedger> => {
   await store.open();
   return store;
 };
@@ -119,7 +119,7 @@ afterAll(() => {
 conformance('SQLite', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'toolfleet-ledger-'));
   folders.push(folder);
-  const reopen = () => opened(new SqlUsageStore(sqliteDialect(join(folder, 'deep', 'ledger.db'))));
+  const reopen = () => opened(new UsageLedger(sqliteDialect(join(folder, 'deep', 'ledger.db'))));
   return { store: await reopen(), reopen };
 });
 
@@ -134,7 +134,7 @@ describe.skipIf(!POSTGRES_PROGRAMS)('on PostgreSQL', () => {
 
   conformance('PostgreSQL', async () => {
     const url = await server.createDatabase(`ledger_${(databases += 1)}`);
-    const reopen = () => opened(new SqlUsageStore(postgresDialect(url)));
+    const reopen = () => opened(new UsageLedger(postgresDialect(url)));
     return { store: await reopen(), reopen };
   });
 });

@@ -1,11 +1,12 @@
+/** Migrations of the ledger, the same for SQLite and PostgreSQL. */
 import type { Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
 
 /**
- * The ledger. The first block of columns is the row existing reports know, the second is ours.
- * One row per call: the primary key is what makes a repeated delivery harmless.
+ * The ledger, one row per call. The columns up to `cache_creation_tokens` are those that existing reports read. The primary key
+ * makes a repeated delivery harmless.
  */
-export const tokenUsage: Migration = {
+const tokenUsage: Migration = {
   async up(db: Kysely<unknown>): Promise<void> {
     await db.schema
       .createTable('token_usage')
@@ -41,4 +42,20 @@ export const tokenUsage: Migration = {
   async down(db: Kysely<unknown>): Promise<void> {
     await db.schema.dropTable('token_usage').execute();
   },
+};
+
+/** A call that is charged in slices has a row per slice. The row names the call, so that reports count calls, not slices. */
+const slices: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema.alterTable('token_usage').addColumn('parent_call_id', 'text').execute();
+  },
+  async down(db: Kysely<unknown>): Promise<void> {
+    await db.schema.alterTable('token_usage').dropColumn('parent_call_id').execute();
+  },
+};
+
+/** All migrations by name, in order. A released migration is never edited. */
+export const MIGRATIONS: Record<string, Migration> = {
+  '0001-token-usage': tokenUsage,
+  '0002-slices': slices,
 };

@@ -1,11 +1,27 @@
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import { admit, charge, hold, noCounters, settledAmount, unhold, type Amount, type Counters } from './ledger.js';
-import { countedScopes, epochDay, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from './limits.js';
-import { ReservationStore, UsageOutbox } from './reservation-store.js';
+import {
+  charge,
+  checkLimit,
+  hold,
+  noCounters,
+  settledAmount,
+  unhold,
+  type Amount,
+  type Counters,
+} from '../src/counters.js';
+import {
+  countedScopes,
+  epochDay,
+  SCOPE_KINDS,
+  type NamedScope,
+  type ScopeKind,
+  type TenantLimits,
+} from '../src/limits.js';
+import { ReservationStore, UsageOutbox } from '../src/reservation-store.js';
 import type {
   Admission,
-  Ask,
+  ReservationRequest,
   ChargedRow,
   LedgerSums,
   OutboxEntry,
@@ -15,7 +31,7 @@ import type {
   SettleOutcome,
   Spending,
   SweepOutcome,
-} from './reservation-store.js';
+} from '../src/reservation-store.js';
 
 interface Lease extends Amount {
   expiresAt: EpochMs;
@@ -33,7 +49,7 @@ interface Tenant {
   nextEntry: number;
 }
 
-/** The readable twin of the Lua scripts, for one process and for tests; the conformance suite holds both to the same rules. */
+/** In-memory reservations for specs, held to the same conformance cases as the Lua scripts. */
 export class MemoryReservationStore extends ReservationStore {
   private readonly state = new Map<string, Tenant>();
   /** The same tenants, seen from the drain's side. */
@@ -47,16 +63,21 @@ export class MemoryReservationStore extends ReservationStore {
     super();
   }
 
-  override async reserve(tenantId: string, limits: TenantLimits, asks: readonly Ask[]): Promise<Admission[]> {
+  override async reserve(
+    tenantId: string,
+    limits: TenantLimits,
+    requests: readonly ReservationRequest[],
+  ): Promise<Admission[]> {
     const tenant = await this.tenant(tenantId);
-    return this.step(tenant, 100, () => asks.map((ask) => this.reserveOne(tenant, tenantId, limits, ask))).result;
+    return this.step(tenant, 100, () => requests.map((request) => this.reserveOne(tenant, tenantId, limits, request)))
+      .result;
   }
 
-  private reserveOne(tenant: Tenant, tenantId: string, limits: TenantLimits, ask: Ask): Admission {
+  private reserveOne(tenant: Tenant, tenantId: string, limits: TenantLimits, request: ReservationRequest): Admission {
     const now = this.clock.now();
-    const lease = tenant.leases.get(ask.callId);
-    if (this.isDone(tenant, ask.callId) || (lease && lease.expiresAt <= now)) {
-      return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${ask.callId}`, limit: 0, used: 0 };
+    const lease = tenant.leases.get(request.callId);
+    if (this.isDone(tenant, request.callId) || (lease && lease.expiresAt <= now)) {
+      return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${request.callId}`, limit: 0, used: 0 };
     }
     if (lease) return { admitted: true };
     const waiting = rowsWaiting(tenant);
@@ -69,19 +90,19 @@ export class MemoryReservationStore extends ReservationStore {
         used: waiting,
       };
     }
-    const scopes = this.scopesOf(ask);
+    const scopes = this.scopesOf(request);
     for (const scope of scopes) {
-      const refusal = admit(limits[scope.kind], this.scope(tenant, scope.name), ask);
+      const refusal = checkLimit(limits[scope.kind], this.scope(tenant, scope.name), request);
       if (refusal) return { admitted: false, scope: scope.kind === 'day' ? 'day' : scope.name, ...refusal };
     }
-    if (ask.microUsd === 0 && ask.tokens === 0) return { admitted: true };
-    for (const scope of scopes) hold(this.touched(tenant, scope.name), ask);
-    const { callId: call_id, userId: user_id, toolName: tool_name, parentCallId: parent_call_id } = ask;
-    const { request_id, agent_id, task_id } = ask.scopes;
-    tenant.leases.set(ask.callId, {
-      microUsd: ask.microUsd,
-      tokens: ask.tokens,
-      expiresAt: now + ask.leaseMs,
+    if (request.microUsd === 0 && request.tokens === 0) return { admitted: true };
+    for (const scope of scopes) hold(this.touched(tenant, scope.name), request);
+    const { callId: call_id, userId: user_id, toolName: tool_name, parentCallId: parent_call_id } = request;
+    const { request_id, agent_id, task_id } = request.scopes;
+    tenant.leases.set(request.callId, {
+      microUsd: request.microUsd,
+      tokens: request.tokens,
+      expiresAt: now + request.leaseMs,
       scopes: scopes.map((scope) => scope.name),
       row: JSON.stringify({
         call_id,
@@ -237,7 +258,9 @@ export class MemoryReservationStore extends ReservationStore {
     return false;
   }
 
-  private scopesOf(call: Pick<Ask, 'callId' | 'scopes' | 'sharesRequest'>): { kind: ScopeKind; name: string }[] {
+  private scopesOf(
+    call: Pick<ReservationRequest, 'callId' | 'scopes' | 'sharesRequest'>,
+  ): { kind: ScopeKind; name: string }[] {
     const named = [
       ...countedScopes(call.scopes, call.callId, call.sharesRequest),
       { kind: 'day', name: this.today() } as const,

@@ -100,21 +100,22 @@ let bucket;
 /** One interceptor around a step that does nothing, with a call that was opened before: what it adds to each call. */
 async function interceptors() {
   const dist = new URL('../../libs/engine/dist/', import.meta.url);
-  const { compose } = await import(new URL('chain.js', dist));
-  const { openCall, seeing } = await import(new URL('open-call.js', dist));
+  const { buildCall, compose, newActiveCall } = await import(new URL('call.js', dist));
+  const { loadShedding, ToolLatencies } = await import(new URL('interceptors/load-shedding.js', dist));
   const { ToolPlans } = await import(new URL('tool-plan.js', dist));
   const ports = memoryPorts([], new NoOp(), { clock, audit: new SilentAudit(), budget: new CountingBudget() });
   const plans = new ToolPlans(ports.settings);
+  const latencies = new ToolLatencies();
   const pure = tool({ idempotent: true, cache_ttl_seconds: 0 });
   const timing = { queue_ms: 0, wait_ms: 0, execute_ms: 0 };
   const result = { ...reply, provenance: 'live', usage: { tokens: 0, microUsd: 0 }, attempts: 1, timing };
   const open = (definition) => {
     const asked = request(fresh());
-    const seen = seeing(asked, clock.monotonic());
-    const plan = plans.of(definition);
+    const active = newActiveCall(asked, clock.monotonic());
+    const plan = plans.get(definition);
     const deadline = Deadline.at(clock, asked.deadlineAt);
     const { signal, rawArguments: args } = asked;
-    return openCall({ seen, tool: definition, plan, args, signal, deadline, settings: ports.settings });
+    return buildCall(active, definition, plan, args, { signal, deadline, settings: ports.settings });
   };
   const around = (made, definition) => {
     const chained = compose(made, async () => result);
@@ -123,14 +124,14 @@ async function interceptors() {
   const rows = { 'interceptor: none (opens the call)': around([], pure) };
   const row = async (label, file, name, definition = pure) => {
     const module = await import(new URL(`interceptors/${file}.js`, dist));
-    rows[`interceptor: ${label}`] = around([module[name](ports)], definition);
+    rows[`interceptor: ${label}`] = around([module[name](ports, latencies)], definition);
   };
-  await row('idempotency, no key', 'idempotency', 'idempotency');
+  await row('idempotency key, none', 'idempotency-key', 'idempotencyKey');
   await row('cache, miss and store', 'cache', 'cache', tool({ idempotent: true }));
-  await row('history, no session', 'history', 'history');
-  await row('coalesce', 'coalesce', 'coalesce');
-  await row('capacity', 'capacity', 'capacity');
-  await row('shed', 'shed', 'shed');
+  await row('session dedupe, no session', 'session-dedupe', 'sessionDedupe');
+  await row('single flight', 'single-flight', 'singleFlight');
+  await row('concurrency limit', 'concurrency-limit', 'concurrencyLimit');
+  rows['interceptor: load shedding'] = around([loadShedding(latencies)], pure);
   await row('rate limit', 'rate-limit', 'rateLimit');
   await row('budget', 'budget', 'budget');
   await row('fallback, not needed', 'fallback', 'fallback');

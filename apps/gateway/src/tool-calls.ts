@@ -7,15 +7,8 @@ import type {
   JsonObject,
   Principal,
 } from '@toolfleet/contracts';
-import {
-  callBody,
-  type ExecuteCall,
-  callRecord,
-  readBatch,
-  runBatch,
-  type BatchAnswer,
-  type BatchItem,
-} from '@toolfleet/engine';
+import { callBody, type ExecuteCall } from '@toolfleet/engine';
+import { callRecord, readBatch, runBatch, type BatchAnswer, type BatchItem } from '@toolfleet/engine/batch';
 import type { Clock } from '@toolfleet/resilience';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { requirePlainId } from '@toolfleet/contracts/text';

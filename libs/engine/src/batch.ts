@@ -12,52 +12,51 @@ import {
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import { inexactNumber, inexactNumberMessage, isNestedTooDeep } from '@toolfleet/contracts/json-text';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
-import { callBody } from './call-body.js';
 import { requestKey } from './call-identity.js';
 import type { ExecuteCall } from './execute-call.js';
-import { failed } from './outcome.js';
+import { callBody, failed } from './result.js';
 
-/** One call of a batch, whichever format it came in. */
+/** One call of a batch, independent of the format it was sent in. */
 export interface BatchItem {
-  /** The caller's own id (`call_abc` of a model), or one of ours; not the engine's call id. */
+  /** The caller's id (`call_abc` of a model) or a generated one; not the engine's call id. */
   id: string;
   name: string;
-  /** The error instead of arguments that cannot be read: the other items still run. */
+  /** The error in place of arguments that cannot be parsed; the other items still run. */
   arguments: JsonObject | ToolError;
-  /** The arguments as they came. */
+  /** The arguments as sent. */
   sent: Json;
-  /** The item as it came, for fields beside name and arguments. */
+  /** The whole item as sent. */
   source: JsonObject;
-  /** Fields of this call alone; they go before those of the whole batch. */
+  /** Fields of this item; they take precedence over those of the batch. */
   fields: CallFieldsOn<'batch-item'>;
 }
 
-/** What became of one item. */
+/** The outcome of one item. */
 export interface BatchAnswer {
   item: BatchItem;
   callId: string;
   outcome: CallResult | ToolError;
-  /** Id of the earlier item with the same tool and arguments whose outcome this is. */
+  /** Id of the earlier, equal item whose outcome this is. */
   duplicateOf?: string;
   durationMs: number;
 }
 
-/** Most calls of one batch. */
+/** Most items of one batch. */
 export const MAX_BATCH = 100;
 
 /**
- * Reads a batch: OpenAI tool calls, `{tool_name, parameters}` of Shannon, or `{name, arguments}` of ours, mixed as they come.
- * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name, an unknown field or a wrong one
+ * Reads a batch of OpenAI tool calls, `{tool_name, parameters}` (Shannon) or `{name, arguments}`, in any mixture.
+ * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name, an unknown or an invalid field
  */
 export function readBatch(body: unknown): BatchItem[] {
-  if (!Array.isArray(body)) throw new ToolError('REQUEST_INVALID', { message: 'A batch is an array of calls' });
+  if (!Array.isArray(body)) throw new ToolError('REQUEST_INVALID', { message: 'A batch must be an array of calls' });
   if (body.length > MAX_BATCH)
-    throw new ToolError('REQUEST_INVALID', { message: `At most ${MAX_BATCH} calls in one batch` });
+    throw new ToolError('REQUEST_INVALID', { message: `A batch must have at most ${MAX_BATCH} calls` });
   return body.map(readItem);
 }
 
 function readItem(item: unknown, index: number): BatchItem {
-  if (!isJsonObject(item)) throw new ToolError('REQUEST_INVALID', { message: `Item ${index} is not an object` });
+  if (!isJsonObject(item)) throw new ToolError('REQUEST_INVALID', { message: `Item ${index} must be an object` });
   const called = isJsonObject(item.function) ? item.function : item;
   const name = called.name ?? called.tool_name;
   if (typeof name !== 'string' || name === '')
@@ -74,7 +73,7 @@ function readItem(item: unknown, index: number): BatchItem {
   };
 }
 
-/** What an item consists of besides fields of the call, in any of the formats. `index` is what streaming clients of OpenAI keep. */
+/** Members of an item that are not call fields, in any of the formats. Streaming clients of OpenAI send `index`. */
 const ITEM_NAMES = [
   ...['id', 'type', 'index', 'function'],
   ...['name', 'arguments'],
@@ -90,31 +89,32 @@ function readFields(item: JsonObject, index: number): CallFieldsOn<'batch-item'>
   }
 }
 
-/** Arguments as an object or as the JSON text models send; nothing at all is an empty object. */
+/** Reads arguments: an object, or the JSON text that models send. Absent arguments are an empty object. */
 function readArguments(value: Json): JsonObject | ToolError {
   if (value === null || value === '') return {};
   if (isJsonObject(value)) return value;
   try {
     const parsed = typeof value === 'string' ? (JSON.parse(value) as Json) : value;
-    // Text was not walked with the body around it; what is too deep could not be compared nor written down again.
+    // The depth of JSON text was not checked with the body; deeper values could not be compared or serialized.
     if (isJsonObject(parsed) && !isNestedTooDeep(parsed)) {
       const inexact = typeof value === 'string' ? inexactNumber(value) : undefined;
       if (inexact === undefined) return parsed;
       return new ToolError('ARGUMENTS_INVALID', { message: inexactNumberMessage(inexact) });
     }
   } catch {
-    // reported below
+    // Reported below.
   }
   return new ToolError('ARGUMENTS_INVALID', { message: 'arguments must be a JSON object, or JSON text of one' });
 }
 
-/** Makes the request of one item; `index` is its place in the batch. */
+/** Builds the request of one item; `index` is its position in the batch. */
 export type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;
 
 /**
- * Runs a batch: at most `parallelism` at once, answers in the order asked, one failure fails nobody else. Items that
- * agree in all they say (tool, arguments, session, context, idempotency key, …) run once; later ones are answered with the
- * first one's outcome and marked.
+ * Runs a batch, at most `parallelism` items at a time. Answers are in the order of the items; a failure affects its own item only.
+ * Equal items (same tool, arguments, session, context, idempotency key, …) run once: later ones get the first one's outcome and
+ * are marked.
+ * @throws ToolError whatever `requestFor` throws, before any item has run
  */
 export async function runBatch(
   execute: ExecuteCall,
@@ -122,7 +122,7 @@ export async function runBatch(
   requestFor: ItemRequest,
   limits: { parallelism: number; clock: Clock },
 ): Promise<BatchAnswer[]> {
-  // All requests before any call: an item that cannot be one refuses the batch while nothing has run.
+  // All requests are built first, so that an invalid item refuses the batch before anything has run.
   const requests = items.map((item, index) =>
     item.arguments instanceof ToolError ? item.arguments : requestFor(item, item.arguments, index),
   );
@@ -132,11 +132,11 @@ export async function runBatch(
     items.map(async (item, index) => {
       const request = requests[index]!;
       if (request instanceof ToolError) return { item, callId: '', outcome: request, durationMs: 0 };
-      // The key of the whole batch names places; two places are the same call when the items say the same.
+      // The key of the batch differs per position, so only the item's own key is compared.
       const key = requestKey({ ...request, idempotencyKey: item.fields.idempotency_key });
       const first = firsts.get(key);
       if (first) return { ...(await first.answer), item, duplicateOf: first.id, durationMs: 0 };
-      const answer = slots.run(() => runOne(execute, item, request, limits.clock)) as Promise<BatchAnswer>; // unbounded queue: never refused
+      const answer = slots.run(() => runOne(execute, item, request, limits.clock)) as Promise<BatchAnswer>; // the queue is unbounded, so it never refuses
       firsts.set(key, { id: item.id, answer });
       return answer;
     }),
@@ -150,8 +150,8 @@ async function runOne(execute: ExecuteCall, item: BatchItem, request: CallReques
 }
 
 /**
- * The unified record for storage and streaming; `result` is the JSON text of the body a single call would get, without
- * rich content: it is read by a model, as text.
+ * Renders an answer as a record for storage and streaming. `result` is the JSON text of the body that a single call would get,
+ * without rich content, because models read it as text.
  */
 export function callRecord(answer: BatchAnswer): CallRecord {
   const { item, outcome, duplicateOf } = answer;
@@ -168,7 +168,7 @@ export function callRecord(answer: BatchAnswer): CallRecord {
   };
 }
 
-/** One answer as the body of a single call: in a batch a refusal is in-band too, its siblings succeeded. */
+/** Renders an answer as the body of a single call. In a batch a refusal is in-band too, because other items succeeded. */
 export function answerBody(answer: BatchAnswer): ReturnType<typeof callBody> {
   const { outcome, duplicateOf } = answer;
   const result = isToolError(outcome) ? failed(outcome) : outcome;

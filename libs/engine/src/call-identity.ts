@@ -1,61 +1,86 @@
-import type { CallRequest, Json } from '@toolfleet/contracts';
+import type { CallContext, CallRequest, Json } from '@toolfleet/contracts';
 import type { ToolInput } from '@toolfleet/contracts/execution';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { ContextKey, RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { canonicalJson, fingerprint } from '@toolfleet/schema';
-import { callsTools } from './authorize.js';
-import { contextFor, userIdOf } from './inject-context.js';
 
-/** What the tool of a call can observe; executors receive exactly this (`execMessageOf`). */
-export function toolInputOf(tool: RegisteredTool, request: CallRequest, args: ToolInput['arguments']): ToolInput {
+/** Builds everything the tool can observe of a call; executors receive exactly this (`toExecMessage`). */
+export function toToolInput(tool: RegisteredTool, request: CallRequest, args: ToolInput['arguments']): ToolInput {
   return {
     tool: tool.name,
     revision: tool.revision,
     arguments: args,
-    context: { ...contextFor(tool, request), tenant_id: request.principal.tenantId },
+    context: { ...toToolContext(tool, request), tenant_id: request.principal.tenantId },
   };
 }
 
+/** Context keys that a session-aware tool receives on every entry point. */
+const SESSION_KEYS: readonly ContextKey[] = ['session_id', 'user_id'];
+
 /**
- * The identity of a call: which other calls may have its answer. Every key is derived from what the tool can observe, when
- * it is first used, and once for all attempts. Cache, single flight, session history and idempotency take their keys here.
+ * Selects the part of the caller's context that a tool receives: `session_id` and `user_id` for session-aware tools, and the
+ * `context_keys` of the definition, of which public callers can set these two only. The context travels separately from the
+ * arguments, so a model never sees it.
+ */
+function toToolContext(tool: RegisteredTool, request: CallRequest): CallContext {
+  const declared = tool.context_keys ?? [];
+  const allowed = request.origin === 'internal' ? declared : declared.filter((key) => SESSION_KEYS.includes(key));
+  const context: CallContext = {};
+  for (const key of tool.session_aware ? [...SESSION_KEYS, ...allowed] : allowed) {
+    const value = key === 'user_id' ? actingUserId(request) : request.context[key];
+    if (value !== undefined && value !== '') context[key] = value;
+  }
+  return context;
+}
+
+/** The user that a call is made for: the authenticated user, or the one that an internal caller names in the context. */
+function actingUserId(request: CallRequest): string {
+  const named = request.context.user_id;
+  const isTrusted = request.origin === 'internal' && typeof named === 'string' && named !== '';
+  return isTrusted ? named : request.principal.userId;
+}
+
+/**
+ * The identity of a call decides which other calls may share its result. All keys derive from what the tool can observe; each is
+ * computed when it is first used, once for all attempts. Cache, session dedupe, single flight and idempotency keys use it.
  */
 export class CallIdentity {
   #resultKey: string | undefined;
   #fingerprint: string | undefined;
 
+  /** @param callsTools true for tools that call tools: each call gets its own token and allowance, so no two are the same */
   constructor(
     private readonly input: ToolInput,
     private readonly request: CallRequest,
-    tool: RegisteredTool,
+    callsTools: boolean,
   ) {
-    this.isShareable = !callsTools(tool);
+    this.isShareable = !callsTools;
   }
 
-  /** False for tools that call tools: each call receives a token and an allowance of its own, so no two are the same. */
+  /** False for calls that never share a result. */
   readonly isShareable: boolean;
 
-  /** Key of the result: SHA-256 of tenant, tool, revision, canonical arguments (RFC 8785) and the context the tool sees. */
+  /** SHA-256 of tenant, tool, revision, canonical arguments (RFC 8785) and the context that the tool receives. */
   get resultKey(): string {
     return (this.#resultKey ??= fingerprint(this.input as unknown as Json));
   }
 
-  /** The session of the call as one user's; undefined without a session. */
+  /** Identifies the session within its user and tenant; undefined for a call without a session. */
   get sessionKey(): string | undefined {
     const { context, principal } = this.request;
     if (typeof context.session_id !== 'string') return undefined;
-    return JSON.stringify([principal.tenantId, userIdOf(this.request), context.session_id]);
+    return JSON.stringify([principal.tenantId, actingUserId(this.request), context.session_id]);
   }
 
   /**
-   * The caller's idempotency key as one user's, unique within the tenant: the authenticated user, and the one a trusted
-   * caller acts for. Another user may send the same key.
+   * Identifies the caller's idempotency key within the tenant. Includes the authenticated user and the user that a trusted caller
+   * acts for, so that two users may send the same key.
    */
   get idempotencyKey(): string {
     const { principal, idempotencyKey = '' } = this.request;
-    return JSON.stringify([principal.userId, userIdOf(this.request), idempotencyKey]);
+    return JSON.stringify([principal.userId, actingUserId(this.request), idempotencyKey]);
   }
 
-  /** What a repeated idempotency key must match. Without the revision: a redeploy must not turn a replay into a mismatch. */
+  /** What a repeated idempotency key has to match. Excludes the revision, so that a redeploy does not turn replays into mismatches. */
   get fingerprint(): string {
     const { revision: _revision, ...input } = this.input;
     return (this.#fingerprint ??= fingerprint(input as unknown as Json));
@@ -63,10 +88,10 @@ export class CallIdentity {
 }
 
 /**
- * Equal for requests of one caller that differ in nothing the caller can say, before the tool is known: two calls of a batch
- * are the same only when they would be whatever the tool may see.
+ * Compares requests before their tool is known: equal keys mean that the caller sent the same thing twice. Two items of a batch
+ * are the same call only then, whatever the tool would observe.
  */
 export function requestKey(request: CallRequest): string {
-  const { callId: _id, deadlineAt: _deadline, signal: _signal, onProgress: _progress, ...said } = request;
-  return canonicalJson(said as unknown as Json);
+  const { callId: _id, deadlineAt: _deadline, signal: _signal, onProgress: _progress, ...sent } = request;
+  return canonicalJson(sent as unknown as Json);
 }

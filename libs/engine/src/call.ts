@@ -3,65 +3,126 @@ import type { ToolInput } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Deadline } from '@toolfleet/resilience';
 import type { Coercion } from '@toolfleet/schema';
-import type { CallIdentity } from './call-identity.js';
-import type { ToolPlan } from './tool-plan.js';
+import { CallIdentity, toToolInput } from './call-identity.js';
+import type { EngineSettings } from './ports.js';
+import { attemptTimeoutMs, type ToolPlan } from './tool-plan.js';
 
 /**
- * A call as observers see it: complete from the first line on, filled as the call gets further. One object per call,
- * shared by all attempts; everything that is written on it is for reports, nothing is decided from it.
+ * One call from the moment the engine takes it until it ends: a single mutable object, shared by all attempts and observers and
+ * filled in as the call gets further. Observers report from it. The engine decides two things from it: how a call ends that is
+ * stopped (`attempts` and `tool`, see `withinDeadline`), and whether it is charged (`isReplay`, see `budget`).
  */
-export interface CallTrace {
+export interface ActiveCall {
   readonly request: CallRequest;
   /** Monotonic ms at which the engine took the call. */
   readonly startedAt: Milliseconds;
+  /** The resolved definition; absent until the tool is found. */
   tool?: RegisteredTool;
+  /** Arguments after coercion, with defaults; absent until they are valid. */
   arguments?: JsonObject;
-  /** Lossless conversions that were made on the arguments. */
+  /** Lossless conversions made on the arguments. */
   coercions: readonly Coercion[];
-  /** Names of arguments the tool does not know. */
+  /** Names of dropped arguments: the tool does not declare them. */
   dropped: readonly string[];
-  /** Monotonic ms at which it was found, allowed and valid; absent when it was refused before. */
+  /** Monotonic ms at which admission ended; absent for a call that was refused before. */
   admittedAt?: Milliseconds;
-  /** Attempts that reached an executor. */
+  /** Attempts handed to an executor. */
   attempts: number;
-  /** Milliseconds spent waiting between attempts and for a rate limit. */
+  /** Milliseconds spent waiting for the rate limit and between attempts. */
   waitedMs: Milliseconds;
-  /** How an answer came that no executor gave to this call. */
-  answeredBy?: 'cache' | 'coalesced' | 'replay' | 'history';
+  /** True: the result is the stored outcome of an earlier call with the same idempotency key. */
+  isReplay: boolean;
 }
 
-/** One attempt of one call, as it goes through the chain. A repeat passes a copy on, so nothing leaks into the next one. */
+/** Starts to track a request at `startedAt` (monotonic ms). */
+export function newActiveCall(request: CallRequest, startedAt: Milliseconds): ActiveCall {
+  return { request, startedAt, coercions: [], dropped: [], attempts: 0, waitedMs: 0, isReplay: false };
+}
+
+/**
+ * One attempt of an admitted call, as it passes through the chain. Immutable: an interceptor that changes something passes a
+ * copy on, so that nothing leaks from one attempt into the next.
+ */
 export interface Call {
   readonly callId: string;
   readonly request: CallRequest;
-  readonly seen: CallTrace;
+  /** Shared by all attempts of the call. */
+  readonly active: ActiveCall;
   readonly tool: RegisteredTool;
   /** What the engine derived from the definition, once per revision. */
   readonly plan: ToolPlan;
-  /** Coerced, valid, with defaults. */
+  /** Coerced and valid, with defaults. */
   readonly arguments: JsonObject;
-  /** All that the tool can observe, in every attempt. */
+  /** Everything the tool can observe; the same in every attempt. */
   readonly input: ToolInput;
-  /** Which other calls may have the answer of this one. */
+  /** Decides which calls may share a result with this one. */
   readonly identity: CallIdentity;
-  /** Aborted by the caller, by the deadline, by an attempt timeout: stop the work. */
+  /** Aborted by the caller, the deadline or the attempt timeout. */
   readonly signal: AbortSignal;
   readonly deadline: Deadline;
-  /** Numbered from 1. */
+  /** Counts from 1. */
   readonly attempt: number;
-  /** Fence of the journal; 0 when not journalled. */
+  /** Fence of the journal entry; 0 for a call that is not journalled. */
   readonly fence: number;
-  /** True: the executor claims `(callId, fence)` right before the effect. */
+  /** True: the executor must claim `(callId, fence)` immediately before the effect. */
   readonly journalled: boolean;
   /** Longest run of this attempt, without time spent in a queue. */
   readonly timeoutMs: Milliseconds;
 }
 
-/** The rest of the chain. May be called again, or not at all. */
+/** Builds the first attempt of an admitted call. */
+export function buildCall(
+  active: ActiveCall,
+  tool: RegisteredTool,
+  plan: ToolPlan,
+  args: JsonObject,
+  limits: { signal: AbortSignal; deadline: Deadline; settings: EngineSettings },
+): Call {
+  const { request } = active;
+  const { signal, deadline, settings } = limits;
+  const input = toToolInput(tool, request, args);
+  return {
+    callId: request.callId,
+    request,
+    active,
+    tool,
+    plan,
+    arguments: args,
+    input,
+    identity: new CallIdentity(input, request, plan.callsTools),
+    signal,
+    deadline,
+    attempt: 1,
+    fence: 0,
+    journalled: false,
+    timeoutMs: attemptTimeoutMs(plan, request, args, settings),
+  };
+}
+
+/** The rest of the chain. An interceptor may call it once, several times or not at all. */
 export type Next = (call: Call) => Promise<CallResult>;
 
-/** One link of the chain: may answer, alter, reject or repeat. */
+/** One step of the chain: passes the call on, answers it, refuses it or repeats it. */
 export type Interceptor = (call: Call, next: Next) => Promise<CallResult>;
 
-/** Sees every call, refused and cached ones too, and cannot be skipped. */
-export type Observer = (seen: CallTrace, next: (seen: CallTrace) => Promise<CallResult>) => Promise<CallResult>;
+/** Wraps every call, including refused and cached ones. */
+export type Observer = (active: ActiveCall, next: (active: ActiveCall) => Promise<CallResult>) => Promise<CallResult>;
+
+/**
+ * Joins interceptors, outermost first, in front of `execute`. Each has its own closure as `next`, so that calling it twice runs
+ * all inner steps twice; an index into the list would be advanced by the first run.
+ */
+export function compose(interceptors: readonly Interceptor[], execute: Next): Next {
+  return interceptors.reduceRight<Next>((next, intercept) => (call) => intercept(call, next), execute);
+}
+
+/** Wraps `run` with observers, outermost first. */
+export function observe(
+  observers: readonly Observer[],
+  run: (active: ActiveCall) => Promise<CallResult>,
+): (active: ActiveCall) => Promise<CallResult> {
+  return observers.reduceRight<(active: ActiveCall) => Promise<CallResult>>(
+    (next, observer) => (active: ActiveCall) => observer(active, next),
+    run,
+  );
+}

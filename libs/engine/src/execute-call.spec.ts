@@ -2,7 +2,7 @@ import { CATALOGUE, type CallRequest, type Principal } from '@toolfleet/contract
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { aRequest, anEngine, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
-import { execMessageOf } from './exec-message.js';
+import { toExecMessage } from './attempt.js';
 import { makeExecuteCall } from './execute-call.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
@@ -140,7 +140,7 @@ describe('the whole way', () => {
   test("only session_id and user_id reach public callers' tools, never in the arguments", async () => {
     const context = { session_id: 's', project_id: 'p', model: 'm' };
     const tool = { session_aware: true, context_keys: ['project_id' as const] };
-    const sent = ({ executor }: { executor: ScriptedExecutor }) => execMessageOf(executor.calls[0]!).context;
+    const sent = ({ executor }: { executor: ScriptedExecutor }) => toExecMessage(executor.calls[0]!).context;
     const open = anEngine(tool, new ScriptedExecutor(() => okReply()));
     await open.call({ context });
     expect(sent(open)).toEqual({ tenant_id: 'acme', session_id: 's', user_id: 'ann' });

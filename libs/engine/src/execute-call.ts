@@ -1,94 +1,109 @@
-import { ToolError, type CallRequest, type CallResult } from '@toolfleet/contracts';
-import { authorize, authorizeArguments } from './authorize.js';
-import type { Interceptor, Observer } from './call.js';
-import { compose, observe } from './chain.js';
-import { decidePolicy } from './decide-policy.js';
-import { answerDryRun } from './dry-run.js';
+import type { CallRequest, CallResult } from '@toolfleet/contracts';
+import { answerDryRun, authorize, authorizeArguments, decidePolicy, parseArguments, resolveTool } from './admit.js';
+import { runAttempt } from './attempt.js';
+import { buildCall, compose, newActiveCall, observe, type Interceptor, type Observer } from './call.js';
+import { withinDeadline } from './deadline.js';
 import { attemptTimeout } from './interceptors/attempt-timeout.js';
-import { audit } from './interceptors/audit.js';
 import { breaker } from './interceptors/breaker.js';
 import { budget } from './interceptors/budget.js';
 import { cache } from './interceptors/cache.js';
-import { capacity } from './interceptors/capacity.js';
-import { coalesce } from './interceptors/coalesce.js';
+import { concurrencyLimit } from './interceptors/concurrency-limit.js';
 import { fallback } from './interceptors/fallback.js';
-import { history } from './interceptors/history.js';
-import { idempotency } from './interceptors/idempotency.js';
+import { idempotencyKey } from './interceptors/idempotency-key.js';
 import { journal } from './interceptors/journal.js';
-import { meter } from './interceptors/meter.js';
+import { loadShedding, ToolLatencies } from './interceptors/load-shedding.js';
+import { audit, meter, trace } from './interceptors/observers.js';
 import { rateLimit } from './interceptors/rate-limit.js';
 import { retry } from './interceptors/retry.js';
-import { shed } from './interceptors/shed.js';
-import { trace } from './interceptors/trace.js';
-import { finished } from './finished.js';
-import { parseArguments } from './parse-arguments.js';
+import { sessionDedupe } from './interceptors/session-dedupe.js';
+import { singleFlight } from './interceptors/single-flight.js';
 import type { EnginePorts } from './ports.js';
-import { openCall, seeing } from './open-call.js';
-import { progressUntilEnd } from './progress-until-end.js';
-import { runAttempt } from './run-attempt.js';
+import { finishCall } from './result.js';
 import { ToolPlans } from './tool-plan.js';
-import { withinDeadline } from './within-deadline.js';
 
-/** Runs one call. Ends with a result, in-band failures included, or with the ToolError that refused it. */
+/**
+ * Runs one call. Resolves to its result, which may be a failure of the tool (`ok: false`).
+ * @throws ToolError when the call was refused before its tool ran
+ */
 export type ExecuteCall = (request: CallRequest) => Promise<CallResult>;
 
-/** Outermost first; no call can skip them. */
-const observers = (p: EnginePorts): readonly Observer[] => [audit(p), trace(p), meter(p)];
+/** Wrap every call, outermost first. */
+function observers(ports: EnginePorts): readonly Observer[] {
+  return [audit(ports), trace(ports), meter(ports)];
+}
 
-/** Outermost first. The order is the contract: docs/call-lifecycle.md. */
-const chain = (p: EnginePorts): readonly Interceptor[] => [
-  idempotency(p), // replays the first outcome of a key, before anything is counted
-  cache(p),
-  history(p),
-  coalesce(p), // cache, history, coalesce: may answer, free of quota and budget
-  capacity(p),
-  shed(),
-  rateLimit(p), // capacity, shed, rate limit: may refuse before anything is held
-  budget(p), // reserve → next → settle; release if nothing was consumed
-  fallback(p),
-  breaker(p), // judges the outcome of the call, whatever number of attempts it took
-  retry(p),
-  attemptTimeout(p),
-  journal(p), // last before the hop: the fence of this attempt, for calls that need one
-];
+/** The steps of an admitted call, outermost first. The order is part of the contract: docs/call-lifecycle.md. */
+function chain(ports: EnginePorts): readonly Interceptor[] {
+  const latencies = new ToolLatencies();
+  return [
+    // May answer without using quota or budget:
+    idempotencyKey(ports),
+    cache(ports, latencies),
+    sessionDedupe(ports),
+    singleFlight(ports),
+    // May refuse before anything is reserved:
+    concurrencyLimit(ports),
+    loadShedding(latencies),
+    rateLimit(ports),
+    // Reserves, and settles or releases when the inner steps are done:
+    budget(ports),
+    // The outcome of the whole call, after all attempts:
+    fallback(ports),
+    breaker(ports),
+    // Every attempt:
+    retry(ports),
+    attemptTimeout(ports),
+    journal(ports),
+  ];
+}
 
-/** What happens on every call, from top to bottom. */
+/** Builds the engine: everything that happens on every call, from top to bottom. */
 export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
   const { clock, settings } = ports;
   const plans = new ToolPlans(settings);
   const run = compose(chain(ports), runAttempt(ports));
 
-  const observed = observe(observers(ports), (seen) =>
-    withinDeadline(clock, seen, async (signal, deadline) => {
-      const { request } = seen;
+  const execute = observe(observers(ports), (active) =>
+    withinDeadline(clock, active, async (signal, deadline) => {
+      const { request } = active;
       if (request.refusal) throw request.refusal;
       const { principal, origin } = request;
-      const tool = await ports.catalog.resolve(request.toolName, principal.tenantId, signal);
-      if (!tool) throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.toolName}' not found` });
-      seen.tool = tool;
+      const tool = await resolveTool(ports, active, signal);
       authorize(principal, origin, tool);
-      const plan = plans.of(tool);
-      const args = parseArguments(plan, tool, seen);
+      const plan = plans.get(tool);
+      const args = parseArguments(plan, tool, active);
       authorizeArguments(origin, tool, args);
-      await decidePolicy(ports.policy, seen, tool, args);
-      seen.admittedAt = clock.monotonic();
+      await decidePolicy(ports.policy, active, tool, args);
+      active.admittedAt = clock.monotonic();
 
-      const call = openCall({ seen, tool, plan, args, signal, deadline, settings });
-      return request.dryRun ? answerDryRun(ports, call) : finished(seen, await run(call));
+      const call = buildCall(active, tool, plan, args, { signal, deadline, settings });
+      return request.dryRun ? answerDryRun(ports, call) : finishCall(active, await run(call));
     }),
   );
 
   return (request) =>
-    progressUntilEnd(withSpendingOf(request), (watched) => observed(seeing(watched, clock.monotonic())));
+    muteProgressAtEnd(withParentSpending(request), (muted) => execute(newActiveCall(muted, clock.monotonic())));
 }
 
-/**
- * What is done on behalf of a call spends from that call's budgets: a tool cannot name a fresh one, on whichever entry point it
- * calls.
- */
-function withSpendingOf(request: CallRequest): CallRequest {
+/** Calls that a tool makes spend from the budgets of its own call; ids in the request that name other budgets are ignored. */
+function withParentSpending(request: CallRequest): CallRequest {
   const { parentSpends } = request.principal;
   if (!parentSpends) return request;
   const { requestId: _request, agentId: _agent, taskId: _task, ...rest } = request;
   return { ...rest, ...parentSpends };
+}
+
+/**
+ * Runs a call and drops progress reports after its end. Work can outlive its caller: another call may share it, or the executor
+ * has not received the cancellation yet. Callers take a progress report as proof that the call is still running.
+ */
+async function muteProgressAtEnd(request: CallRequest, run: ExecuteCall): Promise<CallResult> {
+  const { onProgress } = request;
+  if (!onProgress) return run(request);
+  let ended = false;
+  try {
+    return await run({ ...request, onProgress: (progress) => (ended ? undefined : onProgress(progress)) });
+  } finally {
+    ended = true;
+  }
 }

@@ -1,4 +1,4 @@
-import { ToolError, toUsd, type Json, type JsonObject } from '@toolfleet/contracts';
+import { toUsd, type Json, type JsonObject } from '@toolfleet/contracts';
 import {
   DEFAULT_MEMORY_LIMIT_MB,
   DEFAULT_RATE_LIMIT,
@@ -6,13 +6,13 @@ import {
   type RegisteredTool,
 } from '@toolfleet/contracts/tool-definition';
 
-/** How a tool is shown to its readers. */
+/** Formats in which a definition can be listed. */
 export const TOOL_FORMATS = ['native', 'openai', 'anthropic', 'mcp'] as const;
 export type ToolFormat = (typeof TOOL_FORMATS)[number];
 
 /**
- * A definition in the format a model provider or client expects. Context keys are not part of the schema, so no format
- * shows them.
+ * Renders a definition in the format that a model provider or client expects. No format contains the context keys, because they
+ * are not part of the input schema.
  */
 export function formatTool(tool: RegisteredTool, format: ToolFormat): JsonObject {
   switch (format) {
@@ -21,50 +21,43 @@ export function formatTool(tool: RegisteredTool, format: ToolFormat): JsonObject
     case 'openai':
       return {
         type: 'function',
-        function: { name: tool.name, description: tool.description, parameters: parametersOf(tool) },
+        function: { name: tool.name, description: tool.description, parameters: toParameters(tool) },
       };
     case 'anthropic':
-      return { name: tool.name, description: tool.description, input_schema: parametersOf(tool) };
+      return { name: tool.name, description: tool.description, input_schema: toParameters(tool) };
     case 'mcp':
       return toMcp(tool);
   }
 }
 
-/** The value of `?format=`; nothing is `native`. @throws ToolError REQUEST_INVALID */
-export function toolFormatOf(value: string | undefined): ToolFormat {
-  if (value === undefined || value === '') return 'native';
-  if ((TOOL_FORMATS as readonly string[]).includes(value)) return value as ToolFormat;
-  throw new ToolError('REQUEST_INVALID', { message: `format must be one of ${TOOL_FORMATS.join(', ')}` });
-}
-
 /** The tool object of the public API. */
 function toNative(tool: RegisteredTool): JsonObject {
-  return {
+  const shown: JsonObject = {
     name: tool.name,
     description: tool.description,
     category: tool.category,
     version: tool.version,
-    parameters: parametersOf(tool),
+    parameters: toParameters(tool),
     timeout_seconds: tool.timeout_seconds ?? SHOWN_TIMEOUT_SECONDS,
     cost_per_use: toUsd(tool.cost_per_use_micro_usd ?? 0),
-    ...(tool.available ? {} : { available: false }),
-    ...(tool.tags?.length ? { tags: tool.tags } : {}),
   };
+  if (!tool.available) shown.available = false;
+  if (tool.tags?.length) shown.tags = tool.tags;
+  return shown;
 }
 
 function toMcp(tool: RegisteredTool): JsonObject {
   const { title } = tool.annotations ?? {};
-  return {
-    name: tool.name,
-    ...(typeof title === 'string' ? { title } : {}),
-    description: tool.description,
-    inputSchema: parametersOf(tool),
-    ...(tool.output_schema ? { outputSchema: tool.output_schema } : {}),
-    ...(tool.annotations ? { annotations: tool.annotations } : {}),
-  };
+  const shown: JsonObject = { name: tool.name };
+  if (typeof title === 'string') shown.title = title;
+  shown.description = tool.description;
+  shown.inputSchema = toParameters(tool);
+  if (tool.output_schema) shown.outputSchema = tool.output_schema;
+  if (tool.annotations) shown.annotations = tool.annotations;
+  return shown;
 }
 
-/** Facts about a tool for operators and callers. */
+/** Renders the properties of a tool with their defaults filled in. */
 export function toolMetadata(tool: RegisteredTool): JsonObject {
   const optional = (value: Json | undefined) => value ?? null;
   return {
@@ -90,8 +83,8 @@ export function toolMetadata(tool: RegisteredTool): JsonObject {
   };
 }
 
-/** The input schema with `type` and `properties` always there: some providers refuse a schema without. */
-function parametersOf(tool: RegisteredTool): JsonObject {
+/** The input schema with `type` and `properties`, which some providers require. */
+function toParameters(tool: RegisteredTool): JsonObject {
   const schema = tool.input_schema;
   return schema.type === 'object' && schema.properties
     ? schema

@@ -1,6 +1,5 @@
 import type {
   CallResult,
-  CallState,
   EpochMs,
   ErrorClass,
   ErrorCode,
@@ -17,144 +16,127 @@ import type {
 } from '@toolfleet/contracts/budget';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { Binding, RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { Journal } from '@toolfleet/journal';
 import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
-import type { Call, CallTrace } from './call.js';
-import type { EngineSettings } from './settings.js';
+import type { ActiveCall, Call } from './call.js';
 
-/** What may be answered at once or later; the engine awaits only what is a promise. */
-export type Answer<T> = T | Promise<T>;
+/** A result that a port may give synchronously. The engine awaits promises only: an await costs a turn of the event loop. */
+type MaybePromise<T> = T | Promise<T>;
 
-/** The read view of definitions. */
-export abstract class ToolCatalog {
-  /** The tool of that name or alias as this tenant sees it; undefined when there is none. */
-  abstract resolve(name: string, tenantId: string, signal: AbortSignal): Answer<RegisteredTool | undefined>;
+/** Everything the engine needs from outside. */
+export interface EnginePorts {
+  catalog: ToolCatalog;
+  policy: PolicyPort;
+  cache: ResultCache;
+  rateLimiter: RateLimiter;
+  budget: BudgetPort;
+  /** The gateway's part of the journal; executors have the rest. */
+  journal: Pick<Journal, 'find' | 'accept' | 'finish' | 'withdraw'>;
+  /** @throws ToolError EXECUTOR_UNAVAILABLE when no executor serves the binding */
+  executorFor(binding: Binding): Executor;
+  /** Breakers by tool. */
+  breakers: BreakerMap;
+  audit: Audit;
+  tracer: Tracer;
+  meter: Meter;
+  sessionResults: SessionResults;
+  clock: Clock;
+  settings: EngineSettings;
 }
 
-/** What a policy decides on: the call with its coerced arguments. */
+/** Read access to tool definitions. */
+export abstract class ToolCatalog {
+  /** The tool with that name or alias as this tenant sees it; undefined when there is none. */
+  abstract resolve(name: string, tenantId: string, signal: AbortSignal): MaybePromise<RegisteredTool | undefined>;
+}
+
+/** Input of a policy decision. */
 export interface PolicyRequest {
-  call: CallTrace;
+  call: ActiveCall;
   tool: RegisteredTool;
+  /** Coerced and valid. */
   arguments: JsonObject;
 }
 
-/** `ask`: what a person has to agree to before the call runs. `allowed: false` carries the messages of every rule that denies. */
+/** `ask`: questions that a person has to approve before the call runs. `reasons`: the message of each rule that denies. */
 export type PolicyResult = { allowed: true; ask?: string[] } | { allowed: false; reasons: string[] };
 
-/** Rules written as data. An evaluation error is the adapter's to turn into a denial. */
+/** Decides on calls. The engine turns an error or a rejection into a denial. */
 export abstract class PolicyPort {
-  abstract decide(question: PolicyRequest): Answer<PolicyResult>;
+  abstract decide(request: PolicyRequest): MaybePromise<PolicyResult>;
 }
 
 /** Token buckets by key, shared by all replicas. */
 export abstract class RateLimiter {
-  /** Takes one token. Never throws: when the store is away a local share of the rate decides. */
-  abstract take(key: string, rate: Rate): Answer<RateDecision>;
-  /** Tokens left, none taken. */
-  abstract peek(key: string, rate: Rate): Answer<number>;
+  /** Takes one token. Never throws: while the store is unavailable, a local share of the rate decides. */
+  abstract take(key: string, rate: Rate): MaybePromise<RateDecision>;
+  /** Tokens left; takes none. */
+  abstract peek(key: string, rate: Rate): MaybePromise<number>;
 }
 
-/** Money and tokens, held before a call and settled after it. */
+/** Money and tokens, reserved before a call and settled after it. */
 export abstract class BudgetPort {
   /** @throws ToolError BUDGET_UNAVAILABLE: the engine fails closed */
-  abstract reserve(ask: ReserveRequest, signal: AbortSignal): Answer<ReserveAnswer>;
-  /** Sent before the reply leaves, confirmed and repeated in the background: never throws, never waits. */
-  abstract settle(ask: SettleRequest): void;
-  /** Gives a reservation back whole; as `settle`, never throws. */
+  abstract reserve(request: ReserveRequest, signal: AbortSignal): MaybePromise<ReserveAnswer>;
+  /** Never throws and never waits: sent before the reply leaves, confirmed and retried in the background. */
+  abstract settle(request: SettleRequest): void;
+  /** Gives a reservation back; like `settle`, never throws. */
   abstract release(callId: string, scopes: BudgetScopes): void;
-  /** What is left, for a dry run and for tools that stop by themselves. */
-  abstract limits(scopes: BudgetScopes, signal: AbortSignal): Answer<BudgetLimitsReply>;
+  /** What is left of the limits of these scopes. */
+  abstract limits(scopes: BudgetScopes, signal: AbortSignal): MaybePromise<BudgetLimitsReply>;
 }
 
-/** A stored result and its age. */
+/** A cached result. */
 export interface CachedResult {
   result: CallResult;
   storedAt: EpochMs;
 }
 
-/** Successful results of idempotent calls. Failures of the store are misses: never throws. */
-export abstract class ResultCache {
-  /** A result that is still fresh. `shared: false` asks this process only: the work is cheaper than a look elsewhere. */
-  abstract get(key: string, shared: boolean): Answer<CachedResult | undefined>;
-  /** A result that may be stale but not older than `staleMs` of its `set`. */
-  abstract getStale(key: string): Answer<CachedResult | undefined>;
-  abstract set(key: string, result: CallResult, ages: CacheAges): void;
-}
-
-/** How long a result may stand for a call, and who gets to see it. */
+/** How long a result may answer other calls, and where. */
 export interface CacheAges {
   freshMs: Milliseconds;
+  /** How long it may replace a failure. */
   staleMs: Milliseconds;
   /** False: kept in this process only. */
   shared: boolean;
-  /** Whose quota of kept results a shared entry counts against. */
+  /** Tenant whose quota of kept results a shared entry counts against. */
   tenantId: string;
 }
 
-/** What the journal knows about an idempotency key. */
-export type KeyedCall =
-  | { kind: 'unknown' }
-  /** The first call with this key has ended; its outcome is replayed. */
-  | { kind: 'finished'; callId: string; outcome: CallResult }
-  | { kind: 'running'; callId: string; retryAfterMs: Milliseconds }
-  /** Same key, other tool, arguments or context. */
-  | { kind: 'mismatch'; callId: string };
-
-/** One call as it enters the journal. */
-export interface JournalEntryRequest {
-  callId: string;
-  tenantId: string;
-  tool: string;
-  deadlineAt: EpochMs;
-  /** True: another attempt may begin after a claim (idempotent tools). */
-  repeatable: boolean;
-  /** An earlier run may have begun: without a record, a call that is not repeatable is entered as `outcome_unknown`. */
-  mayHaveBegun?: boolean;
-  /** Unique within the tenant (`CallIdentity.idempotencyKey`). */
-  idempotencyKey?: string;
-  /** SHA-256 of what the tool can observe (`CallIdentity.fingerprint`); present with a key. */
-  fingerprint?: string;
+/** Successful results of idempotent calls. Never throws: a store that fails is a miss. */
+export abstract class ResultCache {
+  /** A fresh result. `shared: false` looks in this process only, for work that is cheaper than a remote lookup. */
+  abstract get(key: string, shared: boolean): MaybePromise<CachedResult | undefined>;
+  /** A result no older than the `staleMs` it was stored with. */
+  abstract getStale(key: string): MaybePromise<CachedResult | undefined>;
+  abstract set(key: string, result: CallResult, ages: CacheAges): void;
 }
 
-/** Answer to a call that enters the journal. */
-export type Acceptance =
-  | { kind: 'accepted'; fence: number }
-  /** This very call was claimed before and must not begin again. */
-  | { kind: 'claimed'; state: CallState }
-  | Exclude<KeyedCall, { kind: 'unknown' }>;
-
-/** Record of calls whose effect must not begin twice; libs/journal has the adapters. */
-export abstract class CallJournal {
-  /** Looks an idempotency key up (`CallIdentity.idempotencyKey`), storing nothing. */
-  abstract find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall>;
-  /** Enters a call before each attempt; the same call may enter again. Of two calls with one key, one is accepted. */
-  abstract accept(ask: JournalEntryRequest): Promise<Acceptance>;
-  /** For the hop: raises the fence, so that another executor may get the call; refused once the effect may have begun. */
-  abstract bump(callId: string): Promise<{ fence: number } | { refused: CallState }>;
-  /** Stores the outcome of the call. `current`: this gateway owns the call and has dropped answers of older fences. */
-  abstract finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean>;
-  /** Takes a call back that no executor has claimed, and frees its key; answers the state it is in afterwards. */
-  abstract withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined>;
+/** Results of earlier calls of a session. */
+export abstract class SessionResults {
+  abstract get(sessionKey: string, resultKey: string): MaybePromise<CallResult | undefined>;
+  abstract put(sessionKey: string, resultKey: string, result: CallResult, ttlMs: Milliseconds): void;
 }
 
 /** Runs one attempt for one kind of binding. */
 export abstract class Executor {
   /**
    * Must stop its work when `call.signal` is aborted.
-   * @throws ToolError for what kept the attempt from running (EXECUTOR_UNAVAILABLE, QUEUE_FULL, …); with
-   * `details.started === false` when it provably never began
+   * @throws ToolError when the attempt could not run (EXECUTOR_UNAVAILABLE, QUEUE_FULL, …); with `details.started === false`
+   *   when it provably never began
    */
   abstract execute(call: Call): Promise<ExecResponse>;
 }
 
-/** One line per call, whatever became of it. */
+/** How a call ended, for reports. */
 export interface AuditRecord {
-  call: CallTrace;
+  call: ActiveCall;
   ok: boolean;
   durationMs: Milliseconds;
   microUsd: MicroUsd;
-  /** Time in queues and executors; what is left of `durationMs` is the engine's own. */
+  /** Time in queues and executors; the rest of `durationMs` is the engine's own. */
   executeMs?: Milliseconds;
-  /** Where the time went; absent for calls that were refused. */
+  /** Absent for a call that was refused. */
   timing?: CallResult['timing'];
   provenance?: string;
   attempts: number;
@@ -163,10 +145,10 @@ export interface AuditRecord {
   error?: string;
 }
 
-/** Structured log of calls. */
+/** The log of calls. */
 export abstract class Audit {
   abstract finished(record: AuditRecord): void;
-  /** A retry is about to be waited for. */
+  /** Called before the wait for a retry. */
   retrying(_event: {
     tool: string;
     callId: string;
@@ -174,7 +156,7 @@ export abstract class Audit {
     maxAttempts: number;
     delayMs: Milliseconds;
     error: string;
-    /** What the caller sent, so that a log can leave it out of the error. */
+    /** What the caller sent, so that a log can redact it in `error`. */
     rawArguments: JsonObject;
   }): void {}
 }
@@ -184,9 +166,9 @@ export interface CallSpan {
   set(attributes: Record<string, string | number | boolean>): void;
 }
 
-/** Spans. */
+/** Creates spans. */
 export abstract class Tracer {
-  /** Runs `work` inside a span that ends with it; `work` sets the final attributes before it settles. */
+  /** Runs `work` in a span that ends with it; `work` sets the final attributes before it settles. */
   abstract span<T>(
     name: string,
     attributes: Record<string, string | number | boolean>,
@@ -194,7 +176,7 @@ export abstract class Tracer {
   ): Promise<T>;
 }
 
-/** Figures of calls; every method may be left as it is. */
+/** Metrics of calls. Every method is optional to override. */
 export abstract class Meter {
   finished(_record: AuditRecord): void {}
   rateLimited(_tool: string): void {}
@@ -205,28 +187,58 @@ export abstract class Meter {
   fellBack(_tool: string, _kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {}
 }
 
-/** Results of a session's calls, for history dedupe. */
-export abstract class HistoryStore {
-  abstract get(sessionKey: string, callKey: string): Answer<CallResult | undefined>;
-  abstract put(sessionKey: string, callKey: string, result: CallResult, ttlMs: Milliseconds): void;
+/** Settings of the engine; most come from the gateway's configuration, whose variables are named in capitals. */
+export interface EngineSettings {
+  /** Attempt timeout by name prefix, for tools that declare none. */
+  prefixTimeoutsMs: Readonly<Record<string, Milliseconds>>;
+  /** MCP_TIMEOUT_SECONDS. */
+  mcpTimeoutMs: Milliseconds;
+  /** OPENAPI_TIMEOUT_SECONDS. */
+  openapiTimeoutMs: Milliseconds;
+  /** MCP_RETRIES and OPENAPI_RETRIES: attempts, the first included, of idempotent tools that declare no retry policy. */
+  attempts: Readonly<Record<'mcp' | 'openapi', number>>;
+  /** Run limit of a sandbox call by strictness. */
+  pythonTimeoutsMs: Readonly<Record<'lenient' | 'standard' | 'strict', Milliseconds>>;
+  /** Strictness of a sandbox call that names none. */
+  pythonStrictness: 'lenient' | 'standard' | 'strict';
+  /** WASI_TIMEOUT_SECONDS: maximum of a sandbox run. */
+  pythonMaxTimeoutMs: Milliseconds;
+  /** TOOL_TIMEOUT_SECONDS: attempt timeout of all other tools. */
+  defaultTimeoutMs: Milliseconds;
+  /** RESULT_CACHE_TTL_SECONDS: for tools that declare no TTL. */
+  cacheTtlMs: Milliseconds;
+  /** RESULT_STALE_SECONDS: age up to which a result may replace a failure. */
+  staleTtlMs: Milliseconds;
+  /** How long a session remembers a result. */
+  historyTtlMs: Milliseconds;
+  /** GRACEFUL_ERROR_AS_SUCCESS: shows explained failures with `success: true`. */
+  gracefulErrorAsSuccess: boolean;
+  /** Calls per minute by tool name; overrides the definition (WEB_SEARCH_RATE_LIMIT, …). */
+  rateLimits: Readonly<Record<string, number>>;
+  /** TOOL_PARALLELISM: concurrent calls of one batch. */
+  parallelism: number;
+  /** GATEWAY_MAX_CALLS: calls in flight, without cached and coalesced ones. */
+  maxConcurrentCalls: number;
+  /** How long a budget lease outlives the deadline, because settling may be late: 2 s of NATS retries and 3 s of clock skew. */
+  leaseGraceMs: Milliseconds;
 }
 
-/** Everything the engine needs from outside. */
-export interface EnginePorts {
-  catalog: ToolCatalog;
-  policy: PolicyPort;
-  cache: ResultCache;
-  rateLimiter: RateLimiter;
-  budget: BudgetPort;
-  journal: CallJournal;
-  /** @throws ToolError EXECUTOR_UNAVAILABLE when no executor serves the binding */
-  executorFor(binding: Binding): Executor;
-  /** Breakers per tool (`new BreakerMap(ERROR_RATE_RULE, clock, onTransition)`). */
-  breakers: BreakerMap;
-  audit: Audit;
-  tracer: Tracer;
-  meter: Meter;
-  history: HistoryStore;
-  clock: Clock;
-  settings: EngineSettings;
-}
+/** The documented defaults. */
+export const DEFAULT_SETTINGS: EngineSettings = {
+  prefixTimeoutsMs: { search_: 10_000, create_: 30_000 },
+  mcpTimeoutMs: 30_000,
+  openapiTimeoutMs: 30_000,
+  attempts: { mcp: 3, openapi: 3 },
+  pythonTimeoutsMs: { lenient: 30_000, standard: 10_000, strict: 5_000 },
+  pythonStrictness: 'standard',
+  pythonMaxTimeoutMs: 60_000,
+  defaultTimeoutMs: 15_000,
+  cacheTtlMs: 300_000,
+  staleTtlMs: 1_800_000,
+  historyTtlMs: 300_000,
+  gracefulErrorAsSuccess: false,
+  rateLimits: {},
+  parallelism: 5,
+  maxConcurrentCalls: 4_096,
+  leaseGraceMs: 5_000,
+};

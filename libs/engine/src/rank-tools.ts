@@ -1,8 +1,8 @@
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import MiniSearch from 'minisearch';
 
-/** What is searched of a tool. */
-interface Entry {
+/** The searched fields of a tool. */
+interface IndexedTool {
   id: string;
   name: string;
   description: string;
@@ -11,39 +11,40 @@ interface Entry {
   parameters: string;
 }
 
-/** Words that say nothing about which tool is meant. */
+/** Words that do not help to find a tool. */
 const STOP_WORDS = new Set(
   'a an and any are as at be by can could do does for from get give have how i in into is it its let me my need of on or our please show so some tell that the their them then there this to us use using want we what when where which who will with would you your'.split(
     ' ',
   ),
 );
 
-/** Words of a task that are looked for; the rest of a long one says nothing more about which tool is meant. */
+/** Searched words of a task; the rest of a long text is ignored. */
 const MAX_WORDS = 50;
-/** Words of a task that are corrected: each is compared with every word of the index (5,000 tools: some 15 ms). */
+/** Words of a task whose typos are corrected. Each is compared with all words of the index: 15 ms for 5,000 tools. */
 const MAX_CORRECTED = 4;
 
-/** One ranked tool. */
+/** A tool found by a search. */
 export interface RankedTool {
   name: string;
-  /** BM25 score; only comparable inside one ranking. */
+  /** BM25 score; comparable within one ranking only. */
   score: number;
   /** Words of the task that matched. */
   terms: string[];
 }
 
 /**
- * Finds the tools whose names, descriptions and parameters fit a task in plain words: BM25 with prefixes, and with typos of words that no tool uses. One
- * ranker for `/tools/select` and `search_tools` (`provider_used: "keyword"`). Built once per list of tools.
+ * Finds the tools that fit a task in plain words, by name, description, category, tags and parameters: BM25 with prefix matches,
+ * and with typo correction for words that no tool contains. `/tools/select` and `search_tools` share it (`provider_used:
+ * "keyword"`). Build one per list of tools.
  */
 export class ToolRanker {
-  readonly #index: MiniSearch<Entry>;
+  readonly #index: MiniSearch<IndexedTool>;
   readonly #known = new Set<string>();
 
   constructor(tools: readonly RegisteredTool[]) {
-    this.#index = new MiniSearch<Entry>({
+    this.#index = new MiniSearch<IndexedTool>({
       fields: ['name', 'description', 'category', 'tags', 'parameters'],
-      tokenize: wordsOf,
+      tokenize: splitWords,
       processTerm: (term) => {
         if (STOP_WORDS.has(term)) return null;
         const word = stem(term);
@@ -56,12 +57,12 @@ export class ToolRanker {
         prefix: (term) => term.length > 3,
       },
     });
-    this.#index.addAll(tools.map(entryOf));
+    this.#index.addAll(tools.map(toIndexedTool));
   }
 
   /** At most `limit` tools, best first; none for a task without any known word. */
   rank(task: string, limit: number): RankedTool[] {
-    const words = wordsOf(task.slice(0, 4_000)).slice(0, MAX_WORDS).join(' ');
+    const words = splitWords(task.slice(0, 4_000)).slice(0, MAX_WORDS).join(' ');
     let corrected = 0;
     const fuzzy = (term: string): number | boolean =>
       term.length > 5 && !this.#known.has(term) && (corrected += 1) <= MAX_CORRECTED ? 0.2 : false;
@@ -72,7 +73,7 @@ export class ToolRanker {
   }
 }
 
-function entryOf(tool: RegisteredTool): Entry {
+function toIndexedTool(tool: RegisteredTool): IndexedTool {
   const properties = tool.input_schema.properties;
   return {
     id: tool.name,
@@ -84,8 +85,8 @@ function entryOf(tool: RegisteredTool): Entry {
   };
 }
 
-/** Words of names and sentences: `webSearch_v2` is web, search, v2. */
-function wordsOf(text: string): string[] {
+/** Splits names and sentences into words: `webSearch_v2` gives web, search, v2. */
+function splitWords(text: string): string[] {
   return (
     text
       .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
@@ -94,7 +95,7 @@ function wordsOf(text: string): string[] {
   );
 }
 
-/** The plainest English endings, so that "calculations" finds "calculate". */
+/** Removes common English endings, so that "calculations" finds "calculate". */
 function stem(term: string): string {
   return term.length > 5
     ? term.replace(/(?:ations?|ating|ated|ates?|ators?|ings?|ed|es|s)$/, '')

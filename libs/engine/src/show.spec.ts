@@ -3,8 +3,8 @@ import { SIZES } from '@toolfleet/contracts/subjects';
 import { aTool } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { callRecord } from './batch.js';
-import { callBody } from './call-body.js';
-import { formatTool, toolFormatOf, toolMetadata } from './format-tool.js';
+import { callBody } from './result.js';
+import { formatTool, toolMetadata } from './format-tool.js';
 import { ToolRanker } from './rank-tools.js';
 
 const result = (parts: Partial<CallResult> = {}): CallResult => ({
@@ -144,12 +144,6 @@ describe('formats of a tool', () => {
       cost_per_use: 0,
       author: null,
     });
-  });
-
-  test('?format= is checked', () => {
-    expect(toolFormatOf(undefined)).toBe('native');
-    expect(toolFormatOf('mcp')).toBe('mcp');
-    expect(() => toolFormatOf('xml')).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }));
   });
 });
 

@@ -1,39 +1,41 @@
-import type { MicroUsd, Milliseconds } from '@toolfleet/contracts';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { CallRequest, JsonObject, MicroUsd, Milliseconds } from '@toolfleet/contracts';
+import { DEFAULT_RATE_LIMIT, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Rate } from '@toolfleet/resilience';
 import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/schema';
 import { LRUCache } from 'lru-cache';
-import type { EngineSettings } from './settings.js';
-import { retryRuleOf, type RetryRule } from './retry-rule.js';
-import { toolTimeoutMs } from './time-limits.js';
-import { toolRateOf } from './tool-rate.js';
+import { deriveRetryRule, type RetryRule } from './interceptors/retry.js';
+import type { EngineSettings } from './ports.js';
 
-/** What the engine derives from a definition: once per revision, so that a call decides nothing twice. */
+/** What the engine derives from a definition and its settings, once per revision. */
 export interface ToolPlan {
   readonly reader: ArgumentReader;
-  /** What a remote tool promised to answer; undefined for tools of our own, whose tests see to it. */
+  /** The declared output schema of an MCP tool; undefined for other tools, whose own tests check their output. */
   readonly outputSchema: CompiledSchema | undefined;
   readonly idempotent: boolean;
+  /** True: the tool calls other tools, with a delegation token of its own call. */
+  readonly callsTools: boolean;
   readonly retry: RetryRule;
-  /** Longest attempt; undefined when it follows from the arguments (sandbox). */
+  /** Longest attempt; undefined where it follows from the arguments (sandbox). */
   readonly timeoutMs: Milliseconds | undefined;
-  /** False where waiting in a queue belongs to the attempt: then only the deadline ends it. */
+  /** False for queued tools: waiting in the queue belongs to the attempt, so only the deadline ends it here. */
   readonly bounded: boolean;
   /** 0: never cached. */
   readonly cacheTtlMs: Milliseconds;
-  /** Undefined: no limit of its own. */
+  /** Undefined: no rate limit. */
   readonly rate: Rate | undefined;
+  /** True: a call waits for its token until the deadline instead of being refused. */
   readonly waitsForRate: boolean;
-  /** Price when the tool reports none. */
+  /** Price of a call that reports none. */
   readonly microUsd: MicroUsd;
-  /** Held before the call. */
+  /** Reserved before a call. */
   readonly reserveMicroUsd: MicroUsd;
 }
 
-/** Plans kept; a fleet of 5,000 tools fits. */
+/** Enough for a fleet of 5,000 tools. */
 const MAX_PLANS = 5_000;
+const MINUTE_MS = 60_000;
 
-/** Plans by definition object, then by revision: a catalogue may hand out a fresh object for a revision it knew. */
+/** Caches plans by definition object and by revision: a catalog may return a new object for a known revision. */
 export class ToolPlans {
   readonly #byTool = new WeakMap<RegisteredTool, ToolPlan>();
   readonly #byRevision = new LRUCache<string, ToolPlan>({ max: MAX_PLANS });
@@ -41,49 +43,100 @@ export class ToolPlans {
   constructor(private readonly settings: EngineSettings) {}
 
   /** @throws ToolError SPEC_INVALID when the input schema does not compile */
-  of(tool: RegisteredTool): ToolPlan {
+  get(tool: RegisteredTool): ToolPlan {
     const known = this.#byTool.get(tool);
     if (known) return known;
     const id = `${tool.name} ${tool.revision}`;
-    const plan = this.#byRevision.get(id) ?? planOf(tool, this.settings);
+    const plan = this.#byRevision.get(id) ?? derivePlan(tool, this.settings);
     this.#byTool.set(tool, plan);
     this.#byRevision.set(id, plan);
     return plan;
   }
 }
 
-function planOf(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
+function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
   const idempotent = tool.idempotent === true;
+  const declaredTtlMs = tool.cache_ttl_seconds === undefined ? settings.cacheTtlMs : tool.cache_ttl_seconds * 1_000;
   const microUsd = tool.cost_per_use_micro_usd ?? 0;
   return {
     reader: new ArgumentReader(tool.input_schema, {
       toolName: tool.name,
       refuseUnknown: !idempotent,
-      ...(tool.binding.kind === 'openapi' ? { bodyProperty: 'body' } : {}),
+      bodyProperty: tool.binding.kind === 'openapi' ? 'body' : undefined,
     }),
-    outputSchema: remoteOutputSchema(tool),
+    outputSchema: compileOutputSchema(tool),
     idempotent,
-    retry: retryRuleOf(tool, settings),
+    callsTools: callsTools(tool),
+    retry: deriveRetryRule(tool, settings),
     timeoutMs: toolTimeoutMs(tool, settings),
-    bounded: !(tool.binding.kind === 'python' || (tool.binding.kind === 'builtin' && tool.binding.toolset === 'agent')),
-    cacheTtlMs: idempotent
-      ? tool.cache_ttl_seconds === undefined
-        ? settings.cacheTtlMs
-        : tool.cache_ttl_seconds * 1_000
-      : 0,
-    rate: toolRateOf(tool, settings),
+    bounded: tool.binding.kind !== 'python' && !callsTools(tool),
+    cacheTtlMs: idempotent ? declaredTtlMs : 0,
+    rate: toolRate(tool, settings),
     waitsForRate: tool.rate_limit_mode === 'wait',
     microUsd,
     reserveMicroUsd: Math.max(tool.cost_cap_micro_usd ?? 0, microUsd),
   };
 }
 
-/** An output schema that does not compile says nothing about results; it must not keep the tool from being called. */
-function remoteOutputSchema({ binding, output_schema: schema }: RegisteredTool): CompiledSchema | undefined {
+/** An output schema that does not compile is ignored: it must not make the tool unusable. */
+function compileOutputSchema({ binding, output_schema: schema }: RegisteredTool): CompiledSchema | undefined {
   if (binding.kind !== 'mcp' || !schema) return undefined;
   try {
     return compileSchema(schema);
   } catch {
     return undefined;
   }
+}
+
+/** True for tools that call other tools on behalf of their caller: those of toolset `agent`. */
+export function callsTools({ binding }: Pick<RegisteredTool, 'binding'>): boolean {
+  return binding.kind === 'builtin' && binding.toolset === 'agent';
+}
+
+/** Calls that each tenant may make of a tool: the operator's limit, else the tool's own, else the default. 0 means no limit. */
+export function toolRate(tool: RegisteredTool, settings: Pick<EngineSettings, 'rateLimits'>): Rate | undefined {
+  const perMinute = settings.rateLimits[tool.name] ?? tool.rate_limit ?? DEFAULT_RATE_LIMIT;
+  return perMinute > 0 ? { perPeriod: perMinute, periodMs: MINUTE_MS } : undefined;
+}
+
+/** Key of the rate limit bucket of a tenant and a tool. `toolName` is the name of the definition, so aliases share a bucket. */
+export function rateKey(tenantId: string, toolName: string): string {
+  return `${tenantId}:${toolName}`;
+}
+
+/** The attempt timeout of a tool: declared, else by name prefix, else by kind. Undefined where the arguments decide (sandbox). */
+function toolTimeoutMs(tool: RegisteredTool, settings: EngineSettings): Milliseconds | undefined {
+  const kind = tool.binding.kind;
+  if (tool.timeout_seconds !== undefined) {
+    const declared = tool.timeout_seconds * 1_000;
+    return kind === 'python' ? Math.min(declared, settings.pythonMaxTimeoutMs) : declared;
+  }
+  if (kind === 'python') return undefined;
+  for (const [prefix, timeoutMs] of Object.entries(settings.prefixTimeoutsMs)) {
+    if (tool.name.startsWith(prefix)) return timeoutMs;
+  }
+  if (kind === 'mcp') return settings.mcpTimeoutMs;
+  return kind === 'openapi' ? settings.openapiTimeoutMs : settings.defaultTimeoutMs;
+}
+
+/** The attempt timeout of one call: the tool's, or the caller's `timeout_ms` where that is shorter. */
+export function attemptTimeoutMs(
+  plan: ToolPlan,
+  request: CallRequest,
+  args: JsonObject,
+  settings: EngineSettings,
+): Milliseconds {
+  const ofTool = plan.timeoutMs ?? pythonTimeoutMs(args, settings);
+  return request.timeoutMs === undefined ? ofTool : Math.min(ofTool, request.timeoutMs);
+}
+
+/** The run limit of a sandbox call: `timeout_seconds` of its arguments, else by strictness, at most the maximum. */
+function pythonTimeoutMs(args: JsonObject, settings: EngineSettings): Milliseconds {
+  if (typeof args.timeout_seconds === 'number' && args.timeout_seconds > 0) {
+    return Math.min(args.timeout_seconds * 1_000, settings.pythonMaxTimeoutMs);
+  }
+  const level = args.strictness ?? settings.pythonStrictness;
+  const byLevel =
+    level === 'lenient' || level === 'strict' ? settings.pythonTimeoutsMs[level] : settings.pythonTimeoutsMs.standard;
+  return Math.min(byLevel, settings.pythonMaxTimeoutMs);
 }

@@ -5,24 +5,21 @@ import { BreakerMap, ERROR_RATE_RULE, SystemClock, type Clock } from '@toolfleet
 import {
   Audit,
   BudgetPort,
-  CallJournal,
+  DEFAULT_SETTINGS,
+  MemoryRateLimiter,
+  MemoryResultCache,
+  MemorySessionResults,
   Meter,
   PolicyPort,
   ToolCatalog,
   Tracer,
-  type Acceptance,
   type AuditRecord,
   type CallSpan,
   type EnginePorts,
   type Executor,
-  type JournalEntryRequest,
-  type KeyedCall,
   type PolicyResult,
-  DEFAULT_SETTINGS,
-  MemoryHistoryStore,
-  MemoryRateLimiter,
-  MemoryResultCache,
 } from '@toolfleet/engine';
+import type { Acceptance, Journal, JournalRequest, KeyedCall } from '@toolfleet/journal';
 
 /** A catalogue of given definitions. */
 export class MemoryCatalog extends ToolCatalog {
@@ -93,17 +90,14 @@ export class MemoryBudget extends BudgetPort {
 }
 
 /** Journal of one process for tests and benchmarks; the product's are in libs/journal. */
-export class MapJournal extends CallJournal {
-  readonly entries = new Map<
-    string,
-    { ask: JournalEntryRequest; state: CallState; fence: number; outcome?: CallResult }
-  >();
+export class MapJournal implements Pick<Journal, 'find' | 'accept' | 'bump' | 'finish' | 'withdraw'> {
+  readonly entries = new Map<string, { ask: JournalRequest; state: CallState; fence: number; outcome?: CallResult }>();
 
-  override find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall> {
+  find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall> {
     return Promise.resolve(this.#look(tenantId, idempotencyKey, fingerprint));
   }
 
-  override accept(ask: JournalEntryRequest): Promise<Acceptance> {
+  accept(ask: JournalRequest): Promise<Acceptance> {
     return Promise.resolve(this.#accept(ask));
   }
 
@@ -118,7 +112,7 @@ export class MapJournal extends CallJournal {
     return { kind: 'unknown' };
   }
 
-  #accept(ask: JournalEntryRequest): Acceptance {
+  #accept(ask: JournalRequest): Acceptance {
     if (ask.idempotencyKey !== undefined) {
       const known = this.#look(ask.tenantId, ask.idempotencyKey, ask.fingerprint ?? '');
       if (known.kind !== 'unknown' && known.callId !== ask.callId) return known;
@@ -131,7 +125,7 @@ export class MapJournal extends CallJournal {
     return { kind: 'accepted', fence };
   }
 
-  override bump(callId: string): ReturnType<CallJournal['bump']> {
+  bump(callId: string): ReturnType<Journal['bump']> {
     const entry = this.entry(callId);
     const open = entry.state === 'accepted' || (entry.ask.repeatable && entry.state === 'claimed');
     if (!open) return Promise.resolve({ refused: entry.state });
@@ -140,7 +134,7 @@ export class MapJournal extends CallJournal {
     return Promise.resolve({ fence: entry.fence });
   }
 
-  override finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
+  finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
     const entry = this.entry(callId);
     if ((fence !== 'current' && entry.fence !== fence) || entry.outcome) return Promise.resolve(false);
     entry.state = outcome.ok ? 'succeeded' : 'failed';
@@ -148,7 +142,7 @@ export class MapJournal extends CallJournal {
     return Promise.resolve(true);
   }
 
-  override withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState> {
+  withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState> {
     const entry = this.entry(callId);
     if (entry.state === 'accepted') entry.state = as;
     return Promise.resolve(entry.state);
@@ -214,7 +208,7 @@ export function memoryPorts<Parts extends Partial<EnginePorts>>(
     audit: new MemoryAudit(),
     tracer: new NoTracer(),
     meter: new NoMeter(),
-    history: new MemoryHistoryStore(clock),
+    sessionResults: new MemorySessionResults(clock),
     settings: DEFAULT_SETTINGS,
     ...parts,
     clock,

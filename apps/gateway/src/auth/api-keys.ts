@@ -8,7 +8,7 @@ import {
   ToolError,
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import { narrowGlobs } from '@toolfleet/engine';
+import { narrowGlobs } from '@toolfleet/engine/access';
 import { generateKey, parseKey } from './api-key-format.js';
 import { effectiveRoles, administers, isOperator } from './roles.js';
 import { unauthenticated } from './credential.js';

@@ -1,6 +1,6 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { hasRequiredRole, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/engine';
+import { hasRequiredRole, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
 import { administers } from './roles.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';
 

@@ -9,7 +9,7 @@ import {
   type Json,
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import { narrowGlobs } from '@toolfleet/engine';
+import { narrowGlobs } from '@toolfleet/engine/access';
 
 /** Purpose of a token. It is part of the MAC: a token for one purpose is invalid for the other. */
 type TokenPurpose = 'delegation' | 'request_state';

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { authorize, formatTool, mayUse, toolMetadata } from '@toolfleet/engine';
+import { authorize, formatTool, toolMetadata } from '@toolfleet/engine';
+import { mayUse } from '@toolfleet/engine/access';
 import { isAdmin } from '../auth/roles.js';
 import { DefinitionCache } from './definition-cache.js';
 

@@ -1,6 +1,7 @@
 import { type Principal, ToolError } from '@toolfleet/contracts';
 import { type RegisteredTool, TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
-import { mayUse, ToolRanker } from '@toolfleet/engine';
+import { ToolRanker } from '@toolfleet/engine';
+import { mayUse } from '@toolfleet/engine/access';
 import type { DefinitionCache } from './definition-cache.js';
 
 /** One page of tools, or all of them. */

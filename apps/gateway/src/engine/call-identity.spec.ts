@@ -3,12 +3,11 @@ import { isToolError, type CallRequest, type JsonObject } from '@toolfleet/contr
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import {
-  execMessageOf,
   Executor,
-  HistoryStore,
   makeExecuteCall,
-  MemoryHistoryStore,
+  MemorySessionResults,
   ResultCache,
+  toExecMessage,
   type Call,
   type ExecuteCall,
 } from '@toolfleet/engine';
@@ -34,7 +33,7 @@ class Mirror extends Executor {
 
   override async execute(call: Call): Promise<ExecResponse> {
     this.runs += 1;
-    const message = JSON.parse(JSON.stringify(execMessageOf(call, delegate(call)))) as JsonObject;
+    const message = JSON.parse(JSON.stringify(toExecMessage(call, delegate(call)))) as JsonObject;
     await clock.sleep(1); // long enough for concurrent calls to meet
     return okReply(Object.fromEntries(Object.entries(message).filter(([field]) => !OF_THE_ATTEMPT.includes(field))));
   }
@@ -44,10 +43,6 @@ class NoCache extends ResultCache {
   override get = () => undefined;
   override getStale = () => undefined;
   override set = () => {};
-}
-class NoHistory extends HistoryStore {
-  override get = () => undefined;
-  override put = () => {};
 }
 
 const ARGUMENTS = { type: 'object', properties: { a: {}, session_id: {} } };
@@ -87,12 +82,16 @@ beforeAll(async () => {
         clock,
         cache: new RedisResultCache(client, clock),
         journal: new RedisJournal(client, clock),
-        history: new MemoryHistoryStore(clock),
+        sessionResults: new MemorySessionResults(clock),
       }),
     ),
   };
   alone = makeExecuteCall(
-    memoryPorts([...TOOLS, AGENT], new Mirror(), { clock, cache: new NoCache(), history: new NoHistory() }),
+    memoryPorts([...TOOLS, AGENT], new Mirror(), {
+      clock,
+      cache: new NoCache(),
+      sessionResults: { get: () => undefined, put: () => {} },
+    }),
   );
 });
 afterAll(() => redis.stop());

@@ -32,7 +32,17 @@ function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = 
     origin: 'public',
   } as unknown as CallRequest;
   return {
-    call: { request, tool, startedAt: 100, admittedAt: 102, coercions: [], dropped: [], attempts: 1, waitedMs: 0 },
+    call: {
+      request,
+      tool,
+      startedAt: 100,
+      admittedAt: 102,
+      coercions: [],
+      dropped: [],
+      attempts: 1,
+      waitedMs: 0,
+      isReplay: false,
+    },
     ok: true,
     durationMs: 20,
     microUsd: 1_500,

@@ -2,7 +2,7 @@ import { ToolError } from '@toolfleet/contracts';
 import type { ExecJob, ExecResponse, PythonJobPolicy } from '@toolfleet/contracts/execution';
 import { builtinSubject, QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Binding } from '@toolfleet/contracts/tool-definition';
-import { callsTools, execMessageOf, Executor, type Call } from '@toolfleet/engine';
+import { Executor, toExecMessage, type Call } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { NatsClient } from '@toolfleet/transport';
@@ -52,7 +52,7 @@ export class RemoteExecutor extends Executor {
   }
 
   override execute(call: Call): Promise<ExecResponse> {
-    return this.nats.requestAcked<ExecResponse>(this.subject, execMessageOf(call, this.issueToken(call)), {
+    return this.nats.requestAcked<ExecResponse>(this.subject, toExecMessage(call, this.issueToken(call)), {
       timeoutMs: call.deadline.remainingMs(),
       signal: call.signal,
       onProgress: call.request.onProgress,
@@ -86,7 +86,7 @@ export class QueueExecutor extends Executor {
 
   override execute(call: Call): Promise<ExecResponse> {
     const job: NewExecJob = {
-      ...execMessageOf(call, this.deps.issueToken(call)),
+      ...toExecMessage(call, this.deps.issueToken(call)),
       tenant_id: call.request.principal.tenantId,
       timeout_ms: call.timeoutMs,
       traceparent: this.deps.traceHeaders()?.traceparent,
@@ -114,7 +114,7 @@ type TokenIssuer = (call: Call) => string | undefined;
  */
 export function delegationIssuer(tokens: SignedTokens, clock: Clock): TokenIssuer {
   return (call) => {
-    if (!callsTools(call.tool)) return undefined;
+    if (!call.plan.callsTools) return undefined;
     const { principal, origin, requestId, agentId, taskId } = call.request;
     return issueDelegation(tokens, {
       principal,

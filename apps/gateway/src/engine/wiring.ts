@@ -1,6 +1,6 @@
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
-import { makeExecuteCall, MemoryHistoryStore } from '@toolfleet/engine';
+import { makeExecuteCall, MemorySessionResults } from '@toolfleet/engine';
 import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import { fleetFileOf, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
@@ -72,7 +72,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     audit: recorder ? new Audits([callLog, recorder]) : callLog,
     tracer: new CallSpans(),
     meter: new CallMetrics(metrics),
-    history: new MemoryHistoryStore(clock),
+    sessionResults: new MemorySessionResults(clock),
     clock,
     settings: engine,
   });

@@ -4,7 +4,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 import type { JobQueue } from '@toolfleet/queue';
-import { rateKeyOf, toolRateOf, type EngineSettings, type RateLimiter } from '@toolfleet/engine';
+import { rateKey, toolRate, type EngineSettings, type RateLimiter } from '@toolfleet/engine';
 import { isOperator } from '../auth/roles.js';
 import type { ToolList } from '../catalog/tool-list.js';
 import { orUnavailable } from '../engine/store-health.js';
@@ -163,14 +163,14 @@ export class ToolLimits {
   async of(caller: Principal): Promise<ToolLimit[]> {
     const { tools } = await this.list.all(caller);
     const limited = tools.flatMap((tool) => {
-      const rate = toolRateOf(tool, this.settings);
+      const rate = toolRate(tool, this.settings);
       return rate ? [{ name: tool.name, rate }] : [];
     });
     return Promise.all(
       limited.map(async ({ name, rate }, index) => ({
         tool: name,
         per_minute: rate.perPeriod,
-        left: index < MOST_LOOKED_AT ? await this.limiter.peek(rateKeyOf(caller.tenantId, name), rate) : null,
+        left: index < MOST_LOOKED_AT ? await this.limiter.peek(rateKey(caller.tenantId, name), rate) : null,
       })),
     );
   }

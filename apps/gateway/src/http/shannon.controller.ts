@@ -9,7 +9,8 @@ import {
 } from '@toolfleet/contracts';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
-import { answerBody, formatTool, toolMetadata } from '@toolfleet/engine';
+import { formatTool, toolMetadata } from '@toolfleet/engine';
+import { answerBody } from '@toolfleet/engine/batch';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
 import { BatchCalls, ToolCalls } from '../tool-calls.js';

@@ -1,7 +1,7 @@
 import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
-import { TOOL_FORMATS, type ToolFormat, formatTool } from '@toolfleet/engine';
+import { formatTool, TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { bodyObject, readerFor } from './request-body.js';

@@ -1,17 +1,18 @@
 import { ToolError } from '@toolfleet/contracts';
 import { linkAbort, TimedOut } from '@toolfleet/resilience';
 import type { Interceptor } from '../call.js';
-import { failed } from '../outcome.js';
+import { deadlineExceeded } from '../deadline.js';
 import type { EnginePorts } from '../ports.js';
+import { failed } from '../result.js';
 
 /**
- * Ends an attempt after min(its own limit, time left) by aborting its signal: the socket, job or guest behind it stops.
- * Where waiting in a queue belongs to the attempt, the worker keeps the run limit and here only the deadline ends it.
+ * Ends an attempt after its own limit or the time left, whichever is shorter, by aborting its signal: the socket, job or guest
+ * behind it stops. For queued tools the worker enforces the run limit, and only the deadline ends the attempt here.
  */
 export function attemptTimeout(ports: Pick<EnginePorts, 'clock'>): Interceptor {
   return async (call, next) => {
     const remainingMs = call.deadline.remainingMs();
-    if (remainingMs <= 0) return failed(deadlineExceeded(call.seen.attempts));
+    if (remainingMs <= 0) return failed(noTimeLeft(call.active.attempts));
     const limitMs = call.plan.bounded ? Math.min(call.timeoutMs, remainingMs) : remainingMs;
     const link = linkAbort(call.signal);
     const cancel = ports.clock.after(limitMs, () => link.abort(new TimedOut(limitMs)));
@@ -24,9 +25,8 @@ export function attemptTimeout(ports: Pick<EnginePorts, 'clock'>): Interceptor {
   };
 }
 
-/** No time left: a refusal when nothing has begun, else a failure of the tool. */
-function deadlineExceeded(attempts: number): ToolError {
-  return attempts === 0
-    ? new ToolError('DEADLINE_EXCEEDED', { message: 'The deadline passed before the tool could start' })
-    : new ToolError('ATTEMPT_TIMED_OUT', { message: 'The deadline passed between two attempts' });
+/** Refuses the call when no attempt has begun; after one it has failed. */
+function noTimeLeft(attempts: number): ToolError {
+  if (attempts === 0) return deadlineExceeded();
+  return new ToolError('ATTEMPT_TIMED_OUT', { message: 'The deadline passed between two attempts' });
 }

@@ -1,8 +1,8 @@
 import { CATALOGUE, ToolError, type ErrorCode } from '@toolfleet/contracts';
 import { anEngine, failedReply, hangs, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { expect, test } from 'vitest';
-import { failed } from '../outcome.js';
-import { isCurtailed } from '../deadline-shortened.js';
+import { isDeadlineShortened } from '../attempt.js';
+import { failed } from '../result.js';
 import { judge } from './breaker.js';
 
 const upstream = (status: number, retryable: boolean) => {
@@ -77,7 +77,7 @@ test.each([
 ])('nobody opens the breaker of a tool for all by %s that is too short', async (_, given, kind) => {
   const { state, executor } = await stateAfterTimeouts(given, kind);
   expect(state).toBe('closed');
-  expect(isCurtailed(executor.calls[0]!)).toBe(true);
+  expect(isDeadlineShortened(executor.calls[0]!)).toBe(true);
 });
 
 const THREE_ATTEMPTS = { kind: 'custom', max_attempts: 3, base_delay_ms: 0, multiplier: 1 } as const;

@@ -1,20 +1,20 @@
 import { ToolError, type CallResult } from '@toolfleet/contracts';
 import type { BreakerJudgement } from '@toolfleet/resilience';
 import type { Interceptor } from '../call.js';
-import { isCurtailed } from '../deadline-shortened.js';
-import { failed } from '../outcome.js';
+import { isDeadlineShortened } from '../attempt.js';
 import type { EnginePorts } from '../ports.js';
+import { failed } from '../result.js';
 
 /**
- * Fails fast while a tool is down. Outside the retry, so that it counts calls and not attempts; each tenant's calls open it for
- * that tenant alone until others agree (`TargetBreaker`). The refusal is a value with BREAKER_OPEN: fallback may answer it.
+ * Fails fast while a tool is down. Outside the retry, so that it counts calls and not attempts. A tenant's calls open the breaker
+ * for that tenant alone until others agree (`TargetBreaker`). The refusal is a result, so that fallback can replace it.
  */
 export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
   return async (call, next) => {
-    const deadlineShortened = isCurtailed(call);
+    const deadlineShortened = isDeadlineShortened(call);
     const outcome = await ports.breakers.run(
       { key: call.tool.name, tenantId: call.request.principal.tenantId },
-      // A probe asks once: a target that is down is not asked three times by each tenant.
+      // A probe makes one attempt, so that each tenant sends one request to a tool that may still be down.
       (isProbe) => next(isProbe ? { ...call, request: { ...call.request, noRetry: true } } : call),
       (result) => judge(result, deadlineShortened),
     );
@@ -30,11 +30,11 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
 }
 
 /**
- * What counts against a tool: it could not be reached, did not answer in time, or answered 5xx, 408 or 429.
- * What a tool says about its input (4xx, an error in the code it ran) shows that it works. Time that was too short by the
- * caller's wish (`deadlineShortened`) says nothing, nor does a target the caller chose, such as the address of a page. An executor that
- * is not there (`no_responders`) is reported by the broker at once: there is no time to save, and an open breaker would refuse calls
- * for half a minute after the executor is back.
+ * Judges what the outcome of a call says about its tool. Counted as failures: the tool could not be reached, did not answer in
+ * time, or answered 5xx, 408 or 429. What a tool reports about its input (4xx, an error in the code it ran) proves that it works.
+ * Ignored: a time-out of an attempt that had less time than its tool may take (`deadlineShortened`); a target that the caller
+ * chose, such as the address of a page; and an executor that is not running (`no_responders`), because the broker reports that at
+ * once and an open breaker would refuse calls for half a minute after the executor is back.
  */
 export function judge(result: CallResult, deadlineShortened = false): BreakerJudgement {
   const { failure } = result;
@@ -54,11 +54,11 @@ export function judge(result: CallResult, deadlineShortened = false): BreakerJud
       if (typeof status !== 'number') return failure.retryable ? 'failure' : 'success';
       return status >= 500 || status === 408 || status === 429 ? 'failure' : 'success';
     }
-    case 'OUTCOME_UNKNOWN': // a connection that broke says more about the tool than a caller who left
+    case 'OUTCOME_UNKNOWN': // a broken connection is the tool's failure, a cancelled call is not
       return failure.details?.after === 'NETWORK_ERROR' ? 'failure' : 'ignored';
     case 'CANCELLED':
     case 'QUEUE_FULL':
-    case 'BREAKER_OPEN': // of the target, in the executor
+    case 'BREAKER_OPEN': // the executor's breaker for the target
     case 'CALL_IN_PROGRESS':
     case 'IDEMPOTENCY_MISMATCH':
     case 'SERVICE_UNAVAILABLE':

@@ -1,42 +1,51 @@
-import { ToolError, type CallResult, type Usage } from '@toolfleet/contracts';
-import type { ReserveAnswer } from '@toolfleet/contracts/budget';
-import { callsTools } from '../authorize.js';
-import type { Interceptor } from '../call.js';
+import {
+  CATALOGUE,
+  syntheticTokens,
+  ToolError,
+  toMicroUsd,
+  type CallResult,
+  type MicroUsd,
+  type Usage,
+} from '@toolfleet/contracts';
+import type { BudgetScopes, ReserveAnswer, SettleRequest } from '@toolfleet/contracts/budget';
+import { toSnakeCase } from '@toolfleet/contracts/wire';
+import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
-import { chargeOf, scopesOf, settlementOf } from '../usage.js';
+
+const FREE: Usage = { tokens: 0, microUsd: 0 };
 
 /**
- * Holds the most this call may cost, runs it, settles what it did cost or gives the hold back. Whatever is thrown inside
- * releases; a process that dies in between leaves a lease that is charged in full when it expires. What a tool held and
- * settled in slices while it ran (`tool.spend`) is in its result and is not charged again.
- * @throws ToolError BUDGET_EXCEEDED, TOKEN_LIMIT_EXCEEDED, BUDGET_UNAVAILABLE
+ * Reserves the most that a call may cost, runs it, and settles what it did cost or releases the reservation. An exception inside
+ * releases it; a process that dies in between leaves a lease that is charged in full when it expires. Usage that a tool settled
+ * in slices while it ran (`tool.spend`) is reported in its result and not charged again.
+ * @throws ToolError BUDGET_EXCEEDED, TOKEN_LIMIT_EXCEEDED, BUDGET_UNAVAILABLE; OUTCOME_UNKNOWN for a call id charged before
  */
 export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>): Interceptor {
   return async (call, next) => {
-    const scopes = scopesOf(call);
-    const asked = ports.budget.reserve(
+    const scopes = budgetScopes(call);
+    const reserved = ports.budget.reserve(
       {
         call_id: call.callId,
         scopes,
         micro_usd: call.plan.reserveMicroUsd,
         tokens: 0,
         lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
-        shares_request: callsTools(call.tool),
+        shares_request: call.plan.callsTools,
       },
       call.signal,
     );
-    const answer = asked instanceof Promise ? await asked : asked;
+    const answer = reserved instanceof Promise ? await reserved : reserved;
     if (!answer.admitted) throw refusal(answer);
     let result: CallResult | undefined;
     let reported: Usage | undefined;
     try {
       const outcome = await next(call);
       reported = outcome.usage;
-      result = { ...outcome, usage: chargeOf(call, outcome) };
+      result = { ...outcome, usage: computeCharge(call, outcome) };
       return result;
     } finally {
-      if (result && reported && (result.usage.microUsd > 0 || result.usage.tokens > 0 || isBillable(result))) {
-        ports.budget.settle(settlementOf(call, scopes, result, reported, ports.clock.now()));
+      if (result && reported && isRecorded(result)) {
+        ports.budget.settle(toSettlement(call, scopes, result, reported, ports.clock.now()));
       } else {
         ports.budget.release(call.callId, scopes);
       }
@@ -44,21 +53,82 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
   };
 }
 
-/** A live success is recorded even when it is free, so that `token_usage` has a row for every execution. */
-function isBillable(result: CallResult): boolean {
-  return result.ok && result.provenance === 'live' && result.attempts > 0;
+/** The budgets that a call spends from. A call without a request id is a request of its own. */
+export function budgetScopes(call: Call): BudgetScopes {
+  const { principal, requestId, agentId, taskId } = call.request;
+  return toSnakeCase({ tenantId: principal.tenantId, requestId: requestId ?? call.callId, agentId, taskId });
 }
 
-function refusal(answer: Extract<ReserveAnswer, { admitted: false }>): ToolError {
-  const { code, scope, limit, used } = answer;
-  // No limit: this very call was charged. It ran, or may have, in a process that could not keep its outcome.
+/**
+ * Computes what a call costs: what the tool reports (`metadata.cost_usd` above 0, or its usage), else the price of the definition.
+ * Results that no executor produced for this call are free. Failures cost only where the catalogue marks them chargeable; an
+ * unknown outcome costs everything that was reserved.
+ */
+function computeCharge({ active, plan }: Call, result: CallResult): Usage {
+  if (result.provenance !== 'live' || active.isReplay) return FREE;
+  const { failure, usage } = result;
+  const { tokens } = usage;
+  if (failure?.code === 'OUTCOME_UNKNOWN') return { tokens, microUsd: plan.reserveMicroUsd };
+  const reported = reportedMicroUsd(result);
+  if (failure && !CATALOGUE[failure.code].chargeable && reported === 0 && tokens === 0) return FREE;
+  return { tokens, microUsd: reported > 0 ? reported : plan.microUsd };
+}
+
+function reportedMicroUsd({ metadata, usage }: CallResult): MicroUsd {
+  const usd = metadata.cost_usd;
+  return typeof usd === 'number' && usd > 0 && Number.isFinite(usd) ? toMicroUsd(usd) : usage.microUsd;
+}
+
+/** Charged calls have a row in `token_usage`, and so has every live success, even a free one. */
+function isRecorded({ usage, ok, provenance, attempts }: CallResult): boolean {
+  return usage.microUsd > 0 || usage.tokens > 0 || (ok && provenance === 'live' && attempts > 0);
+}
+
+/**
+ * Builds the settlement of a call with its row for `token_usage`. `result.usage` is the charge; the part of it that the tool
+ * settled in slices has rows of its own and is subtracted. Synthetic tokens are recorded, but count against no limit.
+ */
+function toSettlement(
+  call: Call,
+  scopes: BudgetScopes,
+  result: CallResult,
+  reported: Usage,
+  at: number,
+): SettleRequest {
+  const { settled = false } = reported;
+  const tokens = settled ? 0 : result.usage.tokens;
+  const microUsd = Math.max(0, result.usage.microUsd - (settled ? reported.microUsd : 0));
+  const { principal, requestId, agentId, taskId } = call.request;
+  return {
+    call_id: call.callId,
+    scopes,
+    micro_usd: microUsd,
+    tokens,
+    row: {
+      call_id: call.callId,
+      tenant_id: scopes.tenant_id,
+      user_id: principal.userId,
+      tool_name: call.tool.name,
+      ...toSnakeCase({ agentId, taskId, requestId }),
+      tokens: tokens > 0 || settled ? tokens : syntheticTokens(microUsd),
+      real_tokens: tokens,
+      micro_usd: microUsd,
+      success: result.ok,
+      provenance: result.provenance,
+      at,
+    },
+  };
+}
+
+function refusal({ code, scope, limit, used }: Extract<ReserveAnswer, { admitted: false }>): ToolError {
+  // A refusal of scope `call:` means that this call id was charged before: it ran, or may have, and its outcome was lost.
   if (scope.startsWith('call:')) {
     return new ToolError('OUTCOME_UNKNOWN', { message: 'This call was charged before; its outcome was not kept' });
   }
   const messages = {
     BUDGET_EXCEEDED: `Budget exceeded for ${scope}`,
     TOKEN_LIMIT_EXCEEDED: `Token limit exceeded for ${scope}`,
-    BUDGET_UNAVAILABLE: 'The budget cannot be checked at the moment',
+    BUDGET_UNAVAILABLE: 'The budget cannot be checked at the moment; retry later',
   };
   return new ToolError(code, { message: messages[code], details: { scope, limit, used } });
 }

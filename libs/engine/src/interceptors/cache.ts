@@ -1,54 +1,44 @@
 import { costNothing, type CallResult } from '@toolfleet/contracts';
-import { LatencyMedian } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
 import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
+import type { ToolLatencies } from './load-shedding.js';
 
-/** A result that took less than this is not worth a place in the shared cache: looking there costs more than the work. */
+/** Tools that are faster than this are not looked up in the shared cache: the lookup would take longer than the work. */
 const SHARED_FROM_MS = 5;
-/** Tools whose typical time is kept. */
-const MAX_TOOLS = 5_000;
 
 /**
- * Answers an idempotent call from the cache, free of quota and budget, and stores successful live results.
- * Calls with an idempotency key pass by: their first outcome is in the journal, and that is the one to replay.
+ * Answers idempotent calls from the cache, without using quota or budget, and stores successful live results. Calls with an
+ * idempotency key bypass the cache: the journal has their first outcome, and that one must be replayed.
  */
-export function cache(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {
+export function cache(
+  ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>,
+  latencies: ToolLatencies,
+): Interceptor {
   const { staleTtlMs } = ports.settings;
-  const times = new LRUCache<string, LatencyMedian>({ max: MAX_TOOLS });
   return async (call, next) => {
-    const freshMs = call.plan.cacheTtlMs;
-    // A TTL of 0 says that a result must never stand for another call, not even as a stale substitute.
-    const { identity } = call;
-    if (!call.plan.idempotent || freshMs === 0 || !identity.isShareable || call.request.idempotencyKey !== undefined)
+    const { identity, plan, request, tool } = call;
+    const freshMs = plan.cacheTtlMs;
+    // A TTL of 0 also keeps results out of the stale cache.
+    if (!plan.idempotent || freshMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined)
       return next(call);
     const key = identity.resultKey;
-    let typical = times.get(call.tool.name);
-    if (!typical) times.set(call.tool.name, (typical = new LatencyMedian()));
-    const shared = (typical.medianMs ?? SHARED_FROM_MS) >= SHARED_FROM_MS;
+    const shared = (latencies.medianMs(tool.name) ?? SHARED_FROM_MS) >= SHARED_FROM_MS;
     const lookup = ports.cache.get(key, shared);
     const cached = lookup instanceof Promise ? await lookup : lookup;
     if (cached) {
-      call.seen.answeredBy = 'cache';
-      ports.meter.cacheLookup(call.tool.name, 'hit');
-      return fromCache(cached.result, ports.clock.now() - cached.storedAt);
+      ports.meter.cacheLookup(tool.name, 'hit');
+      return toCachedResult(cached.result, ports.clock.now() - cached.storedAt);
     }
-    ports.meter.cacheLookup(call.tool.name, 'miss');
+    ports.meter.cacheLookup(tool.name, 'miss');
     const result = await next(call);
     if (result.ok && result.provenance === 'live') {
-      typical.add(result.timing.execute_ms + result.timing.queue_ms);
-      ports.cache.set(key, result, {
-        freshMs,
-        staleMs: staleTtlMs,
-        shared,
-        tenantId: call.request.principal.tenantId,
-      });
+      ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs, shared, tenantId: request.principal.tenantId });
     }
     return result;
   };
 }
 
-function fromCache(result: CallResult, ageMs: number): CallResult {
+function toCachedResult(result: CallResult, ageMs: number): CallResult {
   return {
     ...result,
     provenance: 'cache',

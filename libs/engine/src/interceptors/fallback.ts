@@ -1,13 +1,9 @@
 import { CATALOGUE, type CallResult, type ErrorCode, type ExecutionFailure } from '@toolfleet/contracts';
 import type { Call, Interceptor } from '../call.js';
-import { gracefulText } from '../graceful-error.js';
-import { isRefusal } from '../outcome.js';
 import type { EnginePorts } from '../ports.js';
+import { explainFailure, isRefusal } from '../result.js';
 
-/**
- * Failures that say "the tool could not be reached or did not answer". Only these may be answered with something else:
- * what a tool itself answered is the truth, and refusals never come here.
- */
+/** Failures that mean "the tool could not be reached or did not answer". The answer of a tool itself is never replaced. */
 const REPLACEABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'ATTEMPT_TIMED_OUT',
   'NETWORK_ERROR',
@@ -22,7 +18,10 @@ const REPLACEABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 
 const DISCLAIMER = 'Substitute data, not a live result: the tool could not be reached.';
 
-/** Stale cache, then stub, then an explanation; each marked, because an unmarked substitute lies to the model. */
+/**
+ * Replaces the result of a tool that could not be reached: by a stale cached result, else by the tool's stub, else it explains the
+ * failure. Each substitute is marked in the metadata, because a model would take an unmarked one for the truth.
+ */
 export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {
   return async (call, next) => {
     const result = await next(call);
@@ -42,7 +41,7 @@ export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings'
 
 function isReplaceable(failure: ExecutionFailure): boolean {
   if (!REPLACEABLE.has(failure.code)) return false;
-  return failure.code !== 'UPSTREAM_ERROR' || failure.retryable; // a 404 is an answer, a 503 is none
+  return failure.code !== 'UPSTREAM_ERROR' || failure.retryable; // a 404 is an answer of the tool, a 503 is not
 }
 
 async function staleResult(
@@ -77,7 +76,7 @@ function stubResult(call: Call, failedResult: CallResult): CallResult | undefine
   });
 }
 
-/** A substitute tells which failure it stands in for, and costs nothing. */
+/** Names the replaced failure in the metadata. A substitute is free. */
 function substitute(failedResult: CallResult, result: CallResult): CallResult {
   const { failure: _failure, ...rest } = result;
   const failure = failedResult.failure as ExecutionFailure;
@@ -93,7 +92,7 @@ function substitute(failedResult: CallResult, result: CallResult): CallResult {
 function explained(call: Call, result: CallResult, failure: ExecutionFailure, asSuccess: boolean): CallResult {
   const text =
     result.text === '' || CATALOGUE[failure.code].class !== 'internal_error'
-      ? gracefulText(call.tool.name, failure)
+      ? explainFailure(call.tool.name, failure)
       : result.text;
   const marked: CallResult = { ...result, text, metadata: { ...result.metadata, fallback: 'graceful_error' } };
   return asSuccess ? { ...marked, ok: true } : marked;

@@ -1,128 +1,137 @@
-import { blankResult, isToolError, ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
+import {
+  blankResult,
+  isToolError,
+  ToolError,
+  type CallResult,
+  type CallState,
+  type ExecutionFailure,
+  type JsonObject,
+} from '@toolfleet/contracts';
 import { leavesOutcomeOpen } from '@toolfleet/contracts/execution';
+import type { Acceptance } from '@toolfleet/journal';
 import type { Call, Interceptor, Next } from '../call.js';
-import { failed } from '../outcome.js';
-import type { Acceptance, EnginePorts } from '../ports.js';
-import { repeats } from '../retry-rule.js';
-import { answerDuplicate } from './idempotency.js';
+import type { EnginePorts } from '../ports.js';
+import { failed } from '../result.js';
+import { answerDuplicate } from './idempotency-key.js';
+import { retryBackoff } from './retry.js';
 
 type Ports = Pick<EnginePorts, 'journal' | 'clock'>;
 
-/** A journal that does not answer must not hold the caller back: promise D allows 250 ms past the deadline. */
-const LEAST_PATIENCE_MS = 150;
-/** Before the deadline an outcome that is stored is worth a wait: a replay must not contradict what the caller was told. */
-const MOST_PATIENCE_MS = 2_000;
-/** How often a call whose first run was lost looks for the outcome its executor left. */
-const LOOK_AGAIN_MS = 500;
+/** Bounds of the wait for the journal. Short at the deadline, because the answer has to leave within 250 ms after it. */
+const MIN_TIMEOUT_MS = 150;
+/** Long before the deadline, so that the outcome is stored before the caller has it and a replay cannot contradict it. */
+const MAX_TIMEOUT_MS = 2_000;
+/** How often a call whose first run was lost looks for the outcome that its executor stored. */
+const POLL_MS = 500;
 
 /**
- * Enters calls whose effect must not begin twice, right before the hop: tools that are not idempotent,
- * and calls with an idempotency key. The executor claims with the fence; a claim without an outcome ends as
- * OUTCOME_UNKNOWN and is never run again. Other calls never touch the journal.
+ * Enters calls whose effect must not happen twice right before they are sent: calls of tools that are not idempotent, and calls
+ * with an idempotency key. The executor claims the entry with its fence. A claim without an outcome ends as OUTCOME_UNKNOWN and
+ * never runs again. Other calls do not use the journal.
  */
 export function journal(ports: Ports): Interceptor {
   return (call, next) => {
     if (call.plan.idempotent && call.request.idempotencyKey === undefined) return next(call);
-    return journalled(ports, call, next).catch((thrown: unknown) => failed(thrown));
+    return runJournalled(ports, call, next).catch((thrown: unknown) => failed(thrown));
   };
 }
 
-async function journalled(ports: Ports, call: Call, next: Next): Promise<CallResult> {
-  const entered = await enterOnce(ports, call);
-  if (entered.kind === 'claimed') return unknown(call, entered.state);
+async function runJournalled(ports: Ports, call: Call, next: Next): Promise<CallResult> {
+  const entered = await acceptUnclaimed(ports, call);
+  if (entered.kind === 'claimed') return unknownOutcome(call, entered.state);
   if (entered.kind !== 'accepted') return answerDuplicate(ports, call, entered);
   const result = await next({ ...call, fence: entered.fence, journalled: true });
   const { failure } = result;
-  if (failure && leavesOutcomeOpen(failure)) return settleUncertain(ports, call, result);
-  if (failure && !isLast(call, result)) return result; // the outcome of the call is the one of its last attempt
-  await patiently(ports, call, ports.journal.finish(call.callId, 'current', result));
+  if (failure && leavesOutcomeOpen(failure)) return settleOpenOutcome(ports, call, result);
+  // The outcome of the call is that of its last attempt.
+  if (!failure || isLastAttempt(call, failure)) await storeOutcome(ports, call, result);
   return result;
 }
 
 /**
- * Enters the call. One that is claimed already is a job that runs again because its gateway died: the executor may still be
- * at work and hands its outcome to the journal, so it is waited for.
+ * Accepts the call into the journal. An entry that is claimed already belongs to a job that runs again because its gateway died:
+ * the executor may still be working and will store its outcome, so this waits for it until the deadline.
  */
-async function enterOnce(ports: Ports, call: Call): Promise<Acceptance> {
-  let entered = await enter(ports, call);
+async function acceptUnclaimed(ports: Ports, call: Call): Promise<Acceptance> {
+  let entered = await accept(ports, call);
   while (entered.kind === 'claimed' && entered.state === 'claimed') {
-    const restMs = call.deadline.remainingMs() - LEAST_PATIENCE_MS;
-    if (restMs <= 0 || call.signal.aborted) break;
-    await ports.clock.sleep(Math.min(LOOK_AGAIN_MS, restMs), call.signal).catch(() => undefined);
-    entered = await enter(ports, call);
+    const leftMs = call.deadline.remainingMs() - MIN_TIMEOUT_MS;
+    if (leftMs <= 0 || call.signal.aborted) break;
+    await ports.clock.sleep(Math.min(POLL_MS, leftMs), call.signal).catch(() => undefined);
+    entered = await accept(ports, call);
   }
   return entered;
 }
 
-/** @throws ToolError SERVICE_UNAVAILABLE: without a record nothing may run */
-async function enter(ports: Ports, call: Call): Promise<Acceptance> {
-  const { idempotencyKey, principal, deadlineAt } = call.request;
-  const ask = {
-    callId: call.callId,
-    tenantId: principal.tenantId,
-    tool: call.tool.name,
-    deadlineAt,
-    repeatable: call.plan.idempotent,
-    mayHaveBegun: call.request.mayHaveBegun ?? false,
-  };
-  const { identity } = call;
-  const keyed =
-    idempotencyKey === undefined ? {} : { idempotencyKey: identity.idempotencyKey, fingerprint: identity.fingerprint };
+/** @throws ToolError SERVICE_UNAVAILABLE: without an entry nothing may run */
+async function accept({ journal: entries }: Ports, { request, tool, plan, identity }: Call): Promise<Acceptance> {
+  const isKeyed = request.idempotencyKey !== undefined;
   try {
-    return await ports.journal.accept({ ...ask, ...keyed });
+    return await entries.accept({
+      callId: request.callId,
+      tenantId: request.principal.tenantId,
+      tool: tool.name,
+      deadlineAt: request.deadlineAt,
+      repeatable: plan.idempotent,
+      mayHaveBegun: request.mayHaveBegun ?? false,
+      idempotencyKey: isKeyed ? identity.idempotencyKey : undefined,
+      fingerprint: isKeyed ? identity.fingerprint : undefined,
+    });
   } catch (cause) {
     if (isToolError(cause)) throw cause;
-    throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The call journal is away; nothing was run', cause });
+    throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The call journal is unavailable; nothing was run', cause });
   }
 }
 
 /**
- * Takes the call back if nobody has claimed it: then nothing began and nothing can. Else a repeatable call has simply
- * failed this time, and of any other the outcome is unknown.
+ * Settles an attempt that ended without an outcome. If no executor claimed it, withdrawing it proves that nothing began and
+ * nothing can. If one did, an idempotent call has just failed, and the outcome of any other is unknown.
  */
-async function settleUncertain(ports: Ports, call: Call, result: CallResult): Promise<CallResult> {
-  const as = result.failure?.code === 'CANCELLED' ? 'cancelled' : 'expired';
-  const state = await patiently(ports, call, ports.journal.withdraw(call.callId, as));
-  if (state === 'cancelled' || state === 'expired') return notStarted(result);
+async function settleOpenOutcome(ports: Ports, call: Call, result: CallResult): Promise<CallResult> {
+  const { failure } = result;
+  const as = failure?.code === 'CANCELLED' ? 'cancelled' : 'expired';
+  const state = await withTimeout(ports, call, ports.journal.withdraw(call.callId, as));
+  if (state === 'cancelled' || state === 'expired') return asNotStarted(result);
   if (call.plan.idempotent) {
-    if (isLast(call, result)) await patiently(ports, call, ports.journal.finish(call.callId, 'current', result));
+    if (!failure || isLastAttempt(call, failure)) await storeOutcome(ports, call, result);
     return result;
   }
-  const outcome = unknown(call, state, result);
-  await patiently(ports, call, ports.journal.finish(call.callId, 'current', outcome));
+  const outcome = unknownOutcome(call, state, result);
+  await storeOutcome(ports, call, outcome);
   return outcome;
 }
 
-function isLast(call: Call, { failure }: CallResult): boolean {
-  if (!failure || call.request.noRetry || call.signal.aborted) return true;
-  return repeats(call.plan.retry, call.plan.idempotent, failure, call.attempt) === undefined;
+async function storeOutcome(ports: Ports, call: Call, outcome: CallResult): Promise<void> {
+  await withTimeout(ports, call, ports.journal.finish(call.callId, 'current', outcome));
 }
 
-/** Proof for the retry: no executor has claimed the call, none can any more. */
-function notStarted(result: CallResult): CallResult {
+function isLastAttempt(call: Call, failure: ExecutionFailure): boolean {
+  return call.signal.aborted || retryBackoff(call, failure, call.attempt) === undefined;
+}
+
+/** Marks the failure for the retry step: no executor has claimed the call, and none can any more. */
+function asNotStarted(result: CallResult): CallResult {
   if (result.failure?.code !== 'EXECUTOR_UNAVAILABLE') return result;
   return { ...result, failure: { ...result.failure, details: { ...result.failure.details, started: false } } };
 }
 
-function unknown(call: Call, state: CallState | undefined, result?: CallResult): CallResult {
-  const why = result?.failure;
-  const error = new ToolError('OUTCOME_UNKNOWN', {
-    message: `It is not known whether '${call.tool.name}' took effect${why ? `: ${why.message}` : ''}`,
-    details: { call_id: call.callId, ...(state ? { state } : {}), ...(why ? { after: why.code } : {}) },
-  });
-  const { timing, metadata } = result ?? blankResult();
+function unknownOutcome(call: Call, state: CallState | undefined, result = blankResult()): CallResult {
+  const { failure, timing, metadata } = result;
+  const details: JsonObject = { call_id: call.callId };
+  if (state) details.state = state;
+  if (failure) details.after = failure.code;
+  const message = `It is not known whether '${call.tool.name}' took effect${failure ? `: ${failure.message}` : ''}`;
+  const error = new ToolError('OUTCOME_UNKNOWN', { message, details });
   return failed(error, { timing, metadata, attempts: 1 });
 }
 
 /** The answer of the journal, or undefined when it fails or takes too long. */
-async function patiently<T>(ports: Ports, call: Call, asked: Promise<T>): Promise<T | undefined> {
-  const patienceMs = Math.max(LEAST_PATIENCE_MS, Math.min(MOST_PATIENCE_MS, call.deadline.remainingMs()));
-  let cancel = () => {};
-  const patience = new Promise<undefined>((resolve) => {
-    cancel = ports.clock.after(patienceMs, () => resolve(undefined));
-  });
+async function withTimeout<T>({ clock }: Ports, call: Call, answer: Promise<T>): Promise<T | undefined> {
+  const timeoutMs = Math.max(MIN_TIMEOUT_MS, Math.min(MAX_TIMEOUT_MS, call.deadline.remainingMs()));
+  const { promise: timeout, resolve } = Promise.withResolvers<undefined>();
+  const cancel = clock.after(timeoutMs, () => resolve(undefined));
   try {
-    return await Promise.race([asked, patience]);
+    return await Promise.race([answer, timeout]);
   } catch {
     return undefined;
   } finally {

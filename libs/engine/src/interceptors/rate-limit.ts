@@ -1,22 +1,18 @@
 import { ToolError } from '@toolfleet/contracts';
-import type { Call, Interceptor } from '../call.js';
+import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
-import { rateKeyOf } from '../tool-rate.js';
-
-/** The bucket a call is counted in. */
-export function rateKey(call: Pick<Call, 'request' | 'tool'>): string {
-  return rateKeyOf(call.request.principal.tenantId, call.tool.name);
-}
+import { rateKey } from '../tool-plan.js';
 
 /**
- * One token per call. Refuses at once, or waits inside the deadline where the tool says so.
+ * Takes one token per call. Without a token it refuses the call, or waits for one within the deadline where the definition says
+ * `rate_limit_mode: wait`.
  * @throws ToolError RATE_LIMITED with the time until the next token
  */
 export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'clock'>): Interceptor {
   return async (call, next) => {
     const { rate, waitsForRate } = call.plan;
     if (!rate) return next(call);
-    const key = rateKey(call);
+    const key = rateKey(call.request.principal.tenantId, call.tool.name);
     for (;;) {
       const answer = ports.rateLimiter.take(key, rate);
       const decision = answer instanceof Promise ? await answer : answer;
@@ -25,7 +21,7 @@ export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'cl
       if (waitsForRate && decision.retryAfterMs < call.deadline.remainingMs()) {
         const from = ports.clock.monotonic();
         await ports.clock.sleep(decision.retryAfterMs, call.signal);
-        call.seen.waitedMs += ports.clock.monotonic() - from;
+        call.active.waitedMs += ports.clock.monotonic() - from;
         continue;
       }
       ports.meter.rateLimited(call.tool.name);

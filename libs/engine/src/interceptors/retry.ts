@@ -1,49 +1,45 @@
-import type { CallResult } from '@toolfleet/contracts';
-import { retry as repeat, RetryBudget, type RetryVerdict } from '@toolfleet/resilience';
+import type { CallResult, ErrorClass, ErrorCode, ExecutionFailure } from '@toolfleet/contracts';
+import type { RegisteredTool, RetryPolicy } from '@toolfleet/contracts/tool-definition';
+import { retry as runWithRetries, RetryBudget, type Backoff, type RetryVerdict } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { Call, Interceptor } from '../call.js';
-import type { EnginePorts } from '../ports.js';
-import { attemptCeiling, repeats } from '../retry-rule.js';
+import type { EnginePorts, EngineSettings } from '../ports.js';
 
 /** Tools whose retry budget is kept. */
 const MAX_TOOLS = 5_000;
-const NO: RetryVerdict = { again: false };
 
 /**
- * Repeats failed attempts as the tool's rule says, with full jitter, inside the deadline and inside the retry budget of
- * the tool. Looks at outcomes, never at exceptions: a failed
- * attempt is a value, so a retry on exceptions would never fire.
+ * Repeats failed attempts by the rule of the tool: with full jitter, within the deadline and within the tool's retry budget.
+ * Decides on results and never on exceptions, because a failed attempt is a result.
  */
 export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): Interceptor {
   const { clock } = ports;
   const budgets = new LRUCache<string, RetryBudget>({ max: MAX_TOOLS });
   return async (call, next) => {
-    const { plan, tool, seen, signal, deadline, callId } = call;
-    let budget = budgets.get(tool.name);
-    if (!budget) budgets.set(tool.name, (budget = new RetryBudget()));
-    const ofTool = budget;
-    ofTool.deposit();
+    const { plan, tool, active, signal, deadline, callId } = call;
+    const budget = budgets.get(tool.name) ?? new RetryBudget();
+    budgets.set(tool.name, budget);
+    budget.deposit();
     let attempts = 0;
-    const result = await repeat<CallResult>(
+    const result = await runWithRetries<CallResult>(
       {
         clock,
         deadline,
         signal,
-        judge: (outcome, attempt) => verdictOn(call, outcome, attempt),
+        judge: (outcome, attempt) => toVerdict(call, outcome, attempt),
         onRetry: ({ attempt, delayMs, outcome }) => {
-          if (!ofTool.withdraw()) return false;
+          if (!budget.withdraw()) return false;
           ports.meter.retried(tool.name);
-          const error = outcome.failure?.message ?? '';
           ports.audit.retrying({
             tool: tool.name,
             callId,
             attempt,
-            maxAttempts: attemptCeiling(plan.retry),
+            maxAttempts: Math.max(plan.retry.maxAttempts, REDELIVERY_ATTEMPTS),
             delayMs,
-            error,
+            error: outcome.failure?.message ?? '',
             rawArguments: call.request.rawArguments,
           });
-          seen.waitedMs += delayMs;
+          active.waitedMs += delayMs;
           return true;
         },
       },
@@ -52,29 +48,122 @@ export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): In
         return next(attempt === 1 ? call : { ...call, attempt });
       },
     );
-    return numbered(result, attempts);
+    return withAttempts(result, attempts);
   };
 }
 
-function verdictOn(call: Call, { failure }: CallResult, attempt: number): RetryVerdict {
-  if (!failure || call.request.noRetry) return NO;
-  const backoff = repeats(call.plan.retry, call.plan.idempotent, failure, attempt);
-  if (!backoff) return NO;
-  return {
-    again: true,
-    backoff,
-    ...(failure.retryAfterMs === undefined ? {} : { retryAfterMs: failure.retryAfterMs }),
-  };
+function toVerdict(call: Call, { failure }: CallResult, attempt: number): RetryVerdict {
+  const backoff = failure && retryBackoff(call, failure, attempt);
+  return backoff ? { again: true, backoff, retryAfterMs: failure.retryAfterMs } : { again: false };
 }
 
-/** After several attempts the message says so. */
-function numbered(result: CallResult, attempts: number): CallResult {
+/** Puts the number of attempts into the result, and into the message of a failure after several. */
+function withAttempts(result: CallResult, attempts: number): CallResult {
   if (attempts === 1) return result;
   const { failure } = result;
   if (!failure) return { ...result, attempts };
-  return {
-    ...result,
-    attempts,
-    failure: { ...failure, message: `All ${attempts} attempts failed: ${failure.message}` },
-  };
+  const message = `All ${attempts} attempts failed: ${failure.message}`;
+  return { ...result, attempts, failure: { ...failure, message } };
+}
+
+/** When attempts of a tool are repeated; derived from its definition. */
+export interface RetryRule {
+  /** The first attempt included. */
+  maxAttempts: number;
+  backoff: Backoff;
+  /** Error classes that are retried; `any` is every failure of an execution. */
+  on: ReadonlySet<ErrorClass> | 'any';
+}
+
+/** Never retried, whatever the policy: the outcome would be the same, or the effect could happen twice. */
+const NEVER_RETRIED: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'ARGUMENTS_INVALID',
+  'REQUEST_INVALID',
+  'POLICY_DENIED',
+  'APPROVAL_REQUIRED',
+  'BUDGET_EXCEEDED',
+  'TOKEN_LIMIT_EXCEEDED',
+  'BUDGET_UNAVAILABLE',
+  'BREAKER_OPEN',
+  'CANCELLED',
+  'OUTCOME_UNKNOWN',
+  'EGRESS_REFUSED',
+  'AUTH_NOT_CONFIGURED',
+  'RESULT_TOO_LARGE',
+  'WORKER_LOST',
+  'CALL_IN_PROGRESS',
+  'IDEMPOTENCY_MISMATCH',
+  'DEADLINE_EXCEEDED',
+]);
+
+const NETWORK_ERRORS: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['timeout', 'network_error']);
+/** Attempts, the first included, of a call that never reached an executor; and the waits between them. */
+const REDELIVERY_ATTEMPTS = 2;
+const REDELIVERY_BACKOFF: Backoff = { baseMs: 100, multiplier: 2, capMs: 1_000 };
+/** Most attempts that a definition may declare. */
+const MAX_ATTEMPTS = 10;
+
+const NO_RETRY: RetryRule = { maxAttempts: 1, backoff: { baseMs: 0, multiplier: 1, capMs: 0 }, on: NETWORK_ERRORS };
+const NETWORK_RULE: RetryRule = {
+  maxAttempts: 3,
+  backoff: { baseMs: 1_000, multiplier: 2, capMs: 10_000 },
+  on: NETWORK_ERRORS,
+};
+const IDEMPOTENT_RULE: RetryRule = {
+  maxAttempts: 2,
+  backoff: { baseMs: 200, multiplier: 1.5, capMs: 10_000 },
+  on: 'any',
+};
+
+/**
+ * Derives the rule of a tool from its declared policy, else from its binding. A tool that is not declared idempotent is never
+ * repeated once an attempt may have begun, whatever it declares.
+ */
+export function deriveRetryRule(tool: RegisteredTool, settings: Pick<EngineSettings, 'attempts'>): RetryRule {
+  if (tool.idempotent !== true) return NO_RETRY;
+  if (tool.retry_policy) return toRetryRule(tool.retry_policy);
+  const { kind } = tool.binding;
+  return kind === 'mcp' || kind === 'openapi' ? { ...NETWORK_RULE, maxAttempts: settings.attempts[kind] } : NO_RETRY;
+}
+
+function toRetryRule(policy: RetryPolicy): RetryRule {
+  switch (policy.kind) {
+    case 'none':
+      return NO_RETRY;
+    case 'network':
+      return NETWORK_RULE;
+    case 'idempotent':
+      return IDEMPOTENT_RULE;
+    case 'custom':
+      return {
+        maxAttempts: Math.max(1, Math.min(MAX_ATTEMPTS, Math.floor(policy.max_attempts))),
+        backoff: { baseMs: policy.base_delay_ms, multiplier: policy.multiplier, capMs: policy.max_delay_ms ?? 10_000 },
+        on: policy.on ? new Set(policy.on) : NETWORK_ERRORS,
+      };
+  }
+}
+
+/** The wait before the next attempt, or undefined when this failure of this attempt is not retried. */
+export function retryBackoff(
+  { plan, request }: Pick<Call, 'plan' | 'request'>,
+  failure: ExecutionFailure,
+  attempt: number,
+): Backoff | undefined {
+  const { retry: rule, idempotent } = plan;
+  if (request.noRetry || NEVER_RETRIED.has(failure.code)) return undefined;
+  const neverStarted = didNotStart(failure);
+  if (failure.code === 'EXECUTOR_UNAVAILABLE' || neverStarted) {
+    const isLast = attempt >= Math.max(rule.maxAttempts, REDELIVERY_ATTEMPTS);
+    return !isLast && (idempotent || neverStarted) ? REDELIVERY_BACKOFF : undefined;
+  }
+  if (attempt >= rule.maxAttempts) return undefined;
+  if (rule.on === 'any') return rule.backoff;
+  const mayPass = failure.retryable || failure.errorType === 'internal_error';
+  return rule.on.has(failure.errorType) && mayPass ? rule.backoff : undefined;
+}
+
+/** True when the attempt provably never began, so that repeating it is safe for every tool. */
+function didNotStart({ code, details = {} }: ExecutionFailure): boolean {
+  if (code === 'QUEUE_FULL') return details.started === false;
+  return code === 'EXECUTOR_UNAVAILABLE' && (details.started === false || details.reason === 'no_responders');
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { narrowGlobs, toolAllowed } from './tool-globs.js';
+import { narrowGlobs, toolAllowed } from './access.js';
 
 const name = fc.stringMatching(/^[ab_]{0,6}$/);
 const glob = fc.stringMatching(/^[ab_*]{1,5}$/);

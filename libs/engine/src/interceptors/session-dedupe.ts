@@ -3,30 +3,27 @@ import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
- * A call already made in this session gets the result it got then, for idempotent tools only. Tools that
- * declare `cache_ttl_seconds: 0` are left out: they say that every call counts.
+ * Answers a call that was made before in the same session with its earlier result, for idempotent tools only. Tools with
+ * `cache_ttl_seconds: 0` are exempt: every call of theirs counts.
  */
-export function history(ports: Pick<EnginePorts, 'history' | 'settings'>): Interceptor {
+export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'settings'>): Interceptor {
   const { historyTtlMs } = ports.settings;
   return async (call, next) => {
     const { identity, plan, request } = call;
     if (plan.cacheTtlMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined) return next(call);
     const { sessionKey } = identity;
     if (sessionKey === undefined) return next(call);
-    const asked = ports.history.get(sessionKey, identity.resultKey);
-    const earlier = asked instanceof Promise ? await asked : asked;
-    if (earlier) {
-      call.seen.answeredBy = 'history';
-      return repeated(earlier);
-    }
+    const lookup = ports.sessionResults.get(sessionKey, identity.resultKey);
+    const earlier = lookup instanceof Promise ? await lookup : lookup;
+    if (earlier) return toRepeatedResult(earlier);
     const result = await next(call);
     if (result.ok && result.provenance === 'live')
-      ports.history.put(sessionKey, identity.resultKey, result, historyTtlMs);
+      ports.sessionResults.put(sessionKey, identity.resultKey, result, historyTtlMs);
     return result;
   };
 }
 
-function repeated(result: CallResult): CallResult {
+function toRepeatedResult(result: CallResult): CallResult {
   return {
     ...result,
     provenance: 'cache',

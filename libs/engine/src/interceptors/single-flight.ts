@@ -4,11 +4,11 @@ import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
- * Runs identical concurrent idempotent calls once. The first caller pays; the others get the same result marked
- * `metadata.coalesced`. The work ends when the last of them has gone, not when the first has; what stopped only the first
- * one (its budget, its deadline) does not stop the others: they run on their own.
+ * Runs identical concurrent calls of an idempotent tool once. The first caller pays; the others get the same result, marked with
+ * `metadata.coalesced`. The work is cancelled when the last caller is gone. An error that concerns the first caller only, such as
+ * its budget or its deadline, does not reach the others: they run on their own.
  */
-export function coalesce(ports: Pick<EnginePorts, 'meter'>): Interceptor {
+export function singleFlight(ports: Pick<EnginePorts, 'meter'>): Interceptor {
   const flights = new SingleFlight<CallResult>();
   return async (call, next) => {
     const { identity, plan, request } = call;
@@ -19,10 +19,9 @@ export function coalesce(ports: Pick<EnginePorts, 'meter'>): Interceptor {
     try {
       const { value } = await flights.join(key, call.signal, (signal) => next({ ...call, signal }));
       if (!joins) return value;
-      if (!isOfFirstOnly(value)) {
-        call.seen.answeredBy = 'coalesced';
+      if (!endedByFirstCaller(value)) {
         ports.meter.cacheLookup(call.tool.name, 'coalesced');
-        return shared(value);
+        return toSharedResult(value);
       }
     } catch (thrown) {
       if (!joins || !isToolError(thrown)) throw thrown;
@@ -32,17 +31,17 @@ export function coalesce(ports: Pick<EnginePorts, 'meter'>): Interceptor {
   };
 }
 
-/** A session that goes on from call to call (`n += 1`): the same call twice is two calls, wherever the session is named. */
+/** True for a call in a session with state (`n += 1`): two equal calls are two steps of it. The session may be an argument. */
 function keepsState({ tool, request, arguments: args }: Call): boolean {
   return tool.session_aware === true && (request.context.session_id ?? args.session_id) !== undefined;
 }
 
-function isOfFirstOnly(result: CallResult): boolean {
+function endedByFirstCaller(result: CallResult): boolean {
   const code = result.failure?.code;
   return code === 'ATTEMPT_TIMED_OUT' || code === 'DEADLINE_EXCEEDED' || code === 'CANCELLED';
 }
 
-function shared(result: CallResult): CallResult {
+function toSharedResult(result: CallResult): CallResult {
   return {
     ...result,
     usage: { tokens: 0, microUsd: 0 },

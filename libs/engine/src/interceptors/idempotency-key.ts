@@ -1,35 +1,40 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
+import type { KeyedCall } from '@toolfleet/journal';
 import type { Call, Interceptor } from '../call.js';
-import type { EnginePorts, KeyedCall } from '../ports.js';
+import type { EnginePorts } from '../ports.js';
 
-/** Longest key. */
 const MAX_KEY_CHARS = 255;
-/** How often a waiting duplicate looks again. */
+/** How often a duplicate that waits for the first call looks it up. */
 const POLL_MS = 50;
 
 /**
- * Replays the first outcome of an idempotency key before anything is counted or charged. A key
- * nobody has used goes on; the journal enters it right before the first attempt, so refused calls store nothing.
+ * Replays the first outcome of an idempotency key, before anything is counted or charged. An unused key passes; the journal step
+ * stores it right before the first attempt, so refused calls store nothing.
+ * @throws ToolError REQUEST_INVALID for a key of the wrong length, SERVICE_UNAVAILABLE without the journal, and as
+ *   `answerDuplicate`
  */
-export function idempotency(ports: Pick<EnginePorts, 'journal' | 'clock'>): Interceptor {
+export function idempotencyKey(ports: Pick<EnginePorts, 'journal' | 'clock'>): Interceptor {
   return async (call, next) => {
-    const { idempotencyKey, principal } = call.request;
-    if (idempotencyKey === undefined) return next(call);
-    if (idempotencyKey === '' || idempotencyKey.length > MAX_KEY_CHARS) {
-      throw new ToolError('REQUEST_INVALID', { message: `An idempotency key has 1 to ${MAX_KEY_CHARS} characters` });
+    const { idempotencyKey: key, principal } = call.request;
+    if (key === undefined) return next(call);
+    if (key === '' || key.length > MAX_KEY_CHARS) {
+      throw new ToolError('REQUEST_INVALID', { message: `idempotency_key must have 1 to ${MAX_KEY_CHARS} characters` });
     }
     const { identity } = call;
     const found = ports.journal.find(principal.tenantId, identity.idempotencyKey, identity.fingerprint);
     const known = await found.catch((cause: unknown) => {
       if (isToolError(cause)) throw cause;
-      throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The call journal is away; nothing was run', cause });
+      throw new ToolError('SERVICE_UNAVAILABLE', {
+        message: 'The call journal is unavailable; nothing was run',
+        cause,
+      });
     });
     return known.kind === 'unknown' ? next(call) : answerDuplicate(ports, call, known);
   };
 }
 
 /**
- * Answers a call whose key is taken: the stored outcome, at once or after `Prefer: wait`.
+ * Answers a call whose key is taken with the stored outcome, at once or within the time of `Prefer: wait`.
  * @throws ToolError IDEMPOTENCY_MISMATCH (422), CALL_IN_PROGRESS (409 + Retry-After)
  */
 export async function answerDuplicate(
@@ -47,7 +52,7 @@ export async function answerDuplicate(
   }
   switch (known.kind) {
     case 'finished':
-      call.seen.answeredBy = 'replay';
+      call.active.isReplay = true;
       return {
         ...known.outcome,
         metadata: { ...known.outcome.metadata, idempotent_replay: true, replayed_call_id: known.callId },
@@ -63,7 +68,7 @@ export async function answerDuplicate(
         retryAfterMs: known.retryAfterMs,
       });
     case 'unknown':
-      // the first call was taken back before its effect, while this one waited: the key is free again
+      // The first call was withdrawn before its effect while this one waited, so the key is free again.
       throw new ToolError('CALL_IN_PROGRESS', { retryAfterMs: POLL_MS });
   }
 }

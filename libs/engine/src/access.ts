@@ -1,0 +1,50 @@
+import type { Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+
+/** True when a glob of the credential matches the tool's name or one of its aliases. */
+export function mayUse(globs: readonly string[], tool: Pick<RegisteredTool, 'name' | 'aliases'>): boolean {
+  return toolAllowed(globs, tool.name) || (tool.aliases?.some((alias) => toolAllowed(globs, alias)) ?? false);
+}
+
+/** True when the tool requires no role, or the principal has one of the required roles. */
+export function hasRequiredRole(
+  { roles }: Pick<Principal, 'roles'>,
+  { required_roles: required }: Pick<RegisteredTool, 'required_roles'>,
+): boolean {
+  return !required?.length || required.some((role) => roles.includes(role));
+}
+
+/** True when one of the globs matches the tool name. `*` matches any run of characters; all others match themselves. */
+export function toolAllowed(globs: readonly string[], name: string): boolean {
+  for (const glob of globs)
+    if (glob === '*' || glob === name || (glob.includes('*') && matches(glob, name))) return true;
+  return false;
+}
+
+/**
+ * Intersects two lists of globs. A glob that matches the text of another one covers it (a `*` matches a `*`), so the result never
+ * allows too much. Globs that merely overlap (`a*` and `*b`) are both dropped, which refuses instead of guessing.
+ */
+export function narrowGlobs(held: readonly string[], wanted: readonly string[]): string[] {
+  const kept = [
+    ...wanted.filter((glob) => toolAllowed(held, glob)),
+    ...held.filter((glob) => toolAllowed(wanted, glob)),
+  ];
+  return [...new Set(kept)];
+}
+
+/** Takes the first occurrence of each part between two stars: linear in the name, for any pattern. */
+function matches(glob: string, name: string): boolean {
+  const parts = glob.split('*');
+  const first = parts[0]!;
+  const last = parts.at(-1)!;
+  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last)) return false;
+  let at = first.length;
+  const end = name.length - last.length;
+  for (const part of parts.slice(1, -1)) {
+    const found = name.indexOf(part, at);
+    if (found < 0 || found + part.length > end) return false;
+    at = found + part.length;
+  }
+  return true;
+}

@@ -1,0 +1,180 @@
+import {
+  blankResult,
+  ToolError,
+  toUsd,
+  type CallResult,
+  type JsonObject,
+  type Origin,
+  type Principal,
+} from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { Fault } from '@toolfleet/schema';
+import { hasRequiredRole, mayUse } from './access.js';
+import type { ActiveCall, Call } from './call.js';
+import { budgetScopes } from './interceptors/budget.js';
+import type { EnginePorts, PolicyPort, PolicyResult } from './ports.js';
+import { callsTools, rateKey, type ToolPlan } from './tool-plan.js';
+
+/** Clients match this message. */
+const DANGEROUS_MESSAGE = 'Tool not available via direct execution';
+
+/** Resolves the tool of a call. @throws ToolError TOOL_NOT_FOUND */
+export async function resolveTool(
+  { catalog }: Pick<EnginePorts, 'catalog'>,
+  active: ActiveCall,
+  signal: AbortSignal,
+): Promise<RegisteredTool> {
+  const { toolName, principal } = active.request;
+  const tool = await catalog.resolve(toolName, principal.tenantId, signal);
+  if (!tool) throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${toolName}' not found` });
+  active.tool = tool;
+  return tool;
+}
+
+/**
+ * Checks what the definition declares about callers. Rules about arguments belong to the policy.
+ * @throws ToolError TOOL_QUARANTINED, TOOL_DANGEROUS, PERMISSION_DENIED
+ */
+export function authorize(principal: Principal, origin: Origin, tool: RegisteredTool): void {
+  if (tool.quarantine) {
+    throw new ToolError('TOOL_QUARANTINED', {
+      message: `Tool '${tool.name}' awaits approval: ${tool.quarantine.reason}`,
+    });
+  }
+  if (tool.dangerous && origin === 'public') throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE });
+  // A tool that starts tools that call tools could recurse without end.
+  if (principal.via === 'delegation' && callsTools(tool)) deny(`'${tool.name}' may not be started on behalf of a tool`);
+  if (!mayUse(principal.tools, tool)) deny(`This credential may not call '${tool.name}'`);
+  if (!hasRequiredRole(principal, tool)) {
+    deny(`Tool '${tool.name}' requires role ${tool.required_roles?.join(' or ')}`);
+  }
+  if (tool.requires_auth && principal.userId === '') deny(`Tool '${tool.name}' requires an authenticated user`);
+}
+
+function deny(message: string): never {
+  throw new ToolError('PERMISSION_DENIED', { message });
+}
+
+/**
+ * Coerces and validates the arguments of a call, and records conversions and dropped names for the metadata.
+ * @throws ToolError ARGUMENTS_INVALID with every violation in `details.faults`
+ */
+export function parseArguments(plan: ToolPlan, tool: RegisteredTool, active: ActiveCall): JsonObject {
+  const read = plan.reader.read(active.request.rawArguments);
+  if (!read.ok) throw argumentsInvalid(tool.name, read.faults);
+  active.coercions = read.coercions;
+  active.dropped = read.dropped;
+  active.arguments = read.arguments;
+  return read.arguments;
+}
+
+function argumentsInvalid(tool: string, faults: readonly Fault[]): ToolError {
+  const lines = faults.map(({ param, message }) =>
+    param === '' || message.includes(`'${param}`) ? message : `${param}: ${message}`,
+  );
+  return new ToolError('ARGUMENTS_INVALID', {
+    message: `Invalid arguments for tool '${tool}': ${lines.join('; ')}`,
+    details: { tool, faults: faults.map((fault) => ({ ...fault })) },
+  });
+}
+
+/**
+ * Checks argument values that make a call dangerous although its tool is not (`dangerous_when`); runs on coerced arguments.
+ * @throws ToolError TOOL_DANGEROUS
+ */
+export function authorizeArguments(origin: Origin, tool: RegisteredTool, args: JsonObject): void {
+  if (origin !== 'public' || !tool.dangerous_when) return;
+  for (const { argument, values } of tool.dangerous_when) {
+    const value = args[argument];
+    if (value !== undefined && values.includes(value)) {
+      throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE, details: { argument } });
+    }
+  }
+}
+
+/**
+ * Asks the policy about a call with its coerced arguments. A policy that fails denies the call. Synchronous when the policy is.
+ * @throws ToolError POLICY_DENIED with the messages of the rules; APPROVAL_REQUIRED with the questions that are still open
+ */
+export function decidePolicy(
+  policy: PolicyPort,
+  active: ActiveCall,
+  tool: RegisteredTool,
+  args: JsonObject,
+): void | Promise<void> {
+  let decision: PolicyResult | Promise<PolicyResult>;
+  try {
+    decision = policy.decide({ call: active, tool, arguments: args });
+  } catch (error) {
+    throw policyFailed(tool, error);
+  }
+  if (!(decision instanceof Promise)) return enforce(decision, active, tool);
+  return decision.then(
+    (decided) => enforce(decided, active, tool),
+    (error: unknown) => {
+      throw policyFailed(tool, error);
+    },
+  );
+}
+
+function enforce(decision: PolicyResult, { request }: ActiveCall, tool: RegisteredTool): void {
+  if (!decision.allowed) {
+    throw new ToolError('POLICY_DENIED', {
+      message: decision.reasons.join('; ') || `A policy denies '${tool.name}'`,
+      details: { reasons: decision.reasons },
+    });
+  }
+  // An approval counts for the approved revision only: a changed definition may do something else.
+  const { approved } = request;
+  const answered = approved?.revision === tool.revision ? approved.questions : [];
+  const open = decision.ask?.filter((question) => !answered.includes(question)) ?? [];
+  if (open.length === 0) return;
+  throw new ToolError('APPROVAL_REQUIRED', {
+    message: `A person has to approve this call first: ${open.join('; ')}`,
+    details: { questions: open, revision: tool.revision },
+  });
+}
+
+function policyFailed(tool: RegisteredTool, cause: unknown): ToolError {
+  return new ToolError('POLICY_DENIED', { message: `The policy could not be evaluated for '${tool.name}'`, cause });
+}
+
+/**
+ * Answers an admitted call without running or counting anything: the arguments as the tool would receive them, the price and
+ * what is left of the limits.
+ */
+export async function answerDryRun(
+  ports: Pick<EnginePorts, 'rateLimiter' | 'budget' | 'breakers'>,
+  call: Call,
+): Promise<CallResult> {
+  const { plan, tool, active } = call;
+  const [tokensLeft, budget] = await Promise.all([
+    plan.rate ? ports.rateLimiter.peek(rateKey(call.request.principal.tenantId, tool.name), plan.rate) : null,
+    ports.budget.limits(budgetScopes(call), call.signal),
+  ]);
+  const output: JsonObject = {
+    dry_run: true,
+    tool: tool.name,
+    revision: tool.revision,
+    arguments: call.arguments,
+    coercions: active.coercions.map((coercion) => ({ ...coercion })),
+    dropped_arguments: [...active.dropped],
+    policy: { allowed: true },
+    cost: { cost_usd: toUsd(plan.microUsd), reserved_usd: toUsd(plan.reserveMicroUsd) },
+    limits: {
+      rate_limit_per_minute: plan.rate?.perPeriod ?? null,
+      rate_limit_remaining: tokensLeft,
+      budget: budget.limits.map((limit) => ({ ...limit })),
+    },
+    timeout_ms: call.timeoutMs,
+    idempotent: plan.idempotent,
+    max_attempts: plan.retry.maxAttempts,
+    breaker: ports.breakers.stateOf(tool.name),
+  };
+  return blankResult({
+    ok: true,
+    output,
+    text: `Dry run of '${tool.name}': the call is valid and allowed; nothing was run.`,
+    metadata: { dry_run: true },
+  });
+}

@@ -1,0 +1,117 @@
+import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
+import { toCallResult, type ExecMessage } from '@toolfleet/contracts/execution';
+import { TimedOut, type Clock } from '@toolfleet/resilience';
+import { explainErrors } from '@toolfleet/schema';
+import type { Call, Next } from './call.js';
+import { toCancellation } from './deadline.js';
+import type { EnginePorts } from './ports.js';
+import { failed } from './result.js';
+
+/** After a cancellation an executor has this long to report what was used up to then. After a deadline it has no time. */
+const CANCEL_GRACE_MS = 1_000;
+/** Violations of the output schema that are listed in the metadata of a result. */
+const MAX_MISMATCHES = 5;
+
+/**
+ * The end of the chain: hands the attempt to its executor and turns every outcome into a result. An executor that ignores its
+ * signal does not delay the caller; its late reply is dropped.
+ */
+export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock' | 'meter'>): Next {
+  return async (call) => {
+    const from = ports.clock.monotonic();
+    try {
+      const executor = ports.executorFor(call.tool.binding);
+      call.active.attempts += 1;
+      const response = await untilAborted(executor.execute(call), call.signal, ports.clock);
+      return reportMismatch(call, toCallResult(response, ports.clock.monotonic() - from), ports.meter);
+    } catch (thrown) {
+      const timing = { queue_ms: 0, wait_ms: 0, execute_ms: ports.clock.monotonic() - from };
+      return failed(toAttemptError(thrown, call), { timing, attempts: 1 });
+    }
+  };
+}
+
+/** Settles with the response, or rejects when the signal is aborted; after a cancellation it waits for a last response. */
+function untilAborted<T>(response: Promise<T>, signal: AbortSignal, clock: Clock): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    let cancel = () => {};
+    const leave = () => reject(signal.reason);
+    const onAbort = () => {
+      if (signal.reason instanceof TimedOut) leave();
+      else cancel = clock.after(CANCEL_GRACE_MS, leave);
+    };
+    if (signal.aborted) onAbort();
+    else signal.addEventListener('abort', onAbort, { once: true });
+    response.then(resolve, reject).finally(() => {
+      cancel();
+      signal.removeEventListener('abort', onAbort);
+    });
+  });
+}
+
+function toAttemptError(thrown: unknown, { signal, tool }: Call): ToolError {
+  if (!signal.aborted) {
+    if (isToolError(thrown)) return thrown;
+    return new ToolError('INTERNAL', { message: `Internal error while running '${tool.name}'`, cause: thrown });
+  }
+  if (!(signal.reason instanceof TimedOut)) return toCancellation(signal.reason);
+  const timeoutMs = Math.round(signal.reason.timeoutMs);
+  return new ToolError('ATTEMPT_TIMED_OUT', {
+    message: `Tool '${tool.name}' timed out after ${timeoutMs}ms`,
+    details: { timeout_ms: timeoutMs },
+  });
+}
+
+/**
+ * Lists in the metadata how a result violates the output schema that its MCP server declared (MCP 2025-06-18 asks clients to
+ * validate structured results). The result is delivered unchanged: the schema may be the wrong part.
+ */
+function reportMismatch(call: Call, result: CallResult, meter: EnginePorts['meter']): CallResult {
+  const { outputSchema } = call.plan;
+  if (!outputSchema || !result.ok || outputSchema.check(result.output)) return result;
+  meter.outputMismatched(call.tool.name);
+  const mismatches = explainErrors(outputSchema.errors(result.output)).slice(0, MAX_MISMATCHES);
+  const output_schema_mismatch = mismatches.map(({ path, kind, message }) => ({ path, kind, message }));
+  return { ...result, metadata: { ...result.metadata, output_schema_mismatch } };
+}
+
+/**
+ * Builds the message of one attempt for its executor: the observable input of the call and the fields of this attempt.
+ * @param delegationToken for tools that call tools
+ */
+export function toExecMessage(call: Call, delegationToken?: string): ExecMessage {
+  const { input, tool } = call;
+  return {
+    ...input,
+    call_id: call.callId,
+    attempt: call.attempt,
+    fence: call.fence,
+    journalled: call.journalled,
+    binding: tool.binding,
+    deadlineShortened: isDeadlineShortened(call) ? true : undefined,
+    context: {
+      ...input.context,
+      delegation_token: delegationToken,
+      forward_idempotency_key: tool.forwards_idempotency_key ? true : undefined,
+    },
+  };
+}
+
+/** Share of its own timeout that a tool must have had before a time-out counts against it. */
+const FAIR_SHARE = 0.8;
+/** A tool that is silent for this long counts as failed, however long its own timeout is. */
+const MAX_FAIR_MS = 60_000;
+
+/**
+ * True when an attempt has less time than its tool may take. Such a time-out must not count for a breaker: breakers are shared,
+ * and a caller with a tiny `timeout_ms` could open one for all others. Always true for sandbox runs, whose code and limit belong
+ * to the caller.
+ */
+export function isDeadlineShortened({
+  plan,
+  timeoutMs,
+  deadline,
+}: Pick<Call, 'plan' | 'timeoutMs' | 'deadline'>): boolean {
+  if (plan.timeoutMs === undefined) return true;
+  return Math.min(timeoutMs, deadline.remainingMs()) < FAIR_SHARE * Math.min(plan.timeoutMs, MAX_FAIR_MS);
+}

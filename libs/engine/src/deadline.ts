@@ -1,0 +1,70 @@
+import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
+import { Deadline, linkAbort, TimedOut, type Clock } from '@toolfleet/resilience';
+import type { ActiveCall } from './call.js';
+import { failed } from './result.js';
+
+/** Time after the deadline for the steps of the engine to end by themselves; then the call ends without them. */
+const GRACE_MS = 200;
+/** The same after a cancellation, when no caller waits for the answer and executors have a second to report usage. */
+const CANCEL_GRACE_MS = 1_500;
+
+/**
+ * Runs a whole call under one signal that follows the caller and the deadline. A step that ignores the signal, such as a store
+ * that hangs, does not delay the caller: an answer leaves at the latest 250 ms after the deadline.
+ * @throws ToolError as `work` does, or DEADLINE_EXCEEDED when no attempt had begun
+ */
+export async function withinDeadline(
+  clock: Clock,
+  active: ActiveCall,
+  work: (signal: AbortSignal, deadline: Deadline) => Promise<CallResult>,
+): Promise<CallResult> {
+  const deadline = Deadline.at(clock, active.request.deadlineAt);
+  const remainingMs = deadline.remainingMs();
+  if (remainingMs <= 0) throw deadlineExceeded();
+  const link = linkAbort(active.request.signal);
+  let forceEnd: ((reason: unknown) => void) | undefined;
+  let cancelForcedEnd = () => {};
+  const onAbort = () => {
+    const isTimeUp = link.signal.reason instanceof TimedOut;
+    const extraMs = isTimeUp ? 0 : Math.min(CANCEL_GRACE_MS - GRACE_MS, deadline.remainingMs());
+    cancelForcedEnd = clock.after(extraMs + GRACE_MS, () => forceEnd?.(link.signal.reason));
+  };
+  const cancel = clock.after(remainingMs, () => link.abort(new TimedOut(remainingMs)));
+  try {
+    return await new Promise<CallResult>((resolve, reject) => {
+      forceEnd = reject;
+      if (link.signal.aborted) onAbort();
+      else link.signal.addEventListener('abort', onAbort, { once: true });
+      work(link.signal, deadline).then(resolve, reject);
+    });
+  } catch (thrown) {
+    if (isToolError(thrown) || !link.signal.aborted) throw thrown;
+    return interrupted(active, link.signal.reason);
+  } finally {
+    cancel();
+    cancelForcedEnd();
+    link.release();
+  }
+}
+
+/** Ends a call that was stopped between two steps: as refused when no attempt had begun, else as failed. */
+function interrupted({ attempts, tool, request }: ActiveCall, reason: unknown): CallResult {
+  if (!(reason instanceof TimedOut)) return failed(toCancellation(reason));
+  if (attempts === 0) throw deadlineExceeded();
+  if (tool?.idempotent !== true) {
+    const message = `It is not known whether '${request.toolName}' took effect`;
+    return failed(new ToolError('OUTCOME_UNKNOWN', { message }));
+  }
+  const message = `Tool '${request.toolName}' timed out: the deadline of the call passed`;
+  return failed(new ToolError('ATTEMPT_TIMED_OUT', { message }));
+}
+
+/** The reason of an abort that was not a time-out: the ToolError it was aborted with, else CANCELLED. */
+export function toCancellation(reason: unknown): ToolError {
+  return isToolError(reason) ? reason : new ToolError('CANCELLED', { message: 'The call was cancelled by its caller' });
+}
+
+/** The refusal of a call whose deadline passed before any attempt began. */
+export function deadlineExceeded(): ToolError {
+  return new ToolError('DEADLINE_EXCEEDED', { message: 'The deadline passed before the tool could start' });
+}

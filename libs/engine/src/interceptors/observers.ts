@@ -1,0 +1,96 @@
+import { isToolError, toToolError, toUsd, type CallResult } from '@toolfleet/contracts';
+import type { ActiveCall, Observer } from '../call.js';
+import type { AuditRecord, EnginePorts } from '../ports.js';
+
+/** Writes one audit record per call. Converts unknown exceptions to INTERNAL, so that no call crashes its entry point. */
+export function audit(ports: Pick<EnginePorts, 'audit' | 'clock'>): Observer {
+  return async (active, next) => {
+    try {
+      const result = await next(active);
+      ports.audit.finished(toAuditRecord(active, result, ports.clock.monotonic()));
+      return result;
+    } catch (thrown) {
+      const error = toToolError(thrown);
+      ports.audit.finished(toAuditRecord(active, error, ports.clock.monotonic()));
+      throw error;
+    }
+  };
+}
+
+/** Runs every call in a span `tool_execution`. */
+export function trace(ports: Pick<EnginePorts, 'tracer'>): Observer {
+  return (active, next) =>
+    ports.tracer.span(
+      'tool_execution',
+      { 'tool.name': active.request.toolName, 'call.id': active.request.callId },
+      async (span) => {
+        try {
+          const result = await next(active);
+          span.set({
+            'tool.category': active.tool?.category ?? '',
+            'tool.success': result.ok,
+            'tool.cost_usd': toUsd(result.usage.microUsd),
+            'tool.provenance': result.provenance,
+            'tool.attempts': result.attempts,
+          });
+          const { failure } = result;
+          if (failure) span.set({ 'error.code': failure.code, 'error.type': failure.errorType });
+          return result;
+        } catch (thrown) {
+          const error = toToolError(thrown);
+          span.set({
+            'tool.category': active.tool?.category ?? '',
+            'tool.success': false,
+            'tool.cost_usd': 0,
+            'error.code': error.code,
+            'error.type': error.entry.class,
+          });
+          throw error;
+        }
+      },
+    );
+}
+
+/** Counts every call in the metrics. */
+export function meter(ports: Pick<EnginePorts, 'meter' | 'clock'>): Observer {
+  return async (active, next) => {
+    try {
+      const result = await next(active);
+      ports.meter.finished(toAuditRecord(active, result, ports.clock.monotonic()));
+      return result;
+    } catch (thrown) {
+      ports.meter.finished(toAuditRecord(active, toToolError(thrown), ports.clock.monotonic()));
+      throw thrown;
+    }
+  };
+}
+
+function toAuditRecord(active: ActiveCall, outcome: CallResult | Error, nowMs: number): AuditRecord {
+  const durationMs = nowMs - active.startedAt;
+  if (outcome instanceof Error) {
+    const error = isToolError(outcome) ? outcome : toToolError(outcome);
+    return {
+      call: active,
+      ok: false,
+      durationMs,
+      microUsd: 0,
+      attempts: active.attempts,
+      code: error.code,
+      errorType: error.entry.class,
+      error: error.message,
+    };
+  }
+  return {
+    call: active,
+    ok: outcome.ok,
+    durationMs,
+    microUsd: outcome.usage.microUsd,
+    executeMs: outcome.timing.queue_ms + outcome.timing.execute_ms,
+    timing: outcome.timing,
+    provenance: outcome.provenance,
+    attempts: outcome.attempts,
+    code: outcome.failure?.code,
+    errorType: outcome.failure?.errorType,
+    error: outcome.failure?.message,
+  };
+}

@@ -1,0 +1,123 @@
+import { LRUCache } from 'lru-cache';
+import type { CallResult, EpochMs, Json, Milliseconds } from '@toolfleet/contracts';
+import { peekTokens, takeToken, type Clock, type Rate, type RateDecision } from '@toolfleet/resilience';
+import { RateLimiter, ResultCache, SessionResults, type CachedResult } from './ports.js';
+
+/** Larger results are not cached: a gateway has to hold a thousand of them. In characters, roughly as JSON. */
+export const MAX_CACHED_CHARS = 256 * 1024;
+
+const MAX_FRESH = 1_000;
+const MAX_STALE = 5_000;
+/** Characters held by each of the two caches, whatever the number of results. */
+const MAX_CHARS = 64 * 1024 * 1024;
+/** Results over all sessions. */
+const MAX_SESSION_RESULTS = 5_000;
+/** A bucket that is evicted starts full again, as an idle bucket would be. */
+const MAX_BUCKETS = 50_000;
+
+interface CacheEntry extends CachedResult {
+  /** Monotonic ms. */
+  readonly endsAt: Milliseconds;
+}
+
+/** Result cache of one process; also the near cache in front of a shared one. */
+export class MemoryResultCache extends ResultCache {
+  readonly #fresh: LRUCache<string, CacheEntry>;
+  readonly #stale: LRUCache<string, CacheEntry>;
+
+  constructor(
+    private readonly clock: Clock,
+    limits: { maxFresh?: number; maxStale?: number } = {},
+  ) {
+    super();
+    this.#fresh = new LRUCache({ max: limits.maxFresh ?? MAX_FRESH, maxSize: MAX_CHARS });
+    this.#stale = new LRUCache({ max: limits.maxStale ?? MAX_STALE, maxSize: MAX_CHARS });
+  }
+
+  override get(key: string): CachedResult | undefined {
+    return this.#getUnexpired(this.#fresh, key);
+  }
+
+  override getStale(key: string): CachedResult | undefined {
+    return this.#getUnexpired(this.#stale, key);
+  }
+
+  override set(
+    key: string,
+    result: CallResult,
+    ages: { freshMs: Milliseconds; staleMs: Milliseconds; storedAt?: EpochMs },
+  ): void {
+    const size = roughSize(result, MAX_CACHED_CHARS);
+    if (size > MAX_CACHED_CHARS) return;
+    const storedAt = ages.storedAt ?? this.clock.now();
+    const now = this.clock.monotonic();
+    if (ages.freshMs > 0) this.#fresh.set(key, { result, storedAt, endsAt: now + ages.freshMs }, { size: size + 100 });
+    if (ages.staleMs > 0) this.#stale.set(key, { result, storedAt, endsAt: now + ages.staleMs }, { size: size + 100 });
+  }
+
+  #getUnexpired(entries: LRUCache<string, CacheEntry>, key: string): CachedResult | undefined {
+    const entry = entries.get(key);
+    if (!entry) return undefined;
+    if (entry.endsAt > this.clock.monotonic()) return entry;
+    entries.delete(key);
+    return undefined;
+  }
+}
+
+/** Estimates the characters of a result as JSON; stops counting just above `limit`. */
+function roughSize(result: CallResult, limit: number): number {
+  let size = result.text.length;
+  const open: (Json | undefined)[] = [result.output, result.metadata, result.content ?? null];
+  while (open.length > 0 && size <= limit) {
+    const value = open.pop();
+    if (typeof value === 'string') size += value.length + 2;
+    else if (typeof value !== 'object' || value === null) size += 5;
+    else if (Array.isArray(value)) {
+      size += value.length + 2;
+      for (const item of value) open.push(item);
+    } else {
+      for (const key in value) {
+        size += key.length + 4;
+        open.push(value[key]);
+      }
+    }
+  }
+  return size;
+}
+
+/** Session results of one process. */
+export class MemorySessionResults extends SessionResults {
+  readonly #results = new LRUCache<string, { result: CallResult; endsAt: Milliseconds }>({ max: MAX_SESSION_RESULTS });
+
+  constructor(private readonly clock: Clock) {
+    super();
+  }
+
+  override get(sessionKey: string, resultKey: string): CallResult | undefined {
+    const entry = this.#results.get(`${sessionKey} ${resultKey}`);
+    return entry && entry.endsAt > this.clock.monotonic() ? entry.result : undefined;
+  }
+
+  override put(sessionKey: string, resultKey: string, result: CallResult, ttlMs: Milliseconds): void {
+    this.#results.set(`${sessionKey} ${resultKey}`, { result, endsAt: this.clock.monotonic() + ttlMs });
+  }
+}
+
+/** Rate limiter of one process; also the fallback while the shared limiter is unavailable. */
+export class MemoryRateLimiter extends RateLimiter {
+  readonly #buckets = new LRUCache<string, number>({ max: MAX_BUCKETS });
+
+  constructor(private readonly clock: Clock) {
+    super();
+  }
+
+  override take(key: string, rate: Rate): RateDecision {
+    const { state, decision } = takeToken(this.#buckets.get(key), rate, this.clock.monotonic());
+    this.#buckets.set(key, state);
+    return decision;
+  }
+
+  override peek(key: string, rate: Rate): number {
+    return peekTokens(this.#buckets.get(key), rate, this.clock.monotonic());
+  }
+}

@@ -1,0 +1,122 @@
+import {
+  blankResult,
+  CATALOGUE,
+  syntheticTokens,
+  ToolError,
+  toToolError,
+  toUsd,
+  type CallBody,
+  type CallResult,
+  type ErrorClass,
+  type ErrorCode,
+  type ExecutionFailure,
+  type JsonObject,
+} from '@toolfleet/contracts';
+import { toFailure } from '@toolfleet/contracts/execution';
+import { SIZES } from '@toolfleet/contracts/subjects';
+import type { ActiveCall } from './call.js';
+
+/** Longest `text` of a response, in UTF-16 units. */
+const MAX_TEXT_CHARS = 6_000;
+
+/** A failed result without output. `error` may be anything that was thrown; unknown errors become INTERNAL. */
+export function failed(error: unknown, fields: Partial<CallResult> = {}): CallResult {
+  return blankResult({ failure: toFailure(toToolError(error)), ...fields });
+}
+
+/** True for a failure that refused the call before its tool ran; entry points report it as an error status. */
+export function isRefusal(failure: ExecutionFailure): boolean {
+  return CATALOGUE[failure.code].origin === 'request';
+}
+
+/**
+ * Ends a call: adds conversions, dropped arguments and waiting time to its result.
+ * @throws ToolError when the failure refused the call before its tool ran
+ */
+export function finishCall({ coercions, dropped, waitedMs }: ActiveCall, result: CallResult): CallResult {
+  const { failure } = result;
+  if (failure && !result.ok && isRefusal(failure)) {
+    const { message, details, retryAfterMs } = failure;
+    throw new ToolError(failure.code, { message, details, retryAfterMs });
+  }
+  if (coercions.length === 0 && dropped.length === 0 && waitedMs === 0) return result;
+  const metadata: JsonObject = { ...result.metadata };
+  if (coercions.length > 0) metadata.coercions = coercions.map((coercion) => ({ ...coercion }));
+  if (dropped.length > 0) metadata.dropped_arguments = [...dropped];
+  return { ...result, metadata, timing: { ...result.timing, wait_ms: result.timing.wait_ms + waitedMs } };
+}
+
+/**
+ * Renders a finished call for HTTP and NATS. Its metadata tells where the result comes from, how many attempts were made and
+ * where the time went; for a failure also its code, whether a retry may help and what to do.
+ * @param durationMs of the whole call
+ */
+export function callBody(callId: string, result: CallResult, durationMs: number): CallBody {
+  const { text, content } = result;
+  const contentBytes = content?.length ? Buffer.byteLength(JSON.stringify(content)) : 0;
+  const fits = contentBytes <= SIZES.toolResult;
+  const metadata = toMetadata(result);
+  if (!fits) {
+    metadata.content_omitted = { blocks: content?.length ?? 0, bytes: contentBytes, limit: SIZES.toolResult };
+  }
+  const body: CallBody = {
+    success: result.ok,
+    output: result.output,
+    text: text.length > MAX_TEXT_CHARS ? `${text.slice(0, MAX_TEXT_CHARS - 1)}…` : text,
+    error: result.ok ? null : (result.failure?.message ?? 'The tool failed'),
+    metadata,
+    execution_time_ms: Math.round(durationMs),
+    usage: toShownUsage(result),
+    call_id: callId,
+  };
+  if (fits && content?.length) body.content = content;
+  return body;
+}
+
+/** Tokens that were used, else synthetic ones for the cost of a charged call, else 0. */
+function toShownUsage({ usage, provenance, attempts, ok }: CallResult): CallBody['usage'] {
+  const { tokens, microUsd } = usage;
+  const isCharged = provenance === 'live' && attempts > 0 && (ok || microUsd > 0);
+  return { tokens: tokens > 0 ? tokens : isCharged ? syntheticTokens(microUsd) : 0, cost_usd: toUsd(microUsd) };
+}
+
+function toMetadata(result: CallResult): JsonObject {
+  const { failure, timing } = result;
+  const metadata: JsonObject = {
+    ...result.metadata,
+    provenance: result.provenance,
+    attempts: result.attempts,
+    timing: {
+      queue_ms: Math.round(timing.queue_ms),
+      wait_ms: Math.round(timing.wait_ms),
+      execute_ms: Math.round(timing.execute_ms),
+    },
+  };
+  if (!failure) return metadata;
+  metadata.code = failure.code;
+  metadata.error_type = failure.errorType;
+  metadata.retryable = failure.retryable;
+  metadata.chargeable = CATALOGUE[failure.code].chargeable;
+  metadata.suggestion = suggestionFor(failure.code, failure.errorType);
+  if (failure.retryAfterMs !== undefined) metadata.retry_after_ms = failure.retryAfterMs;
+  if (failure.details) metadata.details = failure.details;
+  return metadata;
+}
+
+const SUGGESTIONS: Record<ErrorClass, string> = {
+  timeout: 'Retry later or simplify the request.',
+  invalid_arguments: 'Check the format and types of the arguments, then retry.',
+  tool_not_found: 'Check the name against the tool list.',
+  network_error: 'The system is unavailable at the moment; retry later.',
+  internal_error: 'The system is unavailable at the moment; retry later.',
+};
+
+/** What a model can do about a failure: the catalogue's hint for its code, else the suggestion for its class. */
+export function suggestionFor(code: ErrorCode, errorType: ErrorClass): string {
+  return CATALOGUE[code].hint || SUGGESTIONS[errorType];
+}
+
+/** Renders a failure as JSON text for a model. */
+export function explainFailure(tool: string, { code, errorType, message }: ExecutionFailure): string {
+  return JSON.stringify({ error: errorType, tool, message, suggestion: suggestionFor(code, errorType) });
+}

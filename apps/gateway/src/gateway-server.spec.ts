@@ -3,9 +3,10 @@ import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { Body, Controller, Get, Module, Param, Post } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
-import { ToolError } from '@toolfleet/contracts';
+import { ToolError, type Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
+import { eventually } from '@toolfleet/testing';
 import type { NatsStrategy } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GatewayServer } from './gateway-server.js';
@@ -48,11 +49,12 @@ const CONNECTIONS = { requestTimeoutMs: 2_000, maxConnections: 50, maxConnection
 const door = new GatewayServer(
   { module: EchoModule },
   NO_NATS,
-  { host: '127.0.0.1', port: 0, maxBodyBytes: 1_000_000, connections: CONNECTIONS },
+  { host: '127.0.0.1', port: 0, maxBodyBytes: 1_000_000, maxBodiesBytes: 4_000_000, connections: CONNECTIONS },
   host,
   async ({ headers }) => {
     if (headers['x-stranger'] !== undefined) throw new ToolError('UNAUTHENTICATED');
-    return undefined;
+    const tenantId = headers['x-tenant'];
+    return typeof tenantId === 'string' ? ({ tenantId } as Principal) : undefined;
   },
   [
     {
@@ -236,5 +238,48 @@ describe('connections', () => {
     for (const { socket } of [first, ...many]) socket.destroy();
     // The places are given back.
     await expect.poll(async () => (await send({ body: '{}' }).catch(() => undefined))?.status).toBe(201);
+  });
+});
+
+describe('the bodies of all callers', () => {
+  /** Sends the head of a request and part of its body; resolves with the text of the response once there is one. */
+  function begin(tenant: string, declared: number, sent: number) {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    const answer = new Promise<string>((resolve) => {
+      let text = '';
+      socket.on('data', (chunk: Buffer) => resolve((text += chunk.toString())));
+      socket.on('close', () => resolve(text));
+    });
+    socket.write(`POST /echo HTTP/1.1\r\nHost: x\r\nX-Tenant: ${tenant}\r\nContent-Type: application/json\r\n`);
+    socket.write(`Content-Length: ${declared}\r\n\r\n`);
+    socket.write(`"${'x'.repeat(sent - 1)}`);
+    return { socket, answer };
+  }
+
+  it('have a bound in bytes, and a share for each tenant; what is held is given back', async () => {
+    const held = ['a', 'b', 'c', 'd'].map((tenant) => begin(tenant, 990_000, 980_000));
+    await eventually('the bodies have arrived', async () => {
+      const refused = await begin('a', 500_000, 400_000).answer;
+      return refused.startsWith('HTTP/1.1 429') && /retry-after: 1\r\n/i.test(refused);
+    });
+    await eventually('all memory is taken', async () => {
+      const refused = await begin('e', 500_000, 400_000).answer;
+      return refused.startsWith('HTTP/1.1 503') && /retry-after: 1\r\n/i.test(refused);
+    });
+    const small = JSON.stringify('x'.repeat(60_000));
+    expect((await send({ body: small })).status, 'a small body needs no share').toBe(201);
+    for (const { socket } of held.slice(0, 3)) socket.destroy();
+    held[3]!.socket.write(`${'x'.repeat(9_999)}"`);
+    expect(await held[3]!.answer).toMatch(/^HTTP\/1\.1 201/);
+    held[3]!.socket.destroy();
+    const large = JSON.stringify('y'.repeat(900_000));
+    await eventually('there is room again', async () => (await send({ body: large })).status === 201);
+    expect((await send({ body: large })).body).toEqual({ body: 'y'.repeat(900_000) });
+  });
+
+  it('are not taken by a declared length', async () => {
+    const idle = Array.from({ length: 8 }, () => begin('a', 990_000, 10));
+    expect((await send({ body: JSON.stringify('y'.repeat(900_000)) })).status).toBe(201);
+    for (const { socket } of idle) socket.destroy();
   });
 });

@@ -7,6 +7,7 @@ import type { NatsStrategy } from '@toolfleet/transport';
 import { toRequestError, sendError } from './http/error.filter.js';
 import { admitBeforeBody, type ProveSender, answerWrongMethods } from './http/admit-request.js';
 import { limitConnections, serverOptions, type ConnectionLimits, closeStalledAnswers } from './http/connections.js';
+import { limitBodyMemory } from './http/body-memory.js';
 import { acceptJsonBodies } from './http/request-body.js';
 
 /** Longest part of a path: aliases of OpenAPI tools hold an operationId. */
@@ -17,6 +18,8 @@ export interface ListenAddress {
   host: string;
   port: number;
   maxBodyBytes: number;
+  /** Bytes of all request bodies in memory. */
+  maxBodiesBytes: number;
   connections: ConnectionLimits;
 }
 
@@ -44,7 +47,7 @@ export class GatewayServer implements LifecycleComponent {
   ) {}
 
   async start(): Promise<void> {
-    const { host, port, maxBodyBytes, connections } = this.address;
+    const { host, port, maxBodyBytes, maxBodiesBytes, connections } = this.address;
     const app = await NestFactory.create<NestFastifyApplication>(
       this.module,
       // While draining, a request on an open connection is still served; the answer closes the connection.
@@ -64,6 +67,7 @@ export class GatewayServer implements LifecycleComponent {
     limitConnections(fastify.server, connections);
     answerWrongMethods(fastify);
     admitBeforeBody(fastify, this.prove, this.host.clock);
+    limitBodyMemory(fastify, { maxBodyBytes, maxBodiesBytes }, this.host.clock);
     closeStalledAnswers(fastify);
     acceptJsonBodies(fastify, maxBodyBytes);
     for (const part of this.mounted) await part.mount(fastify);

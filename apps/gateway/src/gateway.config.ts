@@ -34,6 +34,12 @@ export const gatewayConfig = defineConfig(
       max: 64 * 1024 * 1024,
       help: 'Largest HTTP request body',
     }),
+    GATEWAY_MAX_BODIES_MB: integer({
+      default: 256,
+      min: 1,
+      max: 65_536,
+      help: 'Request bodies above 64 KiB that one gateway holds in memory, in MiB; a tenant may have a quarter',
+    }),
     GATEWAY_REQUEST_TIMEOUT_MS: durationMs({
       default: 25_000,
       min: 1_000,
@@ -310,6 +316,9 @@ export const gatewayConfig = defineConfig(
         : []),
       ...(settings.JWT_ISSUER && !settings.JWT_JWKS_FILE && !settings.JWT_JWKS_URL
         ? [{ key: 'JWT_JWKS_FILE', message: 'or JWT_JWKS_URL is required with JWT_ISSUER' }]
+        : []),
+      ...(settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024 < settings.GATEWAY_MAX_BODY_BYTES
+        ? [{ key: 'GATEWAY_MAX_BODIES_MB', message: 'must have room for one body of GATEWAY_MAX_BODY_BYTES' }]
         : []),
       ...requiredByStore(settings).map((key) => ({
         key,

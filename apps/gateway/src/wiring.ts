@@ -234,6 +234,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       host: settings.GATEWAY_HOST,
       port: settings.GATEWAY_PORT,
       maxBodyBytes: settings.GATEWAY_MAX_BODY_BYTES,
+      maxBodiesBytes: settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024,
       connections: {
         requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
         maxConnections: settings.GATEWAY_MAX_CONNECTIONS,

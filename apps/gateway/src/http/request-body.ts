@@ -100,8 +100,8 @@ export function carriesBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined && headers['content-length'] !== '0';
 }
 
-/** True for requests without a body, too. */
-function isSmallBody({ headers }: IncomingMessage): boolean {
+/** Whether the declared length is at most 64 KiB; also true for requests without a body. */
+export function isSmallBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_BYTES;
 }
 

@@ -2,8 +2,8 @@
 # `_run`, writes three object addresses and calls `time.time()`, where the host throws and keeps the memory
 # (src/wasi/snapshot.ts). In a copy of that memory the host calls `_prepare` at once and `_run` when a program arrives.
 #
-# The request on fd 0 (marshal) and the reply on /dev/result (JSON) are those of src/python/result-frame.ts.
-# src/python/boot-script.ts fills in the upper-case placeholders and the included files.
+# src/python/guest-protocol.ts defines the request on fd 0 (marshal) and the reply on /dev/result (JSON).
+# src/wasi/snapshot.ts fills in the upper-case placeholders and the included files.
 import sys, time, os
 for _name in __PRELOAD__:
     try: __import__(_name)
@@ -140,7 +140,7 @@ def _answer(request):
     except SystemExit as error:
         frame["kind"], frame["exit_code"] = "exit", error.code if type(error.code) is int else 0 if error.code is None else 1
     except MemoryError as error:
-        _reserve.clear()                                       # room for the answer
+        _reserve.clear()                                       # frees memory for the reply
         described = _describe(error, level)
         described["message"] = described["message"] or "the run needs more memory than its limit"
         frame = {"kind": "memory", "error": described}
@@ -155,7 +155,7 @@ def _answer(request):
 
 def _run():
     try: _send(_answer(_receive()))
-    except BaseException as error:                             # the answer itself failed: say so in the shortest way
+    except BaseException as error:                             # the reply itself failed: send the shortest one
         _reserve.clear()
         _send({"kind": "memory" if isinstance(error, MemoryError) else "crashed", "error": {"type": type(error).__name__, "message": "the result could not be written", "line": None, "traceback": ""}})
 

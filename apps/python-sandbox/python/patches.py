@@ -7,12 +7,12 @@ if not hasattr(time, "thread_time"):
     time.thread_time, time.thread_time_ns = time.process_time, time.process_time_ns
 
 class _AsyncioPatch:
-    """asyncio needs a socket pair only to be woken by threads, and there are none: its loop sleeps instead."""
+    """asyncio needs a socket pair only to be woken by other threads. There are none here, so its loop sleeps instead."""
     def find_spec(self, name, path=None, target=None):
         if name != "asyncio": return None
         sys.meta_path.remove(self)
         spec = find_spec(name)
-        spec.loader = _PatchingLoader(spec.loader)             # the loader itself serves the other modules too
+        spec.loader = _PatchingLoader(spec.loader)             # the original loader also serves other modules
         return spec
 
 class _PatchingLoader:

@@ -1,6 +1,6 @@
 # The guest's side of the strictness levels (src/python/strictness.ts): guidance for generated code, not a boundary.
 #
-# A pass over the syntax tree refuses a program before it runs, with a line number. What shows only at run time meets builtins
+# A pass over the syntax tree refuses a program before it runs, with a line number. At run time the program gets builtins
 # without the banned names and a guarded import. Library code keeps the real builtins, so that dataclasses, namedtuple,
 # Enum, logging and ElementTree work.
 _BANNED = {level: frozenset(rules["banned"]) for level, rules in _LEVELS.items()}
@@ -36,7 +36,7 @@ def _imports(node):
     return []
 
 def _check(source, tree, level, modules):
-    """Refuses a program that shows what is not allowed. Names that are ASCII stand in the source as they are."""
+    """Refuses a program that uses what is not allowed. ASCII source contains every name literally, so it can be searched first."""
     if source.isascii() and "import" not in source:
         for name in _BANNED[level]:
             if name in source: break
@@ -45,7 +45,7 @@ def _check(source, tree, level, modules):
 
 def _check_tree(tree, level, modules):
     banned = _BANNED[level]
-    bound = set()                      # a program may use a banned name for a variable of its own
+    bound = set()                      # a program may use a banned name for its own variable
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load): bound.add(node.id)
         elif isinstance(node, ast.arg): bound.add(node.arg)
@@ -63,7 +63,7 @@ def _check_tree(tree, level, modules):
         refuse(name, level, lineno)
 
 def _guarded_builtins(level, modules):
-    """The builtins of one run; each interpreter has one only."""
+    """The builtins of a run; each interpreter serves only one."""
     def guarded_import(name, globals=None, locals=None, fromlist=(), depth=0):
         if depth == 0 and not _allowed(name, modules):
             submodules = [f"{name}.{item}" for item in fromlist or ()]

@@ -1,6 +1,6 @@
-# Runs what every run does, at boot, so that the image contains what CPython creates at first use: the types of the syntax
-# tree, attribute caches, specialised bytecode. A first `print(1)` takes a fifth less. No user code is involved, and the
-# names used here are deleted again.
+# Executes typical programs at boot, so that the image contains what CPython creates at first use: the types of the syntax
+# tree, attribute caches, specialized bytecode. A first `print(1)` takes a fifth less. No user code is involved, and the
+# names used here are deleted afterwards.
 _ROUNDS = 6
 _PROGRAMS = (
     "print(1)",

@@ -1,6 +1,6 @@
 /**
- * Bundles the scripts that run in the child process and its threads, so that specs run them from source. A folder of
- * its own per call; the caller removes it.
+ * Bundles the scripts of the child process and its threads, so that specs run them from source. Each call creates a folder,
+ * which the caller removes.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -13,7 +13,7 @@ export interface CorpusRow {
   must_not: string[];
 }
 
-/** The one row whose source is repeated to more than any code may have. */
+/** The row whose source is repeated until it exceeds the limit for code. */
 const REPEATED = 'hp-118';
 const REPEATED_BYTES = 10 * 1024 * 1024;
 
@@ -24,8 +24,8 @@ export function corpus(): CorpusRow[] {
   );
 }
 
-/** The classes of the corpus that an answer belongs to. */
-export function classesOf(reply: RunReply): string[] {
+/** The classes of the corpus that match a reply. */
+export function classifyReply(reply: RunReply): string[] {
   const isCut = reply.truncated.stdout || reply.truncated.stderr;
   switch (reply.status) {
     case 'ok':

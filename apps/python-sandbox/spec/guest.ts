@@ -1,10 +1,10 @@
-/** One interpreter in the process of the spec itself: the shortest way from a program to its verdict. No deadline. */
+/** One interpreter in the process of the spec itself, without a timeout: the shortest way to the outcome of a program. */
 import { readFileSync } from 'node:fs';
 import { SystemClock } from '@toolfleet/resilience/clock';
-import { encodeRequest, verdictOf, type RunRequest, type Verdict } from '../src/python/guest-protocol.js';
+import { encodeRequest, classify, type RunRequest, type Outcome } from '../src/python/guest-protocol.js';
 import { LEVELS, PRELOADED_MODULES } from '../src/python/strictness.js';
 import { CapturedOutput } from '../src/wasi/captured-output.js';
-import { treeOf } from '../src/wasi/guest-files.js';
+import { buildTree } from '../src/wasi/guest-files.js';
 import { PAGES_PER_MB } from '../src/wasi/guest-memory.js';
 import { codeModule } from '../src/wasi/instrument-module.js';
 import { loadInterpreter } from '../src/wasi/interpreter.js';
@@ -12,7 +12,7 @@ import { restore, type Guest } from '../src/wasi/restore.js';
 import { takeSnapshot, type Snapshot } from '../src/wasi/snapshot.js';
 import { INTERPRETER } from './interpreter.js';
 
-/** A request with nothing but code, lenient and 512 MiB. */
+/** A lenient request with 512 MiB. */
 export function request(code: string, fields: Partial<RunRequest> = {}): RunRequest {
   return {
     code,
@@ -30,7 +30,7 @@ export function request(code: string, fields: Partial<RunRequest> = {}): RunRequ
   };
 }
 
-export interface Ran extends Verdict {
+export interface Ran extends Outcome {
   stdout: string;
   stderr: string;
   guest: Guest;
@@ -42,7 +42,7 @@ export interface SpecGuest {
   run: (code: string, fields?: Partial<RunRequest>) => Ran;
 }
 
-/** Boots once; takes about a second. `marksWrites: false` is an interpreter whose writes cannot be followed. */
+/** Boots once; takes about a second. `marksWrites: false` simulates an interpreter whose writes cannot be tracked. */
 export function bootGuest({ marksWrites = true } = {}): SpecGuest {
   const clock = new SystemClock();
   const interpreter = loadInterpreter(INTERPRETER);
@@ -66,8 +66,8 @@ export function bootGuest({ marksWrites = true } = {}): SpecGuest {
       const asked = request(source, fields);
       const guest = make(null, asked.memoryLimitMb);
       output.reset();
-      const { end, frame } = guest.run(encodeRequest(asked), treeOf(asked.files));
-      return { ...verdictOf(end, frame), stdout: output.text(1), stderr: output.text(2), guest };
+      const { end, frame } = guest.run(encodeRequest(asked), buildTree(asked.files));
+      return { ...classify(end, frame), stdout: output.text(1), stderr: output.text(2), guest };
     },
   };
 }

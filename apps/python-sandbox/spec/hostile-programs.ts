@@ -1,10 +1,10 @@
-/** Programs that try to get out, to stay, or to take everything with them, and how each may end. */
+/** Programs that try to escape, persist or exhaust resources, and the statuses with which each may end. */
 import type { RunStatus } from '../src/python/guest-protocol.js';
 
 export interface HostileProgram {
   name: string;
   code: string;
-  /** Any of these is a good end. */
+  /** The accepted statuses. */
   ends: readonly RunStatus[];
 }
 
@@ -17,7 +17,7 @@ const bad = (name: string, ends: readonly RunStatus[], ...lines: string[]): Host
 export const HOSTILE_PROGRAMS: readonly HostileProgram[] = [
   bad('spins', ['timeout'], 'n = 0', 'while n >= 0: n += 1'),
   bad('spins in C', ['timeout'], 'sum(1 for _ in iter(int, 1))'),
-  bad('catches everything for ever', ['timeout'], 'while 1:', ' try:', '  while 1: pass', ' except: pass'),
+  bad('catches everything in a loop', ['timeout'], 'while 1:', ' try:', '  while 1: pass', ' except: pass'),
   bad('sleeps', ['timeout'], 'import time', 'time.sleep(1e6)'),
   bad('backtracks', ['timeout'], 'import re', 're.fullmatch("(x+x+)+y", "x" * 60)'),
   bad('never finishes finalising', ['timeout', 'ok'], 'class Z:', ' def __del__(s):', '  while 1: pass', 'Z()', '1'),
@@ -31,9 +31,9 @@ export const HOSTILE_PROGRAMS: readonly HostileProgram[] = [
     ' try: h.append(bytearray(1 << 20))',
     ' except MemoryError: pass',
   ),
-  bad('prints for ever', ['output_limit'], 'while 1: print("spam" * 500)'),
+  bad('prints endlessly', ['output_limit'], 'while 1: print("spam" * 500)'),
   bad(
-    'prints to both streams for ever',
+    'prints to both streams endlessly',
     ['output_limit'],
     'import sys',
     'while 1:',
@@ -69,7 +69,7 @@ export const HOSTILE_PROGRAMS: readonly HostileProgram[] = [
     ' except OSError: pass',
   ),
   bad(
-    'opens files until none is left',
+    'exhausts the descriptors',
     ['ok'],
     'import os',
     'fds = []',

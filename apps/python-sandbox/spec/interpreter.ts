@@ -1,5 +1,5 @@
 /**
- * The interpreter that the specs run: the packaged one, or any that an operator could name, by the service's own keys:
+ * The interpreter that the specs use: the packaged one, or another one set by the service's own variables:
  * `PYTHON_WASI_WASM_PATH=… PYTHON_WASI_STDLIB_PATH=… npm test -- apps/python-sandbox`.
  */
 import { type InterpreterSource, namedInterpreter } from '../src/wasi/interpreter.js';

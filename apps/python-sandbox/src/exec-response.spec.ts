@@ -14,8 +14,8 @@ const reply = (fields: Partial<RunReply> = {}): RunReply => ({
 });
 const ERROR = { type: 'ValueError', message: 'no', line: 2, traceback: 'Traceback…\nValueError: no\n' };
 
-describe('the answer of an attempt', () => {
-  it('has the output as it is promised', () => {
+describe('toExecResponse', () => {
+  it('returns the documented output', () => {
     expect(toExecResponse(reply({ value: { a: 1 }, stdout: 'hi\n' }), FACTS)).toEqual({
       ok: true,
       output: {
@@ -50,7 +50,7 @@ describe('the answer of an attempt', () => {
     expect(answer.failure?.message).toContain('no');
   });
 
-  it('takes an exit with 0 for success and any other for an error', () => {
+  it('treats exit code 0 as success and any other as an error', () => {
     expect(toExecResponse(reply({ status: 'exit', exitCode: 0 }), FACTS)).toMatchObject({
       ok: true,
       text: '(no output)',
@@ -61,19 +61,19 @@ describe('the answer of an attempt', () => {
     });
   });
 
-  it('bounds its text', () => {
+  it('limits its text', () => {
     const { text } = toExecResponse(reply({ stdout: 'x'.repeat(10_000) }), FACTS);
     expect(text.length).toBeLessThanOrEqual(6_000);
-    expect(text).toContain('10000 characters in all');
+    expect(text).toContain('10000 characters in total');
   });
 
-  it('fails as too large when its JSON would not travel, and keeps the start of the output', () => {
+  it('fails with RESULT_TOO_LARGE and keeps the start of the output', () => {
     const answer = toExecResponse(reply({ value: 'v'.repeat(4 << 20), stdout: '\u0000'.repeat(1 << 20) }), FACTS);
     expect(answer).toMatchObject({ ok: false, failure: { code: 'RESULT_TOO_LARGE' }, output: { value: null } });
     expect(Buffer.byteLength(JSON.stringify(answer))).toBeLessThan(1 << 20);
   });
 
-  it('says which session was kept, or why it was not', () => {
+  it('reports whether the session was kept, or why not', () => {
     expect(toExecResponse(reply({ session: '{}' }), { ...FACTS, sessionId: 's' }).metadata).toMatchObject({
       session_id: 's',
       session_kept: true,

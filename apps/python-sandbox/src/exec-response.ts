@@ -10,7 +10,7 @@ import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { RunReply, RunStatus } from './python/guest-protocol.js';
 
-/** The outcome of a run as the fleet reports it: a catalogue code per status, and a text a model can act on. */
+/** Converts the reply of a run to the ExecResponse of its attempt: an error code per status, and a text for the model. */
 
 const CODES: Readonly<Record<Exclude<RunStatus, 'ok'>, ErrorCode>> = {
   error: 'SANDBOX_ERROR',
@@ -23,44 +23,48 @@ const CODES: Readonly<Record<Exclude<RunStatus, 'ok'>, ErrorCode>> = {
   cancelled: 'CANCELLED',
 };
 
-/** What a model is shown at most (`CallResult.text`). */
+/** Longest `CallResult.text`. */
 const MAX_TEXT = 6_000;
-/** Kept of each stream when the whole output is too large for the wire. */
+/** Characters kept of each stream if the whole output is too large for a message. */
 const KEPT_CHARS = 64 * 1024;
-/** Left for the envelope around the output. */
+/** Reserved for the envelope around the output. */
 const ENVELOPE_BYTES = 64 * 1024;
 
-export interface ReplyFacts {
+/** What the response reports besides the reply of the run. */
+interface RunContext {
   queueMs: Milliseconds;
   strictness: string;
   interpreter: string;
   sessionId: string | null;
 }
 
-/** Builds the answer of an attempt. `output` has stdout and stderr also when the run failed. */
-export function toExecResponse(run: RunReply, facts: ReplyFacts): ExecResponse {
-  const output = outputOf(run, facts.queueMs);
+/**
+ * Builds the response of an attempt; `output` has stdout and stderr even if the run failed. A response too large for a
+ * message fails with RESULT_TOO_LARGE and keeps the start of both streams.
+ */
+export function toExecResponse(run: RunReply, context: RunContext): ExecResponse {
+  const output = toOutput(run, context.queueMs);
   const metadata: JsonObject = {
-    strictness: facts.strictness,
-    interpreter: facts.interpreter,
+    strictness: context.strictness,
+    interpreter: context.interpreter,
     status: run.status,
     ...(run.exitCode === undefined ? {} : { exit_code: run.exitCode }),
-    ...(facts.sessionId === null ? {} : { session_id: facts.sessionId, session_kept: run.session !== undefined }),
+    ...(context.sessionId === null ? {} : { session_id: context.sessionId, session_kept: run.session !== undefined }),
     ...(run.sessionNote === undefined ? {} : { session_note: run.sessionNote }),
     ...(run.status === 'timeout' ? { timeout: true } : {}),
   };
-  const timing = { execute_ms: Math.round(run.usage.wallMs), queue_ms: Math.round(facts.queueMs) };
-  const failure = failureOf(run);
-  const reply: ExecResponse = {
+  const timing = { execute_ms: Math.round(run.usage.wallMs), queue_ms: Math.round(context.queueMs) };
+  const failure = toFailure(run);
+  const response: ExecResponse = {
     ok: failure === undefined,
     output,
-    text: textOf(run),
+    text: toText(run),
     metadata,
-    ...(failure ? { failure } : {}),
+    failure,
     ...timing,
   };
-  const bytes = Buffer.byteLength(JSON.stringify(reply));
-  return bytes <= SIZES.toolResult - ENVELOPE_BYTES ? reply : tooLarge(reply, run, output, bytes);
+  const bytes = Buffer.byteLength(JSON.stringify(response));
+  return bytes <= SIZES.toolResult - ENVELOPE_BYTES ? response : tooLarge(response, run, output, bytes);
 }
 
 function failureWith(code: ErrorCode, message: string, details?: JsonObject): ExecutionFailure {
@@ -68,7 +72,7 @@ function failureWith(code: ErrorCode, message: string, details?: JsonObject): Ex
   return { code, errorType, message, retryable, ...(details ? { details } : {}) };
 }
 
-function outputOf(run: RunReply, queueMs: Milliseconds): JsonObject {
+function toOutput(run: RunReply, queueMs: Milliseconds): JsonObject {
   const { cpuMs, wallMs, peakMemoryMb } = run.usage;
   return {
     value: run.value,
@@ -85,7 +89,7 @@ function outputOf(run: RunReply, queueMs: Milliseconds): JsonObject {
   };
 }
 
-function failureOf(run: RunReply): ExecutionFailure | undefined {
+function toFailure(run: RunReply): ExecutionFailure | undefined {
   if (run.status === 'ok' || (run.status === 'exit' && run.exitCode === 0)) return undefined;
   const error = run.error ?? {
     type: 'SystemExit',
@@ -99,8 +103,8 @@ function failureOf(run: RunReply): ExecutionFailure | undefined {
   return failureWith(CODES[run.status], message, { type, line, traceback });
 }
 
-/** Value, then stdout, then what went wrong: what a model needs, in the order it needs it. */
-function textOf(run: RunReply): string {
+/** The text for the model: the value, then stdout and stderr, then the error. */
+function toText(run: RunReply): string {
   const parts: string[] = [];
   const value = run.valueRepr ?? (run.value === null ? undefined : shown(run.value));
   if (value !== undefined) parts.push(value);
@@ -110,17 +114,17 @@ function textOf(run: RunReply): string {
   if (error) parts.push(error.traceback.trimEnd() || `${error.type}: ${error.message}`);
   else if (run.status === 'exit' && run.exitCode !== 0) parts.push(`exit code ${run.exitCode}`);
   const text = parts.join('\n') || '(no output)';
-  return text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT - 30)}\n[${text.length} characters in all]`;
+  return text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT - 30)}\n[${text.length} characters in total]`;
 }
 
 function shown(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function tooLarge(reply: ExecResponse, run: RunReply, output: JsonObject, bytes: number): ExecResponse {
-  const message = `the output has ${bytes} bytes, at most ${SIZES.toolResult} travel`;
+function tooLarge(response: ExecResponse, run: RunReply, output: JsonObject, bytes: number): ExecResponse {
+  const message = `the output has ${bytes} bytes, but at most ${SIZES.toolResult} are allowed: print or return less`;
   return {
-    ...reply,
+    ...response,
     ok: false,
     output: {
       ...output,
@@ -132,7 +136,7 @@ function tooLarge(reply: ExecResponse, run: RunReply, output: JsonObject, bytes:
         stderr: run.truncated.stderr || run.stderr.length > KEPT_CHARS,
       },
     },
-    text: `${message}\n${reply.text}`.slice(0, MAX_TEXT),
-    failure: reply.failure ?? failureWith('RESULT_TOO_LARGE', message),
+    text: `${message}\n${response.text}`.slice(0, MAX_TEXT),
+    failure: response.failure ?? failureWith('RESULT_TOO_LARGE', message),
   };
 }

@@ -112,7 +112,7 @@ const code = (source: string, more: JsonObject = {}): JsonObject => ({ code: sou
 const valueOf = (reply: ExecResponse) => (reply.output as JsonObject)['value'];
 
 describe('a job of python-runs', () => {
-  it('is answered with value, output and usage', async () => {
+  it('returns value, output and usage', async () => {
     const reply = await execute(code('print("hi")\nargs["a"] + int(stdin)', { args: { a: 40 }, stdin: '2' }));
     expect(reply).toMatchObject({
       ok: true,
@@ -125,7 +125,7 @@ describe('a job of python-runs', () => {
     });
   });
 
-  it('fails in-band with the line that failed', async () => {
+  it('reports the line that failed', async () => {
     expect(await execute(code('x = 1\n1 / 0'))).toMatchObject({
       ok: false,
       failure: { code: 'SANDBOX_ERROR', message: 'ZeroDivisionError: division by zero', details: { line: 2 } },
@@ -133,18 +133,18 @@ describe('a job of python-runs', () => {
     expect(await execute(code('import os'))).toMatchObject({ failure: { code: 'SANDBOX_POLICY' } });
   });
 
-  it('is refused before it runs when no program can be made of it', async () => {
+  it('is refused if its arguments do not describe a program', async () => {
     await expect(execute(code('print(1)\0'))).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
     await expect(execute({})).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
   });
 
-  it('times out in-band and keeps what it printed', async () => {
+  it('times out and keeps what it printed', async () => {
     const reply = await execute(code('print("so far")\nwhile True: pass', { timeout_seconds: 1 }));
     expect(reply).toMatchObject({ ok: false, output: { stdout: 'so far\n' }, failure: { code: 'ATTEMPT_TIMED_OUT' } });
   });
 
-  it('ends in time for the deadline of its call', async () => {
-    // Without the queue: in the last milliseconds the caller's own timer would race the answer.
+  it('ends before the deadline of its call', async () => {
+    // Without the queue, because the caller's own timer would race the response in the last milliseconds.
     const { signal } = new AbortController();
     const reply = await python.handle({
       jobId: 'late',
@@ -160,12 +160,12 @@ describe('a job of python-runs', () => {
     expect(Number(seconds)).toBeLessThanOrEqual(1);
   });
 
-  it('is stopped when its caller goes away', async () => {
+  it('is stopped when its caller disconnects', async () => {
     const abort = new AbortController();
     const running = execute(code('while True: pass'), { signal: abort.signal });
     await eventually('it runs', () => worker.inFlight > 0);
     abort.abort();
-    // The run's last word as a rule; a caller gets no answer when it comes late.
+    // Usually the reply of the run; a caller gets no response if it is late.
     const how = await running.then(
       ({ failure }) => failure?.code,
       (error: unknown) => (error as ToolError).code,
@@ -174,7 +174,7 @@ describe('a job of python-runs', () => {
     await eventually('its thread is free', () => worker.inFlight === 0);
   });
 
-  it('tells what it prints while it runs', async () => {
+  it('reports what it prints while it runs', async () => {
     const seen: string[] = [];
     const source = 'import time\nfor i in range(8):\n  print("step", i)\n  time.sleep(0.1)';
     await execute(code(source), { onProgress: ({ message }) => seen.push(message ?? '') });
@@ -183,7 +183,7 @@ describe('a job of python-runs', () => {
 });
 
 describe('sessions', () => {
-  it('keep variables of one user between runs', async () => {
+  it('keep the variables of a user between runs', async () => {
     const session = { session_id: 'analysis' };
     await execute(code('total = 1\nrows = [1, 2]', session));
     expect(await execute(code('total += 41\n[total, rows]', session))).toMatchObject({
@@ -197,7 +197,7 @@ describe('sessions', () => {
     }
   });
 
-  it('serialise their runs: no assignment is lost', async () => {
+  it('serialize their runs, so that no assignment is lost', async () => {
     const session = { session_id: 'counter' };
     await execute(code('n = 0', session));
     const step = 'import time\nm = n\ntime.sleep(0.05)\nn = m + 1';
@@ -205,7 +205,7 @@ describe('sessions', () => {
     expect(valueOf(await execute(code('n', session)))).toBe(8);
   });
 
-  it('do not hold the threads of others while they wait', async () => {
+  it('do not occupy threads while they wait', async () => {
     const session = { session_id: 'slow' };
     let ended = 0;
     const slow = Array.from({ length: 6 }, () =>
@@ -220,7 +220,7 @@ describe('sessions', () => {
 });
 
 describe('tenants', () => {
-  it('are not delayed by the flood of another', async () => {
+  it('are not delayed by a flood from another tenant', async () => {
     const order: string[] = [];
     const watch = (tenant: string, i: number) =>
       execute(code('import time\ntime.sleep(0.02)'), { tenant }).then(() => order.push(`${tenant}${i}`));
@@ -230,14 +230,14 @@ describe('tenants', () => {
     await Promise.all(small);
     const before = order.filter((id) => id.startsWith('flood')).length;
     await Promise.all(flood);
-    // Those that had run when the small jobs came, one for each of them, and what ran at once.
+    // Those that had run when the small jobs arrived, one for each of them, and those that ran concurrently.
     expect(before).toBeLessThan(45);
     expect(order).toHaveLength(63);
   });
 });
 
 describe('kill -9 of the sandbox host with jobs in flight', () => {
-  it('loses no job and answers none twice', async () => {
+  it('loses no job and replies to none twice', async () => {
     const source = 'import time\ntime.sleep(0.03)\nargs';
     const answers = Array.from({ length: 60 }, (_, i) => execute(code(source, { args: i }), { tenant: `t${i % 3}` }));
     for (let kills = 0; kills < 2; kills++) {

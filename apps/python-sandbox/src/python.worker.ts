@@ -9,16 +9,16 @@ import { SessionStore, type SessionLease } from './redis-session-store.js';
 import { planRun, RunLimits } from './run-arguments.js';
 import { Sandbox } from './sandbox.js';
 
-/** Kept back from the deadline of the call, so that the answer is there in time. */
+/** Subtracted from the call's deadline, so that the response arrives in time. */
 const REPLY_RESERVE_MS = 50;
-/** A lease of a session outlives the run by this; a dead worker's session is free again after it. */
+/** How long a session lease outlasts its run. The session of a worker that died is free after that. */
 const LEASE_RESERVE_MS = 10_000;
-/** A busy session is asked for again after so long, spread so that waiting jobs do not come in step. */
+/** Delay before a job retries a busy session, randomized so that waiting jobs do not retry in step. */
 const SESSION_RETRY_MS = { least: 40, spread: 120 };
 
 /**
- * Runs one job of `python-runs`. A run has no effect but its answer, so a job that comes a second time is simply run
- * again. A job whose session is busy goes back to the queue instead of holding a thread.
+ * Handles the jobs of the queue `python-runs`. A run has no effects besides its reply, so a job that is delivered twice
+ * simply runs again. A job whose session is busy goes back to the queue instead of occupying a thread.
  */
 @Injectable()
 export class PythonWorker {
@@ -30,15 +30,16 @@ export class PythonWorker {
   ) {}
 
   /**
-   * The answer of one attempt; whatever the program does ends in a reply. Throws ToolError ARGUMENTS_INVALID for
-   * arguments no program could be made of, and RetryLater while the session is busy.
+   * Runs one attempt. Whatever the program does, the result is a response.
+   * @throws ToolError ARGUMENTS_INVALID for arguments that do not describe a run, or SERVICE_UNAVAILABLE at shutdown
+   * @throws RetryLater while the session is busy
    */
   async handle(run: JobRun<ExecJob>): Promise<ExecResponse> {
     const job = run.data;
     const { request, sessionId } = planRun(job, this.limits);
     const timeoutMs = Math.max(1, Math.min(request.timeoutMs, this.msLeft(run) - REPLY_RESERVE_MS));
     const lease = sessionId === null ? null : await this.takeSession(run, sessionId, timeoutMs);
-    const reply = await this.execute(run, { ...request, timeoutMs, session: lease?.variables ?? null });
+    const reply = await this.runProgram(run, { ...request, timeoutMs, session: lease?.variables ?? null });
     await lease?.release(reply.session);
     return toExecResponse(reply, {
       queueMs: run.queuedMs,
@@ -56,13 +57,13 @@ export class PythonWorker {
     throw new RetryLater(SESSION_RETRY_MS.least + Math.random() * SESSION_RETRY_MS.spread);
   }
 
-  private async execute(run: JobRun<ExecJob>, request: RunRequest): Promise<RunReply> {
+  private async runProgram(run: JobRun<ExecJob>, request: RunRequest): Promise<RunReply> {
     const onProgress = (lines: string) => run.progress({ message: lines });
     const reply = await this.sandbox.run({ ...request, reportsProgress: true }, { onProgress }, run.signal);
     if (reply.status !== 'cancelled') return reply;
     const { reason } = run.signal as { reason: unknown };
     if (reason instanceof ToolError && reason.code === 'SERVICE_UNAVAILABLE') throw reason;
-    // A deadline that passes after the attempt began is the attempt's time-out.
+    // A call deadline that passes during the attempt counts as the attempt's time-out.
     const isLate = reason instanceof ToolError && reason.code === 'DEADLINE_EXCEEDED';
     return isLate ? { ...reply, status: 'timeout', error: { ...reply.error!, type: 'Timeout' } } : reply;
   }

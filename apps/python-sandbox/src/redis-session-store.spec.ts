@@ -24,13 +24,13 @@ describe('sessions in Redis', () => {
     expect((await store.take(key, 'job-2', 5_000))?.variables).toBe('{"x":1}');
   });
 
-  it('keep the old variables when a run leaves none', async () => {
+  it('keep the old variables if a run returns none', async () => {
     await (await store.take(key, 'job-1', 5_000))!.release('{"x":1}');
     await (await store.take(key, 'job-2', 5_000))!.release();
     expect((await store.take(key, 'job-3', 5_000))?.variables).toBe('{"x":1}');
   });
 
-  it('are held by one job at a time, which may take them again', async () => {
+  it('are leased to one job at a time, which may take them again', async () => {
     const held = await store.take(key, 'job-1', 5_000);
     expect(await store.take(key, 'job-2', 5_000)).toBeNull();
     expect(await store.take(key, 'job-1', 5_000)).not.toBeNull();
@@ -38,12 +38,12 @@ describe('sessions in Redis', () => {
     expect(await store.take(key, 'job-2', 5_000)).not.toBeNull();
   });
 
-  it('are held by exactly one of a hundred jobs', async () => {
+  it('are leased to exactly one of a hundred concurrent jobs', async () => {
     const leases = await Promise.all(Array.from({ length: 100 }, (_, i) => store.take(key, `job-${i}`, 5_000)));
     expect(leases.filter((lease) => lease !== null)).toHaveLength(1);
   });
 
-  it('keep nothing of a job that lost its lease', async () => {
+  it('store nothing from a job that lost its lease', async () => {
     const lost = await store.take(key, 'job-1', 5_000);
     await redis.del('{s:t:u:s}:lock');
     const next = await store.take(key, 'job-2', 5_000);
@@ -53,7 +53,7 @@ describe('sessions in Redis', () => {
     expect(await redis.get('{s:t:u:s}')).toBe('{"x":"good"}');
   });
 
-  it('are forgotten some time after their last use', async () => {
+  it('expire after their last use', async () => {
     await (await store.take(key, 'job-1', 5_000))!.release('{}');
     await redis.expire('{s:t:u:s}', 100);
     await (await store.take(key, 'job-2', 5_000))!.release();
@@ -61,7 +61,7 @@ describe('sessions in Redis', () => {
     expect(await redis.pttl('{s:t:u:s}:lock')).toBe(-2);
   });
 
-  it('are of one user of one tenant, whatever names they choose', async () => {
+  it('belong to one user of one tenant, whatever the names', async () => {
     await (await store.take({ tenantId: 'a', userId: 'u', sessionId: 'b:c' }, 'job', 5_000))!.release('{"x":1}');
     for (const other of [
       { tenantId: 'a:u', userId: 'b', sessionId: 'c' },
@@ -75,7 +75,7 @@ describe('sessions in Redis', () => {
     }
   });
 
-  it('survive a Redis that is away when they are released', async () => {
+  it('tolerate an unavailable Redis on release', async () => {
     const own = await startRedis();
     const client = own.client();
     const lease = await new RedisSessionStore(client, 60).take(key, 'job', 5_000);

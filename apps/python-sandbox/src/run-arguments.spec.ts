@@ -19,7 +19,7 @@ const plan = (args: JsonObject, fields: { timeoutMs?: number; context?: JsonObje
     LIMITS,
   );
 
-describe('a planned run', () => {
+describe('planRun', () => {
   it.each([
     ['the level', { strictness: 'lenient' }, 120_000, 30_000],
     ['the default level', {}, 120_000, 10_000],
@@ -30,20 +30,20 @@ describe('a planned run', () => {
     expect(plan(args, { timeoutMs }).request.timeoutMs).toBe(expected);
   });
 
-  it('takes extra modules of its level', () => {
+  it('takes the extra modules of its level', () => {
     expect(plan({}).request.extraModules).toEqual(['sqlite3']);
     expect(plan({ strictness: 'strict' }).request.extraModules).toEqual(['json']);
     expect(plan({ strictness: 'lenient' }).request.extraModules).toEqual([]);
   });
 
-  it('can lower its memory, not raise it', () => {
+  it('can lower the memory limit but not raise it', () => {
     const limit = (memory: number) =>
       plan({}, { python: { ...POLICY, memory_limit_mb: memory } }).request.memoryLimitMb;
     expect([limit(128), limit(4_096), limit(1)]).toEqual([128, 512, 32]);
     expect(plan({}).request.memoryLimitMb).toBe(512);
   });
 
-  it('belongs to the session named by the call, else to that of its caller', () => {
+  it('uses the session of the arguments, else that of the call', () => {
     expect(plan({}).sessionId).toBeNull();
     expect(plan({}, { context: { session_id: 'outer' } }).sessionId).toBe('outer');
     expect(plan({ session_id: 'own' }, { context: { session_id: 'outer' } })).toMatchObject({
@@ -56,17 +56,17 @@ describe('a planned run', () => {
     ['no code', { code: 1 }, 'code: must be a string'],
     ['NUL in the code', { code: 'print(1)\0' }, 'code: must not contain NUL'],
     ['too much code', { code: '#'.repeat(256 * 1024 + 1) }, 'code: 262145 bytes, at most 262144'],
-    ['a level that is none', { strictness: 'toString' }, 'strictness: must be lenient'],
+    ['an unknown level', { strictness: 'toString' }, 'strictness: must be lenient'],
     ['too many args', { args: 'a'.repeat(1024 * 1024) }, 'args: '],
-    ['a file out of the tree', { files: { '../x': '' } }, 'files: file name "../x"'],
+    ['a file outside the tree', { files: { '../x': '' } }, 'files: file name "../x"'],
     ['an absolute file', { files: { '/x': '' } }, 'files: file name "/x"'],
-    ['a file that is a folder', { files: { a: '', 'a/b': '' } }, 'files: file name "a/b"'],
-    ['a file that is no content', { files: { a: 1 } }, 'files: "a" must be'],
-    ['a file of bad base64', { files: { a: { base64: '!!' } } }, 'files: "a" must be'],
+    ['a file used as a folder', { files: { a: '', 'a/b': '' } }, 'files: file name "a/b"'],
+    ['invalid file content', { files: { a: 1 } }, 'files: "a" must be'],
+    ['invalid base64', { files: { a: { base64: '!!' } } }, 'files: "a" must be'],
     ['too many bytes of files', { files: { a: 'x'.repeat(4 * 1024 * 1024), b: 'y' } }, 'files: 4194305 bytes'],
     ['no time', { timeout_seconds: 0.5 }, 'timeout_seconds: must be'],
     ['too much time', { timeout_seconds: 61 }, 'timeout_seconds: must be'],
-    ['stdin that is no text', { stdin: {} }, 'stdin: must be a string'],
+    ['stdin that is not a string', { stdin: {} }, 'stdin: must be a string'],
     ['a session without a name', { session_id: '' }, 'session_id: must be'],
   ])('is refused for %s', (_name, args, message) => {
     expect(() => plan(args)).toThrow(
@@ -74,7 +74,7 @@ describe('a planned run', () => {
     );
   });
 
-  it('takes four MiB of files and keys no prototype could answer for', () => {
+  it('accepts four MiB of files, and names that exist on Object.prototype', () => {
     const { files } = plan({ files: { a: 'x'.repeat(4 * 1024 * 1024 - 1), constructor: 'y' } }).request;
     expect(Object.keys(files)).toEqual(['a', 'constructor']);
   });

@@ -1,15 +1,15 @@
 /**
- * Arguments of a job as a request to the sandbox. The gateway has validated them against the tool's schema; the caps
- * are checked here again, because a queue is a door too and the next reader is an interpreter.
+ * Converts the arguments of a job to a request for the sandbox. The gateway has already validated them against the tool's
+ * schema; the limits are checked again here, because a queue is also an entry point.
  */
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ExecJob, Strictness } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { RunRequest } from './python/guest-protocol.js';
 import { isStrictness, LEVELS } from './python/strictness.js';
-import { treeOf, type FileContent } from './wasi/guest-files.js';
+import { buildTree, type FileContent } from './wasi/guest-files.js';
 
-/** Hard limits of this service; nothing in a job can raise them. */
+/** Hard limits of this service; a job can only lower them. */
 export abstract class RunLimits {
   abstract readonly maxTimeoutMs: Milliseconds;
   abstract readonly memoryLimitMb: number;
@@ -20,36 +20,36 @@ const MAX_ARGS_BYTES = 1024 * 1024;
 const MAX_STDIN_BYTES = 4 * 1024 * 1024;
 const MAX_FILES = 1_000;
 const MAX_SESSION_ID = 256;
-/** Less does not hold a started interpreter. */
+/** A started interpreter needs this much. */
 const MIN_MEMORY_MB = 32;
 
-/** A request, and the session it belongs to. */
-export interface PlannedRun {
+/** A request and the session it belongs to. */
+interface PlannedRun {
   request: RunRequest;
   sessionId: string | null;
 }
 
-/** Throws ToolError ARGUMENTS_INVALID that names the argument and the cap. */
+/** Plans the run of a job. @throws ToolError ARGUMENTS_INVALID, which names the argument and its limit */
 export function planRun(
   job: Pick<ExecJob, 'arguments' | 'context' | 'python' | 'timeout_ms'>,
   limits: RunLimits,
 ): PlannedRun {
   const given = job.arguments;
-  const strictness = strictnessOf(given['strictness'], job.python?.default_strictness);
-  const sessionId = sessionIdOf(given['session_id'] ?? job.context.session_id);
+  const strictness = readStrictness(given['strictness'], job.python?.default_strictness);
+  const sessionId = readSessionId(given['session_id'] ?? job.context.session_id);
   const extra = strictness === 'lenient' ? [] : (job.python?.extra_allowed_modules[strictness] ?? []);
   return {
     sessionId,
     request: {
-      code: codeOf(given['code']),
-      args: argsOf(given['args']),
-      stdin: textOf(given['stdin'], 'stdin', MAX_STDIN_BYTES),
-      files: filesOf(given['files']),
+      code: readCode(given['code']),
+      args: readArgs(given['args']),
+      stdin: readText(given['stdin'], 'stdin', MAX_STDIN_BYTES),
+      files: readFiles(given['files']),
       strictness,
       extraModules: [...extra],
       session: null,
       keepSession: sessionId !== null,
-      timeoutMs: timeoutOf(given['timeout_seconds'], strictness, job.timeout_ms, limits),
+      timeoutMs: readTimeout(given['timeout_seconds'], strictness, job.timeout_ms, limits),
       memoryLimitMb: Math.max(
         MIN_MEMORY_MB,
         Math.min(job.python?.memory_limit_mb ?? limits.memoryLimitMb, limits.memoryLimitMb),
@@ -67,22 +67,22 @@ function tooLarge(argument: string, bytes: number, most: number): ToolError {
   return invalid(argument, `${bytes} bytes, at most ${most} are allowed`, { bytes, limit_bytes: most });
 }
 
-function codeOf(value: Json | undefined): string {
+function readCode(value: Json | undefined): string {
   if (typeof value !== 'string') throw invalid('code', 'must be a string');
   const bytes = Buffer.byteLength(value);
   if (bytes > MAX_CODE_BYTES) throw tooLarge('code', bytes, MAX_CODE_BYTES);
-  // Interpreters cut or refuse a source at NUL, each in its own way; nothing legitimate contains one.
+  // Interpreters differ on whether they truncate or refuse source at NUL, and no legitimate program contains one.
   if (value.includes('\0')) throw invalid('code', 'must not contain NUL characters');
   return value;
 }
 
-function strictnessOf(value: Json | undefined, fallback: Strictness | undefined): Strictness {
+function readStrictness(value: Json | undefined, fallback: Strictness | undefined): Strictness {
   if (value === undefined || value === null) return fallback ?? 'standard';
   if (!isStrictness(value)) throw invalid('strictness', 'must be lenient, standard or strict');
   return value;
 }
 
-function textOf(value: Json | undefined, argument: string, most: number): string {
+function readText(value: Json | undefined, argument: string, most: number): string {
   if (value === undefined || value === null) return '';
   if (typeof value !== 'string') throw invalid(argument, 'must be a string');
   const bytes = Buffer.byteLength(value);
@@ -90,34 +90,34 @@ function textOf(value: Json | undefined, argument: string, most: number): string
   return value;
 }
 
-function argsOf(value: Json | undefined): Json {
+function readArgs(value: Json | undefined): Json {
   if (value === undefined) return null;
   const bytes = Buffer.byteLength(JSON.stringify(value));
   if (bytes > MAX_ARGS_BYTES) throw tooLarge('args', bytes, MAX_ARGS_BYTES);
   return value;
 }
 
-function filesOf(value: Json | undefined): Record<string, FileContent> {
+function readFiles(value: Json | undefined): Record<string, FileContent> {
   if (value === undefined || value === null) return {};
-  if (!isJsonObject(value)) throw invalid('files', 'must be an object of file names');
+  if (!isJsonObject(value)) throw invalid('files', 'must be an object of file contents by name');
   const entries = Object.entries(value);
   if (entries.length > MAX_FILES) throw invalid('files', `${entries.length} files, at most ${MAX_FILES} are allowed`);
   const files: Record<string, FileContent> = Object.create(null);
   let bytes = 0;
   for (const [name, content] of entries) {
-    files[name] = fileOf(name, content);
-    bytes += sizeOf(files[name]);
+    files[name] = readFile(name, content);
+    bytes += byteLength(files[name]);
     if (bytes > SIZES.sandboxFiles) throw tooLarge('files', bytes, SIZES.sandboxFiles);
   }
   try {
-    treeOf(files);
+    buildTree(files);
   } catch (error) {
     throw invalid('files', error instanceof Error ? error.message : String(error));
   }
   return { ...files };
 }
 
-function fileOf(name: string, content: Json): FileContent {
+function readFile(name: string, content: Json): FileContent {
   if (typeof content === 'string') return content;
   const base64 = isJsonObject(content) ? content['base64'] : undefined;
   if (typeof base64 !== 'string' || !/^[A-Za-z0-9+/]*={0,2}$/.test(base64)) {
@@ -126,11 +126,11 @@ function fileOf(name: string, content: Json): FileContent {
   return { base64 };
 }
 
-function sizeOf(content: FileContent): number {
+function byteLength(content: FileContent): number {
   return typeof content === 'string' ? Buffer.byteLength(content) : Math.floor((content.base64.length * 3) / 4);
 }
 
-function timeoutOf(
+function readTimeout(
   value: Json | undefined,
   strictness: Strictness,
   jobTimeoutMs: Milliseconds,
@@ -139,11 +139,11 @@ function timeoutOf(
   if (value !== undefined && value !== null && (typeof value !== 'number' || !(value >= 1) || value > 60)) {
     throw invalid('timeout_seconds', 'must be a number from 1 to 60');
   }
-  const askedMs = (typeof value === 'number' ? value : LEVELS[strictness].timeoutSeconds) * 1_000;
-  return Math.max(1, Math.min(askedMs, jobTimeoutMs, maxTimeoutMs));
+  const requestedMs = (typeof value === 'number' ? value : LEVELS[strictness].timeoutSeconds) * 1_000;
+  return Math.max(1, Math.min(requestedMs, jobTimeoutMs, maxTimeoutMs));
 }
 
-function sessionIdOf(value: Json | undefined): string | null {
+function readSessionId(value: Json | undefined): string | null {
   if (value === undefined || value === null) return null;
   if (typeof value !== 'string' || value === '' || value.length > MAX_SESSION_ID) {
     throw invalid('session_id', `must be a string of 1 to ${MAX_SESSION_ID} characters`);

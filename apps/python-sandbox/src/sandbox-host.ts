@@ -1,9 +1,9 @@
 /**
- * The child process in which guests run: the wall around the threads. A fault of the engine, a native out-of-memory or
- * a thread that cannot be ended takes this process and nothing else; the service starts another one.
+ * The child process in which guests run. An engine bug, a native out-of-memory error or a thread that cannot be terminated
+ * affects only this process, and the service starts another one.
  *
- * It has no environment, no network and no file rights but to read its own code and the interpreter (sandbox-process.ts
- * starts it so); it speaks to its parent only and ends with it.
+ * sandbox-process.ts starts it without environment or network, with the right to read its own code and the interpreter and
+ * no other files. It talks only to its parent and exits with it.
  */
 import type { Milliseconds } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience/clock';
@@ -18,10 +18,10 @@ import { takeSnapshot } from './wasi/snapshot.js';
 import { ThreadPool } from './wasi/thread-pool.js';
 import { warmUp as warmUpInterpreter } from './wasi/warm-up.js';
 
-/** Beside 4 MiB in small pieces; a usual run then needs no `memory.grow`, and its memory can be reused. */
+/** Heap reserved at boot, in addition to 4 MiB in small blocks: a typical run then does not grow its memory, which can be reused. */
 const HEAP_BYTES = 3 * 1024 * 1024;
 const HEALTH_EVERY_RUNS = 100;
-/** A warm-up program blocks the deadline timers for some milliseconds; the pause lets them run. */
+/** A warm-up program blocks the deadline timers for some milliseconds; this pause lets them run. */
 const BACKGROUND_PAUSE_MS = 20;
 const CANARY = 'import sys\nsys.version.split()[0]';
 
@@ -35,12 +35,12 @@ function send(message: FromHost): void {
 
 interface Booted {
   bootMs: Milliseconds;
-  /** Runs code until it is fast, with so long a pause after each program. */
+  /** Runs code until it is fast, with a pause after each program. */
   warmUp: (pauseMs: Milliseconds) => Promise<Milliseconds>;
   pool: ThreadPool;
 }
 
-/** Boots the interpreter; on its own, so that nothing keeps the memory of the boot when it has returned. */
+/** Boots the interpreter. A separate function, so that no reference keeps the memory of the boot alive afterwards. */
 function boot(settings: HostSettings): Booted {
   const began = clock.monotonic();
   const { boot: bootModule, code, shape, preopens } = loadInterpreter(settings.interpreter);
@@ -60,7 +60,7 @@ function boot(settings: HostSettings): Booted {
     return warmUpInterpreter(clock, { maxMs: settings.warmUpMs, pauseMs }, (program) => {
       output.reset();
       guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: guest });
-      guest.run(encodeRequest(plain(program, settings)));
+      guest.run(encodeRequest(requestFor(program, settings)));
     });
   };
   const threads = new ThreadPool({
@@ -74,8 +74,8 @@ function boot(settings: HostSettings): Booted {
     defaultMemoryMb: settings.memoryLimitMb,
     memoryBudgetMb: settings.memoryBudgetMb,
     onKilled: (reason, killMs) => send({ type: 'killed', reason, killMs }),
-    // Its stderr is what an operator reads of this process.
-    onFault: (message) => void process.stderr.write(`a sandbox thread ended by itself: ${message}\n`),
+    // The parent logs the stderr of this process.
+    onDied: (message) => void process.stderr.write(`an idle sandbox thread died: ${message}\n`),
   });
   return { bootMs, warmUp, pool: threads };
 }
@@ -84,21 +84,21 @@ async function start(settings: HostSettings): Promise<void> {
   const booted = boot(settings);
   pool = booted.pool;
   const warmUpMs = settings.warmUpFirst ? await booted.warmUp(0) : 0;
-  // The memories of boot and warm-up: some 60 MB, and no request waits yet.
+  // Release the memories of boot and warm-up, about 60 MB, before requests arrive.
   globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   await pool.start();
-  // The last step of being ready is a real execution.
-  const reply = await pool.run('canary', plain(CANARY, settings));
+  // The service is ready only after a real execution.
+  const reply = await pool.run('canary', requestFor(CANARY, settings));
   const version = reply.value;
   if (typeof version !== 'string')
     throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.type}: ${reply.error?.message}`);
   send({ type: 'ready', version, bootMs: booted.bootMs, warmUpMs });
   if (settings.warmUpFirst) return;
   await booted.warmUp(BACKGROUND_PAUSE_MS);
-  globalThis.gc?.(); // the memory of the warm-up
+  globalThis.gc?.(); // releases the memory of the warm-up
 }
 
-function plain(code: string, settings: HostSettings): RunRequest {
+function requestFor(code: string, settings: HostSettings): RunRequest {
   return {
     code,
     args: null,

@@ -1,4 +1,4 @@
-/** Which host processes there are, whatever becomes of them. The hosts are stand-ins: they run nothing and start as told. */
+/** The life cycle of host processes, with fake hosts that run no programs. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { RunRequest } from './python/guest-protocol.js';
 import { Sandbox } from './sandbox.js';
 
-/** Becomes ready unless the file beside it says otherwise, answers every run at once, and is worn after the first. */
+/** Becomes ready if the file `starts` says yes, replies to every run at once, and is due for replacement after the first. */
 const HOST = `
 import { readFileSync } from 'node:fs';
 const starts = readFileSync(new URL('./starts', import.meta.url), 'utf8') === 'yes';
@@ -47,22 +47,22 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Hosts that live, by their command line. */
+/** Process ids of the running hosts, found by their command line. */
 function hosts(): number[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  return pids.filter((pid) => commandOf(pid).includes(join(folder, 'host.mjs'))).map(Number);
+  return pids.filter((pid) => commandLine(pid).includes(join(folder, 'host.mjs'))).map(Number);
 }
 
-function commandOf(pid: string): string {
+function commandLine(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
   } catch {
-    return ''; // it has ended
+    return ''; // it has exited
   }
 }
 
-/** Has the live host replaced by one that does not come up; gives the id of that one. */
-async function recycleInVain(): Promise<number> {
+/** Replaces the live host by one that does not start. Returns the process id of the latter. */
+async function recycleWithoutSuccess(): Promise<number> {
   successorsStart(false);
   const old = sandbox.hostPid;
   expect(await run()).toMatchObject({ status: 'ok' });
@@ -70,14 +70,14 @@ async function recycleInVain(): Promise<number> {
   return hosts().find((pid) => pid !== old) as number;
 }
 
-it('ends the successor that is still starting when the sandbox is closed', async () => {
-  await recycleInVain();
+it('kills a successor that is still starting when the sandbox is closed', async () => {
+  await recycleWithoutSuccess();
   await sandbox.close();
   expect(hosts()).toEqual([]);
 });
 
 it('starts another host when one dies and its successor does not start', async () => {
-  const successor = await recycleInVain();
+  const successor = await recycleWithoutSuccess();
   process.kill(sandbox.hostPid as number, 'SIGKILL');
   await eventually('it is gone', () => !sandbox.isReady);
   successorsStart(true);

@@ -4,13 +4,11 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience/clock';
-import { failed, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
+import { failed, replyWithoutOutput, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
 import type { InterpreterSource } from './wasi/interpreter.js';
 import type { RunListener } from './wasi/thread-pool.js';
 
-/** Messages between the service process and its sandbox-host child, over IPC with structured clone. */
-
-/** Everything the child has to know; its environment is empty. */
+/** The settings of a child, whose environment is empty. */
 export interface HostSettings {
   interpreter: InterpreterSource;
   /** Path of the compiled sandbox-thread. */
@@ -19,17 +17,19 @@ export interface HostSettings {
   outputCap: number;
   memoryLimitMb: number;
   memoryBudgetMb: number;
-  /** Longest time to warm up the interpreter. */
+  /** Longest warm-up of the interpreter. */
   warmUpMs: Milliseconds;
-  /** False: ready first, warm-up while it serves; for a host that replaces one that died. */
+  /** If false, the child warms up while it already serves, as the replacement of one that died. */
   warmUpFirst: boolean;
 }
 
+/** Messages from the service to the child, over IPC with structured clone. */
 export type ToHost =
   | { type: 'start'; settings: HostSettings }
   | { type: 'run'; id: string; request: RunRequest }
   | { type: 'cancel'; id: string };
 
+/** Messages from the child to the service. */
 export type FromHost =
   | { type: 'ready'; version: string; bootMs: Milliseconds; warmUpMs: Milliseconds }
   | { type: 'failed'; message: string }
@@ -39,24 +39,19 @@ export type FromHost =
   | { type: 'killed'; reason: RunStatus; killMs: Milliseconds }
   | { type: 'health'; rssMb: number; runs: number };
 
-/**
- * One sandbox-host child, as the service sees it. The service process holds no interpreter and parses nothing of the
- * guest beyond JSON. A child that does not answer in time is killed with SIGKILL, whatever it hangs in.
- */
-
-/** The child died while this run was in it: nobody knows whether because of it. */
+/** The child died during a run, possibly but not necessarily because of it. */
 export class HostLost extends Error {}
 
-export interface ProcessOptions {
+interface ProcessOptions {
   clock: Clock;
   settings: HostSettings;
   /** Path of the compiled sandbox-host. */
   hostScript: string;
-  /** A run may be over its time so long before the child is taken for stuck. */
+  /** How long a run may exceed its timeout before the child counts as stuck. */
   graceMs: Milliseconds;
   onKilled?: (reason: RunStatus, killMs: Milliseconds) => void;
   onHealth?: (rssMb: number, runs: number) => void;
-  /** Lines the child wrote to its stderr: warnings of the engine, a fatal error. */
+  /** What the child wrote to stderr: warnings of the engine, a fatal error. */
   onStderr?: (text: string) => void;
 }
 
@@ -69,11 +64,16 @@ interface InFlight {
 }
 
 const START_TIMEOUT_MS = 120_000;
-/** A run waits for a thread no longer than this: replacements start in a fraction of a second. */
+/** Longest wait of a run for a thread; replacements start in a fraction of a second. */
 const DISPATCH_TIMEOUT_MS = 15_000;
 
+/**
+ * The service's handle on one sandbox-host child. The service process itself holds no interpreter and parses only JSON from
+ * the guest. The child's thread pool kills single runs (wasi/thread-pool.ts); if the child does not reply in time despite
+ * that, whatever it hangs in, this class kills all of it with SIGKILL.
+ */
 export class SandboxProcess {
-  /** Resolves when the child has ended, for whatever reason. */
+  /** Resolves when the child has exited, for any reason. */
   readonly ended: Promise<void>;
   private readonly child: ChildProcess;
   private readonly inFlight = new Map<string, InFlight>();
@@ -107,12 +107,12 @@ export class SandboxProcess {
     this.send({ type: 'start', settings: options.settings });
   }
 
-  /** Id of the child, for operators and tests. */
+  /** Process id of the child, for operators and tests. */
   get pid(): number | undefined {
     return this.child.pid;
   }
 
-  /** Version of Python inside, once started. */
+  /** Version of Python, once started. */
   get version(): string {
     return this.pythonVersion;
   }
@@ -125,12 +125,12 @@ export class SandboxProcess {
     return this.inFlight.size;
   }
 
-  /** Resolves when the child has run its canary. Rejects with the reason when it could not start. */
+  /** Resolves when the child has run its canary. Rejects with the reason if it cannot start. */
   start(): Promise<void> {
     return this.ready;
   }
 
-  /** Runs one program. Rejects with HostLost when the child died meanwhile. */
+  /** Runs a program. @throws HostLost if the child dies meanwhile */
   run(id: string, request: RunRequest, listener: RunListener = {}): Promise<RunReply> {
     if (this.hasEnded) return Promise.reject(new HostLost('the sandbox host has ended'));
     return new Promise((resolve, reject) => {
@@ -145,14 +145,14 @@ export class SandboxProcess {
     if (this.inFlight.has(id)) this.send({ type: 'cancel', id });
   }
 
-  /** Ends the child at once. */
+  /** Kills the child with SIGKILL. */
   kill(): void {
     this.child.kill('SIGKILL');
   }
 
   private send(message: ToHost): void {
     if (!this.child.connected) return;
-    // A child that dies while we write is seen by its exit event; the error of the channel adds nothing.
+    // The exit event reports a child that dies during the write; the error of the channel adds nothing.
     this.child.send(message, () => {});
   }
 
@@ -198,7 +198,7 @@ export class SandboxProcess {
     }
   }
 
-  /** From here on the child has to answer within the time of the run and the grace. */
+  /** From now on the child has to reply within the timeout of the run plus the grace period. */
   private onStarted(id: string): void {
     const run = this.inFlight.get(id);
     if (!run) return;
@@ -206,36 +206,23 @@ export class SandboxProcess {
     run.listener.onStart?.();
     run.cancelTimer = this.options.clock.after(run.request.timeoutMs + this.options.graceMs, () => {
       this.inFlight.delete(id);
-      run.resolve(stuck(run.request.timeoutMs));
+      const message = `the run took longer than ${run.request.timeoutMs / 1_000} s and had to be stopped with its host`;
+      run.resolve(replyWithoutOutput(failed('timeout', 'Timeout', message), run.request.timeoutMs));
       this.kill();
     });
   }
 }
 
-function stuck(timeoutMs: Milliseconds): RunReply {
-  return {
-    ...failed('timeout', 'Timeout', `the run took longer than ${timeoutMs / 1_000} s and could not be stopped alone`),
-    stdout: '',
-    stderr: '',
-    truncated: { stdout: false, stderr: false },
-    usage: { cpuMs: timeoutMs, wallMs: timeoutMs, peakMemoryMb: 0 },
-  };
-}
-
 /**
- * The permission model of Node (threads, and reading its own code and the interpreter; no writing, no processes, no
- * addons), no code from strings, and `gc` for giving back a memory that grew.
+ * Node flags of the child: the permission model (threads, and reading its own code and the interpreter; no writing,
+ * processes or addons), no code from strings, and `gc` to release a memory that grew.
  */
 function nodeFlags({ settings, hostScript }: ProcessOptions): string[] {
   const flags = ['--expose-gc', '--disallow-code-generation-from-strings', '--disable-warning=PERM0006'];
   if (!process.allowedNodeEnvironmentFlags.has('--permission')) return flags;
   const { wasmPath, stdlibPath } = settings.interpreter;
-  const readable = [
-    ...codeOf(hostScript),
-    ...codeOf(settings.threadScript),
-    wasmPath,
-    ...(stdlibPath ? [stdlibPath] : []),
-  ];
+  const readable = [...codePaths(hostScript), ...codePaths(settings.threadScript), wasmPath];
+  if (stdlibPath) readable.push(stdlibPath);
   return [
     ...flags,
     '--permission',
@@ -244,14 +231,14 @@ function nodeFlags({ settings, hostScript }: ProcessOptions): string[] {
   ];
 }
 
-/** Files that loading one of our scripts reads: its folder and package, the Python sources, and the one package it imports. */
-function codeOf(script: string): string[] {
+/** Paths that a script reads while it loads: its folder and package, the Python sources, and the one package it imports. */
+function codePaths(script: string): string[] {
   const clock = '@toolfleet/resilience';
   const { resolve } = createRequire(script);
   const installed = (resolve.paths(clock) ?? []).map((folder) => join(folder, clock));
   const real = installed.filter((folder) => existsSync(folder)).map((folder) => realpathSync(folder));
   const folder = dirname(script);
-  // The guest's Python sources; a bundle has them inside the script.
+  // The guest's Python sources; a bundle contains them.
   const python = [join(folder, '../python')].filter((path) => existsSync(path));
   return [folder, join(folder, '../package.json'), ...python, ...installed, ...real];
 }

@@ -4,7 +4,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
-import { classesOf, corpus } from '../spec/corpus.js';
+import { classifyReply, corpus } from '../spec/corpus.js';
 import { request } from '../spec/guest.js';
 import { HOSTILE_PROGRAMS } from '../spec/hostile-programs.js';
 import { INTERPRETER } from '../spec/interpreter.js';
@@ -13,9 +13,9 @@ import { planRun } from './run-arguments.js';
 import { Sandbox } from './sandbox.js';
 
 const CANARY = 'CANARY-3fa1';
-/** Deadline of programs that must be stopped: long enough for slow machines to end all others by themselves. */
+/** Timeout for programs that must be stopped, long enough for the others to end by themselves on slow machines. */
 const SHORT_MS = 400;
-/** Of every run here, so that what eats memory ends soon. */
+/** Memory limit of every run here, so that programs that allocate memory end soon. */
 const LIMIT_MB = 128;
 const clock = new SystemClock();
 const events: string[] = [];
@@ -53,7 +53,7 @@ afterAll(async () => {
 const run = (code: string, fields: Partial<RunRequest> = {}): Promise<RunReply> =>
   sandbox.run(request(code, { memoryLimitMb: LIMIT_MB, ...fields }));
 
-/** What must hold after any program whatsoever. */
+/** What must hold after every program. */
 async function expectUnharmed(after: string): Promise<void> {
   const began = clock.monotonic();
   expect(await run('print(len([1]))\nimport math\nmath.floor(2.5)'), after).toMatchObject({
@@ -76,7 +76,7 @@ describe('hostile programs', () => {
     await expectUnharmed(code);
   });
 
-  it('never took the host down', () => {
+  it('never brought down the host', () => {
     expect(events.filter((event) => event !== 'sandbox host stderr')).toEqual([]);
   });
 });
@@ -96,7 +96,7 @@ describe('the corpus of hostile programs', () => {
     }
     const reply = await sandbox.run(planned);
     expect(row.expect, `${reply.status} ${JSON.stringify(reply.error)}`).toContain(
-      classesOf(reply).find((each) => row.expect.includes(each)) ?? classesOf(reply)[0],
+      classifyReply(reply).find((each) => row.expect.includes(each)) ?? classifyReply(reply)[0],
     );
     const seen = JSON.stringify(reply);
     expect(seen).not.toContain(CANARY);
@@ -113,7 +113,7 @@ describe('a run that is stopped', () => {
     expect(reply).toMatchObject({ status: 'timeout', stdout: 'so far\n' });
   });
 
-  it('ends soon after its time, a dozen times in a row, and leaves no thread and no memory behind', async () => {
+  it('ends soon after its timeout, a dozen times in a row, and leaks no thread or memory', async () => {
     const programs = ['while True: pass', 'b = bytearray(80 << 20)\nwhile True: pass', 'import time\ntime.sleep(99)'];
     const rss = () =>
       Number(/VmRSS:\s+(\d+)/.exec(execFileSync('cat', [`/proc/${sandbox.hostPid}/status`], { encoding: 'utf8' }))![1]);
@@ -127,13 +127,13 @@ describe('a run that is stopped', () => {
       if (i === 5) before = rss();
     }
     overshoot.sort((a, b) => a - b);
-    // Medians on a busy machine; the exact bound is the load test's.
+    // Medians on a busy machine; the load test checks the exact bound.
     expect(overshoot[6]).toBeLessThan(1_000);
     expect(rss()).toBeLessThan(before * 1.5);
     await expectUnharmed('a dozen kills');
   });
 
-  it('is stopped by its caller', async () => {
+  it('can be cancelled by its caller', async () => {
     const abort = new AbortController();
     const running = sandbox.run(request('while True: pass'), { onStart: () => abort.abort() }, abort.signal);
     expect((await running).status).toBe('cancelled');
@@ -141,7 +141,7 @@ describe('a run that is stopped', () => {
     await expectUnharmed('a cancelled run');
   });
 
-  it('reports lines while it goes on', async () => {
+  it('reports lines while it runs', async () => {
     const lines: string[] = [];
     const code = 'import time\nfor i in range(6):\n  print("line", i)\n  time.sleep(0.15)';
     const reply = await sandbox.run(request(code, { reportsProgress: true }), {
@@ -153,14 +153,14 @@ describe('a run that is stopped', () => {
 });
 
 describe('many runs at once', () => {
-  it('answers each with its own result', async () => {
+  it('returns each its own result', async () => {
     const replies = await Promise.all(Array.from({ length: 60 }, (_, i) => run(`print(${i})\n${i} * 2`)));
     expect(replies.map(({ value, stdout }) => [value, stdout])).toEqual(
       Array.from({ length: 60 }, (_, i) => [i * 2, `${i}\n`]),
     );
   });
 
-  it('waits when the limits together would pass the budget', async () => {
+  it('waits if the limits would exceed the memory budget together', async () => {
     const big = 'import time\nb = bytearray(60 << 20)\ntime.sleep(0.2)\nlen(b)';
     const replies = await Promise.all([run(big), run(big, { memoryLimitMb: 2 * LIMIT_MB }), run(big)]);
     expect(replies.map((reply) => reply.value)).toEqual([60 << 20, 60 << 20, 60 << 20]);
@@ -168,14 +168,14 @@ describe('many runs at once', () => {
 });
 
 describe('the sandbox host', () => {
-  it('has no rights but to read itself', async () => {
+  it('may only read its own files', async () => {
     const status = execFileSync('cat', [`/proc/${sandbox.hostPid}/cmdline`], { encoding: 'utf8' });
     expect(status).toContain('--permission');
     expect(status).not.toMatch(/--allow-(fs-write|child-process|addons)/);
     expect(execFileSync('cat', [`/proc/${sandbox.hostPid}/environ`], { encoding: 'utf8' })).not.toContain(CANARY);
   });
 
-  it('is replaced when it is killed, and each run in it is answered once', async () => {
+  it('is replaced when it is killed, and each of its runs gets one reply', async () => {
     const first = sandbox.hostPid!;
     const replies = Array.from({ length: 20 }, (_, i) => run(`import time\ntime.sleep(0.05)\n${i}`));
     await clock.sleep(120);
@@ -186,7 +186,7 @@ describe('the sandbox host', () => {
     await expectUnharmed('kill -9 of the sandbox host');
   });
 
-  it('answers a run whose host dies twice, and does not try it again', async () => {
+  it('reports a run whose host dies twice as crashed and does not repeat it', async () => {
     let starts = 0;
     const victim = sandbox.run(request('import time\ntime.sleep(30)', { timeoutMs: 60_000 }), {
       onStart: () => (starts += 1),
@@ -200,7 +200,7 @@ describe('the sandbox host', () => {
     await expectUnharmed('two deaths');
   });
 
-  it('is killed as a whole when it hangs', async () => {
+  it('is killed when it hangs', async () => {
     const hung = sandbox.hostPid!;
     const { promise: started, resolve: onStart } = Promise.withResolvers<void>();
     const running = sandbox.run(request('import time\ntime.sleep(30)', { timeoutMs: 500 }), { onStart });

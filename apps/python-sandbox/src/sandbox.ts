@@ -1,40 +1,40 @@
-/**
- * Keeps one good sandbox host running and gives every run exactly one answer. When the host dies, the runs in it are
- * repeated once, one after the other, so that an innocent one is not killed by its neighbour a second time; a run whose
- * host dies twice is answered as crashed, never tried again. Repeating is safe: a run has no effect but its answer.
- */
 import { randomUUID } from 'node:crypto';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience/clock';
-import { failed, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
+import { failed, replyWithoutOutput, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
 import { HostLost, SandboxProcess, type HostSettings } from './sandbox-process.js';
 import type { RunListener } from './wasi/thread-pool.js';
 
-export interface SandboxOptions {
+interface SandboxOptions {
   clock: Clock;
   settings: Omit<HostSettings, 'warmUpFirst'>;
   hostScript: string;
   graceMs: Milliseconds;
-  /** The host is replaced after so many runs. */
+  /** Runs after which the host is replaced. */
   recycleRuns: number;
-  /** The host is replaced when its memory between runs passes this. */
+  /** Resident memory in MiB, measured between runs, beyond which the host is replaced. */
   recycleRssMb: number;
   onKilled?: (reason: RunStatus, killMs: Milliseconds) => void;
-  /** Told of every host that is ready, with the time its start took. */
+  /** Called for every host that becomes ready, with the duration of its start. */
   onReady?: (bootMs: Milliseconds) => void;
-  /** Told how long each interpreter took to be restored. */
+  /** Called with the time each restore of an interpreter took. */
   onRestored?: (restoreMs: Milliseconds) => void;
-  /** Told of everything an operator should know: deaths, restarts, the child's stderr. */
+  /** Called for events that operators should see: deaths, restarts, the child's stderr. */
   onEvent?: (event: string, facts: Record<string, string | number>) => void;
 }
 
 const RESTART_DELAYS_MS = [0, 250, 1_000, 5_000];
 
+/**
+ * Keeps one sandbox host running and gives every run exactly one reply. When the host dies, its runs are repeated once, one
+ * after the other, so that a harmless run is not killed a second time by its neighbor. A run whose host dies twice is
+ * reported as crashed and not repeated again. Repeating is safe, because a run has no effects besides its reply.
+ */
 export class Sandbox {
   private current: Promise<SandboxProcess> | undefined;
   private live: SandboxProcess | undefined;
   private readonly retired = new Set<SandboxProcess>();
-  /** Every host that has not ended, those that are starting included. */
+  /** All hosts that have not exited, including those that are starting. */
   private readonly hosts = new Set<SandboxProcess>();
   private repeats: Promise<unknown> = Promise.resolve();
   private closed = false;
@@ -42,28 +42,28 @@ export class Sandbox {
 
   constructor(private readonly options: SandboxOptions) {}
 
-  /** Starts the first host. Rejects with the reason when it cannot start: a wrong interpreter does not heal. */
+  /** Starts the first host. Rejects with the reason if it cannot start; there is no retry, because a wrong interpreter stays wrong. */
   async start(): Promise<void> {
     this.current = this.launch(true);
     await this.current;
   }
 
-  /** True while a host is up that has run its canary. */
+  /** True while a host is running that has passed its canary run. */
   get isReady(): boolean {
     return this.live?.isAlive === true;
   }
 
-  /** What runs the programs, shown with every answer. */
+  /** Name and version of the interpreter, reported with every response. */
   get interpreter(): string {
     return `CPython ${this.version} on WASI`;
   }
 
-  /** Id of the current host, for operators and tests. */
+  /** Process id of the current host, for operators and tests. */
   get hostPid(): number | undefined {
     return this.live?.pid;
   }
 
-  /** Runs one program. Never rejects. Aborting the signal stops the program; the answer is `cancelled`. */
+  /** Runs a program. Never rejects. Aborting the signal stops the program with the status `cancelled`. */
   async run(request: RunRequest, listener: RunListener = {}, signal?: AbortSignal): Promise<RunReply> {
     try {
       return await this.attempt(request, listener, signal);
@@ -75,7 +75,7 @@ export class Sandbox {
     return repeat.catch(crashed);
   }
 
-  /** Ends the host. Runs that still go on are answered as crashed. */
+  /** Kills all hosts. Runs in progress end as crashed. */
   async close(): Promise<void> {
     this.closed = true;
     const all = [...this.hosts];
@@ -92,15 +92,15 @@ export class Sandbox {
     try {
       const reply = host.run(id, request, listener);
       if (signal?.aborted) cancel();
-      const answer = await reply;
-      if (answer.restoreMs !== undefined) this.options.onRestored?.(answer.restoreMs);
-      return answer;
+      const { restoreMs } = await reply;
+      if (restoreMs !== undefined) this.options.onRestored?.(restoreMs);
+      return await reply;
     } finally {
       signal?.removeEventListener('abort', cancel);
     }
   }
 
-  /** The host to use now. A dead one is seen here before its successor is on its way. */
+  /** The current host. Polls, because a host can be dead here before `onEnded` has replaced `current`. */
   private async liveHost(): Promise<SandboxProcess> {
     for (;;) {
       if (this.closed) throw new Error('the sandbox is closed');
@@ -118,7 +118,7 @@ export class Sandbox {
       hostScript,
       graceMs,
       onKilled,
-      onHealth: (rssMb, runs) => this.recycleIfWorn(host, rssMb, runs),
+      onHealth: (rssMb, runs) => this.recycleIfDue(host, rssMb, runs),
       onStderr: (text) => this.options.onEvent?.('sandbox host stderr', { text }),
     });
     this.hosts.add(host);
@@ -155,8 +155,8 @@ export class Sandbox {
     }
   }
 
-  /** Starts the successor first; the worn host ends its runs and is killed when it is empty. */
-  private recycleIfWorn(host: SandboxProcess, rssMb: number, runs: number): void {
+  /** Starts the successor first. The old host finishes its runs and is killed once it is idle. */
+  private recycleIfDue(host: SandboxProcess, rssMb: number, runs: number): void {
     const { recycleRuns, recycleRssMb, onEvent, clock } = this.options;
     if (this.closed || this.live !== host || this.retired.has(host)) return;
     if (runs < recycleRuns && rssMb < recycleRssMb) return;
@@ -173,7 +173,7 @@ export class Sandbox {
         if (this.closed) return;
         onEvent?.('sandbox host did not start', { error: String(error) });
         this.retired.delete(host);
-        // It may have died meanwhile, trusting in its successor.
+        // The old host may have died meanwhile, and onEnded did nothing because of the successor.
         if (!host.isAlive) this.onEnded(host);
       },
     );
@@ -185,11 +185,5 @@ function crashed(error: unknown): RunReply {
     error instanceof HostLost
       ? 'the sandbox host died twice while running this program'
       : `the sandbox could not run this program: ${error instanceof Error ? error.message : String(error)}`;
-  return {
-    ...failed('crashed', 'SandboxHostLost', message),
-    stdout: '',
-    stderr: '',
-    truncated: { stdout: false, stderr: false },
-    usage: { cpuMs: 0, wallMs: 0, peakMemoryMb: 0 },
-  };
+  return replyWithoutOutput(failed('crashed', 'SandboxHostLost', message));
 }

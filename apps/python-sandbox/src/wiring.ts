@@ -15,7 +15,7 @@ import type { HostSettings } from './sandbox-process.js';
 import { Sandbox } from './sandbox.js';
 import { namedInterpreter } from './wasi/interpreter.js';
 
-/** The one worker of the service and the ports it needs. */
+/** Provides the worker with its dependencies. */
 @Module({})
 export class PythonSandboxModule {
   static of(sandbox: Sandbox, sessions: SessionStore, limits: RunLimits, clock: Clock): DynamicModule {
@@ -32,13 +32,14 @@ export class PythonSandboxModule {
   }
 }
 
-/** Local mode shares the machine with six other services: ready soon beats fastest later. */
+/** In local mode the machine runs six other services, so a short start matters more than peak speed. */
 const LOCAL_WARM_UP_MS = 5_000;
+/** Bytes kept of stdout and of stderr. */
 const OUTPUT_CAP = 1024 * 1024;
-/** A job with less time left cannot be answered in time. */
+/** Jobs with less time left are refused, because their response would be late. */
 const LEAST_MS = 60;
 
-/** The parts of the service in the order in which they start: Redis, the interpreter, and last the worker. */
+/** Builds the components of the service in start order: Redis, the sandbox with its interpreter, and last the worker. */
 export async function createComponents(
   settings: PythonSandboxConfig,
   host: ServiceHost,
@@ -49,7 +50,7 @@ export async function createComponents(
   const commands = connectRedis(url, { ...redisOptions, name: 'python-sandbox', role: 'commands' });
   const blocking = connectRedis(url, { ...redisOptions, name: 'python-sandbox-jobs', role: 'blocking' });
   const time = new RedisTime(commands, clock);
-  const hostSettings = settingsOfHost(settings);
+  const hostSettings = toHostSettings(settings);
   const sandbox = new Sandbox({
     clock,
     settings: hostSettings,
@@ -79,23 +80,23 @@ export async function createComponents(
     metrics,
     leastMs: () => LEAST_MS,
     drainMs: settings.DRAIN_TIMEOUT_MS,
-    onFault: (error, jobId) => logger.error({ error, jobId }, 'a job failed for a reason of ours'),
+    onFault: (error, jobId) => logger.error({ error, jobId }, 'a job failed with an internal error'),
   });
   return [
     redisPart(commands, url),
     redisPart(blocking, url, 'redis for jobs'),
     { name: 'redis time', start: () => time.start(), ready: () => time.known, stop: async () => time.stop() },
-    sandboxPart(sandbox),
+    sandboxComponent(sandbox),
     worker,
     { name: 'module', stop: () => app.close() },
   ];
 }
 
-function sandboxPart(sandbox: Sandbox): LifecycleComponent {
+function sandboxComponent(sandbox: Sandbox): LifecycleComponent {
   return {
     name: 'sandbox',
     settings: ['PYTHON_WASI_WASM_PATH', 'PYTHON_WASI_STDLIB_PATH', 'WASI_TABLE_LIMIT'],
-    // A wrong interpreter does not heal by starting it again.
+    // Restarting does not help against a wrong interpreter.
     start: () =>
       sandbox.start().catch((error: unknown) => {
         throw new FatalStartupError(error instanceof Error ? error.message : String(error));
@@ -105,7 +106,7 @@ function sandboxPart(sandbox: Sandbox): LifecycleComponent {
   };
 }
 
-function settingsOfHost(settings: PythonSandboxConfig): Omit<HostSettings, 'warmUpFirst'> {
+function toHostSettings(settings: PythonSandboxConfig): Omit<HostSettings, 'warmUpFirst'> {
   const threads = settings.PYTHON_SANDBOX_THREADS || availableParallelism();
   const memoryLimitMb = settings.WASI_MEMORY_LIMIT_MB;
   const warmUpMs = settings.PYTHON_SANDBOX_WARM_UP_MS;

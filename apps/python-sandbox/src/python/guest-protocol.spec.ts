@@ -1,21 +1,21 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { bootGuest, type SpecGuest } from '../../spec/guest.js';
-import { marshalled, type Marshalled } from './guest-protocol.js';
+import { marshal, type MarshalValue } from './guest-protocol.js';
 
 let guest: SpecGuest;
 beforeAll(() => {
   guest = bootGuest();
 });
 
-/** What the guest's own `marshal` makes of the bytes, as JSON. */
-const seenByPython = (value: Marshalled) => {
-  const hex = Buffer.from(marshalled(value)).toString('hex');
+/** The bytes as the guest's own `marshal` reads them, as JSON. */
+const seenByPython = (value: MarshalValue) => {
+  const hex = Buffer.from(marshal(value)).toString('hex');
   const { stdout } = guest.run(`import json, marshal\nprint(json.dumps(marshal.loads(bytes.fromhex("${hex}"))))`);
   return JSON.parse(stdout) as unknown;
 };
 
-describe('marshalled', () => {
-  it.each<[string, Marshalled]>([
+describe('marshal', () => {
+  it.each<[string, MarshalValue]>([
     ['nothing', null],
     ['truth', [true, false]],
     ['text of all planes', ['', 'a', 'ä€', '😀', 'x'.repeat(100_000)]],

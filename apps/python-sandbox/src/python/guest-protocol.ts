@@ -3,12 +3,12 @@ import type { Strictness } from '@toolfleet/contracts/execution';
 import type { FileContent } from '../wasi/guest-files.js';
 
 /**
- * What goes into the guest and what comes out. The result frame is written by code the user can influence (frame
- * walking, opening `/dev/result`), so it is untrusted: size cap (the host's), parse in a try, each field checked, no
- * key copied blindly. A forged frame only forges the forger's own answer.
+ * The messages between host and guest: the request goes in as CPython's `marshal`, the result comes back as a JSON frame.
+ * A program can write the frame itself (by walking frames, or through `/dev/result`), so the frame is untrusted: the host
+ * limits its size, parses it in a `try`, and checks each field. A forged frame affects only the forger's own run.
  */
 
-/** One run, as the service asks the sandbox for it. Only these fields travel; limits stay outside the guest. */
+/** A run as the service requests it. The guest gets only what {@link encodeRequest} sends; limits are enforced outside. */
 export interface RunRequest {
   code: string;
   args: Json;
@@ -16,14 +16,14 @@ export interface RunRequest {
   files: Record<string, FileContent>;
   strictness: Strictness;
   extraModules: string[];
-  /** Variables of the session as JSON text, or null for none. */
+  /** Variables of the session as JSON text; null for none. */
   session: string | null;
-  /** True: send the variables back. */
+  /** Return the variables after the run. */
   keepSession: boolean;
-  /** Counted from the start of the run. */
+  /** Milliseconds from the start of the run. */
   timeoutMs: number;
   memoryLimitMb: number;
-  /** True: report lines of stdout while the run goes on. */
+  /** Report lines of stdout during the run. */
   reportsProgress: boolean;
 }
 
@@ -38,26 +38,26 @@ export type RunStatus =
   | 'crashed'
   | 'cancelled';
 
-export interface RunError {
+interface RunError {
   type: string;
   message: string;
-  /** Line of the user's program, from 1. */
+  /** Line of the user's program, counted from 1. */
   line: number | null;
-  /** Lines of the user's program only, at most 20 frames and 8,000 characters. */
+  /** Frames of the user's program only, at most 20, and 8,000 characters. */
   traceback: string;
 }
 
-/** Outcome of one run: always a status, never an exception. */
+/** The reply to a run. Every run ends with a status, never with an exception. */
 export interface RunReply {
   status: RunStatus;
   value: Json;
-  /** Instead of a value that is not JSON. */
+  /** `repr` of a value that is not JSON. */
   valueRepr?: string;
   stdout: string;
   stderr: string;
   truncated: { stdout: boolean; stderr: boolean };
   usage: { cpuMs: number; wallMs: number; peakMemoryMb: number };
-  /** Milliseconds it took to restore the interpreter, in advance or on demand. */
+  /** Milliseconds spent on restoring the interpreter, in advance or on demand. */
   restoreMs?: number;
   error?: RunError;
   exitCode?: number;
@@ -67,15 +67,15 @@ export interface RunReply {
   sessionNote?: string;
 }
 
-/** How the guest's code came to its end, as seen by the host. */
+/** How the guest's code ended, as seen by the host. */
 export type GuestEnd =
   | { kind: 'returned' }
   | { kind: 'exited'; code: number }
   | { kind: 'stopped'; why: 'output_limit' }
   | { kind: 'trapped'; message: string };
 
-/** The part of a reply that comes from the guest. */
-export type Verdict = Pick<
+/** The part of a reply that the guest determines. */
+export type Outcome = Pick<
   RunReply,
   'status' | 'value' | 'valueRepr' | 'error' | 'exitCode' | 'session' | 'sessionNote'
 >;
@@ -90,7 +90,7 @@ export function encodeRequest(request: RunRequest): Uint8Array {
     Object.entries(request.files).map(([name, content]) => [name, typeof content === 'string']),
   );
   const { code, args, stdin, strictness, session } = request;
-  return marshalled({
+  return marshal({
     code,
     args: args === null ? null : JSON.stringify(args),
     stdin,
@@ -102,26 +102,37 @@ export function encodeRequest(request: RunRequest): Uint8Array {
   });
 }
 
-/** What the end of the guest and its frame mean. The first that applies wins. */
-export function verdictOf(end: GuestEnd, frame: Uint8Array | null): Verdict {
+/** The outcome of a run, from how the guest ended and the frame it left. */
+export function classify(end: GuestEnd, frame: Uint8Array | null): Outcome {
   if (end.kind === 'stopped') return failed('output_limit', 'OutputLimit', 'the run wrote more than its output limit');
   if (end.kind === 'trapped') return crash(end.message);
   if (end.kind === 'exited') return { status: 'exit', value: null, exitCode: end.code };
   return readFrame(frame) ?? failed('crashed', 'NoResult', 'the run ended without a readable result');
 }
 
-function crash(message: string): Verdict {
+function crash(message: string): Outcome {
   return /memory access|call stack|RangeError/.test(message)
     ? failed('crashed', 'StackOverflow', 'the interpreter ran out of stack')
     : failed('crashed', 'InterpreterCrash', message.slice(0, 200));
 }
 
-/** A verdict without a value. */
-export function failed(status: RunStatus, type: string, message: string): Verdict {
+/** The outcome of a run that failed outside the user's code: no value, line or traceback. */
+export function failed(status: RunStatus, type: string, message: string): Outcome {
   return { status, value: null, error: { type, message, line: null, traceback: '' } };
 }
 
-function readFrame(bytes: Uint8Array | null): Verdict | null {
+/** The reply of a run whose output and usage are unknown, except for the wall time. */
+export function replyWithoutOutput(outcome: Outcome, wallMs = 0): RunReply {
+  return {
+    ...outcome,
+    stdout: '',
+    stderr: '',
+    truncated: { stdout: false, stderr: false },
+    usage: { cpuMs: wallMs, wallMs, peakMemoryMb: 0 },
+  };
+}
+
+function readFrame(bytes: Uint8Array | null): Outcome | null {
   if (!bytes) return null;
   let frame: unknown;
   try {
@@ -133,24 +144,24 @@ function readFrame(bytes: Uint8Array | null): Verdict | null {
   const fields = frame as Record<string, unknown>;
   const status = GUEST_KINDS.find((kind) => kind === fields['kind']);
   if (!status) return null;
-  const verdict: Verdict = { status, value: null };
+  const outcome: Outcome = { status, value: null };
   if (fields['value'] !== undefined) {
-    if (isShallow(fields['value'])) verdict.value = fields['value'] as Json;
-    else verdict.valueRepr = `<nested deeper than ${MAX_DEPTH} levels>`;
+    if (isShallow(fields['value'])) outcome.value = fields['value'] as Json;
+    else outcome.valueRepr = `<nested deeper than ${MAX_DEPTH} levels>`;
   }
   const text = (key: string, most: number) => {
     const value = fields[key];
     return typeof value === 'string' ? value.slice(0, most) : undefined;
   };
   const repr = text('value_repr', 2_000);
-  if (repr !== undefined) verdict.valueRepr = repr;
-  if (status === 'exit') verdict.exitCode = Number.isSafeInteger(fields['exit_code']) ? Number(fields['exit_code']) : 1;
+  if (repr !== undefined) outcome.valueRepr = repr;
+  if (status === 'exit') outcome.exitCode = Number.isSafeInteger(fields['exit_code']) ? Number(fields['exit_code']) : 1;
   const session = fields['session'];
-  if (typeof session === 'string' && session.length <= MAX_SESSION_CHARS) verdict.session = session;
+  if (typeof session === 'string' && session.length <= MAX_SESSION_CHARS) outcome.session = session;
   const note = text('session_note', 200);
-  if (note !== undefined) verdict.sessionNote = note;
-  if (fields['error'] !== undefined) verdict.error = readError(fields['error']);
-  return verdict;
+  if (note !== undefined) outcome.sessionNote = note;
+  if (fields['error'] !== undefined) outcome.error = readError(fields['error']);
+  return outcome;
 }
 
 function readError(value: unknown): RunError {
@@ -165,7 +176,7 @@ function readError(value: unknown): RunError {
   };
 }
 
-/** Walks without recursion: a deep value would overflow the stack of every serialiser after this one. */
+/** Walks without recursion, because a deep value would overflow the stack here and in every serializer after it. */
 function isShallow(value: unknown): boolean {
   const todo: { value: unknown; depth: number }[] = [{ value, depth: 0 }];
   for (let next = todo.pop(); next; next = todo.pop()) {
@@ -176,25 +187,25 @@ function isShallow(value: unknown): boolean {
   return true;
 }
 
-/**
- * Values as CPython's `marshal.loads` reads them. One C function there instead of a parser written in Python: reading a
- * request takes a fifth of the time it takes as JSON. For what the host says to the guest only; what the guest says is
- * untrusted and stays JSON, for which the engine has a parser that withstands anything.
- */
-export type Marshalled = null | boolean | string | readonly Marshalled[] | { readonly [key: string]: Marshalled };
+/** A value that CPython's `marshal.loads` can read. */
+export type MarshalValue = null | boolean | string | readonly MarshalValue[] | { readonly [key: string]: MarshalValue };
 
-/** The value as bytes of the format, the same since version 2. Nesting is as deep as the fields of a request, no more. */
-export function marshalled(value: Marshalled): Uint8Array {
+/**
+ * Encodes a value for `marshal.loads`, in a format unchanged since its version 2. The guest reads a request with one C
+ * function, in a fifth of the time that JSON takes. Only for host to guest: what the guest sends is untrusted and stays
+ * JSON, whose parser is hardened.
+ */
+export function marshal(value: MarshalValue): Uint8Array {
   const parts: Uint8Array[] = [];
   append(value, parts);
   return Buffer.concat(parts);
 }
 
-function append(value: Marshalled, parts: Uint8Array[]): void {
+function append(value: MarshalValue, parts: Uint8Array[]): void {
   if (value === null) parts.push(Buffer.from('N'));
   else if (typeof value === 'boolean') parts.push(Buffer.from(value ? 'T' : 'F'));
   else if (typeof value === 'string') {
-    const bytes = utf8Of(value);
+    const bytes = toUtf8(value);
     parts.push(head('u', bytes.length), bytes);
   } else if (Array.isArray(value)) {
     parts.push(head('[', value.length));
@@ -209,15 +220,15 @@ function append(value: Marshalled, parts: Uint8Array[]): void {
   }
 }
 
-/** The letter of a type and a 32-bit length. */
+/** A type letter and a 32-bit length. */
 function head(type: string, length: number): Uint8Array {
   const bytes = Buffer.from(`${type}    `);
   bytes.writeUInt32LE(length, 1);
   return bytes;
 }
 
-/** UTF-8 in which half of a surrogate pair stays what it is, as in Python's `surrogatepass`. */
-function utf8Of(text: string): Uint8Array {
+/** UTF-8 that encodes lone surrogates as they are, like Python's `surrogatepass`. */
+function toUtf8(text: string): Uint8Array {
   if (text.isWellFormed()) return Buffer.from(text);
   const parts = text.split(/([\ud800-\udfff])/u).map((part, at) => {
     if (at % 2 === 0) return Buffer.from(part);

@@ -33,7 +33,7 @@ describe('the value of a run', () => {
     expect(run('2**53 - 1')).toMatchObject({ value: 9_007_199_254_740_991 });
   });
 
-  it('survives a value nested deeper than any reader wants', () => {
+  it('replaces a value that is nested too deep', () => {
     const nested = run('v = []\nfor _ in range(400): v = [v]\nv');
     expect(nested.status).toBe('ok');
     expect(nested.valueRepr).toContain('deeper');
@@ -52,7 +52,7 @@ describe('what a program is given', () => {
     }
   });
 
-  it('finds the files under /data, read-only', () => {
+  it('finds the files read-only under /data', () => {
     const files = { 'in.csv': 'a,b\n1,2\n', 'd/x.txt': 'hi' };
     expect(
       run('import os\n[open("/data/in.csv").read(), sorted(os.listdir("/data")), open("/data/d/x.txt").read()]', {
@@ -84,7 +84,7 @@ describe('what a program is given', () => {
 });
 
 describe('errors', () => {
-  it('carry type, message, line and the traceback of the program alone', () => {
+  it('contain type, message, line and the traceback of the program only', () => {
     const { status, error } = run('x = 1\ndef f(n):\n  return x / n\nf(0)');
     expect(status).toBe('error');
     expect(error).toMatchObject({ type: 'ZeroDivisionError', message: 'division by zero', line: 3 });
@@ -93,18 +93,18 @@ describe('errors', () => {
     expect(error?.traceback).not.toContain('sandbox');
   });
 
-  it('leave out frames of the library and of the runner', () => {
+  it('omit frames of the library and the runner', () => {
     const { error } = run('import json\njson.loads("{")');
     expect(error).toMatchObject({ type: 'JSONDecodeError', line: 2 });
     expect(error?.traceback).not.toContain('decoder.py');
   });
 
-  it('show the errors they come from', () => {
+  it('include their causes', () => {
     const { error } = run('try:\n  1/0\nexcept Exception as e:\n  raise ValueError("b") from e');
     expect(error?.traceback).toMatch(/ZeroDivisionError[\s\S]*direct cause[\s\S]*ValueError: b/);
   });
 
-  it('name the line of a syntax error', () => {
+  it('include the line of a syntax error', () => {
     expect(run('x = 1\ndef (').error).toMatchObject({ type: 'SyntaxError', line: 2 });
   });
 
@@ -116,14 +116,14 @@ describe('errors', () => {
     });
   });
 
-  it('survive an exception that cannot be shown', () => {
+  it('handle an exception without a readable message', () => {
     expect(run('class E(Exception):\n  def __str__(s): 1/0\nraise E()').error).toMatchObject({
       type: 'E',
       message: '<the error has no readable message>',
     });
   });
 
-  it('say that a module is not in this sandbox, at every level', () => {
+  it('name a module that this sandbox does not have, at every level', () => {
     const expected = { type: 'ModuleNotFoundError', message: "module 'numpy' is not available in this sandbox" };
     expect(run('import numpy as np').error).toMatchObject(expected);
     expect(run('import numpy', { strictness: 'standard', extraModules: ['numpy'] }).error).toMatchObject(expected);
@@ -141,7 +141,7 @@ describe('errors', () => {
 });
 
 describe('strictness', () => {
-  it('runs the three worked examples of the page', () => {
+  it('runs the three examples of the documentation', () => {
     expect(run('import json\njson.dumps({"a": 1})', { strictness: 'standard' }).value).toBe('{"a": 1}');
     expect(run('import os\nos.getcwd()', { strictness: 'lenient' }).value).toBe('/');
     expect(run('sum(range(10))', { strictness: 'strict' }).value).toBe(45);
@@ -164,7 +164,7 @@ describe('strictness', () => {
     expect(run('print("ran")\nimport os', { strictness: 'standard' })).toMatchObject({ status: 'policy', stdout: '' });
   });
 
-  it('allows what is below an allowed module, and names a program binds itself', () => {
+  it('allows submodules of an allowed module, and names that the program binds itself', () => {
     const code = `
 from collections import abc
 from xml.etree import ElementTree
@@ -174,7 +174,7 @@ describe(E.fromstring("<a/>").tag)`;
     expect(run(code, { strictness: 'standard' }).value).toEqual(['a', 't']);
   });
 
-  it('lets library code keep its builtins', () => {
+  it('leaves library code its builtins', () => {
     const code = `
 import dataclasses, collections, enum
 @dataclasses.dataclass
@@ -189,7 +189,7 @@ class C(enum.Enum): RED = 1
     expect(run('import os', { strictness: 'standard', extraModules: ['os'] }).status).toBe('ok');
   });
 
-  // The lists are guidance. Whoever walks past them stands in the same empty room.
+  // The lists are guidance. A program that bypasses them still reaches nothing outside the WASI host.
   it.each([
     ['attribute chains', 'import json\nos = json.decoder.scanner.re.enum.sys.modules["os"]'],
     [
@@ -213,13 +213,13 @@ found`;
     expect([cwd, environment]).toEqual(['/', {}]);
     expect(JSON.stringify(rest)).not.toMatch(/passwd|proc|home|root/);
     expect(rest.slice(-4, -1)).toEqual(['FileNotFoundError', 'AttributeError', 'AttributeError']);
-    // An interpreter whose library lies in the tree finds the root, and a tree that cannot be written.
+    // An interpreter with its library in the tree finds the root, but cannot write to the tree.
     expect(['FileNotFoundError', 'OSError']).toContain(rest.at(-1));
   });
 });
 
 describe('sessions', () => {
-  it('carry JSON-able variables and nothing else', () => {
+  it('keep JSON-serializable variables only', () => {
     const first = run(
       'x = [1, {"a": None}]\nbig = 2**200\nfloating = 1.5\n_hidden = 1\nresult = 9\nimport json\nf = {1}',
       {
@@ -231,7 +231,7 @@ describe('sessions', () => {
     expect(second.value).toEqual([[1, { a: null }, 2], String(2n ** 200n)]);
   });
 
-  it('are not kept when they are too large', () => {
+  it('are not kept if they are too large', () => {
     const { session, sessionNote } = run('x = "a" * (1 << 21)', { keepSession: true });
     expect(session).toBeUndefined();
     expect(sessionNote).toContain('at most');
@@ -242,8 +242,8 @@ describe('sessions', () => {
   });
 });
 
-describe('quirks of this build', () => {
-  it('sleeps in an event loop that no socket pair wakes', () => {
+describe('patches of this build', () => {
+  it('sleeps in an event loop without a socket pair', () => {
     const code = `
 import asyncio, time
 async def nap(): await asyncio.sleep(0.05); return 1

@@ -1,16 +1,16 @@
 import type { Strictness } from '@toolfleet/contracts/execution';
 
 /**
- * What each level of `strictness` lets a program import and name.
+ * What a program may import and name at a level of `strictness`.
  *
- * These lists guide code written by models and give clear errors. They are NOT the boundary: attribute chains such as
- * `json.decoder.scanner.re.enum.sys.modules["os"]` pass them. The boundary is the WASI host, where `os` has nothing to
- * reach; `strictness.spec.ts` shows such a bypass and that it gains nothing.
+ * The lists guide model-written code and give clear errors. They are NOT the security boundary: attribute chains such as
+ * `json.decoder.scanner.re.enum.sys.modules["os"]` bypass them. The boundary is the WASI host, in which `os` cannot reach
+ * anything; `python.spec.ts` shows that such a bypass gains nothing.
  */
-export interface Level {
-  /** Longest run unless the caller sets `timeout_seconds`. */
+interface Level {
+  /** Timeout unless the caller sets `timeout_seconds`. */
   timeoutSeconds: number;
-  /** Importable modules with all below them; null means all. */
+  /** Importable modules, including their submodules; null means all. */
   modules: readonly string[] | null;
   /** Builtins a program may not name. */
   bannedBuiltins: readonly string[];
@@ -39,7 +39,7 @@ export const LEVELS: Readonly<Record<Strictness, Level>> = {
   strict: { timeoutSeconds: 5, modules: STRICT_MODULES, bannedBuiltins: STRICT_BANNED },
 };
 
-/** Imported into the snapshot, so that a run pays nothing for them. */
+/** Imported into the snapshot, so that runs do not pay for the import. */
 export const PRELOADED_MODULES: readonly string[] = STANDARD_MODULES;
 
 /** True for the name of a level. */

@@ -1,14 +1,10 @@
-/**
- * What a guest wrote to stdout and stderr, and how far its memory grew. It lies in shared memory, so that the thread
- * pool can still read it after it had to end the thread: a run that timed out keeps what it had printed.
- */
 const HEADER = { STDOUT_KEPT: 0, STDERR_KEPT: 1, STDOUT_CUT: 2, STDERR_CUT: 3, PAGES: 4, LENGTH: 8 };
-/** Writing so many times the cap ends the run: an endless `print` should not last until the deadline. */
+/** A run that writes this many times the cap is stopped, so that an endless `print` does not last until the timeout. */
 const HARD_STOP_FACTOR = 16;
 
 export type Stream = 1 | 2;
 
-/** The run was ended from inside an import; abandons all frames of the guest. */
+/** Stops the run from inside an import; abandons all frames of the guest. */
 export class HostStop extends Error {
   readonly why: 'output_limit';
 
@@ -18,16 +14,20 @@ export class HostStop extends Error {
   }
 }
 
+/**
+ * What a guest wrote to stdout and stderr, and the size of its memory. It is in shared memory, so that the thread pool can
+ * read it after terminating the thread: a run that timed out keeps what it had printed.
+ */
 export class CapturedOutput {
   readonly shared: SharedArrayBuffer;
   private readonly header: Int32Array;
   private readonly data: Uint8Array;
   private readonly cap: number;
   private seen = 0;
-  /** Sees every write of the run; cleared by reset. */
+  /** Gets every write of the run; cleared by `reset`. */
   observer: ((stream: Stream, bytes: Uint8Array) => void) | undefined;
 
-  /** `cap` bytes are kept of each stream. Pass the `shared` of another one to look into it from another thread. */
+  /** Keeps `cap` bytes of each stream. Pass the `shared` memory of another instance to read it from another thread. */
   constructor(cap: number, shared = new SharedArrayBuffer(HEADER.LENGTH * 4 + 2 * cap)) {
     this.shared = shared;
     this.cap = cap;
@@ -35,14 +35,14 @@ export class CapturedOutput {
     this.data = new Uint8Array(shared, HEADER.LENGTH * 4);
   }
 
-  /** Forgets everything, for the next run. The old bytes stay but are beyond the kept length. */
+  /** Clears everything for the next run. Old bytes remain in memory, beyond the kept length. */
   reset(): void {
     this.header.fill(0);
     this.seen = 0;
     this.observer = undefined;
   }
 
-  /** Keeps the first `cap` bytes, marks the rest as cut. Throws HostStop past 16 times the cap. */
+  /** Keeps the first `cap` bytes and marks the stream as cut after that. @throws HostStop beyond 16 times the cap */
   write(stream: Stream, bytes: Uint8Array): void {
     const index = stream - 1;
     const kept = this.header[index]!;
@@ -57,7 +57,7 @@ export class CapturedOutput {
     if (this.seen > HARD_STOP_FACTOR * this.cap) throw new HostStop('output_limit');
   }
 
-  /** What was kept, as text; bytes that are no UTF-8 become U+FFFD. */
+  /** The kept output as text; invalid UTF-8 becomes U+FFFD. */
   text(stream: Stream): string {
     const start = (stream - 1) * this.cap;
     return new TextDecoder().decode(this.data.slice(start, start + this.header[stream - 1]!));
@@ -67,7 +67,7 @@ export class CapturedOutput {
     return this.header[HEADER.STDOUT_CUT + stream - 1] === 1;
   }
 
-  /** Pages of the guest's memory when it was last looked at. */
+  /** Pages of the guest's memory at the last access. */
   get pages(): number {
     return this.header[HEADER.PAGES]!;
   }

@@ -1,8 +1,3 @@
-/**
- * Steps through the instructions of a function body: where each begins and ends, what it takes from the stack and what
- * it leaves. Knows WebAssembly 1.0 with sign extension and saturating conversion, which is what CPython on WASI is made
- * of. On every other instruction `next` throws UnknownInstruction; so nothing a reader relies on can be passed by.
- */
 export const OP = {
   UNREACHABLE: 0x00,
   END: 0x0b,
@@ -26,7 +21,7 @@ export const OP = {
 } as const;
 const FIRST_STORE = 0x36;
 const LAST_STORE = 0x3e;
-/** Of the instructions from `i32.eqz` (0x45) to `i64.extend32_s` (0xc4), those that take one operand; all others take two. */
+/** The one-operand instructions from `i32.eqz` (0x45) to `i64.extend32_s` (0xc4); the others in that range take two. */
 const UNARY: readonly (readonly [first: number, last: number])[] = [
   [0x45, 0x45],
   [0x50, 0x50],
@@ -37,18 +32,23 @@ const UNARY: readonly (readonly [first: number, last: number])[] = [
   [0xa7, 0xc4],
 ];
 
-/** The module uses what this reader does not know. */
+/** The module uses an instruction that CodeReader does not support. */
 export class UnknownInstruction extends Error {}
 
+/**
+ * Steps through the instructions of a function body and tells for each its position, its first immediate, and how many
+ * operands it pops and pushes. Supports WebAssembly 1.0 with sign extension and saturating conversion, which is what CPython
+ * on WASI uses. `next` throws UnknownInstruction for anything else, so that no instruction is skipped unseen.
+ */
 export class CodeReader {
-  /** Of the instruction read last. */
+  /** Opcode of the current instruction. */
   opcode = 0;
   start = 0;
-  /** First immediate: index, constant (if an i32), or offset of a memory access. */
+  /** First immediate: an index, an i32 constant, or the offset of a memory access. */
   immediate = 0;
-  /** True for branches and blocks: what the stack held before says nothing about it after. */
+  /** True for branches and blocks, after which the operand stack is unknown. */
   isControl = false;
-  /** Operands taken and left; of calls, those beside the function's own. */
+  /** Operands popped and pushed; for calls without those of the callee's signature. */
   pops = 0;
   pushes = 0;
 

@@ -30,7 +30,7 @@ const constant = (value: number) => {
 const store = (opcode: number, offset = 0) => [opcode, 0, ...leb(offset)];
 
 const section = (id: number, ...body: number[]) => [id, ...leb(body.length), ...body];
-/** A module with one exported function `f(i32, type)`, three locals of i32 after its parameters, and a global beside the stack pointer. */
+/** A module with one exported function `f(i32, type)`, three i32 locals, and a global besides the stack pointer. */
 function build(body: number[], type: number = I32): Uint8Array {
   const code = [1, 3, I32, ...body, 0x0b];
   return Uint8Array.from([
@@ -69,7 +69,7 @@ const isTracked = (body: number[]) => {
   return imports.some(({ name }) => name === 'written');
 };
 
-describe('marks of writes', () => {
+describe('markDirtyPages', () => {
   it.each(STORES)('cover every byte that %s changes, wherever it goes', (_, opcode, size, type) => {
     const value = type === I64 ? -1n : -1.5;
     const end = PAGES * 65_536;
@@ -126,11 +126,11 @@ describe('marks of writes', () => {
     const { call, bytes, marks } = tracked(body);
     call(8, 1);
     expect(marks().length > 0).toBe(isMarked);
-    // What is not marked lies in the stack, which is copied as a whole.
+    // Unmarked writes are in the stack, which is copied as a whole.
     if (!isMarked) expect(bytes.subarray(STACK_TOP).every((byte) => byte === 0)).toBe(true);
   });
 
-  it('let no stack pointer rise above the stack, and no frame sink through its bottom', () => {
+  it('traps a stack pointer above the stack and a frame below it', () => {
     const { call, stackPointer } = tracked([0x20, 0, ...SET_SP]);
     call(STACK_TOP, 0);
     expect(stackPointer.value).toBe(STACK_TOP);

@@ -1,26 +1,26 @@
 /**
- * Makes a module note which parts of its memory it writes, so that the next run copies those parts again and not all of
- * them: some hundred pages of 4 KiB instead of five thousand. Every store first sets a byte of a second memory, which no
- * instruction of the guest can name otherwise: a guest cannot hide a write.
+ * Instruments a module so that it records which parts of its memory it writes. The next run then restores only those parts:
+ * about a hundred units of 4 KiB instead of five thousand. Every store first sets a byte in a second memory, which no other
+ * instruction of the guest can access, so a guest cannot hide a write.
  *
- * Stores into a frame of the shadow stack are left as they are, for there are very many of them; the stack is copied
- * again as a whole. Such a store is one through a local whose only value is `stack pointer - N`, below N bytes from it.
- * Each new value of the stack pointer is checked to be at most where the stack begins, so the frame lies in the stack or,
- * below zero, at the end of the address space, where there is no memory (it ends at 2 GiB) and the store traps.
+ * Stores into a frame of the shadow stack are not instrumented, because there are very many; the stack is restored as a
+ * whole. Such a store goes through a local whose only value is `stack pointer - N`, at an offset below N. Each new value of
+ * the stack pointer is checked to be at most the top of the stack. So a frame is either in the stack or, below zero, at the
+ * end of the address space, where there is no memory (it ends at 2 GiB) and the store traps.
  *
- * The same walk shows that nothing but memory and stack pointer can change: no other global is set, no table or segment
- * is touched. So an instance whose memory and stack pointer are put back is a new instance.
+ * The same pass proves that only memory and stack pointer can change: no other global is set, and no table or segment is
+ * modified. Restoring both therefore makes an instance as good as new.
  */
 import { CodeReader, OP, UnknownInstruction } from './code-reader.js';
 import { ByteWriter, KIND, readLeb, SECTION, type Section, TYPE } from './wasm-binary.js';
 
-/** What one byte of the second memory stands for, as a power of two. */
+/** Size of the unit that one byte of the second memory represents, as a power of two. */
 const UNIT_BITS = 12;
 export const UNIT_BYTES = 1 << UNIT_BITS;
-/** A store that begins in a unit may end so many bytes behind it. */
+/** A store that starts in a unit may extend up to this many bytes beyond it. */
 export const LARGEST_STORE = 8;
 
-/** Flag of a memory access that names its memory. */
+/** Flag of a memory access with an explicit memory index. */
 const NAMES_MEMORY = 0x40;
 const MARKS = 1;
 const NO_RESULT = 0x40;
@@ -49,13 +49,13 @@ interface Signature {
 const NO_CALL: Signature = { params: 0, results: 0 };
 
 /**
- * The code section with marks, or null when the module uses an instruction of which this does not know what it writes.
- * `stackTop` is the first value of global 0. The module needs a second memory then, of a byte for each unit of the first.
+ * Returns the instrumented code section, or null if the module uses an instruction whose writes are unknown. `stackTop` is
+ * the initial value of global 0. An instrumented module imports a second memory with one byte per unit of the first.
  */
 export function markDirtyPages(sections: readonly Section[], stackTop: number): Uint8Array | null {
   const data = (id: number) => sections.find((section) => section.id === id)?.data ?? Uint8Array.of(0);
-  const types = signaturesOf(data(SECTION.TYPE));
-  const [imported, defined] = [importedFunctions(data(SECTION.IMPORT)), indices(data(SECTION.FUNCTION))];
+  const types = readSignatures(data(SECTION.TYPE));
+  const [imported, defined] = [readImportedFunctions(data(SECTION.IMPORT)), readIndices(data(SECTION.FUNCTION))];
   const functions = [...imported, ...defined].map((type) => types[type]!);
   const code = data(SECTION.CODE);
   let [count, at] = readLeb(code, 0);
@@ -90,13 +90,13 @@ class BodyTracker {
   private readonly groups: number;
   private readonly groupsStart: number;
   private readonly ownLocals: number;
-  /** Added locals: their types, and the index of each. */
+  /** Types of the added locals, and their indices by purpose. */
   private readonly added: number[] = [];
   private readonly scratch = new Map<number | 'address', number>();
-  /** Locals that are assigned once, and those of them that hold the address of a frame, with its size. */
+  /** Assignments per local, and the size of the frame that a local points to. */
   private readonly assignments = new Map<number, number>();
   private readonly frames = new Map<number, number>();
-  /** Of each operand known to lie on the stack: the size of the frame it points to, or OTHER. */
+  /** For each known operand on the stack the size of the frame it points to, or OTHER. */
   private stack: number[] = [];
 
   constructor(
@@ -104,7 +104,7 @@ class BodyTracker {
     start: number,
     private readonly end: number,
     private readonly context: BodyContext,
-    /** The instructions, with what comes before some of them. */
+    /** Receives the instrumented instructions. */
     private readonly body: ByteWriter,
   ) {
     let locals = context.own.params;
@@ -128,7 +128,7 @@ class BodyTracker {
     }
     const reader = new CodeReader(this.code, this.codeStart, this.end);
     let copied = this.codeStart;
-    /** Progress through `global.get 0`, `i32.const N`, `i32.sub`: the address of a frame. */
+    /** Progress through `global.get 0`, `i32.const N`, `i32.sub`, which computes the address of a frame. */
     let step = 0;
     let size = OTHER;
     while (reader.next()) {
@@ -148,7 +148,7 @@ class BodyTracker {
     this.body.copy(this.code, copied, this.end);
   }
 
-  /** Writes the whole function: its locals, those added, and the tracked instructions. */
+  /** Writes the function: its locals, the added ones, and the instrumented instructions. */
   emit(out: ByteWriter): void {
     const locals = new ByteWriter(64);
     locals.leb(this.groups + this.added.length);
@@ -164,7 +164,7 @@ class BodyTracker {
 
   private needsGuard(reader: CodeReader): boolean {
     if (reader.opcode === OP.GLOBAL_SET) {
-      if (reader.immediate !== 0) throw new UnknownInstruction('a global beside the stack pointer is set');
+      if (reader.immediate !== 0) throw new UnknownInstruction('a global other than the stack pointer is set');
       return true;
     }
     if (!reader.isStore) return false;
@@ -172,7 +172,7 @@ class BodyTracker {
     return reader.immediate + bytes > (this.stack.at(-2) ?? OTHER);
   }
 
-  /** Sets the byte of the unit in which the store begins. A store past all memory traps here instead. */
+  /** Sets the byte of the unit in which the store starts. A store out of bounds traps here already. */
   private mark(type: number, offset: number): void {
     const [address, value] = [this.local('address', TYPE.I32), this.local(type, type)];
     this.put(OP.LOCAL_SET, value);
@@ -190,7 +190,7 @@ class BodyTracker {
     this.put(OP.LOCAL_GET, value);
   }
 
-  /** Traps as any overflow of the stack does, by an access out of bounds, when the new stack pointer is above the stack. */
+  /** Traps with an access out of bounds, like any stack overflow, if the new stack pointer is above the stack. */
   private checkStack(): void {
     const pointer = this.local('address', TYPE.I32);
     this.put(OP.LOCAL_TEE, pointer);
@@ -219,13 +219,13 @@ class BodyTracker {
     return index;
   }
 
-  /** Follows the operands through one instruction. What is not known to be a frame is OTHER. */
+  /** Applies one instruction to the operand stack. */
   private follow({ opcode, immediate, isControl, pops, pushes }: CodeReader, result: number): void {
     if (isControl) {
       this.stack = [];
       return;
     }
-    const callee = this.calleeOf(opcode, immediate);
+    const callee = this.callee(opcode, immediate);
     let top = OTHER;
     for (let left = pops + callee.params; left > 0; left--) top = this.stack.pop() ?? OTHER;
     if (opcode === OP.LOCAL_SET || opcode === OP.LOCAL_TEE) {
@@ -238,13 +238,13 @@ class BodyTracker {
     for (let left = pushes + callee.results; left > 0; left--) this.stack.push(pushed);
   }
 
-  private calleeOf(opcode: number, index: number): Signature {
+  private callee(opcode: number, index: number): Signature {
     if (opcode === OP.CALL) return this.context.functions[index]!;
     return opcode === OP.CALL_INDIRECT ? this.context.types[index]! : NO_CALL;
   }
 }
 
-function signaturesOf(data: Uint8Array): Signature[] {
+function readSignatures(data: Uint8Array): Signature[] {
   let [count, at] = readLeb(data, 0);
   const signatures: Signature[] = [];
   for (; count > 0; count--) {
@@ -256,7 +256,7 @@ function signaturesOf(data: Uint8Array): Signature[] {
   return signatures;
 }
 
-function indices(data: Uint8Array): number[] {
+function readIndices(data: Uint8Array): number[] {
   let [count, at] = readLeb(data, 0);
   const found: number[] = [];
   for (; count > 0; count--) {
@@ -267,8 +267,8 @@ function indices(data: Uint8Array): number[] {
   return found;
 }
 
-/** Type indices of the imported functions. A WASI command imports nothing else. */
-function importedFunctions(data: Uint8Array): number[] {
+/** Type indices of the imported functions. A WASI command imports only functions. */
+function readImportedFunctions(data: Uint8Array): number[] {
   let [count, at] = readLeb(data, 0);
   const found: number[] = [];
   for (; count > 0; count--) {

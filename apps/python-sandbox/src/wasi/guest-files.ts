@@ -2,25 +2,25 @@ import type { Stream } from './captured-output.js';
 import { ERRNO, FILETYPE, OFLAG, RIGHT, type GuestMemory } from './guest-memory.js';
 
 /**
- * The whole file system of a guest: nested Maps with bytes as leaves. What is not in the tree cannot be reached, and
- * nothing in it can be changed, because no import of the host writes to it.
+ * The complete file system of a guest: nested Maps with bytes as leaves. The guest can reach only what is in the tree, and
+ * cannot change it, because no import of the host writes to it.
  */
 export type Directory = Map<string, TreeNode>;
-/** `/dev/result`: the one node that may be written, a bounded buffer of the host, apart from the guest's stdout. */
+/** `/dev/result`, the only writable node: a bounded buffer of the host, separate from the guest's stdout. */
 export const RESULT_DEVICE = Symbol('/dev/result');
 export type TreeNode = Directory | Uint8Array | typeof RESULT_DEVICE;
 
 /** Longest path of a data file. */
 const MAX_NAME = 255;
 
-/** Content of a data file as a caller sends it: text, or bytes in base64. */
+/** Content of a data file as a caller sends it: text, or bytes as base64. */
 export type FileContent = string | { base64: string };
 
 /**
- * Builds the tree of the data files of one call; `a/b.txt` makes a directory `a`.
- * Throws an Error that names the file when a name is not a plain relative path.
+ * Builds the tree of the data files of a call; `a/b.txt` creates a directory `a`.
+ * @throws Error that names the file if its name is not a plain relative path or conflicts with another
  */
-export function treeOf(files: Readonly<Record<string, FileContent>>): Directory {
+export function buildTree(files: Readonly<Record<string, FileContent>>): Directory {
   const root: Directory = new Map();
   for (const [path, content] of Object.entries(files)) {
     const parts = path.split('/');
@@ -36,17 +36,15 @@ export function treeOf(files: Readonly<Record<string, FileContent>>): Directory 
       directory = next;
     }
     const leaf = parts.at(-1)!;
-    if (directory.has(leaf)) throw new Error(`file name ${JSON.stringify(path)} is taken twice`);
-    directory.set(leaf, bytesOf(content));
+    if (directory.has(leaf)) throw new Error(`file name ${JSON.stringify(path)} is used twice`);
+    directory.set(leaf, toBytes(content));
   }
   return root;
 }
 
-function bytesOf(content: FileContent): Uint8Array {
+function toBytes(content: FileContent): Uint8Array {
   return typeof content === 'string' ? new TextEncoder().encode(content) : Buffer.from(content.base64, 'base64');
 }
-
-/** The guest's own table of descriptors. Its numbers mean nothing outside: the host's files are not in it. */
 
 export type Descriptor =
   | { kind: 'stdin' }
@@ -56,9 +54,10 @@ export type Descriptor =
   | { kind: 'directory'; node: Directory; preopen?: string };
 
 const MAX_DESCRIPTORS = 64;
-/** Kept for the result device, so that a run that used up its files still answers. */
+/** Reserved for the result device, so that a run that exhausted its descriptors can still reply. */
 const RESULT_DESCRIPTORS = 8;
 
+/** The guest's own table of file descriptors, unrelated to those of the host. */
 export class DescriptorTable {
   private readonly table: Map<number, Descriptor>;
   private readonly firstFree: number;
@@ -70,7 +69,7 @@ export class DescriptorTable {
       [2, { kind: 'output', stream: 2 }],
     ]);
     const device: Directory = new Map([['result', RESULT_DEVICE]]);
-    // Without a gap from 3 on: libc scans until the first BADF.
+    // Numbered from 3 without gaps, because libc scans until the first BADF.
     for (const [path, node] of Object.entries({ '/dev': device, ...preopens })) {
       this.table.set(this.table.size, { kind: 'directory', node, preopen: path });
     }
@@ -90,7 +89,7 @@ export class DescriptorTable {
     return this.table.delete(fd) ? ERRNO.SUCCESS : ERRNO.BADF;
   }
 
-  /** The new number, or undefined when the table is full. */
+  /** The new descriptor, or undefined if the table is full. */
   open(descriptor: Descriptor): number | undefined {
     const cap = descriptor.kind === 'result' ? MAX_DESCRIPTORS + RESULT_DESCRIPTORS : MAX_DESCRIPTORS;
     if (this.table.size >= cap) return undefined;
@@ -107,16 +106,16 @@ export class DescriptorTable {
     }
   }
 
-  /** The node at a path below a directory, or an errno. `..` cannot leave the preopen; there are no links at all. */
+  /** The node at a path below a directory, or an errno. `..` cannot leave the preopen, and there are no links. */
   resolve(fd: number, path: string): TreeNode | number {
     const start = this.directory(fd);
     if (!start) return ERRNO.BADF;
     let node: TreeNode = start;
-    const above: TreeNode[] = [];
+    const parents: TreeNode[] = [];
     for (const part of path.split('/')) {
       if (part === '' || part === '.') continue;
       if (part === '..') {
-        const up = above.pop();
+        const up = parents.pop();
         if (up === undefined) return ERRNO.NOTCAPABLE;
         node = up;
         continue;
@@ -124,28 +123,27 @@ export class DescriptorTable {
       if (!(node instanceof Map)) return ERRNO.NOTDIR;
       const child: TreeNode | undefined = node.get(part);
       if (child === undefined) return ERRNO.NOENT;
-      above.push(node);
+      parents.push(node);
       node = child;
     }
     return node;
   }
 }
 
-/** File type of a node, in the numbers of WASI. */
-export function typeOf(node: TreeNode): number {
+/** WASI file type of a node. */
+function fileType(node: TreeNode): number {
   if (node === RESULT_DEVICE) return FILETYPE.CHARACTER_DEVICE;
   return node instanceof Map ? FILETYPE.DIRECTORY : FILETYPE.REGULAR_FILE;
 }
-
-/**
- * What a guest can do with names and descriptors: look around in a read-only tree and read. Nothing here writes, makes
- * or removes anything, for there is nothing behind it but the tree handed in.
- */
 
 const FILE_RIGHTS = RIGHT.FD_READ | RIGHT.FD_SEEK | RIGHT.FD_TELL | RIGHT.FD_FILESTAT_GET;
 const DIRECTORY_RIGHTS = RIGHT.PATH_OPEN | RIGHT.FD_READDIR | RIGHT.PATH_FILESTAT_GET | RIGHT.FD_FILESTAT_GET;
 const DIRENT_BYTES = 24;
 
+/**
+ * The file operations of WASI on a read-only tree: open, read, seek, stat and list. Each returns an errno. Nothing here
+ * writes, creates or removes anything; the host has no files behind it.
+ */
 export class GuestFiles {
   /** Bytes of fd 0: the request. */
   stdin: Uint8Array = new Uint8Array(0);
@@ -160,16 +158,16 @@ export class GuestFiles {
     const node = this.resolve(fd, path, length);
     if (node === ERRNO.NOENT && oflags & OFLAG.CREAT) return ERRNO.ROFS;
     if (typeof node === 'number') return node;
-    if (node === RESULT_DEVICE) return this.give({ kind: 'result' }, at);
+    if (node === RESULT_DEVICE) return this.assign({ kind: 'result' }, at);
     const isDirectory = node instanceof Map;
-    // Refused here and not when the buffer is flushed, so that the error names the line that opened the file.
+    // Refuse at open rather than at the flush, so that the error points to the line that opened the file.
     if (oflags & (OFLAG.CREAT | OFLAG.TRUNC)) return ERRNO.ROFS;
     if ((rights & RIGHT.FD_WRITE) !== 0n && !isDirectory) return ERRNO.ROFS;
     if (oflags & OFLAG.DIRECTORY && !isDirectory) return ERRNO.NOTDIR;
-    return this.give(isDirectory ? { kind: 'directory', node } : { kind: 'file', bytes: node, at: 0 }, at);
+    return this.assign(isDirectory ? { kind: 'directory', node } : { kind: 'file', bytes: node, at: 0 }, at);
   }
 
-  private give(descriptor: Descriptor, at: number): number {
+  private assign(descriptor: Descriptor, at: number): number {
     const fd = this.fds.open(descriptor);
     return fd === undefined ? ERRNO.MFILE : this.guest.putU32(at, fd);
   }
@@ -221,9 +219,9 @@ export class GuestFiles {
       view.setBigUint64(0, BigInt(i + 1), true);
       view.setBigUint64(8, BigInt(i + 1), true);
       view.setUint32(16, encoded.length, true);
-      view.setUint8(20, typeOf(node));
+      view.setUint8(20, fileType(node));
       record.set(encoded, DIRENT_BYTES);
-      const take = Math.min(record.length, end - at); // a full buffer means: ask again
+      const take = Math.min(record.length, end - at); // after a full buffer the guest asks again
       this.guest.put(record.subarray(0, take), at);
       at += take;
     }
@@ -232,20 +230,20 @@ export class GuestFiles {
 
   /** `fd_prestat_get`: the length of a preopen's name. */
   preopen(fd: number, at: number): number {
-    const path = this.preopenOf(fd);
+    const path = this.preopenPath(fd);
     if (path === undefined) return ERRNO.BADF;
     this.guest.putU32(at, 0);
     return this.guest.putU32(at + 4, path.length);
   }
 
   preopenName(fd: number, at: number, length: number): number {
-    const path = this.preopenOf(fd);
+    const path = this.preopenPath(fd);
     if (path === undefined) return ERRNO.BADF;
     this.guest.put(new TextEncoder().encode(path).subarray(0, length), at);
     return ERRNO.SUCCESS;
   }
 
-  private preopenOf(fd: number): string | undefined {
+  private preopenPath(fd: number): string | undefined {
     const found = this.fds.get(fd);
     return found?.kind === 'directory' ? found.preopen : undefined;
   }
@@ -253,18 +251,18 @@ export class GuestFiles {
   stat(fd: number, at: number): number {
     const found = this.fds.get(fd);
     if (!found) return ERRNO.BADF;
-    if (found.kind === 'file') return this.putStatOf(at, found.bytes);
-    if (found.kind === 'directory') return this.putStatOf(at, found.node);
+    if (found.kind === 'file') return this.putNodeStat(at, found.bytes);
+    if (found.kind === 'directory') return this.putNodeStat(at, found.node);
     return this.guest.putStat(at, FILETYPE.CHARACTER_DEVICE, 0);
   }
 
   statPath(fd: number, path: number, length: number, at: number): number {
     const node = this.resolve(fd, path, length);
-    return typeof node === 'number' ? node : this.putStatOf(at, node);
+    return typeof node === 'number' ? node : this.putNodeStat(at, node);
   }
 
-  private putStatOf(at: number, node: TreeNode): number {
-    return this.guest.putStat(at, typeOf(node), node instanceof Uint8Array ? node.length : 0);
+  private putNodeStat(at: number, node: TreeNode): number {
+    return this.guest.putStat(at, fileType(node), node instanceof Uint8Array ? node.length : 0);
   }
 
   descriptorStat(fd: number, at: number): number {
@@ -279,7 +277,7 @@ export class GuestFiles {
     return this.guest.putDescriptorStat(at, FILETYPE.CHARACTER_DEVICE, rights, 0n);
   }
 
-  /** There are no links: what exists is none. */
+  /** `path_readlink`: INVAL for every existing path, because there are no links. */
   readLink(fd: number, path: number, length: number): number {
     const node = this.resolve(fd, path, length);
     return typeof node === 'number' ? node : ERRNO.INVAL;

@@ -1,6 +1,6 @@
 import { UNIT_BYTES } from './dirty-pages.js';
 
-/** Numbers of `wasi_snapshot_preview1`, as wasi-libc uses them. Only those this host answers with are named. */
+/** Error numbers of `wasi_snapshot_preview1` that this host returns. */
 export const ERRNO = {
   SUCCESS: 0,
   BADF: 8,
@@ -19,7 +19,7 @@ export const ERRNO = {
 /** Bits of `oflags` of `path_open`. */
 export const OFLAG = { CREAT: 1, DIRECTORY: 2, EXCL: 4, TRUNC: 8 } as const;
 
-/** Bits of `rights` that are ever granted; FD_WRITE is granted to output streams only, never to a file. */
+/** The bits of `rights` that are ever granted. Only output streams get FD_WRITE, files never do. */
 export const RIGHT = {
   FD_READ: 1n << 1n,
   FD_SEEK: 1n << 2n,
@@ -35,19 +35,18 @@ export const FILETYPE = { CHARACTER_DEVICE: 2, DIRECTORY: 3, REGULAR_FILE: 4 } a
 
 /** Bytes of a WebAssembly page. */
 export const PAGE_BYTES = 65_536;
-/** WebAssembly pages of a MiB. */
+/** WebAssembly pages per MiB. */
 export const PAGES_PER_MB = 16;
-
-/**
- * The guest's linear memory as the host reads and writes it. Pointers and lengths come from the guest and are
- * untrusted: an access outside the memory throws a RangeError here, which ends the run as crashed. What the host writes
- * is marked like what the guest writes (dirty-pages.ts), so all writing goes through here.
- */
 
 const STAT_BYTES = 64;
 /** Bytes of a buffer descriptor: pointer and length. */
 const IOVEC_BYTES = 8;
 
+/**
+ * The host's access to the guest's linear memory. Pointers and lengths come from the guest and are untrusted: an access out
+ * of bounds throws a RangeError, which ends the run as crashed. All writes of the host go through this class, because they
+ * have to be marked like the guest's own writes (dirty-pages.ts).
+ */
 export class GuestMemory {
   private memory: WebAssembly.Memory | undefined;
   private marks: Uint8Array | undefined;
@@ -55,21 +54,21 @@ export class GuestMemory {
   private view = new DataView(new ArrayBuffer(0));
   private raw = new Uint8Array(0);
 
-  /** `onResize` hears the number of pages whenever it is seen to have changed. */
+  /** `onResize` gets the number of pages whenever an access sees that it changed. */
   constructor(private readonly onResize: (pages: number) => void) {}
 
-  /** The memory of the instance that uses this host, and its marks if it has them. */
+  /** Sets the memory of the instance, and the marks of its writes if it keeps them. */
   bind(memory: WebAssembly.Memory, written?: WebAssembly.Memory): void {
     this.memory = memory;
     this.marks = written && new Uint8Array(written.buffer);
   }
 
-  /** Tells the size again when the memory is used next. */
+  /** Makes the next access report the size again. */
   forget(): void {
     this.buffer = undefined;
   }
 
-  /** `memory.grow` detaches the old buffer: views are made again when it changed. */
+  /** Renews the views if `memory.grow` has detached the old buffer. */
   private refresh(): void {
     const buffer = this.memory!.buffer;
     if (this.buffer === buffer) return;
@@ -87,12 +86,12 @@ export class GuestMemory {
 
   private range(at: number, length: number): Uint8Array {
     this.refresh();
-    at >>>= 0; // pointers arrive as signed numbers
-    if (at + length > this.raw.length) throw new RangeError(`${length} bytes at ${at} lie outside of the memory`);
+    at >>>= 0; // pointers are passed as signed numbers
+    if (at + length > this.raw.length) throw new RangeError(`${length} bytes at ${at} are out of bounds`);
     return this.raw.subarray(at, at + length);
   }
 
-  /** A part of the memory to write to. */
+  /** A range of the memory to write to, marked as written. */
   writable(at: number, length: number): Uint8Array {
     const part = this.range(at, length);
     if (this.marks && length > 0) {
@@ -111,7 +110,7 @@ export class GuestMemory {
     this.writable(at, bytes.length).set(bytes);
   }
 
-  /** Writers return SUCCESS, so that an import can end with them. */
+  /** Writers return SUCCESS, so that an import can return their result. */
   putU32(at: number, value: number): number {
     this.writableView(at, 4).setUint32(0, value, true);
     return ERRNO.SUCCESS;
@@ -126,7 +125,7 @@ export class GuestMemory {
     return new TextDecoder().decode(this.range(at, length >>> 0).slice());
   }
 
-  /** A `filestat`: everything zero but device, inode, links, type and size. */
+  /** Writes a `filestat` with device, inode, link count, type and size; the rest is zero. */
   putStat(at: number, type: number, size: number): number {
     const view = this.writableView(at, STAT_BYTES);
     for (let offset = 0; offset < STAT_BYTES; offset += 8) view.setBigUint64(offset, 0n, true);
@@ -138,7 +137,7 @@ export class GuestMemory {
     return ERRNO.SUCCESS;
   }
 
-  /** An `fdstat`: type, no flags, and rights of the descriptor and of what is opened below it. */
+  /** Writes an `fdstat`: type, no flags, the rights of the descriptor and those inherited by what is opened below it. */
   putDescriptorStat(at: number, type: number, rights: bigint, inherited: bigint): number {
     const view = this.writableView(at, 24);
     view.setUint16(0, type, true);
@@ -148,7 +147,7 @@ export class GuestMemory {
     return ERRNO.SUCCESS;
   }
 
-  /** An `event` of a clock that has come, for the subscription with this `userdata`. */
+  /** Writes the `event` of an expired clock for the subscription with this `userdata`. */
   putClockEvent(at: number, userdata: bigint): void {
     const view = this.writableView(at, 11);
     view.setBigUint64(0, userdata, true);
@@ -156,7 +155,7 @@ export class GuestMemory {
     view.setUint8(10, 0);
   }
 
-  /** The list and its bytes, as `args_get` wants them. */
+  /** Writes a list of strings in the form of `args_get`: pointers and bytes. */
   putList(list: readonly Uint8Array[], pointers: number, bytes: number): number {
     for (const entry of list) {
       this.putU32(pointers, bytes);
@@ -175,7 +174,7 @@ export class GuestMemory {
     );
   }
 
-  /** Copies from `source` into the guest's buffers; the number of bytes. */
+  /** Copies from `source` into the guest's buffers. Returns the number of bytes. */
   scatter(source: Uint8Array, from: number, iovs: number, count: number): number {
     let total = 0;
     for (let i = 0; i < count; i++) {
@@ -189,7 +188,7 @@ export class GuestMemory {
     return total;
   }
 
-  /** Hands each of the guest's buffers to `take`; the number of bytes. */
+  /** Passes each of the guest's buffers to `take`. Returns the number of bytes. */
   gather(iovs: number, count: number, take: (bytes: Uint8Array) => void): number {
     let total = 0;
     for (let i = 0; i < count; i++) {

@@ -38,8 +38,8 @@ const instantiate = (wasm: Uint8Array<ArrayBuffer>, memory: WebAssembly.Memory) 
   return new WebAssembly.Instance(new WebAssembly.Module(wasm), imports);
 };
 
-describe('the edit of a module', () => {
-  it('makes the memory an import and exports table and stack pointer', () => {
+describe('instrumenting a module', () => {
+  it('imports the memory and exports table and stack pointer', () => {
     const memory = new WebAssembly.Memory({ initial: 2, maximum: 5 });
     const { wasm, shape } = edit(build());
     const exports = instantiate(wasm, memory).exports as Record<string, WebAssembly.Global>;
@@ -49,7 +49,7 @@ describe('the edit of a module', () => {
     expect(new Uint8Array(memory.buffer)[0]).toBe(42);
   });
 
-  it('drops debug information, and for the runs the data', () => {
+  it('drops debug information, and data in the code module', () => {
     const memory = new WebAssembly.Memory({ initial: 2, maximum: 5 });
     const code = codeModule(build(), 10).wasm;
     instantiate(code, memory);
@@ -72,7 +72,7 @@ describe('the edit of a module', () => {
     expect(() => codeModule(build(overrides), 10)).toThrow(message);
   });
 
-  it('refuses what is no module, or ends too soon', () => {
+  it('refuses truncated files and files that are not a module', () => {
     expect(() => edit(Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8]))).toThrow(/not a WebAssembly module/);
     expect(() => edit(build().subarray(0, 30))).toThrow(/ends inside/);
   });

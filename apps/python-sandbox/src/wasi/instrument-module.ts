@@ -1,12 +1,12 @@
 /**
- * Edits a WASI CPython "command" module, so that its memory can be kept and its functions entered from outside. No
- * toolchain: the sections are walked and copied as they are, except
- * - custom sections (debug info, half of the file): dropped;
- * - memory: dropped and imported as `env.memory` instead, because the host chooses its maximum for each run. It is
- *   appended after the function imports, which moves no function index;
- * - exports: `__table` (table 0) and `__sp` (global 0, the shadow-stack pointer) are added;
- * - data: dropped in the second variant, whose contents come from the snapshot;
- * - code: in the second variant it notes what it writes, in `env.written` (dirty-pages.ts).
+ * Instruments a WASI CPython "command" module so that the host can keep its memory and call its functions. It needs no
+ * toolchain: sections are copied unchanged, except for
+ * - custom sections (debug info, half of the file), which are dropped;
+ * - the memory, which is imported as `env.memory` instead, because the host chooses its maximum for each run. The import
+ *   comes after the function imports, so that no function index changes;
+ * - the exports, which gain `__table` (table 0) and `__sp` (global 0, the shadow-stack pointer);
+ * - data, dropped in the code module, whose memory comes from the snapshot;
+ * - code, which in the code module records its writes in `env.written` (dirty-pages.ts).
  */
 import { OP } from './code-reader.js';
 import { markDirtyPages } from './dirty-pages.js';
@@ -19,41 +19,41 @@ import {
   readLeb,
   SECTION,
   type Section,
-  sectionsOf,
+  readSections,
   TYPE,
 } from './wasm-binary.js';
 
-export interface Limits {
+interface Limits {
   min: number;
   max?: number;
 }
 
-/** What the checks found out about a module. Memory in pages, table in elements. */
+/** The limits of a module: memory in pages, table in elements. */
 export interface ModuleShape {
   memory: Limits;
   table: Limits;
 }
 
-export interface InstrumentedModule {
+interface InstrumentedModule {
   wasm: Uint8Array<ArrayBuffer>;
   shape: ModuleShape;
 }
 
-function limitsAt(data: Uint8Array, at: number): Limits {
+function readLimits(data: Uint8Array, at: number): Limits {
   const hasMax = (data[at]! & 1) === 1;
   const [min, next] = readLeb(data, at + 1);
   return hasMax ? { min, max: readLeb(data, next)[0] } : { min };
 }
 
-/** Fails closed on a module of another shape than the snapshot technique needs. */
+/** @throws Error for a module whose shape does not suit the snapshot technique */
 function checkShape(sections: readonly Section[], tableLimit: number): ModuleShape {
   const find = (id: number) => sections.find((section) => section.id === id)?.data;
-  if (find(SECTION.START)) throw new Error('start section present: code would run at instantiation');
+  if (find(SECTION.START)) throw new Error('a start section is not allowed: its code would run at instantiation');
   const memory = find(SECTION.MEMORY);
   if (!memory || memory[0] !== 1) throw new Error('exactly one defined memory expected');
   const table = find(SECTION.TABLE);
   if (!table || table[0] !== 1 || table[1] !== TYPE.FUNCREF) throw new Error('exactly one funcref table expected');
-  const elements = limitsAt(table, 2);
+  const elements = readLimits(table, 2);
   if (elements.max === undefined || elements.max > tableLimit) {
     throw new Error(`the table may grow to ${elements.max ?? 'any number of'} elements, the limit is ${tableLimit}`);
   }
@@ -62,57 +62,58 @@ function checkShape(sections: readonly Section[], tableLimit: number): ModuleSha
     throw new Error('global 0 must be a mutable i32 (the shadow-stack pointer)');
   }
   if (!find(SECTION.IMPORT) || !find(SECTION.EXPORT)) throw new Error('imports and exports expected');
-  return { memory: limitsAt(memory, 1), table: elements };
+  return { memory: readLimits(memory, 1), table: elements };
 }
 
-/** First value of the shadow-stack pointer. */
-function stackTopOf(sections: readonly Section[]): number {
+/** Initial value of the shadow-stack pointer. */
+function readStackTop(sections: readonly Section[]): number {
   const globals = sections.find(({ id }) => id === SECTION.GLOBAL)!.data;
-  if (globals[3] !== OP.I32_CONST) throw new Error('the shadow-stack pointer must begin as a constant');
+  if (globals[3] !== OP.I32_CONST) throw new Error('the shadow-stack pointer must be initialized with a constant');
   return readLeb(globals, 4)[0];
 }
 
-const importOf = (field: string, pages: number) =>
+const memoryImport = (field: string, pages: number) =>
   concat([name('env'), name(field), Uint8Array.of(KIND.MEMORY, 0), leb(pages)]);
-const exportOf = (field: string, kind: number) => concat([name(field), Uint8Array.of(kind), leb(0)]);
+const exportEntry = (field: string, kind: number) => concat([name(field), Uint8Array.of(kind), leb(0)]);
 
-/** The variant in which the interpreter boots. Throws an Error that says which shape was expected. */
+/** The variant in which the interpreter boots. @throws Error that tells which shape was expected */
 export function bootModule(wasm: Uint8Array, tableLimit: number): InstrumentedModule {
-  const sections = sectionsOf(wasm);
+  const sections = readSections(wasm);
   const shape = checkShape(sections, tableLimit);
-  return { wasm: edited(sections, [importOf('memory', shape.memory.min)]), shape };
+  return { wasm: assemble(sections, [memoryImport('memory', shape.memory.min)]), shape };
 }
 
 /**
- * The variant that every run uses: without data, and with marks of its writes where `track` can follow these.
- * Throws an Error that says which shape was expected.
+ * The variant for runs: without data, and with marks of its writes if `track` supports all of its instructions.
+ * @throws Error that tells which shape was expected
  */
 export function codeModule(wasm: Uint8Array, tableLimit: number, track = markDirtyPages): InstrumentedModule {
-  const all = sectionsOf(wasm);
+  const all = readSections(wasm);
   const shape = checkShape(all, tableLimit);
-  const code = track(all, stackTopOf(all));
-  const memories = [importOf('memory', shape.memory.min), ...(code ? [importOf('written', 1)] : [])];
+  const code = track(all, readStackTop(all));
+  const memories = [memoryImport('memory', shape.memory.min)];
+  if (code) memories.push(memoryImport('written', 1));
   const sections = all
     .filter(({ id }) => id !== SECTION.DATA && id !== SECTION.DATA_COUNT)
     .map((section) => (code && section.id === SECTION.CODE ? { id: section.id, data: code } : section));
-  return { wasm: edited(sections, memories), shape };
+  return { wasm: assemble(sections, memories), shape };
 }
 
-function edited(sections: readonly Section[], memories: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+function assemble(sections: readonly Section[], memories: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const parts: Uint8Array[] = [MODULE_HEADER];
   const emit = (id: number, data: Uint8Array) => parts.push(Uint8Array.of(id), leb(data.length), data);
   for (const { id, data } of sections) {
     if (id === SECTION.CUSTOM || id === SECTION.MEMORY) continue;
-    if (id === SECTION.IMPORT) emit(id, extended(data, memories));
+    if (id === SECTION.IMPORT) emit(id, appendEntries(data, memories));
     else if (id === SECTION.EXPORT) {
-      emit(id, extended(data, [exportOf('__table', KIND.TABLE), exportOf('__sp', KIND.GLOBAL)]));
+      emit(id, appendEntries(data, [exportEntry('__table', KIND.TABLE), exportEntry('__sp', KIND.GLOBAL)]));
     } else emit(id, data);
   }
   return concat(parts);
 }
 
-/** A section that is a list, with more entries. */
-function extended(data: Uint8Array, entries: readonly Uint8Array[]): Uint8Array {
+/** Appends entries to a section that is a list. */
+function appendEntries(data: Uint8Array, entries: readonly Uint8Array[]): Uint8Array {
   const [count, at] = readLeb(data, 0);
   return concat([leb(count + entries.length), data.subarray(at), ...entries]);
 }

@@ -12,7 +12,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('the interpreter', () => {
-  it('is the packaged one, by its digest, unless another is named', () => {
+  it('is the packaged one with its pinned digest by default', () => {
     const packaged = namedInterpreter();
     expect(packaged.sha256).toMatch(/^[0-9a-f]{64}$/);
     expect(() => loadInterpreter({ ...packaged, sha256: '0'.repeat(64), tableLimit: 1 })).toThrow(/not the pinned one/);
@@ -20,13 +20,13 @@ describe('the interpreter', () => {
     expect(namedInterpreter('/a.wasm', '/lib')).toEqual({ wasmPath: '/a.wasm', stdlibPath: '/lib' });
   });
 
-  it('is refused with a reason when its file is no module', () => {
+  it('is refused if its file is not a module', () => {
     const wasmPath = join(folder, 'python.wasm');
     writeFileSync(wasmPath, 'not wasm at all');
     expect(() => loadInterpreter({ wasmPath, tableLimit: 10_000 })).toThrow(/not a WebAssembly module/);
   });
 
-  it('is given a library only when it is named itself', () => {
+  it('accepts a library only for a named module', () => {
     const faults = (stdlib: string, wasm?: string) =>
       pythonSandboxConfig.check?.({ PYTHON_WASI_STDLIB_PATH: stdlib, PYTHON_WASI_WASM_PATH: wasm } as never);
     expect(faults('/lib')).toMatchObject([{ key: 'PYTHON_WASI_STDLIB_PATH' }]);
@@ -34,8 +34,8 @@ describe('the interpreter', () => {
   });
 });
 
-describe('the tree of a library', () => {
-  it('holds its files and bytecode where the guest looks for them, and no links', () => {
+describe('libraryTree', () => {
+  it('contains files and bytecode where the guest expects them, and no links', () => {
     mkdirSync(join(folder, 'python3.11/json/__pycache__'), { recursive: true });
     mkdirSync(join(folder, 'elsewhere'));
     writeFileSync(join(folder, 'python3.11/os.py'), 'import sys');

@@ -1,7 +1,7 @@
 /**
- * Finds, checks, edits and compiles the interpreter. The default is the pinned npm package, refused on another digest;
- * another file may be named, and then the shape checks of instrument-module.ts decide. An interpreter without an embedded
- * standard library brings its tree along.
+ * Locates, checks, instruments and compiles the interpreter. The default is the packaged one, whose digest is pinned. For
+ * another file, the shape checks of instrument-module.ts decide. An interpreter that does not embed its standard library
+ * needs the folder that contains it.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -17,34 +17,36 @@ const PACKAGED_DIGEST = 'e5dc5a398b07b54ea8fdb503bf68fb583d533f10ec3f930963e02b9
 export interface InterpreterSource {
   /** The module on disk. */
   wasmPath: string;
-  /** SHA-256 it must have; unset for a file named by the operator, where the shape checks decide alone. */
+  /** Required SHA-256; unset for a file that the operator names, for which only the shape checks apply. */
   sha256?: string;
-  /** A folder that holds `python3.x`, served to the guest below `/usr/local/lib`; unset when it is embedded. */
+  /** Folder that contains `python3.x`, which the guest sees below `/usr/local/lib`; unset if the library is embedded. */
   stdlibPath?: string;
   /** Most elements of the function table. */
   tableLimit: number;
 }
 
 /** Two variants of the module (instrument-module.ts): `boot`, used once; `code`, used for every run. */
-export interface Interpreter {
+interface Interpreter {
   boot: WebAssembly.Module;
   code: WebAssembly.Module;
   shape: ModuleShape;
-  /** Directories every guest sees, `/data` always among them. */
+  /** Directories that every guest sees; always includes `/data`. */
   preopens: Record<string, Directory>;
 }
 
-/** The interpreter an operator names, with its library if it does not embed it; else the packaged one, which does. */
+/** The interpreter that the operator names, with its library if it does not embed it; by default the packaged one. */
 export function namedInterpreter(wasmPath?: string, stdlibPath?: string): Omit<InterpreterSource, 'tableLimit'> {
   if (!wasmPath) return { wasmPath: createRequire(import.meta.url).resolve(PACKAGED), sha256: PACKAGED_DIGEST };
-  return { wasmPath, ...(stdlibPath && { stdlibPath }) };
+  return { wasmPath, stdlibPath: stdlibPath || undefined };
 }
 
-/** Reads and compiles. Throws an Error that says what is wrong with the file. */
+/** Reads and compiles the interpreter. @throws Error that explains what is wrong with the file */
 export function loadInterpreter(source: InterpreterSource): Interpreter {
   const wasm = readFileSync(source.wasmPath);
   if (source.sha256 && createHash('sha256').update(wasm).digest('hex') !== source.sha256) {
-    throw new Error('the packaged interpreter is not the pinned one; name a file to use another');
+    throw new Error(
+      'the packaged interpreter is not the pinned one: reinstall the package, or set PYTHON_WASI_WASM_PATH',
+    );
   }
   const boot = bootModule(wasm, source.tableLimit);
   const code = codeModule(wasm, source.tableLimit);
@@ -59,21 +61,21 @@ export function loadInterpreter(source: InterpreterSource): Interpreter {
 }
 
 /**
- * `<path>/python3.x` as `/usr/local/lib/python3.x` of a guest, in shared memory, so that threads do not copy it. Bytecode
- * in `__pycache__` comes along: with it a run compiles nothing that it imports, if it is of the unchecked kind.
- * Throws an Error when there is no library, of which the guest would say less.
+ * The tree with `<path>/python3.x` as `/usr/local/lib/python3.x`, in shared memory, so that threads do not copy it. It
+ * includes the bytecode in `__pycache__`; if that is of the unchecked kind, a run does not compile what it imports.
+ * @throws Error if there is no library
  */
 export function libraryTree(path: string): Directory {
   const versions = existsSync(path) ? readdirSync(path).filter((name) => /^python3\.\d+$/.test(name)) : [];
   const found = versions.filter((name) => existsSync(join(path, name, 'os.py')));
   if (found.length === 0) {
-    throw new Error(`${path} holds no standard library: a folder python3.x with os.py in it is expected there`);
+    throw new Error(`${path} holds no standard library: a folder python3.x with os.py is expected there`);
   }
   const library: Directory = new Map(found.map((name) => [name, readFolder(join(path, name))]));
   return new Map([['usr', new Map([['local', new Map([['lib', library]])]])]]);
 }
 
-/** Files and folders; whatever else lies there (links, sockets) is left out. */
+/** Reads files and folders; skips anything else, such as links and sockets. */
 function readFolder(folder: string): Directory {
   return new Map(
     readdirSync(folder, { withFileTypes: true })

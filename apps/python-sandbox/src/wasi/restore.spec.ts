@@ -11,7 +11,7 @@ const bytes = ({ memory }: Guest) => new Uint8Array(memory.buffer);
 const runOf = (used: Guest, code: string) => used.run(encodeRequest(request(code)));
 const expectFresh = (reused: Guest) => expect(Buffer.compare(bytes(reused), bytes(guest.restore()))).toBe(0);
 
-/** Programs that write where one does not look: all sizes, all corners, and ends of every kind. */
+/** Programs that write in unusual places and sizes, and end in every way. */
 const SCRIBBLERS = {
   'a value': 'x = b"S3CRET" * 100000',
   'modules of the image': 'import builtins, json\nbuiltins.leak = 1\njson.leak = 2',
@@ -55,7 +55,7 @@ describe.each([true, false])('a restored interpreter (marks its writes: %s)', (m
 });
 
 describe('a restored interpreter', () => {
-  it('is the same after a thousand runs, and was looked at meanwhile', () => {
+  it('equals the snapshot after a thousand runs, and was checked meanwhile', () => {
     let used: Guest | null = null;
     for (let i = 0; i < 1_000; i++) {
       used = guest.restore(used);
@@ -64,7 +64,7 @@ describe('a restored interpreter', () => {
     expectFresh(guest.restore(used));
   });
 
-  it('is refused when its memory is not that of the snapshot, as the check of every 500th finds out', () => {
+  it('is refused if the check of every 500th restore finds a difference', () => {
     const used = guest.restore();
     bytes(used)[bytes(used).length - 1] = 1; // not by the guest: no mark tells of it
     const often = () => {
@@ -73,7 +73,7 @@ describe('a restored interpreter', () => {
     expect(often).toThrow(/not that of the snapshot/);
   });
 
-  it('never reuses a memory that grew, or one with another limit', () => {
+  it('does not reuse a memory that grew or has another limit', () => {
     const used = guest.run('x = bytearray(100 << 20)');
     expect(used.guest.hasGrown).toBe(true);
     expect(guest.restore(used.guest)).not.toBe(used.guest);
@@ -81,7 +81,7 @@ describe('a restored interpreter', () => {
     expect(guest.restore(small, 512)).not.toBe(small);
   });
 
-  it('forgets what the run before planted', () => {
+  it('keeps nothing that the previous run planted', () => {
     const used = guest.restore();
     runOf(
       used,
@@ -91,7 +91,7 @@ describe('a restored interpreter', () => {
     expect(JSON.parse(Buffer.from(frame!).toString()).value).toEqual([1, 1, '1']);
   });
 
-  it('is the same after it was prepared, whether it ran or not', () => {
+  it('equals the snapshot after prepare, with or without a run', () => {
     const used = guest.restore();
     const fresh = Buffer.from(bytes(used));
     used.prepare();
@@ -103,7 +103,7 @@ describe('a restored interpreter', () => {
     expect(Buffer.compare(bytes(guest.restore(used)), fresh)).toBe(0);
   });
 
-  it('shows nothing of the rehearsal at boot', () => {
+  it('shows no traces of the warm-up at boot', () => {
     const seen = guest.run(
       'import linecache, sys\n[sorted(globals()), sys.argv, sys.stdin.read(), list(linecache.cache), sys.modules["__main__"].__dict__ is globals()]',
     );
@@ -129,7 +129,7 @@ describe('a restored interpreter', () => {
     expect(seen.stdout + seen.stderr).toBe('');
   });
 
-  it('draws other random numbers each time, and says that hash seeds are shared', () => {
+  it('has new random numbers in each run, and a shared hash seed', () => {
     const draw = () => guest.run('import random, os\n[random.random(), os.urandom(8).hex()]').value as unknown[];
     const [a, b] = [draw(), draw()];
     expect(a[0]).not.toBe(b[0]);
@@ -139,7 +139,7 @@ describe('a restored interpreter', () => {
     );
   });
 
-  it('holds its memory limit', () => {
+  it('enforces its memory limit', () => {
     expect(guest.run('b = bytearray(10**9)').status).toBe('memory');
     expect(guest.run('l = []\nwhile True: l.append([])', { memoryLimitMb: 64 }).status).toBe('memory');
     expect(guest.run('try:\n  b = bytearray(10**9)\nexcept MemoryError: result = 1').value).toBe(1);
@@ -147,7 +147,7 @@ describe('a restored interpreter', () => {
     expect(guest.run('len(bytearray(30 << 20))', { memoryLimitMb: 64 }).value).toBe(30 << 20);
   });
 
-  it('has an image of the size the limits are planned for', () => {
+  it('has an image of the planned size', () => {
     const kept = guest.snapshot.stretches.reduce((sum, [, length]) => sum + length, 0);
     expect(kept).toBeLessThan(20 * 1024 * 1024);
     expect(guest.snapshot.pages).toBeLessThan(32 * 16);

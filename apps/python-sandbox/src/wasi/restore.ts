@@ -1,10 +1,10 @@
 /**
- * A ready interpreter from a snapshot, for exactly one run. Its memory is taken again for the next run when it did not
- * grow and has the same maximum; touching fresh pages would take five times as long. Either way the bytes are those of
- * the snapshot again (a test compares them all, and every 500th restore does):
- * - a module that marks what it writes (dirty-pages.ts) gets back the marked parts and its stack, and with them its
- *   instance, of which nothing but the stack pointer can have changed besides;
- * - any other is compared with the snapshot from end to end, and gets a new instance.
+ * Restores an interpreter from a snapshot, for exactly one run. The memory of the previous run is reused if it did not grow
+ * and has the same maximum, because touching fresh pages takes five times as long. Either way its bytes equal the snapshot
+ * afterwards (a spec and every 500th restore compare all of them):
+ * - If the module marks its writes (dirty-pages.ts), the marked units and the stack are copied, and the instance is reused;
+ *   apart from memory only its stack pointer can have changed.
+ * - Otherwise the whole memory is compared with the snapshot, and the module is instantiated again.
  */
 import type { Clock } from '@toolfleet/resilience/clock';
 import type { GuestEnd } from '../python/guest-protocol.js';
@@ -15,17 +15,17 @@ import { PAGE_BYTES } from './guest-memory.js';
 import type { GuestExports, Snapshot } from './snapshot.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
-export interface RestoreOptions {
+interface RestoreOptions {
   clock: Clock;
   output: CapturedOutput;
-  /** The names and order of the boot. */
+  /** With the paths and order of the boot. */
   preopens: Readonly<Record<string, Directory>>;
   maxPages: number;
-  /** An interpreter that has run. */
+  /** An interpreter that has finished its run. */
   reuse?: Guest | null;
 }
 
-/** Makes an interpreter for one run from the code module (without data) and a snapshot. */
+/** Returns an interpreter for one run, made of the code module (without data) and a snapshot. */
 export function restore(code: WebAssembly.Module, snapshot: Snapshot, options: RestoreOptions): Guest {
   const { reuse } = options;
   if (!reuse || reuse.hasGrown || reuse.maxPages !== options.maxPages) return new Guest(code, snapshot, options);
@@ -33,9 +33,10 @@ export function restore(code: WebAssembly.Module, snapshot: Snapshot, options: R
   return reuse;
 }
 
-/** So seldom that nobody notices the two milliseconds, so often that a fault of ours would not stay hidden. */
+/** The check takes two milliseconds: rare enough not to matter, frequent enough to reveal a bug. */
 const RESTORES_PER_CHECK = 500;
 
+/** An interpreter instance with its memory and WASI host. */
 export class Guest {
   readonly memory: WebAssembly.Memory;
   readonly maxPages: number;
@@ -66,19 +67,19 @@ export class Guest {
     this.exports = this.instantiate();
   }
 
-  /** True when the memory grew: it is never used again then. */
+  /** True if the memory grew; it is not reused then. */
   get hasGrown(): boolean {
     return this.memory.buffer.byteLength !== this.snapshot.pages * PAGE_BYTES;
   }
 
-  /** Does in advance what a run needs and no request changes; a run does it itself otherwise. */
+  /** Does the part of a run that does not depend on the request. `run` does it if this was not called. */
   prepare(): void {
     if (this.isPrepared) return;
     this.isPrepared = true;
     this.call(this.snapshot.prepare);
   }
 
-  /** Runs to the end, whatever that is. Never throws. */
+  /** Runs the guest until it ends in any way. Never throws. */
   run(request: Uint8Array, data?: Directory): { end: GuestEnd; frame: Uint8Array | null } {
     const { host } = this;
     let end: GuestEnd = { kind: 'returned' };
@@ -88,13 +89,13 @@ export class Guest {
       if (data) host.mount('/data', data);
       this.call(this.snapshot.entry);
     } catch (error) {
-      end = endOf(error);
+      end = toGuestEnd(error);
     }
     this.options.output.pages = this.memory.buffer.byteLength / PAGE_BYTES;
     return { end, frame: host.result() };
   }
 
-  /** Makes it new again. Throws an Error, in the check, when that failed: no run may begin on such a memory. */
+  /** Restores the snapshot. @throws Error if a periodic check finds a difference; no run may start on such a memory */
   reset(): void {
     const bytes = new Uint8Array(this.memory.buffer);
     this.host.reset();
@@ -109,7 +110,7 @@ export class Guest {
     this.isPrepared = false;
     this.restores += 1;
     if (this.restores % RESTORES_PER_CHECK === 0 && Buffer.compare(bytes, new Uint8Array(this.snapshot.image)) !== 0) {
-      throw new Error('a restored memory is not that of the snapshot');
+      throw new Error('the restored memory is not that of the snapshot');
     }
   }
 
@@ -122,14 +123,14 @@ export class Guest {
 
   private instantiate(): GuestExports {
     const { memory, written } = this;
-    const imports = { wasi_snapshot_preview1: this.host.imports(), env: { memory, ...(written && { written }) } };
+    const imports = { wasi_snapshot_preview1: this.host.imports(), env: written ? { memory, written } : { memory } };
     const exports = new WebAssembly.Instance(this.code, imports).exports as unknown as GuestExports;
     exports.__sp.value = this.snapshot.stackPointer;
     return exports;
   }
 }
 
-/** Copies the stack and each marked unit, with the end of a store that began in it, and takes the marks away. */
+/** Copies the stack and each marked unit, including the end of a store that began in it, and clears the marks. */
 function restoreWritten(bytes: Uint8Array, marks: Uint8Array, snapshot: Snapshot): void {
   const image = new Uint8Array(snapshot.image);
   restoreDiffering(bytes, image, snapshot.stackTop);
@@ -141,8 +142,8 @@ function restoreWritten(bytes: Uint8Array, marks: Uint8Array, snapshot: Snapshot
 }
 
 /**
- * Copies what differs below `end`. Pages a run never touched are only read: most of them are, and writing would make
- * them resident, some 10 MB for each thread.
+ * Copies what differs below `end`. Pages without a difference are only read, because writing would make the many untouched
+ * ones resident, about 10 MB per thread.
  */
 function restoreDiffering(bytes: Uint8Array, image: Uint8Array, end: number): void {
   for (let at = 0; at < end; at += PAGE_BYTES) {
@@ -151,7 +152,7 @@ function restoreDiffering(bytes: Uint8Array, image: Uint8Array, end: number): vo
   }
 }
 
-function endOf(error: unknown): GuestEnd {
+function toGuestEnd(error: unknown): GuestEnd {
   if (error instanceof GuestExit) return { kind: 'exited', code: error.code };
   if (error instanceof HostStop) return { kind: 'stopped', why: error.why };
   return { kind: 'trapped', message: String(error) };

@@ -1,26 +1,33 @@
 /**
- * A worker thread: one interpreter at a time, the next one restored while idle. The pool keeps the deadline and ends
- * this thread from outside; nothing here has to cooperate.
+ * A worker thread with one interpreter at a time; it restores the next one while idle. The pool enforces the timeout by
+ * terminating the thread, which needs no cooperation here.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Milliseconds } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience/clock';
-import { encodeRequest, failed, verdictOf, type RunReply, type RunRequest } from '../python/guest-protocol.js';
+import {
+  classify,
+  encodeRequest,
+  failed,
+  replyWithoutOutput,
+  type RunReply,
+  type RunRequest,
+} from '../python/guest-protocol.js';
 import { CapturedOutput } from './captured-output.js';
-import { treeOf, type Directory } from './guest-files.js';
+import { buildTree, type Directory } from './guest-files.js';
 import { PAGES_PER_MB } from './guest-memory.js';
 import { restore, type Guest } from './restore.js';
 import type { Snapshot } from './snapshot.js';
 
 const INTERVAL_MS: Milliseconds = 100;
-/** A run that ends sooner is answered before anybody could read its progress. */
+/** The reply of a shorter run arrives before its progress would be useful. */
 const FIRST_AFTER_MS: Milliseconds = 300;
 const MAX_REPORTS = 200;
 const MAX_CHARS = 2_000;
 
 /**
- * Lines of stdout as progress of a run that still goes on. Bounded in rate and number: a program that prints a million
- * lines must not become a million events.
+ * Reports lines of stdout as progress of a run. Limited in rate and number, so that a program that prints a million lines
+ * does not cause a million events.
  */
 class LineReporter {
   private readonly decoder = new TextDecoder();
@@ -35,7 +42,7 @@ class LineReporter {
     this.nextAt = clock.monotonic() + FIRST_AFTER_MS;
   }
 
-  /** Takes bytes of stdout; whole lines go out, at most ten times a second. */
+  /** Adds bytes of stdout. Reports whole lines, at most ten times a second. */
   write(bytes: Uint8Array): void {
     if (this.reports >= MAX_REPORTS) return;
     this.pending = (this.pending + this.decoder.decode(bytes.slice(), { stream: true })).slice(-2 * MAX_CHARS);
@@ -49,19 +56,19 @@ class LineReporter {
   }
 }
 
-/** What the pool hands to each thread. */
+/** The `workerData` of a thread. */
 export interface ThreadData {
   code: WebAssembly.Module;
   snapshot: Snapshot;
   preopens: Record<string, Directory>;
-  /** Memory of `CapturedOutput`, read by the pool when it had to end the thread. */
+  /** Memory of `CapturedOutput`, which the pool reads after it terminated the thread. */
   output: SharedArrayBuffer;
   outputCap: number;
-  /** The usual maximum of a guest's memory; interpreters for it are made in advance. */
+  /** The default maximum of a guest's memory; interpreters with it are restored in advance. */
   defaultPages: number;
 }
 
-/** From a thread to the pool. */
+/** Messages from a thread to the pool. */
 export type ThreadMessage =
   | { type: 'ready' }
   | { type: 'progress'; lines: string }
@@ -71,12 +78,12 @@ const data = workerData as ThreadData;
 const port = parentPort!;
 const clock = new SystemClock();
 const output = new CapturedOutput(data.outputCap, data.output);
-/** The interpreter for the next run, or the one of the run before. */
+/** The interpreter for the next run, or that of the previous one. */
 let guest: Guest | null = null;
 let isReady = false;
 let restoreMs = 0;
 
-function make(maxPages: number): Guest {
+function prepareGuest(maxPages: number): Guest {
   const { code, snapshot, preopens } = data;
   const began = clock.monotonic();
   guest = restore(code, snapshot, { clock, output, preopens, maxPages, reuse: guest });
@@ -87,7 +94,7 @@ function make(maxPages: number): Guest {
 
 function run(request: RunRequest): RunReply {
   const maxPages = request.memoryLimitMb * PAGES_PER_MB;
-  const single = isReady && guest && maxPages === data.defaultPages ? guest : make(maxPages);
+  const current = isReady && guest && maxPages === data.defaultPages ? guest : prepareGuest(maxPages);
   isReady = false;
   output.reset();
   if (request.reportsProgress) {
@@ -98,11 +105,11 @@ function run(request: RunRequest): RunReply {
   }
   const cpuBefore = process.threadCpuUsage();
   const began = clock.monotonic();
-  const { end, frame } = single.run(encodeRequest(request), treeOf(request.files));
-  const verdict = verdictOf(end, frame);
+  const { end, frame } = current.run(encodeRequest(request), buildTree(request.files));
+  const outcome = classify(end, frame);
   const cpu = process.threadCpuUsage(cpuBefore);
   return {
-    ...verdict,
+    ...outcome,
     stdout: output.text(1),
     stderr: output.text(2),
     truncated: { stdout: output.isCut(1), stderr: output.isCut(2) },
@@ -119,36 +126,26 @@ function send(message: ThreadMessage): void {
   port.postMessage(message);
 }
 
-function broken(error: unknown): RunReply {
-  const message = error instanceof Error ? error.message : String(error);
-  return {
-    ...failed('crashed', 'SandboxFault', message.slice(0, 200)),
-    stdout: '',
-    stderr: '',
-    truncated: { stdout: false, stderr: false },
-    usage: { cpuMs: 0, wallMs: 0, peakMemoryMb: 0 },
-  };
-}
-
 port.on('message', (request: RunRequest) => {
   let reply: RunReply;
   try {
     reply = run(request);
   } catch (error) {
-    reply = broken(error);
+    const message = error instanceof Error ? error.message : String(error);
+    reply = replyWithoutOutput(failed('crashed', 'SandboxFault', message.slice(0, 200)));
   }
   send({ type: 'reply', reply });
-  // A memory that grew is given back at once; the next run must not inherit its high-water mark.
+  // Release a memory that grew, so that the next run does not inherit its size.
   if (guest?.hasGrown) {
     guest = null;
     globalThis.gc?.();
   }
-  make(data.defaultPages);
+  prepareGuest(data.defaultPages);
   isReady = true;
 });
 
-make(data.defaultPages);
+prepareGuest(data.defaultPages);
 isReady = true;
-// An idle thread allocates nothing, so what its start left behind would stay: some MB for each.
+// An idle thread does not trigger collections, so it would keep the garbage of its start, some MB per thread.
 globalThis.gc?.();
 send({ type: 'ready' });

@@ -6,61 +6,61 @@ import { PAGE_BYTES } from './guest-memory.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
 /**
- * Runs CPython up to a quiet point, throws the wasm frames away and keeps linear memory and the stack pointer. Later, in
- * a copy, a Python function is called directly through the function table (restore.ts). No live C frame is ever
- * returned into, so no asyncify, no stack switching and no extra tool is needed.
+ * Boots CPython to a quiescent point, discards the wasm frames, and keeps linear memory and stack pointer. restore.ts later
+ * calls a Python function directly through the function table of a copy. Since execution never returns into a C frame, this
+ * needs no asyncify, stack switching or extra tool.
  *
- * Taken anew at every start of the service: the seed of `hash()` is part of the image. Never taken from a memory that
- * has run user code, never written to disk.
+ * Every start of the service takes a new snapshot, because the seed of `hash()` is part of it. A snapshot never comes from a
+ * memory that has run user code, and is never written to disk.
  */
 
-/** A part of the image that is not zero. */
-export type Stretch = readonly [address: number, length: number];
+/** A range of the image that is not zero. */
+type Stretch = readonly [address: number, length: number];
 
-/** Everything a thread needs to make a ready interpreter. The image is shared by all threads and never written again. */
+/** What a thread needs to restore an interpreter. All threads share the image, which is never written after creation. */
 export interface Snapshot {
-  /** The whole memory. Between the stretches it was never written, so it takes no room there. */
+  /** The whole memory. Only the stretches were written, so the rest occupies no physical memory. */
   image: SharedArrayBuffer;
   stretches: readonly Stretch[];
   pages: number;
-  /** Where the shadow stack begins; it grows down to 0. */
+  /** Top of the shadow stack, which grows down to 0. */
   stackTop: number;
-  /** The shadow-stack pointer as it stood: the abandoned frames' area below it stays reserved. */
+  /** The shadow-stack pointer at the snapshot; the area of the discarded frames stays reserved. */
   stackPointer: number;
-  /** Address of the function object `_prepare`, to be called before a run. */
+  /** Address of the function object `_prepare`, called before a run. */
   prepare: number;
   /** Address of the function object `_run`. */
   entry: number;
-  /** Address of the empty tuple, its arguments. */
+  /** Address of the empty tuple, used as arguments. */
   noArguments: number;
-  /** Index of `tp_call` of its type in the function table. */
+  /** Index of the functions' `tp_call` in the function table. */
   callSlot: number;
 }
 
-/** Exports of an edited module. */
+/** Exports of an instrumented module. */
 export interface GuestExports {
   _start: () => void;
   __table: WebAssembly.Table;
   __sp: WebAssembly.Global;
 }
 
-/** Thrown by the host at the quiet point. JS exceptions pass through wasm frames; the module has no handlers. */
-class QuietPoint extends Error {}
+/** Thrown by the host at the quiescent point. JS exceptions unwind wasm frames, and the module has no handlers. */
+class QuiescentPoint extends Error {}
 
-/** Offsets in 32-bit CPython, the same in 3.11 and 3.12. */
+/** Struct offsets in 32-bit CPython, identical in 3.11 and 3.12. */
 const OB_TYPE = 4;
 const TP_CALL = 64;
 const CHUNK_BYTES = 4_096;
 const MARK = '\0SNAP ';
 const OUTPUT_CAP = 64 * 1024;
 
-export interface SnapshotOptions extends BootOptions {
+interface SnapshotOptions extends BootOptions {
   clock: Clock;
   preopens: Readonly<Record<string, Directory>>;
   maxPages: number;
 }
 
-/** Boots the interpreter once. Throws an Error with the guest's stderr when the boot script fails. */
+/** Boots the interpreter once. @throws Error with the guest's stderr if the boot script fails */
 export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options: SnapshotOptions): Snapshot {
   const memory = new WebAssembly.Memory({ initial: minPages, maximum: options.maxPages });
   const output = new CapturedOutput(OUTPUT_CAP);
@@ -80,11 +80,11 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
   });
   host.bind(memory);
   const imports = host.imports();
-  const tell = imports.clock_time_get;
-  // `time.time()` keeps the GIL and has no state to finish; a read would release the GIL around the call.
+  const readClock = imports.clock_time_get;
+  // The guest calls `time.time()` here, which keeps the GIL and has no state to unwind; a read would release the GIL.
   imports.clock_time_get = (id, precision, at) => {
-    if (addresses) throw new QuietPoint();
-    return tell(id, precision, at);
+    if (addresses) throw new QuiescentPoint();
+    return readClock(id, precision, at);
   };
   const instance = new WebAssembly.Instance(boot, { wasi_snapshot_preview1: imports, env: { memory } });
   const guest = instance.exports as unknown as GuestExports;
@@ -96,16 +96,16 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
     if (error instanceof GuestExit) {
       throw new Error(`the boot script exited with ${error.code}: ${output.text(2)}`, { cause: error });
     }
-    if (!(error instanceof QuietPoint)) throw error;
+    if (!(error instanceof QuiescentPoint)) throw error;
   }
   const { entry } = addresses!;
   const view = new DataView(memory.buffer);
   const callSlot = view.getUint32(view.getUint32(entry + OB_TYPE, true) + TP_CALL, true);
   if (typeof guest.__table.get(callSlot) !== 'function') {
-    throw new Error('tp_call does not resolve in the function table: this interpreter cannot be snapshot-started');
+    throw new Error('tp_call is not in the function table: snapshots do not work with this interpreter');
   }
   return {
-    ...imageOf(new Uint8Array(memory.buffer)),
+    ...copyImage(new Uint8Array(memory.buffer)),
     pages: memory.buffer.byteLength / PAGE_BYTES,
     stackTop,
     stackPointer: guest.__sp.value as number,
@@ -114,8 +114,8 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
   };
 }
 
-/** A copy of the memory in which zero chunks are left alone, and where the others lie, neighbours joined. */
-function imageOf(memory: Uint8Array<ArrayBuffer>): Pick<Snapshot, 'image' | 'stretches'> {
+/** Copies the chunks of a memory that are not zero, and lists their ranges, with adjacent chunks joined. */
+function copyImage(memory: Uint8Array<ArrayBuffer>): Pick<Snapshot, 'image' | 'stretches'> {
   const words = new BigUint64Array(memory.buffer);
   const wordsPerChunk = CHUNK_BYTES / 8;
   const isZero = (chunk: number) => {
@@ -146,24 +146,24 @@ const INCLUDED: Readonly<Record<string, string>> = {
   'warm_up.py': readFileSync(new URL('../../python/warm_up.py', import.meta.url), 'utf8'),
 };
 
-export interface BootOptions {
+interface BootOptions {
   /** Imported before the snapshot. */
   preload: readonly string[];
-  /** Lists of each level; null modules mean all. */
+  /** The lists of each level; null modules means all. */
   levels: Readonly<Record<string, { modules: readonly string[] | null; bannedBuiltins: readonly string[] }>>;
-  /** Bytes of heap to have ready, beside 4 MiB in small pieces. */
+  /** Bytes of heap to reserve, in addition to 4 MiB in small blocks. */
   heapBytes: number;
 }
 
-/** The program that a guest boots with: python/boot.py with its includes and placeholders filled in. */
-export function bootScript(options: BootOptions): string {
+/** The boot program of a guest: python/boot.py with its includes and placeholders filled in. */
+function bootScript(options: BootOptions): string {
   const levels = Object.fromEntries(
     Object.entries(options.levels).map(([level, rules]) => [
       level,
       { modules: rules.modules, banned: rules.bannedBuiltins },
     ]),
   );
-  // JSON text inside a Python literal: parsed by json once it is imported, so that null and quotes need no care.
+  // JSON in a Python string literal that Python parses, so that null and quotes need no translation.
   const literal = (value: unknown) => `__import__("json").loads(${JSON.stringify(JSON.stringify(value))})`;
   return BOOT.replace(/^# include: (\S+)$/gm, (_, file: string) => INCLUDED[file]!)
     .replace('__PRELOAD__', () => literal(options.preload))

@@ -1,19 +1,21 @@
-/**
- * The threads of one sandbox host: at most `threads` runs at once and one spare, which takes over while a replacement
- * starts. The deadline is kept here, outside the guest, and counted from the start of the run. A thread that is late is
- * ended with `terminate()`, which stops any guest: loops in C, sleeps, an interpreter shutting down.
- */
 import { Worker } from 'node:worker_threads';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience/clock';
-import { failed, type RunReply, type RunRequest, type RunStatus } from '../python/guest-protocol.js';
+import {
+  failed,
+  replyWithoutOutput,
+  type Outcome,
+  type RunReply,
+  type RunRequest,
+  type RunStatus,
+} from '../python/guest-protocol.js';
 import { CapturedOutput } from './captured-output.js';
 import type { Directory } from './guest-files.js';
 import { PAGES_PER_MB } from './guest-memory.js';
 import type { ThreadData, ThreadMessage } from './sandbox-thread.js';
 import type { Snapshot } from './snapshot.js';
 
-export interface PoolOptions {
+interface PoolOptions {
   clock: Clock;
   /** Path or URL of the compiled sandbox-thread. */
   threadScript: string;
@@ -21,51 +23,54 @@ export interface PoolOptions {
   snapshot: Snapshot;
   preopens: Record<string, Directory>;
   threads: number;
-  /** Bytes kept of stdout and of stderr. */
+  /** Bytes kept of stdout and of stderr each. */
   outputCap: number;
   defaultMemoryMb: number;
-  /** Most that the limits of all running guests may add up to. */
+  /** Most MiB that the memory limits of running guests may add up to. */
   memoryBudgetMb: number;
-  /** Told of every thread that had to be ended. */
+  /** Called for every run that was killed, with the time it took. */
   onKilled?: (reason: RunStatus, killMs: Milliseconds) => void;
-  /** Told why a thread ended that nobody ended. */
-  onFault?: (message: string) => void;
+  /** Called when an idle thread dies. */
+  onDied?: (message: string) => void;
 }
 
-/** What a caller of `run` hears before the answer. */
+/** Callbacks of a run before its reply. */
 export interface RunListener {
   onStart?: () => void;
   onProgress?: (lines: string) => void;
 }
 
-interface Running {
-  request: RunRequest;
-  listener: RunListener;
+interface ActiveRun extends WaitingRun {
   startedAt: Milliseconds;
   cancelTimer: CancelTimer;
-  settle: (reply: RunReply) => void;
 }
 
 interface SandboxThread {
   worker: Worker;
   output: CapturedOutput;
-  running?: Running;
+  running?: ActiveRun;
 }
 
-interface Waiting {
+interface WaitingRun {
   request: RunRequest;
   listener: RunListener;
   settle: (reply: RunReply) => void;
 }
 
+/** Kills after which the garbage of terminated threads is collected. */
 const KILLS_PER_COLLECTION = 8;
-/** JS heap of a thread, whose young part would take some 8 MB more. It does not bound the guest's memory outside of it. */
+/** JS heap of a thread; the default young generation would take 8 MB more. The guest's memory is outside of it. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4, stackSizeMb: 4 };
 
+/**
+ * The threads of one sandbox host: at most `threads` concurrent runs, and one spare that takes over while a replacement
+ * starts. The pool enforces the timeout outside the guest, counted from the start of the run, and kills a run that is late
+ * or cancelled by terminating its thread. That stops any guest: loops in C, sleeps, an interpreter that is shutting down.
+ */
 export class ThreadPool {
   private readonly idle: SandboxThread[] = [];
   private readonly busy = new Map<string, SandboxThread>();
-  private readonly waiting = new Map<string, Waiting>();
+  private readonly waiting = new Map<string, WaitingRun>();
   private usedMb = 0;
   private starting = 0;
   private closed = false;
@@ -73,13 +78,13 @@ export class ThreadPool {
 
   constructor(private readonly options: PoolOptions) {}
 
-  /** Starts all threads and the spare. Rejects when one does not come up. */
+  /** Starts all threads and the spare. Rejects if one does not start. */
   async start(): Promise<void> {
     await Promise.all(Array.from({ length: this.options.threads + 1 }, () => this.addThread()));
     if (this.idle.length <= this.options.threads) throw new Error('the sandbox threads did not start');
   }
 
-  /** Runs one program. Never rejects: every end is a status. `id` must be free. */
+  /** Runs a program. Never rejects; every run ends with a status. `id` must not be in use. */
   run(id: string, request: RunRequest, listener: RunListener = {}): Promise<RunReply> {
     return new Promise((settle) => {
       this.waiting.set(id, { request, listener, settle });
@@ -87,18 +92,18 @@ export class ThreadPool {
     });
   }
 
-  /** Stops a run, or forgets it when it still waits. */
+  /** Kills a run, or removes it from the queue if it is still waiting. */
   async cancel(id: string): Promise<void> {
     const waiting = this.waiting.get(id);
     if (waiting) {
       this.waiting.delete(id);
-      waiting.settle(withoutOutput(failed('cancelled', 'Cancelled', 'the run was cancelled before it started')));
+      waiting.settle(replyWithoutOutput(failed('cancelled', 'Cancelled', 'the run was cancelled before it started')));
     } else if (this.busy.has(id)) {
-      await this.end(id, 'cancelled', failed('cancelled', 'Cancelled', 'the run was cancelled'));
+      await this.kill(id, 'cancelled', failed('cancelled', 'Cancelled', 'the run was cancelled'));
     }
   }
 
-  /** Ends every thread; runs that still go on end as cancelled. */
+  /** Terminates every thread. Runs in progress end as cancelled. */
   async close(): Promise<void> {
     this.closed = true;
     await Promise.all([...this.busy.keys(), ...this.waiting.keys()].map((id) => this.cancel(id)));
@@ -109,26 +114,26 @@ export class ThreadPool {
     for (const [id, { request, listener, settle }] of this.waiting) {
       const fits = this.usedMb === 0 || this.usedMb + request.memoryLimitMb <= this.options.memoryBudgetMb;
       if (this.busy.size >= this.options.threads || !fits) return;
-      const thread = this.idle.shift(); // the longest idle one has its interpreter restored already
+      const thread = this.idle.shift(); // the one idle longest has already restored its interpreter
       if (!thread) return;
       this.waiting.delete(id);
       this.usedMb += request.memoryLimitMb;
       this.busy.set(id, thread);
       const { clock } = this.options;
-      const cancelTimer = clock.after(request.timeoutMs, () => void this.endLate(id, request.timeoutMs));
+      const cancelTimer = clock.after(request.timeoutMs, () => void this.killLate(id, request.timeoutMs));
       thread.running = { request, listener, startedAt: clock.monotonic(), cancelTimer, settle };
       thread.worker.postMessage(request);
       listener.onStart?.();
     }
   }
 
-  private endLate(id: string, timeoutMs: Milliseconds): Promise<void> {
+  private killLate(id: string, timeoutMs: Milliseconds): Promise<void> {
     const message = `the run took longer than ${Number((timeoutMs / 1_000).toFixed(1))} s`;
-    return this.end(id, 'timeout', failed('timeout', 'Timeout', message));
+    return this.kill(id, 'timeout', failed('timeout', 'Timeout', message));
   }
 
-  /** Takes the thread out of use, answers with what the guest had printed, and starts a replacement. */
-  private async end(id: string, reason: RunStatus, verdict: Verdictless): Promise<void> {
+  /** Terminates the thread of a run, replies with what the guest had printed, and starts a replacement. */
+  private async kill(id: string, reason: RunStatus, outcome: Outcome): Promise<void> {
     const thread = this.busy.get(id);
     const running = thread?.running;
     if (!thread || !running) return;
@@ -140,21 +145,21 @@ export class ThreadPool {
     this.options.onKilled?.(reason, clock.monotonic() - began);
     const wallMs = clock.monotonic() - running.startedAt;
     running.settle({
-      ...verdict,
+      ...outcome,
       stdout: thread.output.text(1),
       stderr: thread.output.text(2),
       truncated: { stdout: thread.output.isCut(1), stderr: thread.output.isCut(2) },
-      // An ended thread tells no CPU time; its wall time is the upper bound.
+      // A terminated thread does not report CPU time; the wall time is its upper bound.
       usage: { cpuMs: wallMs, wallMs, peakMemoryMb: thread.output.pages / PAGES_PER_MB },
     });
     this.release(id, running);
     void this.addThread();
     this.kills += 1;
-    // What an ended thread leaves behind is small for the collector and large for the process.
+    // A terminated thread leaves little for the collector to notice, but much memory of the process.
     if (this.kills % KILLS_PER_COLLECTION === 0) globalThis.gc?.();
   }
 
-  private release(id: string, running: Running): void {
+  private release(id: string, running: ActiveRun): void {
     this.busy.delete(id);
     this.usedMb -= running.request.memoryLimitMb;
     this.startNext();
@@ -163,7 +168,7 @@ export class ThreadPool {
   private onReply(thread: SandboxThread, reply: RunReply): void {
     const running = thread.running;
     if (!running) return;
-    const id = this.idOf(thread)!;
+    const id = this.findId(thread)!;
     thread.running = undefined;
     running.cancelTimer();
     this.idle.push(thread);
@@ -172,17 +177,17 @@ export class ThreadPool {
   }
 
   private onDeath(thread: SandboxThread, message: string): void {
-    const id = this.idOf(thread);
-    if (id) void this.end(id, 'crashed', failed('crashed', 'ThreadDied', message.slice(0, 200)));
+    const id = this.findId(thread);
+    if (id) void this.kill(id, 'crashed', failed('crashed', 'ThreadDied', message.slice(0, 200)));
     const at = this.idle.indexOf(thread);
     if (at >= 0) {
-      this.options.onFault?.(message);
+      this.options.onDied?.(message);
       this.idle.splice(at, 1);
       void this.addThread();
     }
   }
 
-  private idOf(thread: SandboxThread): string | undefined {
+  private findId(thread: SandboxThread): string | undefined {
     for (const [id, candidate] of this.busy) if (candidate === thread) return id;
     return undefined;
   }
@@ -220,16 +225,4 @@ export class ThreadPool {
     if (this.closed) await worker.terminate();
     else this.startNext();
   }
-}
-
-type Verdictless = ReturnType<typeof failed>;
-
-function withoutOutput(verdict: Verdictless): RunReply {
-  return {
-    ...verdict,
-    stdout: '',
-    stderr: '',
-    truncated: { stdout: false, stderr: false },
-    usage: { cpuMs: 0, wallMs: 0, peakMemoryMb: 0 },
-  };
 }

@@ -1,14 +1,9 @@
-/**
- * V8 has no on-stack replacement for wasm: a user's loop that starts in baseline code stays there for its whole run,
- * 2 to 2.7 times as slow. So typical code runs before the worker says it is ready, until a canary stops getting faster.
- * Threads share the compiled module, so one thread warms up for all; another process does not share it.
- */
 import type { Clock } from '@toolfleet/resilience/clock';
 import type { Milliseconds } from '@toolfleet/contracts';
 
 const ROUNDS = 100;
 const CANARY_ROUNDS = 20;
-/** Optimised code arrives from background threads; they need a moment. */
+/** Background threads compile the optimized code; this gives them time. */
 const SETTLE_MS = 200;
 
 const EXERCISE = `
@@ -28,8 +23,11 @@ print(len(rows))
 const CANARY = 'def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nfib(18)';
 
 /**
- * Runs code through `run` until it is fast or `maxMs` have passed; the milliseconds spent. `pauseMs` after each program
- * leaves the thread to others, when the warm-up shares the process with real runs.
+ * Runs typical code through `run` until a canary program stops getting faster or `maxMs` have passed. Returns the
+ * milliseconds spent. A pause of `pauseMs` after each program yields to real runs in the same process.
+ *
+ * V8 has no on-stack replacement for wasm: a loop that starts in baseline code stays there for the whole run, 2 to 2.7 times
+ * slower. All threads of a process share the compiled module, so warming up one of them is enough.
  */
 export async function warmUp(
   clock: Clock,
@@ -37,13 +35,13 @@ export async function warmUp(
   run: (code: string) => void,
 ): Promise<Milliseconds> {
   const start = clock.monotonic();
-  const inTime = () => clock.monotonic() - start < maxMs;
-  for (let i = 0; i < ROUNDS && inTime(); i++) {
+  const hasTime = () => clock.monotonic() - start < maxMs;
+  for (let i = 0; i < ROUNDS && hasTime(); i++) {
     run(EXERCISE);
     if (pauseMs > 0) await clock.sleep(pauseMs);
   }
   let best = Number.POSITIVE_INFINITY;
-  for (let i = 0; i < CANARY_ROUNDS && inTime(); i++) {
+  for (let i = 0; i < CANARY_ROUNDS && hasTime(); i++) {
     await clock.sleep(SETTLE_MS);
     const began = clock.monotonic();
     run(CANARY);

@@ -3,7 +3,7 @@ import { SystemClock } from '@toolfleet/resilience/clock';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { CapturedOutput, HostStop } from './captured-output.js';
-import { DescriptorTable, treeOf } from './guest-files.js';
+import { DescriptorTable, buildTree } from './guest-files.js';
 import { ERRNO, OFLAG, RIGHT } from './guest-memory.js';
 import { RESULT_CAP, WasiHost } from './wasi-host.js';
 
@@ -24,7 +24,7 @@ beforeEach(() => {
     clock: new SystemClock(),
     output,
     args: ['python', 'ä'],
-    preopens: { '/data': treeOf({ 'a.txt': 'hello', 'd/b': { base64: 'AAE=' } }) },
+    preopens: { '/data': buildTree({ 'a.txt': 'hello', 'd/b': { base64: 'AAE=' } }) },
   });
   host.bind(memory);
   wasi = host.imports();
@@ -50,8 +50,8 @@ function write(fd: number, length: number): number {
   return wasi.fd_write(fd, IOVS, 1, OUT);
 }
 
-describe('the tree of a guest', () => {
-  it('is read from the start, from anywhere, and to the end', () => {
+describe('the file tree of a guest', () => {
+  it('can be read from any position', () => {
     expect(open('a.txt')).toBe(0);
     const fd = opened();
     iov(BUFFER, 3);
@@ -78,7 +78,7 @@ describe('the tree of a guest', () => {
     expect(open(path, options)).toBe(errno);
   });
 
-  it('is changed by no import', () => {
+  it('cannot be changed by any import', () => {
     for (const name of [
       'fd_allocate',
       'fd_filestat_set_size',
@@ -96,8 +96,8 @@ describe('the tree of a guest', () => {
     expect(write(opened(), 1)).toBe(ERRNO.ROFS);
   });
 
-  it('is never left by any path (property)', () => {
-    const table = new DescriptorTable({ '/data': treeOf({ 'a/b': 'x', c: 'y' }) });
+  it('cannot be left through any path (property)', () => {
+    const table = new DescriptorTable({ '/data': buildTree({ 'a/b': 'x', c: 'y' }) });
     const part = fc.oneof(fc.constantFrom('..', '.', '', 'a', 'b', 'c', '/', '...', '%2e%2e'), fc.string());
     const inside = new Set<unknown>();
     const collect = (node: unknown): void => {
@@ -115,7 +115,7 @@ describe('the tree of a guest', () => {
 });
 
 describe('descriptors', () => {
-  it('end at sixty-four, and leave room for the answer', () => {
+  it('are limited to 64, plus those for the result', () => {
     let last = 0;
     for (let i = 0; i < 100 && last === 0; i++) last = open('a.txt');
     expect(last).toBe(ERRNO.MFILE);
@@ -123,13 +123,13 @@ describe('descriptors', () => {
     expect(wasi.fd_close(opened())).toBe(0);
   });
 
-  it('can all be closed without harm to the host', () => {
+  it('can all be closed without affecting the host', () => {
     for (let fd = 0; fd < 10; fd++) wasi.fd_close(fd);
     expect(write(1, 5)).toBe(ERRNO.BADF);
     expect(wasi.fd_close(1)).toBe(ERRNO.BADF);
   });
 
-  it('have no sockets among them', () => {
+  it('include no sockets', () => {
     for (const name of ['sock_accept', 'sock_recv', 'sock_send', 'sock_shutdown'] as const) {
       expect(wasi[name]()).toBe(ERRNO.NOSYS);
     }
@@ -137,7 +137,7 @@ describe('descriptors', () => {
 });
 
 describe('output', () => {
-  it('is cut at its cap, marked, and ended when it floods', () => {
+  it('is cut and marked at its cap, and stopped if it floods', () => {
     bytes().fill(0x61, BUFFER, BUFFER + 400);
     expect(write(1, 60)).toBe(0);
     expect(write(1, 60)).toBe(0);
@@ -147,7 +147,7 @@ describe('output', () => {
     }).toThrow(HostStop);
   });
 
-  it('goes to the result device apart from stdout, up to its cap', () => {
+  it('to the result device is separate from stdout and limited', () => {
     open('result', { fd: DEV, rights: RIGHT.FD_WRITE });
     const fd = opened();
     bytes().fill(0x62, BUFFER, BUFFER + 3);
@@ -161,17 +161,17 @@ describe('output', () => {
 });
 
 describe('a hostile guest', () => {
-  it('cannot name memory it does not have', () => {
+  it('cannot access memory out of bounds', () => {
     iov(0xffff_fff0, 100);
     expect(() => wasi.fd_write(1, IOVS, 1, OUT)).toThrow(RangeError);
     expect(output.text(1)).toBe('');
-    expect(() => wasi.random_get(-8, 16)).toThrow(RangeError); // 0xffff_fff8, as the engine hands it over
+    expect(() => wasi.random_get(-8, 16)).toThrow(RangeError); // 0xffff_fff8 as the engine passes it
     expect(() => wasi.clock_time_get(0, 0n, 0x7fff_fff0)).toThrow(RangeError);
     expect(() => wasi.args_get(0x7fff_0000, 0)).toThrow(RangeError);
     expect(() => wasi.poll_oneoff(0x7fff_0000, OUT, 1, OUT)).toThrow(RangeError);
   });
 
-  it('gets a mark for whatever the host writes', () => {
+  it('has all writes of the host marked', () => {
     const written = new WebAssembly.Memory({ initial: 1, maximum: 1 });
     host.bind(memory, written);
     const marks = () => [...new Uint8Array(written.buffer).entries()].flatMap(([unit, mark]) => (mark ? [unit] : []));
@@ -181,7 +181,7 @@ describe('a hostile guest', () => {
     expect(marks()).toEqual([0, 1, 3, 4, 5]);
   });
 
-  it('sees its memory grow', () => {
+  it('can grow its memory', () => {
     write(1, 1);
     (memory as unknown as { grow: (pages: number) => void }).grow(1);
     bytes().fill(0x63, 150_000, 150_004);
@@ -198,7 +198,7 @@ describe('a hostile guest', () => {
     expect([view().getUint32(OUT, true), view().getUint32(OUT + 4, true)]).toEqual([2, 10]);
   });
 
-  it('stands before code that imports nothing but its own files', () => {
+  it('faces code that imports only its own files', () => {
     for (const file of ['wasi-host', 'guest-files', 'guest-memory', 'captured-output', 'restore']) {
       const source = readFileSync(new URL(`./${file}.ts`, import.meta.url), 'utf8');
       const imported = [...source.matchAll(/from '([^']+)'/g)].map((match) => match[1]!);

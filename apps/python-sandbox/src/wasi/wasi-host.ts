@@ -1,8 +1,3 @@
-/**
- * The whole world of a guest: `wasi_snapshot_preview1` over an in-memory read-only tree and an own table of
- * descriptors. A guest can do exactly what these imports do. Nothing here imports fs, net or child_process (a test
- * holds it to that): what is not in the tree handed in cannot be reached.
- */
 import type { Clock } from '@toolfleet/resilience/clock';
 import { HostStop, type CapturedOutput, type Stream } from './captured-output.js';
 import { DescriptorTable, GuestFiles, type Descriptor, type Directory } from './guest-files.js';
@@ -18,22 +13,22 @@ export class GuestExit extends Error {
   }
 }
 
-export interface HostOptions {
+interface HostOptions {
   clock: Clock;
   output: CapturedOutput;
   args?: readonly string[];
   /**
-   * Directories by guest path. The guest asks for them once, at boot: a restored one needs the same names in the same
-   * order, while their content may differ.
+   * Directories by guest path. The guest reads the list once, at boot, so a restored guest needs the same paths in the same
+   * order. Their content may differ.
    */
   preopens: Readonly<Record<string, Directory>>;
-  /** Sees every write to stdout and stderr first; true means it took the bytes. */
+  /** Gets every write to stdout and stderr first; returns true if it consumed the bytes. */
   onWrite?: (stream: Stream, bytes: Uint8Array) => boolean;
 }
 
 /** Most bytes of the result frame. */
 export const RESULT_CAP = 4 * 1024 * 1024;
-/** `crypto.getRandomValues` fills no more at once. */
+/** Limit of `crypto.getRandomValues`. */
 const RANDOM_CHUNK = 65_536;
 const CLOCK_REALTIME = 0;
 const CLOCK_RESOLUTION_NS = 1_000n;
@@ -44,6 +39,11 @@ const readOnly = () => ERRNO.ROFS;
 const noSockets = () => ERRNO.NOSYS;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
+/**
+ * Implements `wasi_snapshot_preview1` over a read-only in-memory tree and a descriptor table of its own. A guest can do
+ * exactly what these imports do; anything outside the given tree is unreachable. This file and the files it uses import
+ * neither fs nor net nor child_process, which a spec verifies.
+ */
 export class WasiHost {
   private readonly args: Uint8Array[];
   private readonly guest: GuestMemory;
@@ -63,12 +63,12 @@ export class WasiHost {
     return new GuestFiles(this.guest, new DescriptorTable(this.options.preopens));
   }
 
-  /** The memory of the instance that uses these imports, and its marks if it keeps them. */
+  /** Sets the memory of the instance that uses these imports, and the marks of its writes if it keeps them. */
   bind(memory: WebAssembly.Memory, written?: WebAssembly.Memory): void {
     this.guest.bind(memory, written);
   }
 
-  /** Forgets the run before. Without it a host is for one run. */
+  /** Clears the state of the previous run. Required between two runs. */
   reset(): void {
     this.guest.forget();
     this.files = this.freshFiles();
@@ -76,17 +76,17 @@ export class WasiHost {
     this.resultLength = 0;
   }
 
-  /** What the guest will read from fd 0. */
+  /** What the guest reads from fd 0. */
   set stdin(bytes: Uint8Array) {
     this.files.stdin = bytes;
   }
 
-  /** Replaces the content of a preopened directory, before the run. */
+  /** Replaces the content of a preopened directory before a run. */
   mount(path: string, node: Directory): void {
     this.files.fds.mount(path, node);
   }
 
-  /** What was written to `/dev/result`, untrusted; null when nothing was. */
+  /** What the guest wrote to `/dev/result`, untrusted; null if nothing. */
   result(): Uint8Array | null {
     return this.resultLength === 0 ? null : Buffer.concat(this.resultParts);
   }
@@ -117,7 +117,7 @@ export class WasiHost {
       : BigInt(Math.round(this.options.clock.monotonic() * 1_000)) * 1_000n;
   }
 
-  /** `time.sleep`: clock subscriptions only. The wait ends with the thread. */
+  /** `poll_oneoff` for `time.sleep`: supports clocks only. Terminating the thread ends the wait. */
   private poll(subscriptions: number, events: number, count: number, written: number): number {
     const { dv } = this.guest;
     let shortest: bigint | undefined;
@@ -150,7 +150,7 @@ export class WasiHost {
     return ERRNO.SUCCESS;
   }
 
-  /** The imports of `wasi_snapshot_preview1`. All of them: a module that asks for more does not link. */
+  /** All imports of `wasi_snapshot_preview1`; a module that needs others does not link. */
   imports() {
     return {
       args_get: (pointers: number, bytes: number) => this.guest.putList(this.args, pointers, bytes),

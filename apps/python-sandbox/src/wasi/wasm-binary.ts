@@ -1,4 +1,4 @@
-/** Reading and writing the binary format of WebAssembly: numbers, names and sections, nothing of their meaning. */
+/** Reads and writes the binary format of WebAssembly: numbers, names and sections. */
 
 export const SECTION = {
   CUSTOM: 0,
@@ -32,7 +32,7 @@ export function leb(value: number): Uint8Array {
   return writer.written;
 }
 
-/** Throws an Error when the bytes end inside the number. */
+/** Reads an unsigned LEB128 number. @throws Error if the bytes end within it */
 export function readLeb(bytes: Uint8Array, at: number): [value: number, next: number] {
   let value = 0;
   let scale = 1;
@@ -45,6 +45,7 @@ export function readLeb(bytes: Uint8Array, at: number): [value: number, next: nu
   }
 }
 
+/** A length-prefixed UTF-8 name. */
 export function name(text: string): Uint8Array {
   const bytes = new TextEncoder().encode(text);
   return concat([leb(bytes.length), bytes]);
@@ -60,8 +61,8 @@ export function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return out;
 }
 
-/** Throws an Error when this is no module, or ends too soon. */
-export function sectionsOf(wasm: Uint8Array): Section[] {
+/** Splits a module into its sections. @throws Error if it is not a module or is truncated */
+export function readSections(wasm: Uint8Array): Section[] {
   if (!MODULE_HEADER.every((byte, at) => wasm[at] === byte)) throw new Error('not a WebAssembly module');
   const sections: Section[] = [];
   for (let at = MODULE_HEADER.length; at < wasm.length;) {
@@ -74,7 +75,7 @@ export function sectionsOf(wasm: Uint8Array): Section[] {
   return sections;
 }
 
-/** Grows a sequence of bytes without a piece of memory for each part: an interpreter's code has a million of them. */
+/** A growing byte buffer. Code with a million parts must not allocate memory for each. */
 export class ByteWriter {
   length = 0;
   private bytes: Uint8Array<ArrayBuffer>;
@@ -83,7 +84,7 @@ export class ByteWriter {
     this.bytes = new Uint8Array(capacity);
   }
 
-  /** What was written; valid until more is. */
+  /** What has been written; valid until the next write. */
   get written(): Uint8Array<ArrayBuffer> {
     return this.bytes.subarray(0, this.length);
   }
@@ -112,7 +113,7 @@ export class ByteWriter {
     this.byte(value);
   }
 
-  /** A signed 32-bit number in LEB128, as `i32.const` wants it. */
+  /** A signed 32-bit number in LEB128, the operand of `i32.const`. */
   signedLeb(value: number): void {
     for (; value < -64 || value > 63; value >>= 7) this.byte((value & 127) | 128);
     this.byte(value & 127);

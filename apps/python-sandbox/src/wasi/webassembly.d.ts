@@ -1,6 +1,6 @@
 /**
- * The part of the WebAssembly API that is used here. TypeScript ships these types only in its DOM library, which would
- * also declare `document` and `fetch` in code that must never name them.
+ * The used part of the WebAssembly API. TypeScript ships these types only in its DOM library, which would also declare
+ * `document` and `fetch`, which this code must not use.
  */
 declare namespace WebAssembly {
   /** A compiled module; structured clone shares its code between threads. */
@@ -15,7 +15,7 @@ declare namespace WebAssembly {
   }
   class Memory {
     constructor(pages: { initial: number; maximum: number });
-    /** Another object after each growth, and the old one detached. */
+    /** A new object after each growth; the old one is detached. */
     readonly buffer: ArrayBuffer;
   }
   class Table {

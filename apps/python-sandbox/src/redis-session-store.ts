@@ -8,7 +8,7 @@ const RELEASE = readFileSync(new URL('../lua/release-session.lua', import.meta.u
 const KEY_COUNT = 2;
 
 /** Identifies a session; each user of a tenant has its own. */
-export interface SessionKey {
+interface SessionKey {
   tenantId: string;
   /** The user the call is made for; '' when the caller names none. */
   userId: string;

@@ -17,7 +17,7 @@ import { namedInterpreter } from './wasi/interpreter.js';
 
 /** Provides the worker with its dependencies. */
 @Module({})
-export class PythonSandboxModule {
+class PythonSandboxModule {
   static of(sandbox: Sandbox, sessions: SessionStore, limits: RunLimits, clock: Clock): DynamicModule {
     return {
       module: PythonSandboxModule,

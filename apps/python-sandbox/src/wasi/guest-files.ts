@@ -7,8 +7,8 @@ import { ERRNO, FILETYPE, OFLAG, RIGHT, type GuestMemory } from './guest-memory.
  */
 export type Directory = Map<string, TreeNode>;
 /** `/dev/result`, the only writable node: a bounded buffer of the host, separate from the guest's stdout. */
-export const RESULT_DEVICE = Symbol('/dev/result');
-export type TreeNode = Directory | Uint8Array | typeof RESULT_DEVICE;
+const RESULT_DEVICE = Symbol('/dev/result');
+type TreeNode = Directory | Uint8Array | typeof RESULT_DEVICE;
 
 /** Longest path of a data file. */
 const MAX_NAME = 255;

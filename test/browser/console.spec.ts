@@ -195,7 +195,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
 
     await change.getByRole('button', { name: 'Approve' }).click();
     await change.getByRole('button', { name: 'Yes' }).click();
-    await page.getByText('Nothing waits for a decision.').waitFor();
+    await page.getByText('No tool awaits a decision.').waitFor();
     await eventually('the tool is back', async () => (await listed())?.description === HOSTILE);
   });
 

@@ -1,11 +1,62 @@
-import { useEffect, useRef, useState } from 'react';
-import { useSigned } from './context.js';
-import { addressOf, usePlace } from './router.js';
-import { Badge, Empty } from './ui/parts.js';
-import { Brand } from './ui/brand.js';
-import { mayOpen, VIEWS } from './views.js';
+import { type ComponentType, useEffect, useRef, useState } from 'react';
+import type { Me } from '@toolfleet/client';
+import { BreakersView } from './views/breakers.js';
+import { BudgetsView } from './views/budgets.js';
+import { CallsView } from './views/calls.js';
+import { KeysView } from './views/keys.js';
+import { QuarantineView, WaitingApprovals } from './views/quarantine.js';
+import { QueuesView } from './views/queues.js';
+import { ToolsView } from './views/tools.js';
+import { useSigned } from './session.js';
+import { toAddress, usePlace } from './router.js';
+import { Badge, Empty, Brand } from './ui/components.js';
 
-/** Navigation and the view of the current place. What a key may not see is not offered, and says why when it is reached. */
+/** One view of the console. */
+interface View {
+  /** Name in the address. */
+  name: string;
+  title: string;
+  Component: ComponentType<{ item: string | undefined }>;
+  /** Shown next to the title in the navigation, e.g. a number of pending items. */
+  Mark?: ComponentType;
+  /** Required role; absent: none. */
+  needs?: 'admin' | 'operator';
+  why?: string;
+}
+
+/** Every view, in the order of the navigation. Roles only decide what is offered here: the gateway authorizes every request. */
+const VIEWS: readonly View[] = [
+  { name: 'tools', title: 'Tools', Component: ToolsView },
+  { name: 'calls', title: 'Calls', Component: CallsView },
+  {
+    name: 'queues',
+    title: 'Queues and workers',
+    Component: QueuesView,
+    needs: 'operator',
+    why: 'It shows the work of every tenant.',
+  },
+  { name: 'breakers', title: 'Breakers and limits', Component: BreakersView },
+  { name: 'budgets', title: 'Budgets and cost', Component: BudgetsView },
+  {
+    name: 'quarantine',
+    title: 'Approvals',
+    Component: QuarantineView,
+    Mark: WaitingApprovals,
+    needs: 'admin',
+    why: 'Approving a changed tool lets everyone in the tenant call it.',
+  },
+  {
+    name: 'keys',
+    title: 'API keys',
+    Component: KeysView,
+    needs: 'admin',
+    why: 'It creates and revokes the keys of the tenant.',
+  },
+];
+
+const mayOpen = ({ needs }: View, me: Me): boolean => needs === undefined || me[needs];
+
+/** Navigation and the current view. Views that the key may not see are not listed, and explain why when opened by address. */
 export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
   const { me } = useSigned();
   const { view: name, item } = usePlace();
@@ -20,7 +71,7 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
     if (shown.current === place) return;
     shown.current = place;
     setOpen(false);
-    // As a new page would: screen readers and keys begin at its top.
+    // Moves screen readers and keyboard focus to the top, as a new page would.
     main.current?.focus();
     scrollTo(0, 0);
   }, [place, view]);
@@ -49,7 +100,7 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
           <ul>
             {VIEWS.filter((one) => mayOpen(one, me)).map((one) => (
               <li key={one.name}>
-                <a href={addressOf(one.name)} aria-current={one.name === name ? 'page' : undefined}>
+                <a href={toAddress(one.name)} aria-current={one.name === name ? 'page' : undefined}>
                   {one.title}
                   {one.Mark && <one.Mark />}
                 </a>

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { addressOf, placeOf } from './router.js';
+import { toAddress, parsePlace } from './router.js';
 
 it.each([
   ['', { view: 'tools', item: undefined }],
@@ -8,9 +8,9 @@ it.each([
   ['#/tools/a%2Fb', { view: 'tools', item: 'a/b' }],
   ['#/tools/%zz', { view: 'tools', item: '%zz' }],
 ])('%s', (hash, place) => {
-  expect(placeOf(hash)).toEqual(place);
+  expect(parsePlace(hash)).toEqual(place);
 });
 
 it('an address leads to its place', () => {
-  expect(placeOf(addressOf('tools', 'weird name/ü'))).toEqual({ view: 'tools', item: 'weird name/ü' });
+  expect(parsePlace(toAddress('tools', 'weird name/ü'))).toEqual({ view: 'tools', item: 'weird name/ü' });
 });

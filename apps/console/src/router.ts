@@ -1,25 +1,25 @@
 import { useSyncExternalStore } from 'react';
 
-/** Place in the console: `#/tools/calculator` is view `tools` with item `calculator`. */
+/** A location in the console: `#/tools/calculator` is item `calculator` of view `tools`. */
 export interface Place {
   view: string;
   item: string | undefined;
 }
 
-/** Reads the fragment of an address. */
-export function placeOf(hash: string): Place {
+/** Parses the fragment of an address. */
+export function parsePlace(hash: string): Place {
   const [view = '', item] = hash.replace(/^#\/?/, '').split('/');
   return { view: view || 'tools', item: item === undefined || item === '' ? undefined : decoded(item) };
 }
 
 /** The address of a place inside the console. */
-export function addressOf(view: string, item?: string): string {
+export function toAddress(view: string, item?: string): string {
   return item === undefined ? `#/${view}` : `#/${view}/${encodeURIComponent(item)}`;
 }
 
-/** The place shown now; the console stays one document, so that reloads need nothing from the server but its files. */
+/** The current location. It is in the fragment, so that every address loads the same document. */
 export function usePlace(): Place {
-  return placeOf(
+  return parsePlace(
     useSyncExternalStore(
       (changed) => {
         addEventListener('hashchange', changed);

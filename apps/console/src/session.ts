@@ -1,24 +1,43 @@
+import { createContext, useContext } from 'react';
+import type { ConsoleApi } from './api/console-api.js';
+import type { Me } from '@toolfleet/client';
+
 /**
- * The key of this tab. Session storage ends with the tab and no other page of another origin reads it; the page runs own
- * scripts only and speaks to its gateway only (its content security policy), so there is nobody to take it.
+ * Where the key of this tab is stored. Session storage ends with the tab and is invisible to other origins; the content
+ * security policy allows only the console's own scripts and connections to its own gateway.
  */
 const STORED = 'toolfleet.key';
 
-/** The key of an earlier load of this tab. */
+/** The key stored before a reload of this tab. */
 export function storedKey(): string | undefined {
   try {
     return sessionStorage.getItem(STORED) ?? undefined;
   } catch {
-    return undefined; // storage is switched off: the key lives as long as the page
+    return undefined; // storage is disabled: the key lasts until the page is reloaded
   }
 }
 
-/** Keeps the key for reloads of this tab; without one, forgets it. */
+/** Stores the key for reloads of this tab, or removes it. */
 export function storeKey(key: string | undefined): void {
   try {
     if (key === undefined) sessionStorage.removeItem(STORED);
     else sessionStorage.setItem(STORED, key);
   } catch {
-    // as above
+    // storage is disabled
   }
+}
+
+/** The signed-in caller and its API. */
+export interface Signed {
+  api: ConsoleApi;
+  me: Me;
+}
+
+export const SignedContext = createContext<Signed | undefined>(undefined);
+
+/** @throws Error outside the signed-in part of the console */
+export function useSigned(): Signed {
+  const signed = useContext(SignedContext);
+  if (!signed) throw new Error('a view outside the signed-in part');
+  return signed;
 }

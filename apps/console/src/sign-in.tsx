@@ -2,10 +2,10 @@ import { useEffect, useRef, useState, type FormEvent } from 'react';
 import { ConsoleApi } from './api/console-api.js';
 import type { Me } from '@toolfleet/client';
 import { storedKey, storeKey } from './session.js';
-import { Brand } from './ui/brand.js';
+import { Brand } from './ui/components.js';
 import { asToolError } from './use-query.js';
 
-/** Asks for a key and proves it; a key of an earlier load of this tab is tried first. */
+/** Asks for a key and checks it. A key stored before a reload is tried first. */
 export function SignIn({
   message,
   onSignedIn,

@@ -1,18 +1,18 @@
 import { ToolCallError } from '@toolfleet/client';
 import { useCallback, useEffect, useRef, useState } from 'react';
 
-/** What a view knows of its data. Old data stays while new is asked for, and beside an error. */
+/** State of a request for data. Old data stays while new data is loading, and together with an error. */
 export interface Query<T> {
   data: T | undefined;
   error: ToolCallError | undefined;
   loading: boolean;
-  /** Asks again. */
+  /** Requests the data again. */
   refresh: () => void;
 }
 
 /**
- * Asks when a view opens, when `key` changes and, with `everyMs`, again and again while the page is visible. Answers that
- * come too late are dropped.
+ * Requests data when a view opens, when `key` changes and, with `everyMs`, periodically while the page is visible. A response
+ * that arrives after a newer request is ignored.
  */
 export function useQuery<T>(key: string, ask: (signal: AbortSignal) => Promise<T>, everyMs?: number): Query<T> {
   const [state, setState] = useState<Omit<Query<T>, 'refresh'>>({ data: undefined, error: undefined, loading: true });
@@ -47,7 +47,7 @@ export function useQuery<T>(key: string, ask: (signal: AbortSignal) => Promise<T
   return { ...state, refresh };
 }
 
-/** Whatever was thrown as the one error type views show. */
+/** Converts any thrown value to the error type that views show. */
 export function asToolError(thrown: unknown): ToolCallError {
   return thrown instanceof ToolCallError ? thrown : new ToolCallError('INTERNAL', String(thrown), { cause: thrown });
 }

@@ -16,19 +16,19 @@ import {
   ToolCallError,
   type ToolLimit,
   type UsageRow,
+  type AcceptedBody,
 } from '@toolfleet/client';
-import { EventFrames, type EventFrame } from './event-frames.js';
 
 const READ_TIMEOUT_MS = 15_000;
 const CALL_TIMEOUT_MS = 125_000;
 
-/** What is left of the key's own request limits, from the last answer. */
+/** Remaining requests of the key's own limits, from the last response. */
 export interface KeyAllowance {
   leftMinute: number;
   leftHour: number;
 }
 
-interface Ask {
+interface RequestOptions {
   method?: string;
   json?: object;
   signal?: AbortSignal | undefined;
@@ -36,11 +36,11 @@ interface Ask {
 }
 
 /**
- * The gateway this page came from, asked with one key. Every method rejects with `ToolCallError` when it is refused or out
- * of reach; a refusal of the key itself is told to `onRefusedKey` as well.
+ * Requests to the gateway that served this page, with one key. Every method rejects with `ToolCallError` when the request is
+ * refused or the gateway is unreachable. `onRefusedKey` is called when the key itself is rejected (401).
  */
 export class ConsoleApi {
-  /** Undefined until an answer carried it. */
+  /** Undefined until a response carried it. */
   allowance: KeyAllowance | undefined;
 
   constructor(
@@ -63,14 +63,18 @@ export class ConsoleApi {
   budgets = async (signal?: AbortSignal) =>
     (await this.#read<{ budgets: Budget[] }>('/api/v1/budgets', signal)).budgets;
 
-  /** Usage per day and tool; days as `2026-01-31`, both included. */
+  /** Usage per day and tool, from and to the days (`2026-01-31`) inclusive. */
   async usage(from: string, to: string, signal?: AbortSignal): Promise<UsageRow[]> {
     const path = `/api/v1/usage?group_by=day,tool&from=${from}&to=${to}`;
     return (await this.#read<{ rows: UsageRow[] }>(path, signal)).rows;
   }
 
   /** Runs a tool. Aborting closes the request, which cancels the call. */
-  call(name: string, body: JsonObject, signal?: AbortSignal): Promise<CallBody | { call_id: string; status: string }> {
+  call(
+    name: string,
+    body: { arguments: JsonObject; mode?: 'async'; dry_run?: boolean; session_id?: string },
+    signal?: AbortSignal,
+  ): Promise<CallBody | AcceptedBody> {
     const path = `/api/v1/tools/${encodeURIComponent(name)}/execute`;
     return this.#send(path, { method: 'POST', json: body, signal, timeoutMs: CALL_TIMEOUT_MS });
   }
@@ -79,7 +83,7 @@ export class ConsoleApi {
     this.#read<CallStatus>(`/api/v1/calls/${encodeURIComponent(id)}`, signal);
   cancelCall = (id: string) => this.#send<CallStatus>(`/api/v1/calls/${encodeURIComponent(id)}`, { method: 'DELETE' });
 
-  /** Approves or rejects exactly what was shown. */
+  /** Approves or rejects the revision that was shown. */
   decide(tool: QuarantinedTool, decision: 'approve' | 'reject'): Promise<unknown> {
     const json = { pending_revision: tool.pending_revision };
     return this.#send(`/api/v1/quarantine/${encodeURIComponent(tool.name)}/${decision}`, { method: 'POST', json });
@@ -108,13 +112,16 @@ export class ConsoleApi {
     return this.#send<T>(path, { signal });
   }
 
-  async #send<T>(path: string, { method = 'GET', json, signal, timeoutMs = READ_TIMEOUT_MS }: Ask): Promise<T> {
+  async #send<T>(
+    path: string,
+    { method = 'GET', json, signal, timeoutMs = READ_TIMEOUT_MS }: RequestOptions,
+  ): Promise<T> {
     const timeout = AbortSignal.timeout(timeoutMs);
     const response = await this.#fetch(path, {
       method,
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
       headers: json ? { 'content-type': 'application/json' } : {},
-      ...(json ? { body: JSON.stringify(json) } : {}),
+      body: json && JSON.stringify(json),
     });
     const text = await response.text();
     this.#noteAllowance(response.headers);
@@ -153,4 +160,40 @@ function parsed(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** One server-sent event. */
+interface EventFrame {
+  id: string | undefined;
+  type: string;
+  data: string;
+}
+
+/** Parses server-sent events from chunks of text that may be split anywhere. Comments are ignored. */
+export class EventFrames {
+  #rest = '';
+
+  /** Adds a chunk. @returns the events that it completes */
+  push(chunk: string): EventFrame[] {
+    this.#rest = (this.#rest + chunk).replaceAll('\r\n', '\n');
+    const parts = this.#rest.split('\n\n');
+    this.#rest = parts.pop() ?? '';
+    return parts.flatMap((part) => {
+      const frame = parseFrame(part);
+      return frame ? [frame] : [];
+    });
+  }
+}
+
+function parseFrame(text: string): EventFrame | undefined {
+  let id: string | undefined;
+  let type = 'message';
+  const data: string[] = [];
+  for (const line of text.split('\n')) {
+    const [, field, value = ''] = /^(\w+):? ?(.*)$/.exec(line) ?? [];
+    if (field === 'id') id = value;
+    else if (field === 'event') type = value;
+    else if (field === 'data') data.push(value);
+  }
+  return data.length === 0 ? undefined : { id, type, data: data.join('\n') };
 }

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { dayBefore, daysBetween, niceCeiling } from './scale.js';
-import { OTHERS, stackUsage } from './stack-usage.js';
+import { dayBefore, daysBetween, niceCeiling, OTHERS, stackUsage } from './stack-usage.js';
 
 const row = (day: string, tool: string, cost: number, calls = 1) => ({
   day,
@@ -10,7 +9,7 @@ const row = (day: string, tool: string, cost: number, calls = 1) => ({
   cost_usd: cost,
 });
 
-it('stacks usage per day, the largest series first, days without usage as nothing', () => {
+it('stacks usage by day, largest series first, with 0 for days without usage', () => {
   const days = daysBetween('2026-02-27', '2026-03-02');
   expect(days).toEqual(['2026-02-27', '2026-02-28', '2026-03-01', '2026-03-02']);
   const rows = [
@@ -26,7 +25,7 @@ it('stacks usage per day, the largest series first, days without usage as nothin
   expect(stackUsage(rows, days, 'tokens').series).toEqual([]);
 });
 
-it('sums up what has no colour of its own, losing nothing', () => {
+it('sums the series beyond the number of colors', () => {
   const days = ['2026-01-01'];
   const rows = Array.from({ length: 9 }, (_, index) => row('2026-01-01', `t${index}`, index + 1));
   const { series } = stackUsage(rows, days, 'cost_usd');

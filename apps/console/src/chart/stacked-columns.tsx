@@ -1,18 +1,17 @@
-import { niceCeiling } from './scale.js';
-import type { StackedUsage } from './stack-usage.js';
-import { useWidth } from './use-width.js';
+import { niceCeiling, type StackedUsage } from './stack-usage.js';
+import { useEffect, useRef, useState, type RefObject } from 'react';
 
-/** Until the page has laid it out. */
+/** Width before the first layout. */
 const FIRST_WIDTH = 720;
 const HEIGHT = 240;
 const LEFT = 56;
 const BOTTOM = 26;
 const TOP = 10;
 const LINES = 4;
-/** Room of a label below the axis. */
+/** Width of a label below the axis. */
 const LABEL_WIDTH = 64;
 
-/** Stacked columns, one per day. The figures stand in a table beside it: the drawing is one image to screen readers. */
+/** Stacked columns, one per day. For screen readers it is one image: the page has the figures in a table as well. */
 export function StackedColumns({
   usage,
   label,
@@ -70,7 +69,22 @@ export function StackedColumns({
   );
 }
 
-/** Class of the colour of a series; the same in the drawing and its legend. */
+/** CSS class for the color of a series, in the chart and its legend. */
 export function seriesColor(place: number): string {
   return `s${[4, 2, 3, 5, 6, 1][place % 6] ?? 1}`;
+}
+
+/** Current width of an element in CSS pixels; `initial` before the first layout. */
+function useWidth<E extends Element>(initial: number): [RefObject<E | null>, number] {
+  const element = useRef<E>(null);
+  const [width, setWidth] = useState(initial);
+  useEffect(() => {
+    if (!element.current) return undefined;
+    const observer = new ResizeObserver(
+      ([entry]) => entry && setWidth(Math.max(1, Math.round(entry.contentRect.width))),
+    );
+    observer.observe(element.current);
+    return () => observer.disconnect();
+  }, []);
+  return [element, width];
 }

@@ -1,8 +1,8 @@
 import type { Json, JsonObject } from '@toolfleet/client';
-import { objectOf, resolved, typesOf } from './form-model.js';
+import { asObject, dereference, schemaTypes } from './form.js';
 
-/** One line of a schema as people read it. */
-export interface SchemaLine {
+/** One property of a schema, described for people. */
+interface SchemaLine {
   /** `filters`, `filters.tags[]`. */
   path: string;
   depth: number;
@@ -13,58 +13,62 @@ export interface SchemaLine {
   rules: string[];
 }
 
-/** What lies deeper is read as JSON. */
+/** Deeper properties are shown only as JSON. */
 const MAX_DEPTH = 4;
 const MAX_SHOWN = 8;
 
-/** Every property of an object schema, nested ones below their parent. */
+/** Every property of an object schema; nested ones follow their parent. */
 export function describeSchema(schema: JsonObject): SchemaLine[] {
-  return linesOf(schema, { root: schema, above: [] }, '', 0);
+  return describeProperties(schema, { root: schema, above: [] }, '', 0);
 }
 
-/** Where a line stands: the whole schema, and the references on the way down to it. */
+/** The whole schema, and the references followed on the way to a property. */
 interface Place {
   root: JsonObject;
   above: readonly string[];
 }
 
-function linesOf(raw: JsonObject, { root, above }: Place, prefix: string, depth: number): SchemaLine[] {
+function describeProperties(raw: JsonObject, { root, above }: Place, prefix: string, depth: number): SchemaLine[] {
   const reference = typeof raw['$ref'] === 'string' ? raw['$ref'] : undefined;
-  // It holds itself: its properties stand above already.
+  // A recursive reference: its properties are listed already.
   if (reference !== undefined && above.includes(reference)) return [];
-  const schema = resolved(raw, root);
+  const schema = dereference(raw, root);
   const place: Place = { root, above: reference === undefined ? above : [...above, reference] };
   const required = new Set(Array.isArray(schema['required']) ? schema['required'] : []);
-  return Object.entries(objectOf(schema['properties'])).flatMap(([name, value]) => {
-    const own = objectOf(value);
-    const property = resolved(own, root);
-    const items = objectOf(property['items']);
+  return Object.entries(asObject(schema['properties'])).flatMap(([name, value]) => {
+    const own = asObject(value);
+    const property = dereference(own, root);
+    const items = asObject(property['items']);
     const path = `${prefix}${name}`;
     const line: SchemaLine = {
       path,
       depth,
-      type: typeText(property, resolved(items, root)),
+      type: typeText(property, dereference(items, root)),
       required: required.has(name),
       description: typeof property['description'] === 'string' ? property['description'] : '',
-      rules: rulesOf(property),
+      rules: describeRules(property),
     };
     if (depth >= MAX_DEPTH) return [line];
-    return [line, ...linesOf(own, place, `${path}.`, depth + 1), ...linesOf(items, place, `${path}[].`, depth + 1)];
+    return [
+      line,
+      ...describeProperties(own, place, `${path}.`, depth + 1),
+      ...describeProperties(items, place, `${path}[].`, depth + 1),
+    ];
   });
 }
 
 function typeText(schema: JsonObject, items: JsonObject): string {
-  const types = typesOf(schema);
+  const types = schemaTypes(schema);
   if (types.length === 0) {
     if (schema['enum'] !== undefined || schema['const'] !== undefined) return 'choice';
     return Array.isArray(schema['oneOf'] ?? schema['anyOf']) ? 'one of several' : 'any';
   }
   return types
-    .map((type) => (type === 'array' ? `list of ${typesOf(items).join(' or ') || 'any'}` : type))
+    .map((type) => (type === 'array' ? `list of ${schemaTypes(items).join(' or ') || 'any'}` : type))
     .join(' or ');
 }
 
-function rulesOf(schema: JsonObject): string[] {
+function describeRules(schema: JsonObject): string[] {
   const {
     enum: choices,
     const: fixed,

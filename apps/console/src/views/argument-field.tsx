@@ -1,5 +1,5 @@
 import { useId } from 'react';
-import type { Field } from '../schema/form-model.js';
+import type { Field } from '../schema/form.js';
 
 /** One argument: label, control of its kind, help, and what is wrong with it. */
 export function ArgumentField({

@@ -1,23 +1,22 @@
 import { useState } from 'react';
 import type { Breaker, ToolLimit } from '@toolfleet/client';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { count, duration } from '../format.js';
-import { Facts } from '../ui/facts.js';
-import { Badge, Empty, Head, Loaded, Search } from '../ui/parts.js';
-import { Meter } from '../ui/meter.js';
+import { Facts, Badge, Empty, Head, Loaded, Search } from '../ui/components.js';
+import { Meter } from '../ui/meters.js';
 import { useQuery } from '../use-query.js';
 
 const EVERY_MS = 5_000;
 const MOST_SHOWN = 100;
 
-/** What is held back at the moment: by breakers, by limits of tools, by limits of the key. */
+/** What currently limits calls: breakers, rate limits of tools, limits of the key. */
 export function BreakersView() {
   const { api, me } = useSigned();
   const breakers = useQuery('breakers', api.breakers, EVERY_MS);
   const limits = useQuery('limits', api.limits);
   return (
     <>
-      <Head title="Breakers and limits" about="What holds calls back at the moment.">
+      <Head title="Breakers and limits" about="What currently limits calls.">
         <button
           onClick={() => {
             breakers.refresh();
@@ -110,7 +109,7 @@ function LimitTable({ limits }: { limits: ToolLimit[] }) {
     <div className="stack">
       <Search label="Search tools" value={text} onChange={setText} />
       {found.length === 0 ? (
-        <Empty>No limited tool fits.</Empty>
+        <Empty>No tool with a rate limit matches.</Empty>
       ) : (
         <table className="table">
           <thead>

@@ -1,12 +1,11 @@
 import { useState } from 'react';
 import type { Budget, UsageRow } from '@toolfleet/client';
-import { dayBefore, daysBetween } from '../chart/scale.js';
+import { dayBefore, daysBetween, stackUsage, type Measure } from '../chart/stack-usage.js';
 import { seriesColor, StackedColumns } from '../chart/stacked-columns.js';
-import { stackUsage, type Measure } from '../chart/stack-usage.js';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { compact, count, money } from '../format.js';
-import { Choice, Empty, Head, Loaded, Segments } from '../ui/parts.js';
-import { Meter } from '../ui/meter.js';
+import { Choice, Empty, Head, Loaded, Segments } from '../ui/components.js';
+import { Meter } from '../ui/meters.js';
 import { useQuery } from '../use-query.js';
 
 const MEASURES: readonly (readonly [Measure, string])[] = [
@@ -15,7 +14,7 @@ const MEASURES: readonly (readonly [Measure, string])[] = [
   ['tokens', 'Tokens'],
 ];
 
-/** What the tenant may spend, and what it spent over time. */
+/** Budgets of the tenant and its usage over time. */
 export function BudgetsView() {
   const { api, me } = useSigned();
   const [days, setDays] = useState('30');
@@ -99,7 +98,7 @@ function BudgetCard({ budget }: { budget: Budget }) {
 
 function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
   const [chosen, setMeasure] = useState<Measure>();
-  // Where nothing has a price, cost is an empty chart: calls say more.
+  // Without priced tools the chart of costs is empty, so calls are shown first.
   const measure = chosen ?? (rows.some(({ cost_usd: cost }) => cost > 0) ? 'cost_usd' : 'calls');
   const usage = stackUsage(rows, days, measure);
   const exact = measure === 'cost_usd' ? money : count;
@@ -111,7 +110,7 @@ function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
         <strong className="numbers">{exact(total)} in all</strong>
       </div>
       {usage.series.length === 0 ? (
-        <Empty>Nothing was used in this time.</Empty>
+        <Empty>No usage in this period.</Empty>
       ) : (
         <>
           <StackedColumns
@@ -140,7 +139,7 @@ function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
                       {series.name}
                     </span>
                   </td>
-                  <td data-label="In all" className="figure">
+                  <td data-label="Total" className="figure">
                     {exact(series.total)}
                   </td>
                   <td className="figure wide-only">{Math.round((series.total / total) * 100)} %</td>

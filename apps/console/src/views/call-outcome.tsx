@@ -1,11 +1,11 @@
 import type { CallBody, CallStages, JsonObject } from '@toolfleet/client';
 import { duration, money, pretty } from '../format.js';
-import { objectOf } from '../schema/form-model.js';
-import { Badge, ErrorNotice } from '../ui/parts.js';
-import { Stages } from '../ui/stages.js';
+import { asObject } from '../schema/form.js';
+import { Badge, ErrorNotice } from '../ui/components.js';
+import { Stages } from '../ui/meters.js';
 import type { CallState } from './use-call.js';
 
-/** What became of a call: on its way, refused, failed in the tool, or its result. */
+/** State of a call: running, refused, failed in the tool, or its result. */
 export function CallOutcome({ state }: { state: CallState }) {
   return (
     <div aria-live="polite" className="stack">
@@ -46,7 +46,7 @@ function Ended({ body, status, tookMs }: { body: CallBody; status: string | unde
       </div>
       {!body.success && <Failure error={body.error} metadata={metadata} />}
       <Timing body={body} />
-      {metadata['dry_run'] === true ? <DryRun output={objectOf(output)} /> : null}
+      {metadata['dry_run'] === true ? <DryRun output={asObject(output)} /> : null}
       {output !== null && (
         <div className="stack tight">
           <h3>Output</h3>
@@ -96,8 +96,8 @@ function Timing({ body }: { body: CallBody }) {
 }
 
 function DryRun({ output }: { output: JsonObject }) {
-  const cost = objectOf(output['cost']);
-  const limits = objectOf(output['limits']);
+  const cost = asObject(output['cost']);
+  const limits = asObject(output['limits']);
   return (
     <p className="small">
       Nothing was run. It would cost {money(Number(cost['cost_usd'] ?? 0))} (held:{' '}

@@ -1,13 +1,11 @@
 import { useState } from 'react';
 import type { RecentCallStatus, RecentCall } from '@toolfleet/client';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { clockTime, count, dateTime, duration, money } from '../format.js';
-import { addressOf } from '../router.js';
-import { Facts } from '../ui/facts.js';
-import { Badge, Choice, Empty, ErrorNotice, Head, Search, type Tone } from '../ui/parts.js';
-import { Stages } from '../ui/stages.js';
-import { filterCalls, type CallFilter } from './call-log.js';
-import { useLiveCalls, type LiveCalls } from './use-live-calls.js';
+import { toAddress } from '../router.js';
+import { Facts, Badge, Choice, Empty, ErrorNotice, Head, Search, type Tone } from '../ui/components.js';
+import { Stages } from '../ui/meters.js';
+import { filterCalls, type CallFilter, useLiveCalls, type LiveCalls } from './live-calls.js';
 
 const MOST_SHOWN = 100;
 const STATUS: Readonly<Record<RecentCallStatus, readonly [Tone, string]>> = {
@@ -17,7 +15,7 @@ const STATUS: Readonly<Record<RecentCallStatus, readonly [Tone, string]>> = {
   system_error: ['bad', 'fleet failed'],
 };
 
-/** Finished calls as they come in. */
+/** Finished calls, live. */
 export function CallsView() {
   const { me } = useSigned();
   const [following, setFollowing] = useState(true);
@@ -37,7 +35,7 @@ export function CallsView() {
       {live.error && <ErrorNotice error={live.error} />}
       {live.state === 'off' && (
         <div className="notice">
-          <strong>This fleet records no calls</strong>
+          <strong>This fleet does not record calls</strong>
           <span>GATEWAY_RECENT_CALLS is 0. The log and the metrics have every call.</span>
         </div>
       )}
@@ -54,7 +52,7 @@ export function CallsView() {
           options={[['', 'All'], ...Object.entries(STATUS).map(([status, [, text]]) => [status, text] as const)]}
         />
         <Choice
-          label="Door"
+          label="Entry point"
           value={filter.door}
           onChange={(door) => setFilter({ ...filter, door })}
           options={[
@@ -69,7 +67,7 @@ export function CallsView() {
       <div className="card">
         {found.length === 0 ? (
           <Empty>
-            {live.state === 'loading' ? 'Loading…' : 'No call yet that fits. New ones appear here by themselves.'}
+            {live.state === 'loading' ? 'Loading…' : 'No matching call yet. New calls appear here automatically.'}
           </Empty>
         ) : (
           <table className="table calls">
@@ -79,7 +77,7 @@ export function CallsView() {
                 <th scope="col">Tool</th>
                 <th scope="col">Status</th>
                 <th scope="col">Ended</th>
-                <th scope="col">Door</th>
+                <th scope="col">Entry point</th>
                 {me.operator && <th scope="col">Tenant</th>}
                 <th scope="col">Time</th>
                 <th scope="col" className="figure">
@@ -130,7 +128,7 @@ function CallRow({ call, open, onToggle }: { call: RecentCall; open: boolean; on
     <>
       <tr>
         <td className="lead">
-          <a href={addressOf('tools', call.tool)}>{call.tool}</a>
+          <a href={toAddress('tools', call.tool)}>{call.tool}</a>
         </td>
         <td data-label="Status">
           <span className="row">
@@ -176,7 +174,7 @@ function CallFacts({ call }: { call: RecentCall }) {
     ['Trace', call.trace_id ?? 'none'],
     ['Tenant', call.tenant_id],
     ['User', call.user_id],
-    ['Door', call.door],
+    ['Entry point', call.door],
     ['Origin', call.origin],
     ['Attempts', String(call.attempts)],
     ['Answer', call.provenance],

@@ -1,13 +1,12 @@
 import type { ApiKey, ToolCallError } from '@toolfleet/client';
 import { useState } from 'react';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { dateTime } from '../format.js';
-import { ConfirmButton } from '../ui/confirm-button.js';
-import { Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/parts.js';
+import { ConfirmButton, Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
 import { asToolError, useQuery } from '../use-query.js';
 import { NewKeyForm } from './new-key-form.js';
 
-/** Keys of the caller's tenant, for operators of every tenant. A key's secret is shown once, when it is made. */
+/** Keys of the caller's tenant; for operators, of every tenant. The secret of a key is shown only once, when it is created. */
 export function KeysView() {
   const { api, me } = useSigned();
   const query = useQuery('keys', api.keys);
@@ -36,7 +35,7 @@ export function KeysView() {
         <Loaded query={query}>
           {(keys) =>
             keys.length === 0 ? (
-              <Empty>There is no key yet.</Empty>
+              <Empty>No keys yet.</Empty>
             ) : (
               <table className="table">
                 <thead>

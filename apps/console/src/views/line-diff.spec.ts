@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { lineDiff, visible } from './line-diff.js';
 
-it('keeps what is the same and shows what went and came', () => {
+it('marks removed and added lines', () => {
   expect(lineDiff('a\nb\nc', 'a\nx\nc\nd')).toEqual([
     { change: 'same', text: 'a' },
     { change: 'gone', text: 'b' },
@@ -12,7 +12,7 @@ it('keeps what is the same and shows what went and came', () => {
   ]);
 });
 
-it('holds both texts whole, whatever they are', () => {
+it('contains both texts completely', () => {
   const text = fc.array(fc.constantFrom('a', 'b', 'c', ''), { maxLength: 12 }).map((lines) => lines.join('\n'));
   fc.assert(
     fc.property(text, text, (before, after) => {
@@ -24,6 +24,6 @@ it('holds both texts whole, whatever they are', () => {
   );
 });
 
-it('shows characters that hide', () => {
+it('makes invisible characters visible', () => {
   expect(visible('a\u200Bb\u{E0041}')).toBe('a‹U+200B›b‹U+E0041›');
 });

@@ -1,13 +1,13 @@
-/** A line of two texts compared. */
-export interface DiffLine {
+/** A line of a comparison. */
+interface DiffLine {
   change: 'same' | 'gone' | 'new';
   text: string;
 }
 
-/** Longer texts are shown whole, before and after: comparing costs the product of their lines. */
+/** Longer texts are shown in full, before and after: the comparison costs the product of their lengths. */
 const MOST_LINES = 1_500;
 
-/** Lines that went and came between two texts, by their longest common subsequence. */
+/** Removed and added lines between two texts, by their longest common subsequence. */
 export function lineDiff(before: string, after: string): DiffLine[] {
   const [a, b] = [before.split('\n'), after.split('\n')];
   if (a.length > MOST_LINES || b.length > MOST_LINES) {
@@ -41,10 +41,10 @@ export function lineDiff(before: string, after: string): DiffLine[] {
   return lines;
 }
 
-/** Default-ignorable characters and bidirectional controls: a reviewer does not see them and a model does. */
+/** Default-ignorable characters and bidirectional controls, which a model reads but a reviewer cannot see. */
 const HIDDEN = /[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu;
 
-/** The same text with what hides made visible: `‹U+200B›`. */
+/** Replaces invisible characters by their code points: `‹U+200B›`. */
 export function visible(text: string): string {
   return text.replace(HIDDEN, (hidden) => `‹U+${hidden.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}›`);
 }

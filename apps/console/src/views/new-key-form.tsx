@@ -1,15 +1,19 @@
 import type { ToolCallError } from '@toolfleet/client';
 import { useState, type FormEvent } from 'react';
-import { useSigned } from '../context.js';
-import { Choice, ErrorNotice, Labelled } from '../ui/parts.js';
+import { useSigned } from '../session.js';
+import { Choice, ErrorNotice, Labelled } from '../ui/components.js';
 import { asToolError } from '../use-query.js';
 
 const DAY_SECONDS = 86_400;
 const EMPTY = { client: '', tenant: '', user: '', roles: '', tools: '', tier: '', days: '90' };
 
-const listOf = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean);
+/** Words separated by spaces or commas; undefined when there are none, so that the default applies. */
+function splitList(text: string): string[] | undefined {
+  const words = text.split(/[\s,]+/).filter(Boolean);
+  return words.length > 0 ? words : undefined;
+}
 
-/** Makes a key and shows its secret, once. */
+/** Creates a key and shows its secret once. */
 export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
   const { api, me } = useSigned();
   const [texts, setTexts] = useState(EMPTY);
@@ -24,12 +28,12 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
     try {
       const key = await api.createKey({
         client: texts.client.trim(),
-        ...(texts.tenant.trim() ? { tenant_id: texts.tenant.trim() } : {}),
-        ...(texts.user.trim() ? { user_id: texts.user.trim() } : {}),
-        ...(listOf(texts.roles).length > 0 ? { roles: listOf(texts.roles) } : {}),
-        ...(listOf(texts.tools).length > 0 ? { tools: listOf(texts.tools) } : {}),
-        ...(texts.tier ? { tier: texts.tier } : {}),
-        ...(texts.days ? { expires_in_seconds: Number(texts.days) * DAY_SECONDS } : {}),
+        tenant_id: texts.tenant.trim() || undefined,
+        user_id: texts.user.trim() || undefined,
+        roles: splitList(texts.roles),
+        tools: splitList(texts.tools),
+        tier: texts.tier || undefined,
+        expires_in_seconds: texts.days ? Number(texts.days) * DAY_SECONDS : undefined,
       });
       setMade({ client: key.client, token: key.token });
       setTexts(EMPTY);

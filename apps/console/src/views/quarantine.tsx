@@ -1,16 +1,15 @@
 import type { Json, QuarantinedTool, ToolCallError } from '@toolfleet/client';
 import { useState } from 'react';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { dateTime, pretty } from '../format.js';
-import { ConfirmButton } from '../ui/confirm-button.js';
-import { Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/parts.js';
+import { ConfirmButton, Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
 import { asToolError, useQuery } from '../use-query.js';
 import { lineDiff, visible } from './line-diff.js';
 
 const EVERY_MS = 15_000;
 const MARK_EVERY_MS = 60_000;
 
-/** Remote tools that changed since they were approved, or looked suspicious at first sight. */
+/** Remote tools that changed since their approval or looked suspicious when first seen. */
 export function QuarantineView() {
   const { api } = useSigned();
   const query = useQuery('quarantine', api.quarantine, EVERY_MS);
@@ -18,13 +17,13 @@ export function QuarantineView() {
     <>
       <Head
         title="Approvals"
-        about="Tools of MCP servers and API documents that changed after they were approved, or that looked suspicious at first sight. They cannot be called until somebody decides."
+        about="Tools of MCP servers and API documents that changed after they were approved, or that looked suspicious when first seen. They cannot be called until an administrator decides."
       >
         <button onClick={query.refresh}>Refresh</button>
       </Head>
       <Loaded query={query}>
         {(tools) => {
-          if (tools.length === 0) return <Empty>Nothing waits for a decision.</Empty>;
+          if (tools.length === 0) return <Empty>No tool awaits a decision.</Empty>;
           const open = tools.filter(({ rejected }) => !rejected);
           return (
             <div className="stack">
@@ -39,7 +38,7 @@ export function QuarantineView() {
   );
 }
 
-/** How many changes wait for a decision; nothing when none does. */
+/** Number of pending decisions; nothing when there are none. */
 export function WaitingApprovals() {
   const { api } = useSigned();
   const { data } = useQuery('waiting approvals', api.quarantine, MARK_EVERY_MS);
@@ -118,12 +117,12 @@ function Change({ tool, onDecided }: { tool: QuarantinedTool; onDecided: () => v
   );
 }
 
-const textOf = (value: Json): string =>
+const toText = (value: Json): string =>
   value === null ? '' : visible(typeof value === 'string' ? value : pretty(value));
 const MARKS = { same: ' ', gone: '−', new: '+' } as const;
 
 function Difference({ field, before, after }: { field: string; before: Json; after: Json }) {
-  const lines = lineDiff(textOf(before), textOf(after)).filter(({ text, change }) => text !== '' || change === 'same');
+  const lines = lineDiff(toText(before), toText(after)).filter(({ text, change }) => text !== '' || change === 'same');
   return (
     <div className="stack tight">
       <h3>{field.replaceAll('_', ' ')}</h3>

@@ -1,13 +1,12 @@
 import type { Fleet, SlotStatus } from '@toolfleet/client';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { count, duration } from '../format.js';
-import { Facts } from '../ui/facts.js';
-import { Badge, Empty, Head, Loaded } from '../ui/parts.js';
-import { Meter } from '../ui/meter.js';
+import { Facts, Badge, Empty, Head, Loaded } from '../ui/components.js';
+import { Meter } from '../ui/meters.js';
 import { useQuery } from '../use-query.js';
 
 const EVERY_MS = 3_000;
-/** A job that waits longer than this is an alert (QueueAgeHigh). */
+/** A job that waits longer than this raises the alert QueueAgeHigh. */
 const OLD_MS = 30_000;
 const STATES = [
   ['wait', 'waiting'],
@@ -18,13 +17,13 @@ const STATES = [
   ['failed', 'failed, kept'],
 ] as const;
 
-/** What waits and what works, of the whole fleet. */
+/** Queues and workers of the whole fleet. */
 export function QueuesView() {
   const { api } = useSigned();
   const query = useQuery('fleet', api.fleet, EVERY_MS);
   return (
     <>
-      <Head title="Queues and workers" about="The whole fleet, looked at every few seconds.">
+      <Head title="Queues and workers" about="The whole fleet, refreshed every few seconds.">
         <button onClick={query.refresh}>Refresh</button>
       </Head>
       <Loaded query={query}>
@@ -66,7 +65,7 @@ function QueueCard({ queue }: { queue: Fleet['queues'][number] }) {
       </p>
       <SlotMeter
         slots={queue.slots}
-        label={`SlotStatus of ${queue.queue}`}
+        label={`Slots of ${queue.queue}`}
         of={`${count(queue.workers.length)} ${queue.workers.length === 1 ? 'worker' : 'workers'}`}
       />
     </section>
@@ -89,14 +88,14 @@ function SlotMeter({ slots, label, of }: { slots: SlotStatus; label: string; of:
 
 function Executors({ executors }: { executors: Fleet['executors'] }) {
   const byService = Map.groupBy(executors, ({ service }) => service);
-  if (byService.size === 0) return <Empty>None has told its state yet; they do every 5 seconds.</Empty>;
+  if (byService.size === 0) return <Empty>No executor has reported yet; they report every 5 seconds.</Empty>;
   return (
     <ul className="stack">
       {[...byService].map(([service, processes]) => (
         <li key={service} className="stack tight">
           <h3>{service}</h3>
           <SlotMeter
-            label={`SlotStatus of ${service}`}
+            label={`Slots of ${service}`}
             of={`${count(processes.length)} ${processes.length === 1 ? 'process' : 'processes'}`}
             slots={{
               busy: processes.reduce((sum, { slots }) => sum + slots.busy, 0),

@@ -1,23 +1,22 @@
 import { useState } from 'react';
 import type { CatalogToolDetail, CatalogTool } from '@toolfleet/client';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { count, money, pretty } from '../format.js';
-import { addressOf } from '../router.js';
+import { toAddress } from '../router.js';
 import { describeSchema } from '../schema/describe-schema.js';
-import { Facts } from '../ui/facts.js';
-import { Badge, Empty, Head, Loaded, Segments } from '../ui/parts.js';
+import { Facts, Badge, Empty, Head, Loaded, Segments } from '../ui/components.js';
 import { useQuery } from '../use-query.js';
 import { KIND_NAMES } from './tool-filter.js';
 import { TryIt } from './try-it.js';
 
-/** One tool: what it is, what it takes, and a form to try it. */
+/** One tool: properties, schemas, and a form to call it. */
 export function ToolDetailView({ name }: { name: string }) {
   const { api } = useSigned();
   const query = useQuery(`tool ${name}`, (signal) => api.tool(name, signal));
   return (
     <>
       <p>
-        <a href={addressOf('tools')}>All tools</a>
+        <a href={toAddress('tools')}>All tools</a>
       </p>
       <Loaded query={query}>
         {(tool) => (
@@ -26,7 +25,7 @@ export function ToolDetailView({ name }: { name: string }) {
               <ToolMarks tool={tool} />
             </Head>
             <div className="columns">
-              {/* First on a phone, where people come to do something; beside the properties on a desk. */}
+              {/* Comes first on narrow screens, and next to the properties on wide ones. */}
               <div className="second-column">
                 <TryIt key={tool.revision} tool={tool} />
               </div>
@@ -110,7 +109,7 @@ function SchemaSection({ title, id, schema }: { title: string; id: string; schem
   );
 }
 
-/** What keeps a tool from being called, or makes calling it serious. */
+/** Badges for tools that cannot be called or need care. */
 export function ToolMarks({ tool }: { tool: CatalogTool }) {
   return (
     <>

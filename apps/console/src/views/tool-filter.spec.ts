@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { CatalogTool } from '@toolfleet/client';
-import { categoriesOf, filterTools, type ToolFilter } from './tool-filter.js';
+import { listCategories, filterTools, type ToolFilter } from './tool-filter.js';
 
 const tool = (name: string, more: Partial<CatalogTool> = {}) =>
   ({
@@ -40,5 +40,5 @@ it.each([
 });
 
 it('names every category once', () => {
-  expect(categoriesOf(TOOLS)).toEqual(['general', 'maths']);
+  expect(listCategories(TOOLS)).toEqual(['general', 'maths']);
 });

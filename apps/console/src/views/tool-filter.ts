@@ -1,6 +1,6 @@
 import type { ToolKind, CatalogTool } from '@toolfleet/client';
 
-/** What of the tools is shown. Empty texts show all. */
+/** Which tools are shown. Empty values match all. */
 export interface ToolFilter {
   text: string;
   kind: string;
@@ -15,7 +15,7 @@ export const KIND_NAMES: Readonly<Record<ToolKind, string>> = {
   openapi: 'OpenAPI',
 };
 
-/** Tools that fit; those whose name begins with the search come first, then those whose name holds it. */
+/** Matching tools, first those whose name starts with the search, then those whose name contains it. */
 export function filterTools(tools: readonly CatalogTool[], { text, kind, category, only }: ToolFilter): CatalogTool[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = tools.filter(
@@ -23,7 +23,7 @@ export function filterTools(tools: readonly CatalogTool[], { text, kind, categor
       (kind === '' || tool.kind === kind) &&
       (category === '' || tool.category === category) &&
       passes(tool, only) &&
-      words.every((word) => textOf(tool).includes(word)),
+      words.every((word) => searchText(tool).includes(word)),
   );
   const first = words[0];
   if (first === undefined) return found;
@@ -32,8 +32,8 @@ export function filterTools(tools: readonly CatalogTool[], { text, kind, categor
   return found.toSorted((a, b) => rank(a) - rank(b));
 }
 
-/** Every category, by name. */
-export function categoriesOf(tools: readonly CatalogTool[]): string[] {
+/** Every category once, sorted. */
+export function listCategories(tools: readonly CatalogTool[]): string[] {
   return [...new Set(tools.map(({ category }) => category))].toSorted();
 }
 
@@ -52,5 +52,5 @@ function passes(tool: CatalogTool, only: ToolFilter['only']): boolean {
   }
 }
 
-const textOf = ({ name, description, category, tags, source }: CatalogTool): string =>
+const searchText = ({ name, description, category, tags, source }: CatalogTool): string =>
   [name, description, category, source.name, ...tags].join(' ').toLowerCase();

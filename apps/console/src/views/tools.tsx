@@ -1,17 +1,17 @@
 import { useDeferredValue, useState } from 'react';
 import type { CatalogTool } from '@toolfleet/client';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { count, money } from '../format.js';
-import { addressOf } from '../router.js';
-import { Badge, Choice, Empty, Head, Loaded, Search } from '../ui/parts.js';
+import { toAddress } from '../router.js';
+import { Badge, Choice, Empty, Head, Loaded, Search } from '../ui/components.js';
 import { useQuery } from '../use-query.js';
-import { categoriesOf, filterTools, KIND_NAMES, type ToolFilter } from './tool-filter.js';
+import { listCategories, filterTools, KIND_NAMES, type ToolFilter } from './tool-filter.js';
 import { ToolDetailView, ToolMarks } from './tool-detail.js';
 
-/** Cards drawn at once; a search narrows thousands of tools down to fewer. */
+/** Most cards shown at once; with thousands of tools, use the search. */
 const MOST_SHOWN = 200;
 
-/** Every tool the key may see, or one of them. */
+/** Every tool that the key may see, or one of them. */
 export function ToolsView({ item }: { item: string | undefined }) {
   const [filter, setFilter] = useState<ToolFilter>({ text: '', kind: '', category: '', only: '' });
   return item === undefined ? <ToolList filter={filter} onFilter={setFilter} /> : <ToolDetailView name={item} />;
@@ -50,7 +50,7 @@ function ToolList({ filter, onFilter }: { filter: ToolFilter; onFilter: (filter:
                   label="Category"
                   value={filter.category}
                   onChange={(category) => onFilter({ ...filter, category })}
-                  options={[['', 'All'], ...categoriesOf(tools).map((name) => [name, name] as const)]}
+                  options={[['', 'All'], ...listCategories(tools).map((name) => [name, name] as const)]}
                 />
                 <Choice
                   label="Show"
@@ -69,7 +69,7 @@ function ToolList({ filter, onFilter }: { filter: ToolFilter; onFilter: (filter:
                 {count(found.length)} of {count(tools.length)} tools
                 {found.length > MOST_SHOWN && `, the first ${MOST_SHOWN} shown`}
               </p>
-              {found.length === 0 && <Empty>No tool fits. Take a filter away.</Empty>}
+              {found.length === 0 && <Empty>No tool matches. Remove a filter.</Empty>}
               <ul className="cards">
                 {found.slice(0, MOST_SHOWN).map((tool) => (
                   <li key={tool.name}>
@@ -87,7 +87,7 @@ function ToolList({ filter, onFilter }: { filter: ToolFilter; onFilter: (filter:
 
 function ToolCard({ tool }: { tool: CatalogTool }) {
   return (
-    <a className="card tool" href={addressOf('tools', tool.name)}>
+    <a className="card tool" href={toAddress('tools', tool.name)}>
       <span className="row spread">
         <span className="name">{tool.name}</span>
         <Badge>{KIND_NAMES[tool.kind]}</Badge>

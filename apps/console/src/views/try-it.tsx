@@ -1,16 +1,24 @@
 import { useId, useMemo, useState, type FormEvent } from 'react';
 import type { CatalogToolDetail } from '@toolfleet/client';
 import { pretty } from '../format.js';
-import { fieldsOf, needsJson } from '../schema/form-model.js';
-import { initialTexts, readForm, readJson, textsFor, type FormReading, type FormTexts } from '../schema/form-values.js';
-import { Choice, Labelled, Segments } from '../ui/parts.js';
+import {
+  toFields,
+  needsJson,
+  initialTexts,
+  readForm,
+  readJson,
+  textsFor,
+  type FormReading,
+  type FormTexts,
+} from '../schema/form.js';
+import { Choice, Labelled, Segments } from '../ui/components.js';
 import { ArgumentField } from './argument-field.js';
 import { CallOutcome } from './call-outcome.js';
 import { useCall, type CallMode } from './use-call.js';
 
-/** A form made from a tool's schema, and what became of the call. */
+/** A form generated from a tool's schema, and the outcome of the call. */
 export function TryIt({ tool }: { tool: CatalogToolDetail }) {
-  const fields = useMemo(() => fieldsOf(tool.parameters), [tool]);
+  const fields = useMemo(() => toFields(tool.parameters), [tool]);
   const [form, setForm] = useState<'fields' | 'json'>(
     fields.length === 0 || needsJson(tool.parameters) ? 'json' : 'fields',
   );
@@ -39,7 +47,7 @@ export function TryIt({ tool }: { tool: CatalogToolDetail }) {
     if ('arguments' in read) void run(read.arguments, mode, session.trim());
   };
   const refusal =
-    tool.not_callable_because?.reason ?? (tool.available ? undefined : 'No executor offers it at the moment.');
+    tool.not_callable_because?.reason ?? (tool.available ? undefined : 'No executor currently serves it.');
   return (
     <section className="stack" aria-labelledby="try">
       <form className="card stack" onSubmit={submit} noValidate>

@@ -1,6 +1,6 @@
 import type { CallBody, JsonObject, ToolCallError } from '@toolfleet/client';
 import { useEffect, useRef, useState } from 'react';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { asToolError } from '../use-query.js';
 
 export type CallMode = 'run' | 'dry' | 'async';
@@ -12,7 +12,7 @@ export type CallState =
   | { phase: 'refused'; error: ToolCallError }
   | { phase: 'ended'; body: CallBody; status?: string; tookMs: number };
 
-/** Makes calls of one tool, one at a time. Leaving the page lets a background call run on and cancels a waiting one. */
+/** Calls one tool, one call at a time. Leaving the page cancels a synchronous call; a background call keeps running. */
 export function useCall(tool: string): {
   state: CallState;
   run: (args: JsonObject, mode: CallMode, session?: string) => Promise<void>;
@@ -32,12 +32,13 @@ export function useCall(tool: string): {
     const startedAt = performance.now();
     setState({ phase: 'running', progress: [] });
     try {
-      const fields = {
-        ...(mode === 'dry' ? { dry_run: true } : {}),
-        ...(mode === 'async' ? { mode } : {}),
-        ...(session === '' ? {} : { session_id: session }),
+      const body = {
+        arguments: args,
+        dry_run: mode === 'dry' || undefined,
+        mode: mode === 'async' ? mode : undefined,
+        session_id: session || undefined,
       };
-      const answer = await api.call(tool, { arguments: args, ...fields }, signal);
+      const answer = await api.call(tool, body, signal);
       if ('success' in answer)
         return void show({ phase: 'ended', body: answer, tookMs: performance.now() - startedAt });
       const { call_id: callId } = answer;
@@ -59,7 +60,7 @@ export function useCall(tool: string): {
   };
 
   const cancel = () => {
-    // A background call ends by itself once it is told to: its outcome is shown. A waiting one ends with its request.
+    // A cancelled background call still ends with an outcome, which is then shown. A synchronous one ends with its request.
     if (background.current !== undefined) void api.cancelCall(background.current).catch(() => undefined);
     else {
       controller.current?.abort();

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { EventFrames } from './event-frames.js';
+import { EventFrames } from './console-api.js';
 
-it('reads events however they are cut, and passes comments over', () => {
+it('parses events from chunks of any size and ignores comments', () => {
   const text = ': hello\n\nid: 1-0\nevent: call\ndata: {"a":1}\n\nevent: done\r\ndata: x\r\ndata: y\r\n\r\nid: 9\n\n';
   for (const size of [1, 3, 7, text.length]) {
     const frames = new EventFrames();

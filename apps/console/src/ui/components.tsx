@@ -1,16 +1,16 @@
 import type { ToolCallError } from '@toolfleet/client';
-import { useId, type ReactNode } from 'react';
+import { useId, type ReactNode, useRef, useState } from 'react';
 import { duration } from '../format.js';
 import type { Query } from '../use-query.js';
 
 export type Tone = 'plain' | 'good' | 'warn' | 'bad' | 'accent';
 
-/** A short mark; its text says what its colour says. */
+/** A short label. Its text carries the meaning without the color. */
 export function Badge({ tone = 'plain', children }: { tone?: Tone; children: ReactNode }) {
   return <span className={tone === 'plain' ? 'badge' : `badge ${tone}`}>{children}</span>;
 }
 
-/** Title of a view, what it is about, and what can be done with all of it. */
+/** Title of a view, its description, and actions for the whole view. */
 export function Head({ title, about, children }: { title: ReactNode; about?: ReactNode; children?: ReactNode }) {
   return (
     <header className="head">
@@ -23,7 +23,7 @@ export function Head({ title, about, children }: { title: ReactNode; about?: Rea
   );
 }
 
-/** A refusal or failure with what to do about it. */
+/** An error with its hint. */
 export function ErrorNotice({ error, onRetry }: { error: ToolCallError; onRetry?: () => void }) {
   return (
     <div className="notice bad" role="alert">
@@ -44,7 +44,7 @@ export function ErrorNotice({ error, onRetry }: { error: ToolCallError; onRetry?
   );
 }
 
-/** What a query knows: its data once there is some, else that it is on its way or why it failed. */
+/** Renders a query: its data, or that it is loading, or its error. */
 export function Loaded<T>({ query, children }: { query: Query<T>; children: (data: T) => ReactNode }) {
   return (
     <>
@@ -60,12 +60,12 @@ export function Loaded<T>({ query, children }: { query: Query<T>; children: (dat
   );
 }
 
-/** Nothing to show, and why. */
+/** Explains why there is nothing to show. */
 export function Empty({ children }: { children: ReactNode }) {
   return <p className="empty">{children}</p>;
 }
 
-/** A label over its control. */
+/** A label above its control. */
 export function Labelled({ label, children }: { label: string; children: (id: string) => ReactNode }) {
   const id = useId();
   return (
@@ -76,7 +76,7 @@ export function Labelled({ label, children }: { label: string; children: (id: st
   );
 }
 
-/** A field to search with. */
+/** A search field. */
 export function Search({
   label = 'Search',
   value,
@@ -103,7 +103,7 @@ export function Search({
   );
 }
 
-/** A select of plain texts. */
+/** A select with text options. */
 export function Choice({
   label,
   value,
@@ -130,7 +130,7 @@ export function Choice({
   );
 }
 
-/** One of a few views of the same data. */
+/** Switches between a few views of the same data. */
 export function Segments<T extends string>({
   label,
   value,
@@ -149,6 +149,95 @@ export function Segments<T extends string>({
           {text}
         </button>
       ))}
+    </span>
+  );
+}
+
+/** A button that asks for confirmation. Keyboard focus returns to it afterwards. */
+export function ConfirmButton({
+  children,
+  question,
+  danger = false,
+  disabled = false,
+  onConfirm,
+}: {
+  children: ReactNode;
+  question: string;
+  danger?: boolean;
+  disabled?: boolean;
+  onConfirm: () => void;
+}) {
+  const [asking, setAsking] = useState(false);
+  const wasAsked = useRef(false);
+  const answer = (yes: boolean) => {
+    setAsking(false);
+    if (yes) onConfirm();
+  };
+  if (!asking)
+    return (
+      <button
+        className={danger ? 'danger' : ''}
+        disabled={disabled}
+        ref={(button) => {
+          if (button && wasAsked.current) button.focus();
+          if (button) wasAsked.current = false;
+        }}
+        onClick={() => {
+          wasAsked.current = true;
+          setAsking(true);
+        }}
+      >
+        {children}
+      </button>
+    );
+  return (
+    <span
+      className="row"
+      role="group"
+      aria-label={question}
+      onKeyDown={(event) => event.key === 'Escape' && answer(false)}
+    >
+      <span className="small">{question}</span>
+      <button autoFocus className={danger ? 'danger' : 'primary'} onClick={() => answer(true)}>
+        Yes
+      </button>
+      <button onClick={() => answer(false)}>No</button>
+    </span>
+  );
+}
+
+/** A list of terms and values without the undefined ones. `narrow` is for short figures. */
+export function Facts({
+  facts,
+  narrow = false,
+}: {
+  facts: readonly (readonly [term: string, value: string | undefined])[];
+  narrow?: boolean;
+}) {
+  return (
+    <dl className={narrow ? 'facts figures' : 'facts'}>
+      {facts.map(
+        ([term, value]) =>
+          value !== undefined && (
+            <div key={term}>
+              <dt>{term}</dt>
+              <dd className="wrap numbers">{value}</dd>
+            </div>
+          ),
+      )}
+    </dl>
+  );
+}
+
+/** Logo and name. */
+export function Brand() {
+  return (
+    <span className="brand">
+      <svg viewBox="0 0 32 32" aria-hidden="true">
+        <rect width="32" height="32" rx="8" fill="#0f766e" />
+        <path d="M8 10h16M16 10v13" fill="none" stroke="#fff" strokeWidth="2.4" strokeLinecap="round" />
+      </svg>
+      toolfleet
     </span>
   );
 }

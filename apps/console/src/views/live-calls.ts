@@ -1,13 +1,47 @@
-import type { RecentCall, ToolCallError } from '@toolfleet/client';
+import type { RecentCallStatus, RecentCall, ToolCallError } from '@toolfleet/client';
 import { useEffect, useRef, useState } from 'react';
-import { useSigned } from '../context.js';
+import { useSigned } from '../session.js';
 import { asToolError } from '../use-query.js';
-import { newestCursor, withCalls } from './call-log.js';
 
-/** A lost stream is opened again after this, then twice as long, at most the longest. */
+/** Calls kept on the page. */
+export const MOST_KEPT = 500;
+
+/** Adds calls, newest first. A stream may repeat calls after a reconnect; each is kept once. */
+export function withCalls(known: readonly RecentCall[], news: readonly RecentCall[]): RecentCall[] {
+  const ids = new Set(known.map(({ call_id: id, cursor }) => `${id} ${cursor}`));
+  const fresh = news.filter(({ call_id: id, cursor }) => !ids.has(`${id} ${cursor}`));
+  if (fresh.length === 0) return known as RecentCall[];
+  return [...fresh.toReversed(), ...known].slice(0, MOST_KEPT);
+}
+
+/** The cursor from which a stream resumes. */
+export const newestCursor = (calls: readonly RecentCall[]): string | undefined => calls[0]?.cursor;
+
+/** Which calls are shown. Empty values match all. */
+export interface CallFilter {
+  text: string;
+  status: '' | RecentCallStatus;
+  door: string;
+}
+
+/** Calls that match; the text is searched in tool, ids, user, tenant and code. */
+export function filterCalls(calls: readonly RecentCall[], { text, status, door }: CallFilter): RecentCall[] {
+  const wanted = text.trim().toLowerCase();
+  return calls.filter(
+    (call) =>
+      (status === '' || call.status === status) &&
+      (door === '' || call.door === door) &&
+      (wanted === '' || searchable(call).includes(wanted)),
+  );
+}
+
+const searchable = (call: RecentCall): string =>
+  [call.tool, call.call_id, call.trace_id, call.user_id, call.tenant_id, call.code].join(' ').toLowerCase();
+
+/** Wait before a lost stream is reopened. It doubles with every failure up to the longest. */
 const AGAIN_MS = 1_000;
 const LONGEST_AGAIN_MS = 20_000;
-/** News is drawn this often at most: a busy fleet must not keep the page busy. */
+/** Shortest time between two renderings, so that a busy fleet does not keep the page busy. */
 const DRAW_EVERY_MS = 250;
 
 export interface LiveCalls {
@@ -16,7 +50,7 @@ export interface LiveCalls {
   error: ToolCallError | undefined;
 }
 
-/** Recent calls, and every new one while `following`. */
+/** Recent calls, and new ones while `following`. */
 export function useLiveCalls(following: boolean): LiveCalls {
   const { api } = useSigned();
   const [live, setLive] = useState<LiveCalls>({ calls: [], state: 'loading', error: undefined });

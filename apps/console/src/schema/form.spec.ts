@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/client';
 import { describeSchema } from './describe-schema.js';
-import { fieldsOf, needsJson } from './form-model.js';
-import { initialTexts, readForm, readJson, textsFor } from './form-values.js';
+import { toFields, needsJson, initialTexts, readForm, readJson, textsFor } from './form.js';
 
 const SCHEMA: JsonObject = {
   type: 'object',
@@ -25,11 +24,11 @@ const SCHEMA: JsonObject = {
     },
   },
 };
-const fields = fieldsOf(SCHEMA);
+const fields = toFields(SCHEMA);
 const fieldNamed = (name: string) => fields.find((field) => field.name === name)!;
 
 describe('form of a schema', () => {
-  it('has the required fields first and a fitting input for each', () => {
+  it('puts required fields first and chooses a control for each', () => {
     expect(fields.map(({ name }) => name).slice(0, 2)).toEqual(['code', 'unit']);
     expect(fieldNamed('code').input).toEqual({ kind: 'text', multiline: true });
     expect(fieldNamed('name')).toMatchObject({ label: 'Full name', input: { kind: 'text', multiline: false } });
@@ -43,7 +42,7 @@ describe('form of a schema', () => {
     expect(fieldNamed('either').input.kind).toBe('json');
   });
 
-  it('reads what was filled in as values of the right type, and leaves out what is empty', () => {
+  it('converts texts to values of the right type and omits empty fields', () => {
     const texts = {
       ...initialTexts(fields),
       code: 'print(1)',
@@ -57,14 +56,14 @@ describe('form of a schema', () => {
     });
   });
 
-  it('names every fault by its field', () => {
+  it('reports every invalid field', () => {
     expect(readForm(fields, { code: ' ', unit: '7', limit: '1.5', ratio: 'x', filters: '{' })).toEqual({
       faults: {
         code: 'is required',
-        unit: 'is none of the choices',
-        limit: 'must be a whole number',
-        ratio: 'is no number',
-        filters: expect.stringMatching(/^is no JSON/) as string,
+        unit: 'is not one of the choices',
+        limit: 'must be an integer',
+        ratio: 'is not a number',
+        filters: expect.stringMatching(/^is not valid JSON/) as string,
       },
     });
     expect(readForm([fieldNamed('limit')], { limit: '101' })).toEqual({ faults: { limit: 'must be at most 100' } });
@@ -76,35 +75,35 @@ describe('form of a schema', () => {
     expect(readForm([fieldNamed('limit')], { limit: '0' })).toEqual({ faults: { limit: 'must be at least 1' } });
   });
 
-  it('shows given arguments and reads the same back', () => {
+  it('converts given arguments to texts and back', () => {
     const args = { code: 'x', unit: 'imperial', exact: true, filters: { tags: [] }, limit: 3 };
     expect(readForm(fields, textsFor(fields, args))).toEqual({ arguments: args });
   });
 
-  it('takes arguments as JSON, objects only', () => {
+  it('accepts arguments as JSON objects only', () => {
     expect(readJson('{"a": 1}')).toEqual({ arguments: { a: 1 } });
     expect(readJson('[1]')).toEqual({ faults: { '': 'must be a JSON object' } });
-    expect(readJson('{')).toMatchObject({ faults: { '': expect.stringContaining('no JSON') as string } });
+    expect(readJson('{')).toMatchObject({ faults: { '': expect.stringContaining('not valid JSON') as string } });
   });
 
-  it('takes names as they are', () => {
-    const [field] = fieldsOf(JSON.parse('{"properties":{"__proto__":{"type":"string"}}}') as JsonObject);
+  it('accepts any argument name', () => {
+    const [field] = toFields(JSON.parse('{"properties":{"__proto__":{"type":"string"}}}') as JsonObject);
     const texts = JSON.parse('{"__proto__":"x"}') as Record<string, string>;
     expect(JSON.stringify(readForm([field!], texts))).toBe('{"arguments":{"__proto__":"x"}}');
   });
 
-  it('asks for JSON where properties are not everything', () => {
+  it('requires JSON for schemas that a form cannot show', () => {
     expect(needsJson(SCHEMA)).toBe(false);
     expect(needsJson({ type: 'object', oneOf: [] })).toBe(true);
-    expect(fieldsOf({ type: 'object' })).toEqual([]);
+    expect(toFields({ type: 'object' })).toEqual([]);
   });
 });
 
-describe('schema in words', () => {
+describe('description of a schema', () => {
   const lines = describeSchema(SCHEMA);
   const line = (path: string) => lines.find((one) => one.path === path);
 
-  it('tells type, need and rules of every property', () => {
+  it('lists type, requirement and rules of every property', () => {
     expect(line('limit')).toEqual({
       path: 'limit',
       depth: 0,
@@ -117,7 +116,7 @@ describe('schema in words', () => {
     expect(line('either')?.type).toBe('string or integer');
   });
 
-  it('goes into nested objects and ends where a schema holds itself', () => {
+  it('descends into nested objects and stops at recursive references', () => {
     expect(line('filters.tags')).toMatchObject({ depth: 1, type: 'list of string', required: true });
     expect(lines.map(({ path }) => path).filter((path) => path.startsWith('filters'))).toEqual([
       'filters',

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { RecentCall } from '@toolfleet/client';
-import { filterCalls, MOST_KEPT, newestCursor, withCalls } from './call-log.js';
+import { filterCalls, MOST_KEPT, newestCursor, withCalls } from './live-calls.js';
 
 const call = (index: number, more: Partial<RecentCall> = {}) =>
   ({
@@ -14,7 +14,7 @@ const call = (index: number, more: Partial<RecentCall> = {}) =>
     ...more,
   }) as RecentCall;
 
-it('keeps the newest first, each once, and not without end', () => {
+it('keeps the newest calls first, each once, up to the limit', () => {
   const first = withCalls([], [call(1), call(2)]);
   expect(first.map(({ call_id: id }) => id)).toEqual(['c2', 'c1']);
   const second = withCalls(first, [call(2), call(3)]);
@@ -25,7 +25,7 @@ it('keeps the newest first, each once, and not without end', () => {
   expect(withCalls(second, many)).toHaveLength(MOST_KEPT);
 });
 
-it('finds calls by text, status and door', () => {
+it('finds calls by text, status and entry point', () => {
   const calls = [
     call(1),
     call(2, { status: 'refused', code: 'RATE_LIMITED' }),

@@ -1,6 +1,28 @@
 import type { CallStages } from '@toolfleet/client';
 import { duration } from '../format.js';
 
+/** Share from which a meter is shown as high. */
+const HIGH = 0.9;
+
+/** Used and held shares of a total. The figures are shown as text next to it. */
+export function Meter({ used, held = 0, total, label }: { used: number; held?: number; total: number; label: string }) {
+  const share = total > 0 ? Math.min(1, used / total) : 0;
+  const heldShare = total > 0 ? Math.min(1 - share, held / total) : 0;
+  return (
+    <svg
+      className="meter"
+      viewBox="0 0 100 10"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`${label}: ${Math.round((share + heldShare) * 100)} %`}
+    >
+      <rect className="track" width="100" height="10" />
+      <rect className={share >= HIGH ? 'used high' : 'used'} width={share * 100} height="10" />
+      <rect className="held" x={share * 100} width={heldShare * 100} height="10" />
+    </svg>
+  );
+}
+
 const STAGES = [
   ['admit_ms', 'checks', 's3'],
   ['wait_ms', 'waiting', 's2'],
@@ -9,7 +31,7 @@ const STAGES = [
   ['rest_ms', 'limits, budget, transport', 's1'],
 ] as const;
 
-/** Where the time of a call went: a bar, and the same in words. */
+/** Time of a call by stage, as a bar and optionally a legend. */
 export function Stages({ stages, withLegend = false }: { stages: CallStages; withLegend?: boolean }) {
   const shown = STAGES.filter(([key]) => stages[key] > 0);
   const total = shown.reduce((sum, [key]) => sum + stages[key], 0) || 1;

@@ -108,7 +108,7 @@ function readArguments(value: Json): JsonObject | ToolError {
 }
 
 /** Builds the request of one item; `index` is its position in the batch. */
-export type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;
+type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;
 
 /**
  * Runs a batch, at most `parallelism` items at a time. Answers are in the order of the items; a failure affects its own item only.

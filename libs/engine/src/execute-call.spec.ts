@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { CATALOGUE, type CallRequest, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { aRequest, anEngine, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
@@ -201,5 +202,32 @@ describe('what a tool does on behalf of a call', () => {
     const { call, budget } = anEngine({ cost_per_use_micro_usd: 10 }, new ScriptedExecutor(() => okReply()));
     await call({ requestId: 'own', agentId: 'own' });
     expect(budget.settled[0]?.scopes).toEqual({ tenant_id: 'acme', request_id: 'own', agent_id: 'own' });
+  });
+});
+
+describe('docs/call-lifecycle.md', () => {
+  const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
+  const source = read('execute-call.ts');
+  const diagram = /```\n([\s\S]*?)```/.exec(read('../../../docs/call-lifecycle.md'))?.[1] ?? '';
+  const toWords = (name: string) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  const body = (name: string) => new RegExp(`function ${name}\\([\\s\\S]*?\\n}`).exec(source)?.[0] ?? '';
+
+  test('lists the steps of the chain in their order', () => {
+    const chain = [...body('chain').matchAll(/^ {4}(\w+)\(/gm)].map(([, name]) => toWords(name!));
+    const documented = [...diagram.matchAll(/[├└]─ ([a-z]+(?: [a-z]+)*)/g)].map(([, name]) => name!);
+    const afterDryRun = documented.slice(documented.indexOf('dry run') + 1, documented.indexOf('executor'));
+    expect(chain.length).toBeGreaterThan(10);
+    expect(afterDryRun).toEqual(chain);
+    expect(documented.slice(0, documented.indexOf('dry run'))).toEqual(['resolve', 'authorize', 'arguments', 'policy']);
+  });
+
+  test('lists the observers in their order', () => {
+    const observers = [...body('observers').matchAll(/(\w+)\(ports\)/g)].map(([, name]) => name);
+    expect(/observers +(\w+(?:, \w+)*)/.exec(diagram)?.[1]?.split(', ')).toEqual(observers);
+  });
+
+  test('names the file of each step', () => {
+    for (const [, file] of source.matchAll(/'\.\/interceptors\/([a-z-]+)\.js'/g))
+      if (file !== 'observers') expect(diagram).toContain(`─ ${file!.replaceAll('-', ' ')}`);
   });
 });

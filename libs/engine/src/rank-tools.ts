@@ -24,7 +24,7 @@ const MAX_WORDS = 50;
 const MAX_CORRECTED = 4;
 
 /** A tool found by a search. */
-export interface RankedTool {
+interface RankedTool {
   name: string;
   /** BM25 score; comparable within one ranking only. */
   score: number;

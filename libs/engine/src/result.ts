@@ -112,7 +112,7 @@ const SUGGESTIONS: Record<ErrorClass, string> = {
 };
 
 /** What a model can do about a failure: the catalogue's hint for its code, else the suggestion for its class. */
-export function suggestionFor(code: ErrorCode, errorType: ErrorClass): string {
+function suggestionFor(code: ErrorCode, errorType: ErrorClass): string {
   return CATALOGUE[code].hint || SUGGESTIONS[errorType];
 }
 

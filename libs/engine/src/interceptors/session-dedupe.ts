@@ -4,7 +4,7 @@ import type { EnginePorts } from '../ports.js';
 
 /**
  * Answers a call that was made before in the same session with its earlier result, for idempotent tools only. Tools with
- * `cache_ttl_seconds: 0` are exempt: every call of theirs counts.
+ * `cache_ttl_seconds: 0` are exempt: each of their calls counts.
  */
 export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'settings'>): Interceptor {
   const { historyTtlMs } = ports.settings;

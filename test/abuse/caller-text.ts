@@ -22,7 +22,7 @@ import { CASES, EXTRACTABLE, operateOnText } from '../../libs/builtin-tools/src/
 import { markdown } from '../../libs/builtin-tools/src/web/extract-page.js';
 import { decodePage } from '../../libs/builtin-tools/src/web/page-reader.js';
 import { STRING_BUILTINS } from '../../libs/rego/src/builtins/strings.js';
-import { errorReply } from '../../libs/transport/src/wire-error.js';
+import { toErrorReply } from '../../libs/transport/src/codec.js';
 
 /** One function. `prepare` makes its input of about `length` characters and returns the work that is measured. */
 export interface CallerTextRow {
@@ -388,7 +388,7 @@ const MESSAGE_ROWS: CallerTextRow[] = [
     },
   },
   onText('redact secrets', (text) => redact(text), [['a-secret-of-the-configuratio'], ['a-'], ['a']]),
-  onText('error reply', (text) => errorReply(new ToolError('TOOL_ERROR', { message: text })), [['a'], ['\n'], ['é']]),
+  onText('error reply', (text) => toErrorReply(new ToolError('TOOL_ERROR', { message: text })), [['a'], ['\n'], ['é']]),
   onText('read a credential', (text) => thrown(() => readCredential([`Bearer ${text}`], [])), [
     ['a'],
     [' ', 'x'],

@@ -2,7 +2,7 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
 import { fleetFileOf, microservicePart, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
-import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
+import { NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
@@ -37,7 +37,7 @@ class BudgetModule {
 /** The components of the service in start order: brokers, ledger, upkeep, and last the endpoint. */
 export function budgetComponents(settings: BudgetConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics } = host;
-  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'budget', clock, metrics });
+  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'budget', clock, metrics });
   // While Redis is unavailable commands fail at once, because budgets fail closed. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'budget',
@@ -82,7 +82,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
   );
   redis.on('ready', () => upkeep.reconnected());
   return [
-    nats.asPart(),
+    nats.asComponent(),
     redisPart(redis, settings.REDIS_URL),
     {
       name: 'ledger',

@@ -1,6 +1,6 @@
 import { connectRedis, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
-import { NatsClient, natsOptionsOf } from '@toolfleet/transport';
+import { NatsClient, toNatsOptions } from '@toolfleet/transport';
 import type { GatewayConfig } from './gateway.config.js';
 
 /** Connections of a gateway to NATS and Redis. They are opened when their components start, not here. */
@@ -13,13 +13,13 @@ export type Brokers = ReturnType<typeof connectBrokers>;
 export function connectBrokers(settings: GatewayConfig, { clock, logger, metrics }: ServiceHost) {
   const connect = (name: string, options: { role: 'commands' | 'blocking'; autoPipelining?: boolean }) =>
     connectRedis(settings.REDIS_URL, { name, ...redisOptionsOf(settings), log: logger, ...options });
-  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'gateway', clock, metrics });
+  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'gateway', clock, metrics });
   const redis = connect('gateway', { role: 'commands', autoPipelining: true });
   const queues = connect('gateway-queues', { role: 'commands' });
   const blocking = connect('gateway-waiting', { role: 'blocking' });
   const time = new RedisTime(redis, clock);
   const connections: LifecycleComponent[] = [
-    nats.asPart(),
+    nats.asComponent(),
     redisPart(redis, settings.REDIS_URL),
     redisPart(queues, settings.REDIS_URL, 'redis for queues'),
     redisPart(blocking, settings.REDIS_URL, 'redis for waiting'),

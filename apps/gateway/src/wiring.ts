@@ -42,7 +42,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const fleet = wireFleetState(host, { brokers, catalog, engine, calls });
   const server = wireServer(settings, host, { brokers, auth, catalog, engine, calls, fleet });
   return [
-    engine.callLog.asPart(), // starts first and stops last: every call is logged
+    engine.callLog.asComponent(), // starts first and stops last: every call is logged
     ...brokers.components,
     ...catalog.components,
     ...auth.components,
@@ -219,7 +219,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'gateway',
-    isDoor: true,
+    isEntryPoint: true,
     admit: (context) => natsCalls.admit(context),
     // The engine decides which calls to refuse when there are too many: it is fair to tenants.
     concurrency: settings.GATEWAY_MAX_CALLS,

@@ -14,7 +14,7 @@ import {
   type ServiceHost,
 } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
-import { NatsClient, natsOptionsOf, NatsStrategy } from '@toolfleet/transport';
+import { NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import { Catalog } from './catalog.js';
 import { DefinitionEndpoint } from './definition.endpoint.js';
 import { DefinitionService } from './definition-service.js';
@@ -57,7 +57,7 @@ class RegistryModule {
 /** The components of the service in start order: brokers, catalog, endpoints, and last the sources that register tools. */
 export function registryComponents(settings: RegistryConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics } = host;
-  const nats = NatsClient.create({ ...natsOptionsOf(settings), name: 'registry', clock, metrics });
+  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'registry', clock, metrics });
   // While Redis is unavailable commands fail at once and the catalog in memory answers. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'registry',
@@ -128,7 +128,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   ]);
   metrics.onScrape(() => countQuarantined(catalog, host));
   return [
-    nats.asPart(),
+    nats.asComponent(),
     redisPart(redis, settings.REDIS_URL),
     { name: 'egress', stop: () => egress.close() },
     { name: 'catalog', start: () => catalog.refresh() },

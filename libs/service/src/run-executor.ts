@@ -12,7 +12,7 @@ import {
   Endpoint,
   Heartbeat,
   NatsClient,
-  natsOptionsOf,
+  toNatsOptions,
   NatsStrategy,
   SharedBreakers,
   type EndpointContext,
@@ -130,14 +130,16 @@ export class ExecutorDeps {
 
   static async create(settings: ExecutorSettings, host: ServiceHost, sharesRedis: boolean): Promise<ExecutorDeps> {
     const { clock, metrics, service } = host;
-    const nats = NatsClient.create({ ...natsOptionsOf(settings), name: service, clock, metrics });
+    const nats = NatsClient.create({ ...toNatsOptions(settings), name: service, clock, metrics });
     const redis = settings.REDIS_URL === undefined ? undefined : await connectJournal(settings, host, !sharesRedis);
     return new ExecutorDeps(settings, host, nats, redis);
   }
 
   /** Connections in the order they start. Call it after the app is built. */
   get connections(): LifecycleComponent[] {
-    return [this.nats.asPart(), this.redis?.component, this.breakers?.asPart()].filter((one) => one !== undefined);
+    return [this.nats.asComponent(), this.redis?.component, this.breakers?.asComponent()].filter(
+      (one) => one !== undefined,
+    );
   }
 
   /**

@@ -1,40 +1,171 @@
-import { ToolError } from '@toolfleet/contracts';
-import type { IncomingMessage } from './nats-message.js';
-import { errorOfReply } from './wire-error.js';
+/**
+ * Messages as bytes: NATS headers, JSON bodies, and errors as headers plus body. Everything here runs for each message, so headers
+ * are encoded and searched without building objects.
+ */
+import {
+  isErrorCode,
+  isJsonObject,
+  ToolError,
+  toToolError,
+  type CallProgress,
+  type ErrorCode,
+  type Json,
+} from '@toolfleet/contracts';
+import { inexactNumber, inexactNumberMessage, isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
+import { ERROR_CODE_HEADER, ERROR_HEADER, errorBody, errorFromBody } from '@toolfleet/contracts/wire';
 
-/** JSON bytes of a body; an absent body is empty. */
+/** Headers of an outgoing message; values must not contain line breaks. */
+export type OutgoingHeaders = Readonly<Record<string, string>>;
+
+/** Headers of a received message. Names are case-insensitive, as in HTTP. */
+export interface IncomingHeaders {
+  /** First value of a header, trimmed; undefined when it is absent or empty. */
+  get(name: string): string | undefined;
+}
+
+/** A received message. */
+export interface IncomingMessage {
+  readonly subject: string;
+  /** Subject to reply to; empty when no reply is expected. */
+  readonly reply: string;
+  readonly headers: IncomingHeaders | undefined;
+  readonly data: Uint8Array;
+  /** The server's reply when a subject has no subscriber: status 503 without a body. */
+  readonly isNoResponders: boolean;
+}
+
+/** Headers of a message that has none. */
+export const NO_HEADERS: IncomingHeaders = { get: () => undefined };
+
+const VERSION_LINE = 'NATS/1.0\r\n';
+const EMPTY = new Uint8Array(0);
+/** Longest message in the error header; the body has all of it. */
+const HEADER_MESSAGE_MAX = 200;
+
+/** Status codes of responders outside the fleet, whose errors carry no `ErrorCode`. */
+const FOREIGN: Readonly<Record<string, ErrorCode>> = {
+  '400': 'REQUEST_INVALID',
+  '401': 'UNAUTHENTICATED',
+  '403': 'PERMISSION_DENIED',
+  '404': 'NOT_FOUND',
+  '413': 'PAYLOAD_TOO_LARGE',
+  '429': 'RATE_LIMITED',
+  '503': 'SERVICE_UNAVAILABLE',
+  '504': 'DEADLINE_EXCEEDED',
+};
+
+/**
+ * Encodes headers as NATS/1.0 (NATS ADR-4). The client library's header object would cost more per message than the rest of it.
+ * @throws TypeError when a value contains CR or LF, which would inject a header
+ */
+export function encodeHeaders(headers: OutgoingHeaders): Uint8Array {
+  let block = VERSION_LINE;
+  for (const name in headers) {
+    const value = headers[name] as string;
+    if (/[\r\n]/.test(value)) throw new TypeError(`header ${name} contains a line break`);
+    block += `${name}: ${value}\r\n`;
+  }
+  return Buffer.from(`${block}\r\n`, 'utf8');
+}
+
+/** Received headers, searched in their text: a message has few headers, and fewer of them are read. */
+export class HeaderBlock implements IncomingHeaders {
+  readonly #text: string;
+  #lowerCase: string | undefined;
+
+  constructor(bytes: Uint8Array) {
+    this.#text = decodeText(bytes);
+  }
+
+  get(name: string): string | undefined {
+    let at = this.#text.indexOf(`\r\n${name}:`);
+    if (at < 0) {
+      this.#lowerCase ??= this.#text.toLowerCase();
+      // Lowercasing changes the length of a few non-ASCII letters; then offsets do not match and only the exact name is found.
+      at = this.#lowerCase.length === this.#text.length ? this.#lowerCase.indexOf(`\r\n${name.toLowerCase()}:`) : -1;
+      if (at < 0) return undefined;
+    }
+    const start = at + name.length + 3;
+    const end = this.#text.indexOf('\r\n', start);
+    return this.#text.slice(start, end < 0 ? undefined : end).trim() || undefined;
+  }
+}
+
+/** JSON bytes of a body; an undefined body is empty. */
 export function encode(body: unknown): Uint8Array {
   return body === undefined ? EMPTY : Buffer.from(JSON.stringify(body), 'utf8');
-}
-
-/** The reply's value, or throws the error it carries. */
-export function decodeReply(message: IncomingMessage): unknown {
-  const body = parse(message.data);
-  const error = message.headers && errorOfReply(message.headers, body);
-  if (error) throw error;
-  return body;
-}
-
-const EMPTY = new Uint8Array(0);
-
-function parse(data: Uint8Array): unknown {
-  if (data.length === 0) return undefined;
-  try {
-    return JSON.parse(text(data));
-  } catch (cause) {
-    throw new ToolError('INTERNAL', { message: 'The reply is not JSON', cause });
-  }
 }
 
 /** The JSON of a message, or undefined when it is empty or not JSON. */
 export function parseLenient(data: Uint8Array): unknown {
   try {
-    return data.length === 0 ? undefined : JSON.parse(text(data));
+    return data.length === 0 ? undefined : JSON.parse(decodeText(data));
   } catch {
     return undefined;
   }
 }
 
-/** UTF-8 text of a message. */
-export const text = (data: Uint8Array): string =>
-  Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
+/** The body of a request. @throws ToolError REQUEST_INVALID: not JSON, nested too deep, or a number that would lose digits */
+export function decodeRequest(data: Uint8Array): unknown {
+  if (data.length === 0) return undefined;
+  const json = decodeText(data);
+  let body: Json;
+  try {
+    body = JSON.parse(json) as Json;
+  } catch (error) {
+    throw new ToolError('REQUEST_INVALID', { message: `The body is not JSON: ${(error as Error).message}` });
+  }
+  if (isNestedTooDeep(body, data.length))
+    throw new ToolError('REQUEST_INVALID', { message: `The body is nested deeper than ${MAX_BODY_DEPTH} levels` });
+  const inexact = inexactNumber(json);
+  if (inexact !== undefined) throw new ToolError('REQUEST_INVALID', { message: inexactNumberMessage(inexact) });
+  return body;
+}
+
+/** The value of a reply. @throws ToolError the error that the reply carries; INTERNAL when it is not JSON */
+export function decodeReply(message: IncomingMessage): unknown {
+  let body: unknown;
+  if (message.data.length > 0) {
+    try {
+      body = JSON.parse(decodeText(message.data));
+    } catch (cause) {
+      throw new ToolError('INTERNAL', { message: 'The reply is not JSON', cause });
+    }
+  }
+  const error = message.headers && readErrorReply(message.headers, body);
+  if (error) throw error;
+  return body;
+}
+
+/** Headers and JSON body of an error reply, as NATS micro services define it (NATS ADR-32). */
+export function toErrorReply(error: unknown, callId?: string): { headers: OutgoingHeaders; body: Uint8Array } {
+  const known = toToolError(error);
+  const message = known.message.replace(/[^\x20-\x7e]+/g, ' ').slice(0, HEADER_MESSAGE_MAX);
+  return {
+    headers: { [ERROR_HEADER]: message, [ERROR_CODE_HEADER]: String(known.entry.http) },
+    body: Buffer.from(JSON.stringify(errorBody(known, callId))),
+  };
+}
+
+function readErrorReply(headers: IncomingHeaders, body: unknown): ToolError | undefined {
+  const status = headers.get(ERROR_CODE_HEADER);
+  if (status === undefined) return undefined;
+  const code = (body as { code?: unknown } | undefined)?.code;
+  if (isErrorCode(code)) return errorFromBody(body);
+  return new ToolError(FOREIGN[status] ?? 'INTERNAL', { message: headers.get(ERROR_HEADER) });
+}
+
+/** A progress report as it arrived, or undefined when it is not one. Unknown fields are dropped. */
+export function readProgress(body: unknown): CallProgress | undefined {
+  if (!isJsonObject(body)) return undefined;
+  const { message, progress, total } = body;
+  const found: CallProgress = {};
+  if (typeof message === 'string') found.message = message;
+  if (typeof progress === 'number') found.progress = progress;
+  if (typeof total === 'number') found.total = total;
+  return Object.keys(found).length > 0 ? found : undefined;
+}
+
+function decodeText(data: Uint8Array): string {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
+}

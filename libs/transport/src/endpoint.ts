@@ -1,47 +1,143 @@
 import 'reflect-metadata';
 import { Catch, UseFilters, type ExceptionFilter } from '@nestjs/common';
 import { MessagePattern } from '@nestjs/microservices';
-import type { JsonObject } from '@toolfleet/contracts';
+import { ToolError, type CallProgress, type EpochMs, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { HEADERS } from '@toolfleet/contracts/subjects';
+import type { Clock } from '@toolfleet/resilience';
 import { throwError, type Observable } from 'rxjs';
+import { NO_HEADERS, type IncomingHeaders, type IncomingMessage } from './codec.js';
+import type { NatsLink } from './nats-connection.js';
+import { ProgressReporter } from './progress-reporter.js';
 
 /** How a subject is served. */
 export interface EndpointOptions {
   /** Queue group: one member of the group gets a message. Default: the strategy's; `false`: every process gets it. */
   queue?: string | false;
-  /** JSON Schema of the body; compiled by the strategy's `compile`. A body that does not match is refused as REQUEST_INVALID. */
+  /** JSON Schema of the body, compiled by the strategy's `compile`. A body that does not match is refused as REQUEST_INVALID. */
   schema?: JsonObject;
-  /** Serves the exec hop: acknowledges by itself when the handler takes longer than 150 ms, listens to `exec.cancel`. */
+  /** Serves the exec hop: acknowledges when the handler takes longer than 150 ms, and listens to `exec.cancel`. */
   exec?: boolean;
-  /** Most messages in work at once; more are refused as QUEUE_FULL. Default: only the strategy's bound. */
+  /** Most messages in flight; more are refused as QUEUE_FULL. Default: only the strategy's limit applies. */
   concurrency?: number;
 }
 
-/** Nest keeps the argument layout of a handler here. */
+/** Metadata key under which Nest keeps the argument layout of a handler. */
 const ROUTE_ARGUMENTS = '__routeArguments__';
 
-/**
- * Hands errors to the strategy as they are. Without it Nest turns everything it does not know into "Internal server
- * error" and the code of a ToolError is lost.
- */
+/** Passes errors to the strategy unchanged. By default Nest turns a ToolError into "Internal server error" and its code is lost. */
 @Catch()
-export class KeepErrors implements ExceptionFilter {
+class KeepErrors implements ExceptionFilter {
   catch(error: unknown): Observable<never> {
     return throwError(() => error);
   }
 }
 
 /**
- * Serves a NATS subject (wildcards allowed) with a controller method `(body, context: EndpointContext) => reply`. The
- * reply is sent as plain JSON; a thrown error as error headers and body. Guards, pipes, interceptors and dependency
- * injection work as anywhere in Nest; parameter decorators (`@Payload()`, `@Ctx()`) are allowed but cost time per message.
+ * Serves a NATS subject (wildcards allowed) with a controller method `(body, context: EndpointContext) => reply`. The reply is sent as
+ * plain JSON, a thrown error as error headers and body. Guards, pipes, interceptors and dependency injection work as usual in Nest;
+ * parameter decorators (`@Payload()`, `@Ctx()`) are allowed but cost time per message.
  */
 export function Endpoint(subject: string, options: EndpointOptions = {}): MethodDecorator {
   return (target, key, descriptor) => {
     MessagePattern(subject, { ...options })(target, key, descriptor);
     UseFilters(KeepErrors)(target, key, descriptor);
-    // Nest's default layout is "first argument only, through the pipes"; an empty one passes (body, context) straight on.
+    // Nest's default layout passes the first argument only, through the pipes; an empty one passes (body, context).
     if (!Reflect.hasMetadata(ROUTE_ARGUMENTS, target.constructor, key)) {
       Reflect.defineMetadata(ROUTE_ARGUMENTS, {}, target.constructor, key);
     }
   };
+}
+
+/** Deadline of a request without `Tf-Remaining-Ms`, from a caller outside the fleet. */
+const DEFAULT_REMAINING_MS = 60_000;
+/** A longer call id is ignored, because it is repeated in replies and logs. */
+const MAX_CALL_ID_CHARS = 200;
+/** Longest deadline that is accepted. */
+const MAX_REMAINING_MS = 24 * 3_600_000;
+
+/** What a handler knows about the message it serves, apart from the body. */
+export class EndpointContext {
+  /** The concrete subject, also when subscribed with a wildcard. */
+  readonly subject: string;
+  readonly headers: IncomingHeaders;
+  /** Milliseconds until the deadline when the message arrived. */
+  readonly remainingMs: Milliseconds;
+  /** `Tf-Call-Id`, when the caller is part of the fleet. */
+  readonly callId: string | undefined;
+  /** False when the message has no reply subject. */
+  readonly expectsReply: boolean;
+  /** Arrival on the monotonic clock. */
+  readonly startedAt: number;
+  #controller: AbortController | undefined;
+  #reason: ToolError | undefined;
+  /** null: the caller wants no progress. */
+  #reporter: ProgressReporter | null | undefined;
+
+  constructor(
+    message: IncomingMessage,
+    private readonly clock: Clock,
+    private readonly acknowledge: () => void,
+    private readonly link: NatsLink,
+  ) {
+    this.subject = message.subject;
+    this.headers = message.headers ?? NO_HEADERS;
+    this.expectsReply = message.reply !== '';
+    this.startedAt = clock.monotonic();
+    const callId = this.headers.get(HEADERS.callId);
+    this.callId = callId !== undefined && callId.length <= MAX_CALL_ID_CHARS ? callId : undefined;
+    const sent = Number(this.headers.get(HEADERS.remainingMs) ?? DEFAULT_REMAINING_MS);
+    this.remainingMs = Number.isFinite(sent) ? Math.min(Math.max(0, sent), MAX_REMAINING_MS) : DEFAULT_REMAINING_MS;
+  }
+
+  /** The deadline on this process's wall clock. */
+  get deadlineAt(): EpochMs {
+    return this.clock.now() + this.timeLeftMs;
+  }
+
+  /** Milliseconds left until the deadline, measured on the monotonic clock. */
+  get timeLeftMs(): Milliseconds {
+    return Math.max(0, this.remainingMs - (this.clock.monotonic() - this.startedAt));
+  }
+
+  /** Aborted at the deadline and when the call is cancelled, with a ToolError as reason. Created at the first access. */
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#reason) this.#controller.abort(this.#reason);
+    }
+    return this.#controller.signal;
+  }
+
+  /**
+   * Acknowledges an exec message. Call it before work that blocks the event loop; otherwise the strategy acknowledges after 150 ms.
+   * Has no effect on other messages, or a second time.
+   */
+  ack(): void {
+    this.acknowledge();
+  }
+
+  /**
+   * Reports progress to the caller of an exec hop: at most ten reports a second, the newest first. Undefined when the caller wants
+   * none, so that a handler can skip collecting it.
+   */
+  get progress(): ((progress: CallProgress) => void) | undefined {
+    this.#reporter ??= ProgressReporter.to(this.headers.get(HEADERS.progress), this.link, this.clock) ?? null;
+    return this.#reporter?.report;
+  }
+
+  /** Ends progress reports; called by the strategy before it replies. */
+  end(): void {
+    this.#reporter?.close();
+  }
+
+  /** Stops the work; called by the strategy. */
+  abort(reason: ToolError): void {
+    if (this.#reason) return;
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== undefined;
+  }
 }

@@ -3,24 +3,23 @@ import { isToolError, ToolError, type EpochMs, type Milliseconds } from '@toolfl
 import { HEADERS, progressSubject } from '@toolfleet/contracts/subjects';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { traceHeaders, type Metrics } from '@toolfleet/telemetry';
-import { AckedRequest, type AckedMessage, type AckedOptions } from './acked-call.js';
-import { NO_HEADERS, type IncomingHeaders, type OutgoingHeaders } from './headers.js';
-import { NatsLink, type NatsOptions, type NatsSubscription } from './nats-connection.js';
-import { PlainCall } from './plain-call.js';
-import { PendingRequests } from './waiting-calls.js';
-import { encode, parseLenient } from './codec.js';
-import type { ClientInternals, PendingCall } from './pending-call.js';
+import { AckedRequest, type AckedMessage, type AckedOptions } from './acked-request.js';
+import { encode, NO_HEADERS, parseLenient, type IncomingHeaders, type OutgoingHeaders } from './codec.js';
+import { NatsLink, type NatsSubscription } from './nats-connection.js';
+import type { NatsOptions } from './nats-options.js';
+import { PendingRequests, PlainRequest, type ClientInternals } from './pending-requests.js';
 
-/** What a client needs beside the connection; each has a real default. */
-export interface NatsClientOptions extends NatsOptions {
+/** Options of a client. */
+interface NatsClientOptions extends NatsOptions {
   clock?: Clock;
   metrics?: Metrics;
-  /** Deadline of requests that name none. Default 5,000 ms: no request waits forever. */
+  /** Timeout of requests without one. Default 5,000 ms. */
   defaultTimeoutMs?: Milliseconds;
 }
 
-/** One request. Give `deadlineAt` (an instant on the clock's wall scale) or `timeoutMs`. */
-export interface RequestOptions {
+/** Options of a request. */
+interface RequestOptions {
+  /** Instant on the clock's wall scale; overrides `timeoutMs`. */
   deadlineAt?: EpochMs;
   timeoutMs?: Milliseconds;
   signal?: AbortSignal;
@@ -28,7 +27,7 @@ export interface RequestOptions {
 }
 
 /** A message received by `subscribe`. */
-export interface ReceivedMessage {
+interface ReceivedMessage {
   /** The concrete subject, also when subscribed with a wildcard. */
   readonly subject: string;
   readonly headers: IncomingHeaders;
@@ -39,31 +38,32 @@ export interface ReceivedMessage {
 const DEFAULT_TIMEOUT_MS = 5_000;
 
 /**
- * Request/reply over NATS in plain JSON: one reply inbox and one table for all requests, writes grouped per event-loop
- * turn, every request with a deadline. Failures are `ToolError`s: EXECUTOR_UNAVAILABLE when nobody listens or NATS is away
- * (the request has provably not started), DEADLINE_EXCEEDED, CANCELLED when the signal fires, PAYLOAD_TOO_LARGE before
- * sending, and whatever the responder answered.
+ * Request/reply over NATS in plain JSON: one reply inbox and one table for all requests, writes batched per event-loop tick, every
+ * request with a deadline. Failures are ToolErrors: EXECUTOR_UNAVAILABLE when the subject has no subscriber or NATS is disconnected
+ * (the request has provably not started), DEADLINE_EXCEEDED, CANCELLED by the signal, PAYLOAD_TOO_LARGE before sending, and whatever
+ * the responder answered.
  */
 export class NatsClient {
   readonly link: NatsLink;
   readonly #clock: Clock;
-  readonly #waiting: PendingRequests<PendingCall>;
+  readonly #pending: PendingRequests;
   #inbox = '';
-  /** Name of this client in the subjects of progress; empty until a call wants some. */
+  /** Name of this client in progress subjects; empty until a call asks for progress. */
   #progressName = '';
+  #madeInternals: ClientInternals | undefined;
 
   private constructor(private readonly options: NatsClientOptions) {
     this.link = new NatsLink(options);
     this.#clock = options.clock ?? new SystemClock();
-    this.#waiting = new PendingRequests(this.#clock);
+    this.#pending = new PendingRequests(this.#clock);
   }
 
-  /** A client that is not connected yet: inject it, and let the service start it (`asPart`). */
+  /** A client that is not connected yet; the service starts it as a component (`asComponent`). */
   static create(options: NatsClientOptions): NatsClient {
     return new NatsClient(options);
   }
 
-  /** A connected client. Rejects in one line when no server answers. */
+  /** A connected client. @throws Error when no server answers or the login is refused */
   static async connect(options: NatsClientOptions): Promise<NatsClient> {
     const client = new NatsClient(options);
     await client.connect();
@@ -78,7 +78,7 @@ export class NatsClient {
     const prefix = this.#inbox.length;
     this.link.subscribe(`${this.#inbox}*`, (message) => {
       const token = message.subject.slice(prefix);
-      this.#waiting.get(token)?.replied(token, message);
+      this.#pending.get(token)?.replied(token, message);
     });
   }
 
@@ -94,75 +94,40 @@ export class NatsClient {
 
   /** Requests waiting for a reply. */
   get inFlight(): number {
-    return this.#waiting.size;
+    return this.#pending.size;
   }
 
   /** Sends a request and resolves with the parsed reply. */
   request<T>(subject: string, body: unknown, options: RequestOptions = {}): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      try {
-        const remainingMs = this.#remaining(options);
-        const call = new PlainCall(
-          this.#internals(),
-          subject,
-          remainingMs,
-          options.signal,
-          resolve as (value: unknown) => void,
-          reject,
-        );
-        call.send(encode(body), this.#headers(remainingMs, options.headers));
-      } catch (error) {
-        reject(
-          isToolError(error)
-            ? error
-            : new ToolError('INTERNAL', { message: `Cannot send: ${String(error)}`, cause: error }),
-        );
-      }
+    return this.#send<T>(options, (remainingMs, resolve, reject) => {
+      const request = new PlainRequest(this.#internals(), subject, remainingMs, options.signal, resolve, reject);
+      request.send(encode(body), this.#headers(remainingMs, options.headers));
     });
   }
 
   /**
-   * The exec hop. A result within 250 ms is its own acknowledgement; otherwise the executor
-   * acknowledges first. Without one the message goes to the group again with a raised fence (`bumpFence`, which may refuse
-   * by returning undefined) every 250 ms until it is acknowledged or the deadline passes.
+   * The exec hop. A result within 250 ms is its own acknowledgement; otherwise the executor acknowledges first. Without an
+   * acknowledgement the message goes to the group again with a raised fence (`bumpFence`, which may refuse by returning undefined)
+   * every 250 ms until it is acknowledged or the deadline passes.
    */
   requestAcked<T>(subject: string, message: AckedMessage, options: RequestOptions & AckedOptions): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      try {
-        const remainingMs = this.#remaining(options);
-        const call = new AckedRequest(
-          this.#internals(),
-          subject,
-          message,
-          remainingMs,
-          options,
-          resolve as (value: unknown) => void,
-          reject,
-        );
-        call.send();
-      } catch (error) {
-        reject(
-          isToolError(error)
-            ? error
-            : new ToolError('INTERNAL', { message: `Cannot send: ${String(error)}`, cause: error }),
-        );
-      }
+    return this.#send<T>(options, (remainingMs, resolve, reject) => {
+      new AckedRequest(this.#internals(), subject, message, remainingMs, options, resolve, reject).send();
     });
   }
 
-  /** Sends a message nobody answers. */
+  /** Sends a message without a reply. @throws ToolError EXECUTOR_UNAVAILABLE while disconnected */
   publish(subject: string, body: unknown, headers?: OutgoingHeaders): void {
-    if (!this.link.connected)
-      throw new ToolError('EXECUTOR_UNAVAILABLE', { message: 'NATS is away', details: { reason: 'disconnected' } });
-    this.link.publish(subject, encode(body), headers ? { headers } : {});
+    if (!this.link.connected) throw disconnected();
+    this.link.publish(subject, encode(body), { headers });
   }
 
-  /** Runs `step`, which does not throw, when everything of this event-loop turn was asked; what it sends leaves with this turn. */
+  /** Runs `step`, which must not throw, at the end of this event-loop tick; what it sends leaves with this tick. */
   onTickEnd(step: () => void): void {
     this.link.onTickEnd(step);
   }
 
-  /** Receives messages of a subject (wildcards allowed). Errors of `received` are the receiver's own. Needs a connection. */
+  /** Receives messages of a subject (wildcards allowed). What `received` throws goes to `onFault`. Needs a connection. */
   subscribe(
     subject: string,
     received: (message: ReceivedMessage) => void,
@@ -183,18 +148,18 @@ export class NatsClient {
   /** Waits until no request is in flight, at most `maxMs`. */
   async drain(maxMs: Milliseconds = 5_000): Promise<void> {
     const until = this.#clock.monotonic() + maxMs;
-    while (this.#waiting.size > 0 && this.#clock.monotonic() < until) await this.#clock.sleep(10);
+    while (this.#pending.size > 0 && this.#clock.monotonic() < until) await this.#clock.sleep(10);
   }
 
-  /** Fails what still waits and closes the connection after sending what is queued. */
+  /** Fails pending requests and closes the connection after sending what is queued. */
   async close(): Promise<void> {
-    for (const call of this.#waiting.all())
+    for (const call of this.#pending.all())
       call.fail(new ToolError('SERVICE_UNAVAILABLE', { message: 'This service is stopping' }));
     await this.link.close();
   }
 
-  /** The connection as a part of a service (`LifecycleComponent` of libs/service). List it before everything that uses it. */
-  asPart(name = 'nats'): {
+  /** This client as a `LifecycleComponent` of libs/service. List it before everything that uses it. */
+  asComponent(name = 'nats'): {
     name: string;
     settings: readonly string[];
     start(): Promise<void>;
@@ -205,14 +170,26 @@ export class NatsClient {
     return { name, settings, start: () => this.connect(), ready: () => this.connected, stop: () => this.close() };
   }
 
+  #send<T>(
+    options: RequestOptions,
+    send: (remainingMs: Milliseconds, resolve: (value: unknown) => void, reject: (error: ToolError) => void) => void,
+  ): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      try {
+        send(this.#remaining(options), resolve as (value: unknown) => void, reject);
+      } catch (error) {
+        const message = `The request cannot be sent: ${String(error)}`;
+        reject(isToolError(error) ? error : new ToolError('INTERNAL', { message, cause: error }));
+      }
+    });
+  }
+
   #remaining(options: RequestOptions): Milliseconds {
     if (options.signal?.aborted) throw new ToolError('CANCELLED');
     const fallback = options.timeoutMs ?? this.options.defaultTimeoutMs ?? DEFAULT_TIMEOUT_MS;
     const remainingMs = options.deadlineAt === undefined ? fallback : options.deadlineAt - this.#clock.now();
     if (remainingMs <= 0) throw new ToolError('DEADLINE_EXCEEDED');
-    if (!this.link.connected) {
-      throw new ToolError('EXECUTOR_UNAVAILABLE', { message: 'NATS is away', details: { reason: 'disconnected' } });
-    }
+    if (!this.link.connected) throw disconnected();
     return remainingMs;
   }
 
@@ -220,13 +197,13 @@ export class NatsClient {
     return { [HEADERS.remainingMs]: Math.ceil(remainingMs).toString(), ...traceHeaders(), ...own };
   }
 
-  /** Subscribed once, before the first call that asks: subscription and call travel on one connection, in this order. */
+  /** Subscribes before the first call that asks for progress: both travel on one connection, in this order. */
   #progressSubject(token: string): string {
     if (this.#progressName === '') {
       const name = randomUUID();
       this.link.subscribe(progressSubject(name, '*'), (message) => {
         const ofToken = message.subject.slice(message.subject.lastIndexOf('.') + 1);
-        this.#waiting.get(ofToken)?.progressed?.(ofToken, message);
+        this.#pending.get(ofToken)?.progressed?.(ofToken, message);
       });
       this.#progressName = name;
     }
@@ -234,15 +211,21 @@ export class NatsClient {
   }
 
   #internals(): ClientInternals {
-    return (this.#made ??= {
+    return (this.#madeInternals ??= {
       link: this.link,
       clock: this.#clock,
-      waiting: this.#waiting,
+      pending: this.#pending,
       replySubject: (token) => this.#inbox + token,
       progressSubject: (token) => this.#progressSubject(token),
       headers: (remainingMs, own) => this.#headers(remainingMs, own),
       metrics: this.options.metrics,
     });
   }
-  #made: ClientInternals | undefined;
+}
+
+function disconnected(): ToolError {
+  return new ToolError('EXECUTOR_UNAVAILABLE', {
+    message: 'NATS is unavailable',
+    details: { reason: 'disconnected' },
+  });
 }

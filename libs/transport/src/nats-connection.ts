@@ -1,7 +1,7 @@
 /**
- * The one file, beside its nats-message.ts, that knows the `nats` package, so that its successor is a swap of these. It adds what the package lacks
- * for many small messages: the publishes of one event-loop turn leave in one write (the package writes per microtask, and
- * each write costs every process on the way one read), and headers are bytes made once.
+ * The only file, with nats-receive-buffer.ts, that uses the `nats` package. It adds what the package lacks for many small messages: everything published within one
+ * event-loop tick leaves in one write (the package writes per microtask, and each write costs every process on the way a read), and
+ * headers are encoded once.
  */
 import {
   connect,
@@ -9,45 +9,38 @@ import {
   ErrorCode,
   usernamePasswordAuthenticator,
   type ConnectionOptions,
+  type Msg,
   type MsgHdrs,
   type NatsConnection,
   type Subscription,
 } from 'nats';
 import { ToolError } from '@toolfleet/contracts';
-import { publicUrl, splitUrl } from './nats-url.js';
-import { encodeHeaders, type OutgoingHeaders } from './headers.js';
-import { NatsMessage, type IncomingMessage } from './nats-message.js';
+import {
+  encodeHeaders,
+  HeaderBlock,
+  type IncomingHeaders,
+  type IncomingMessage,
+  type OutgoingHeaders,
+} from './codec.js';
+import { publicUrl, splitUrl, type NatsOptions } from './nats-options.js';
 import { receiveIntoOneBuffer } from './nats-receive-buffer.js';
 
-/** Where and as whom to connect. */
-export interface NatsOptions {
-  /** Servers separated by commas; credentials may stand in the URL. */
-  url: string;
-  /** Name shown by the server for this connection. */
-  name: string;
-  user?: string;
-  /** A function is asked at each connect. */
-  password?: string | (() => string);
-  /** File with the CA of the servers; turns TLS on. */
-  tlsCa?: string;
-  /** Hears of receivers that threw; without it they become warnings of the process. */
-  onFault?: (error: unknown, subject: string) => void;
-}
-
-/** A subscription that can end at once, or after the messages already received. */
+/** A subscription to a subject. */
 export interface NatsSubscription {
+  /** Ends at once. */
   unsubscribe(): void;
+  /** Ends after the messages already received. */
   drain(): Promise<void>;
 }
 
-/** Transport states a listener hears of. */
-export type ConnectionState = 'connected' | 'disconnected' | 'closed';
+/** States of a connection. */
+type ConnectionState = 'connected' | 'disconnected' | 'closed';
 
-const PING_INTERVAL_MS = 5_000; // a dead connection is noticed within 10 s
+const PING_INTERVAL_MS = 5_000; // detects a dead connection within 10 s
 const MAX_PINGS_OUT = 2;
 const RECONNECT_WAIT_MS = 250;
 const CONNECT_TIMEOUT_MS = 5_000;
-/** Codes of the package for a login or TLS setting that another try does not mend. */
+/** Codes of the package for a login or TLS setting that another attempt does not fix. */
 const REFUSALS: ReadonlySet<string> = new Set([
   ErrorCode.AuthorizationViolation,
   ErrorCode.AuthenticationExpired,
@@ -59,19 +52,21 @@ const REFUSALS: ReadonlySet<string> = new Set([
   ErrorCode.Tls,
 ]);
 
-/** One connection to NATS. Reconnects forever; while it is away `connected` is false and nothing is buffered for later. */
+/**
+ * One connection to NATS. It reconnects until it is closed; while disconnected, `connected` is false and nothing is buffered for later.
+ */
 export class NatsLink {
   #connection: NatsConnection | undefined;
   #connected = false;
   #closing = false;
-  #turn: (() => void)[] = [];
+  #tick: (() => void)[] = [];
   readonly #listeners: ((state: ConnectionState) => void)[] = [];
-  readonly #flushTurn = (): void => {
+  readonly #flushTick = (): void => {
     try {
-      // What a step adds comes to its turn in the same pass.
-      for (const step of this.#turn) step();
+      // Steps added meanwhile run in the same pass.
+      for (const step of this.#tick) step();
     } finally {
-      this.#turn = [];
+      this.#tick = [];
     }
   };
 
@@ -79,7 +74,10 @@ export class NatsLink {
     receiveIntoOneBuffer();
   }
 
-  /** Connects once; rejects in one clear line when no server answers. Repeating after a failure is allowed. */
+  /**
+   * Connects; may be repeated after a failure.
+   * @throws Error with code `NATS_REFUSED` (login or TLS; retrying does not help) or `NATS_AWAY`
+   */
   async connect(): Promise<void> {
     if (this.#connection) return;
     try {
@@ -93,7 +91,7 @@ export class NatsLink {
     }
     this.#connected = true;
     void this.#followStatus(this.#connection);
-    this.#tell('connected');
+    this.#notify('connected');
   }
 
   /** True while messages can be sent. */
@@ -106,14 +104,14 @@ export class NatsLink {
     return this.#connection?.info?.max_payload ?? 1_048_576;
   }
 
-  /** Called on every change of state. */
+  /** Calls `listener` on every change of state. */
   onState(listener: (state: ConnectionState) => void): void {
     this.#listeners.push(listener);
   }
 
   /**
    * A new unique subject prefix for replies, ending in a dot. With a user it starts with `_INBOX.<user>`, the only inboxes
-   * that deploy/nats.conf lets that user read: nobody else can listen in on replies.
+   * that deploy/nats.conf lets that user read, so that other users cannot read the replies.
    */
   newInbox(): string {
     const user = this.options.user ?? splitUrl(this.options.url).user;
@@ -121,8 +119,9 @@ export class NatsLink {
   }
 
   /**
-   * Sends at the end of this event-loop turn, together with everything else sent in it. `failed` hears of a message that
-   * could not be handed to the connection. Throws PAYLOAD_TOO_LARGE at once.
+   * Sends at the end of this event-loop tick, together with everything else sent in it. `failed` is called when the message could
+   * not be handed to the connection.
+   * @throws ToolError PAYLOAD_TOO_LARGE, REQUEST_INVALID (subject), EXECUTOR_UNAVAILABLE (never connected)
    */
   publish(
     subject: string,
@@ -135,13 +134,13 @@ export class NatsLink {
     const size = data.length + (encoded?.length ?? 0);
     if (size > this.maxPayload) {
       throw new ToolError('PAYLOAD_TOO_LARGE', {
-        message: `Message of ${size} bytes; NATS takes ${this.maxPayload}`,
+        message: `The message has ${size} bytes; NATS accepts at most ${this.maxPayload}`,
         details: { bytes: size, limit: this.maxPayload },
       });
     }
-    // The package asks its header object for nothing but the bytes.
+    // The package only calls `encode` of its header object.
     const headers = encoded && ({ encode: () => encoded } as unknown as MsgHdrs);
-    const native = { ...(options.reply ? { reply: options.reply } : {}), ...(headers ? { headers } : {}) };
+    const native = { reply: options.reply, headers };
     this.onTickEnd(() => {
       try {
         connection.publish(subject, data, native);
@@ -151,23 +150,23 @@ export class NatsLink {
     });
   }
 
-  /** Runs `step`, which does not throw, at the end of this event-loop turn; what it publishes still leaves with this turn. */
+  /** Runs `step`, which must not throw, at the end of this event-loop tick; what it publishes leaves with this tick. */
   onTickEnd(step: () => void): void {
-    this.#turn.push(step);
-    if (this.#turn.length === 1) setImmediate(this.#flushTurn);
+    this.#tick.push(step);
+    if (this.#tick.length === 1) setImmediate(this.#flushTick);
   }
 
-  /** Subscribes; survives reconnects. What `received` throws goes to `onFault`. */
+  /** Subscribes across reconnects. What `received` throws goes to `onFault`. */
   subscribe(subject: string, received: (message: IncomingMessage) => void, queue?: string): NatsSubscription {
     requireSubject(subject);
     const subscription: Subscription = this.#required().subscribe(subject, {
-      ...(queue ? { queue } : {}),
+      queue,
       callback: (error, message) => {
         if (error !== null) return;
         try {
           received(new NatsMessage(message));
         } catch (fault) {
-          // Thrown into the package's parser it would end the connection, and with it every other call.
+          // An error thrown into the package's parser would close the connection and fail every other call.
           this.#report(fault, subject);
         }
       },
@@ -182,20 +181,20 @@ export class NatsLink {
     };
   }
 
-  /** Resolves when the server has seen everything sent so far. */
+  /** Resolves when the server has received everything sent so far. */
   async flush(): Promise<void> {
-    this.#flushTurn();
+    this.#flushTick();
     if (this.#connected) await this.#connection?.flush();
   }
 
-  /** Sends what is waiting and closes. */
+  /** Sends what is queued and closes. */
   async close(): Promise<void> {
     const connection = this.#connection;
     if (!connection || this.#closing) return;
-    this.#flushTurn();
+    this.#flushTick();
     this.#closing = true;
     try {
-      // Draining asks the server; without one there is nobody to ask.
+      // Draining needs a round trip to the server.
       if (this.#connected) await connection.drain();
       else await connection.close();
     } catch {
@@ -215,31 +214,31 @@ export class NatsLink {
     return {
       servers,
       name: this.options.name,
-      ...(login === undefined ? {} : { authenticator: usernamePasswordAuthenticator(login, password ?? '') }),
-      ...(this.options.tlsCa ? { tls: { caFile: this.options.tlsCa } } : {}),
+      authenticator: login === undefined ? undefined : usernamePasswordAuthenticator(login, password ?? ''),
+      tls: this.options.tlsCa ? { caFile: this.options.tlsCa } : undefined,
       maxReconnectAttempts: -1,
       reconnectTimeWait: RECONNECT_WAIT_MS,
       ignoreAuthErrorAbort: true,
       timeout: CONNECT_TIMEOUT_MS,
       pingInterval: PING_INTERVAL_MS,
       maxPingOut: MAX_PINGS_OUT,
-      // Stack traces of every request would cost a fifth of the throughput.
+      // Capturing a stack trace per request would cost a fifth of the throughput.
       noAsyncTraces: true,
     };
   }
 
   async #followStatus(connection: NatsConnection): Promise<void> {
     for await (const status of connection.status()) {
-      if (status.type === 'disconnect') this.#change(false);
-      else if (status.type === 'reconnect') this.#change(true);
-      else if (status.permissionContext) this.#refused(status.permissionContext);
+      if (status.type === 'disconnect') this.#setConnected(false);
+      else if (status.type === 'reconnect') this.#setConnected(true);
+      else if (status.permissionContext) this.#denied(status.permissionContext);
     }
     this.#connected = false;
-    this.#tell('closed');
+    this.#notify('closed');
   }
 
-  /** Without a word of it, a request the server refuses to carry looks like one nobody answers. */
-  #refused({ operation, subject }: { operation: string; subject: string }): void {
+  /** Reported, because a request that the server refuses to carry otherwise looks like one without a reply. */
+  #denied({ operation, subject }: { operation: string; subject: string }): void {
     this.#report(new Error(`NATS refuses this user to ${operation} on ${subject}`), subject);
   }
 
@@ -253,20 +252,60 @@ export class NatsLink {
     }
   }
 
-  #change(connected: boolean): void {
+  #setConnected(connected: boolean): void {
     if (this.#connected === connected) return;
     this.#connected = connected;
-    this.#tell(connected ? 'connected' : 'disconnected');
+    this.#notify(connected ? 'connected' : 'disconnected');
   }
 
-  #tell(state: ConnectionState): void {
+  #notify(state: ConnectionState): void {
     for (const listener of this.#listeners) listener(state);
   }
 }
 
-/** A blank or a line break in a subject would be read as the next word of the protocol. */
+/** Whitespace in a subject would be parsed as the next token of the NATS protocol. */
 function requireSubject(subject: string): void {
   if (subject === '' || /\s/.test(subject)) {
     throw new ToolError('REQUEST_INVALID', { message: `Not a NATS subject: ${JSON.stringify(subject.slice(0, 100))}` });
   }
+}
+
+/** The package's message behind our interface; headers are read only when asked for. */
+class NatsMessage implements IncomingMessage {
+  #headers: IncomingHeaders | undefined;
+
+  constructor(private readonly message: Msg) {}
+
+  get subject(): string {
+    return this.message.subject;
+  }
+
+  get reply(): string {
+    return this.message.reply ?? '';
+  }
+
+  get data(): Uint8Array {
+    return this.message.data;
+  }
+
+  get headers(): IncomingHeaders | undefined {
+    return (this.#headers ??= readHeaders(this.message));
+  }
+
+  get isNoResponders(): boolean {
+    return this.message.data.length === 0 && this.message.headers?.code === 503;
+  }
+}
+
+/**
+ * The package decodes all headers of a message into a map of lists; the fleet reads two or three. The raw bytes are not public API,
+ * so a version without them falls back to the package's own decoding.
+ */
+function readHeaders(message: Msg): IncomingHeaders | undefined {
+  const { _msg: frame, _rdata: bytes } = message as unknown as { _msg?: { hdr?: number }; _rdata?: Uint8Array };
+  if (typeof frame?.hdr === 'number' && bytes instanceof Uint8Array) {
+    return frame.hdr > 0 ? new HeaderBlock(bytes.subarray(0, frame.hdr)) : undefined;
+  }
+  const { headers } = message;
+  return headers && { get: (name) => headers.get(name) || undefined };
 }

@@ -4,7 +4,7 @@ import { eventually, startNats } from '@toolfleet/testing';
 import { expect, it } from 'vitest';
 import { NatsClient } from './nats-client.js';
 
-it('says which subject a server refuses to its user', async () => {
+it('reports the subject that the server denies to its user', async () => {
   const server = await startNats({ tenants: ['acme'] });
   const refused: string[] = [];
   const onFault = (error: unknown): void => void refused.push((error as Error).message);
@@ -16,7 +16,7 @@ it('says which subject a server refuses to its user', async () => {
   await server.stop();
 });
 
-it('connects again with a changed password, without a restart', async () => {
+it('reconnects with a changed password, without a restart', async () => {
   const server = await startNats({ tenants: ['acme'] });
   let password = 'fleet-password';
   const url = `nats://127.0.0.1:${server.port}`;

@@ -13,8 +13,8 @@ let isInstalled = false;
 
 /**
  * Lets the NATS client receive a large message into one buffer of its size. As shipped it doubles a buffer while chunks of 64 KB
- * arrive: a message of 4 MB leaves 12 MB of garbage outside the V8 heap, and every 64 MB of that cost a full collection, on the
- * event loop that serves everyone else's calls. Applies to all connections of the process; does nothing when the client's parser
+ * arrive: a message of 4 MB leaves 12 MB of garbage outside the V8 heap, and every 64 MB of that cost a full collection on the
+ * event loop that serves all calls. Applies to all connections of the process; does nothing when the client's parser
  * has other members than expected.
  */
 export function receiveIntoOneBuffer(): void {

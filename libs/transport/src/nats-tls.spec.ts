@@ -1,7 +1,7 @@
 import { HAS_OPENSSL, makeCertificates, startTlsNats, type TlsServer } from '@toolfleet/testing/tls-servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NatsLink } from './nats-connection.js';
-import { natsOptionsOf } from './nats-settings.js';
+import { toNatsOptions } from './nats-options.js';
 
 describe.skipIf(!HAS_OPENSSL)('NATS over TLS (needs openssl)', () => {
   const certificates = HAS_OPENSSL ? makeCertificates() : undefined!;
@@ -15,9 +15,9 @@ describe.skipIf(!HAS_OPENSSL)('NATS over TLS (needs openssl)', () => {
   });
 
   const link = (ca?: string) =>
-    new NatsLink({ ...natsOptionsOf({ NATS_URL: server.url, NATS_TLS_CA: ca }), name: 'spec' });
+    new NatsLink({ ...toNatsOptions({ NATS_URL: server.url, NATS_TLS_CA: ca }), name: 'spec' });
 
-  it('carries messages when its CA is known', async () => {
+  it('carries messages when its CA is configured', async () => {
     const connection = link(certificates.ca);
     await connection.connect();
     const heard = new Promise<string>((resolve) => {

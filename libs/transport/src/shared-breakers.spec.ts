@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterEach(async () => {
   onWire.length = 0;
   for (const { client, breakers } of open.splice(0)) {
-    await breakers.asPart().stop();
+    await breakers.asComponent().stop();
     await client.close();
   }
 });
@@ -40,7 +40,7 @@ async function replica(scope: string) {
     nats: client,
     onTransition: ({ key, tenantId, state }) => seen.push(`${key} ${tenantId ?? 'all'} ${state}`),
   });
-  await breakers.asPart().start();
+  await breakers.asComponent().start();
   await client.link.flush();
   open.push({ client, breakers });
   return { client, breakers, map: breakers.map, seen };
@@ -59,7 +59,7 @@ const succeeds = (map: SharedBreakers['map'], key: string, tenantId = 't') =>
     () => 'success',
   );
 
-it('an opening reaches the replicas of the same service, once, and nobody else', async () => {
+it('sends an opening once, to the replicas of the same service only', async () => {
   const [first, second, other] = [await replica('a'), await replica('a'), await replica('b')];
   for (const { map } of [second, other]) await succeeds(map, 'http://down');
   await fails(first.map, 'http://down');
@@ -78,7 +78,7 @@ it('an opening reaches the replicas of the same service, once, and nobody else',
   expect([other.map.stateOf('http://down'), other.seen]).toEqual(['closed', []]);
 });
 
-it('tenants of different replicas agree', async () => {
+it('opens for all tenants when tenants of different replicas fail', async () => {
   const [first, second] = [await replica('d'), await replica('d')];
   for (const { map } of [first, second]) await succeeds(map, 'x', 'third');
   for (const _ of [1, 2]) await fails(first.map, 'x', 'one');
@@ -89,7 +89,7 @@ it('tenants of different replicas agree', async () => {
   }
 });
 
-it('a peer cannot hold a breaker open for longer than the own rule, nor with nonsense, nor one that is not known', async () => {
+it('bounds what a peer can open by the own rule, and ignores malformed messages and unknown keys', async () => {
   const { map, client } = await replica('c');
   const known = ['x', 'last', 'y'.repeat(600)];
   for (const key of known) await succeeds(map, key);
@@ -114,7 +114,7 @@ it('a peer cannot hold a breaker open for longer than the own rule, nor with non
   expect(map.retryAfterMs({ key: 'last', tenantId: 't' })).toBeLessThanOrEqual(RULE.recoveryMs);
 });
 
-it('peers open a bounded number of breakers in one recovery time', async () => {
+it('lets peers open a bounded number of breakers per recovery time', async () => {
   const { map, client } = await replica('e');
   const keys = Array.from({ length: 600 }, (_, index) => `k${index}`);
   for (const key of keys) await succeeds(map, key);

@@ -10,33 +10,33 @@ import {
 } from '@toolfleet/resilience';
 import type { NatsClient } from './nats-client.js';
 
-/** What breakers that replicas share need. */
-export interface SharedBreakersOptions {
+/** Options of shared breakers. */
+interface SharedBreakersOptions {
   /** The service whose replicas share them; keys of other services mean something else. */
   scope: string;
   rule: BreakerRule;
   clock: Clock;
   nats: NatsClient;
-  /** One half-open probe for all replicas; without it each sends its own. */
+  /** Grants one half-open probe for all replicas; without it each replica sends its own. */
   mayProbe?: ProbeLease;
-  /** Hears of every change in this process, also of those made because of a peer. */
+  /** Called on every change in this process, also on those a peer caused. */
   onTransition?: (transition: BreakerTransition) => void;
 }
 
 const MAX_KEY_CHARS = 512;
 const MAX_TENANT_CHARS = 256;
-/** Openings that peers may cause in one recovery time; each opens one breaker for at most that long. */
+/** Most openings that peers may cause within one recovery time; each opens one breaker for at most that long. */
 const MAX_PEER_OPENINGS = 500;
 
 /**
- * Breakers of one process; an opening is told to the other replicas of the service, who may open early but never close early.
- * The remaining time travels, not an instant: wall clocks of hosts are never compared. A peer is believed within bounds: for a key
- * whose calls this process has run, for a tenant or all, for the time of the own rule, a number of times, and not against a probe
- * that succeeded here.
+ * The breakers of one process, shared over NATS: an opening is published to the other replicas of the service, which may open early but
+ * never close early. The message carries the remaining time, not an instant, because wall clocks of hosts differ. A peer's opening is
+ * accepted within bounds: for a key whose calls this process has run, for one tenant or all, for at most the recovery time of the own
+ * rule, a bounded number of times, and not against a probe that succeeded here.
  */
 export class SharedBreakers {
   readonly map: BreakerMap;
-  /** True while a peer's word is being followed: it is not passed on again. */
+  /** True while a peer's opening is applied, so that it is not published again. */
   #following = false;
   #followed = 0;
   #followedSince = Number.NEGATIVE_INFINITY;
@@ -49,13 +49,14 @@ export class SharedBreakers {
       (transition) => {
         onTransition?.(transition);
         if (transition.state !== 'open' || this.#following || !nats.connected) return;
-        nats.publish(breakerSubject(scope), {
+        const message: BreakerChanged = {
           key: transition.key,
           tenant_id: transition.tenantId,
           open_for_ms: Math.max(0, transition.openUntilAt - clock.now()),
-        } satisfies Unset<BreakerChanged>);
+        };
+        nats.publish(breakerSubject(scope), message);
       },
-      mayProbe ? { mayProbe } : {},
+      { mayProbe },
     );
   }
 
@@ -63,15 +64,15 @@ export class SharedBreakers {
   status(): BreakerStatus[] {
     return this.map.troubled().map(({ key, tenantId, state, retryAfterMs }) => ({
       key,
-      ...(tenantId === undefined ? {} : { tenant_id: tenantId }),
+      tenant_id: tenantId,
       state,
       open_for_ms: retryAfterMs,
     }));
   }
 
-  /** Listening to the other replicas, as a part of a service: after the connection, before the doors. */
-  asPart(): { name: string; start(): Promise<void>; stop(): Promise<void> } {
-    return { name: 'breakers of peers', start: async () => this.#follow(), stop: async () => this.map.dispose() };
+  /** The subscription to the other replicas as a lifecycle component: after the connection, before the endpoints. */
+  asComponent(): { name: string; start(): Promise<void>; stop(): Promise<void> } {
+    return { name: 'shared breakers', start: async () => this.#follow(), stop: async () => this.map.dispose() };
   }
 
   #follow(): void {
@@ -99,9 +100,6 @@ export class SharedBreakers {
     return this.#followed <= MAX_PEER_OPENINGS;
   }
 }
-
-/** A message as it is written: JSON drops what is undefined. */
-type Unset<T> = { [K in keyof T]: T[K] | undefined };
 
 function isOpening(body: unknown): body is BreakerChanged {
   if (!isJsonObject(body)) return false;

@@ -6,7 +6,7 @@ import { traceHeaders } from '@toolfleet/telemetry';
 import { startNats, type NatsServer } from '@toolfleet/testing';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { EndpointContext } from './endpoint-context.js';
+import type { EndpointContext } from './endpoint.js';
 import { Endpoint } from './endpoint.js';
 import { NatsClient } from './nats-client.js';
 import { NatsStrategy } from './nats-strategy.js';
@@ -144,7 +144,7 @@ afterAll(async () => {
 });
 
 describe('request and reply', () => {
-  it('carries plain JSON both ways, through Nest injection', async () => {
+  it('carries plain JSON both ways, with Nest injection', async () => {
     expect(await client.request('t.double', { value: 21 })).toEqual({ value: 42 });
   });
 
@@ -198,13 +198,13 @@ describe('request and reply', () => {
     expect(reply).toMatchObject({ call_id: 'c1', remaining: 700, in_time: true });
   });
 
-  it('passes the caller’s trace on over two hops, and none where there is none', async () => {
+  it('propagates the caller’s trace over two hops, and none where there is none', async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     expect(await client.request('t.trace-through', {}, { headers: { traceparent } })).toEqual({ traceparent });
     expect(await client.request('t.trace-through', {})).toBeNull();
   });
 
-  it('groups many requests and keeps replies apart', async () => {
+  it('batches many requests and keeps replies apart', async () => {
     const replies = await Promise.all(
       Array.from({ length: 500 }, (_, value) => client.request<{ value: number }>('t.double', { value })),
     );
@@ -214,7 +214,7 @@ describe('request and reply', () => {
 });
 
 describe('errors', () => {
-  it('rebuild with code, details, message and retry time', async () => {
+  it('are rebuilt with code, details, message and retry time', async () => {
     const error = await client.request('t.refuse', {}).catch((thrown: unknown) => thrown as ToolError);
     expect(error).toBeInstanceOf(ToolError);
     expect(error).toMatchObject({
@@ -225,19 +225,19 @@ describe('errors', () => {
     });
   });
 
-  it('of ours become INTERNAL and are reported', async () => {
+  it('that are not ToolErrors become INTERNAL and are reported', async () => {
     await expect(client.request('t.break', {})).rejects.toMatchObject({ code: 'INTERNAL' });
     expect(faults.at(-1)).toMatchObject({ message: 'a fault of ours' });
   });
 
-  it('EXECUTOR_UNAVAILABLE when nobody listens', async () => {
+  it('EXECUTOR_UNAVAILABLE when no service listens', async () => {
     await expect(client.request('t.nobody', {}, { timeoutMs: 5_000 })).rejects.toMatchObject({
       code: 'EXECUTOR_UNAVAILABLE',
       details: { reason: 'no_responders' },
     });
   });
 
-  it('of foreign responders keep their status', async () => {
+  it('of responders outside the fleet keep their status', async () => {
     const hdrs = natsHeaders();
     hdrs.set('Nats-Service-Error', 'no such thing');
     hdrs.set('Nats-Service-Error-Code', '404');
@@ -257,8 +257,8 @@ describe('errors', () => {
   });
 });
 
-describe('the stock package', () => {
-  it('still has the raw bytes of headers where they are looked up', async () => {
+describe('the nats package', () => {
+  it('still has the raw bytes of headers where they are read', async () => {
     const head = natsHeaders();
     head.set('Tf-Call-Id', 'c1');
     const received = new Promise<unknown>((resolve) => {
@@ -310,14 +310,14 @@ describe('schemas', () => {
     await service.close();
   });
 
-  it('without a compiler refuse to start, and leave no half of a service', async () => {
-    await expect(listen()).rejects.toThrow(/no compile/);
+  it('without a compiler refuse to start, and leave nothing subscribed', async () => {
+    await expect(listen()).rejects.toThrow(/no option "compile"/);
     await expect(client.request('t.first', {})).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
   });
 });
 
 describe('hostile messages', () => {
-  it('an answer goes to inboxes only, whatever reply subject the caller names', async () => {
+  it('get replies on inboxes only, whatever reply subject the caller names', async () => {
     const stolen: string[] = [];
     plain.subscribe('budget.>', { callback: (_error, message) => void stolen.push(message.subject) });
     plain.publish('t.double', '{"value":1}', { reply: 'budget.settle' });
@@ -334,7 +334,7 @@ describe('hostile messages', () => {
     expect(client.inFlight).toBe(0);
   });
 
-  it('a receiver that throws does not end the connection', async () => {
+  it('a receiver that throws does not close the connection', async () => {
     const thrown: unknown[] = [];
     const careful = await NatsClient.connect({ url: nats.url, name: 'x', onFault: (error) => void thrown.push(error) });
     careful.subscribe('t.event', ({ body }) => {
@@ -347,13 +347,13 @@ describe('hostile messages', () => {
     await careful.close();
   });
 
-  it('an error that quotes a huge name is shortened in message, details and size', async () => {
+  it('an error that quotes a huge name is shortened in message and details', async () => {
     const reply = await plain.request('t.quote', JSON.stringify('k'.repeat(900_000)), { timeout: 5_000 });
     expect(reply.json()).toMatchObject({ code: 'REQUEST_INVALID' });
     expect(reply.data.length).toBeLessThan(64 * 1024);
   });
 
-  it('an error that cannot be rendered is answered by its code, and ends nothing', async () => {
+  it('an error that cannot be rendered is replied to with its code alone', async () => {
     for (const [subject, code] of [
       ['t.unrenderable', 'REQUEST_INVALID'],
       ['t.throws-anything', 'INTERNAL'],
@@ -363,7 +363,7 @@ describe('hostile messages', () => {
     expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
   });
 
-  it('a reply subject that cannot be published to ends nothing, not even in the timer of acknowledgements', async () => {
+  it('a reply subject that cannot be published to breaks nothing, not even in the acknowledgement timer', async () => {
     const head = natsHeaders();
     head.set('Tf-Fence', '1');
     const before = faults.length;
@@ -374,12 +374,12 @@ describe('hostile messages', () => {
     expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
   });
 
-  it('a listener of faults that throws ends nothing', async () => {
+  it('an onFault that throws breaks nothing', async () => {
     await expect(client.request('t.break', { listener: 'throws' })).rejects.toMatchObject({ code: 'INTERNAL' });
     expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
   });
 
-  it('a call id of any length is not repeated', async () => {
+  it('an overlong call id is not repeated', async () => {
     const reply = await client.request<Record<string, unknown>>(
       't.context',
       {},
@@ -388,7 +388,7 @@ describe('hostile messages', () => {
     expect(reply['call_id']).toBeNull();
   });
 
-  it('a stranger is refused before the body is parsed', async () => {
+  it('an unknown sender is refused before the body is parsed', async () => {
     const guarded = new NatsStrategy({
       connection: client,
       queue: 'guarded',
@@ -408,7 +408,7 @@ describe('hostile messages', () => {
     await service.close();
   });
 
-  it('a header cannot smuggle a line', async () => {
+  it('a header cannot inject another', async () => {
     await expect(client.request('t.double', {}, { headers: { 'Tf-Call-Id': 'x\r\nA: b' } })).rejects.toMatchObject({
       code: 'INTERNAL',
     });
@@ -417,7 +417,7 @@ describe('hostile messages', () => {
 });
 
 describe('deadlines and cancellation', () => {
-  it('ends the waiting and, by the remaining time, the work', async () => {
+  it('end the request and, by the remaining time, the work', async () => {
     EchoEndpoint.aborted = [];
     await expect(client.request('t.until-aborted', {}, { timeoutMs: 100 })).rejects.toMatchObject({
       code: 'DEADLINE_EXCEEDED',

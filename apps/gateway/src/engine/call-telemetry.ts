@@ -39,7 +39,7 @@ export class CallLog extends Audit {
   }
 
   /** Writes the first and the last line of the audit log; start it before and stop it after everything that makes calls. */
-  asPart(): LifecycleComponent {
+  asComponent(): LifecycleComponent {
     return {
       name: 'audit log',
       start: async () => this.logger.info({ audit: CHAINED }, 'audit log begins'),

@@ -78,7 +78,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   });
   const components: LifecycleComponent[] = [
     policy.component,
-    breakers.asPart(),
+    breakers.asComponent(),
     executors.replies,
     ...(largeResults ? [largeResults] : []),
     { name: 'recent calls', drain: async () => recorder?.flush() },

@@ -4,7 +4,7 @@ import type { CallProgress } from '@toolfleet/contracts';
 import { eventually, startNats, type NatsServer } from '@toolfleet/testing';
 import { connect, headers, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { EndpointContext } from './endpoint-context.js';
+import type { EndpointContext } from './endpoint.js';
 import { Endpoint } from './endpoint.js';
 import { NatsClient } from './nats-client.js';
 import { NatsStrategy } from './nats-strategy.js';
@@ -94,7 +94,7 @@ describe('progress over the exec hop', () => {
     expect(acks).toBe(1);
   });
 
-  it('says nothing after the answer, and nothing waits for a report that came too late', async () => {
+  it('sends nothing after the reply, and no timer waits for a late report', async () => {
     const seen: CallProgress[] = [];
     release();
     await client.requestAcked('p.count', message('late', 3), { ...hop, onProgress: (one) => seen.push(one) });
@@ -107,7 +107,7 @@ describe('progress over the exec hop', () => {
     expect([atEnd > 0, client.inFlight]).toEqual([true, 0]);
   });
 
-  it('costs nobody anything who did not ask: no header, no report, no subscription', async () => {
+  it('costs callers that want none nothing: no header, no report, no subscription', async () => {
     const onWire: string[] = [];
     plain.subscribe('exec.progress.>', { callback: (_, { subject }) => onWire.push(subject) });
     const headed: boolean[] = [];
@@ -121,7 +121,7 @@ describe('progress over the exec hop', () => {
     expect([offered, headed, onWire]).toEqual([[false], [false], []]);
   });
 
-  it('reports to no subject that is not for progress', async () => {
+  it('refuses to report to subjects that are not for progress', async () => {
     const stolen: string[] = [];
     plain.subscribe('budget.>', { callback: (_, { subject }) => stolen.push(subject) });
     await plain.flush();

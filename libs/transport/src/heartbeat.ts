@@ -9,32 +9,32 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { NatsClient } from './nats-client.js';
 
-/** How often a process tells its state: often enough to watch, 20 messages a second in a fleet of 100 processes. */
+/** Often enough to watch; 20 messages a second in a fleet of 100 processes. */
 const EVERY_MS = 5_000;
-/** Three missed messages: the process is gone. */
+/** After three missed messages the process counts as gone. */
 const TTL_MS = 3 * EVERY_MS;
 
-/** What a process tells about itself; read at each turn. */
-export interface BeaconSource {
+/** What a process reports about itself; read at each beat. */
+interface HeartbeatSource {
   service: string;
   slots?: () => SlotStatus;
   breakers?: () => BreakerStatus[];
 }
 
-/** Tells operators' views what this process does (`fleet.status`): fire and forget, nothing waits for it. A part of a service. */
+/** Publishes the state of this process (`fleet.status`) for operators, fire and forget. A lifecycle component. */
 export class Heartbeat {
-  readonly name = 'status beacon';
+  readonly name = 'heartbeat';
   readonly #instance = randomUUID().slice(0, 8);
   #cancel: CancelTimer | undefined;
 
   constructor(
     private readonly nats: Pick<NatsClient, 'connected' | 'publish'>,
     private readonly clock: Clock,
-    private readonly source: BeaconSource,
+    private readonly source: HeartbeatSource,
   ) {}
 
   async start(): Promise<void> {
-    this.tell();
+    this.publish();
     this.#cancel = this.clock.after(EVERY_MS, () => void this.start());
   }
 
@@ -42,14 +42,14 @@ export class Heartbeat {
     this.#cancel?.();
   }
 
-  /** Tells the state now. */
-  tell(): void {
+  /** Publishes the state now; drops it while disconnected. */
+  publish(): void {
     const { service, slots, breakers } = this.source;
     const status: FleetStatus = {
       service,
       instance: this.#instance,
       ttl_ms: TTL_MS,
-      ...(slots ? { slots: slots() } : {}),
+      slots: slots?.(),
       breakers: (breakers?.() ?? []).toSorted((a, b) => b.open_for_ms - a.open_for_ms).slice(0, MAX_REPORTED_BREAKERS),
     };
     if (this.nats.connected) this.nats.publish(SUBJECTS.fleetStatus, status);

@@ -1,23 +1,26 @@
 /**
- * The exec hop, caller's side. A queue group keeps choosing a member that hangs, so silence must be
- * noticed long before the deadline: every send waits 250 ms for an acknowledgement (a result is one), then the message
- * goes to the group again with a raised fence. Raising may be refused, when a member has claimed a non-idempotent call;
- * then only waiting is left. Each send has its own reply token, so a late answer is known by its fence: with a journal an
- * older fence can no longer finish, its answers are dropped; without one the call is idempotent and any result is good.
+ * The caller's side of the exec hop. A queue group keeps choosing a member that hangs, so a missing executor must be noticed long
+ * before the deadline: every send waits 250 ms for an acknowledgement (a result counts as one), then the message goes to the group
+ * again with a raised fence. Raising the fence is refused once a member has claimed a non-idempotent call; then the caller can only
+ * wait. Each send has its own reply token, so the fence of a late reply is known: with a journal an older fence can no longer finish
+ * and its replies are dropped; without one the call is idempotent and any result is good.
  */
 import { ToolError, type CallProgress, type Milliseconds } from '@toolfleet/contracts';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
-import type { OutgoingHeaders } from './headers.js';
-import type { IncomingMessage } from './nats-message.js';
-import { decodeReply, encode, parseLenient } from './codec.js';
-import type { ClientInternals, PendingCall } from './pending-call.js';
-import { noResponders, subjectClass } from './no-responders.js';
-import { progressOf } from './progress.js';
+import {
+  decodeReply,
+  encode,
+  parseLenient,
+  readProgress,
+  type IncomingMessage,
+  type OutgoingHeaders,
+} from './codec.js';
+import { noResponders, subjectClass, type ClientInternals, type PendingRequest } from './pending-requests.js';
 
-/** Longest silence before the message is sent again (measured: a healthy executor acknowledges in about 1 ms). */
-export const ACK_TIMEOUT_MS = 250;
+/** Wait for an acknowledgement before the message is sent again; a healthy executor acknowledges in about 1 ms. */
+const ACK_TIMEOUT_MS = 250;
 
-/** The fields of an exec message this protocol reads; the rest travels untouched. */
+/** The fields of an exec message that this protocol reads; the others are passed through. */
 export interface AckedMessage {
   call_id: string;
   attempt: number;
@@ -25,20 +28,20 @@ export interface AckedMessage {
   journalled: boolean;
 }
 
-/** What the protocol asks of its caller. */
+/** Callbacks and context of one call. */
 export interface AckedOptions {
-  /** Raises the fence of the call and returns it, or undefined when that is refused (claimed, not idempotent). */
+  /** Raises the fence of the call and returns it, or undefined when that is refused (claimed and not idempotent). */
   bumpFence: (fence: number) => Promise<number | undefined>;
-  /** Hears once that an executor has taken the call. */
+  /** Called once when an executor has accepted the call. */
   onAck?: () => void;
-  /** Hears how far the work is, never after the answer; without it the executor reports nothing. */
+  /** Called with progress reports, never after the result; without it the executor sends none. */
   onProgress?: (progress: CallProgress) => void;
   signal?: AbortSignal;
   headers?: OutgoingHeaders;
 }
 
-/** One exec call with as many sends as it takes. */
-export class AckedRequest implements PendingCall {
+/** One exec call with as many sends as it needs. */
+export class AckedRequest implements PendingRequest {
   dueAt: number;
   readonly #deadlineAt: number;
   readonly #fences = new Map<string, number>();
@@ -61,16 +64,16 @@ export class AckedRequest implements PendingCall {
     this.dueAt = Math.min(this.#deadlineAt, client.clock.monotonic() + ACK_TIMEOUT_MS);
     const { signal } = options;
     if (signal) {
-      this.#onAbort = () => this.#cancel(new ToolError('CANCELLED', { cause: signal.reason }));
+      this.#onAbort = () => this.#abandon(new ToolError('CANCELLED', { cause: signal.reason }));
       signal.addEventListener('abort', this.#onAbort, { once: true });
     }
   }
 
-  /** Sends with the current fence. */
+  /** Sends the message with the current fence. */
   send(): void {
     const remainingMs = this.#deadlineAt - this.client.clock.monotonic();
     const message = this.#fence === this.message.fence ? this.message : { ...this.message, fence: this.#fence };
-    const token = this.client.waiting.add(this);
+    const token = this.client.pending.add(this);
     this.#fences.set(token, this.#fence);
     try {
       this.client.link.publish(this.subject, encode(message), {
@@ -79,7 +82,7 @@ export class AckedRequest implements PendingCall {
           [HEADERS.callId]: message.call_id,
           [HEADERS.attempt]: String(message.attempt),
           [HEADERS.fence]: String(message.fence),
-          ...(this.options.onProgress ? { [HEADERS.progress]: this.client.progressSubject(token) } : {}),
+          ...(this.options.onProgress && { [HEADERS.progress]: this.client.progressSubject(token) }),
           ...this.options.headers,
         }),
       });
@@ -105,7 +108,7 @@ export class AckedRequest implements PendingCall {
       this.#end();
       this.resolve(value);
     } catch (error) {
-      // A refusal of an older send says nothing about the newer one.
+      // An error in reply to an older send says nothing about the current one.
       if (isCurrent) this.fail(error as ToolError);
     }
   }
@@ -113,16 +116,18 @@ export class AckedRequest implements PendingCall {
   progressed(token: string, message: IncomingMessage): void {
     const isCurrent = this.#fences.get(token) === this.#fence;
     if (!isCurrent && this.message.journalled) return;
-    // Who reports progress has the call.
+    // An executor that reports progress has accepted the call.
     if (isCurrent) this.#acknowledged();
-    const progress = progressOf(parseLenient(message.data));
+    const progress = readProgress(parseLenient(message.data));
     if (progress) this.options.onProgress?.(progress);
   }
 
   due(): void {
     const now = this.client.clock.monotonic();
     if (now >= this.#deadlineAt) {
-      return this.#cancel(new ToolError('DEADLINE_EXCEEDED', { message: `No result on ${this.subject} in time` }));
+      return this.#abandon(
+        new ToolError('DEADLINE_EXCEEDED', { message: `No result on ${this.subject} before the deadline` }),
+      );
     }
     this.dueAt = this.#deadlineAt;
     if (this.#acked) return;
@@ -141,18 +146,18 @@ export class AckedRequest implements PendingCall {
     try {
       raised = await this.options.bumpFence(this.#fence);
     } catch {
-      // The journal is away: without a new fence a second send could run the effect twice, so keep waiting and ask again.
+      // The journal is unavailable. Without a new fence a second send could run the effect twice: wait and try to raise it again.
       this.dueAt = Math.min(this.#deadlineAt, this.client.clock.monotonic() + ACK_TIMEOUT_MS);
       return;
     }
     if (this.#ended || raised === undefined) return;
-    // An acknowledgement that came while the fence was being raised is worth nothing with a journal: that member's claim
-    // will be refused now. Without one it will do the work.
+    // Race: an acknowledgement arrived while the fence was being raised. With a journal that member's claim is refused now, so the
+    // message is sent again; without one the member does the work.
     if (this.#acked && !this.message.journalled) return;
     this.#acked = false;
     this.#fence = raised;
     this.dueAt = Math.min(this.#deadlineAt, this.client.clock.monotonic() + ACK_TIMEOUT_MS);
-    // While NATS is away there is nobody to send to; the next round tries again.
+    // While disconnected, wait for the next round.
     if (!this.client.link.connected) return;
     try {
       this.send();
@@ -168,8 +173,8 @@ export class AckedRequest implements PendingCall {
     this.options.onAck?.();
   }
 
-  /** Gives up and tells executors to stop the work, not only the waiting. */
-  #cancel(error: ToolError): void {
+  /** Gives up, and tells executors to stop the work. */
+  #abandon(error: ToolError): void {
     if (this.#ended) return;
     this.fail(error);
     if (!this.client.link.connected) return;
@@ -181,7 +186,7 @@ export class AckedRequest implements PendingCall {
 
   #end(): void {
     this.#ended = true;
-    for (const token of this.#fences.keys()) this.client.waiting.remove(token);
+    for (const token of this.#fences.keys()) this.client.pending.remove(token);
     if (this.#onAbort) this.options.signal?.removeEventListener('abort', this.#onAbort);
   }
 }

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { headers as natsHeaders } from 'nats';
 import { describe, expect, it } from 'vitest';
-import { encodeHeaders, HeaderBlock } from './headers.js';
+import { encodeHeaders, HeaderBlock } from './codec.js';
 
 const name = fc.stringMatching(/^[A-Za-z][A-Za-z0-9-]{0,20}$/);
 const value = fc.string({ maxLength: 40 }).map((text) => text.replace(/[\r\n]/g, ' '));
 
 describe('headers', () => {
-  it('are found again, in any case of the name', () => {
+  it('are found case-insensitively', () => {
     fc.assert(
       fc.property(fc.dictionary(name, value, { maxKeys: 6, noNullPrototype: true }), (sent) => {
         const names = Object.keys(sent);
@@ -23,7 +23,7 @@ describe('headers', () => {
     );
   });
 
-  it('read what the stock package writes', () => {
+  it('decode what the nats package encodes', () => {
     const stock = natsHeaders();
     stock.set('Tf-Call-Id', 'c1');
     stock.append('Accept', 'a');
@@ -39,12 +39,12 @@ describe('headers', () => {
     ]);
   });
 
-  it('a name inside a value is no header', () => {
+  it('ignore a name inside a value', () => {
     const block = new HeaderBlock(encodeHeaders({ A: 'B: c', 'X-B': 'd' }));
     expect(block.get('B')).toBeUndefined();
   });
 
-  it('never break a line', () => {
+  it('refuse values with line breaks', () => {
     for (const text of ['a\r\nB: c', 'a\n', '\r']) expect(() => encodeHeaders({ A: text })).toThrow(/line break/);
   });
 });

@@ -15,14 +15,14 @@ import { requirePlainId } from '@toolfleet/contracts/text';
 import type { AsyncCalls } from './async/async-calls.js';
 import type { RequestLimits, ShowAllowance } from './auth/key-limits.js';
 
-/** The answer of a plain door to one call. */
-export interface CallAnswer {
+/** The answer to one call. */
+interface CallAnswer {
   body: CallBody;
-  /** True when an earlier call with the same idempotency key gave this outcome. */
+  /** Whether this is the outcome of an earlier call with the same idempotency key. */
   replayed: boolean;
 }
 
-/** What every door does with a call request: run it now, or accept it for later. */
+/** What every entry point does with a call request: runs it now, or accepts it for later. */
 export class ToolCalls {
   constructor(
     private readonly executeCall: ExecuteCall,
@@ -30,7 +30,7 @@ export class ToolCalls {
     private readonly clock: Clock,
   ) {}
 
-  /** The result of the engine as it is, for doors with a format of their own. @throws ToolError when the call is refused */
+  /** Runs a call and returns the engine's result, for entry points with their own format. @throws ToolError when it is refused */
   execute(request: CallRequest): Promise<CallResult> {
     return this.executeCall(request);
   }
@@ -40,30 +40,30 @@ export class ToolCalls {
     const from = this.clock.monotonic();
     const result = await this.executeCall(request);
     const { idempotent_replay: replayed, replayed_call_id: firstId } = result.metadata;
-    // A replay is the first call's answer, its id included.
+    // A replay has the id of the first call.
     const callId = replayed === true && typeof firstId === 'string' ? firstId : request.callId;
     return { body: callBody(callId, result, this.clock.monotonic() - from), replayed: replayed === true };
   }
 
   /** Stores a call for asynchronous execution; durable when this resolves. @throws ToolError when it is refused */
   async accept(request: CallRequest): Promise<AcceptedBody> {
-    // A dry run refuses now what would only fail later: unknown tool, rights, arguments, policy.
+    // A dry run refuses at once what would fail later: unknown tool, permissions, arguments, policy.
     await this.executeCall({ ...request, dryRun: true });
     await this.async.accept(request);
     return { call_id: request.callId, status: 'accepted' };
   }
 }
 
-/** Who sent a batch, and where its allowance is shown. */
+/** The sender of a batch, and where to show what is left of its request limits. */
 export interface BatchSender {
   caller: Principal;
   showAllowance?: ShowAllowance;
 }
 
-/** Makes the request of one item. `fields` are the item's own over those of the batch; `source` is the item as it came. */
-export type RequestMaker = (name: string, args: JsonObject, fields: CallFields, source: JsonObject) => CallRequest;
+/** Builds the request of one item. `fields` are those of the item over those of the batch; `source` is the item as received. */
+type RequestMaker = (name: string, args: JsonObject, fields: CallFields, source: JsonObject) => CallRequest;
 
-/** Batches of every plain door: at most `parallelism` calls at once, answers in order, one failure fails nobody else. */
+/** Runs the batches of HTTP and NATS: at most `parallelism` calls at once, answers in order; a failure does not affect other items. */
 export class BatchCalls {
   constructor(
     private readonly executeCall: ExecuteCall,
@@ -72,7 +72,10 @@ export class BatchCalls {
     private readonly limits: Pick<RequestLimits, 'countBatch'>,
   ) {}
 
-  /** @throws ToolError REQUEST_INVALID when the batch itself cannot be read, RATE_LIMITED when the caller may not make so many */
+  /**
+   * Runs a batch and returns its answers in order.
+   * @throws ToolError REQUEST_INVALID for a malformed batch, RATE_LIMITED if it exceeds the limits of the caller
+   */
   async answers(
     items: unknown,
     shared: CallFields,
@@ -86,19 +89,19 @@ export class BatchCalls {
     return runBatch(this.executeCall, batch, makeRequest, { parallelism: this.parallelism, clock: this.clock });
   }
 
-  /** The unified call records, in the order asked. */
+  /** Runs a batch and returns its call records in order. @throws like `answers` */
   async run(items: unknown, shared: CallFields, from: BatchSender, requestFor: RequestMaker): Promise<CallRecord[]> {
     return (await this.answers(items, shared, from, requestFor)).map(callRecord);
   }
 }
 
-/** An item's own idempotency key, else that of the whole batch with the item's place: sending the batch again replays it. */
+/** An item without its own idempotency key gets that of the batch with its position, so that a repeated batch is replayed. */
 function fieldsOfItem(shared: CallFields, { fields }: BatchItem, index: number): CallFields {
-  const ofPlace = shared.idempotency_key === undefined ? undefined : `${shared.idempotency_key}#${index}`;
-  return { ...shared, ...fields, idempotency_key: fields.idempotency_key ?? ofPlace };
+  const ofPosition = shared.idempotency_key === undefined ? undefined : `${shared.idempotency_key}#${index}`;
+  return { ...shared, ...fields, idempotency_key: fields.idempotency_key ?? ofPosition };
 }
 
-/** The same calls, refused with REQUEST_INVALID when an id that the caller chose has control characters, on every entry point. */
+/** Wraps `executeCall` to refuse ids with control characters with REQUEST_INVALID, on every entry point. */
 export function withPlainIds(executeCall: ExecuteCall): ExecuteCall {
   return async (request) => {
     requirePlainIds(request);

@@ -114,16 +114,16 @@ function wireCalls(
     }),
     onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'an asynchronous call failed unexpectedly'),
   });
-  const asyncCalls = new AsyncCalls(
+  const asyncCalls = new AsyncCalls({
     queue,
     store,
     generation,
     journal,
     results,
-    catalog.access,
+    access: catalog.access,
     clock,
-    settings.GATEWAY_ASYNC_TIMEOUT_MS,
-  );
+    maxCallMs: settings.GATEWAY_ASYNC_TIMEOUT_MS,
+  });
   return {
     asyncCalls,
     toolCalls: new ToolCalls(executeCall, asyncCalls, clock),

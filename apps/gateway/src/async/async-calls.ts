@@ -22,18 +22,18 @@ export interface StoredCall {
   callId: string;
   tenantId: string;
   tool: string;
-  /** Who made it (`toMaker`); absent for calls that only the journal knows. */
+  /** `toMaker` of its caller; absent for calls that only the journal knows. */
   maker?: string;
   state: CallState;
   acceptedAt: EpochMs;
   finishedAt?: EpochMs;
-  /** Body of the finished call; a refusal is in it as a failure, too. */
+  /** Body of the finished call. A refusal is a failure in it. */
   result?: CallBody;
 }
 
 /**
- * One event of a call, in order; `id` is what `Last-Event-ID` resumes after. The body in `done` goes without rich content, of
- * which it has the number in `metadata.content_blocks`: that is in the record.
+ * One event of a call, in order; `Last-Event-ID` resumes after its `id`. The body in `done` has no rich content, which is in the
+ * record, but the number of its blocks in `metadata.content_blocks`.
  */
 export type CallEvent =
   | { id: string; type: 'accepted' | 'started' }
@@ -43,33 +43,33 @@ export type CallEvent =
 /** An event before it has an id. */
 export type NewCallEvent = CallEvent extends infer E ? (E extends CallEvent ? Omit<E, 'id'> : never) : never;
 
-/** Where asynchronous calls are kept for their readers, until `CALL_RESULT_TTL_SECONDS` after their end. */
+/** Stores asynchronous calls until `CALL_RESULT_TTL_SECONDS` after their end. */
 export abstract class CallStore {
-  /** Enters a call. */
+  /** Stores a new call. */
   abstract create(call: StoredCall): Promise<void>;
-  /** The call of this id, whoever owns it; null when there is none. */
+  /** The call of this id, of any tenant; null if there is none. */
   abstract get(callId: string): Promise<StoredCall | null>;
   /** Like `get`, without the result, which may be megabytes. */
   abstract getState(callId: string): Promise<StoredCall | null>;
   /**
-   * Notes that a worker has begun. False when the call has ended already: its job was delivered again because the queue did
-   * not hear of that end, and nothing is left to do.
+   * Notes that a worker has begun.
+   * @returns false if the call has ended: its job was delivered again because the queue missed that end
    */
   abstract begin(callId: string): Promise<boolean>;
   abstract append(callId: string, event: NewCallEvent): Promise<void>;
   /** Events after `afterId`, oldest first. */
   abstract events(callId: string, afterId?: string): Promise<CallEvent[]>;
-  /** Ends a call once: the first end stays. True when this was it. */
+  /** Ends a call; the first end stays. @returns whether this was the first */
   abstract finish(callId: string, state: CallState, result?: CallBody): Promise<boolean>;
 }
 
 /** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
 export interface AsyncCallJob {
   call_id: string;
-  /** Whose turn it counts as. */
+  /** Tenant whose share of the queue it counts against. */
   tenant_id: string;
   deadline_at: number;
-  /** Generation of the store when the job was added; a later one may have lost the record of its first run. */
+  /** Generation of the store when the job was added. A later generation may have lost the record of an earlier run. */
   generation?: string;
   /** The caller's span: the job's own trace is linked to it. */
   traceparent?: string;
@@ -78,10 +78,10 @@ export interface AsyncCallJob {
 
 const STORE = 'The store of calls';
 
-/** A running call that is told to stop ends in some hundredths of a second, at most in about two. */
+/** A running call ends within tens of milliseconds of its cancellation, at most after about two seconds. */
 const STOP_WAIT_MS = 2_000;
-const STOP_LOOK_MS = 25;
-/** The message that stops a job is delivered at most once: while nothing ends it is sent again. */
+const STOP_POLL_MS = 25;
+/** The message that stops a job is delivered at most once, so it is repeated until the call ends. */
 const STOP_AGAIN_MS = 500;
 
 const FINAL: ReadonlySet<CallState> = new Set<CallState>([
@@ -92,46 +92,54 @@ const FINAL: ReadonlySet<CallState> = new Set<CallState>([
   'outcome_unknown',
 ]);
 
-/** Calls that run while nobody waits: durable when accepted, readable until their retention ends by whom `CallAccess` admits. */
-export class AsyncCalls {
-  constructor(
-    private readonly queue: JobQueue<AsyncCallJob, unknown>,
-    private readonly store: CallStore,
-    private readonly generation: Pick<StoreGeneration, 'read'>,
-    /** Synchronous calls with an effect or a key can be looked up, too. */
-    private readonly journal: Pick<Journal, 'read'>,
-    private readonly results: Pick<KeptResults, 'admit'>,
-    private readonly access: CallAccess,
-    private readonly clock: Clock,
-    /** Longest call in ms, queueing included. */
-    private readonly maxCallMs: number,
-  ) {}
+interface AsyncCallsDeps {
+  queue: JobQueue<AsyncCallJob, unknown>;
+  store: CallStore;
+  generation: Pick<StoreGeneration, 'read'>;
+  /** Finds synchronous calls that had an effect or a key. */
+  journal: Pick<Journal, 'read'>;
+  results: Pick<KeptResults, 'admit'>;
+  access: CallAccess;
+  clock: Clock;
+  /** Longest call in ms, queueing included. */
+  maxCallMs: number;
+}
 
-  /** Stores the call; when this resolves it is durable. The deadline starts anew: nobody holds a connection for it. */
+/**
+ * Calls that run without a waiting connection. They are durable once accepted; callers that `CallAccess` admits can read, follow
+ * and cancel them until their retention ends.
+ */
+export class AsyncCalls {
+  constructor(private readonly deps: AsyncCallsDeps) {}
+
+  /**
+   * Stores the call; it is durable when this resolves. Its deadline is counted from now.
+   * @throws ToolError SERVICE_UNAVAILABLE, QUEUE_FULL, RESULT_QUOTA_EXCEEDED
+   */
   accept(request: CallRequest): Promise<void> {
     return orUnavailable(STORE, this.enqueue(request));
   }
 
   private async enqueue(request: CallRequest): Promise<void> {
     const { callId, principal, toolName } = request;
-    await this.results.admit(principal.tenantId);
-    const allowedMs = Math.min(request.timeoutMs ?? this.maxCallMs, this.maxCallMs);
-    const created = this.store.create({
+    await this.deps.results.admit(principal.tenantId);
+    const allowedMs = Math.min(request.timeoutMs ?? this.deps.maxCallMs, this.deps.maxCallMs);
+    const created = this.deps.store.create({
       callId,
       tenantId: principal.tenantId,
       tool: toolName,
       maker: toMaker(principal),
       state: 'accepted',
-      acceptedAt: this.clock.now(),
+      acceptedAt: this.deps.clock.now(),
     });
-    const [generation] = await Promise.all([this.generation.read(), created]);
+    const [generation] = await Promise.all([this.deps.generation.read(), created]);
     const parent = traceparent();
-    await this.queue.add(callId, {
+    await this.deps.queue.add(callId, {
       call_id: callId,
       tenant_id: principal.tenantId,
-      ...(parent === undefined ? {} : { traceparent: parent }),
+      traceparent: parent,
       generation,
-      deadline_at: this.queue.time.now() + allowedMs,
+      deadline_at: this.deps.queue.time.now() + allowedMs,
       request: serialised(request),
     });
   }
@@ -151,23 +159,23 @@ export class AsyncCalls {
 
   private async findWithResult(caller: Principal, callId: string): Promise<StoredCall> {
     const call = await this.find(caller, callId);
-    return (await this.store.get(callId)) ?? call;
+    return (await this.deps.store.get(callId)) ?? call;
   }
 
   private async find(caller: Principal, callId: string): Promise<StoredCall> {
     requirePlainId('call_id', callId);
-    const call = (await this.store.getState(callId)) ?? (await this.journalled(callId));
-    if (!call || !(await this.access.may(caller, call))) {
+    const call = (await this.deps.store.getState(callId)) ?? (await this.journalled(callId));
+    if (!call || !(await this.deps.access.may(caller, call))) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
     }
     if (isFinal(call.state)) return call;
     await this.settleLost(call);
-    return (await this.store.getState(callId)) ?? call;
+    return (await this.deps.store.getState(callId)) ?? call;
   }
 
   /**
-   * Stops a call wherever it is; a finished one stays as it is. Returns its state afterwards: that of a running call is the
-   * one it ended in, or `claimed` when it has not ended after two seconds, but has been told to.
+   * Cancels a waiting or running call; a finished call does not change.
+   * @returns the state in which the call ended, or `claimed` if a running call has not stopped after two seconds
    */
   cancel(caller: Principal, callId: string): Promise<CallState> {
     return orUnavailable(STORE, this.stop(caller, callId));
@@ -176,30 +184,30 @@ export class AsyncCalls {
   private async stop(caller: Principal, callId: string): Promise<CallState> {
     const call = await this.find(caller, callId);
     if (isFinal(call.state)) return call.state;
-    // A running call ends by itself with its own outcome; one that waited has none.
-    if ((await this.queue.cancel(callId)) === 'removed') await this.store.finish(callId, 'cancelled');
-    const until = this.clock.monotonic() + STOP_WAIT_MS;
-    let againAt = this.clock.monotonic() + STOP_AGAIN_MS;
+    // A running call ends with its own outcome; one that waited has none.
+    if ((await this.deps.queue.cancel(callId)) === 'removed') await this.deps.store.finish(callId, 'cancelled');
+    const until = this.deps.clock.monotonic() + STOP_WAIT_MS;
+    let againAt = this.deps.clock.monotonic() + STOP_AGAIN_MS;
     for (;;) {
-      const state = (await this.store.getState(callId))?.state ?? 'cancelled';
-      const now = this.clock.monotonic();
+      const state = (await this.deps.store.getState(callId))?.state ?? 'cancelled';
+      const now = this.deps.clock.monotonic();
       if (isFinal(state) || now >= until) return state;
       if (now >= againAt) {
-        await this.queue.cancel(callId);
+        await this.deps.queue.cancel(callId);
         againAt = now + STOP_AGAIN_MS;
       }
-      await this.clock.sleep(STOP_LOOK_MS);
+      await this.deps.clock.sleep(STOP_POLL_MS);
     }
   }
 
   /** Events after `afterId`; the last one of a finished call is `done`. */
   events(callId: string, afterId?: string): Promise<CallEvent[]> {
-    return this.store.events(callId, afterId);
+    return this.deps.store.events(callId, afterId);
   }
 
   /** A call that went through the journal and no queue. */
   private async journalled(callId: string): Promise<StoredCall | undefined> {
-    const record = await this.journal.read(callId);
+    const record = await this.deps.journal.read(callId);
     if (!record) return undefined;
     const { tenantId, tool, state, acceptedAt, endedAt, outcome } = record;
     return {
@@ -213,11 +221,11 @@ export class AsyncCalls {
     };
   }
 
-  /** A job that ended without its worker telling (killed twice, dropped at its deadline) ends its call here. */
+  /** Ends the call of a job that ended without its worker (killed twice, dropped at its deadline). */
   private async settleLost(call: StoredCall): Promise<void> {
-    const record = await this.queue.record(call.callId);
+    const record = await this.deps.queue.record(call.callId);
     if (record.state !== 'failed') return;
-    await this.store.finish(call.callId, record.error?.code === 'DEADLINE_EXCEEDED' ? 'expired' : 'failed', {
+    await this.deps.store.finish(call.callId, record.error?.code === 'DEADLINE_EXCEEDED' ? 'expired' : 'failed', {
       success: false,
       output: null,
       text: '',
@@ -230,10 +238,10 @@ export class AsyncCalls {
   }
 }
 
-/** True for states a call never leaves. */
+/** Whether a call never leaves this state. */
 export const isFinal = (state: CallState): boolean => FINAL.has(state);
 
-/** What of a request survives the queue: everything but the signal, the deadline and callbacks. */
+/** The part of a request that goes through the queue: everything but the signal, the deadline and callbacks. */
 function serialised({
   signal: _signal,
   onProgress: _progress,

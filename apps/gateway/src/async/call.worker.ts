@@ -15,51 +15,53 @@ import type { Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '../auth/credential-status.js';
 import { isFinal, type AsyncCallJob, type CallStore } from './async-calls.js';
 
-/** What the asynchronous door needs. */
-export interface CallWorkerDeps {
+interface CallWorkerDeps {
   executeCall: ExecuteCall;
   store: CallStore;
   /** Whether the credential that made a call may still be used. */
   status: Pick<CredentialStatus, 'findRefusal'>;
-  /** Tells of a job that runs again whether its effect may have begun. */
+  /** Shows whether the effect of a call that runs again may have begun. */
   journal: Pick<Journal, 'read'>;
-  /** Whether a tool may run twice; false for one that is not known any more. */
+  /** Whether a tool may run twice; false for a tool that no longer exists. */
   isIdempotent(toolName: string, tenantId: string): Promise<boolean>;
   /** Whether Redis may have lost writes since a job was added. */
   generation: Pick<StoreGeneration, 'read'>;
   clock: Clock;
-  /** Publishes a body on a NATS subject; failures are the publisher's to log. */
+  /** Publishes a body on a NATS subject; the publisher logs failures. */
   publish(subject: string, body: CallBody): void;
 }
 
-/** A failover of Redis takes seconds; an outcome that cannot be kept for longer than this is lost, and the job runs again. */
+/** Longest time to store an outcome: a failover of Redis takes seconds. After it the outcome is lost and the job runs again. */
 const KEEP_MS = 30_000;
 const KEEP_PAUSE_MS = 250;
-/** Pause before a job is taken again whose record could not be reached. */
+/** Pause before a job whose record was unavailable is taken again. */
 const BEGIN_PAUSE_MS = 1_000;
 
-/** The asynchronous door: a job of `tool-calls` runs the same `executeCall`; its outcome goes to the store and on NATS. */
-export function callWorker(ports: CallWorkerDeps): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
-  const { executeCall, store, clock, publish } = ports;
+/**
+ * Handles the jobs of the queue `tool-calls`: runs each call through the engine like every other entry point, stores its outcome
+ * and publishes it on NATS. The handler throws `RetryLater` if a store is unavailable before the call has begun.
+ */
+export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
+  const { executeCall, store, clock, publish } = deps;
   return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
     const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
     const { callId } = sent;
-    const postponed = (): never => {
+    const retryLater = (): never => {
       throw new RetryLater(BEGIN_PAUSE_MS);
     };
-    const mayHaveBegun = isRepeated || (await isOlderThanStore(data, ports.generation).catch(postponed));
-    const refusal = await findRefusal(ports, sent, mayHaveBegun).catch(postponed);
-    const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(postponed);
+    const mayHaveBegun = isRepeated || (await isOlderThanStore(data, deps.generation).catch(retryLater));
+    const refusal = await findRefusal(deps, sent, mayHaveBegun).catch(retryLater);
+    const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(retryLater);
     if (!isOpen) return 'ended before';
     const from = clock.monotonic();
     const request: CallRequest = {
       ...sent,
       door: 'queue',
       signal,
-      ...(refusal ? { refusal } : {}),
+      refusal,
       mayHaveBegun,
       deadlineAt: deadlineAt ?? clock.now(),
-      // Nobody holds a connection: a duplicate of a running call waits for its outcome, as long as it may.
+      // No connection is held, so a duplicate of a running call may wait for its outcome until the deadline.
       idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
       onProgress: (progress) => void store.append(callId, { type: 'progress', ...progress }).catch(() => undefined),
     };
@@ -67,9 +69,9 @@ export function callWorker(ports: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =
     const result = withQueueTime(isToolError(outcome) ? failed(outcome) : outcome, queuedMs);
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
     const state = toCallState(result, signal);
-    const isFirstEnd = await patiently(clock, () => store.finish(callId, state, body));
+    const isFirstEnd = await retryUntilStored(clock, () => store.finish(callId, state, body));
     if (isFirstEnd) publish(resultSubject(request.principal.tenantId, callId), body);
-    // The result is in the store; in the job record it would be there twice.
+    // Not the result: it is in the store already.
     return state;
   };
 }
@@ -102,15 +104,15 @@ const hasNotEnded = async (store: CallStore, callId: string): Promise<boolean> =
 };
 
 /**
- * Whether the store restarted or failed over since the job was added. Its first run may then have begun in the writes that were
- * lost, with the note of the queue that it was taken.
+ * Whether the store restarted or failed over since the job was added. Among the writes that were lost then may be those of an
+ * earlier run, and the queue's note that the job was taken.
  */
 async function isOlderThanStore({ generation }: AsyncCallJob, store: Pick<StoreGeneration, 'read'>): Promise<boolean> {
   return generation !== undefined && generation !== (await store.read());
 }
 
-/** Repeats what fails: the call has run and is charged, so its outcome must not be lost to a store that is away. */
-async function patiently<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
+/** Repeats failing work: the call has run and is charged, so its outcome must survive an outage of the store. */
+async function retryUntilStored<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
   const until = clock.monotonic() + KEEP_MS;
   for (;;) {
     try {

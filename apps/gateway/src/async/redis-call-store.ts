@@ -5,7 +5,7 @@ import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } 
 import type { Redis } from 'ioredis';
 import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from './async-calls.js';
 
-/** Progress lines kept of one call; older ones make room. */
+/** Events kept per call; older ones are dropped. */
 const MAX_EVENTS = 1_000;
 
 const BEGIN_CALL = readFileSync(new URL('../../lua/begin-call.lua', import.meta.url), 'utf8');
@@ -13,7 +13,7 @@ const FINISH_CALL = readFileSync(new URL('../../lua/finish-call.lua', import.met
 
 type Script = (record: string, events: string, ...args: string[]) => Promise<number>;
 
-/** Calls as hashes `{call:<id>}:record` and their events as streams beside them, one slot per call on Redis Cluster. */
+/** Calls as hashes `{call:<id>}:record`, their events as streams `{call:<id>}:events`; one slot per call on Redis Cluster. */
 export class RedisCallStore extends CallStore {
   private readonly redis: Redis & Record<'beginCall' | 'finishCall', Script>;
 
@@ -39,7 +39,7 @@ export class RedisCallStore extends CallStore {
       .hset(key, {
         tenant: call.tenantId,
         tool: call.tool,
-        ...(call.maker === undefined ? {} : { maker: call.maker }),
+        ...(call.maker === undefined ? {} : { maker: call.maker }), // Redis would store the text 'undefined'
         state: call.state,
         accepted_at: String(call.acceptedAt),
       })
@@ -115,8 +115,8 @@ export class RedisCallStore extends CallStore {
   }
 
   /**
-   * The body as the record has it, so that a result is kept once. The journal keeps the outcome of a call with an idempotency
-   * key for replays: then the record only points there. The outcome of any other call moves from the journal to its record.
+   * The body as stored in the record, so that each result is stored once. The journal keeps the outcome of a call with an
+   * idempotency key for replays, and the record refers to it. The outcome of any other call moves from the journal to the record.
    */
   async #kept(callId: string, body: CallBody): Promise<StoredResult> {
     const text = JSON.stringify(body);

@@ -1,25 +1,25 @@
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 
-/** Where definitions come from when the cache has none: the registry. */
+/** Source of definitions that are not cached: the registry. */
 export interface DefinitionSource {
   get(name: string, tenantId: string): Promise<RegisteredTool | null>;
   /** Every tool a tenant may see, by name in byte order. */
   list(tenantId: string): Promise<{ tools: RegisteredTool[]; version: number }>;
 }
 
-/** What changed, as the registry publishes it. */
-export interface DefinitionChange {
+/** Names of definitions that changed. */
+interface DefinitionChange {
   added: readonly string[];
   changed: readonly string[];
   removed: readonly string[];
 }
 
-/** A tenant's whole catalog at one version. */
-export interface CatalogList {
+/** The whole catalog of a tenant at one version. */
+interface CatalogList {
   tools: readonly RegisteredTool[];
   version: number;
-  /** True when the registry could not be asked and the list is from before. */
+  /** The registry is unavailable and the list may be outdated. */
   stale: boolean;
 }
 
@@ -28,12 +28,12 @@ interface Entry<T> {
   readAt: number;
 }
 
-/** A definition by the name it was asked for, which may be an alias. */
+/** A definition and the name it was requested by, which may be an alias. */
 interface NamedEntry extends Entry<RegisteredTool> {
   name: string;
 }
 
-/** Questions under way: whoever asks the same meanwhile waits for the same answer. */
+/** Requests in progress: concurrent requests with the same key share one. */
 class Pending<T> {
   private readonly asking = new Map<string, Promise<T>>();
 
@@ -52,21 +52,21 @@ class Pending<T> {
   }
 }
 
-/** Tools remembered per gateway; least recently asked ones go first. */
+/** Tools cached per gateway; the oldest are dropped first. */
 const MAX_ENTRIES = 10_000;
-/** An outage of the registry is asked about again after this time, not on every call. */
+/** While the registry is unavailable it is asked again after this time, not on every call. */
 const RETRY_AFTER_MS = 1_000;
 
 /**
- * Definitions as this gateway knows them: at most `ttlMs` old, dropped at once when the registry announces a change,
- * and used beyond their age while the registry is away. One question at a time per name and per list. Ages are monotonic.
+ * Caches definitions for at most `ttlMs`, drops them when the registry announces a change, and serves older ones while the
+ * registry is unavailable. There is one request at a time per name and per list. Ages are measured on the monotonic clock.
  */
 export class DefinitionCache {
   private readonly byName = new Map<string, NamedEntry>();
   private readonly lists = new Map<string, Entry<{ tools: RegisteredTool[]; version: number }>>();
   private readonly pendingTools = new Pending<RegisteredTool | null>();
   private readonly pendingLists = new Pending<{ tools: RegisteredTool[]; version: number }>();
-  /** Raised by every change: an answer that was asked for before must not be kept as current. */
+  /** Incremented by every change: an answer to an earlier request must not be cached as current. */
   private generation = 0;
 
   constructor(
@@ -75,9 +75,9 @@ export class DefinitionCache {
     private readonly ttlMs: number,
   ) {}
 
-  /** The definition of a name or alias as a tenant sees it; null when there is none. */
+  /** The definition of a name or alias as a tenant sees it; null if there is none. */
   async get(name: string, tenantId: string): Promise<RegisteredTool | null> {
-    // The length keeps tenant and name apart, whatever characters either has.
+    // The length separates tenant and name, whatever characters they contain.
     const key = `${tenantId.length}:${tenantId}${name}`;
     const known = this.byName.get(key);
     if (known && this.isFresh(known)) return known.value;
@@ -117,7 +117,7 @@ export class DefinitionCache {
     }
   }
 
-  /** Forgets what the change names; every list is asked for again. */
+  /** Drops the definitions that changed, and every list. */
   invalidate(change: DefinitionChange): void {
     this.outdate();
     const names = new Set([...change.added, ...change.changed, ...change.removed]);
@@ -127,14 +127,14 @@ export class DefinitionCache {
     for (const entry of this.lists.values()) entry.readAt = -Infinity;
   }
 
-  /** Forgets the age of everything: after a reconnect, changes may have been missed. */
+  /** Treats everything as outdated: after a reconnect, changes may have been missed. */
   invalidateAll(): void {
     this.outdate();
     for (const entry of this.byName.values()) entry.readAt = -Infinity;
     for (const entry of this.lists.values()) entry.readAt = -Infinity;
   }
 
-  /** Whatever was asked for before may be answered with what was before: nobody who comes now waits for it. */
+  /** Requests in progress may be answered with the previous state, so new callers do not share them. */
   private outdate(): void {
     this.generation += 1;
     this.pendingTools.clear();

@@ -16,7 +16,7 @@ const ASK_TIMEOUT_MS = 5_000;
 /** Definitions per page; the registry also bounds a page by bytes. */
 const PAGE = 500;
 
-/** Definitions asked from the registry over NATS. */
+/** Reads definitions from the registry over NATS. */
 export class RegistrySource implements DefinitionSource {
   constructor(private readonly nats: NatsClient) {}
 
@@ -32,7 +32,7 @@ export class RegistrySource implements DefinitionSource {
     const tools: RegisteredTool[] = [];
     let cursor: string | undefined;
     for (;;) {
-      const body: DefinitionList = { tenant_id: tenantId, limit: PAGE, ...(cursor === undefined ? {} : { cursor }) };
+      const body: DefinitionList = { tenant_id: tenantId, limit: PAGE, cursor };
       const page = await this.nats.request<DefinitionListReply>(SUBJECTS.definitionList, body, {
         timeoutMs: ASK_TIMEOUT_MS,
       });
@@ -43,7 +43,7 @@ export class RegistrySource implements DefinitionSource {
   }
 }
 
-/** The engine's catalog: the cache in front of the registry. */
+/** The engine's catalog, over the cache. */
 export class RegistryResolver extends ToolCatalog {
   constructor(private readonly cache: DefinitionCache) {
     super();
@@ -54,11 +54,11 @@ export class RegistryResolver extends ToolCatalog {
   }
 }
 
-/** The registry announces every change: what it names is forgotten at once, and whoever shows lists is told. */
+/** Follows the changes that the registry announces: drops changed definitions from the cache and notifies subscribers. */
 export class CatalogChanges {
   private readonly listeners = new Set<() => void>();
 
-  /** Begins to listen; the connection must be open. */
+  /** Subscribes to changes; the connection must be open. */
   follow(nats: NatsClient, cache: DefinitionCache): void {
     nats.subscribe(SUBJECTS.definitionChanged, ({ body }) => {
       if (isJsonObject(body)) cache.invalidate(body as unknown as DefinitionChanged);
@@ -67,7 +67,7 @@ export class CatalogChanges {
     });
   }
 
-  /** Calls `changed` after every change; returns how to stop that. */
+  /** Calls `changed` after every change. @returns a function that ends the subscription */
   subscribe(changed: () => void): () => void {
     this.listeners.add(changed);
     return () => this.listeners.delete(changed);

@@ -7,8 +7,8 @@ import { isAdmin } from '../auth/roles.js';
 import { DefinitionCache } from './definition-cache.js';
 
 /**
- * Tools with their properties, for people who look after them. Callers see what they may call; administrators
- * also what nobody may call from outside, marked with the reason: a list to look at is not a list to call from.
+ * Tools with their properties, for operators' views. Callers see what they may call; administrators also see dangerous and
+ * quarantined tools, marked with the reason why they cannot be called.
  */
 @Injectable()
 export class ToolInventory {
@@ -20,7 +20,7 @@ export class ToolInventory {
     return { tools: tools.filter((tool) => isShown(caller, tool)).map((tool) => shown(caller, tool)), stale };
   }
 
-  /** One tool with its schemas. @throws ToolError TOOL_NOT_FOUND, also for tools of others and hidden ones */
+  /** One tool with its schemas. @throws ToolError TOOL_NOT_FOUND, also for hidden tools and those of other tenants */
   async one(caller: Principal, name: string): Promise<JsonObject> {
     const tool = await this.cache.get(name, caller.tenantId);
     if (!tool || !isShown(caller, tool)) {
@@ -52,7 +52,7 @@ function shown(caller: Principal, tool: RegisteredTool): JsonObject {
   };
 }
 
-/** The refusal a call from outside would meet, before its arguments are looked at. */
+/** The error of a public call of this tool, whatever its arguments; undefined if it can be called. */
 function findRefusal(caller: Principal, tool: RegisteredTool): ToolError | undefined {
   try {
     authorize(caller, 'public', tool);

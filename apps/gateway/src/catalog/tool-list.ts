@@ -9,11 +9,11 @@ export interface ToolPage {
   tools: RegisteredTool[];
   /** Cursor of the next page; absent on the last one. */
   next?: string;
-  /** The registry could not be asked; the list is from before. */
+  /** The registry is unavailable and the list may be outdated. */
   stale: boolean;
 }
 
-/** What a caller wants to see. */
+/** Restricts a list of tools. */
 export interface ToolFilter {
   /** Category or tag. */
   category?: string;
@@ -21,9 +21,9 @@ export interface ToolFilter {
   cursor?: string;
 }
 
-/** The catalog as one caller may see it: no dangerous, quarantined or foreign tool, on no door. */
+/** The catalog as one caller may see it, on every entry point: without dangerous and quarantined tools and those of other tenants. */
 export class ToolList {
-  /** Visible tools per list object and globs; lists are replaced, never changed, so entries die with them. */
+  /** Visible tools by list and globs. Lists are replaced and never changed, so an entry is valid as long as its list. */
   private readonly visible = new WeakMap<readonly RegisteredTool[], Map<string, RegisteredTool[]>>();
 
   constructor(private readonly cache: DefinitionCache) {}
@@ -40,9 +40,8 @@ export class ToolList {
   }
 
   /**
-   * A page, or everything when no limit is given. A cursor is the last name of the page before: it holds while tools come
-   * and go.
-   * @throws ToolError REQUEST_INVALID for a cursor that no page gave
+   * A page, or all tools without a limit. A cursor is the last name of the previous page, so it stays valid when tools change.
+   * @throws ToolError REQUEST_INVALID for a malformed cursor
    */
   async page(principal: Principal, { category, limit, cursor }: ToolFilter): Promise<ToolPage> {
     const { tools, stale } = await this.all(principal);
@@ -61,7 +60,7 @@ export class ToolList {
 
   /**
    * One tool by name or alias.
-   * @throws ToolError TOOL_NOT_FOUND, also for tools of others; TOOL_DANGEROUS; TOOL_QUARANTINED
+   * @throws ToolError TOOL_NOT_FOUND, also for tools of other tenants; TOOL_DANGEROUS; TOOL_QUARANTINED
    */
   async one(principal: Principal, name: string): Promise<RegisteredTool> {
     const tool = await this.cache.get(name, principal.tenantId);
@@ -86,18 +85,18 @@ function readCursor(cursor: string): string {
   const name = Buffer.from(cursor, 'base64url').toString();
   if (TOOL_NAME_PATTERN.test(name) && toCursor(name) === cursor) return name;
   throw new ToolError('REQUEST_INVALID', {
-    message: 'cursor is not one of this list; take it from the Link of the page before',
+    message: 'cursor is not valid for this list; take it from the Link header of the previous page',
     details: { fields: ['cursor'] },
   });
 }
 
-/** A found tool and how well it fits; scores compare inside one answer only. */
-export interface FoundTool {
+/** A tool and how well it matches. Scores are comparable only within one answer. */
+interface FoundTool {
   tool: RegisteredTool;
   score: number;
 }
 
-/** Keyword search over what a caller may see; the index of a list is built when it is first asked. */
+/** Keyword search over the tools a caller may see. The index of a list is built on first use. */
 export class ToolSearch {
   private readonly rankers = new WeakMap<
     readonly RegisteredTool[],

@@ -9,6 +9,7 @@ import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { AsyncCalls, type AsyncCallJob } from '../async/async-calls.js';
 import { RedisCallStore } from '../async/redis-call-store.js';
+import type { CallAccess } from '../auth/call-access.js';
 import { RedisKeptResults } from './redis-kept-results.js';
 import { RedisResultCache } from './redis-result-cache.js';
 
@@ -202,8 +203,17 @@ it('an asynchronous call is refused before it is accepted when the quota is full
   const queue = new JobQueue<AsyncCallJob, unknown>({ name: 'tool-calls', redis, time });
   const store = new RedisCallStore(redis, 60, () => clock.now(), results);
   const journal = new RedisJournal(redis, clock);
-  const access = {} as ConstructorParameters<typeof AsyncCalls>[5];
-  const calls = new AsyncCalls(queue, store, new StoreGeneration(redis), journal, results, access, clock, 60_000);
+  const access = {} as CallAccess;
+  const calls = new AsyncCalls({
+    queue,
+    store,
+    generation: new StoreGeneration(redis),
+    journal,
+    results,
+    access,
+    clock,
+    maxCallMs: 60_000,
+  });
   await results.keep({ tenantId: 'acme', ref: 'k', bytes: QUOTA, keyed: true, ttlMs: 60_000 });
   const request = { callId: 'c1', principal: { tenantId: 'acme' }, toolName: 'x' } as Parameters<
     AsyncCalls['accept']

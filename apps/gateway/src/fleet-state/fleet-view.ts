@@ -9,17 +9,17 @@ import { isOperator } from '../auth/roles.js';
 import type { ToolList } from '../catalog/tool-list.js';
 import { orUnavailable } from '../engine/store-health.js';
 
-/** Processes remembered; a fleet is far smaller. */
+/** Most processes remembered; fleets are far smaller. */
 const MOST = 2_000;
 const LONGEST_TTL_MS = 60_000;
 
-/** A process that told its state lately. */
-export interface SeenProcess extends FleetStatus {
-  /** Milliseconds since it told it. */
+/** A process with a recent heartbeat. */
+interface SeenProcess extends FleetStatus {
+  /** Milliseconds since its last heartbeat. */
   age_ms: number;
 }
 
-/** What gateways and executors told about themselves (`fleet.status`), remembered until they should have told more. */
+/** Remembers the heartbeats of gateways and executors (`fleet.status`) until their TTL has passed. */
 export class FleetWatch {
   readonly #seen = new Map<string, { status: FleetStatus; at: number }>();
 
@@ -28,21 +28,21 @@ export class FleetWatch {
     private readonly clock: Clock,
   ) {}
 
-  /** Begins to listen; needs a connection. */
+  /** Subscribes to heartbeats; the connection must be open. */
   follow(): void {
     this.nats.subscribe(SUBJECTS.fleetStatus, ({ body }) => {
       if (isStatus(body)) this.note(body);
     });
   }
 
-  /** Takes one message in. */
+  /** Records one heartbeat. */
   note(status: FleetStatus): void {
     const id = `${status.service}/${status.instance}`;
     if (this.#seen.size >= MOST && !this.#seen.has(id)) this.#forgetGone();
     if (this.#seen.size < MOST || this.#seen.has(id)) this.#seen.set(id, { status, at: this.clock.monotonic() });
   }
 
-  /** Processes that are there, by service. */
+  /** Live processes, ordered by service. */
   processes(): SeenProcess[] {
     this.#forgetGone();
     const now = this.clock.monotonic();
@@ -69,7 +69,7 @@ function isStatus(body: unknown): body is FleetStatus {
 
 const GATEWAY = 'gateway';
 
-/** A breaker that is not closed, and how many processes see it so. */
+/** A breaker that is not closed, and the number of processes that report it. */
 export interface TroubledBreaker extends BreakerStatus {
   /** `tool` at gateways, `target` (base URL or server) at executors. */
   protects: 'tool' | 'target';
@@ -85,7 +85,7 @@ export class FleetView {
     private readonly list: ToolList,
   ) {}
 
-  /** Every queue: jobs by state, the longest wait, its workers with their slots. */
+  /** All queues with their jobs by state, age of the oldest waiting job, and workers with their slots. */
   queuesNow() {
     return orUnavailable(
       'The queues',
@@ -98,7 +98,7 @@ export class FleetView {
     );
   }
 
-  /** Every process that answers requests, with its slots. */
+  /** All processes with slots for requests. */
   executorsNow() {
     return this.watch
       .processes()
@@ -106,7 +106,7 @@ export class FleetView {
       .map(({ service, instance, slots, age_ms }) => ({ service, instance, slots, age_ms }));
   }
 
-  /** Breakers that are not closed: of tools the caller may see, as its tenant sees them; for operators all. */
+  /** Breakers that are not closed: of the tools the caller may see, for its tenant; for operators all. */
   async breakersNow(caller: Principal): Promise<TroubledBreaker[]> {
     const all = isOperator(caller);
     const mine = all ? undefined : new Set((await this.list.all(caller)).tools.map((tool) => tool.name));
@@ -119,7 +119,7 @@ export class FleetView {
         if (!all && tenant !== undefined && tenant !== caller.tenantId) continue;
         const id = JSON.stringify([service, breaker.key, tenant ?? null]);
         const known = found.get(id);
-        // Processes disagree for moments: the worst state is shown.
+        // Processes may disagree for moments; the worst state is shown.
         const worse = !known || (breaker.state === 'open' && breaker.open_for_ms > known.open_for_ms);
         found.set(id, {
           ...(worse ? breaker : known),
@@ -140,18 +140,18 @@ function sumSlots(workers: readonly { busy: number; total: number }[]): { busy: 
   };
 }
 
-/** Buckets looked at for one answer; further tools are shown without what is left. */
+/** Most buckets read for one answer; further tools are listed without what is left. */
 const MOST_LOOKED_AT = 200;
 
 /** Calls per minute of a tool for a tenant. */
 export interface ToolLimit {
   tool: string;
   per_minute: number;
-  /** Null: not looked at. */
+  /** Null: not read. */
   left: number | null;
 }
 
-/** Rate limits of the tools a caller may use, with what its tenant has left. Looking takes nothing. */
+/** Rate limits of the tools a caller may use, with what its tenant has left. Reading them takes no tokens. */
 export class ToolLimits {
   constructor(
     private readonly list: ToolList,

@@ -5,8 +5,8 @@ import { Cluster, type Redis } from 'ioredis';
 const REFRESH_MS = 15_000;
 
 /**
- * Keeps `toolfleet_redis_memory_used_bytes` and `toolfleet_redis_memory_max_bytes`, of the fullest primary: a Redis that is full
- * refuses every write (`noeviction`). A component with `start` and `stop`.
+ * Keeps `toolfleet_redis_memory_used_bytes` and `toolfleet_redis_memory_max_bytes`, of the fullest primary: a full
+ * Redis refuses every write (`noeviction`).
  */
 export class RedisMemory {
   readonly name = 'redis memory';
@@ -39,7 +39,7 @@ export class RedisMemory {
   }
 }
 
-/** Used bytes and the most there can be: `maxmemory`, or the memory of the machine where none is set. */
+/** Used and maximum bytes: `maxmemory`, or the memory of the machine if it is not set. */
 function parseMemory(info: string): { used: number; max: number } {
   const number = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
   return { used: number('used_memory'), max: number('maxmemory') || number('total_system_memory') };

@@ -21,7 +21,7 @@ import { SpendSlices } from '../engine/spend-slices.js';
 
 /**
  * `tool.*` for callers in any language: plain JSON, a key in `Authorization`, or the tenant's own
- * subject `tool.<verb>.<tenant>`, which the server lets only that tenant publish.
+ * subject `tool.<verb>.<tenant>`, which the NATS server lets only that tenant publish.
  */
 @Controller()
 export class CallEndpoint {
@@ -83,7 +83,7 @@ export class CallEndpoint {
   }
 }
 
-/** `tool.spend`: for tools of the fleet that spend as they go. It has no subject per tenant: tenants hold no slices. */
+/** `tool.spend`, for tools of the fleet that spend while they run. Tenants hold no slices and have no subject of their own for it. */
 @Controller()
 export class SpendEndpoint {
   constructor(

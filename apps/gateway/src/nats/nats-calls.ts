@@ -16,7 +16,7 @@ import type { RequestLimits } from '../auth/key-limits.js';
 import type { Authenticate } from '../auth/authenticate.js';
 import { readCredential, unauthenticated } from '../auth/credential.js';
 
-/** Makes call requests of NATS messages: who calls, with which rights, until when. */
+/** Turns NATS messages into call requests: authenticates the sender, counts the message, sets rights and deadline. */
 export class NatsCalls {
   readonly #admitted = new WeakMap<EndpointContext, Principal>();
 
@@ -28,7 +28,7 @@ export class NatsCalls {
     private readonly limits: Pick<RequestLimits, 'count'>,
   ) {}
 
-  /** Proves the sender of a message, and counts it, before its body is read. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
+  /** Authenticates the sender of a message and counts it, before the body is read. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
   async admit(context: EndpointContext): Promise<void> {
     const authorization = context.headers.get(HEADERS.authorization);
     const caller = { subject: context.subject, authorization: authorization === undefined ? [] : [authorization] };
@@ -37,14 +37,14 @@ export class NatsCalls {
     this.#admitted.set(context, principal);
   }
 
-  /** The sender that `admit` has proved. */
+  /** The sender that `admit` has authenticated. */
   caller(context: EndpointContext): Principal {
     const principal = this.#admitted.get(context);
     if (!principal) throw new Error('no principal: the message was not admitted');
     return principal;
   }
 
-  /** One call. Publishers are internal callers and may send context; a tool acts with the origin of its own call. */
+  /** The request of one call. Publishers are internal callers and may send context; a tool acts with the origin of its call. */
   toCallRequest(principal: Principal, message: CallMessage, context: EndpointContext): CallRequest {
     const origin: Origin = principal.via === 'delegation' ? (principal.parentOrigin ?? 'public') : 'internal';
     const askedMs = Math.min(message.timeout_ms ?? this.maxCallMs, this.maxCallMs, context.timeLeftMs);
@@ -66,12 +66,12 @@ export class NatsCalls {
 function toCallContext(principal: Principal, message: CallMessage, origin: Origin): CallContext {
   const { session_id, project_id, model, prompt_params } = message;
   if (origin === 'public') return { user_id: principal.userId, session_id };
-  // A service calls for its users: it may say for whom. The tenant always comes from the credential.
+  // A service may name the user it calls for. The tenant always comes from the credential.
   return { user_id: message.user_id ?? principal.userId, session_id, project_id, model, prompt_params };
 }
 
-/** What a NATS message shows of its sender. */
-export interface NatsCaller {
+/** What identifies the sender of a NATS message. */
+interface NatsCaller {
   subject: string;
   /** All values of the `Authorization` header. */
   authorization: readonly string[];
@@ -81,17 +81,17 @@ export interface NatsTrust {
   authenticate: Authenticate;
   /** Local mode: bare subjects without a key are accepted, without any role. */
   local: boolean;
-  /** False when the server does not run `deploy/nats.conf`: then anyone could publish on a tenant's subject. */
+  /** Must be false unless the server runs `deploy/nats.conf`; otherwise anyone could publish on a tenant's subject. */
   trustTenantSubjects: boolean;
 }
 
-const DOORS = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel] as const;
+const VERBS = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel] as const;
 const TENANT_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
- * Who calls over NATS: a responder never learns who sent a message, so it is the key in the header, else the subject
- * `tool.call.<tenant>`, which the server lets only that tenant's user publish.
- * @throws ToolError UNAUTHENTICATED; also when a key of one tenant comes on the subject of another.
+ * Identifies the sender of a NATS message. NATS does not tell a responder who published, so it is the key in the header, else the
+ * subject `tool.call.<tenant>`, which the server lets only that tenant's user publish.
+ * @throws ToolError UNAUTHENTICATED, also for a key of one tenant on the subject of another
  */
 export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promise<Principal> {
   const tenantId = readTenant(caller.subject);
@@ -109,14 +109,14 @@ export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promi
   return { tenantId: LOCAL_TENANT, userId: 'nats', roles: [], tools: ['*'], via: 'local' };
 }
 
-/** The tenant in `tool.<verb>.<tenant>`; undefined for the bare subject. Any other subject is not a door. */
+/** The tenant in `tool.<verb>.<tenant>`; undefined for the bare subject. @throws ToolError UNAUTHENTICATED for other subjects */
 function readTenant(subject: string): string | undefined {
-  // For tools of the fleet with a delegation token; no tenant has a subject of its own for it.
+  // For tools of the fleet with a delegation token; tenants have no subject for it.
   if (subject === SUBJECTS.toolSpend) return undefined;
-  for (const door of DOORS) {
-    if (subject === door) return undefined;
-    if (subject.startsWith(`${door}.`)) {
-      const tenant = subject.slice(door.length + 1);
+  for (const verb of VERBS) {
+    if (subject === verb) return undefined;
+    if (subject.startsWith(`${verb}.`)) {
+      const tenant = subject.slice(verb.length + 1);
       if (TENANT_PATTERN.test(tenant)) return tenant;
     }
   }

@@ -11,8 +11,8 @@ import { BoundedLabel } from '@toolfleet/telemetry';
 import { PolicyPort, type PolicyRequest, type PolicyResult } from '@toolfleet/engine';
 import { OpaSidecar } from './opa-sidecar.js';
 
-/** The policy keys of the gateway's configuration. */
-export interface PolicySettings {
+/** Settings of the gateway that concern policies. */
+interface PolicySettings {
   POLICY_DIR?: string | undefined;
   OPA_URL?: string | undefined;
   OPA_TIMEOUT_MS: number;
@@ -20,10 +20,10 @@ export interface PolicySettings {
 
 /** The same depth in `src` and `dist`, in the repository and in an image. */
 const SHIPPED = fileURLToPath(new URL('../../../../deploy/policies', import.meta.url));
-/** A changed policy is in force after at most two of these: it has to read the same twice. */
+/** A changed policy takes effect within two of these intervals: it is loaded when two reads are equal. */
 const RELOAD_EVERY_MS = 1_000;
 
-/** The policy of this gateway: its rules in process, or an OPA server; and the part that keeps it current. */
+/** Builds the policy of this gateway, evaluated in process or by an OPA server, and the component that keeps it up to date. */
 export function policyComponent(
   settings: PolicySettings,
   host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics'>,
@@ -56,7 +56,7 @@ export function policyComponent(
       refused: (error, kept) => {
         refusal = error.message;
         if (kept !== undefined)
-          logger.error({ fault: refusal, policy_hash: kept }, 'policy refused; the one before stays');
+          logger.error({ fault: refusal, policy_hash: kept }, 'policy refused; the previous one stays in force');
       },
     },
   });
@@ -76,10 +76,10 @@ export function policyComponent(
   return { policy: port(own, () => own.hash), component };
 }
 
-/** Told of every denial. */
-export type DenialHook = (question: PolicyRequest, reasons: readonly string[]) => void;
+/** Receives every denial. */
+type DenialHook = (request: PolicyRequest, reasons: readonly string[]) => void;
 
-/** The engine's port over a policy engine: builds the input that rules see (docs/policy.md). */
+/** The engine's policy port: builds the input of the rules (docs/policy.md) and reports denials. */
 export class EnginePolicy extends PolicyPort {
   constructor(
     private readonly engine: PolicyEngine,
@@ -88,20 +88,20 @@ export class EnginePolicy extends PolicyPort {
     super();
   }
 
-  override decide(question: PolicyRequest): PolicyResult | Promise<PolicyResult> {
-    const decision = this.engine.decide(policyInput(question));
-    if (!(decision instanceof Promise)) return this.verdict(question, decision);
-    return decision.then((decided) => this.verdict(question, decided));
+  override decide(request: PolicyRequest): PolicyResult | Promise<PolicyResult> {
+    const decision = this.engine.decide(policyInput(request));
+    if (!(decision instanceof Promise)) return this.toResult(request, decision);
+    return decision.then((decided) => this.toResult(request, decided));
   }
 
-  private verdict(question: PolicyRequest, { deny, ask }: PolicyDecision): PolicyResult {
+  private toResult(request: PolicyRequest, { deny, ask }: PolicyDecision): PolicyResult {
     if (deny.length === 0) return ask ? { allowed: true, ask } : { allowed: true };
-    this.onDenied(question, deny);
+    this.onDenied(request, deny);
     return { allowed: false, reasons: deny };
   }
 }
 
-/** What rules may look at. The tenant and roles are those of the credential, the name is the tool's own, never an alias. */
+/** The input of the rules. Tenant and roles are those of the credential; the name is the tool's own, never an alias. */
 export function policyInput({ call, tool, arguments: args }: PolicyRequest): PolicyInput {
   const { principal, origin, door, context, dryRun } = call.request;
   return {
@@ -110,7 +110,7 @@ export function policyInput({ call, tool, arguments: args }: PolicyRequest): Pol
     arguments: args,
     origin,
     door,
-    ...(typeof context.session_id === 'string' ? { session_id: context.session_id } : {}),
+    ...(typeof context.session_id === 'string' ? { session_id: context.session_id } : {}), // rules see absent, not undefined
     category: tool.category,
     tags: tool.tags ?? [],
     dangerous: tool.dangerous ?? false,

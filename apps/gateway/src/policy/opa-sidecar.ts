@@ -10,16 +10,16 @@ import {
 } from '@toolfleet/policy';
 import type { Clock } from '@toolfleet/resilience';
 
-export interface OpaSettings {
-  /** Base address, e.g. `http://127.0.0.1:8181`. Named by the operator, so it is the one address this client may dial. */
+interface OpaSettings {
+  /** Base address such as `http://127.0.0.1:8181`; the only address that this client may reach. */
   url: string;
-  /** Longest wait for a decision; a late one is a denial. */
+  /** Longest wait for a decision in ms; a late one is a denial. */
   timeoutMs: number;
 }
 
 const MAX_ANSWER_BYTES = 256 * 1024;
 
-/** Asks an OPA server beside the gateway. Whatever goes wrong on the way is a denial with the reason. */
+/** Asks an OPA server for decisions. Every failure to get one is a denial. */
 export class OpaSidecar extends PolicyEngine {
   private readonly client: EgressClient;
   private readonly urls: { deny: string; ask: string };
@@ -42,12 +42,12 @@ export class OpaSidecar extends PolicyEngine {
       const [denies, asks] = await Promise.all([this.answerAt(deny, question), this.answerAt(ask, question)]);
       return opaDecision(denies, asks);
     } catch {
-      // the cause may name addresses inside; the caller learns only that there was no decision
-      return { deny: ['the policy could not be evaluated: OPA gave no answer'] };
+      // The cause may name internal addresses, so the caller learns only that there is no decision.
+      return { deny: ['the policy could not be evaluated: OPA did not answer'] };
     }
   }
 
-  /** Whether the server answers at all; for readiness. */
+  /** Whether the server is healthy; for readiness. */
   async reachable(): Promise<boolean> {
     try {
       const { status, body } = await this.client.request({

@@ -162,7 +162,7 @@ describe('OPA sidecar', () => {
 
   it('denies, and is not ready, when nobody listens', async () => {
     const nobody = sidecar('http://127.0.0.1:9', 300);
-    expect(await nobody.decide(input)).toEqual({ deny: ['the policy could not be evaluated: OPA gave no answer'] });
+    expect(await nobody.decide(input)).toEqual({ deny: ['the policy could not be evaluated: OPA did not answer'] });
     expect(await nobody.reachable()).toBe(false);
     expect(await sidecar().reachable()).toBe(true);
   });

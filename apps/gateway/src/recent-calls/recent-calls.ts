@@ -6,7 +6,7 @@ import { isOperator } from '../auth/roles.js';
 import { toMaker, type AccessRule, type CallAccess } from '../auth/call-access.js';
 import { orUnavailable } from '../engine/store-health.js';
 
-/** Where the time of a call went, in ms. */
+/** Time spent in each stage of a call, in ms. */
 export interface CallStages {
   /** Finding the tool, permission, arguments, policy. */
   admit_ms: number;
@@ -14,29 +14,29 @@ export interface CallStages {
   wait_ms: number;
   /** In a queue, before a worker took it. */
   queue_ms: number;
-  /** The executor's own work. */
+  /** In the executor. */
   execute_ms: number;
-  /** Cache, limits, budget, the way to the executor and back. */
+  /** Cache, limits, budget, transport to the executor and back. */
   rest_ms: number;
 }
 
-/** One finished call as operators' views show it: who, what, how it ended, where the time went. No arguments, no results. */
+/** A finished call as operators' views show it, without arguments and results. */
 export interface RecentCall {
   call_id: string;
   /** Instant of its end, epoch ms. */
   ended_at: number;
   tenant_id: string;
   user_id: string;
-  /** Id of the API key that made it; absent for calls made without one. */
+  /** Id of the API key that made it; absent for calls without one. */
   key_id?: string;
   tool: string;
-  /** Kind of binding; absent when no such tool was found. */
+  /** Kind of binding; absent if the tool was not found. */
   kind?: Binding['kind'];
   door: string;
   origin: string;
   status: CallStatus;
   code?: string;
-  /** Message of the failure, without what the caller had sent. */
+  /** Message of the failure, without values that the caller sent. */
   error?: string;
   provenance?: string;
   dry_run?: true;
@@ -47,40 +47,39 @@ export interface RecentCall {
   trace_id?: string;
 }
 
-/** A stored call with its place in the order of calls. */
+/** A stored call and its position in the order of calls. */
 export interface StoredRecentCall extends RecentCall {
-  /** Grows with time; a reader asks for what came after the last one it has. */
+  /** Increases with time; readers ask for calls after the last cursor they have. */
   cursor: string;
 }
 
-/** Whose calls are asked for: one tenant's, or the whole fleet's. */
+/** Which calls to read: those of one tenant, or of the whole fleet. */
 export type CallScope = { tenantId: string } | 'fleet';
 
-/** The last calls of all gateways. Losing some is allowed, slowing a call down is not. */
+/** The last calls of all gateways. Losing some is acceptable, delaying a call is not. */
 export abstract class RecentCalls {
   /** Stores calls, oldest first. */
   abstract add(calls: readonly RecentCall[]): Promise<void>;
   /**
-   * Calls after `cursor` (oldest first, at most `limit`); without one the last `limit`, oldest first, and of those before
-   * `before` where that is given.
+   * Reads at most `limit` calls, oldest first: those after `cursor`, or without one the last before `before`, or the last.
    */
   abstract read(scope: CallScope, limit: number, cursor?: string, before?: string): Promise<StoredRecentCall[]>;
 }
 
 const STORE = 'The store of recent calls';
-/** How often an open stream looks for news: it is for people. */
+/** Interval in which an open stream looks for new calls; people read it. */
 const POLL_MS = 500;
 const LONGEST_MS = 3_600_000;
-/** Most calls of one look; a reader that is further behind catches up over several. */
+/** Most calls per read of a stream; a reader that is further behind catches up over several. */
 const MOST_AT_ONCE = 200;
-/** Calls looked through for one page of a caller that sees only some of them. */
-const MOST_LOOKED_THROUGH = 5_000;
+/** Most calls scanned for one page of a caller that may see only some of them. */
+const MAX_SCANNED = 5_000;
 const PAGE = 500;
 
-/** What a stream yields: calls to show, or nothing for a while. */
-export type FeedNews = StoredRecentCall[] | 'quiet';
+/** What a stream yields: new calls, or `quiet` if there were none. */
+type FeedNews = StoredRecentCall[] | 'quiet';
 
-/** Recent calls as one caller may see them: those of its tenant, for operators those of the fleet, that it has access to. */
+/** Recent calls as one caller may see them: those it has access to (`CallAccess`), of its tenant or for operators of the fleet. */
 export class RecentCallsFeed {
   constructor(
     /** Undefined: switched off. */
@@ -94,14 +93,14 @@ export class RecentCallsFeed {
     return this.calls !== undefined;
   }
 
-  /** Calls after a cursor, or the last ones; oldest first. */
+  /** Calls after a cursor, or the last ones; oldest first. @throws ToolError SERVICE_UNAVAILABLE */
   async read(caller: Principal, limit: number, cursor?: string): Promise<StoredRecentCall[]> {
     if (!this.calls) return [];
     const rule = await this.access.ruleFor(caller);
     return orUnavailable(STORE, this.#page(this.calls, callScope(caller), rule, limit, cursor));
   }
 
-  /** Reads on until `limit` calls are found that the rule admits, within bounds. */
+  /** Reads pages until `limit` calls are found that the rule admits, or `MAX_SCANNED` were scanned. */
   async #page(
     calls: RecentCalls,
     scope: CallScope,
@@ -112,7 +111,7 @@ export class RecentCallsFeed {
     const found: StoredRecentCall[] = [];
     let at: string | undefined;
     let size = limit;
-    for (let looked = 0; looked < MOST_LOOKED_THROUGH && found.length < limit; looked += size, size = PAGE) {
+    for (let looked = 0; looked < MAX_SCANNED && found.length < limit; looked += size, size = PAGE) {
       const page = await (cursor === undefined
         ? calls.read(scope, size, undefined, at)
         : calls.read(scope, size, at ?? cursor));
@@ -126,7 +125,7 @@ export class RecentCallsFeed {
   }
 
   /**
-   * Follows the calls from `cursor` on until `ends` says so or an hour has passed.
+   * Follows the calls after `cursor` until `ends` returns true or an hour has passed.
    */
   async *follow(
     caller: Principal,

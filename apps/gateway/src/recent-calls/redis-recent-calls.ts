@@ -4,14 +4,14 @@ import { RecentCalls, type CallScope, type RecentCall, type StoredRecentCall } f
 
 const FLEET_KEY = 'lc:fleet';
 const tenantKey = (tenantId: string): string => `lc:t:${tenantId}`;
-/** A tenant that makes no call for so long has no recent ones: a call is about 0.6 KB, and tenants may be many. */
+/** Streams of idle tenants expire after this time: a call takes about 0.6 KB, and there may be many tenants. */
 const TTL_SECONDS = 6 * 3_600;
-/** The fleet's stream holds the calls of all tenants. */
+/** Factor by which the fleet's stream, which has the calls of all tenants, is longer. */
 const FLEET_FACTOR = 5;
 
 /**
  * Recent calls in capped streams, one per tenant (`lc:t:<tenant>`) and one for the fleet (`lc:fleet`): a busy tenant never
- * pushes another one's calls out. Keys stand alone, so commands spread over a Redis Cluster.
+ * evicts another tenant's calls. Keys share no hash tag, so they spread over a Redis Cluster.
  */
 export class RedisRecentCalls extends RecentCalls {
   constructor(

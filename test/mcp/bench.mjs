@@ -1,7 +1,7 @@
 /**
- * `node test/mcp/bench.mjs`: calls per second of `tools/call` and `tools/list` through the gateway's MCP endpoint against the
- * SDK's bare low-level server, in one run, both protocol revisions, with 10, 200 and 2,000 tools; then a builtin tool through the HTTP Tools
- * API and through `/mcp` of a running fleet. Only ratios within one run are meant.
+ * `node test/mcp/bench.mjs`: calls per second of `tools/call` and `tools/list` through the gateway's MCP endpoint and through
+ * the SDK's bare low-level server, in both protocol revisions, with 10, 200 and 2,000 tools. Then a builtin tool through the entry
+ * points of a running fleet (`compare-entry-points.mjs`). Only ratios within one run are meaningful.
  */
 import { fork } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -67,7 +67,7 @@ for (const count of [10, 200, 2_000]) {
   for (const modern of [true, false]) {
     for (const method of ['tools/call', 'tools/list']) {
       const rates = { bare: [], endpoint: [] };
-      // The first round warms up; the others alternate, so that a busy neighbour hurts both alike.
+      // The first round warms up. The rounds alternate, so that other load on the machine affects both alike.
       for (let round = 0; round < 4; round += 1) {
         for (const kind of ['bare', 'endpoint']) {
           const measured = await rate(servers[kind].url, message(method, modern));

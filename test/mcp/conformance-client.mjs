@@ -1,8 +1,8 @@
 /**
- * The client side under the conformance suite: `conformance-client.mjs <server url>`, scenario by environment. Plain
- * scenarios go the fleet's whole way: discovery, definitions as the registry makes them, execution as mcp-executor does it.
- * Scenarios with a person in them (login, elicitation) use the executor's transport and guarded fetch with the SDK's client,
- * since mcp-executor itself never has a person to ask.
+ * The client side under the conformance suite: `conformance-client.mjs <server url>`, with the scenario in the environment.
+ * Plain scenarios use the fleet's own code throughout: discovery, definitions as the registry builds them, and mcp-executor.
+ * Scenarios that involve a person (login, elicitation) use the executor's transport and guarded fetch under the SDK's client,
+ * because mcp-executor never interacts with a person.
  */
 import {
   Client,
@@ -16,32 +16,32 @@ import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { ScopedHttpTransport } from '../../apps/mcp-executor/dist/exchange.js';
 import { McpExecutor } from '../../apps/mcp-executor/dist/mcp-executor.js';
 import { POOL_LIMITS, SessionPool } from '../../apps/mcp-executor/dist/session-pool.js';
-import { definitionsOfServer } from '../../apps/registry/dist/sources/mcp-definitions.js';
+import { toServerDefinitions } from '../../apps/registry/dist/sources/mcp-definitions.js';
 
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? '';
 const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}');
 const url = process.argv.at(-1);
 const clock = new SystemClock();
 
-/** Arguments for tools of scenarios that name none. */
-function argumentsOf(name, found) {
+/** Arguments for the tools of scenarios that provide none. */
+function sampleArguments(name, found) {
   if (name === 'add_numbers') return { a: 5, b: 3 };
   if (name === 'json_schema_echo') return { schema: found.tools.find((tool) => tool.name !== name).input_schema };
   return undefined;
 }
 
-/** The suite starts servers on ports nobody knows before: each loopback origin gets a guarded client of its own. */
+/** The suite starts servers on arbitrary ports: each loopback origin gets a guarded client of its own. */
 const clients = new Map();
 function egressFor(target) {
   const { origin, hostname } = new URL(String(target));
-  if (!['localhost', '127.0.0.1'].includes(hostname)) throw new Error(`the suite leads to ${hostname}`);
+  if (!['localhost', '127.0.0.1'].includes(hostname)) throw new Error(`the suite uses an unexpected host: ${hostname}`);
   if (!clients.has(origin)) clients.set(origin, new EgressClient({ allowlist: [], allowedEndpoints: [origin] }));
   return clients.get(origin);
 }
 const guardedFetch = (input, init) => egressFetch(egressFor(input instanceof Request ? input.url : input))(input, init);
 
-/** `oauth` of a server entry, as an operator writes it with what the scenario gives. */
-function oauthOf({ client_id, client_secret, private_key_pem, signing_algorithm, valid_jwt, idp_id_token, ...idp }) {
+/** `oauth` of a server entry, as an operator would write it from the credentials of the scenario. */
+function toOAuth({ client_id, client_secret, private_key_pem, signing_algorithm, valid_jwt, idp_id_token, ...idp }) {
   if (private_key_pem) return { client_id, private_key: private_key_pem, signing_algorithm };
   if (valid_jwt) return { client_id, assertion: valid_jwt };
   if (!idp_id_token) return { client_id, client_secret };
@@ -49,8 +49,8 @@ function oauthOf({ client_id, client_secret, private_key_pem, signing_algorithm,
   return { client_id, client_secret, identity };
 }
 
-/** The issuer a server names, which an operator looks up once and configures. */
-async function issuerOf(target) {
+/** The issuer that a server names, which an operator would look up and configure. */
+async function discoverIssuer(target) {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   const refusal = await guardedFetch(target, { method: 'POST', headers, body });
@@ -60,15 +60,15 @@ async function issuerOf(target) {
   return found.authorizationServerMetadata?.issuer ?? String(found.authorizationServerUrl);
 }
 
-async function throughTheFleet() {
+async function runWithFleetCode() {
   const egress = {
     check: (target) => egressFor(target).check(target),
     request: (request) => egressFor(request.url).request(request),
   };
-  const parts = { egress, clock, expand: (value) => value, maxResponseBytes: 3_000_000 };
-  const pool = new SessionPool({ ...parts, allowStdio: false, version: '0.1.0' }, undefined, POOL_LIMITS);
+  const deps = { egress, clock, expand: (value) => value, maxResponseBytes: 3_000_000 };
+  const pool = new SessionPool({ ...deps, allowStdio: false, version: '0.1.0' }, undefined, POOL_LIMITS);
   const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock);
-  const executor = new McpExecutor(pool, breakers, parts, clock, {
+  const executor = new McpExecutor(pool, breakers, deps, clock, {
     defaultIdleMs: 60_000,
     maxResponseBytes: 3_000_000,
   });
@@ -76,10 +76,10 @@ async function throughTheFleet() {
   const entry = {
     name: 'suite',
     url,
-    ...(context.client_id ? { oauth: { ...oauthOf(context), issuer: await issuerOf(url) } } : {}),
+    ...(context.client_id ? { oauth: { ...toOAuth(context), issuer: await discoverIssuer(url) } } : {}),
   };
   const found = await executor.discover({ server: 'suite', ...entry }, { timeoutMs: 60_000, signal });
-  const definitions = definitionsOfServer(entry, found);
+  const definitions = toServerDefinitions(entry, found);
   const calls = context.toolCalls ?? definitions.map(({ binding }) => ({ name: binding.remoteName }));
   for (const { name, arguments: args } of calls) {
     const definition = definitions.find(({ binding }) => binding.remoteName === name);
@@ -92,7 +92,7 @@ async function throughTheFleet() {
       tool: definition.name,
       revision: 'r',
       binding: definition.binding,
-      arguments: args ?? argumentsOf(name, found) ?? {},
+      arguments: args ?? sampleArguments(name, found) ?? {},
       context: { tenant_id: 't' },
     };
     console.error(JSON.stringify(await executor.execute(message, { remainingMs: 60_000, signal })));
@@ -100,8 +100,8 @@ async function throughTheFleet() {
   await pool.close();
 }
 
-/** A person at the client: fills forms with nothing, so that defaults show. */
-function personalClient() {
+/** A client whose user submits forms: empty in scenarios about defaults, else with sample values. */
+function createInteractiveClient() {
   const client = new Client(
     { name: 'toolfleet-conformance', version: '0.1.0' },
     {
@@ -123,8 +123,8 @@ function sampleContent(schema) {
   );
 }
 
-async function withPerson() {
-  const client = personalClient();
+async function runWithElicitation() {
+  const client = createInteractiveClient();
   await client.connect(new ScopedHttpTransport(new URL(url), { fetch: guardedFetch }));
   const { tools } = await client.listTools();
   for (const { name } of tools) console.error(name, JSON.stringify(await client.callTool({ name, arguments: {} })));
@@ -146,7 +146,7 @@ class Login {
   #byIssuer = new Map();
   #latest = {};
   #verifier;
-  /** Suite and client agree on bound tokens by their metadata only; asking for them where none are offered is harmless. */
+  /** DPoP is offered in metadata only; requesting bound tokens where it is not offered is harmless. */
   #key = scenario.startsWith('auth/dpop') ? DpopSession.create() : undefined;
   constructor(registered) {
     if (this.#key) this.dpop = () => this.#key;
@@ -170,7 +170,7 @@ class Login {
   }
 }
 
-async function withLogin() {
+async function runWithLogin() {
   const login = new Login(
     context.client_id ? { client_id: context.client_id, client_secret: context.client_secret } : {},
   );
@@ -210,9 +210,9 @@ async function withLogin() {
 const WITHOUT_PERSON = /client-credentials|wif-jwt-bearer|enterprise-managed/;
 const PERSON = new Set(['elicitation-sep1034-client-defaults', 'sep-2322-client-request-state']);
 try {
-  if (scenario.startsWith('auth/') && !WITHOUT_PERSON.test(scenario)) await withLogin();
-  else if (PERSON.has(scenario)) await withPerson();
-  else await throughTheFleet();
+  if (scenario.startsWith('auth/') && !WITHOUT_PERSON.test(scenario)) await runWithLogin();
+  else if (PERSON.has(scenario)) await runWithElicitation();
+  else await runWithFleetCode();
   process.exit(0);
 } catch (error) {
   console.error(error);

@@ -68,7 +68,7 @@ export class ConformanceEndpoint extends McpEndpoint {
     return undefined;
   }
 
-  /** A fixture that throws has failed as a tool; protocol errors are the client's to see. */
+  /** A fixture that throws has failed as a tool; protocol errors are rethrown for the client. */
   async callFixture({ name, arguments: args = {} }, context) {
     const { definition, call } = this.fixtures.get(name);
     const takesTask = supportsTask(context, definition);

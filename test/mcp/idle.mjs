@@ -1,5 +1,5 @@
 /**
- * `node test/mcp/idle.mjs`: what 1,000 clients that do nothing cost the endpoint, in KB each: those that called once and kept
+ * `node test/mcp/idle.mjs`: memory of the endpoint per idle client in KB, with 1,000 clients: those that called once and keep
  * their connection, and those that hold a `subscriptions/listen` stream.
  */
 import { fork } from 'node:child_process';

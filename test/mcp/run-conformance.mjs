@@ -1,7 +1,7 @@
 /**
  * `npm run test:mcp`: the official conformance suite, pinned by package.json, against the gateway's MCP endpoint and against the
- * fleet's client, for both revisions. Everything on loopback. Exit code 1 when a scenario fails, scored or not (extensions are
- * ours to pass, too), or when the suite ends without a summary.
+ * fleet's client, for both revisions, on loopback only. Exit code 1 when a scenario fails, whether scored or not (extensions
+ * count too), or when the suite ends without a summary.
  */
 import { fork, spawn } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -14,11 +14,11 @@ const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '../..');
 const suite = join(root, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
 const client = `${process.execPath} ${join(here, 'turnstile.mjs')}`;
-/** Waiting for one's turn counts; on a busy machine the suite's own 30 s are not enough. */
+/** Includes the wait for a slot (`turnstile.mjs`): on a busy machine the suite's own 30 s are not enough. */
 const SCENARIO_TIMEOUT_MS = '300000';
 const REVISIONS = ['2025-11-25', '2026-07-28'];
 
-/** Runs the suite. @returns what it printed, and what it wrote about checks that failed */
+/** Runs the suite. @returns its output, and its reports of failed checks */
 function run(args) {
   const results = mkdtempSync(join(tmpdir(), 'mcp-conformance-'));
   return new Promise((resolve) => {
@@ -31,14 +31,14 @@ function run(args) {
     child.stdout.on('data', (chunk) => (output += chunk));
     child.stderr.on('data', (chunk) => (output += chunk));
     child.on('close', () => {
-      resolve({ output, faults: faultsIn(results) });
+      resolve({ output, faults: readFailures(results) });
       rmSync(results, { recursive: true });
     });
   });
 }
 
-/** Checks that failed, and the end of what the client said in their scenario. */
-function faultsIn(results) {
+/** Failed checks, each with the end of the client's output in that scenario. */
+function readFailures(results) {
   return globSync(join(results, '**/checks.json')).flatMap((file) => {
     const failed = JSON.parse(readFileSync(file, 'utf8')).filter(({ status }) => status === 'FAILURE');
     const said = globSync(join(dirname(file), 'std*.txt')).map((text) => readFileSync(text, 'utf8').slice(-2_000));
@@ -46,7 +46,7 @@ function faultsIn(results) {
   });
 }
 
-function judge(name, { output, faults }) {
+function report(name, { output, faults }) {
   const lines = output.split('\n').filter((line) => /^[✓✗] \S+: \d+ passed, \d+ failed/.test(line));
   const total = /^Total: .*$/m.exec(output)?.[0] ?? 'no summary';
   const failed = lines.filter((line) => line.startsWith('✗')).map((line) => line.slice(2, line.indexOf(': ')));
@@ -69,10 +69,10 @@ let good = true;
 try {
   for (const revision of REVISIONS) {
     const args = ['server', '--url', `http://localhost:${port}/mcp`, '--requirements', revision];
-    good = judge(`server ${revision}`, await run(args)) && good;
+    good = report(`server ${revision}`, await run(args)) && good;
   }
   for (const revision of REVISIONS) {
-    good = judge(`client ${revision}`, await run(['client', '--command', client, '--requirements', revision])) && good;
+    good = report(`client ${revision}`, await run(['client', '--command', client, '--requirements', revision])) && good;
   }
 } finally {
   server.kill();

@@ -1,6 +1,6 @@
 /**
- * One process of the soak: `soak-child.mjs endpoint` serves; `soak-child.mjs executor <url>` calls. Answers `memory` with the heap
- * after a collection, resident memory, and the most that ever was resident, all in bytes.
+ * One process of the soak: `soak-child.mjs endpoint` serves; `soak-child.mjs executor <url>` calls. Reports the heap after a
+ * collection, resident memory and peak resident memory in bytes.
  */
 import { readFileSync } from 'node:fs';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
@@ -58,13 +58,13 @@ async function endpoint() {
 
 function executor() {
   const egress = new EgressClient({ allowlist: [], allowedEndpoints: [new URL(url).origin] });
-  const parts = { egress, clock, expand: (value) => value, maxResponseBytes: 1_000_000 };
-  const pool = new SessionPool({ ...parts, allowStdio: false, version: '1' }, undefined, {
+  const deps = { egress, clock, expand: (value) => value, maxResponseBytes: 1_000_000 };
+  const pool = new SessionPool({ ...deps, allowStdio: false, version: '1' }, undefined, {
     ...POOL_LIMITS,
     idleCloseMs: 50,
   });
   const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock);
-  const made = new McpExecutor(pool, breakers, parts, clock, { defaultIdleMs: 5_000, maxResponseBytes: 1_000_000 });
+  const made = new McpExecutor(pool, breakers, deps, clock, { defaultIdleMs: 5_000, maxResponseBytes: 1_000_000 });
   const call = async (server) => {
     const reply = await made.execute(
       {
@@ -90,18 +90,18 @@ function peakBytes() {
   return Number(kib) * 1_024;
 }
 
-const part = kind === 'endpoint' ? await endpoint() : executor();
+const role = kind === 'endpoint' ? await endpoint() : executor();
 process.on('message', async ({ ask, calls = 0, reconnects = 0 }) => {
   if (ask === 'run') {
     for (let left = calls; left > 0; left -= 10)
-      await Promise.all(Array.from({ length: 10 }, () => part.call('steady')));
-    // Another server name is another session; each is left to its idle close.
-    for (let index = 0; index < reconnects; index += 1) await part.call(`once-${index % 7}-${Math.floor(index / 7)}`);
+      await Promise.all(Array.from({ length: 10 }, () => role.call('steady')));
+    // Another server name is another session, which the pool closes when it is idle.
+    for (let index = 0; index < reconnects; index += 1) await role.call(`once-${index % 7}-${Math.floor(index / 7)}`);
     await clock.sleep(300);
   }
   globalThis.gc?.();
   const { rss, heapUsed } = process.memoryUsage();
   process.send({ rss, heapUsed, peak: peakBytes() });
 });
-process.send(part.port ? { port: part.port } : { ready: true });
+process.send(role.port ? { port: role.port } : { ready: true });
 process.on('disconnect', () => process.exit(0));

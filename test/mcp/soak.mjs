@@ -1,8 +1,8 @@
 /**
- * `node test/mcp/soak.mjs`: 10,000 calls and 500 reconnects through endpoint and executor, after a warm-up of twice as many: until
- * then V8 enlarges its young generation and keeps the pages it frees, so resident memory grows in steps while the heap does
- * not. Exit code 1 when heap or peak of a process grew by more than 5 %. The peak and not the momentary size is compared,
- * because V8 gives its spare pages back now and then. `SOAK_NODE_FLAGS` are given to both processes.
+ * `node test/mcp/soak.mjs`: 10,000 calls and 500 reconnects through endpoint and executor, after a warm-up of twice as many.
+ * During warm-up V8 grows its young generation and keeps freed pages, so resident memory grows in steps while the heap does not.
+ * Exit code 1 when heap or peak memory of a process grew by more than 5 %. The peak is compared instead of the current size,
+ * because V8 returns spare pages from time to time. `SOAK_NODE_FLAGS` are passed to both processes.
  */
 import { fork } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -28,7 +28,7 @@ const url = `http://127.0.0.1:${port}/mcp`;
 const executor = start('executor', url);
 await executor.first;
 
-/** Clients of the endpoint that come, list, call with progress and go. */
+/** Clients that connect, list, call with progress and disconnect. */
 async function visit(times) {
   for (let index = 0; index < times; index += 1) {
     const client = new Client(

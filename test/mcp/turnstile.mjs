@@ -1,15 +1,14 @@
 /**
- * The suite starts its client scenarios all at once. On a busy machine dozens of processes that load the whole client then
- * keep each other, and the suite's own servers, from the processor until their time limits end, which says nothing about the
- * client. So they take turns: `turnstile` admits a few at a time, and this file, run as a program, waits for its turn and then
- * becomes the client.
+ * Limits how many client scenarios of the suite run at once. The suite starts them all together, and on a busy machine dozens of
+ * starting processes slow each other and the suite's servers down until scenarios time out. `turnstile` admits a few at a time;
+ * run as a program, this file waits for a slot and then runs the client.
  */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 
 const AT_ONCE = 4;
 
-/** Admits a few connections at a time; the end of one is the turn of the next. @returns where to wait, and how to end */
+/** Admits a few connections at a time; one that closes frees its slot. @returns the port to wait on, and how to close it */
 export async function turnstile() {
   const waiting = [];
   let inside = 0;

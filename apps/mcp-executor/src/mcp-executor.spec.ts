@@ -87,13 +87,13 @@ function toolServer(seen: string[] = []): McpServer {
   return server;
 }
 
-/** Both eras, stateless. */
-const bothEras = (seen?: string[]): RequestListener => {
+/** Both protocol revisions, stateless. */
+const bothRevisions = (seen?: string[]): RequestListener => {
   const handle = toNodeHandler(createMcpHandler(() => toolServer(seen)));
   return (request, response) => void handle(request, response);
 };
 
-/** 2025-11-25 with sessions kept in memory; `forget` is what a restart does to them. */
+/** 2025-11-25 with sessions kept in memory; `forget` drops them, as a restart would. */
 function sessionful() {
   const transports = new Map<string, NodeStreamableHTTPServerTransport>();
   const listener: RequestListener = (request, response) => {
@@ -200,8 +200,8 @@ function messageOf(binding: Partial<McpBinding> & { url: string }, remoteName: s
   };
 }
 
-describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
-  const start = () => serve(kind === 'both eras' ? bothEras() : sessionful().listener);
+describe.each(['both revisions', '2025 with sessions'])('a server of %s', (kind) => {
+  const start = () => serve(kind === 'both revisions' ? bothRevisions() : sessionful().listener);
 
   it('is discovered and called over one session', async () => {
     const { url, port } = await start();
@@ -212,7 +212,7 @@ describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
       description: 'Adds.',
       input_schema: { type: 'object', required: ['a', 'b'] },
     });
-    expect(found.prior['kind']).toBe(kind === 'both eras' ? 'modern' : 'legacy');
+    expect(found.prior['kind']).toBe(kind === 'both revisions' ? 'modern' : 'legacy');
     const replies = await Promise.all(Array.from({ length: 20 }, (_, a) => call({ url }, 'add', { a, b: 1 })));
     expect(replies.map((reply) => reply.output)).toEqual(Array.from({ length: 20 }, (_, a) => ({ sum: a + 1 })));
     expect(replies[0]).toMatchObject({ ok: true, text: '1', metadata: {} });
@@ -287,7 +287,7 @@ describe.each(['both eras', '2025 with sessions'])('a server of %s', (kind) => {
 describe('McpExecutor', () => {
   it('stops the remote work when the call is cancelled', async () => {
     const seen: string[] = [];
-    const { url, port } = await serve(bothEras(seen));
+    const { url, port } = await serve(bothRevisions(seen));
     const { call } = executor({ port });
     const stop = new AbortController();
     const running = call({ url }, 'slow', { ms: 5_000 }, { signal: stop.signal });
@@ -307,18 +307,18 @@ describe('McpExecutor', () => {
   });
 
   it('survives a restart of the server on the same port', async () => {
-    const first = await serve(bothEras());
+    const first = await serve(bothRevisions());
     const { call } = executor({ port: first.port });
     await call({ url: first.url }, 'add', { a: 1, b: 1 });
     await first.stop();
     expect(await call({ url: first.url }, 'add', { a: 1, b: 1 })).toMatchObject({ failure: { code: 'NETWORK_ERROR' } });
-    await serve(sessionful().listener, first.port); // now of the other era, too
+    await serve(sessionful().listener, first.port); // now with another protocol revision
     expect(await call({ url: first.url }, 'add', { a: 3, b: 1 })).toMatchObject({ ok: true, output: { sum: 4 } });
   });
 
   it('connects without a probe when the protocol revision is known', async () => {
     const requests: string[] = [];
-    const listener = bothEras();
+    const listener = bothRevisions();
     const { url, port } = await serve((request, response) => {
       requests.push(String(request.headers['mcp-method']));
       listener(request, response);
@@ -418,7 +418,7 @@ describe('McpExecutor', () => {
     const { call } = executor({ port });
     const startedAt = performance.now();
     expect(await call({ url }, 'x')).toMatchObject({ ok: false, failure: { code } });
-    expect(performance.now() - startedAt).toBeLessThan(5_000); // far below the 10 s deadline: nobody waited for it
+    expect(performance.now() - startedAt).toBeLessThan(5_000); // far below the 10 s deadline
   });
 
   it.each<[string, string, object]>([
@@ -521,7 +521,7 @@ describe('McpExecutor', () => {
 
   it('sends headers with expanded variables and names a missing one', async () => {
     const keys: unknown[] = [];
-    const listener = bothEras();
+    const listener = bothRevisions();
     const { url, port } = await serve((request, response) => {
       keys.push(request.headers['x-key']);
       listener(request, response);
@@ -603,7 +603,7 @@ describe('OAuth client credentials', () => {
   async function protectedServer() {
     const valid = new Set<string>();
     const grants: string[] = [];
-    const listener = bothEras();
+    const listener = bothRevisions();
     const { url, port } = await serve((request, response) => {
       if (request.url === '/token') {
         return void bodyOf(request).then((text) => {

@@ -28,7 +28,7 @@ it('opens one new session for all callers after the first failed to open', async
     if (opened === 1) throw new Error('another revision is spoken here');
     return fakeSession();
   });
-  // As calls do it: what failed because of our session or era is retired and tried once more.
+  // As calls do: a session refused by the server is retired, and the call is sent once more.
   const call = async (): Promise<string> => {
     try {
       return await pool.use(target, async () => 'done');

@@ -118,7 +118,7 @@ describe('SSRF vectors through mcp-executor', () => {
       if (row.layer === 'url') expect([way, outcome, asked, seen.allowed]).toEqual([way, 'EGRESS_REFUSED', 0, 0]);
       if (row.layer === 'connect' && !row.resolve_second)
         expect([way, outcome, seen.allowed]).toEqual([way, 'EGRESS_REFUSED', 0]);
-      // No redirect of a POST is followed anywhere, so nothing but the first hop was met.
+      // Redirects of a POST are not followed, so only the first hop was requested.
       if (row.layer === 'redirect') expect(outcome).not.toBe('ok');
     }
   });

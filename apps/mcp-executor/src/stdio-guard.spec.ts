@@ -10,7 +10,7 @@ import { McpExecutor } from './mcp-executor.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
 
 const GUARD = fileURLToPath(new URL('./stdio-guard.ts', import.meta.url));
-/** A 2025 server in plain JavaScript: says its pid, starts a helper, ignores SIGTERM, can eat memory. */
+/** A 2025 server in plain JavaScript: reports its pid, starts a child, ignores SIGTERM and can allocate memory. */
 const SERVER = `
 const { spawn } = require('node:child_process');
 const { writeFileSync } = require('node:fs');
@@ -48,7 +48,7 @@ const pidsIn = (file: string) => readFileSync(file, 'utf8').split(' ').map(Numbe
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie still answers; its state says so.
+    // A zombie still has a pid; its state identifies it.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
   } catch {
     return false;
@@ -124,7 +124,7 @@ describe('local MCP servers', () => {
   it('are killed when they exceed their memory, and the next call starts another', async () => {
     const { executor, close } = setUp(true);
     expect(await executor.execute(message('hoard', options('two', 200)), limits())).toMatchObject({
-      // It had the call: what it did before its end is not known.
+      // The server had received the call, so its effects are unknown.
       failure: { code: 'NETWORK_ERROR', details: { delivered: true } },
     });
     expect(await executor.execute(message('env', options('two', 200)), limits())).toMatchObject({ ok: true });

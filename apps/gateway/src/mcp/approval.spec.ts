@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => nats?.stop());
 
-/** A gateway's relay, on a connection of its own. */
+/** The relay of one gateway, on its own connection. */
 async function relay(): Promise<ElicitationRelay> {
   const connection = await NatsClient.connect({ url: nats.url, name: 'gateway' });
   closing(() => connection.close());

@@ -118,7 +118,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     await call(client, 'echo', {}, { traceparent: theirs });
     await client.callTool(
       { name: 'echo', arguments: {}, _meta: { traceparent: theirs } },
-      { onprogress: () => undefined }, // the way through the SDK
+      { onprogress: () => undefined }, // served by the SDK
     );
     await call(client, 'echo');
     const own = expect.stringMatching(/^00-(?!0af765)[0-9a-f]{32}-[0-9a-f]{16}-0[01]$/);
@@ -131,7 +131,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     const progress: unknown[] = [];
     await client.callTool({ name: 'slow', arguments: {} }, { onprogress: (one) => progress.push(one) });
     expect(progress).toEqual([1, 2, 3].map((step) => ({ progress: step, total: 3, message: `step ${step}` })));
-    if (mode === 'legacy') return; // a stateless 2025 server cannot match a cancellation to its call; a closed socket it can
+    if (mode === 'legacy') return; // a stateless 2025 server cannot match a cancellation to its call, only a closed socket
     const stop = new AbortController();
     const running = client.callTool({ name: 'slow', arguments: {} }, { signal: stop.signal }).catch(() => undefined);
     await expect.poll(() => seen.length).toBe(2);

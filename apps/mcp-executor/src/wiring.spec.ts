@@ -123,7 +123,7 @@ describe('mcp-executor over NATS', () => {
   it('rejects calls to a target that a peer reported as failing', async () => {
     const down = { ...message().binding, url: 'http://down.test/mcp' } as ExecMessage['binding'];
     const opened = { key: 'http://down.test', open_for_ms: 30_000 };
-    // A peer is believed about targets whose calls were run here.
+    // Reports of a peer count for targets that this process has called.
     await send(message({ tool: 'down', binding: down })).catch(() => undefined);
     nats.publish(breakerSubject('openapi-executor'), { ...opened, key: new URL(url).origin });
     nats.publish(breakerSubject('mcp-executor'), { ...opened, key: new URL(url).origin, tenant_id: 'another' });

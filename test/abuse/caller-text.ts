@@ -133,7 +133,7 @@ const ranker = new ToolRanker(
 );
 const glob = globMatcher('**/*a*a*b*.ts');
 const rego = (name: string, ...args: unknown[]): unknown =>
-  STRING_BUILTINS[name]?.run(args as never, undefined as never);
+  STRING_BUILTINS[name]?.run(args as never, { nowMs: 0, spend: () => undefined });
 const entry = { name: 'crm', prefix: 'crm' };
 const definition = (description: string) =>
   ({
@@ -461,6 +461,16 @@ const REGO_ROWS: CallerTextRow[] = [
   ...(['indexof', 'contains', 'split', 'strings.count', 'trim', 'trim_left', 'trim_right'] as const).map((name) =>
     onText(`rego ${name}`, (text) => rego(name, text, 'aab'), [['a'], ['ab'], [' ']]),
   ),
+  // Text and part both come from the caller: the part almost matches everywhere.
+  ...(['indexof', 'contains', 'split', 'strings.count', 'indexof_n'] as const).map((name) =>
+    onText(`rego ${name}, long part`, (text) => rego(name, text, `${text.slice(0, text.length / 2)}b`), [
+      ['a'],
+      ['ab'],
+    ]),
+  ),
+  onText('rego replace, long part', (text) => rego('replace', text, `${text.slice(0, text.length / 2)}b`, 'c'), [
+    ['a'],
+  ]),
   onText('rego sprintf', (text) => thrown(() => rego('sprintf', text, [])), [
     ['%', 'x'],
     ['%-', ''],

@@ -2,6 +2,7 @@ import { compareText, fieldOf, isArray, keysOf, type Value } from '../value.js';
 import { arrayAt, type Builtin, integerAt, numberAt, objectAt, textAt, textsAt, valueFault } from './operands.js';
 
 import { RegoError } from '../rego-error.js';
+import { findAll, joinTexts, splitText } from './find-text.js';
 import { sprintf } from './sprintf.js';
 
 const onText = (run: (text: string) => Value): Builtin => ({ arity: 1, run: (args) => run(textAt(args, 0)) });
@@ -63,7 +64,7 @@ function indexes(text: string, search: string): number[] {
   const found: number[] = [];
   let chars = 0;
   let counted = 0;
-  for (let at = text.indexOf(search); at >= 0; at = text.indexOf(search, at + 1)) {
+  for (const at of findAll(text, search, { overlapping: true })) {
     for (; counted < at; counted += text.codePointAt(counted)! > 0xff_ff ? 2 : 1) chars += 1;
     if (counted === at) found.push(chars); // else inside a character of two units
   }
@@ -89,22 +90,28 @@ const formatInt: Builtin = {
   },
 };
 
+/** Characters that are compared in one step of the evaluation. */
+const COMPARED_PER_STEP = 100;
+
 /** Longest match first in the order of the keys, left to right, as Go's strings.Replacer does. */
 const replaceAllOf: Builtin = {
   arity: 2,
-  run: (args) => {
+  run: (args, context) => {
     const pairs = objectAt(args, 0);
     const olds = keysOf(pairs).map((key) => textAt([key], 0));
     const news = olds.map((key) => textAt([fieldOf(pairs, key)!], 0));
     if (olds.includes('')) throw valueFault('empty text to replace');
     const text = textAt(args, 1);
-    let result = '';
+    let compared = olds.length;
+    for (const old of olds) compared += old.length;
+    const parts: string[] = [];
     for (let at = 0; at < text.length;) {
+      if (parts.length % COMPARED_PER_STEP === 0) context.spend(compared);
       const hit = olds.findIndex((old) => text.startsWith(old, at));
-      result += hit < 0 ? text[at] : news[hit];
+      parts.push(hit < 0 ? text[at]! : news[hit]!);
       at += hit < 0 ? 1 : olds[hit]!.length;
     }
-    return result;
+    return joinTexts(parts, '', context);
   },
 };
 
@@ -115,17 +122,17 @@ export const STRING_BUILTINS: Record<string, Builtin> = {
     run: (args) =>
       (isArray(args[1]!) ? textsAt(args, 1) : textsAt(args, 1).toSorted(compareText)).join(textAt(args, 0)),
   },
-  contains: onTexts((text, part) => text.includes(part)),
+  contains: onTexts((text, part) => part === '' || findAll(text, part, { limit: 1 }).length > 0),
   startswith: onTexts((text, part) => text.startsWith(part)),
   endswith: onTexts((text, part) => text.endsWith(part)),
   lower: onText((text) => simpleCase(text, (char) => (char === '\u0130' ? 'i' : char.toLowerCase()))),
   upper: onText((text) => simpleCase(text, (char) => char.toUpperCase())),
-  split: onTexts((text, separator) => (separator === '' ? [...text] : text.split(separator))),
+  split: onTexts((text, separator) => (separator === '' ? [...text] : splitText(text, separator))),
   replace: {
     arity: 3,
-    run: (args) => {
+    run: (args, context) => {
       const [text, from, to] = [textAt(args, 0), textAt(args, 1), textAt(args, 2)];
-      return from === '' ? [to, ...[...text].map((char) => char + to)].join('') : text.split(from).join(to);
+      return joinTexts(from === '' ? ['', ...text, ''] : splitText(text, from), to, context);
     },
   },
   'strings.replace_n': replaceAllOf,
@@ -141,7 +148,7 @@ export const STRING_BUILTINS: Record<string, Builtin> = {
   ),
   trim_space: onText((text) => trimSpace(text)),
   'strings.reverse': onText((text) => [...text].toReversed().join('')),
-  'strings.count': onTexts((text, part) => (part === '' ? [...text].length + 1 : text.split(part).length - 1)),
+  'strings.count': onTexts((text, part) => (part === '' ? [...text].length + 1 : findAll(text, part).length)),
   'strings.any_prefix_match': anyMatch((text, prefix) => text.startsWith(prefix)),
   'strings.any_suffix_match': anyMatch((text, suffix) => text.endsWith(suffix)),
   format_int: formatInt,

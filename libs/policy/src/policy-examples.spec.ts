@@ -21,10 +21,10 @@ const ask = (args: PolicyInput['arguments'], roles: string[] = []): string[] | u
 
 describe('the example of a rule that asks', () => {
   it.each<[string, PolicyInput['arguments'], string]>([
-    ['with its argument', { id: 'c7' }, 'Delete customer c7 for good?'],
-    ['without it', {}, 'Delete customer (none named) for good?'],
-    ['with null for it', { id: null }, 'Delete customer null for good?'],
-    ['with an object for it', { id: { a: 1 } }, 'Delete customer {"a": 1} for good?'],
+    ['with its argument', { id: 'c7' }, 'Permanently delete customer c7?'],
+    ['without it', {}, 'Permanently delete customer (none named)?'],
+    ['with null for it', { id: null }, 'Permanently delete customer null?'],
+    ['with an object for it', { id: { a: 1 } }, 'Permanently delete customer {"a": 1}?'],
   ])('asks %s', (_, args, question) => {
     expect(ask(args)).toEqual([question]);
   });

@@ -11,7 +11,11 @@ import { build } from 'esbuild';
 import { inlineText } from '../inline-text.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const CONTRACTS = readJson(join(ROOT, 'libs/contracts/package.json'));
+/** Exports of the own packages whose types are copied into the published ones. */
+const EXPORTS = {
+  client: readJson(join(ROOT, 'libs/client/package.json')).exports,
+  contracts: readJson(join(ROOT, 'libs/contracts/package.json')).exports,
+};
 
 /**
  * What is published. `types`: folders of declarations by their place below `dist`; the first is the package's own.
@@ -28,7 +32,7 @@ const PACKAGES = {
   fleetctl: {
     source: 'tools/fleetctl',
     entries: { index: 'tools/fleetctl/dist/index.js' },
-    types: { '.': 'tools/fleetctl/dist', contracts: 'libs/contracts/dist' },
+    types: { '.': 'tools/fleetctl/dist', client: 'libs/client/dist', contracts: 'libs/contracts/dist' },
     exports: ['index'],
     peers: [],
     bin: 'fleetctl',
@@ -127,7 +131,7 @@ function publishedManifest(made, { name, version, description, license, dependen
   return manifest;
 }
 
-/** Copies declarations; imports of contracts and its subpaths become relative. */
+/** Copies declarations; imports of client and contracts become relative. */
 function copyTypes(from, to, dist) {
   for (const entry of readdirSync(from, { withFileTypes: true, recursive: true })) {
     if (!entry.isFile() || !entry.name.endsWith('.d.ts')) continue;
@@ -135,11 +139,9 @@ function copyTypes(from, to, dist) {
     const target = join(to, relative(from, source));
     mkdirSync(dirname(target), { recursive: true });
     const text = readFileSync(source, 'utf8').replaceAll(
-      /(['"])@toolfleet\/contracts(\/[\w-]+)?\1/g,
-      (_, _quote, subpath = '') => {
-        const types = CONTRACTS.exports[`.${subpath}`].types
-          .replace('./dist/', 'contracts/')
-          .replace(/\.d\.ts$/, '.js');
+      /(['"])@toolfleet\/(client|contracts)(\/[\w-]+)?\1/g,
+      (_, _quote, name, subpath = '') => {
+        const types = EXPORTS[name][`.${subpath}`].types.replace('./dist/', `${name}/`).replace(/\.d\.ts$/, '.js');
         return `'${relative(dirname(target), join(dist, types)).replace(/^(?!\.)/, './')}'`;
       },
     );

@@ -1,18 +1,18 @@
-import type { Surroundings } from './connection.js';
+import type { Environment } from './connection.js';
 import type { Gateway } from './gateway.js';
-import type { CommandLine } from './parse-argv.js';
+import type { CommandLine } from './command-line.js';
 import type { Terminal } from './terminal.js';
 
-/** What a command gets. */
+/** What a command runs with. */
 export interface CommandContext {
   line: CommandLine;
-  /** Words after the command's name. */
+  /** Positional arguments after the name of the command. */
   words: readonly string[];
   terminal: Terminal;
-  surroundings: Surroundings;
-  /** `--json`: programs read the output. */
+  environment: Environment;
+  /** `--json`: the output is for programs. */
   json: boolean;
-  /** The fleet; looked up when first used, so that commands without one work anywhere. */
+  /** The gateway. Located on use, so that commands that need none work without a fleet. */
   gateway(ignoredFlags?: ReadonlySet<string>): Gateway;
   /** Aborted by Ctrl-C. */
   signal: AbortSignal;
@@ -20,16 +20,40 @@ export interface CommandContext {
 
 /** One command of the CLI. */
 export interface Command {
-  /** Words behind `fleetctl`, e.g. `keys create`. */
+  /** What follows `fleetctl`; alternatives are separated by ` | `. */
   usage: string;
   summary: string;
-  /** Options beyond the global ones, as shown by `--help`. */
+  /** Options in addition to the global ones, as shown by `--help`. */
   options?: readonly (readonly [string, string])[];
-  /** Words that may stand right behind the name, for completion. */
+  /** First arguments, for completion. */
   verbs?: readonly string[];
-  /** Most words behind the name; undefined: the command counts them itself. */
+  /** Most positional arguments; undefined: the command checks them itself. */
   mostWords?: number;
-  /** Options a user may give; undefined: any (they are arguments of a tool). */
+  /** Names of the options; undefined: any, because they are arguments of a tool. */
   known?: readonly string[];
   run(context: CommandContext): Promise<number>;
+}
+
+const GLOBAL_OPTIONS = [
+  ['-u, --url <url>', 'URL of the gateway (default: TOOLFLEET_URL, or the fleet of "npm start")'],
+  ['-k, --key <key>', 'API key (default: TOOLFLEET_API_KEY, or the file TOOLFLEET_API_KEY_FILE)'],
+  ['-j, --json', 'Print JSON'],
+  ['-h, --help', 'Show the help of a command'],
+] as const;
+
+/** Help that lists every command. */
+export function generalHelp(commands: ReadonlyMap<string, Command>): string {
+  const rows = [...commands].map(([name, command]) => [name, command.summary] as const);
+  return `fleetctl: call and manage the tools of a fleet\n\n${columns(rows)}\n${columns(GLOBAL_OPTIONS)}\nExit codes: 0 success, 1 failure, 2 usage error, 3 no connection, 4 not allowed\n`;
+}
+
+/** Help of one command. */
+export function commandHelp(command: Command): string {
+  const uses = command.usage.split(' | ').map((use) => `  fleetctl ${use}\n`);
+  return `${command.summary}\n\n${uses.join('')}\n${columns([...(command.options ?? []), ...GLOBAL_OPTIONS])}`;
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string {
+  const width = Math.max(...rows.map(([left]) => left.length));
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`).join('');
 }

@@ -31,7 +31,7 @@ describe('where the fleet is', () => {
     expect(await main(['tools'], terminal, elsewhere('../empty'))).toBe(3);
   });
 
-  it('is kept in the user’s folder by config, readable by nobody else', async () => {
+  it('is stored in the user’s folder by config, readable only by the user', async () => {
     const env = { XDG_CONFIG_HOME: join(folder, 'xdg') };
     await run(['config', 'set', 'url', url], { env });
     await run(['config', 'set', 'api_key', '-'], { env, input: 'tf_secret_key_value\n' });

@@ -2,37 +2,39 @@ import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { CliError, EXIT } from './cli-error.js';
-import { optionValue, type CommandLine } from './parse-argv.js';
+import { optionValue, type CommandLine } from './command-line.js';
 
-/** Where the fleet is and how to prove who asks. */
+/** Where the fleet is, and the key to authenticate with. */
 export interface Connection {
   url: string;
   key: string | undefined;
-  /** Where url and key come from, for messages. */
+  /** Where URL and key were found, for messages. */
   from: string;
 }
 
-/** What `npm start` writes into `.toolfleet/local.json`, and what the user's own file may hold. */
+/** Content of `.toolfleet/local.json`, which `npm start` writes, and of the user's own file. */
 interface ConnectionFile {
   url?: string;
   api_key?: string;
 }
 
-/** Surroundings of the process, handed in so that specs can give their own. */
-export interface Surroundings {
+/** The process as commands see it. Specs pass their own. */
+export interface Environment {
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
 }
 
 /**
- * URL and key: flags, then TOOLFLEET_URL and TOOLFLEET_API_KEY (or TOOLFLEET_API_KEY_FILE), then `local.json` of
- * TOOLFLEET_STATE_DIR, else `.toolfleet/local.json` in this folder or one above it, then `fleetctl/config.json` in the user's
- * configuration folder (XDG). A state folder that is named and holds no fleet is an error: another fleet is not meant. A key found in a file
- * is only sent to the URL of that file, never to one named elsewhere. `ignored` names flags that mean something else.
+ * Finds URL and key in this order: flags; TOOLFLEET_URL and TOOLFLEET_API_KEY (or TOOLFLEET_API_KEY_FILE); `local.json` in
+ * TOOLFLEET_STATE_DIR, or else in `.toolfleet` of this folder or one above; `fleetctl/config.json` in the user's configuration
+ * folder (XDG). A TOOLFLEET_STATE_DIR without a fleet is an error, so that no other fleet is used by mistake. A key from a file
+ * is sent only to the URL in the same file.
+ * @param ignored options that are arguments of a tool here
+ * @throws CliError when no fleet is found
  */
 export function findConnection(
   line: CommandLine,
-  { env, cwd }: Surroundings,
+  { env, cwd }: Environment,
   ignored: ReadonlySet<string> = new Set(),
 ): Connection {
   const flag = (name: string) => (ignored.has(name) ? undefined : optionValue(line, name));
@@ -44,11 +46,11 @@ export function findConnection(
     throw new CliError(
       stateDir
         ? `No fleet runs from TOOLFLEET_STATE_DIR (${stateDir})`
-        : 'No fleet found: start one with "npm start", or give --url, TOOLFLEET_URL or TOOLFLEET_STATE_DIR',
+        : 'No fleet found; start one with "npm start", or set --url, TOOLFLEET_URL or TOOLFLEET_STATE_DIR',
       EXIT.connection,
     );
   }
-  if (!isFleetUrl(url)) throw new CliError(`Not a URL of a fleet: ${url}`, EXIT.usage);
+  if (!isFleetUrl(url)) throw new CliError(`Invalid URL ${url}; it must start with http:// or https://`, EXIT.usage);
   const sameFleet = file !== undefined && sameOrigin(url, file.content.url);
   return {
     url: url.replace(/\/+$/, ''),
@@ -57,14 +59,14 @@ export function findConnection(
   };
 }
 
-/** `http(s)://host…` */
+/** True for `http(s)://host…`. */
 export function isFleetUrl(text: string): boolean {
   return /^https?:\/\/[^/]/i.test(text) && URL.canParse(text);
 }
 
 type FoundFile = { path: string; content: ConnectionFile };
 
-/** What a local fleet wrote into its state folder. */
+/** The file that a local fleet wrote into its state folder. */
 function localFile(stateDir: string): FoundFile | undefined {
   const path = join(stateDir, 'local.json');
   const content = readConnection(path);
@@ -78,13 +80,13 @@ function nearestLocalFile(cwd: string): FoundFile | undefined {
   }
 }
 
-/** The user's own file, after the XDG base directory specification. */
-export function userFilePath(env: Surroundings['env']): string {
+/** The user's own file, according to the XDG Base Directory Specification. */
+export function userFilePath(env: Environment['env']): string {
   const base = env['XDG_CONFIG_HOME'];
   return join(base?.startsWith('/') ? base : join(env['HOME'] ?? homedir(), '.config'), 'fleetctl', 'config.json');
 }
 
-function userFile(env: Surroundings['env']): FoundFile | undefined {
+function userFile(env: Environment['env']): FoundFile | undefined {
   const path = userFilePath(env);
   const content = readConnection(path);
   return content && { path, content };
@@ -104,7 +106,7 @@ function readConnection(path: string): ConnectionFile | undefined {
   }
 }
 
-function keyFromFile(env: Surroundings['env']): string | undefined {
+function keyFromFile(env: Environment['env']): string | undefined {
   const path = env['TOOLFLEET_API_KEY_FILE'];
   if (!path) return undefined;
   try {

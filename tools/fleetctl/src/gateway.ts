@@ -1,16 +1,17 @@
+import type { ListedTool } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
 import type { ErrorBody } from '@toolfleet/contracts/wire';
-import { CliError, EXIT } from './cli-error.js';
+import { CliError, EXIT, suggestion } from './cli-error.js';
 import type { Connection } from './connection.js';
 
-/** An answer of the gateway: any status, parsed. */
-export interface Answer<T> {
+/** A response of the gateway with its parsed body. */
+interface Answer<T> {
   status: number;
   body: T;
   headers: Headers;
 }
 
-/** The error body of a refused request, as thrown by `ask`. */
+/** A response of the gateway with an error status. */
 export class Refused extends CliError {
   constructor(
     readonly status: number,
@@ -29,13 +30,13 @@ export class Refused extends CliError {
 export class Gateway {
   constructor(
     readonly connection: Connection,
-    /** Ends requests that name no signal of their own: Ctrl-C. */
+    /** Aborted by Ctrl-C; ends requests without a signal of their own. */
     private readonly interrupted: AbortSignal,
     private readonly send: typeof fetch = fetch,
   ) {}
 
-  /** Sends a request and returns its answer when the status is 2xx. @throws Refused, CliError when nothing answers */
-  async ask<T>(
+  /** Sends a request. @throws Refused unless the status is 2xx; CliError without a response */
+  async request<T>(
     method: 'GET' | 'POST' | 'DELETE',
     path: string,
     body?: unknown,
@@ -51,7 +52,7 @@ export class Gateway {
     });
   }
 
-  /** Lines of a streamed answer, without their ends. @throws Error when the answer is no stream */
+  /** Lines of a streamed response, without line ends. @throws Error when the response is not a stream */
   async *lines(path: string, signal: AbortSignal): AsyncGenerator<string> {
     const { url, key } = this.connection;
     const headers = { accept: 'text/event-stream', ...(key ? { authorization: `Bearer ${key}` } : {}) };
@@ -66,7 +67,7 @@ export class Gateway {
     }
   }
 
-  /** As `ask`, but any status is an answer. */
+  /** Like `request`, but returns responses of any status. */
   async raw<T>(
     method: string,
     path: string,
@@ -78,7 +79,7 @@ export class Gateway {
     try {
       response = await this.send(url + path, {
         method,
-        redirect: 'error', // a key is not carried elsewhere
+        redirect: 'error', // a redirect must not receive the key
         headers: {
           accept: 'application/json',
           'user-agent': 'fleetctl',
@@ -105,5 +106,23 @@ function parsed(text: string): unknown {
     return JSON.parse(text) as JsonObject;
   } catch {
     return { error: text.slice(0, 300) };
+  }
+}
+
+/** A tool by name. @throws Refused, with a similar name if there is one */
+export async function getTool(gateway: Gateway, name: string, signal: AbortSignal): Promise<ListedTool> {
+  try {
+    return (await gateway.request<ListedTool>('GET', `/api/v1/tools/${encodeURIComponent(name)}`, undefined, signal))
+      .body;
+  } catch (error) {
+    if (!(error instanceof Refused) || error.body.code !== 'TOOL_NOT_FOUND') throw error;
+    const { body } = await gateway
+      .request<ListedTool[]>('GET', '/api/v1/tools', undefined, signal)
+      .catch(() => ({ body: [] }));
+    const meant = suggestion(
+      name,
+      body.map((tool) => tool.name),
+    );
+    throw new Refused(error.status, { ...error.body, error: error.body.error + meant });
   }
 }

@@ -1,31 +1,62 @@
-import { CliError, EXIT } from './cli-error.js';
-import type { Command } from './command.js';
-import { COMMANDS, findCommand } from './commands.js';
-import { runOpenapi } from './commands/openapi.js';
-import { findConnection, type Surroundings } from './connection.js';
+import { type Command, commandHelp, generalHelp } from './command.js';
+import { audit } from './commands/audit.js';
+import { call, jobs } from './commands/call.js';
+import { completion } from './commands/completion.js';
+import { config } from './commands/config.js';
+import { describe, tools } from './commands/tools.js';
+import { health } from './commands/health.js';
+import { keys } from './commands/keys.js';
+import { openapi, runOpenapi } from './commands/openapi.js';
+import { toolNew } from './commands/tool-new.js';
+import { usage } from './commands/usage.js';
+import { CliError, EXIT, suggestion } from './cli-error.js';
+import { findConnection, type Environment } from './connection.js';
 import { Gateway } from './gateway.js';
-import { suggestion } from './did-you-mean.js';
-import { commandHelp, generalHelp } from './help.js';
-import { hasSwitch, parseArgv, type CommandLine } from './parse-argv.js';
+import { hasSwitch, parseCommandLine, type CommandLine } from './command-line.js';
 import { systemTerminal, type Terminal } from './terminal.js';
 
-/** Options every command takes. */
+/** Every command by name, in the order of the help. */
+const COMMANDS: ReadonlyMap<string, Command> = new Map([
+  ['tools', tools],
+  ['describe', describe],
+  ['call', call],
+  ['jobs', jobs],
+  ['usage', usage],
+  ['keys', keys],
+  ['health', health],
+  ['audit', audit],
+  ['tool new', toolNew],
+  ['openapi', openapi],
+  ['config', config],
+  ['completion', completion(() => COMMANDS)],
+]);
+
+/** The command of a line and the words after its name, which may consist of two words. */
+function findCommand(words: readonly string[]): { command: Command; words: readonly string[] } | undefined {
+  for (const length of [2, 1]) {
+    const command = words.length >= length ? COMMANDS.get(words.slice(0, length).join(' ')) : undefined;
+    if (command) return { command, words: words.slice(length) };
+  }
+  return undefined;
+}
+
+/** Options of every command. */
 const GLOBAL = ['url', 'key', 'json', 'help', 'version'];
 
-/** Version of every package of the repository; they are released together. */
+/** All packages of the repository are released with the same version. */
 const VERSION = '0.1.0';
 
-/** Runs one command line; the exit code. Never throws. */
+/** Runs a command line. @returns the exit code; errors of usage, connection and calls are printed */
 export async function main(
   argv: readonly string[],
   terminal: Terminal = systemTerminal(),
-  surroundings: Surroundings = { env: process.env, cwd: process.cwd() },
+  environment: Environment = { env: process.env, cwd: process.cwd() },
 ): Promise<number> {
   const interrupted = new AbortController();
   const interrupt = () => interrupted.abort();
   process.once('SIGINT', interrupt);
   try {
-    return await dispatch(argv, terminal, surroundings, interrupted.signal);
+    return await dispatch(argv, terminal, environment, interrupted.signal);
   } catch (error) {
     if (!(error instanceof CliError)) throw error;
     terminal.error(`fleetctl: ${error.message}\n`);
@@ -38,7 +69,7 @@ export async function main(
 async function dispatch(
   argv: readonly string[],
   terminal: Terminal,
-  surroundings: Surroundings,
+  environment: Environment,
   signal: AbortSignal,
 ): Promise<number> {
   if (argv[0] === 'openapi' && (argv[1] === 'inspect' || argv[1] === 'request')) {
@@ -49,12 +80,12 @@ async function dispatch(
       },
     });
     return runOpenapi(argv.slice(1), {
-      env: surroundings.env,
+      env: environment.env,
       stdout: sink(terminal.out),
       stderr: sink(terminal.error),
     });
   }
-  const line = parseArgv(argv);
+  const line = parseCommandLine(argv);
   if (hasSwitch(line, 'version') && line.words.length === 0) {
     terminal.out(`${VERSION}\n`);
     return EXIT.ok;
@@ -71,22 +102,25 @@ async function dispatch(
     terminal.out(commandHelp(command));
     return EXIT.ok;
   }
-  refuseUnknown(line, command);
+  rejectUnknownOptions(line, command);
   const strange = command.mostWords === undefined ? undefined : [...words, ...line.rest][command.mostWords];
   if (strange !== undefined)
-    throw new CliError(`${JSON.stringify(strange)} is too much; usage: fleetctl ${command.usage}`, EXIT.usage);
+    throw new CliError(
+      `${JSON.stringify(strange)} is an unexpected argument; usage: fleetctl ${command.usage}`,
+      EXIT.usage,
+    );
   return command.run({
     line,
     words,
     terminal,
-    surroundings,
+    environment,
     json: hasSwitch(line, 'json'),
-    gateway: (ignoredFlags) => new Gateway(findConnection(line, surroundings, ignoredFlags), signal),
+    gateway: (ignoredFlags) => new Gateway(findConnection(line, environment, ignoredFlags), signal),
     signal,
   });
 }
 
-function refuseUnknown(line: CommandLine, command: Command): void {
+function rejectUnknownOptions(line: CommandLine, command: Command): void {
   const { known } = command;
   if (!known) return;
   const strange = [...line.options.keys()].find((option) => !GLOBAL.includes(option) && !known.includes(option));
@@ -99,5 +133,5 @@ function refuseUnknown(line: CommandLine, command: Command): void {
 
 function unknownCommand(words: readonly string[]): string {
   const [word = ''] = words;
-  return `Unknown command ${JSON.stringify(word)}${suggestion(word, COMMANDS.keys())} ("fleetctl help" lists them)`;
+  return `Unknown command ${JSON.stringify(word)}${suggestion(word, COMMANDS.keys())} (see "fleetctl help")`;
 }

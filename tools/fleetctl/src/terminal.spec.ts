@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { CALCULATOR, folder, RESULT, routes, run } from './fleetctl.fixture.js';
-import { ProgressLine } from './progress-line.js';
+import { ProgressLine } from './follow-call.js';
 import { jsonText, paint, plain, terminalOn } from './terminal.js';
 
 /** Clears the screen, sets the title, writes to the clipboard, turns direction, hides, breaks the line. */

@@ -1,13 +1,11 @@
 import { readFileSync } from 'node:fs';
 import type { Json, JsonObject } from '@toolfleet/contracts';
 import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
-import { CliError, EXIT } from './cli-error.js';
-import { suggestion } from './did-you-mean.js';
-import type { CommandLine } from './parse-argv.js';
-import { optionValue } from './parse-argv.js';
+import { CliError, EXIT, suggestion } from './cli-error.js';
+import { type CommandLine, optionValue } from './command-line.js';
 
-/** Options of `call` itself; a tool's argument of such a name goes behind `--arguments` or as `name=value`. */
-export const CALL_OPTIONS = [
+/** Options of `call` itself. A tool's argument of such a name must be given as `name=value` or in `--arguments`. */
+const CALL_OPTIONS = [
   'arguments',
   'url',
   'key',
@@ -26,10 +24,11 @@ export const CALL_OPTIONS = [
 ] as const;
 
 /**
- * Arguments of a tool from a command line, later ones win: `--arguments JSON` (`@file`, `-` for standard input),
- * `--name value` options, and `name=value` words. Values take the type of the schema: `--max_results 5` is a number,
- * an option given twice an array, a bare option true. `name:=JSON` takes any JSON. Dashes stand for underscores.
- * `claimed` names options of `call` that are this tool's arguments instead.
+ * Arguments of a tool from a command line; later ones take precedence: `--arguments JSON` (`@file`, `-` for standard input),
+ * `--name value` options, and `name=value` words. Values get the type in the schema: `--max_results 5` is a number, a repeated
+ * option an array, an option without a value true, `--no-name` false. `name:=JSON` accepts any JSON. Dashes match underscores.
+ * @param claimed options of `call` that are arguments of this tool instead
+ * @throws CliError for invalid JSON, and for unknown arguments if the schema does not allow them
  */
 export async function toolArguments(
   line: CommandLine,
@@ -43,32 +42,32 @@ export async function toolArguments(
   for (const [option, values] of line.options) {
     if ((CALL_OPTIONS as readonly string[]).includes(option) && !claimed.has(option)) continue;
     const negated = option.startsWith('no-') && !hasName(properties, option);
-    const name = nameOf(properties, negated ? option.slice(3) : option);
-    refuseStrange(schema, name, '--');
-    given[name] = negated ? false : valueOf(properties[name], values, name);
+    const name = resolveName(properties, negated ? option.slice(3) : option);
+    rejectUnknownArgument(schema, name, '--');
+    given[name] = negated ? false : toValue(properties[name], values, name);
   }
   for (const word of [...words, ...line.rest]) {
     const [, name, colon, value] = /^([A-Za-z_][\w.-]*)(:?)=(.*)$/s.exec(word) ?? [];
     if (name === undefined || value === undefined) {
       throw new CliError(
-        `Not an argument: ${JSON.stringify(word)} (write name=value, --name value or --arguments JSON)`,
+        `Invalid argument ${JSON.stringify(word)}; write name=value, --name value or --arguments JSON`,
         EXIT.usage,
       );
     }
-    const known = nameOf(properties, name);
-    refuseStrange(schema, known, '');
-    given[known] = colon ? parseJson(value, name) : valueOf(properties[known], [value], name);
+    const known = resolveName(properties, name);
+    rejectUnknownArgument(schema, known, '');
+    given[known] = colon ? parseJson(value, name) : toValue(properties[known], [value], name);
   }
   return given;
 }
 
-/** A slip of the keyboard is told here, with the name that was meant, where the tool takes nothing it does not name. */
-function refuseStrange(schema: JsonObject, name: string, prefix: string): void {
+/** @throws CliError with a similar name, when the schema has no such argument and allows no others */
+function rejectUnknownArgument(schema: JsonObject, name: string, prefix: string): void {
   const properties = (schema['properties'] ?? {}) as Record<string, JsonObject>;
   if (schema['additionalProperties'] !== false || Object.hasOwn(properties, name)) return;
   const known = Object.keys(properties);
   throw new CliError(
-    `The tool takes no argument ${name}${suggestion(name, known, prefix)} (it takes ${known.join(', ') || 'none'})`,
+    `The tool has no argument ${name}${suggestion(name, known, prefix)} (its arguments: ${known.join(', ') || 'none'})`,
     EXIT.usage,
   );
 }
@@ -106,26 +105,27 @@ function hasName(properties: Record<string, JsonObject>, name: string): boolean 
   return Object.hasOwn(properties, name) || Object.hasOwn(properties, name.replaceAll('-', '_'));
 }
 
-function nameOf(properties: Record<string, JsonObject>, name: string): string {
+function resolveName(properties: Record<string, JsonObject>, name: string): string {
   if (Object.hasOwn(properties, name)) return name;
   const underscored = name.replaceAll('-', '_');
   return Object.hasOwn(properties, underscored) ? underscored : name;
 }
 
-function valueOf(property: JsonObject | undefined, values: readonly (string | true)[], name: string): Json {
-  const types = typesOf(property);
+function toValue(property: JsonObject | undefined, values: readonly (string | true)[], name: string): Json {
+  const types = schemaTypes(property);
   if (types.includes('array')) {
     const items = property?.['items'] as JsonObject | undefined;
     const only = values[0];
     if (values.length === 1 && typeof only === 'string' && only.trimStart().startsWith('['))
       return parseJson(only, name);
-    return values.map((value) => scalar(typesOf(items), value, name));
+    return values.map((value) => scalar(schemaTypes(items), value, name));
   }
-  if (values.length > 1) throw new CliError(`${name} is given ${values.length} times but takes one value`, EXIT.usage);
+  if (values.length > 1)
+    throw new CliError(`${name} is given ${values.length} times but accepts one value`, EXIT.usage);
   return scalar(types, values[0] ?? true, name);
 }
 
-/** Text by the schema's type; what does not fit stays text, and the gateway says what is wrong with it. */
+/** Converts text to a type of the schema. Text that does not convert is kept, and the gateway reports it. */
 function scalar(types: readonly string[], value: string | true, name: string): Json {
   if (value === true) return true;
   if (types.includes('string')) return value;
@@ -136,7 +136,7 @@ function scalar(types: readonly string[], value: string | true, name: string): J
   return value;
 }
 
-function typesOf(property: JsonObject | undefined): string[] {
+function schemaTypes(property: JsonObject | undefined): string[] {
   const type = property?.['type'];
   return typeof type === 'string' ? [type] : Array.isArray(type) ? type.map(String) : [];
 }

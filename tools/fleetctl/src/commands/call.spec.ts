@@ -4,12 +4,12 @@ import { describe, expect, it } from 'vitest';
 import { CALCULATOR, RESULT, folder, routes, run, seen, sentArguments, url } from '../fleetctl.fixture.js';
 
 describe('call', () => {
-  it('tells a slip of the keyboard, with what was meant', async () => {
+  it('suggests a similar name for typos', async () => {
     const strict = { ...CALCULATOR, parameters: { ...CALCULATOR.parameters, additionalProperties: false } };
     routes.set('GET /api/v1/tools/calculator', () => ({ status: 200, body: strict }));
     expect(await run(['call', 'calculator', '--expresion', '1'])).toMatchObject({
       code: 2,
-      error: expect.stringContaining('takes no argument expresion; did you mean --expression?'),
+      error: expect.stringContaining('has no argument expresion; did you mean --expression?'),
     });
     expect((await run(['describe', 'calcualtor'])).error).toContain('did you mean calculator?');
     expect((await run(['call', 'othr', 'x=1'])).error).toContain('did you mean other?');
@@ -37,7 +37,7 @@ describe('call', () => {
     expect(sentArguments()).toEqual(expected);
   });
 
-  it('takes --url for the tool’s when the tool has such an argument', async () => {
+  it('passes --url to a tool that has such an argument', async () => {
     const page = {
       ...CALCULATOR,
       name: 'page',
@@ -67,13 +67,13 @@ describe('call', () => {
   it.each([
     ['--arguments', '{"digits":9007199254740993}'],
     ['--extra', '{"digits":9007199254740993}'],
-  ])('refuses a number in %s that would lose digits', async (...words) => {
+  ])('refuses a number in %s that is inexact', async (...words) => {
     const { code, error } = await run(['call', 'calculator', ...words]);
     expect(code).toBe(2);
     expect(error).toContain('9007199254740993 cannot be represented exactly');
   });
 
-  it('sends options of the call beside the arguments', async () => {
+  it('sends options of the call next to the arguments', async () => {
     await run([
       'call',
       'calculator',
@@ -98,7 +98,7 @@ describe('call', () => {
     });
   });
 
-  it('tells failures and refusals, with exit codes', async () => {
+  it('reports failures and refusals, with exit codes', async () => {
     routes.set('POST /api/v1/tools/calculator/execute', () => ({
       status: 200,
       body: { ...RESULT, success: false, output: null, text: '', error: 'Division by zero' },
@@ -138,7 +138,7 @@ describe('call', () => {
     [['nonsense']],
     [['tools', '--strange']],
     [['-x']],
-  ])('%j is used wrongly', async (argv) => {
+  ])('%j is a usage error', async (argv) => {
     expect(await run(argv)).toMatchObject({ code: 2, error: expect.stringMatching(/^fleetctl: /) });
   });
 
@@ -172,7 +172,7 @@ describe('call', () => {
     expect(await run(['jobs', 'cancel', 'c8'])).toMatchObject({ code: 0, out: 'c8  cancelled\n' });
   });
 
-  it('stops at the first Ctrl-C; a call in the background goes on, and it says how to follow it', async () => {
+  it('stops at the first Ctrl-C and prints how to follow a background call, which continues', async () => {
     routes.set('POST /api/v1/tools/calculator/execute', () => ({ status: 202, body: { call_id: 'c6' } }));
     routes.set('GET /api/v1/calls/c6', () => {
       setTimeout(() => process.emit('SIGINT'), 20);
@@ -180,7 +180,7 @@ describe('call', () => {
     });
     expect(await run(['call', 'calculator', '-a', '{}', '--async'])).toMatchObject({
       code: 130,
-      error: 'fleetctl: Interrupted; the call goes on: fleetctl jobs c6 --watch\n',
+      error: 'fleetctl: Interrupted; the call continues: fleetctl jobs c6 --watch\n',
     });
     routes.set('GET /api/v1/tools', () => {
       process.emit('SIGINT');

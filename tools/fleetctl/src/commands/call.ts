@@ -1,13 +1,11 @@
 import type { AcceptedBody, CallBody, JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
-import { Refused, type Gateway } from '../gateway.js';
-import { hasSwitch, optionValue, type CommandLine } from '../parse-argv.js';
-import { ProgressLine } from '../progress-line.js';
+import { Refused, type Gateway, getTool } from '../gateway.js';
+import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
+import { ProgressLine, waitForCall, describeProgress, UNFINISHED, type CallStatus } from '../follow-call.js';
 import { jsonText, paint, plain, type Terminal } from '../terminal.js';
 import { toolArguments } from '../tool-arguments.js';
-import { toolNamed } from '../tool-named.js';
-import { waitForCall } from '../wait-for-call.js';
 
 /** `fleetctl call`. */
 export const call: Command = {
@@ -15,24 +13,24 @@ export const call: Command = {
   summary: 'Call a tool and show its result',
   options: [
     ['-a, --arguments JSON', 'All arguments as JSON; @file reads a file, - standard input'],
-    ['--async', 'Let the fleet run it in the background and follow it'],
+    ['--async', 'Run it in the background and follow it'],
     ['--no-wait', 'With --async: print the call id and return'],
-    ['--session-id <id>', 'Session the call belongs to'],
+    ['--session-id <id>', 'Session of the call'],
     ['--timeout-ms <n>', 'Longest attempt in milliseconds'],
-    ['--idempotency-key <key>', 'Repeat safely: the same key runs once'],
-    ['--dry-run', 'Check arguments, permission and price, run nothing'],
-    ['--no-retry', 'One attempt only'],
+    ['--idempotency-key <key>', 'Make retries safe: calls with the same key run once'],
+    ['--dry-run', 'Check arguments, permission and price without running the tool'],
+    ['--no-retry', 'Make one attempt only'],
   ],
   async run(context) {
     const { line, words, terminal, json, signal } = context;
     const [name, ...rest] = words;
     if (name === undefined) throw new CliError(`usage: fleetctl ${call.usage}`, EXIT.usage);
     const path = `/api/v1/tools/${encodeURIComponent(name)}`;
-    const { fleet, schema, claimed } = await toolOf(context, name, rest);
+    const { fleet, schema, claimed } = await resolveTool(context, name, rest);
     const args = await toolArguments(line, rest, schema, terminal.readInput, claimed);
     const progress = new ProgressLine(terminal, name);
     try {
-      const { body, status } = await fleet.ask<CallBody | AcceptedBody>(
+      const { body, status } = await fleet.request<CallBody | AcceptedBody>(
         'POST',
         `${path}/execute`,
         { arguments: args, ...callFields(line) },
@@ -60,7 +58,7 @@ export const call: Command = {
   },
 };
 
-/** Flags and words need the tool's types; JSON does not. */
+/** The schema is needed to convert options and words, but not for JSON. */
 function needsSchema(line: CommandLine, words: readonly string[]): boolean {
   return (
     words.length > 0 ||
@@ -69,18 +67,18 @@ function needsSchema(line: CommandLine, words: readonly string[]): boolean {
   );
 }
 
-/** Options of fleetctl that a tool may have an argument of the same name for. */
+/** Options of fleetctl that are also common names of arguments. */
 const SHARED_NAMES = ['url', 'key'] as const;
 
-/** The fleet, the tool's schema, and which of fleetctl's options behind the tool's name are the tool's. */
-async function toolOf(
+/** The gateway, the tool's schema, and which of fleetctl's options after the tool's name are arguments of the tool. */
+async function resolveTool(
   { gateway, line, signal }: CommandContext,
   name: string,
   words: readonly string[],
 ): Promise<{ fleet: Gateway; schema: JsonObject; claimed: ReadonlySet<string> }> {
   const shared = new Set<string>(SHARED_NAMES.filter((one) => line.options.has(one) && !line.own.has(one)));
   if (shared.size > 0) {
-    // `call fetch_page --url …`: the page's address, if the fleet is known without it and the tool has such an argument.
+    // `call fetch_page --url …`: an argument, if the gateway is known without the option and the tool has such an argument.
     const found = await schemaAt(() => gateway(shared), name, signal).catch(() => undefined);
     const properties = found?.schema['properties'] ?? {};
     const claimed = new Set([...shared].filter((one) => Object.hasOwn(properties as object, one)));
@@ -96,7 +94,7 @@ async function schemaAt(
   signal: AbortSignal,
 ): Promise<{ fleet: Gateway; schema: JsonObject }> {
   const fleet = connect();
-  return { fleet, schema: (await toolNamed(fleet, name, signal)).parameters };
+  return { fleet, schema: (await getTool(fleet, name, signal)).parameters };
 }
 
 function callFields(line: CommandLine): JsonObject {
@@ -107,7 +105,7 @@ function callFields(line: CommandLine): JsonObject {
   }
   const timeout = optionValue(line, 'timeout-ms');
   if (timeout !== undefined) {
-    if (!/^\d+$/.test(timeout)) throw new CliError('--timeout-ms must be a whole number', EXIT.usage);
+    if (!/^\d+$/.test(timeout)) throw new CliError('--timeout-ms must be a non-negative integer', EXIT.usage);
     fields['timeout_ms'] = Number(timeout);
   }
   if (hasSwitch(line, 'async')) fields['mode'] = 'async';
@@ -116,8 +114,8 @@ function callFields(line: CommandLine): JsonObject {
   return fields;
 }
 
-/** Shows a finished call. The result goes to standard output alone, so that it can be piped. */
-export function showResult(terminal: Terminal, body: CallBody, json: boolean): number {
+/** Prints a finished call. Only the result goes to standard output, so that it can be piped. */
+function showResult(terminal: Terminal, body: CallBody, json: boolean): number {
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else if (body.success) {
     terminal.out(`${plain(body.text === '' ? jsonText(body.output, 2) : body.text)}\n`);
@@ -130,4 +128,40 @@ export function showResult(terminal: Terminal, body: CallBody, json: boolean): n
     );
   }
   return body.success ? EXIT.ok : EXIT.failed;
+}
+
+/** `fleetctl jobs`: calls that run in the background. */
+export const jobs: Command = {
+  usage: 'jobs <call_id> [--watch] | jobs cancel <call_id>',
+  summary: 'Show, follow or cancel an asynchronous call',
+  options: [['--watch', 'Follow it until it ends, then show its result']],
+  known: ['watch'],
+  verbs: ['cancel'],
+  async run({ words, line, json, terminal, gateway, signal }) {
+    const cancel = words[0] === 'cancel';
+    const callId = words[cancel ? 1 : 0];
+    if (callId === undefined || words.length > (cancel ? 2 : 1))
+      throw new CliError(`usage: fleetctl ${jobs.usage}`, EXIT.usage);
+    const path = `/api/v1/calls/${encodeURIComponent(callId)}`;
+    if (hasSwitch(line, 'watch')) {
+      const progress = new ProgressLine(terminal, callId);
+      const result = await waitForCall(gateway(), callId, signal, (update) => progress.update(update)).finally(() =>
+        progress.stop(),
+      );
+      return showResult(terminal, result, json);
+    }
+    const { body } = await gateway().request<CallStatus>(cancel ? 'DELETE' : 'GET', path, undefined, signal);
+    if (json) terminal.out(`${jsonText(body, 2)}\n`);
+    else if (body?.result) return showResult(terminal, body.result, false);
+    else
+      terminal.out(
+        `${callId}  ${describeState(body, cancel)}${body?.progress ? `  ${describeProgress(body.progress)}` : ''}\n`,
+      );
+    return EXIT.ok;
+  },
+};
+
+function describeState(body: CallStatus | null, cancel: boolean): string {
+  const state = body?.state ?? body?.status ?? (cancel ? 'cancelled' : 'unknown');
+  return cancel && UNFINISHED.has(state) ? `cancellation requested (${state})` : state;
 }

@@ -156,7 +156,7 @@ COMP_WORDS=(fleetctl call evil --to ''); COMP_CWORD=4; _fleetctl; printf '%s\\n'
     await nothingRan();
   });
 
-  it('evaluates no word that stands on the line in bash', async () => {
+  it('does not evaluate words of the command line in bash', async () => {
     const script = `fleetctl() { printf '%s\\n' "$@" > seen.txt; }
 ${(await run(['completion', 'bash'])).out}
 COMP_WORDS=(fleetctl call '$(touch pwned)' '\`touch pwned\`' ''); COMP_CWORD=4; _fleetctl`;

@@ -1,11 +1,13 @@
-import { candidates } from '../candidates.js';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
+import type { JsonObject } from '@toolfleet/contracts';
+import type { Gateway } from '../gateway.js';
+import { isPlainWord } from '../terminal.js';
 
 /**
- * Candidates are text from elsewhere and are never evaluated. `compgen -W` would expand what it is given, and readline puts
- * a candidate on the line as it is, where Enter would run it: so bash compares text, and takes plain words only (a word
- * boundary of its own, `:`, is one of them). zsh and fish quote what they insert.
+ * Candidates are untrusted text and must never be evaluated. `compgen -W` expands its words, and readline inserts a candidate
+ * without quotes, so that Enter would run it. The bash script therefore compares text and accepts plain words only. zsh and
+ * fish quote what they insert.
  */
 const BASH = `_fleetctl() {
   local word="\${COMP_WORDS[COMP_CWORD]}" found
@@ -31,10 +33,10 @@ const SCRIPTS: ReadonlyMap<string, string> = new Map([
   ['fish', FISH],
 ]);
 
-/** `fleetctl completion`: a script for the shell, which asks this program, and it the fleet, while somebody types. */
+/** `fleetctl completion`: a script for the shell, which runs `fleetctl completion words` to get the candidates. */
 export const completion = (commands: () => ReadonlyMap<string, Command>): Command => ({
   usage: 'completion <bash|zsh|fish>',
-  summary: 'Print a script that completes commands, tools, arguments and their values',
+  summary: 'Print a shell script that completes commands, tools, arguments and their values',
   known: [],
   verbs: [...SCRIPTS.keys()],
   async run({ words, line, terminal, gateway, signal }) {
@@ -48,3 +50,60 @@ export const completion = (commands: () => ReadonlyMap<string, Command>): Comman
     return EXIT.ok;
   },
 });
+
+/**
+ * Candidates for the next word of a command line. Names and values that a shell could interpret are left out: they have to be
+ * typed, in quotes.
+ */
+async function candidates(
+  words: readonly string[],
+  commands: ReadonlyMap<string, Command>,
+  gateway: () => Gateway,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const [first = '', second] = words;
+  if (words.length === 0) return [...new Set([...commands.keys()].map((name) => name.split(' ')[0] as string)), 'help'];
+  if (first === 'help' && words.length === 1) return [...commands.keys()];
+  const two = [...commands.keys()]
+    .filter((name) => name.startsWith(`${first} `))
+    .map((name) => name.slice(first.length + 1));
+  if (two.length > 0 && words.length === 1) return two;
+  const command = commands.get(`${first} ${second ?? ''}`) ?? commands.get(first);
+  if (!command) return [];
+  if (first === 'call' || first === 'describe') {
+    if (words.length === 1) return toolNames(gateway(), signal);
+    if (first === 'call' && second !== undefined)
+      return callWords(second, words.at(-1) ?? '', command, gateway(), signal);
+  }
+  if (words.length === 1 && command.verbs) return [...command.verbs];
+  if (first === 'config' && second === 'set' && words.length === 2) return ['url', 'api_key'];
+  return listOptions(command);
+}
+
+async function toolNames(gateway: Gateway, signal: AbortSignal): Promise<string[]> {
+  const { body } = await gateway.request<{ name: string }[]>('GET', '/api/v1/tools', undefined, signal);
+  return body.map(({ name }) => name).filter(isPlainWord);
+}
+
+/** Values of the argument before the cursor, or else the arguments of the tool and the options of `call`. */
+async function callWords(
+  tool: string,
+  last: string,
+  command: Command,
+  gateway: Gateway,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const path = `/api/v1/tools/${encodeURIComponent(tool)}`;
+  const { body } = await gateway.request<{ parameters: JsonObject }>('GET', path, undefined, signal);
+  const properties = (body.parameters['properties'] ?? {}) as Record<string, JsonObject>;
+  const named =
+    last.startsWith('--') && Object.hasOwn(properties, last.slice(2)) ? properties[last.slice(2)] : undefined;
+  if (Array.isArray(named?.['enum'])) return named['enum'].map(String).filter(isPlainWord);
+  const names = Object.keys(properties).filter(isPlainWord);
+  return [...names.map((name) => `--${name}`), ...listOptions(command)];
+}
+
+function listOptions(command: Command): string[] {
+  const own = (command.options ?? []).flatMap(([left]) => left.match(/--[a-z-]+/g) ?? []);
+  return [...own, '--json', '--help'];
+}

@@ -12,8 +12,8 @@ export const config: Command = {
   options: [['-', 'As value: read from standard input, so that no key ends up in the history of the shell']],
   known: [],
   verbs: ['set', 'unset'],
-  async run({ words, json, terminal, surroundings }) {
-    const path = userFilePath(surroundings.env);
+  async run({ words, json, terminal, environment }) {
+    const path = userFilePath(environment.env);
     const content = read(path);
     const [verb, name, value] = words;
     if (verb === undefined) {
@@ -38,14 +38,15 @@ export const config: Command = {
     else throw new CliError(`usage: fleetctl ${config.usage}`, EXIT.usage);
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     writeFileSync(path, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-    chmodSync(path, 0o600); // also when somebody made it with wider rights
+    chmodSync(path, 0o600); // also if the file existed with wider permissions
     return EXIT.ok;
   },
 };
 
 function checked(name: 'url' | 'api_key', value: string): string {
-  if (name === 'url' && !isFleetUrl(value)) throw new CliError(`Not a URL of a fleet: ${value}`, EXIT.usage);
-  if (value === '' || /\s/.test(value)) throw new CliError(`${name} must be one word`, EXIT.usage);
+  if (name === 'url' && !isFleetUrl(value))
+    throw new CliError(`Invalid URL ${value}; it must start with http:// or https://`, EXIT.usage);
+  if (value === '' || /\s/.test(value)) throw new CliError(`${name} must not be empty or contain spaces`, EXIT.usage);
   return value;
 }
 

@@ -6,7 +6,7 @@ import { jsonText, paint, plain } from '../terminal.js';
 /** `fleetctl health`. */
 export const health: Command = {
   usage: 'health',
-  summary: 'Tell whether the fleet answers and can take calls',
+  summary: 'Show whether the fleet is reachable and ready for calls',
   mostWords: 0,
   known: [],
   async run({ json, terminal, gateway, signal }) {
@@ -22,14 +22,14 @@ export const health: Command = {
       terminal.out(
         `${fleet.connection.url}  ${healthy ? paint(terminal, 'green', 'ready') : paint(terminal, 'red', alive.status === 200 ? 'alive, but not ready' : `HTTP ${alive.status}`)}\n`,
       );
-      for (const [part, state] of Object.entries(partsOf(ready.body)))
+      for (const [part, state] of Object.entries(readChecks(ready.body)))
         terminal.out(`  ${plain(part)}: ${plain(typeof state === 'string' ? state : jsonText(state))}\n`);
     }
     return healthy ? EXIT.ok : EXIT.failed;
   },
 };
 
-function partsOf(body: JsonObject | null): JsonObject {
+function readChecks(body: JsonObject | null): JsonObject {
   const parts = body?.['parts'] ?? body?.['checks'] ?? body;
   return typeof parts === 'object' && parts !== null && !Array.isArray(parts) ? parts : {};
 }

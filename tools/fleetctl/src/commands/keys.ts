@@ -1,22 +1,12 @@
+import type { ApiKey } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
-import { hasSwitch, optionValue } from '../parse-argv.js';
-import { table } from '../table.js';
-import { jsonText } from '../terminal.js';
+import { hasSwitch, optionValue } from '../command-line.js';
+import { table, jsonText } from '../terminal.js';
 
-/** A key as the gateway shows it; `token` only once, when it is made. */
-interface Key {
-  id: string;
-  tenant_id: string;
-  client: string;
-  tools: string[];
-  roles: string[];
-  expires_at: string | null;
-  revoked_at: string | null;
-  last_used_at: string | null;
-  token?: string;
-}
+/** `token`, the secret, is present only in the response that creates a key. */
+type CreatedKey = ApiKey & { token?: string };
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
 
@@ -25,12 +15,12 @@ export const keys: Command = {
   usage: 'keys [list] | keys create <client> | keys revoke <id>',
   summary: 'Manage API keys: administrators of their tenant, operators of all',
   options: [
-    ['--tenant <id>', 'create: tenant; default: your own, others as operator'],
-    ['--tools <globs>', 'create: tools it may call, separated by commas'],
+    ['--tenant <id>', 'create: tenant; default: your own; others as operator'],
+    ['--tools <globs>', 'create: globs of the tools it may call, separated by commas'],
     ['--tier <name>', 'create: rate class (operators)'],
-    ['--expires <30d|12h>', 'create: how long it lives; default: until revoked'],
+    ['--expires <30d|12h>', 'create: lifetime; default: until revoked'],
     ['--admin', 'create: administers its tenant: keys, tools, approvals'],
-    ['--operator', 'create: operates the fleet; of tenant operator'],
+    ['--operator', 'create: operates the fleet; belongs to tenant operator'],
   ],
   verbs: ['list', 'create', 'revoke'],
   known: ['tenant', 'tools', 'tier', 'expires', 'admin', 'operator'],
@@ -40,14 +30,14 @@ export const keys: Command = {
     if (subject === undefined) throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
     if (verb === 'create') return create(context, subject);
     if (verb !== 'revoke') throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
-    await context.gateway().ask('DELETE', `/api/v1/keys/${encodeURIComponent(subject)}`);
+    await context.gateway().request('DELETE', `/api/v1/keys/${encodeURIComponent(subject)}`);
     context.terminal.out(context.json ? `${jsonText({ id: subject, revoked: true })}\n` : `Revoked ${subject}\n`);
     return EXIT.ok;
   },
 };
 
 async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
-  const { body } = await gateway().ask<Key[]>('GET', '/api/v1/keys');
+  const { body } = await gateway().request<ApiKey[]>('GET', '/api/v1/keys');
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else if (body.length === 0) terminal.out('No keys\n');
   else {
@@ -57,7 +47,7 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
       key.tenant_id,
       key.tools.join(','),
       key.roles.join(','),
-      stateOf(key),
+      describeState(key),
       key.last_used_at ?? 'never',
     ]);
     terminal.out(table(['ID', 'CLIENT', 'TENANT', 'TOOLS', 'ROLES', 'STATE', 'LAST USED'], rows, terminal.width));
@@ -73,28 +63,28 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   if (tenant) request['tenant_id'] = tenant;
   if (tools) request['tools'] = tools.split(',').map((glob) => glob.trim());
   if (tier) request['tier'] = tier;
-  if (expires) request['expires_in_seconds'] = secondsOf(expires);
+  if (expires) request['expires_in_seconds'] = parseDuration(expires);
   const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role));
   if (roles.length > 0) request['roles'] = roles;
-  // Only keys of this tenant can have that role.
+  // Only keys of tenant operator can have that role.
   if (roles.includes('operator') && !tenant) request['tenant_id'] = 'operator';
-  const { body } = await gateway().ask<Key>('POST', '/api/v1/keys', request);
+  const { body } = await gateway().request<CreatedKey>('POST', '/api/v1/keys', request);
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else terminal.out(`${body.token ?? ''}\n`);
   if (!json && terminal.interactive)
-    terminal.error(`Key ${body.id} for ${body.client}: shown this once, keep it now\n`);
+    terminal.error(`Key ${body.id} for ${body.client}: this is the only time it is shown\n`);
   return EXIT.ok;
 }
 
-function stateOf(key: Key): string {
+function describeState(key: ApiKey): string {
   if (key.revoked_at) return 'revoked';
   if (!key.expires_at) return 'valid';
   return Date.parse(key.expires_at) < Date.now() ? 'expired' : `until ${key.expires_at.slice(0, 10)}`;
 }
 
-function secondsOf(text: string): number {
+function parseDuration(text: string): number {
   const [, amount, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
   if (amount === undefined || unit === undefined)
-    throw new CliError('--expires takes a time such as 12h or 30d', EXIT.usage);
+    throw new CliError('--expires must be a duration such as 12h or 30d', EXIT.usage);
   return Number(amount) * (UNIT_SECONDS[unit] ?? 1);
 }

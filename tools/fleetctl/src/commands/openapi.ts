@@ -1,5 +1,5 @@
 import { CliError, EXIT } from '../cli-error.js';
-import type { CommandIo } from '../command-io.js';
+import type { CommandIo } from '../openapi/read-spec.js';
 import type { Command } from '../command.js';
 
 /** `fleetctl openapi inspect|request`; reads its own words, since its options are those of documents. */
@@ -13,6 +13,6 @@ export const openapi: Command = {
 /** Runs it with the words behind `openapi` as they were typed. Loaded only then: the converter is large. */
 export async function runOpenapi(words: readonly string[], io: CommandIo): Promise<number> {
   const [verb, ...args] = words;
-  const { runOpenapiInspect, runOpenapiRequest } = await import('../openapi.js');
+  const { runOpenapiInspect, runOpenapiRequest } = await import('../openapi/inspect.js');
   return verb === 'request' ? runOpenapiRequest(args, io) : runOpenapiInspect(args, io);
 }

@@ -2,16 +2,15 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
-import { hasSwitch, optionValue } from '../parse-argv.js';
-import { toolTemplate } from '../tool-template.js';
+import { hasSwitch, optionValue } from '../command-line.js';
 import { jsonText } from '../terminal.js';
 
 const TOOLSETS = ['compute', 'web', 'files', 'agent'];
 
-/** `fleetctl tool new`: the file of an own tool, ready to be called. */
+/** `fleetctl tool new`: generates the file of a plugin tool. */
 export const toolNew: Command = {
   usage: 'tool new <name> [--dir plugins] [--toolset compute]',
-  summary: 'Write the file of a tool of your own',
+  summary: 'Generate the file of a tool of your own',
   options: [
     ['--dir <folder>', 'Plugin folder (BUILTIN_PLUGINS_DIR); default plugins'],
     ['--toolset <name>', 'compute, web, files or agent: which process runs it; default compute'],
@@ -20,7 +19,7 @@ export const toolNew: Command = {
   mostWords: 1,
   known: ['dir', 'toolset', 'force'],
   async run(context) {
-    const { words, line, json, terminal, surroundings } = context;
+    const { words, line, json, terminal, environment } = context;
     const [name] = words;
     if (name === undefined || !/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
       throw new CliError('usage: fleetctl tool new <name>; a name has 1 to 64 letters, digits, _ and -', EXIT.usage);
@@ -28,21 +27,21 @@ export const toolNew: Command = {
     const toolset = optionValue(line, 'toolset') ?? 'compute';
     if (!TOOLSETS.includes(toolset)) throw new CliError(`--toolset takes one of ${TOOLSETS.join(', ')}`, EXIT.usage);
     if (!hasSwitch(line, 'force') && (await exists(name, context)))
-      throw new CliError(`The fleet has a tool ${name}; --force writes the file all the same`);
-    const folder = resolve(surroundings.cwd, optionValue(line, 'dir') ?? 'plugins');
+      throw new CliError(`The fleet has a tool ${name}; --force writes the file anyway`);
+    const folder = resolve(environment.cwd, optionValue(line, 'dir') ?? 'plugins');
     const file = join(folder, `${name.replaceAll('_', '-')}.tool.mjs`);
     mkdirSync(folder, { recursive: true });
     try {
       writeFileSync(file, toolTemplate(name, toolset), { flag: hasSwitch(line, 'force') ? 'w' : 'wx' });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-      throw new CliError(`${relative(surroundings.cwd, file)} exists; --force replaces it`);
+      throw new CliError(`${relative(environment.cwd, file)} exists; --force replaces it`);
     }
-    const path = relative(surroundings.cwd, file);
+    const path = relative(environment.cwd, file);
     terminal.out(json ? `${jsonText({ file: path, name })}\n` : `${path}\n`);
     if (!json) {
       const start =
-        relative(surroundings.cwd, folder) === 'plugins' ? 'npm start' : `BUILTIN_PLUGINS_DIR=${folder} npm start`;
+        relative(environment.cwd, folder) === 'plugins' ? 'npm start' : `BUILTIN_PLUGINS_DIR=${folder} npm start`;
       terminal.error(
         `With the fleet running (${start}): fleetctl call ${name} --text hello\nEvery save loads it again.\n`,
       );
@@ -51,12 +50,52 @@ export const toolNew: Command = {
   },
 };
 
-/** True when a fleet is there and has a tool of the name: a plugin cannot take that of a builtin one. */
+/** True when a fleet is running and has a tool of this name, which a plugin must not reuse. */
 async function exists(name: string, { gateway, signal }: CommandContext): Promise<boolean> {
   try {
-    await gateway().ask('GET', `/api/v1/tools/${encodeURIComponent(name)}`, undefined, signal);
+    await gateway().request('GET', `/api/v1/tools/${encodeURIComponent(name)}`, undefined, signal);
     return true;
   } catch {
     return false;
   }
+}
+
+/** The generated file: a working tool with a comment at each place to change. */
+function toolTemplate(name: string, toolset: string): string {
+  return `// Your own tool, in the folder BUILTIN_PLUGINS_DIR (local mode: plugins), loaded again on every save in local mode.
+// All fields: docs/write-a-tool.md
+
+/** @type {import('@toolfleet/builtin-tools').Plugin} */
+export default ({ defineTool, ok, ToolError }) =>
+  defineTool({
+    name: '${name}',
+    version: '1.0.0',
+    // Read by the model: what it does, when to use it, what it returns.
+    description: 'Count the words of a text.',
+    category: 'custom',
+    toolset: '${toolset}',
+    // JSON Schema. Arguments arrive here checked and converted ("5" is 5 already).
+    inputSchema: {
+      type: 'object',
+      properties: {
+        text: { type: 'string', description: 'The text', minLength: 1, maxLength: 100_000 },
+      },
+      required: ['text'],
+      additionalProperties: false,
+    },
+    // Running it twice is the same as once: may be cached and tried again. Leave it out for anything with an effect.
+    idempotent: true,
+    timeoutSeconds: 10,
+    handler({ text }, run) {
+      const words = text.match(/\\S+/g) ?? [];
+      if (words.length > 50_000) {
+        // What the tool says no to; the model reads the message.
+        throw new ToolError('TOOL_ERROR', { message: 'Too many words' });
+      }
+      // run.signal is aborted at the deadline: hand it to everything that waits. run.context.tenant_id is who calls.
+      run.progress({ message: 'counted' });
+      return ok({ words: words.length }, \`\${words.length} words\`);
+    },
+  });
+`;
 }

@@ -6,9 +6,9 @@ describe('tools, describe, health', () => {
     const { out, code } = await run(['tools', '--category', 'data']);
     expect(code).toBe(0);
     expect(out.split('\n')).toEqual([
-      'NAME          CATEGORY  COST    DESCRIPTION',
-      'calculator    data      free    Evaluates.',
-      'other (away)  data      $0.004  Evaluates.',
+      'NAME                 CATEGORY  COST    DESCRIPTION',
+      'calculator           data      free    Evaluates.',
+      'other (unavailable)  data      $0.004  Evaluates.',
       '',
     ]);
     expect(seen[0]).toMatchObject({ path: '/api/v1/tools?category=data', key: 'Bearer the-key' });
@@ -23,7 +23,7 @@ describe('tools, describe, health', () => {
     expect(out).toContain('fleetctl call calculator --expression …');
   });
 
-  it('tells whether the fleet is ready', async () => {
+  it('shows whether the fleet is ready', async () => {
     routes.set('GET /health', () => ({ status: 200, body: { status: 'ok' } }));
     routes.set('GET /readiness', () => ({ status: 503, body: { status: 'not ready', parts: { nats: 'away' } } }));
     const { code, out } = await run(['health']);

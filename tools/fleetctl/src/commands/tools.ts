@@ -1,36 +1,27 @@
+import type { ListedTool } from '@toolfleet/client';
 import type { Command } from '../command.js';
-import { optionValue } from '../parse-argv.js';
-import { table } from '../table.js';
-import { jsonText } from '../terminal.js';
-
-/** A tool as the gateway lists it. */
-export interface ListedTool {
-  name: string;
-  description: string;
-  category: string;
-  version: string;
-  parameters: import('@toolfleet/contracts').JsonObject;
-  timeout_seconds: number;
-  cost_per_use: number;
-  available?: boolean;
-}
+import { optionValue } from '../command-line.js';
+import { table, jsonText, shellWord, paint, plain } from '../terminal.js';
+import type { JsonObject } from '@toolfleet/contracts';
+import { CliError, EXIT } from '../cli-error.js';
+import { getTool } from '../gateway.js';
 
 /** `fleetctl tools`. */
 export const tools: Command = {
   usage: 'tools [--category <word>]',
-  summary: 'List the tools you may call',
+  summary: 'List the tools that you may call',
   options: [['--category <word>', 'Only tools of this category or tag']],
   mostWords: 0,
   known: ['category'],
   async run({ line, json, terminal, gateway }) {
     const category = optionValue(line, 'category');
     const query = category === undefined ? '' : `?category=${encodeURIComponent(category)}`;
-    const { body } = await gateway().ask<ListedTool[]>('GET', `/api/v1/tools${query}`);
+    const { body } = await gateway().request<ListedTool[]>('GET', `/api/v1/tools${query}`);
     if (json) terminal.out(`${jsonText(body, 2)}\n`);
     else if (body.length === 0) terminal.out('No tools\n');
     else {
       const rows = body.map((tool) => [
-        tool.available === false ? `${tool.name} (away)` : tool.name,
+        tool.available === false ? `${tool.name} (unavailable)` : tool.name,
         tool.category,
         tool.cost_per_use === 0 ? 'free' : `$${tool.cost_per_use}`,
         firstSentence(tool.description),
@@ -43,4 +34,66 @@ export const tools: Command = {
 
 function firstSentence(text: string): string {
   return /^.*?[.!?](?=\s|$)/s.exec(text)?.[0] ?? text;
+}
+
+/** `fleetctl describe`. */
+export const describe: Command = {
+  usage: 'describe <tool>',
+  summary: 'Show what a tool does and its arguments',
+  mostWords: 1,
+  known: [],
+  async run({ words, json, terminal, gateway, signal }) {
+    const [name] = words;
+    if (name === undefined) throw new CliError('usage: fleetctl describe <tool>', EXIT.usage);
+    const tool = await getTool(gateway(), name, signal);
+    if (json) {
+      terminal.out(`${jsonText(tool, 2)}\n`);
+      return 0;
+    }
+    const cost = tool.cost_per_use === 0 ? 'free' : `$${tool.cost_per_use} per call`;
+    terminal.out(
+      `${paint(terminal, 'bold', tool.name)} ${tool.version}  (${tool.category}, ${cost}, at most ${tool.timeout_seconds} s)\n\n${wrapped(plain(tool.description), terminal.width)}\n\n`,
+    );
+    const rows = argumentRows(tool.parameters);
+    terminal.out(
+      rows.length === 0
+        ? 'No arguments\n'
+        : table(['ARGUMENT', 'TYPE', 'DEFAULT', 'DESCRIPTION'], rows, Number.POSITIVE_INFINITY),
+    );
+    terminal.out(`\nfleetctl call ${shellWord(tool.name)}${exampleFlags(tool.parameters)}\n`);
+    return 0;
+  },
+};
+
+/** Wraps text at the width of the terminal; without a terminal it is returned unchanged. */
+function wrapped(text: string, width = Number.POSITIVE_INFINITY): string {
+  let line = 0;
+  return text.replaceAll(/(\s*)(\S+)/g, (_whole, space: string, word: string) => {
+    const breaks = line > 0 && line + space.length + word.length > width;
+    line = breaks || space.includes('\n') ? word.length : line + space.length + word.length;
+    return (breaks ? '\n' : space) + word;
+  });
+}
+
+function argumentRows(schema: JsonObject): string[][] {
+  const required = (schema['required'] ?? []) as string[];
+  return Object.entries((schema['properties'] ?? {}) as Record<string, JsonObject>).map(([name, property]) => [
+    required.includes(name) ? `${name} *` : name,
+    typeText(property),
+    property['default'] === undefined ? '' : jsonText(property['default']),
+    String(property['description'] ?? ''),
+  ]);
+}
+
+function typeText(property: JsonObject): string {
+  if (Array.isArray(property['enum'])) return property['enum'].map(String).join('|');
+  const type = property['type'];
+  const text = Array.isArray(type) ? type.join('|') : String(type ?? 'any');
+  const items = property['items'] as JsonObject | undefined;
+  return text === 'array' && items?.['type'] ? `array of ${String(items['type'])}` : text;
+}
+
+function exampleFlags(schema: JsonObject): string {
+  const required = (schema['required'] ?? []) as string[];
+  return required.map((name) => ` ${shellWord(`--${name}`)} …`).join('');
 }

@@ -1,38 +1,15 @@
+import type { Budget, UsageRow } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
-import { optionValue } from '../parse-argv.js';
-import { table } from '../table.js';
-import { jsonText } from '../terminal.js';
-
-interface UsageReport {
-  tenant_id: string;
-  rows: {
-    day?: string;
-    tool_name?: string;
-    user_id?: string;
-    agent_id?: string;
-    calls: number;
-    tokens: number;
-    cost_usd: number;
-  }[];
-}
-interface BudgetReport {
-  budgets: {
-    scope: string;
-    limit_usd: number | null;
-    spent_usd: number;
-    held_usd: number;
-    limit_tokens: number | null;
-    spent_tokens: number;
-  }[];
-}
+import { optionValue } from '../command-line.js';
+import { table, jsonText } from '../terminal.js';
 
 const GROUPS = { day: 'day', tool: 'tool_name', user: 'user_id', agent: 'agent_id' } as const;
 
 /** `fleetctl usage`. */
 export const usage: Command = {
   usage: 'usage [--by day,tool] [--from 2026-01-01] [--to 2026-01-31]',
-  summary: 'What your tenant used, and what its budgets still hold',
+  summary: 'Show the usage of your tenant and what is left of its budgets',
   options: [
     ['--by <groups>', 'day, tool, user, agent, separated by commas; default day,tool'],
     ['--from, --to <day>', 'First and last day'],
@@ -42,7 +19,7 @@ export const usage: Command = {
   async run({ line, json, terminal, gateway }) {
     const by = optionValue(line, 'by') ?? 'day,tool';
     const groups = by.split(',').map((group) => {
-      if (!Object.hasOwn(GROUPS, group)) throw new CliError('--by takes day, tool, user, agent', EXIT.usage);
+      if (!Object.hasOwn(GROUPS, group)) throw new CliError('--by accepts day, tool, user, agent', EXIT.usage);
       return group as keyof typeof GROUPS;
     });
     const query = new URLSearchParams({ group_by: by });
@@ -52,8 +29,8 @@ export const usage: Command = {
     }
     const fleet = gateway();
     const [used, budgets] = await Promise.all([
-      fleet.ask<UsageReport>('GET', `/api/v1/usage?${query}`),
-      fleet.ask<BudgetReport>('GET', '/api/v1/budgets'),
+      fleet.request<{ tenant_id: string; rows: UsageRow[] }>('GET', `/api/v1/usage?${query}`),
+      fleet.request<{ budgets: Budget[] }>('GET', '/api/v1/budgets'),
     ]);
     if (json) {
       terminal.out(`${jsonText({ ...used.body, ...budgets.body }, 2)}\n`);
@@ -65,7 +42,7 @@ export const usage: Command = {
       row.tokens,
       row.cost_usd,
     ]);
-    if (rows.length === 0) terminal.out('No calls in this time\n');
+    if (rows.length === 0) terminal.out('No calls in this period\n');
     else
       terminal.out(
         table([...groups.map((group) => group.toUpperCase()), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width),

@@ -7,11 +7,10 @@ import {
   type InspectionParts,
   type InspectOptions,
 } from '@toolfleet/openapi';
-import type { CommandIo } from './command-io.js';
-import { maxBytesOf, readSpec } from './read-spec.js';
-import { jsonText } from './terminal.js';
+import { type CommandIo, readMaxBytes, readSpec } from './read-spec.js';
+import { jsonText } from '../terminal.js';
 
-export { runOpenapiRequest } from './openapi-request.js';
+export { runOpenapiRequest } from './request.js';
 
 const INSPECT_USAGE = `Usage: fleetctl openapi inspect <file|url>... [--json]
 
@@ -54,7 +53,7 @@ export async function runOpenapiInspect(args: readonly string[], io: CommandIo):
     io.stderr.write(INSPECT_USAGE);
     return 2;
   }
-  const maxBytes = maxBytesOf(values['max-bytes'], io);
+  const maxBytes = readMaxBytes(values['max-bytes'], io);
   let ok = true;
   for (const source of positionals) {
     const options: InspectOptions = { source, maxBytes };

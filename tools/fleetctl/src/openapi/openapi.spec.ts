@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { CommandIo } from './command-io.js';
-import { runOpenapiInspect, runOpenapiRequest } from './openapi.js';
+import type { CommandIo } from './read-spec.js';
+import { runOpenapiInspect, runOpenapiRequest } from './inspect.js';
 
 const PARCELS = {
   openapi: '3.1.0',

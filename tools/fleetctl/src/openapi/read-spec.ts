@@ -2,12 +2,25 @@ import { readFile, stat } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { ToolError } from '@toolfleet/contracts';
 import { DEFAULT_MAX_SPEC_BYTES } from '@toolfleet/openapi';
-import type { CommandIo } from './command-io.js';
+
+/** Where a command writes to: the writer of terminal.ts; tests collect. */
+export interface TextSink {
+  /** False asks the writer to wait for `drain`. */
+  write(text: string): boolean;
+  once?(event: 'drain', listener: () => void): unknown;
+}
+
+/** What a command sees of the process; tests give their own. */
+export interface CommandIo {
+  stdout: TextSink;
+  stderr: TextSink;
+  env: Readonly<Record<string, string | undefined>>;
+}
 
 const FETCH_TIMEOUT_MS = 30_000;
 
 /** Largest document of a command: its option, else the variable the services read too. */
-export function maxBytesOf(option: string | undefined, io: CommandIo): number {
+export function readMaxBytes(option: string | undefined, io: CommandIo): number {
   const given = Number(option ?? io.env.OPENAPI_MAX_SPEC_SIZE);
   return Number.isInteger(given) && given > 0 ? given : DEFAULT_MAX_SPEC_BYTES;
 }

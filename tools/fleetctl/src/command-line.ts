@@ -1,18 +1,18 @@
 import { CliError, EXIT } from './cli-error.js';
 
-/** Words of a command line, taken apart. */
+/** A parsed command line. */
 export interface CommandLine {
-  /** Words that are no options, in order. */
+  /** Positional arguments, in order. */
   words: string[];
-  /** Options; one given twice keeps both. `--no-x` is x=false, a bare option is true. */
+  /** Values by option. A repeated option has several values; true stands for an option without a value. */
   options: Map<string, (string | true)[]>;
-  /** Options before the first word, or in their short form: they are fleetctl's own, whatever a tool's arguments are called. */
+  /** Options that are certainly fleetctl's own and no argument of a tool: given before the first word, or in the short form. */
   own: Set<string>;
-  /** Words after `--`. */
+  /** Everything after `--`. */
   rest: string[];
 }
 
-/** Options that never take a value: the word after them is a word of its own. */
+/** Options without a value: the word after them is a positional argument. */
 const SWITCHES = new Set([
   'json',
   'help',
@@ -36,8 +36,12 @@ const SHORT: Readonly<Record<string, string>> = {
   V: 'version',
 };
 
-/** Takes a command line apart: `--name value`, `--name=value`, `-j`, words, and `--` before words that look like options. */
-export function parseArgv(argv: readonly string[]): CommandLine {
+/**
+ * Parses `--name value`, `--name=value`, `-j`, positional arguments, and `--` before arguments that look like options. Any option
+ * is accepted here: those of `call` come from the schema of the tool, which is fetched later.
+ * @throws CliError for an unknown short option
+ */
+export function parseCommandLine(argv: readonly string[]): CommandLine {
   const line: CommandLine = { words: [], options: new Map(), own: new Set(), rest: [] };
   for (let index = 0; index < argv.length; index++) {
     const word = argv[index] as string;
@@ -45,7 +49,7 @@ export function parseArgv(argv: readonly string[]): CommandLine {
       line.rest = argv.slice(index + 1);
       break;
     }
-    const option = optionOf(word);
+    const option = parseOption(word);
     if (!option) {
       line.words.push(word);
       continue;
@@ -63,22 +67,22 @@ export function parseArgv(argv: readonly string[]): CommandLine {
   return line;
 }
 
-/** The one value of an option that takes a value. @throws CliError when it is missing or given twice */
+/** The value of an option. @throws CliError when the value is missing or the option is repeated */
 export function optionValue(line: CommandLine, name: string): string | undefined {
   const values = line.options.get(name);
   if (!values) return undefined;
   const value = values.at(-1);
   if (values.length > 1 || value === true || value === undefined)
-    throw new CliError(`--${name} needs exactly one value`, EXIT.usage);
+    throw new CliError(`--${name} requires exactly one value`, EXIT.usage);
   return value;
 }
 
-/** True when a switch is given. */
+/** True when the option is present. */
 export function hasSwitch(line: CommandLine, name: string): boolean {
   return line.options.has(name);
 }
 
-function optionOf(word: string): { name: string; value?: string } | undefined {
+function parseOption(word: string): { name: string; value?: string } | undefined {
   const long = /^--([A-Za-z][\w.-]*)(?:=(.*))?$/s.exec(word);
   if (long) return { name: long[1] as string, ...(long[2] === undefined ? {} : { value: long[2] }) };
   const short = /^-([A-Za-z])$/.exec(word);
@@ -87,7 +91,7 @@ function optionOf(word: string): { name: string; value?: string } | undefined {
   return name ? { name } : undefined;
 }
 
-/** `-5` is a number, not an option. */
+/** False for negative numbers. */
 function looksLikeOption(word: string): boolean {
   return /^--?[A-Za-z]/.test(word) || word === '--';
 }

@@ -2,9 +2,8 @@ import { parseArgs } from 'node:util';
 import { isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import { buildRequest, convertDocument, parseSpec, type BuiltRequest, type OpenApiTool } from '@toolfleet/openapi';
-import type { CommandIo } from './command-io.js';
-import { maxBytesOf, readSpec } from './read-spec.js';
-import { jsonText } from './terminal.js';
+import { type CommandIo, readMaxBytes, readSpec } from './read-spec.js';
+import { jsonText } from '../terminal.js';
 
 const REQUEST_USAGE = `Usage: fleetctl openapi request <file|url> <tool> [--arguments JSON] [--json]
 
@@ -48,7 +47,7 @@ export async function runOpenapiRequest(args: readonly string[], io: CommandIo):
     return values.help ? 0 : 2;
   }
   try {
-    const text = await readSpec(source, maxBytesOf(values['max-bytes'], io));
+    const text = await readSpec(source, readMaxBytes(values['max-bytes'], io));
     const tool = findTool(text, name, {
       ...(/^https?:/i.test(source) ? { specUrl: source } : {}),
       ...(values['base-url'] === undefined ? {} : { baseUrl: values['base-url'] }),
@@ -95,7 +94,7 @@ function parseObject(text: string): JsonObject {
 /** The same reading as in a call: coercion, defaults, validation. Loaded here only: `inspect` needs no validator. */
 async function checkedArguments(tool: OpenApiTool, args: JsonObject): Promise<JsonObject> {
   const { ArgumentReader } = await import('@toolfleet/schema');
-  const rules = { toolName: tool.name, refuseUnknown: !tool.idempotent, bodyProperty: 'body' };
+  const rules = { toolName: tool.name, rejectUnknownOptions: !tool.idempotent, bodyProperty: 'body' };
   const read = new ArgumentReader(tool.inputSchema(), rules).read(args);
   if (read.ok) return read.arguments;
   throw new ToolError('ARGUMENTS_INVALID', { message: read.faults.map((fault) => fault.message).join('\n') });

@@ -1,0 +1,150 @@
+import type { CallProgress, CallStatus as AsyncCall } from '@toolfleet/client';
+import type { CallBody, CallState } from '@toolfleet/contracts';
+import { CliError } from './cli-error.js';
+import type { Gateway } from './gateway.js';
+import { shellWord, type Terminal } from './terminal.js';
+
+/** A response of `GET /api/v1/calls/:id`. `state` is accepted as another name of `status`. */
+export type CallStatus = Partial<AsyncCall> & { state?: CallState; progress?: CallProgress };
+
+/** Statuses of a call that has not ended. */
+export const UNFINISHED: ReadonlySet<string> = new Set(['accepted', 'claimed', 'running', 'waiting', 'queued']);
+const FIRST_WAIT_MS = 150;
+const LONGEST_WAIT_MS = 2_000;
+const NEWS_LAG_MS = 50;
+
+/**
+ * Follows a call until it has ended, by its event stream and by polling at growing intervals.
+ * @returns its result
+ * @throws CliError when it ended without a result, or was interrupted
+ */
+export async function waitForCall(
+  gateway: Gateway,
+  callId: string,
+  signal: AbortSignal,
+  onProgress: (progress: CallProgress) => void,
+): Promise<CallBody> {
+  const following = new AbortController();
+  const done = followEvents(gateway, callId, AbortSignal.any([signal, following.signal]), onProgress);
+  try {
+    return await pollUntilEnded(gateway, callId, signal, onProgress, done);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    throw new CliError(`Interrupted; the call continues: fleetctl jobs ${shellWord(callId)} --watch`, 130);
+  } finally {
+    following.abort();
+  }
+}
+
+async function pollUntilEnded(
+  gateway: Gateway,
+  callId: string,
+  signal: AbortSignal,
+  onProgress: (progress: CallProgress) => void,
+  done: Promise<boolean>,
+): Promise<CallBody> {
+  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 1.5, LONGEST_WAIT_MS)) {
+    const path = `/api/v1/calls/${encodeURIComponent(callId)}`;
+    const { body } = await gateway.request<CallStatus & Partial<CallBody>>('GET', path, undefined, signal);
+    if (body.result) return body.result;
+    if (typeof body.success === 'boolean') return body as CallBody;
+    const state = body.state ?? body.status ?? 'unknown';
+    if (!UNFINISHED.has(state)) throw new CliError(`The call ended: ${state} (call_id ${callId})`);
+    if (body.progress) onProgress(body.progress);
+    await Promise.race([pause(waitMs, signal), afterDone(done)]);
+  }
+}
+
+/** Resolves shortly after the event stream reported the end, because the record may lag behind it. Otherwise never. */
+async function afterDone(done: Promise<boolean>): Promise<void> {
+  if (!(await done)) await new Promise<never>(() => {});
+  await new Promise((resolve) => setTimeout(resolve, NEWS_LAG_MS));
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(new CliError('Interrupted', 130));
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    signal.addEventListener('abort', stop, { once: true });
+  });
+}
+
+/**
+ * Reads the event stream of a call (`GET /api/v1/calls/:id/events`) and passes on its progress. Errors are ignored: progress is
+ * optional, and polling gets the result.
+ * @returns true when the call ended, false when the stream ended before
+ */
+async function followEvents(
+  gateway: Gateway,
+  callId: string,
+  signal: AbortSignal,
+  onProgress: (progress: CallProgress) => void,
+): Promise<boolean> {
+  try {
+    const lines = gateway.lines(`/api/v1/calls/${encodeURIComponent(callId)}/events`, signal);
+    let event = '';
+    for await (const line of lines) {
+      if (line.startsWith('event: ')) event = line.slice(7);
+      if (event === 'done' && line === '') return true;
+      if (event === 'progress' && line.startsWith('data: ')) onProgress(JSON.parse(line.slice(6)) as CallProgress);
+    }
+  } catch {
+    // An older gateway, a buffering proxy, or the end of the command.
+  }
+  return false;
+}
+
+const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+const EVERY_MS = 100;
+/** Progress is shown only after this time, so that short calls do not flicker. */
+const QUIET_MS = 400;
+const BAR = 24;
+
+/** A line on standard error with the duration and progress of a call. Shows nothing unless a person watches. */
+export class ProgressLine {
+  private readonly startedAt = performance.now();
+  private readonly timer: NodeJS.Timeout | undefined;
+  private latest: CallProgress = {};
+  private drawn = false;
+
+  constructor(
+    private readonly terminal: Terminal,
+    private readonly label: string,
+  ) {
+    if (terminal.interactive) this.timer = setInterval(() => this.draw(), EVERY_MS);
+  }
+
+  update(progress: CallProgress): void {
+    this.latest = progress;
+  }
+
+  stop(): void {
+    clearInterval(this.timer);
+    if (this.drawn) this.terminal.status();
+  }
+
+  private draw(): void {
+    const elapsed = performance.now() - this.startedAt;
+    if (elapsed < QUIET_MS) return;
+    this.drawn = true;
+    const frame = FRAMES[Math.floor(elapsed / EVERY_MS) % FRAMES.length] ?? '';
+    this.terminal.status(`${frame} ${this.label} ${(elapsed / 1_000).toFixed(1)} s ${describeProgress(this.latest)}`);
+  }
+}
+
+/** `[████░░░░] 3/8 reading` */
+export function describeProgress({ message, progress, total }: CallProgress): string {
+  const parts: string[] = [];
+  if (progress !== undefined && total !== undefined && total > 0) {
+    const filled = Math.round(Math.min(1, Math.max(0, progress / total)) * BAR);
+    parts.push(`[${'█'.repeat(filled)}${'░'.repeat(BAR - filled)}] ${progress}/${total}`);
+  } else if (progress !== undefined) parts.push(String(progress));
+  if (message) parts.push(message.replaceAll(/\s+/g, ' ').slice(0, 80));
+  return parts.join(' ');
+}

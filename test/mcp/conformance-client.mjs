@@ -70,7 +70,6 @@ async function runWithFleetCode() {
   const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock);
   const executor = new McpExecutor(pool, breakers, deps, clock, {
     defaultIdleMs: 60_000,
-    maxResponseBytes: 3_000_000,
   });
   const signal = new AbortController().signal;
   const entry = {

@@ -64,7 +64,7 @@ function executor() {
     idleCloseMs: 50,
   });
   const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock);
-  const made = new McpExecutor(pool, breakers, deps, clock, { defaultIdleMs: 5_000, maxResponseBytes: 1_000_000 });
+  const made = new McpExecutor(pool, breakers, deps, clock, { defaultIdleMs: 5_000 });
   const call = async (server) => {
     const reply = await made.execute(
       {

@@ -157,7 +157,6 @@ function executor(
   });
   const made = new McpExecutor(pool, breakers, parts, clock, {
     defaultIdleMs: 5_000,
-    maxResponseBytes: parts.maxResponseBytes,
   });
   const call = (
     binding: Partial<McpBinding> & { url: string },

@@ -14,7 +14,6 @@ const MAX_TARGETS = 5_000;
 
 /** Settings of the executor. */
 interface McpExecutorOptions {
-  maxResponseBytes: number;
   /** Longest silence of servers whose registration sets no limit (`MCP_TIMEOUT_SECONDS`). */
   defaultIdleMs: Milliseconds;
   /** Called for each failure that counts for a breaker. */

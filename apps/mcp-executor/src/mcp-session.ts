@@ -69,7 +69,6 @@ export class McpSession {
     const client = new Client({ name: 'toolfleet', version: deps.version }, options);
     client.onerror = () => undefined; // relevant errors reach the call they belong to
     const transport = target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps);
-
     try {
       await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS, prior: readPrior(target.prior), signal });
     } catch (error) {

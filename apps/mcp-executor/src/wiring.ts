@@ -28,7 +28,6 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
     });
     const executor = new McpExecutor(pool, breakers, { egress, expand, maxResponseBytes }, clock, {
       defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
-      maxResponseBytes,
       onTargetFault: (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
     });
     return {

@@ -25,12 +25,12 @@ export const SEARCH_SURFACE: readonly RegisteredTool[] = [
   {
     ...base,
     name: CALL_TOOL,
-    description: `Calls a tool found with ${SEARCH_TOOLS}. The answer is that tool's own.`,
+    description: `Calls a tool found with ${SEARCH_TOOLS} and returns its result.`,
     input_schema: {
       type: 'object',
       properties: {
         name: { type: 'string', description: 'Name of the tool' },
-        arguments: { type: 'object', description: 'Its arguments, as its input_schema says' },
+        arguments: { type: 'object', description: 'Arguments that match its input_schema' },
       },
       required: ['name'],
     },
@@ -39,7 +39,7 @@ export const SEARCH_SURFACE: readonly RegisteredTool[] = [
   {
     ...base,
     name: SEARCH_TOOLS,
-    description: `Finds tools by what they do and answers their names, descriptions and input schemas. Then use ${CALL_TOOL}.`,
+    description: `Finds tools by what they do. Returns names, descriptions and input schemas; call a tool with ${CALL_TOOL}.`,
     input_schema: {
       type: 'object',
       properties: {

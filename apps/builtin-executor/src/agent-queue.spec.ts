@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { defineTool, ok, ToolRunner } from '@toolfleet/builtin-tools';
 import type { ExecJob } from '@toolfleet/contracts/execution';
-import { JournalGuard, MemoryJournal } from '@toolfleet/journal';
+import { JournalGuard } from '@toolfleet/journal';
+import { MemoryJournal } from '@toolfleet/testing/memory-journal';
 import type { JobRun } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { agentJobHandler } from './agent-queue.js';

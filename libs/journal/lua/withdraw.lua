@@ -1,6 +1,6 @@
--- Takes back a call nobody has claimed.
+-- Withdraws a call that no executor has claimed.
 -- KEYS[1] call. ARGV: 1 cancelled | expired.
--- @returns {state afterwards, id of its idempotency key or '', 1 when this run took it back}, or nil without a record
+-- @returns {state afterwards, id of its idempotency key or '', 1 when this run withdrew it}, or nil without a record
 -- Continues prelude.lua.
 
 local record = load()

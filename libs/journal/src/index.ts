@@ -1,16 +1,22 @@
-export { ExecutionGuard, JournalGuard, IdempotentOnlyGuard, type GatedWork } from './effect-gate.js';
+export { ExecutionGuard, IdempotentOnlyGuard, JournalGuard } from './execution-guard.js';
 export {
   DEFAULT_RETENTION,
+  GRACE_MS,
   Journal,
-  MAX_IDEMPOTENCY_KEY_CHARS,
+  resolveKey,
   type Acceptance,
+  type JournalRecord,
   type JournalRequest,
   type JournalRetention,
   type KeyedCall,
+  type KeyEntry,
 } from './journal.js';
-export { KeptResults, MIN_KEPT_BYTES, type KeptResult } from './kept-results.js';
-export { LargeResults, omitPayload, readLargeResult, type OmittedResult } from './large-results.js';
-export { MemoryJournal } from './memory-journal.js';
-export { RedisJournal, type JournalRedis } from './redis-journal.js';
-export { GRACE_MS, isFinal, type JournalRecord } from './states.js';
-export { unknownOutcome } from './unknown-outcome.js';
+export {
+  KeptResults,
+  LargeResults,
+  MIN_KEPT_BYTES,
+  readLargeResult,
+  type KeptResult,
+  type OmittedResult,
+} from './kept-results.js';
+export { RedisJournal } from './redis-journal.js';

@@ -2,7 +2,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
 import { journalConformance } from '@toolfleet/testing/conformance/journal';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { MemoryJournal } from './memory-journal.js';
+import { MemoryJournal } from '@toolfleet/testing/memory-journal';
 import { RedisJournal } from './redis-journal.js';
 
 let server: RedisServer;

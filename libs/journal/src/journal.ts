@@ -1,59 +1,29 @@
-import type { CallResult, CallState, EpochMs, Milliseconds } from '@toolfleet/contracts';
-import type { JournalRecord } from './states.js';
-
-/** What is known about an idempotency key. */
-export type KeyedCall =
-  | { kind: 'unknown' }
-  | { kind: 'finished'; callId: string; outcome: CallResult }
-  | { kind: 'running'; callId: string; retryAfterMs: Milliseconds }
-  | { kind: 'mismatch'; callId: string };
-
-/** Answer to a call that enters the journal. */
-export type Acceptance =
-  | { kind: 'accepted'; fence: number }
-  /** This very call was claimed before and must not begin again. */
-  | { kind: 'claimed'; state: CallState }
-  | Exclude<KeyedCall, { kind: 'unknown' }>;
-
-/** One call as it enters the journal. */
-export interface JournalRequest {
-  callId: string;
-  tenantId: string;
-  tool: string;
-  /** Of the gateway's wall clock; the store counts the time left on its own. */
-  deadlineAt: EpochMs;
-  repeatable: boolean;
-  /** An earlier run may have begun: without a record, a call that is not repeatable is entered as `outcome_unknown`. */
-  mayHaveBegun?: boolean;
-  /** Unique within the tenant: the engine adds the user. */
-  idempotencyKey?: string;
-  /** SHA-256 of what the tool can observe of the call; present with a key. */
-  fingerprint?: string;
-}
-
-/** How long records stay. */
-export interface JournalRetention {
-  /** Calls with an idempotency key (docs promise 24 h). */
-  keyedMs: Milliseconds;
-  /** Others: long enough for late results and for reading the state of a call. */
-  otherMs: Milliseconds;
-}
-
-/** 24 h and 1 h. */
-export const DEFAULT_RETENTION: JournalRetention = { keyedMs: 86_400_000, otherMs: 3_600_000 };
-/** Longest idempotency key. */
-export const MAX_IDEMPOTENCY_KEY_CHARS = 255;
+import {
+  blankResult,
+  ToolError,
+  type CallResult,
+  type CallState,
+  type EpochMs,
+  type Milliseconds,
+} from '@toolfleet/contracts';
+import { toFailure } from '@toolfleet/contracts/execution';
 
 /**
- * Record of calls whose effect must not begin twice. Every move is one compare-and-set; of many that race, one wins.
- * Injected by type. @throws whatever the store throws when it is away: nothing may run unrecorded
+ * The record of calls whose effect must not happen twice. A call moves between seven states:
+ *
+ *   accepted(fence) --claim(fence)--> claimed --finish(fence)--> succeeded | failed
+ *      |  bump: fence+1                  |
+ *      +--> cancelled | expired          +-- deadline + grace --> outcome_unknown (a late outcome may still replace it)
+ *
+ * Each move is one compare-and-set: of several that race, one wins. Injected by type.
+ * Every method rejects with the error of the store while that is unavailable; nothing may run without a record.
  */
 export abstract class Journal {
-  /** Looks an idempotency key up; stores nothing. */
+  /** Looks up an idempotency key without storing anything. */
   abstract find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall>;
 
-  /** Enters a call, or the next attempt of one that is in already. Of two calls with one key, one is accepted. */
-  abstract accept(ask: JournalRequest): Promise<Acceptance>;
+  /** Enters a call, or the next attempt of a call that is in the journal. Of two calls with one key, one is accepted. */
+  abstract accept(request: JournalRequest): Promise<Acceptance>;
 
   /** For executors, immediately before the effect: true once, for the holder of the current fence. */
   abstract claim(callId: string, fence: number, attempt?: number): Promise<boolean>;
@@ -62,14 +32,124 @@ export abstract class Journal {
   abstract bump(callId: string): Promise<{ fence: number } | { refused: CallState }>;
 
   /**
-   * Stores the outcome: `current` for the gateway that owns the call, its own fence for an executor.
-   * @returns false when that fence may not finish any more, or the outcome was known
+   * Stores the outcome. The gateway that owns the call passes `current`, an executor its own fence.
+   * @returns false when this fence may not finish the call any more, or the outcome was known
    */
   abstract finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean>;
 
-  /** Takes back a call nobody has claimed, and frees its key; answers the state it is in afterwards. */
+  /** Withdraws a call that no executor has claimed and frees its key. Resolves to the state afterwards. */
   abstract withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined>;
 
-  /** The record as it is now; undefined when it was never made or is forgotten. */
+  /** The current record; undefined when there was none or it has expired. */
   abstract read(callId: string): Promise<JournalRecord | undefined>;
+}
+
+/** One call as it enters the journal. */
+export interface JournalRequest {
+  callId: string;
+  tenantId: string;
+  tool: string;
+  /** On the gateway's clock; the store measures the remaining time on its own. */
+  deadlineAt: EpochMs;
+  /** True: another attempt may begin after a claim (idempotent tools). */
+  repeatable: boolean;
+  /** An earlier run may have begun: without a record, a call that is not repeatable becomes `outcome_unknown`. */
+  mayHaveBegun?: boolean;
+  /** Unique within the tenant. */
+  idempotencyKey?: string;
+  /** SHA-256 of what the tool can observe of the call; present with a key. */
+  fingerprint?: string;
+}
+
+/** Answer to a call that enters the journal. */
+export type Acceptance =
+  | { kind: 'accepted'; fence: number }
+  /** This call was claimed before and must not begin again. */
+  | { kind: 'claimed'; state: CallState }
+  | Exclude<KeyedCall, { kind: 'unknown' }>;
+
+/** What the journal knows about an idempotency key. */
+export type KeyedCall =
+  | { kind: 'unknown' }
+  /** The first call with this key has ended; its outcome is replayed. */
+  | { kind: 'finished'; callId: string; outcome: CallResult }
+  | { kind: 'running'; callId: string; retryAfterMs: Milliseconds }
+  /** The key was used with another tool, other arguments or another context. */
+  | { kind: 'mismatch'; callId: string };
+
+/** The record of one call. Instants are on the store's clock, 0 while they have not happened. */
+export interface JournalRecord {
+  readonly callId: string;
+  readonly tenantId: string;
+  readonly tool: string;
+  readonly repeatable: boolean;
+  readonly state: CallState;
+  /** Only an executor with this number may claim or finish the call. */
+  readonly fence: number;
+  /** The attempt that was claimed last; 0 before. */
+  readonly attempt: number;
+  readonly acceptedAt: EpochMs;
+  readonly claimedAt: EpochMs;
+  readonly endedAt: EpochMs;
+  readonly deadlineAt: EpochMs;
+  readonly outcome?: CallResult;
+}
+
+/** How long records are kept after the deadline of their call. */
+export interface JournalRetention {
+  /** Calls with an idempotency key; the documentation promises 24 h. */
+  keyedMs: Milliseconds;
+  /** All others: long enough for late outcomes and for reading the state of a call. */
+  otherMs: Milliseconds;
+}
+
+/** 24 h and 1 h. */
+export const DEFAULT_RETENTION: JournalRetention = { keyedMs: 86_400_000, otherMs: 3_600_000 };
+
+/** Time after its deadline at which a call without an outcome ends as `expired` or `outcome_unknown`. */
+export const GRACE_MS: Milliseconds = 5_000;
+/** Longest wait that a duplicate of a running call is advised to make. */
+const MAX_RETRY_AFTER_MS = 2_000;
+
+/** True for the states that end a call. */
+export function isFinal(state: CallState): boolean {
+  return state !== 'accepted' && state !== 'claimed';
+}
+
+/** The stored entry of an idempotency key. */
+export interface KeyEntry {
+  callId: string;
+  fingerprint: string;
+  /** Store time after which a call without a record counts as lost on its way into the journal. */
+  until: EpochMs;
+}
+
+/**
+ * Decides what an idempotency key means, from its entry and the record of its call. A call that was withdrawn leaves its key free.
+ * A process that died between taking the key and entering the call leaves the key `running` until deadline + grace, and then with
+ * an unknown outcome, so that the call is never silently run again.
+ */
+export function resolveKey(
+  entry: KeyEntry | undefined,
+  record: JournalRecord | undefined,
+  fingerprint: string,
+  now: EpochMs,
+): KeyedCall {
+  if (!entry) return { kind: 'unknown' };
+  const { callId } = entry;
+  if (record?.state === 'cancelled' || record?.state === 'expired') return { kind: 'unknown' };
+  if (entry.fingerprint !== fingerprint) return { kind: 'mismatch', callId };
+  if (record && isFinal(record.state)) {
+    return { kind: 'finished', callId, outcome: record.outcome ?? unknownOutcome(callId, record.tool) };
+  }
+  const until = record ? record.deadlineAt + GRACE_MS : entry.until;
+  if (now > until) return { kind: 'finished', callId, outcome: unknownOutcome(callId, record?.tool) };
+  return { kind: 'running', callId, retryAfterMs: Math.min(MAX_RETRY_AFTER_MS, Math.max(1, until - now)) };
+}
+
+/** The outcome of a call that was claimed and never finished: in-band, not retryable. */
+export function unknownOutcome(callId: string, tool?: string): CallResult {
+  const message = `It is not known whether ${tool ? `'${tool}'` : 'the call'} took effect`;
+  const error = new ToolError('OUTCOME_UNKNOWN', { message, details: { call_id: callId } });
+  return blankResult({ failure: toFailure(error), attempts: 1 });
 }

@@ -2,10 +2,9 @@ import { ToolError } from '@toolfleet/contracts';
 import { toCallResult, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { JournalGuard } from './effect-gate.js';
-import { LATE_MS } from './late-outcomes.js';
-import { MemoryJournal } from './memory-journal.js';
-import { unknownOutcome } from './unknown-outcome.js';
+import { MemoryJournal } from '@toolfleet/testing/memory-journal';
+import { JournalGuard, LATE_MS } from './execution-guard.js';
+import { unknownOutcome } from './journal.js';
 
 const sent: ExecResponse = { ok: true, output: 'sent', text: 'sent', metadata: {} };
 let clock: FakeClock;

@@ -4,30 +4,29 @@ import type { CallResult, CallState } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import {
   DEFAULT_RETENTION,
+  GRACE_MS,
   Journal,
+  resolveKey,
   type Acceptance,
+  type JournalRecord,
   type JournalRequest,
   type JournalRetention,
   type KeyedCall,
+  type KeyEntry,
 } from './journal.js';
-import { KeptResults, MIN_KEPT_BYTES } from './kept-results.js';
-import { omitPayload, readLargeResult, type LargeResults } from './large-results.js';
-import { keyedCall, type KeyEntry } from './keyed-call.js';
+import { MIN_KEPT_BYTES, omitPayload, readLargeResult, type KeptResults, type LargeResults } from './kept-results.js';
 import { ACCEPT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE_KEY, WITHDRAW } from './scripts.js';
-import { GRACE_MS, type JournalRecord } from './states.js';
 
-/** A connection that can run scripts. */
-export type JournalRedis = Redis | Cluster;
-
+type JournalRedis = Redis | Cluster;
 type Script = (key: string, ...values: (string | number)[]) => Promise<unknown>;
 
-/** How often a key is tried again when its holder changes under our hands. */
-const KEY_ROUNDS = 4;
+/** Attempts to take an idempotency key whose holder changes meanwhile. */
+const MAX_KEY_ROUNDS = 4;
 
 /**
- * Journal in Redis (append-only file on, `noeviction`). Each move is one script on one key; call and idempotency key live in
- * slots of their own, so every script runs on Redis Cluster. The key is taken before the call is entered: a process that
- * dies in between leaves a key that stays "running" until deadline + grace.
+ * The journal in Redis, which needs an append-only file and `noeviction`. Each move is one script on one key. A call and its
+ * idempotency key are in different slots, so that every script runs on Redis Cluster. The key is taken before the call is entered:
+ * a process that dies in between leaves a key that stays `running` until deadline + grace.
  */
 export class RedisJournal extends Journal {
   readonly #scripts: Record<
@@ -35,56 +34,58 @@ export class RedisJournal extends Journal {
     Script
   >;
 
+  /**
+   * @param results counts stored outcomes against the quota of their tenant
+   * @param large stores large outcomes outside Redis
+   */
   constructor(
     private readonly redis: JournalRedis,
     private readonly clock: Clock,
     private readonly retention: JournalRetention = DEFAULT_RETENTION,
-    /** Counts what is kept; without one nothing is counted. */
     private readonly results?: KeptResults,
-    /** Keeps large outcomes; without one all are kept in Redis. */
     private readonly large?: LargeResults,
   ) {
     super();
     this.#scripts = {
-      accept: script(redis, 'journalAccept', ACCEPT),
-      claim: script(redis, 'journalClaim', CLAIM),
-      bump: script(redis, 'journalBump', BUMP),
-      finish: script(redis, 'journalFinish', FINISH),
-      withdraw: script(redis, 'journalWithdraw', WITHDRAW),
-      read: script(redis, 'journalRead', READ),
-      takeKey: script(redis, 'journalTakeKey', TAKE_KEY),
-      freeKey: script(redis, 'journalFreeKey', FREE_KEY),
+      accept: defineScript(redis, 'journalAccept', ACCEPT),
+      claim: defineScript(redis, 'journalClaim', CLAIM),
+      bump: defineScript(redis, 'journalBump', BUMP),
+      finish: defineScript(redis, 'journalFinish', FINISH),
+      withdraw: defineScript(redis, 'journalWithdraw', WITHDRAW),
+      read: defineScript(redis, 'journalRead', READ),
+      takeKey: defineScript(redis, 'journalTakeKey', TAKE_KEY),
+      freeKey: defineScript(redis, 'journalFreeKey', FREE_KEY),
     };
   }
 
   override async find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall> {
-    const held = await this.redis.get(keyOf(tenantId, idempotencyKey));
-    return held === null ? { kind: 'unknown' } : this.#look(entryOf(held), fingerprint);
+    const held = await this.redis.get(keyId(tenantId, idempotencyKey));
+    return held === null ? { kind: 'unknown' } : this.#resolve(parseKeyEntry(held), fingerprint);
   }
 
-  override async accept(ask: JournalRequest): Promise<Acceptance> {
-    const key = ask.idempotencyKey === undefined ? '' : keyOf(ask.tenantId, ask.idempotencyKey);
+  override async accept(request: JournalRequest): Promise<Acceptance> {
+    const key = request.idempotencyKey === undefined ? '' : keyId(request.tenantId, request.idempotencyKey);
     const keepMs = key === '' ? this.retention.otherMs : this.retention.keyedMs;
-    const remainingMs = Math.ceil(ask.deadlineAt - this.clock.now());
+    const remainingMs = Math.ceil(request.deadlineAt - this.clock.now());
     if (key !== '') {
-      await this.results?.admit(ask.tenantId);
-      const taken = await this.#takeKey(key, ask, remainingMs, keepMs);
+      await this.results?.admit(request.tenantId);
+      const taken = await this.#takeKey(key, request, remainingMs, keepMs);
       if (taken) return taken;
     }
     const reply = (await this.#scripts.accept(
-      callKey(ask.callId),
+      callKey(request.callId),
       remainingMs,
-      ask.repeatable ? 1 : 0,
-      ask.tenantId,
-      ask.tool,
+      request.repeatable ? 1 : 0,
+      request.tenantId,
+      request.tool,
       key,
       keepMs,
-      ask.mayHaveBegun ? 1 : 0,
+      request.mayHaveBegun ? 1 : 0,
     )) as [CallState, number?];
     const [state, fence] = reply;
     if (fence !== undefined) return { kind: 'accepted', fence: Number(fence) };
-    const outcome = (await this.read(ask.callId))?.outcome;
-    return outcome ? { kind: 'finished', callId: ask.callId, outcome } : { kind: 'claimed', state };
+    const outcome = (await this.read(request.callId))?.outcome;
+    return outcome ? { kind: 'finished', callId: request.callId, outcome } : { kind: 'claimed', state };
   }
 
   override async claim(callId: string, fence: number, attempt = 1): Promise<boolean> {
@@ -99,17 +100,17 @@ export class RedisJournal extends Journal {
   override async finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
     const unknown = outcome.failure?.code === 'OUTCOME_UNKNOWN';
     const state = unknown ? 'outcome_unknown' : outcome.ok ? 'succeeded' : 'failed';
-    const { text, object } = await this.#kept(callId, outcome);
+    const { text, object } = await this.#serialize(callId, outcome);
     const isStored = (await this.#scripts.finish(callKey(callId), fence, state, text, object ?? '')) === 1;
     if (!isStored && object) await this.large?.delete(object);
     return isStored;
   }
 
   /**
-   * The outcome as it is stored: without its payload where that is in the result store, with the reference, or where the quota
-   * of the tenant has no room for it.
+   * Serializes an outcome. A large payload moves to the result store and leaves a reference (`object`); one that exceeds the quota
+   * of its tenant is dropped.
    */
-  async #kept(callId: string, outcome: CallResult): Promise<{ text: string; object?: string }> {
+  async #serialize(callId: string, outcome: CallResult): Promise<{ text: string; object?: string }> {
     const text = JSON.stringify(outcome);
     if (!this.results || text.length < MIN_KEPT_BYTES) return { text };
     const [tenantId, key] = await this.redis.hmget(callKey(callId), 'tenant', 'key');
@@ -137,31 +138,31 @@ export class RedisJournal extends Journal {
     return (await this.#read(callId)).record;
   }
 
-  /** Undefined once the key is this call's; else what its holder's duplicates are told. */
+  /** Takes an idempotency key for this call. Resolves to undefined on success, else to what the key means to a duplicate. */
   async #takeKey(
     key: string,
-    ask: JournalRequest,
+    request: JournalRequest,
     remainingMs: number,
     keepMs: number,
-  ): Promise<KeyedCallAnswer | undefined> {
-    const fingerprint = ask.fingerprint ?? '';
+  ): Promise<Exclude<KeyedCall, { kind: 'unknown' }> | undefined> {
+    const fingerprint = request.fingerprint ?? '';
     let takeFrom = '';
     for (let round = 1; ; round += 1) {
       const graceMs = remainingMs + GRACE_MS;
-      const held = entryOf(
-        String(await this.#scripts.takeKey(key, ask.callId, fingerprint, graceMs, keepMs, takeFrom)),
+      const held = parseKeyEntry(
+        String(await this.#scripts.takeKey(key, request.callId, fingerprint, graceMs, keepMs, takeFrom)),
       );
-      if (held.callId === ask.callId) return undefined;
-      const known = await this.#look(held, fingerprint);
+      if (held.callId === request.callId) return undefined;
+      const known = await this.#resolve(held, fingerprint);
       if (known.kind !== 'unknown') return known;
-      if (round >= KEY_ROUNDS) return { kind: 'running', callId: held.callId, retryAfterMs: 1_000 };
-      takeFrom = held.callId; // its call never began: the key is free, unless somebody else takes it first
+      if (round >= MAX_KEY_ROUNDS) return { kind: 'running', callId: held.callId, retryAfterMs: 1_000 };
+      takeFrom = held.callId; // its call never began, so the key is free unless another call takes it first
     }
   }
 
-  async #look(entry: KeyEntry, fingerprint: string): Promise<KeyedCall> {
+  async #resolve(entry: KeyEntry, fingerprint: string): Promise<KeyedCall> {
     const { record, now } = await this.#read(entry.callId);
-    return keyedCall(entry, record, fingerprint, now);
+    return resolveKey(entry, record, fingerprint, now);
   }
 
   async #read(callId: string): Promise<{ record: JournalRecord | undefined; now: number }> {
@@ -169,7 +170,7 @@ export class RedisJournal extends Journal {
     if (state === undefined) return { record: undefined, now: Number(now) };
     const fields = new Map<string, string>();
     for (let index = 0; index + 1 < pairs.length; index += 2) fields.set(pairs[index] ?? '', pairs[index + 1] ?? '');
-    const record = recordOf(callId, state, fields);
+    const record = toRecord(callId, state, fields);
     const object = fields.get('object');
     if (!record.outcome || !object) return { record, now: Number(now) };
     const outcome = await readLargeResult(this.large, record.tenantId, object, record.outcome);
@@ -177,9 +178,7 @@ export class RedisJournal extends Journal {
   }
 }
 
-type KeyedCallAnswer = Exclude<KeyedCall, { kind: 'unknown' }>;
-
-function recordOf(callId: string, state: CallState, fields: ReadonlyMap<string, string>): JournalRecord {
+function toRecord(callId: string, state: CallState, fields: ReadonlyMap<string, string>): JournalRecord {
   const number = (name: string) => Number(fields.get(name) ?? 0);
   const outcome = fields.get('outcome');
   const deadlineAt = number('deadline_at');
@@ -196,11 +195,11 @@ function recordOf(callId: string, state: CallState, fields: ReadonlyMap<string, 
     claimedAt: number('claimed_at'),
     endedAt: overdue ? deadlineAt + GRACE_MS : number('ended_at'),
     deadlineAt,
-    ...(outcome === undefined ? {} : { outcome: JSON.parse(outcome) as CallResult }),
+    outcome: outcome === undefined ? undefined : (JSON.parse(outcome) as CallResult),
   };
 }
 
-function entryOf(text: string): KeyEntry {
+function parseKeyEntry(text: string): KeyEntry {
   const [callId = '', fingerprint = '', until = '0'] = text.split(' ');
   return { callId, fingerprint, until: Number(until) };
 }
@@ -209,15 +208,15 @@ function callKey(callId: string): string {
   return `{c:${callId}}`;
 }
 
-/** Keys come from callers: hashed, so that their length and characters do not matter. */
-function keyOf(tenantId: string, idempotencyKey: string): string {
+/** Hashes the key, because it comes from a caller and may have any characters. */
+function keyId(tenantId: string, idempotencyKey: string): string {
   return `{i:${createHash('sha256')
     .update(JSON.stringify([tenantId, idempotencyKey]))
     .digest('hex')}}`;
 }
 
-/** Registers a script; ioredis sends its hash, and the text only to a server that does not know it. */
-function script(redis: JournalRedis, name: string, lua: string): Script {
+/** Registers a script. ioredis sends its hash, and its text only to a server that does not have it. */
+function defineScript(redis: JournalRedis, name: string, lua: string): Script {
   redis.defineCommand(name, { numberOfKeys: 1, lua });
   const commands = redis as unknown as Record<string, Script>;
   return (key, ...values) => (commands[name] as Script).call(redis, key, ...values);

@@ -3,22 +3,19 @@ import { outcome } from '@toolfleet/testing/conformance/journal';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Journal } from './journal.js';
-import { MemoryJournal } from './memory-journal.js';
+import { GRACE_MS, isFinal, type Journal, type JournalRecord } from './journal.js';
 import { RedisJournal } from './redis-journal.js';
 import {
   claimed,
   finishedWith,
-  GRACE_MS,
-  isFinal,
+  MemoryJournal,
   opened,
   raised,
   reopened,
   seenAt,
   withdrawn,
-  type JournalRecord,
   type Move,
-} from './states.js';
+} from '@toolfleet/testing/memory-journal';
 
 type Step =
   | { kind: 'claim'; fence: number }

@@ -1,8 +1,8 @@
 import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import { FakeClock } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
-import { JournalGuard, IdempotentOnlyGuard, type GatedWork } from './effect-gate.js';
-import { MemoryJournal } from './memory-journal.js';
+import { JournalGuard, IdempotentOnlyGuard, type GuardedWork } from './execution-guard.js';
+import { MemoryJournal } from '@toolfleet/testing/memory-journal';
 
 const message = (fence: number, attempt = 1): ExecMessage => ({
   call_id: 'c1',
@@ -17,7 +17,7 @@ const message = (fence: number, attempt = 1): ExecMessage => ({
 });
 
 const done: ExecResponse = { ok: true, output: 'sent', text: 'sent', metadata: {} };
-const begins: GatedWork = (begin) => begin().then(() => done);
+const begins: GuardedWork = (begin) => begin().then(() => done);
 
 describe('the gate before an effect', () => {
   it('opens once per call, and only for the current fence', async () => {
@@ -57,7 +57,7 @@ describe('the gate before an effect', () => {
   });
 
   it('answers with the refusal of a claim, also when the work makes a reply of it', async () => {
-    const swallows: GatedWork = (begin) =>
+    const swallows: GuardedWork = (begin) =>
       begin().then(
         () => done,
         () => ({ ...done, ok: false }),

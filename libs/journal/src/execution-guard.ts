@@ -1,0 +1,175 @@
+import { isToolError, ToolError, type Milliseconds } from '@toolfleet/contracts';
+import {
+  failedResponse,
+  leavesOutcomeOpen,
+  toCallResult,
+  type ExecMessage,
+  type ExecResponse,
+} from '@toolfleet/contracts/execution';
+import type { Clock } from '@toolfleet/resilience';
+import type { Journal } from './journal.js';
+
+/** The work of an executor. It must call `begin` right before its effect, and have no effect when `begin` rejects. */
+export type GuardedWork = (begin: () => Promise<void>) => Promise<ExecResponse>;
+
+/** Ensures that of all executors that get a journalled call only one begins its effect. Injected by type. */
+export abstract class ExecutionGuard {
+  /**
+   * Runs the work of one attempt. `begin` claims a journalled call, once for any number of calls of `begin`, and does nothing for
+   * other calls. A refused claim is thrown even when the work turns it into a response, because it is not an outcome of the tool.
+   * The response of claimed work is held for the journal in case the gateway cannot store it.
+   * @throws ToolError EXECUTOR_UNAVAILABLE when another attempt holds the claim, the fence is old or the journal is unavailable;
+   *   and whatever the work throws
+   */
+  async run(message: ExecMessage, work: GuardedWork): Promise<ExecResponse> {
+    if (!message.journalled) return work(() => Promise.resolve());
+    let claiming: Promise<void> | undefined;
+    let claimed = false;
+    let refusal: { error: unknown } | undefined;
+    const begin = () =>
+      (claiming ??= this.claim(message).then(
+        () => {
+          claimed = true;
+        },
+        (error: unknown) => {
+          refusal = { error };
+          throw error;
+        },
+      ));
+    try {
+      const response = await work(begin);
+      if (refusal) throw refusal.error;
+      if (claimed) this.hold(message, response);
+      return response;
+    } catch (error) {
+      if (claimed && isToolError(error)) this.hold(message, failedResponse(error));
+      throw error;
+    }
+  }
+
+  /** Stores the held responses in the journal. */
+  async drain(): Promise<void> {}
+
+  protected abstract claim(message: ExecMessage): Promise<void>;
+
+  protected hold(_message: ExecMessage, _response: ExecResponse): void {}
+}
+
+/** Claims calls in the journal. While the journal is unavailable nothing runs, because nothing may run without a record. */
+export class JournalGuard extends ExecutionGuard {
+  readonly #outcomes: LateOutcomes;
+
+  constructor(
+    private readonly journal: Pick<Journal, 'claim' | 'finish'>,
+    clock: Clock,
+  ) {
+    super();
+    this.#outcomes = new LateOutcomes(journal, clock);
+  }
+
+  override drain(): Promise<void> {
+    return this.#outcomes.drain();
+  }
+
+  protected override async claim(message: ExecMessage): Promise<void> {
+    let claimed: boolean;
+    try {
+      claimed = await this.journal.claim(message.call_id, message.fence, message.attempt);
+    } catch (cause) {
+      throw notStarted(message, 'The call journal is unavailable', 'journal_away', cause);
+    }
+    if (claimed) return;
+    // No `started: false` here: the attempt that has the claim may have begun.
+    const details = { tool: message.tool, reason: 'claim_refused' };
+    throw new ToolError('EXECUTOR_UNAVAILABLE', { message: 'Another attempt of this call has the claim', details });
+  }
+
+  protected override hold(message: ExecMessage, response: ExecResponse): void {
+    this.#outcomes.hold(message, response);
+  }
+}
+
+/**
+ * For executors without a journal. Idempotent tools may run: the gateway replays their keyed calls from its own record. Tools that
+ * must not run twice do not run at all.
+ */
+export class IdempotentOnlyGuard extends ExecutionGuard {
+  /** @param isRepeatable whether the tool of a message is declared idempotent; by default none is */
+  constructor(private readonly isRepeatable: (message: ExecMessage) => boolean = () => false) {
+    super();
+  }
+
+  protected override claim(message: ExecMessage): Promise<void> {
+    if (this.isRepeatable(message)) return Promise.resolve();
+    return Promise.reject(notStarted(message, 'This executor has no call journal (REDIS_URL)', 'no_journal'));
+  }
+}
+
+function notStarted(message: ExecMessage, text: string, reason: string, cause?: unknown): ToolError {
+  const details = { tool: message.tool, reason, started: false };
+  return new ToolError('EXECUTOR_UNAVAILABLE', { message: text, details, cause });
+}
+
+/** By then a live gateway has stored the outcome: it waits at most 2 s for the journal. */
+export const LATE_MS: Milliseconds = 2_500;
+/** Responses that are held; beyond that the oldest are stored early, to bound the memory. */
+const MAX_HELD = 1_000;
+
+type Claim = Pick<ExecMessage, 'call_id' | 'fence'>;
+
+interface HeldResponse {
+  /** Monotonic ms. */
+  readonly dueAt: number;
+  readonly claim: Claim;
+  readonly response: ExecResponse;
+}
+
+/**
+ * Stores outcomes that the gateway could not. Normally the gateway stores the outcome of a call, with what it adds to it. In case it
+ * died or stopped waiting, the executor stores its own response a little later, under its own fence. The journal takes it only
+ * when the call has no outcome yet, or an unknown one.
+ */
+class LateOutcomes {
+  readonly #held: HeldResponse[] = [];
+  readonly #storing = new Set<Promise<unknown>>();
+  #timerSet = false;
+
+  constructor(
+    private readonly journal: Pick<Journal, 'finish'>,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Holds the response of a claimed call, unless it leaves the outcome open. */
+  hold(claim: Claim, response: ExecResponse): void {
+    if (response.failure && leavesOutcomeOpen(response.failure)) return;
+    this.#held.push({ dueAt: this.clock.monotonic() + LATE_MS, claim, response });
+    if (this.#held.length > MAX_HELD) this.#store(this.#held.shift() as HeldResponse);
+    this.#setTimer();
+  }
+
+  /** Stores everything that is held; call it before the connection of the journal closes. */
+  async drain(): Promise<void> {
+    for (const held of this.#held.splice(0)) this.#store(held);
+    await Promise.all(this.#storing);
+  }
+
+  #setTimer(): void {
+    const [first] = this.#held;
+    if (this.#timerSet || !first) return;
+    this.#timerSet = true;
+    this.clock.after(first.dueAt - this.clock.monotonic(), () => {
+      this.#timerSet = false;
+      const now = this.clock.monotonic();
+      while (this.#held[0] && this.#held[0].dueAt <= now) this.#store(this.#held.shift() as HeldResponse);
+      this.#setTimer();
+    });
+  }
+
+  #store({ claim, response }: HeldResponse): void {
+    const storing = this.journal
+      .finish(claim.call_id, claim.fence, toCallResult(response, response.execute_ms ?? 0))
+      .catch(() => false) // without this copy the outcome stays unknown
+      .finally(() => this.#storing.delete(storing));
+    this.#storing.add(storing);
+  }
+}

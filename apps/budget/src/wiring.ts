@@ -1,6 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { connectRedis, redisOptionsOf, redisPart } from '@toolfleet/queue/redis';
+import { connectRedis, toRedisOptions, redisPart } from '@toolfleet/queue/redis';
 import { fleetFileOf, microservicePart, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
@@ -41,7 +41,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
   // While Redis is unavailable commands fail at once, because budgets fail closed. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'budget',
-    ...redisOptionsOf(settings),
+    ...toRedisOptions(settings),
     resend: true,
     commandTimeoutMs: COMMAND_TIMEOUT_MS,
     log: logger,

@@ -2,7 +2,7 @@ import type { ToolRunner } from '@toolfleet/builtin-tools';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import type { ExecutionGuard } from '@toolfleet/journal';
-import { connectRedis, JobWorker, redisOptionsOf, redisPart, RedisTime, type JobRun } from '@toolfleet/queue';
+import { connectRedis, JobWorker, toRedisOptions, redisPart, RedisTime, type JobRun } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
 import type { ExecutorDeps } from '@toolfleet/service/executor';
@@ -41,7 +41,7 @@ export function agentQueueWorker(
   const { clock, logger, metrics, service } = host;
   if (!redis || settings.REDIS_URL === undefined) throw new Error('REDIS_URL is required by toolset agent');
   const url = settings.REDIS_URL;
-  const blocking = connectRedis(url, { name: service, ...redisOptionsOf(settings), role: 'blocking', log: logger });
+  const blocking = connectRedis(url, { name: service, ...toRedisOptions(settings), role: 'blocking', log: logger });
   const time = new RedisTime(redis.client, clock);
   const worker = new JobWorker<ExecJob, ExecResponse>({
     queue: QUEUES.agentRuns,

@@ -1,4 +1,4 @@
-import { connectRedis, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
+import { connectRedis, toRedisOptions, redisPart, RedisTime } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { NatsClient, toNatsOptions } from '@toolfleet/transport';
 import type { GatewayConfig } from './gateway.config.js';
@@ -12,7 +12,7 @@ export type Brokers = ReturnType<typeof connectBrokers>;
  */
 export function connectBrokers(settings: GatewayConfig, { clock, logger, metrics }: ServiceHost) {
   const connect = (name: string, options: { role: 'commands' | 'blocking'; autoPipelining?: boolean }) =>
-    connectRedis(settings.REDIS_URL, { name, ...redisOptionsOf(settings), log: logger, ...options });
+    connectRedis(settings.REDIS_URL, { name, ...toRedisOptions(settings), log: logger, ...options });
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'gateway', clock, metrics });
   const redis = connect('gateway', { role: 'commands', autoPipelining: true });
   const queues = connect('gateway-queues', { role: 'commands' });

@@ -4,7 +4,7 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
-import { connectRedis, JobWorker, redisOptionsOf, redisPart, RedisTime } from '@toolfleet/queue';
+import { connectRedis, JobWorker, toRedisOptions, redisPart, RedisTime } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { FatalStartupError, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import type { PythonSandboxConfig } from './python-sandbox.config.js';
@@ -45,7 +45,7 @@ export async function createComponents(
   host: ServiceHost,
 ): Promise<LifecycleComponent[]> {
   const { clock, logger, metrics } = host;
-  const redisOptions = { ...redisOptionsOf(settings), log: logger };
+  const redisOptions = { ...toRedisOptions(settings), log: logger };
   const url = settings.REDIS_URL;
   const commands = connectRedis(url, { ...redisOptions, name: 'python-sandbox', role: 'commands' });
   const blocking = connectRedis(url, { ...redisOptions, name: 'python-sandbox-jobs', role: 'blocking' });

@@ -4,7 +4,7 @@ import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
 import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EgressClient } from '@toolfleet/egress';
-import { connectRedis, redisOptionsOf, redisPart, workersAliveMs } from '@toolfleet/queue/redis';
+import { connectRedis, toRedisOptions, redisPart, workersAliveMs } from '@toolfleet/queue/redis';
 import {
   environmentByPrefix,
   fleetFileOf,
@@ -61,7 +61,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   // While Redis is unavailable commands fail at once and the catalog in memory answers. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'registry',
-    ...redisOptionsOf(settings),
+    ...toRedisOptions(settings),
     resend: true,
     commandTimeoutMs: STORE_TIMEOUT_MS,
     log: logger,

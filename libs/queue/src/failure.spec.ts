@@ -13,7 +13,7 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
 import { JobWorker } from './job-worker.js';
-import type { JobData } from './queues.js';
+import type { JobData } from './jobs.js';
 import { closeRedis, connectRedis, openRedis } from './redis-connection.js';
 import { RedisTime } from './redis-time.js';
 import { ReplyChannel } from './reply-channel.js';
@@ -146,8 +146,8 @@ describe('a Redis that goes away', () => {
       await here.replies.submit(here.queue, { call_id: 'o3', attempt: 1, work: 'quick' }, soon(25_000)),
     ).toMatchObject({ repeated: false });
     expect(here.log).toHaveLength(2);
-    expect(here.log[0]).toMatch(/^Redis at redis:\/\/127\.0\.0\.1:\d+ (is away|closed)/);
-    expect(here.log[1]).toMatch(/is back$/);
+    expect(here.log[0]).toMatch(/^Redis at redis:\/\/127\.0\.0\.1:\d+ (is unavailable|closed)/);
+    expect(here.log[1]).toMatch(/is available again$/);
     await here.stop();
     await server.stop();
   });

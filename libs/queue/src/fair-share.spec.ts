@@ -4,7 +4,7 @@ import { startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
 import { JobWorker } from './job-worker.js';
-import type { JobData } from './queues.js';
+import type { JobData } from './jobs.js';
 import { RedisTime } from './redis-time.js';
 
 interface TenantJob extends JobData {

@@ -2,55 +2,54 @@ import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { ToolError } from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
-import { fairQueueBackend, NoPlace, placedBy } from './fair-queue-backend.js';
+import { fairQueueBackend, NoPlace, placedBy } from './fair-share.js';
 import {
   cancelChannel,
   DEFAULT_MAX_LENGTH,
   DEFAULT_RETENTION_COUNT,
   DEFAULT_RETENTION_SECONDS,
-  failureOf,
   jobKey,
+  parseFailure,
   type JobData,
   type JobRecord,
-} from './queues.js';
+} from './jobs.js';
 import type { RedisTime } from './redis-time.js';
 import { readSlots, type WorkerSlots } from './worker-slots.js';
 
-/** What a queue needs. */
 export interface JobQueueOptions<D extends JobData = JobData> {
   name: string;
-  /** Connection with role `commands`: adding fails at once while Redis is away. */
+  /** Connection with role `commands`, so that adding fails at once while Redis is unavailable. */
   redis: Redis;
   time: RedisTime;
   /**
-   * Jobs that may wait; more are refused as QUEUE_FULL. With shares a tenth more is kept for those that have fewer than ten
-   * jobs waiting: a flood of one locks no other out. Default 1,000.
+   * Jobs that may wait; more are refused as QUEUE_FULL. With `shareOf`, 10 % more are accepted from shares with fewer than ten waiting
+   * jobs. Default 1,000.
    */
   maxLength?: number;
-  /** How long finished records stay readable. Default 86,400 s. */
+  /** How long finished records are kept. Default 86,400 s. */
   retentionSeconds?: number;
-  /** The same for jobs that succeeded; default as `retentionSeconds`. */
+  /** How long records of successful jobs are kept. Default `retentionSeconds`. */
   completedSeconds?: number;
   retentionCount?: number;
-  /** Whose share a job counts against: jobs without a priority of their own are taken in fair order between shares. */
+  /** The share of a job, such as its tenant. Jobs without a priority are taken in fair order between shares. */
   shareOf?: (data: D) => string;
 }
 
-/** Jobs by state, in BullMQ's words. */
+/** Number of jobs by BullMQ's states. */
 export type QueueCounts = Record<'wait' | 'prioritized' | 'active' | 'delayed' | 'completed' | 'failed', number>;
 
 const WAITING_STATES = ['wait', 'prioritized', 'delayed'] as const;
 const ALL_STATES = [...WAITING_STATES, 'active', 'completed', 'failed'] as const;
 const RETRY_AFTER_MS = 1_000;
 
-/** The adding and reading side of a queue. Hides BullMQ. */
+/** Adds jobs to a queue, cancels them and reads their records. Hides BullMQ. */
 export class JobQueue<D extends JobData = JobData, R = unknown> {
   readonly name: string;
   readonly time: RedisTime;
   readonly #redis: Redis;
-  #made: Queue | undefined;
+  #bullmq: Queue | undefined;
   readonly #maxLength: number;
-  /** Adds of this process that the last count has not seen. */
+  /** Jobs that this process is adding, which the last count does not include. */
   #adding = 0;
   #counting: Promise<number> | undefined;
 
@@ -62,38 +61,41 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   }
 
   /**
-   * BullMQ's queue, made when it is first used: it asks the server for its version at once, and a refusal (Redis is not
-   * there yet) would stay for ever.
+   * BullMQ's queue, created at first use. Its constructor asks the server for its version, and a failure (Redis is not running yet) would
+   * be permanent.
    */
   get #queue(): Queue {
-    if (this.#made) return this.#made;
+    if (this.#bullmq) return this.#bullmq;
     const { status, options } = this.#redis;
     if (status !== 'ready' && !options.enableOfflineQueue)
-      throw redisAway(this.name, new Error(`connection: ${status}`));
-    this.#made = new Queue(
+      throw unavailable(this.name, new Error(`connection: ${status}`));
+    const age = this.options.retentionSeconds ?? DEFAULT_RETENTION_SECONDS;
+    const count = this.options.retentionCount ?? DEFAULT_RETENTION_COUNT;
+    this.#bullmq = new Queue(
       this.name,
       {
         connection: this.#redis,
         prefix: QUEUE_PREFIX,
         skipWaitingForReady: true,
-        // Its events repeat every return value, and nothing reads them.
+        // Events would repeat every return value, and nothing reads them.
         streams: { events: { maxLen: 0 } },
         defaultJobOptions: {
           attempts: 1,
           stackTraceLimit: 0,
-          removeOnComplete: { ...retention(this.options), ...completedAge(this.options) },
-          removeOnFail: retention(this.options),
+          removeOnComplete: { age: this.options.completedSeconds ?? age, count },
+          removeOnFail: { age, count },
         },
       },
       fairQueueBackend,
     );
-    this.#made.on('error', () => undefined); // every failing command rejects to its caller
-    return this.#made;
+    this.#bullmq.on('error', () => undefined); // every failing command rejects to its caller
+    return this.#bullmq;
   }
 
   /**
-   * Adds a job; adding the same id twice is one job. `priority` 1 is taken first; jobs without one come before all that
-   * have one, so a queue uses it for all jobs or for none. Throws QUEUE_FULL, or SERVICE_UNAVAILABLE while Redis is away.
+   * Adds a job; adding the same id twice gives one job. `priority` 1 is taken first. Jobs without a priority come before all others, so
+   * a queue uses priorities for all jobs or for none.
+   * @throws ToolError QUEUE_FULL, or SERVICE_UNAVAILABLE while Redis is unavailable
    */
   async add(jobId: string, data: D, options: { priority?: number } = {}): Promise<void> {
     this.#adding++;
@@ -102,37 +104,38 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
       const queued = { ...data, queued_at: data.queued_at ?? this.time.now() };
       const entry = { jobId, timestamp: queued.queued_at };
       if (shareOf && options.priority === undefined) {
-        const ask = { share: shareOf(data), adding: this.#adding, most: this.#maxLength };
-        await this.#queue.add(this.name, queued, { ...entry, ...placedBy(ask) });
+        const request = { share: shareOf(data), adding: this.#adding, most: this.#maxLength };
+        await this.#queue.add(this.name, queued, { ...entry, ...placedBy(request) });
         return;
       }
       if ((await this.#waiting()) + this.#adding > this.#maxLength) throw this.#full();
       await this.#queue.add(this.name, queued, { ...entry, ...options });
     } catch (error) {
-      throw error instanceof NoPlace ? this.#full() : redisAway(this.name, error);
+      throw error instanceof NoPlace ? this.#full() : unavailable(this.name, error);
     } finally {
       this.#adding--;
     }
   }
 
   /**
-   * Stops a job wherever it is: removed while it waits (`removed`), signalled to its worker while it runs (`signalled`),
-   * otherwise nothing (`finished`).
+   * Cancels a job: a waiting one is removed (`removed`), the worker of a running one is notified (`signalled`), a finished one stays as it
+   * ended (`finished`).
+   * @throws ToolError SERVICE_UNAVAILABLE
    */
   async cancel(jobId: string): Promise<'removed' | 'signalled' | 'finished'> {
     try {
       const state = (await this.record(jobId)).state;
       if (state === 'completed' || state === 'failed' || state === 'unknown') return 'finished';
-      // 0: a worker holds its lock, now or since a moment ago.
+      // 0: a worker holds the lock, possibly only since `record` was read.
       if ((await this.#queue.remove(jobId)) === 1) return 'removed';
       await this.#redis.publish(cancelChannel(this.name), JSON.stringify({ job_id: jobId }));
       return 'signalled';
     } catch (error) {
-      throw redisAway(this.name, error);
+      throw unavailable(this.name, error);
     }
   }
 
-  /** Reads a job's record without its (possibly large) data. */
+  /** Reads the record of a job without its data, which may be large. */
   async record(jobId: string): Promise<JobRecord<R>> {
     try {
       const [value, reason, finishedOn, processedOn, timestamp] = await this.#redis.hmget(
@@ -145,23 +148,23 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
       );
       if (finishedOn) {
         const finishedAt = Number(finishedOn);
-        if (reason) return { state: 'failed', error: failureOf(reason), finishedAt };
+        if (reason) return { state: 'failed', error: parseFailure(reason), finishedAt };
         return { state: 'completed', result: parse<R>(value), finishedAt };
       }
       if (!timestamp) return { state: 'unknown' };
       return { state: processedOn ? 'active' : 'waiting' };
     } catch (error) {
-      throw redisAway(this.name, error);
+      throw unavailable(this.name, error);
     }
   }
 
-  /** Jobs by state. */
+  /** Number of jobs by state. */
   async counts(): Promise<QueueCounts> {
     const counts = await this.#queue.getJobCounts(...ALL_STATES);
     return Object.fromEntries(ALL_STATES.map((state) => [state, counts[state] ?? 0])) as QueueCounts;
   }
 
-  /** Age in ms of the job that waits longest, 0 when none waits. */
+  /** Age in ms of the job that has waited longest; 0 if none is waiting. */
   async oldestAgeMs(): Promise<number> {
     const prefix = `${QUEUE_PREFIX}:${this.name}`;
     const [last, first] = await Promise.all([
@@ -174,14 +177,14 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     return Number.isFinite(oldest) ? Math.max(0, this.time.now() - oldest) : 0;
   }
 
-  /** Workers of this queue that are alive, with their slots. */
+  /** Live workers of this queue with their slots. */
   async workers(): Promise<WorkerSlots[]> {
     return readSlots(this.#redis, this.name, this.time.now());
   }
 
-  /** Closes the queue; the connection stays its owner's. */
+  /** Closes the queue but not the connection, which belongs to the caller. */
   async close(): Promise<void> {
-    await this.#made?.close().catch(() => undefined);
+    await this.#bullmq?.close().catch(() => undefined);
   }
 
   #full(): ToolError {
@@ -192,7 +195,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     });
   }
 
-  /** Counts once for all adds of this moment. */
+  /** Number of waiting jobs; concurrent adds share one request. */
   #waiting(): Promise<number> {
     this.#counting ??= Promise.resolve(this.#queue.getJobCountByTypes(...WAITING_STATES)).finally(
       () => (this.#counting = undefined),
@@ -201,26 +204,11 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   }
 }
 
-function retention(options: Pick<JobQueueOptions, 'retentionSeconds' | 'retentionCount'>): {
-  age: number;
-  count: number;
-} {
-  return {
-    age: options.retentionSeconds ?? DEFAULT_RETENTION_SECONDS,
-    count: options.retentionCount ?? DEFAULT_RETENTION_COUNT,
-  };
-}
-
-function completedAge({ completedSeconds }: Pick<JobQueueOptions, 'completedSeconds'>): { age?: number } {
-  return completedSeconds === undefined ? {} : { age: completedSeconds };
-}
-
 function parse<R>(value: string | null | undefined): R {
   return (value ? JSON.parse(value) : null) as R;
 }
 
-/** A failed command as the fleet's error. */
-export function redisAway(queue: string, cause: unknown): ToolError {
+function unavailable(queue: string, cause: unknown): ToolError {
   if (cause instanceof ToolError) return cause;
-  return new ToolError('SERVICE_UNAVAILABLE', { message: `The queue ${queue} cannot be reached`, cause });
+  return new ToolError('SERVICE_UNAVAILABLE', { message: `The queue ${queue} is unavailable; retry later`, cause });
 }

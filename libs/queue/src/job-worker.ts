@@ -1,69 +1,66 @@
-/**
- * The working side of a queue. BullMQ delivers at least once: a worker that is stopped longer than its lock (5 s) loses
- * the job to another one, so handlers of tools with an effect claim in the journal first. A result goes to the waiting
- * process's channel at once and into the job record right after: whoever misses the message reads the record. Failures, and
- * results of jobs that were stopped, are sent when the record has them: a worker that is stopping, or has lost its lock,
- * leaves the job to another one and has no last word.
- */
 import { DelayedError, Worker, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
-import { CancelledJobs, type StoppableJob } from './cancelled-jobs.js';
-import { JobReplies } from './job-replies.js';
-import { RetryLater, type JobHandler, type JobRun } from './job-run.js';
-import { failureText, type JobData } from './queues.js';
+import { formatFailure, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
 import type { RedisTime } from './redis-time.js';
+import { CancelledJobs, JobReplies, type StoppableJob } from './worker-messages.js';
 import { SlotReport } from './worker-slots.js';
 
-/** What a worker needs. */
 export interface JobWorkerOptions<D extends JobData, R> {
   queue: string;
-  /** Connection with role `blocking`; the worker makes another one from it to wait on. */
+  /** Connection with role `blocking`; the worker duplicates it to wait for jobs. */
   redis: Redis;
   /** Connection with role `commands`, for replies. */
   publisher: Redis;
   time: RedisTime;
-  /** Jobs at once. */
+  /** Jobs that run at the same time. */
   concurrency: number;
   handler: JobHandler<D, R>;
   clock?: Clock;
   metrics?: Metrics;
-  /** Time a job of this queue needs at least; a job with less left is dropped when taken. */
+  /** Shortest time that a job needs; a job with less time left fails with DEADLINE_EXCEEDED when it is taken. */
   leastMs?: (data: D) => Milliseconds;
-  /** Nobody waits for these jobs: each begins a trace of its own, linked to the caller's. Default false: it goes on. */
+  /** Each job starts its own trace, linked to the caller's; for jobs without a waiting process. Default false: it continues the trace. */
   startsTrace?: boolean;
-  /** Longest wait of `drain` for jobs in work. Default 60,000. */
+  /** Longest wait of `drain` for running jobs. Default 60,000. */
   drainMs?: Milliseconds;
-  /** Hears of handlers that failed with something that is not a ToolError, and of trouble with Redis. */
+  /** Called when a handler fails with an error other than a ToolError, and on errors of Redis. */
   onFault?: (error: unknown, jobId?: string) => void;
 }
 
-/** A job of a killed worker runs again after about 6.5 s; BullMQ's own 30 s took 61 s. */
+/** With these times a job of a killed worker runs again after about 6.5 s; with BullMQ's default of 30 s it took 61 s. */
 const LOCK_MS = 5_000;
 const STALLED_CHECK_MS = 2_500;
-/** Handlers that do not listen to their signal are left behind after this. */
+/** Longest wait of `stop` for handlers that ignore their signal. */
 const STOP_MS = 1_000;
-/** Pause after a failed command; BullMQ's own 15 s would leave a worker idle long after Redis is back. */
+/** Pause after a failed command. With BullMQ's default of 15 s a worker would stay idle long after an outage of Redis. */
 const RETRY_MS = 1_000;
-/** A job that kills its worker a second time fails as WORKER_LOST instead of circling. */
+/** A job whose worker died twice fails as WORKER_LOST instead of being retried for good. */
 const MAX_STALLED = 1;
 
-/** Work on a job, from its taking on. */
-interface Begun<R> {
+/** A started job. */
+interface StartedJob<R> {
   abort: AbortController;
   result: Promise<R>;
 }
 
-/** Takes jobs of one queue and answers them. A part of a service: `start`, `ready`, `drain`, `stop`. */
+/**
+ * Lifecycle component that runs the jobs of one queue. BullMQ delivers at least once: a worker that is suspended longer than its lock
+ * (5 s) loses the job to another one, so handlers of tools with effects claim the call in the journal first.
+ *
+ * A result is sent to the waiting process at once and written to the job record right after; a process that misses the message reads
+ * the record. Failures, and results of aborted jobs, are sent only after BullMQ has written them to the record: a worker that is stopping
+ * or has lost its lock leaves the job to another worker, and must not send an outcome.
+ */
 export class JobWorker<D extends JobData = JobData, R = unknown> {
   readonly name: string;
   readonly #clock: Clock;
   readonly #worker: Worker<D, R>;
   readonly #running = new Map<string, StoppableJob>();
-  readonly #begun = new WeakMap<Job<D, R>, Begun<R>>();
+  readonly #startedJobs = new WeakMap<Job<D, R>, StartedJob<R>>();
   readonly #replies: JobReplies<D, R>;
   readonly #cancels: CancelledJobs;
   readonly #slots: SlotReport;
@@ -91,17 +88,17 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       total: options.concurrency,
       at: options.time.now(),
     }));
-    this.#worker.on('active', (job) => void (job.deferredFailure ?? this.#begin(job)));
+    this.#worker.on('active', (job) => void (job.deferredFailure ?? this.#start(job)));
     this.#worker.on('completed', (job, result) => this.#replies.result(job, result));
     this.#worker.on('failed', (job, error) => job && this.#replies.failure(job, error));
     this.#worker.on('stalled', () => options.metrics?.queueStalled.inc({ queue: options.queue }));
     this.#worker.on('error', (error) => {
-      // The connection itself says once that Redis is away; the worker would say it for every try.
+      // The connection logs an outage of Redis once; the worker would report every retry.
       if (options.redis.status === 'ready') options.onFault?.(error);
     });
   }
 
-  /** Jobs in work. */
+  /** Number of running jobs. */
   get inFlight(): number {
     return this.#running.size;
   }
@@ -111,7 +108,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     await this.#worker.waitUntilReady();
     this.#worker.run().catch((error: unknown) => this.options.onFault?.(error));
     this.#started = true;
-    // From nothing to one is no increase: the series has to be there before.
+    // Prometheus sees no increase in a series that starts above 0.
     this.options.metrics?.queueStalled.inc({ queue: this.options.queue }, 0);
     this.#measureSlots();
     this.#slots.start();
@@ -121,15 +118,15 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     return this.#started && this.options.redis.status === 'ready' && !this.#worker.closing;
   }
 
-  /** Takes no more jobs and waits for those in work, at most `drainMs`. */
+  /** Takes no more jobs and waits for running ones, at most `drainMs`. */
   async drain(): Promise<void> {
     this.#slots.stop();
-    // Closing, not pausing: a paused worker still takes the job its blocking read was waiting for.
+    // Not `pause`: a paused worker still takes a job from its pending blocking read.
     this.#closing = this.#worker.close().catch(() => undefined);
     await Promise.race([this.#closing, this.#clock.sleep(this.options.drainMs ?? 60_000)]);
   }
 
-  /** Ends at once; a job still in work runs again elsewhere after its lock has ended. */
+  /** Aborts running jobs. A job whose handler does not end runs again on another worker after its lock expires. */
   async stop(): Promise<void> {
     for (const { abort } of this.#running.values()) {
       abort.abort(new ToolError('SERVICE_UNAVAILABLE', { message: 'The worker is stopping' }));
@@ -141,7 +138,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   }
 
   async #process(job: Job<D, R>, token: string | undefined, lockLost: AbortSignal | undefined): Promise<R> {
-    const { abort, result } = this.#begin(job);
+    const { abort, result } = this.#start(job);
     const onLost = () => abort.abort(new ToolError('CANCELLED', { cause: lockLost?.reason }));
     lockLost?.addEventListener('abort', onLost, { once: true });
     try {
@@ -152,22 +149,24 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
         throw new DelayedError();
       }
       if (!(error instanceof ToolError)) this.options.onFault?.(error, job.id);
-      throw this.#kept(error, job.data);
+      const failure = new Error(formatFailure(error, job.data.call_id));
+      failure.stack = '';
+      throw failure;
     }
   }
 
   /**
-   * Begins a job when it is taken: BullMQ hands it over only after it has asked Redis whether there is another one. A job
-   * that BullMQ will fail without running it (it killed its workers) is never begun.
+   * Starts a job as soon as it is taken. BullMQ calls the processor only after another request to Redis for the next job. A job that
+   * BullMQ will fail without running it (its workers died) is never started.
    */
-  #begin(job: Job<D, R>): Begun<R> {
-    const known = this.#begun.get(job);
+  #start(job: Job<D, R>): StartedJob<R> {
+    const known = this.#startedJobs.get(job);
     if (known) return known;
     const abort = new AbortController();
-    const begun = { abort, result: this.#run(job, abort) };
-    begun.result.catch(() => undefined); // heard by #process, which comes later
-    this.#begun.set(job, begun);
-    return begun;
+    const started = { abort, result: this.#run(job, abort) };
+    started.result.catch(() => undefined); // `#process` awaits the result later
+    this.#startedJobs.set(job, started);
+    return started;
   }
 
   async #run(job: Job<D, R>, abort: AbortController): Promise<R> {
@@ -186,7 +185,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
         ? () => undefined
         : this.#clock.after(leftMs, () => abort.abort(new ToolError('DEADLINE_EXCEEDED')));
     this.#running.set(jobId, { callId: data.call_id, abort });
-    if (this.#cancels.overtook(jobId)) abort.abort(new ToolError('CANCELLED'));
+    if (this.#cancels.takeEarly(jobId)) abort.abort(new ToolError('CANCELLED'));
     this.#measureSlots();
     try {
       const run: JobRun<D> = {
@@ -208,13 +207,6 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       this.#running.delete(jobId);
       this.#measureSlots();
     }
-  }
-
-  /** The error in the form the job record keeps. */
-  #kept(error: unknown, data: D): Error {
-    const kept = new Error(failureText(error, data.call_id));
-    kept.stack = '';
-    return kept;
   }
 
   #measureSlots(): void {

@@ -2,10 +2,10 @@ import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
 
-/** Below the 5 s at which autoscalers look. */
+/** Shorter than the polling interval of autoscalers (5 s). */
 const REFRESH_MS = 2_000;
 
-/** Keeps `toolfleet_queue_jobs` and `toolfleet_queue_oldest_job_age_seconds` fresh. A part of a service. */
+/** Lifecycle component that updates `toolfleet_queue_jobs` and `toolfleet_queue_oldest_job_age_seconds`. */
 export class QueueMetrics {
   readonly name = 'queue metrics';
   #cancel: CancelTimer | undefined;
@@ -25,7 +25,7 @@ export class QueueMetrics {
     this.#cancel?.();
   }
 
-  /** Reads the queues now. */
+  /** Reads all queues and sets the gauges. */
   async refresh(): Promise<void> {
     await Promise.all(
       this.queues.map(async (queue) => {
@@ -40,7 +40,7 @@ export class QueueMetrics {
 
   #schedule(): void {
     this.#cancel = this.clock.after(REFRESH_MS, () => {
-      // While Redis is away the last values stand; the gap shows in the readiness of the service.
+      // While Redis is unavailable the last values stay; the readiness of the service shows the outage.
       void this.refresh()
         .catch(() => undefined)
         .finally(() => this.#schedule());

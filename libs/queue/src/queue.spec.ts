@@ -4,10 +4,10 @@ import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { createMetrics } from '@toolfleet/telemetry';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
-import { RetryLater, type JobRun } from './job-run.js';
+import { RetryLater, type JobRun } from './jobs.js';
 import { JobWorker } from './job-worker.js';
 import { QueueMetrics } from './queue-metrics.js';
-import { jobIdOf, jobKey, type JobData } from './queues.js';
+import { toJobId, jobKey, type JobData } from './jobs.js';
 import { closeRedis, connectRedis, openRedis, requireNoEviction } from './redis-connection.js';
 import { RedisTime } from './redis-time.js';
 import { ReplyChannel } from './reply-channel.js';
@@ -89,7 +89,7 @@ describe('a queued call', () => {
     expect(await replies.submit(queue, job('c1', { work: 'hello' }), soon())).toEqual({ echo: 'hello' });
     expect(replies.inFlight).toBe(0);
     await expect
-      .poll(() => queue.record(jobIdOf('c1', 1)))
+      .poll(() => queue.record(toJobId('c1', 1)))
       .toMatchObject({ state: 'completed', result: { echo: 'hello' } });
   });
 
@@ -97,7 +97,7 @@ describe('a queued call', () => {
     // Without its lock a worker cannot write the record any more.
     await work(async ({ jobId }) => redis.del(`${jobKey(name, jobId)}:lock`));
     expect(await replies.submit(queue, job('c2'), soon())).toBe(1);
-    expect(await queue.record(jobIdOf('c2', 1))).toMatchObject({ state: 'active' });
+    expect(await queue.record(toJobId('c2', 1))).toMatchObject({ state: 'active' });
   });
 
   it('is taken again after its worker postponed it', async () => {
@@ -112,7 +112,7 @@ describe('a queued call', () => {
     );
     expect(await replies.submit(queue, job('p1'), soon())).toBe(false);
     expect(taken).toHaveLength(3);
-    await expect.poll(() => queue.record(jobIdOf('p1', 1))).toMatchObject({ state: 'completed' });
+    await expect.poll(() => queue.record(toJobId('p1', 1))).toMatchObject({ state: 'completed' });
   });
 
   it('keeps many calls apart', async () => {

@@ -1,14 +1,14 @@
 /**
  * The forms of `REDIS_URL`:
  * - `redis://user:password@host:6379/0`: one server;
- * - `redis+sentinel://host-a:26379,host-b:26379/master-name`, or `?name=master-name`: whatever server these Sentinels call the
- *   primary (`mymaster` when no name is given); a second path segment is the database;
- * - `redis+cluster://host-a:6379,host-b:6379`: Redis Cluster, found from any of these nodes.
+ * - `redis+sentinel://host-a:26379,host-b:26379/master-name`, or `?name=master-name`: the primary of that name (default `mymaster`)
+ *   according to these Sentinels; a second path segment is the database;
+ * - `redis+cluster://host-a:6379,host-b:6379`: Redis Cluster, discovered from any of these nodes.
  *
- * `rediss…` is the same over TLS, to Sentinels as well. The login stands before the first host; further hosts may repeat it.
+ * `rediss…` is the same over TLS, including Sentinels. The login precedes the first host and may be repeated before other hosts.
  */
 
-/** A `REDIS_URL` taken apart. */
+/** A parsed `REDIS_URL`. */
 export interface RedisAddress {
   kind: 'single' | 'cluster' | 'sentinel';
   tls: boolean;
@@ -24,7 +24,7 @@ const DEFAULT_PORTS = { single: 6379, cluster: 6379, sentinel: 26_379 };
 const DEFAULT_MASTER = 'mymaster';
 const FORM = /^(rediss?)(?:\+(cluster|sentinel))?:\/\/(?:([^@/?]*)@)?([^?]+)(?:\?(.*))?$/;
 
-/** Reads an address. Throws an error in one line, marked `startRefused`: repeating the start cannot repair it. */
+/** @throws Error with `startRefused`, because retrying the start cannot repair an invalid address */
 export function parseAddress(url: string): RedisAddress {
   const match = FORM.exec(url.trim());
   if (!match) throw refused(url, 'not a Redis address');
@@ -37,8 +37,8 @@ export function parseAddress(url: string): RedisAddress {
     kind,
     tls: scheme === 'rediss',
     nodes: hosts.split(',').map((host) => parseHost(url, host.trim(), DEFAULT_PORTS[kind])),
-    ...(username ? { username } : {}),
-    ...(password ? { password } : {}),
+    username: username || undefined,
+    password: password || undefined,
     ...target(
       url,
       kind,
@@ -48,7 +48,7 @@ export function parseAddress(url: string): RedisAddress {
   };
 }
 
-/** The address without credentials, for messages. */
+/** The address without credentials, for messages and logs. */
 export function publicAddress(url: string): string {
   return url.replace(/(^|\/\/|,)[^/@,]*@/g, '$1');
 }
@@ -70,7 +70,7 @@ function target(
   if (more.length > 0 || (db !== undefined && !/^\d{1,5}$/.test(db))) {
     throw refused(url, `not a database number in the Redis address: ${path.join('/')}`);
   }
-  return { ...(master === undefined ? {} : { master }), ...(db === undefined ? {} : { db: Number(db) }) };
+  return { master, db: db === undefined ? undefined : Number(db) };
 }
 
 function splitLogin(login: string | undefined): [username: string, password: string] {

@@ -1,47 +1,78 @@
 /**
- * The one place that makes Redis connections (addresses: redis-address.ts). They are made lazily, so that a service can be
- * wired before its broker is there, and come back by themselves for ever. One line is logged when Redis goes away and one
- * when it is back.
+ * Connections to Redis (see redis-address.ts for addresses). They are opened lazily, so that a service can be wired before its broker is
+ * running, and reconnect without limit. An outage is logged once when it starts and once when it ends.
  */
+import { readFileSync } from 'node:fs';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { parseAddress, publicAddress, type RedisAddress } from './redis-address.js';
 
-/** Lines this module logs; a pino logger fits. */
+/** Logger of connection states, such as a pino logger. */
 export interface RedisLog {
   warn(message: string): void;
   info(message: string): void;
 }
 
 /**
- * What the connection is for. `commands`: fails at once while Redis is away and after `commandTimeoutMs` when it hangs.
- * `blocking`: for workers and subscribers, waits until Redis is back.
+ * Purpose of a connection. `commands` fails at once while Redis is unavailable, and after `commandTimeoutMs` when it hangs. `blocking`,
+ * for workers and subscribers, waits until Redis is available again.
  */
 export type RedisRole = 'commands' | 'blocking';
 
-/** How to connect. */
 export interface RedisConnectOptions {
-  /** Shown by `CLIENT LIST`. */
+  /** Connection name, shown by `CLIENT LIST`. */
   name: string;
-  /** Overrides one in the URL. */
-  password?: string | undefined;
-  /** Password at the Sentinels themselves. */
-  sentinelPassword?: string | undefined;
-  /** CA of the servers in PEM, for addresses with TLS; without it those of the system count. */
-  tlsCa?: string | undefined;
+  /** Overrides the password in the URL. */
+  password?: string;
+  /** Password of the Sentinels. */
+  sentinelPassword?: string;
+  /** CA of the servers in PEM, for addresses with TLS; by default the CAs of the system. */
+  tlsCa?: string;
   role?: RedisRole;
   /**
-   * Sends commands again that were on the way when the connection broke, instead of failing them; `commands` only. For
-   * commands that may run twice: reads and idempotent scripts.
+   * Repeats commands that were in flight when the connection broke instead of failing them; `commands` only. Use it only for commands
+   * that may run twice: reads and idempotent scripts.
    */
   resend?: boolean;
-  /** Longest wait for the answer of one command; `commands` only. Default 2,000. */
+  /** Longest wait for the reply to one command; `commands` only. Default 2,000. */
   commandTimeoutMs?: number;
   /**
-   * Commands of one event-loop turn travel in one write, whoever sent them; for connections with many small commands. Not
-   * for one that BullMQ shares: it pipelines by itself. Without effect on Redis Cluster, where they go to many nodes.
+   * Sends all commands of one event-loop turn in one write; for connections with many small commands. Not for a connection that BullMQ
+   * uses, which pipelines on its own. Has no effect on Redis Cluster.
    */
   autoPipelining?: boolean;
   log?: RedisLog;
+}
+
+/** The settings of a service with which it logs in to Redis (`REDIS_KEYS` of libs/service). */
+export interface RedisSettings {
+  REDIS_PASSWORD?: string;
+  /** Password of the Sentinels. */
+  REDIS_SENTINEL_PASSWORD?: string;
+  /** File with the CA of the servers. */
+  REDIS_TLS_CA?: string;
+}
+
+/**
+ * Connection options from the settings of a service; an empty value counts as absent.
+ * @throws Error with `startRefused` when the CA file cannot be read
+ */
+export function toRedisOptions(
+  settings: RedisSettings,
+): Pick<RedisConnectOptions, 'password' | 'sentinelPassword' | 'tlsCa'> {
+  return {
+    password: settings.REDIS_PASSWORD || undefined,
+    sentinelPassword: settings.REDIS_SENTINEL_PASSWORD || undefined,
+    tlsCa: settings.REDIS_TLS_CA ? readCa(settings.REDIS_TLS_CA) : undefined,
+  };
+}
+
+function readCa(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw Object.assign(new Error(`REDIS_TLS_CA cannot be read: ${reason}`), { startRefused: true });
+  }
 }
 
 const COMMAND_TIMEOUT_MS = 2_000;
@@ -51,9 +82,9 @@ const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 
 /**
- * A connection that is not open yet; `openRedis` or the first command opens it. For a cluster address the object is a
- * `Cluster`, which takes the same commands; keys of one script must share a hash tag there. Throws on an address that
- * cannot be read.
+ * Creates a connection; `openRedis` or the first command opens it. For a cluster address it is a `Cluster`, which has the same commands;
+ * there, the keys of one script must share a hash tag.
+ * @throws Error with `startRefused` for an invalid address
  */
 export function connectRedis(url: string, options: RedisConnectOptions): Redis {
   const address = parseAddress(url);
@@ -65,15 +96,15 @@ export function connectRedis(url: string, options: RedisConnectOptions): Redis {
 function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConnectOptions): Redis {
   if (address.kind === 'single') return new Redis({ ...base, ...address.nodes[0] });
   if (address.kind === 'sentinel') {
-    const { sentinelPassword } = options;
     return new Redis({
       ...base,
       sentinels: address.nodes,
       name: address.master ?? '',
       sentinelRetryStrategy: reconnectDelay,
-      ...(sentinelPassword ? { sentinelPassword } : {}),
-      // `tls` alone would leave both kinds of connections in the clear.
-      ...(address.tls ? { enableTLSForSentinelMode: true, sentinelTLS: tlsOf(options) } : {}),
+      sentinelPassword: options.sentinelPassword || undefined,
+      // `tls` alone would leave the connections to the Sentinels unencrypted.
+      enableTLSForSentinelMode: address.tls,
+      sentinelTLS: address.tls ? toTlsOptions(options) : undefined,
     });
   }
   const { enableAutoPipelining: _, ...redisOptions } = base;
@@ -85,33 +116,31 @@ function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConn
   }) as unknown as Redis;
 }
 
-/** Opens a connection and waits until it is usable. Rejects in one clear line; may be repeated after a failure. */
+/** Opens a connection and waits until it is ready. Rejects with a one-line reason; may be called again after a failure. */
 export async function openRedis(client: Redis, url: string): Promise<void> {
   if (client.status === 'ready') return;
-  // A refused password or TLS fault reaches the promise as "Connection is closed"; the event says why.
-  let told: unknown;
-  const onError = (error: unknown): void => void (told = error);
+  // A wrong password or a TLS failure rejects as "Connection is closed"; only the event has the reason.
+  let lastError: unknown;
+  const onError = (error: unknown): void => void (lastError = error);
   client.on('error', onError);
   try {
-    const opening = client.status === 'wait' || client.status === 'end' ? client.connect() : becomesReady(client);
-    await Promise.race([opening, tooLate()]);
+    const opening = client.status === 'wait' || client.status === 'end' ? client.connect() : untilReady(client);
+    await Promise.race([opening, openTimeout()]);
   } catch (error) {
-    const known = told ?? error;
+    const known = lastError ?? error;
     const reason = known instanceof Error ? known.message || (known as NodeJS.ErrnoException).code : String(known);
-    throw Object.assign(new Error(`no Redis at ${publicAddress(url)}: ${reason}`), { code: codeOf(known) });
+    throw Object.assign(new Error(`no Redis at ${publicAddress(url)}: ${reason}`), { code: errorCode(known) });
   } finally {
     client.off('error', onError);
   }
 }
 
 /**
- * Refuses a Redis that may drop keys when memory is full: jobs, leases and the journal live there.
- * The thrown error carries `startRefused`, which ends the service instead of a retry.
+ * Checks that Redis does not evict keys when its memory is full: it stores jobs, leases and the journal.
+ * @throws Error with `startRefused`, which ends the service instead of retrying its start
  */
 export async function requireNoEviction(client: Redis, url: string): Promise<void> {
-  const made: unknown = client;
-  const nodes = made instanceof Cluster ? made.nodes('master') : [client];
-  for (const node of nodes) {
+  for (const node of primaries(client)) {
     const memory = await node.info('memory');
     const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1];
     if (policy === undefined || policy === 'noeviction') continue;
@@ -122,7 +151,12 @@ export async function requireNoEviction(client: Redis, url: string): Promise<voi
   }
 }
 
-/** A connection as a part of a service (`LifecycleComponent` of libs/service): opened, checked, closed. */
+function primaries(client: Redis): Redis[] {
+  const connection: unknown = client;
+  return connection instanceof Cluster ? connection.nodes('master') : [client];
+}
+
+/** Lifecycle component (see libs/service) that opens, checks and closes a connection. */
 export function redisPart(
   client: Redis,
   url: string,
@@ -140,12 +174,12 @@ export function redisPart(
   };
 }
 
-/** Closes a connection after its pending commands; never fails and never waits for a Redis that is away. */
+/** Closes a connection after its pending commands. Never rejects, and does not wait if Redis is unavailable. */
 export async function closeRedis(client: Redis): Promise<void> {
   try {
     if (client.status === 'ready') await client.quit();
   } catch {
-    // It broke while closing, which is closed as well.
+    // The connection broke, so it is closed.
   }
   client.disconnect();
 }
@@ -157,40 +191,40 @@ function connectionOptions(address: RedisAddress, options: RedisConnectOptions):
     connectionName: options.name,
     lazyConnect: true,
     connectTimeout: CONNECT_TIMEOUT_MS,
-    // A dead peer is noticed by TCP, a hanging one by the command timeout.
+    // TCP keepalive detects a dead peer, the command timeout a hanging one.
     keepAlive: 5_000,
     retryStrategy: reconnectDelay,
     reconnectOnError: afterDemotion,
     maxRetriesPerRequest: isCommands && !options.resend ? 1 : null,
     enableOfflineQueue: !isCommands,
-    ...(options.autoPipelining ? { enableAutoPipelining: true } : {}),
-    ...(isCommands ? { commandTimeout: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS } : {}),
-    ...(address.username ? { username: address.username } : {}),
-    ...(password ? { password } : {}),
-    ...(address.db === undefined ? {} : { db: address.db }),
-    ...(address.tls ? { tls: tlsOf(options) } : {}),
+    enableAutoPipelining: options.autoPipelining,
+    commandTimeout: isCommands ? (options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS) : undefined,
+    username: address.username || undefined,
+    password: password || undefined,
+    db: address.db,
+    tls: address.tls ? toTlsOptions(options) : undefined,
   };
 }
 
-const tlsOf = ({ tlsCa }: RedisConnectOptions) => (tlsCa ? { ca: tlsCa } : {});
+const toTlsOptions = ({ tlsCa }: RedisConnectOptions) => (tlsCa ? { ca: tlsCa } : {});
 
 const reconnectDelay = (attempt: number): number =>
   Math.min(RECONNECT_MAX_MS, RECONNECT_MIN_MS * 2 ** Math.min(attempt, 10));
 
 /**
- * A primary that a failover made a replica keeps its connections and refuses writes: connect again to the new one. 2: and
- * send the command there, because a refused one has changed nothing (a script is refused at its first write).
+ * A primary that a failover demoted to a replica keeps its connections and refuses writes. 2 tells ioredis to reconnect and to repeat the
+ * command, which is safe: a refused command changed nothing, and a script is refused at its first write.
  */
 const afterDemotion = (error: Error): false | 2 => (error.message.startsWith('READONLY') ? 2 : false);
 
-/** One line per outage; ioredis reports every attempt. */
+/** Logs an outage once, although ioredis reports every attempt. */
 function followState(client: Redis, address: string, log: RedisLog | undefined): void {
   let wasReady = false;
   let isAway = false;
   client.on('error', (error: Error) => {
     if (!wasReady || isAway) return;
     isAway = true;
-    log?.warn(`Redis at ${address} is away: ${error.message || codeOf(error)}`);
+    log?.warn(`Redis at ${address} is unavailable: ${error.message || errorCode(error)}`);
   });
   client.on('close', () => {
     if (!wasReady || isAway || client.status === 'end') return;
@@ -198,21 +232,21 @@ function followState(client: Redis, address: string, log: RedisLog | undefined):
     log?.warn(`Redis at ${address} closed the connection`);
   });
   client.on('ready', () => {
-    if (isAway) log?.info(`Redis at ${address} is back`);
+    if (isAway) log?.info(`Redis at ${address} is available again`);
     wasReady = true;
     isAway = false;
   });
 }
 
-/** A cluster whose nodes give no usable address neither connects nor fails. */
-function tooLate(): Promise<never> {
+/** Rejects after `OPEN_TIMEOUT_MS`. A cluster whose nodes announce unusable addresses neither connects nor fails. */
+function openTimeout(): Promise<never> {
   const signal = AbortSignal.timeout(OPEN_TIMEOUT_MS);
   return new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(new Error(`not usable within ${OPEN_TIMEOUT_MS} ms`)));
   });
 }
 
-function becomesReady(client: Redis): Promise<void> {
+function untilReady(client: Redis): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = (error?: unknown): void => {
       client.off('ready', onReady);
@@ -227,7 +261,7 @@ function becomesReady(client: Redis): Promise<void> {
   });
 }
 
-const codeOf = (error: unknown): string => {
+const errorCode = (error: unknown): string => {
   if (typeof error === 'object' && error !== null) {
     if ('code' in error && typeof error.code === 'string') return error.code;
     // WRONGPASS, NOAUTH and NOPERM come as the first word of the message.
@@ -235,3 +269,25 @@ const codeOf = (error: unknown): string => {
   }
   return 'REDIS_AWAY';
 };
+
+/**
+ * Detects that Redis may have lost acknowledged writes. A primary gets a new replication id when it starts and when a failover promotes
+ * it. In both cases writes can be missing: the tail of the append-only file that was not synced, or what had not reached the replica.
+ */
+export class StoreGeneration {
+  constructor(private readonly redis: Redis) {}
+
+  /** The current generation: the replication ids of all primaries. Rejects while one of them is unavailable. */
+  async read(): Promise<string> {
+    const ids = await Promise.all(
+      primaries(this.redis).map(async (node) => replicationId(await node.info('replication'))),
+    );
+    return ids.toSorted().join(' ');
+  }
+}
+
+function replicationId(info: string): string {
+  const id = /^master_replid:(\S+)/m.exec(info)?.[1];
+  if (id === undefined) throw new Error('INFO replication has no master_replid');
+  return id;
+}

@@ -2,14 +2,14 @@ import type { EpochMs } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
 
-/** Clocks drift some tens of ppm: 30 s apart, two readings differ by about a millisecond. */
+/** Clocks drift by some tens of ppm, which is about a millisecond in 30 s. */
 const REFRESH_MS = 30_000;
-/** A reading that took longer says little about the offset; a better one replaces it. */
+/** A slower reading is too inaccurate to replace an earlier offset. */
 const GOOD_ROUND_TRIP_MS = 20;
 
 /**
- * The clock of Redis, which all processes share: deadlines in queues are instants on it. Read with
- * `TIME` at start and every 30 s; in between it runs on the local monotonic clock, so a jump of the wall clock does no harm.
+ * The clock of Redis, which all processes share; deadlines in queues are instants of it. It is read with `TIME` at the start and every
+ * 30 s. In between it advances with the local monotonic clock, so jumps of the wall clock do not affect it.
  */
 export class RedisTime {
   #offset: number | undefined;
@@ -20,7 +20,7 @@ export class RedisTime {
     private readonly clock: Clock,
   ) {}
 
-  /** Reads the time once and keeps it fresh until `stop`. */
+  /** Reads the time and refreshes it until `stop`. */
   async start(): Promise<void> {
     await this.refresh();
     this.#schedule();
@@ -30,27 +30,27 @@ export class RedisTime {
     this.#cancel?.();
   }
 
-  /** True once the time of Redis is known. */
+  /** True after the first reading. */
   get known(): boolean {
     return this.#offset !== undefined;
   }
 
-  /** Now on Redis's clock, epoch ms. Before the first reading: the local wall clock. */
+  /** Current time by the clock of Redis; by the local wall clock before the first reading. */
   now(): EpochMs {
     return this.#offset === undefined ? this.clock.now() : Math.round(this.clock.monotonic() + this.#offset);
   }
 
-  /** A local instant (`deadlineAt` of this process) as an instant on Redis's clock. */
+  /** Converts an instant of the local wall clock to the clock of Redis. */
   fromLocal(localAt: EpochMs): EpochMs {
     return this.now() + (localAt - this.clock.now());
   }
 
-  /** Milliseconds until an instant on Redis's clock; negative when it has passed. */
+  /** Milliseconds until an instant of the clock of Redis; negative after it. */
   msUntil(redisAt: EpochMs): number {
     return redisAt - this.now();
   }
 
-  /** Reads the time now. Of two tries the quicker counts; a bad reading never replaces a good one. */
+  /** Reads the time twice and uses the faster reading, unless it is too slow to replace an earlier one. */
   async refresh(): Promise<void> {
     let best: { roundTrip: number; offset: number } | undefined;
     for (let attempt = 0; attempt < 2; attempt++) {
@@ -66,7 +66,7 @@ export class RedisTime {
 
   #schedule(): void {
     this.#cancel = this.clock.after(REFRESH_MS, () => {
-      // Without an answer the old offset stays good for a long time.
+      // Without a reply the old offset stays accurate for a long time.
       this.refresh()
         .catch(() => undefined)
         .finally(() => this.#schedule());

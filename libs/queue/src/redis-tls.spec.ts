@@ -1,7 +1,7 @@
 import { HAS_OPENSSL, makeCertificates, startTlsRedis, type TlsServer } from '@toolfleet/testing/tls-servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { closeRedis, connectRedis, openRedis } from './redis-connection.js';
-import { redisOptionsOf } from './redis-settings.js';
+import { toRedisOptions } from './redis-connection.js';
 
 describe.skipIf(!HAS_OPENSSL)('Redis over TLS (needs openssl)', () => {
   const certificates = HAS_OPENSSL ? makeCertificates() : undefined!;
@@ -15,7 +15,7 @@ describe.skipIf(!HAS_OPENSSL)('Redis over TLS (needs openssl)', () => {
   });
 
   const connect = (url: string, ca?: string) =>
-    connectRedis(url, { name: 'spec', ...redisOptionsOf({ REDIS_TLS_CA: ca }) });
+    connectRedis(url, { name: 'spec', ...toRedisOptions({ REDIS_TLS_CA: ca }) });
 
   it('is used when its CA is known', async () => {
     const client = connect(server.url, certificates.ca);
@@ -34,7 +34,7 @@ describe.skipIf(!HAS_OPENSSL)('Redis over TLS (needs openssl)', () => {
   });
 
   it('says for good that the CA file is missing', () => {
-    expect(() => redisOptionsOf({ REDIS_TLS_CA: '/nowhere/ca.pem' })).toThrow(
+    expect(() => toRedisOptions({ REDIS_TLS_CA: '/nowhere/ca.pem' })).toThrow(
       expect.objectContaining({ startRefused: true, message: expect.stringMatching(/^REDIS_TLS_CA cannot be read/) }),
     );
   });

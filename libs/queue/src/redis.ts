@@ -5,10 +5,11 @@ export {
   openRedis,
   redisPart,
   requireNoEviction,
+  toRedisOptions,
   type RedisConnectOptions,
   type RedisLog,
   type RedisRole,
+  type RedisSettings,
 } from './redis-connection.js';
-export { redisOptionsOf, type RedisSettings } from './redis-settings.js';
 export { RedisTime } from './redis-time.js';
 export { workersAliveMs } from './worker-slots.js';

@@ -1,9 +1,3 @@
-/**
- * The waiting side of queued calls: a Redis channel per queue and process and one table of waiting jobs. Workers of a queue may
- * only use its own channels (deploy/redis.acl.template), so they can neither read nor forge replies of another queue. A channel delivers at
- * most once, so the job record is the truth: it is read after every (re)subscribe for all waiting jobs, and every two
- * seconds for those that wait longer. Giving up (deadline, abort) cancels the job, not only the waiting.
- */
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { isJsonObject, ToolError, type EpochMs } from '@toolfleet/contracts';
@@ -11,21 +5,18 @@ import { errorFromBody } from '@toolfleet/contracts/wire';
 import { SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
-import type { JobProgress, ReplyMessage } from './job-run.js';
-import { jobIdOf, replyChannel, type JobData } from './queues.js';
+import { replyChannel, toJobId, type JobData, type JobProgress, type ReplyMessage } from './jobs.js';
 
-/** What a channel needs. */
 export interface ReplyChannelOptions {
-  /** Connection with role `blocking`; the channel subscribes on a connection made from it. */
+  /** Connection with role `blocking`; the channel duplicates it to subscribe. */
   redis: Redis;
-  /** Names of the queues whose jobs are waited for. */
+  /** Names of the queues to which calls are submitted. */
   queues: readonly string[];
   clock?: Clock;
 }
 
-/** One queued call. */
 export interface SubmitOptions {
-  /** The call ends by then, on this process's wall clock. */
+  /** Deadline by this process's wall clock. */
   deadlineAt: EpochMs;
   signal?: AbortSignal;
   priority?: number;
@@ -34,7 +25,8 @@ export interface SubmitOptions {
   jobId?: string;
 }
 
-interface Waiting {
+/** A submitted job without a reply. */
+interface PendingJob {
   readonly queue: JobQueue;
   readonly jobId: string;
   readonly since: number;
@@ -45,19 +37,25 @@ interface Waiting {
 }
 
 const CHECK_MS = 2_000;
-/** Time a worker has to answer a job that was called off while it ran: with what it used up to then. */
-const LAST_WORD_MS = 1_000;
-/** A record missing this often in a row is gone: Redis lost it, nobody will ever answer. */
+/** Time for a worker to reply to the cancellation of a running job with the usage up to then. */
+const CANCEL_REPLY_MS = 1_000;
+/** After this many consecutive reads without a record, Redis has lost the job. */
 const MISSING_LIMIT = 2;
 
-/** Receives the replies of the jobs this process waits for. A part of a service. */
+/**
+ * Lifecycle component that submits jobs and waits for their replies, on one Redis channel per queue and process. Workers of a queue may
+ * use the channels of this queue only (deploy/redis.acl.template), so they can neither read nor forge replies of another queue.
+ *
+ * A channel delivers at most once, so the job record is authoritative. It is read after every (re)subscribe for all pending jobs, and
+ * every two seconds for jobs pending longer than that. A deadline or an abort cancels the job, not only the wait.
+ */
 export class ReplyChannel {
   readonly name = 'reply channel';
-  /** Channels by queue; `submit` puts the one of its queue into `reply_channel` of the job. */
+  /** Channels by queue. */
   readonly #channels: ReadonlyMap<string, string>;
   readonly #clock: Clock;
   readonly #subscriber: Redis;
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #pending = new Map<string, PendingJob>();
   #cancelCheck: CancelTimer | undefined;
 
   constructor(options: ReplyChannelOptions) {
@@ -65,9 +63,9 @@ export class ReplyChannel {
     const id = randomUUID();
     this.#channels = new Map(options.queues.map((queue) => [queue, replyChannel(queue, id)]));
     this.#subscriber = options.redis.duplicate();
-    this.#subscriber.on('error', () => undefined); // the shared connection logs the outage
+    this.#subscriber.on('error', () => undefined); // the connection it was duplicated from logs outages
     this.#subscriber.on('message', (channel: string, text: string) => this.#received(channel, text));
-    // After a reconnect ioredis subscribes again by itself; replies of the gap are only in the records.
+    // ioredis subscribes again after a reconnect. Replies sent in between are only in the records.
     this.#subscriber.on('ready', () => void this.#readRecords(0));
   }
 
@@ -81,41 +79,42 @@ export class ReplyChannel {
     return this.#subscriber.status === 'ready';
   }
 
-  /** Calls that wait. */
+  /** Number of pending jobs. */
   get inFlight(): number {
-    return this.#waiting.size;
+    return this.#pending.size;
   }
 
-  /** Waits until no call waits any more. */
+  /** Waits until no job is pending. */
   async drain(): Promise<void> {
-    while (this.#waiting.size > 0) await this.#clock.sleep(20);
+    while (this.#pending.size > 0) await this.#clock.sleep(20);
   }
 
   async stop(): Promise<void> {
     this.#cancelCheck?.();
-    for (const waiting of this.#waiting.values()) {
-      waiting.reject(new ToolError('SERVICE_UNAVAILABLE', { message: 'This service is stopping' }));
+    for (const pending of this.#pending.values()) {
+      pending.reject(new ToolError('SERVICE_UNAVAILABLE', { message: 'This service is stopping' }));
     }
     this.#subscriber.disconnect();
   }
 
   /**
-   * Adds a job and waits for its reply. Rejects with what the worker threw, QUEUE_FULL, SERVICE_UNAVAILABLE while Redis is
-   * away, DEADLINE_EXCEEDED, CANCELLED when the signal fires, WORKER_LOST when the job's workers died.
+   * Adds a job and waits for its reply.
+   * @throws ToolError what the handler threw; QUEUE_FULL; SERVICE_UNAVAILABLE while Redis is unavailable; DEADLINE_EXCEEDED; CANCELLED when
+   *   the signal fires; WORKER_LOST when the workers of the job died or Redis lost it
    */
   async submit<D extends JobData, R>(queue: JobQueue<D, R>, data: D, options: SubmitOptions): Promise<R> {
-    const jobId = options.jobId ?? jobIdOf(data.call_id, data.attempt ?? 1);
+    const jobId = options.jobId ?? toJobId(data.call_id, data.attempt ?? 1);
     const key = `${queue.name}/${jobId}`;
     const channel = this.#channels.get(queue.name);
     if (channel === undefined)
-      throw new ToolError('INTERNAL', { message: `Replies of the queue ${queue.name} are not received here` });
+      throw new ToolError('INTERNAL', { message: `The reply channel does not include the queue ${queue.name}` });
     if (options.signal?.aborted) throw new ToolError('CANCELLED');
     const remainingMs = options.deadlineAt - this.#clock.now();
     if (remainingMs <= 0) throw new ToolError('DEADLINE_EXCEEDED');
-    if (this.#waiting.has(key)) throw new ToolError('INTERNAL', { message: `Job ${jobId} is already waited for` });
+    if (this.#pending.has(key)) throw new ToolError('INTERNAL', { message: `Job ${jobId} is already pending` });
 
     const reply = new Promise<R>((resolve, reject) => {
-      this.#waiting.set(key, {
+      this.#pending.set(key, {
         queue: queue as unknown as JobQueue,
         jobId,
         since: this.#clock.monotonic(),
@@ -128,21 +127,21 @@ export class ReplyChannel {
     let gaveUp = false;
     const giveUp = (error: ToolError): void => {
       gaveUp = true;
-      this.#waiting.get(key)?.reject(error);
-      // The worker notices its own deadline; this spares it the work when the job still waits.
+      this.#pending.get(key)?.reject(error);
+      // The worker enforces the deadline too; this removes a job that is still waiting.
       queue.cancel(jobId).catch(() => undefined);
     };
     const cancelTimer = this.#clock.after(remainingMs, () =>
       giveUp(new ToolError('DEADLINE_EXCEEDED', { message: 'No result in time' })),
     );
-    let cancelLastWord: CancelTimer = () => {};
+    let stopWaitingForCancel: CancelTimer = () => {};
     const onAbort = (): void => {
       const cancelled = new ToolError('CANCELLED', { cause: options.signal?.reason });
       if (options.signal?.reason instanceof TimedOut) return giveUp(cancelled);
       queue.cancel(jobId).then(
         (outcome) => {
           if (outcome !== 'signalled') giveUp(cancelled);
-          else cancelLastWord = this.#clock.after(LAST_WORD_MS, () => giveUp(cancelled));
+          else stopWaitingForCancel = this.#clock.after(CANCEL_REPLY_MS, () => giveUp(cancelled));
         },
         () => giveUp(cancelled),
       );
@@ -152,12 +151,12 @@ export class ReplyChannel {
       const parent = data.traceparent ?? traceparent();
       const job = {
         ...data,
-        ...(parent ? { traceparent: parent } : {}),
+        traceparent: parent || undefined,
         reply_channel: channel,
         deadline_at: queue.time.fromLocal(options.deadlineAt),
       };
-      const added = queue.add(jobId, job, options.priority === undefined ? {} : { priority: options.priority });
-      // A reply or the deadline may come while adding still waits for Redis.
+      const added = queue.add(jobId, job, { priority: options.priority });
+      // A reply or the deadline can arrive while `add` still waits for Redis.
       await Promise.race([
         added,
         reply.then(
@@ -166,16 +165,16 @@ export class ReplyChannel {
         ),
       ]);
       added.then(
-        // Given up before the queue had the job: there was nothing to cancel then.
+        // If the wait ended before the job was added, the cancellation found no job.
         () => (gaveUp ? queue.cancel(jobId).catch(() => undefined) : undefined),
         () => undefined,
       );
       return await reply;
     } finally {
       cancelTimer();
-      cancelLastWord();
+      stopWaitingForCancel();
       options.signal?.removeEventListener('abort', onAbort);
-      this.#waiting.delete(key);
+      this.#pending.delete(key);
       reply.catch(() => undefined);
     }
   }
@@ -183,17 +182,13 @@ export class ReplyChannel {
   #received(channel: string, text: string): void {
     const message = parse(text);
     if (!message) return;
-    for (const waiting of this.#waiting.values()) {
-      if (waiting.jobId !== message.job_id || this.#channels.get(waiting.queue.name) !== channel) continue;
-      if (message.type === 'result') waiting.resolve(message.reply);
-      else if (message.type === 'error') waiting.reject(errorFromBody(message.error));
+    for (const pending of this.#pending.values()) {
+      if (pending.jobId !== message.job_id || this.#channels.get(pending.queue.name) !== channel) continue;
+      if (message.type === 'result') pending.resolve(message.reply);
+      else if (message.type === 'error') pending.reject(errorFromBody(message.error));
       else {
         const { message: note, progress, total } = message;
-        waiting.onProgress?.({
-          ...(note === undefined ? {} : { message: note }),
-          ...(progress === undefined ? {} : { progress }),
-          ...(total === undefined ? {} : { total }),
-        });
+        pending.onProgress?.({ message: note, progress, total });
       }
     }
   }
@@ -204,30 +199,33 @@ export class ReplyChannel {
     });
   }
 
-  /** Reads the records of the jobs that wait at least `leastMs`. */
-  async #readRecords(leastMs: number): Promise<void> {
-    const before = this.#clock.monotonic() - leastMs;
-    const due = [...this.#waiting.values()].filter((waiting) => waiting.since <= before);
-    await Promise.all(due.map((waiting) => this.#readRecord(waiting)));
+  /** Reads the records of all jobs pending for at least `minMs`. */
+  async #readRecords(minMs: number): Promise<void> {
+    const before = this.#clock.monotonic() - minMs;
+    const due = [...this.#pending.values()].filter((pending) => pending.since <= before);
+    await Promise.all(due.map((pending) => this.#readRecord(pending)));
   }
 
-  async #readRecord(waiting: Waiting): Promise<void> {
+  async #readRecord(pending: PendingJob): Promise<void> {
     try {
-      const record = await waiting.queue.record(waiting.jobId);
-      if (record.state === 'completed') return waiting.resolve(record.result);
-      if (record.state === 'failed') return waiting.reject(record.error ?? new ToolError('INTERNAL'));
-      waiting.missing = record.state === 'unknown' ? waiting.missing + 1 : 0;
-      if (waiting.missing < MISSING_LIMIT) return;
-      waiting.reject(
-        new ToolError('WORKER_LOST', { message: 'The queue lost this call', details: { reason: 'no_record' } }),
+      const record = await pending.queue.record(pending.jobId);
+      if (record.state === 'completed') return pending.resolve(record.result);
+      if (record.state === 'failed') return pending.reject(record.error ?? new ToolError('INTERNAL'));
+      pending.missing = record.state === 'unknown' ? pending.missing + 1 : 0;
+      if (pending.missing < MISSING_LIMIT) return;
+      pending.reject(
+        new ToolError('WORKER_LOST', {
+          message: 'The queue has no record of this call',
+          details: { reason: 'no_record' },
+        }),
       );
     } catch {
-      // Redis is away: the next check reads it, and the deadline bounds the waiting.
+      // Redis is unavailable. The next check reads the record, and the deadline limits the wait.
     }
   }
 }
 
-/** Whoever can publish to Redis can send here; what is no message of ours is nobody's reply. */
+/** Undefined for text that is not a JSON object. */
 function parse(text: string): ReplyMessage<unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);

@@ -204,9 +204,9 @@ const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
  * @param resend sends commands again that were under way when the connection broke: every script of the journal may run twice
  */
 async function connectJournal(settings: ExecutorSettings, { clock, logger, service }: ServiceHost, resend: boolean) {
-  const { connectRedis, redisOptionsOf, redisPart } = await import('@toolfleet/queue/redis');
+  const { connectRedis, toRedisOptions, redisPart } = await import('@toolfleet/queue/redis');
   const url = settings.REDIS_URL ?? '';
-  const client = connectRedis(url, { name: service, ...redisOptionsOf(settings), resend, log: logger });
+  const client = connectRedis(url, { name: service, ...toRedisOptions(settings), resend, log: logger });
   const guard = new JournalGuard(new RedisJournal(client, clock), clock);
   return { client, guard, component: redisPart(client, url) };
 }

@@ -1,0 +1,48 @@
+-- Start of a BullMQ script that adds a job with a priority, see src/fair-share.ts. Sets the place of the job as its priority, or ends
+-- the script with 0 when the queue is full for this share; then no place is taken.
+--
+-- The jobs of a share are counted by their places, so a job that was just taken may still count.
+--
+-- KEYS: BullMQ's nine (4 waiting jobs with a place, 5 delayed jobs), then 10 places by share, 11 waiting jobs without a place.
+-- ARGV 3: options of the job, packed by MessagePack; `place` is a PlaceRequest.
+-- Fields of the places: `s:<share>` last place of a share, `max` greatest place, `at` time of the last one in ms.
+do
+  -- The greatest priority of BullMQ.
+  local greatest_place = 2097152
+  -- Longer than any job waits, in seconds.
+  local ttl = 86400
+  -- An idle queue starts again at place 1 after this time, in ms.
+  local idle = 1000
+  -- A full queue still takes a tenth of its length, from shares with fewer than ten waiting jobs.
+  local with_reserve = 1.1
+  local few = 10
+
+  local opts = cmsgpack.unpack(ARGV[3])
+  local request = opts['place']
+  local time = redis.call('TIME')
+  local at = time[1] * 1000 + math.floor(time[2] / 1000)
+  local first = redis.call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+  local now = 1
+  if #first > 0 then
+    now = math.floor(tonumber(first[2]) / 0x100000000)
+  elseif at - tonumber(redis.call('HGET', KEYS[10], 'at') or '0') > idle then
+    redis.call('DEL', KEYS[10])
+  else
+    now = tonumber(redis.call('HGET', KEYS[10], 'max') or '1')
+  end
+  local field = 's:' .. request['share']
+  local last = tonumber(redis.call('HGET', KEYS[10], field) or '0')
+  local waiting = redis.call('ZCARD', KEYS[4]) + redis.call('LLEN', KEYS[11]) + redis.call('ZCARD', KEYS[5])
+    + request['adding']
+  local is_full = waiting > request['most']
+  if waiting > request['most'] * with_reserve or (is_full and last - now + 1 >= few) then
+    return 0
+  end
+  local place = math.min(math.max(now, last + 1, 1), greatest_place)
+  local greatest = math.max(place, tonumber(redis.call('HGET', KEYS[10], 'max') or '0'))
+  redis.call('HSET', KEYS[10], field, place, 'max', greatest, 'at', at)
+  redis.call('EXPIRE', KEYS[10], ttl)
+  opts['place'] = nil
+  opts['priority'] = place
+  ARGV[3] = cmsgpack.pack(opts)
+end

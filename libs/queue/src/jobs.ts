@@ -1,0 +1,108 @@
+import { toToolError, type EpochMs, type Milliseconds, type ToolError } from '@toolfleet/contracts';
+import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
+import { errorBody, errorFromBody, type ErrorBody } from '@toolfleet/contracts/wire';
+
+/** The fields of a job's data that this library uses. `ExecJob` of libs/contracts is such a job. */
+export interface JobData {
+  call_id: string;
+  attempt?: number;
+  /** Redis channel of the process that waits for the reply; absent for asynchronous calls. */
+  reply_channel?: string;
+  /** Deadline by the clock of Redis; the job does not start after it. */
+  deadline_at?: EpochMs;
+  /** When the job was added, by the clock of Redis. */
+  queued_at?: EpochMs;
+  traceparent?: string;
+}
+
+/** State of a job. `unknown`: it has no record, because it was never added or its retention has ended. */
+export type JobState = 'waiting' | 'active' | 'completed' | 'failed' | 'unknown';
+
+/** The record of a job. */
+export interface JobRecord<R> {
+  state: JobState;
+  result?: R;
+  error?: ToolError;
+  /** Epoch ms. */
+  finishedAt?: EpochMs;
+}
+
+/** A running job, as its handler sees it. */
+export interface JobRun<D extends JobData> {
+  readonly jobId: string;
+  readonly data: D;
+  /** Aborted at the deadline, on cancellation and when the lock is lost. The reason is a ToolError. */
+  readonly signal: AbortSignal;
+  /** Deadline by this process's wall clock; undefined if the job has none. */
+  readonly deadlineAt: EpochMs | undefined;
+  /** Time the job waited in the queue. */
+  readonly queuedMs: Milliseconds;
+  /** True if an earlier worker started this job and was lost. */
+  readonly isRepeated: boolean;
+  /** Sends progress to the waiting process, at most once. */
+  progress(progress: JobProgress): void;
+}
+
+/** Progress of a job. */
+export interface JobProgress {
+  message?: string;
+  progress?: number;
+  total?: number;
+}
+
+/** Thrown by a handler that cannot start yet. The job returns to the queue for the delay and keeps its deadline. */
+export class RetryLater extends Error {
+  constructor(readonly delayMs: Milliseconds) {
+    super(`retry in ${delayMs} ms`);
+  }
+}
+
+/** Runs one job and returns its reply. The code of a thrown ToolError is kept in the job record. */
+export type JobHandler<D extends JobData, R> = (run: JobRun<D>) => Promise<R>;
+
+/** Messages on a reply channel. */
+export type ReplyMessage<R> =
+  | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: R }
+  | { type: 'error'; job_id: string; call_id: string; attempt: number; error: ErrorBody }
+  | ({ type: 'progress'; job_id: string; call_id: string } & JobProgress);
+
+/** How long a job record is kept (`CALL_RESULT_TTL_SECONDS`). */
+export const DEFAULT_RETENTION_SECONDS = 86_400;
+/** Most finished records per queue; bounds the memory of Redis when results are large. */
+export const DEFAULT_RETENTION_COUNT = 10_000;
+/** Longest queue. A longer one would only hold jobs that miss their deadline. */
+export const DEFAULT_MAX_LENGTH = 1_000;
+
+/**
+ * Job id of one attempt. With the call id alone, BullMQ would take a retry for the failed first job. BullMQ refuses ids that contain
+ * a colon or are integers.
+ */
+export function toJobId(callId: string, attempt: number): string {
+  return `${callId.replaceAll(':', '_')}-${attempt}`;
+}
+
+/** Channel on which the workers of a queue receive cancellations. */
+export const cancelChannel = (queue: string): string => `${QUEUE_PREFIX}:${queue}:cancel`;
+
+/** Channel on which one process receives the replies of the jobs of one queue. */
+export const replyChannel = (queue: string, id: string): string => `${QUEUE_PREFIX}:reply:${queue}:${id}`;
+
+/** Redis key of a job record. */
+export const jobKey = (queue: string, jobId: string): string => `${QUEUE_PREFIX}:${queue}:${jobId}`;
+
+/** An error as text for BullMQ's `failedReason`. */
+export function formatFailure(error: unknown, callId?: string): string {
+  return JSON.stringify(errorBody(toToolError(error), callId));
+}
+
+/** The error in a `failedReason`. BullMQ's own texts for a job whose workers died become WORKER_LOST. */
+export function parseFailure(reason: string): ToolError {
+  if (/stalled more than|started more than/.test(reason)) {
+    return errorFromBody({ code: 'WORKER_LOST', error: 'The worker died while running this call' });
+  }
+  try {
+    return errorFromBody(JSON.parse(reason) as ErrorBody);
+  } catch {
+    return errorFromBody({ code: 'INTERNAL', error: reason });
+  }
+}

@@ -13,8 +13,8 @@ export interface TestProgram {
 }
 
 /**
- * Makes a runnable program from a TypeScript file and our own packages' sources, so that specs can start processes without
- * a build. Other packages stay imports. The file lies under node_modules/.cache, where Node finds them.
+ * Bundles a TypeScript file with the sources of our own packages, so that specs can start processes without a build. Other
+ * packages stay imports; the bundle is in node_modules/.cache, from where Node resolves them.
  */
 export async function bundleForTest(source: string): Promise<TestProgram> {
   const { build } = await import('esbuild');
@@ -31,18 +31,15 @@ export async function bundleForTest(source: string): Promise<TestProgram> {
     keepNames: true,
     sourcemap: 'inline',
     logLevel: 'silent',
+    conditions: ['source'], // own packages from their TypeScript, by the exports of their package.json
     plugins: [
       inlineText(),
       {
-        name: 'own packages from source',
+        name: 'other packages stay imports',
         setup(plugin) {
           plugin.onResolve({ filter: /^[^./]/ }, ({ path }) => {
-            const own = /^@toolfleet\/([^/]+)(?:\/(.+))?$/.exec(path);
-            return own
-              ? { path: join(ROOT, 'libs', own[1] as string, 'src', `${own[2] ?? 'index'}.ts`) }
-              : path.startsWith('node:') || !/^[a-z@]/i.test(path) || path === source
-                ? undefined
-                : { path, external: true };
+            if (path.startsWith('@toolfleet/') || path.startsWith('node:') || path === source) return undefined;
+            return /^[a-z@]/i.test(path) ? { path, external: true } : undefined;
           });
         },
       },

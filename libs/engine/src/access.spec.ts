@@ -21,7 +21,7 @@ describe('tool globs', () => {
     expect(toolAllowed(globs, tool)).toBe(expected);
   });
 
-  it('agrees with the regular expression it stands for', () => {
+  it('matches what the equivalent regular expression matches', () => {
     fc.assert(
       fc.property(glob, name, (pattern, tool) => {
         const expected = new RegExp(`^${pattern.replaceAll('*', '.*')}$`).test(tool);
@@ -30,7 +30,7 @@ describe('tool globs', () => {
     );
   });
 
-  it('narrows: never more than both lists allow', () => {
+  it('narrows to what both lists allow', () => {
     fc.assert(
       fc.property(fc.array(glob), fc.array(glob), name, (held, wanted, tool) => {
         if (toolAllowed(narrowGlobs(held, wanted), tool)) {
@@ -40,7 +40,7 @@ describe('tool globs', () => {
     );
   });
 
-  it('keeps what is wanted and held', () => {
+  it('keeps globs that are wanted and held', () => {
     expect(narrowGlobs(['*'], ['web_search', 'calc*'])).toEqual(['web_search', 'calc*']);
     expect(narrowGlobs(['file_read'], ['*'])).toEqual(['file_read']);
     expect(narrowGlobs(['file_*'], ['web_*'])).toEqual([]);

@@ -24,12 +24,12 @@ async function run(tool: Partial<RegisteredTool>, reply: () => ReturnType<typeof
   return { result, mismatches: meter.mismatches };
 }
 
-describe('the output of a remote tool against its schema', () => {
+describe('output schema of a remote tool', () => {
   test.each<[string, Json, object[]]>([
     ['a wrong type', { sum: 'three' }, [{ path: '/sum', kind: 'type_mismatch' }]],
     ['a missing field', {}, [{ path: '/sum', kind: 'missing' }]],
     ['no structured content at all', 'three', [{ path: '', kind: 'type_mismatch' }]],
-  ])('%s is reported and counted, and the result stays', async (_, output, faults) => {
+  ])('%s is reported and counted, and the result is unchanged', async (_, output, faults) => {
     const { result, mismatches } = await run(remote, () => okReply(output));
     expect(result).toMatchObject({ ok: true, output, metadata: { output_schema_mismatch: faults } });
     expect(mismatches).toEqual(['adder']);
@@ -40,13 +40,13 @@ describe('the output of a remote tool against its schema', () => {
     ['a failure', remote, () => failedReply('TOOL_ERROR')],
     ['a schema that does not compile', { ...remote, output_schema: { type: 'nonsense' } }, () => okReply(1)],
     ['a tool of our own', { output_schema: remote.output_schema! }, () => okReply(1)],
-  ])('%s is not', async (_, tool, reply) => {
+  ])('%s is not reported', async (_, tool, reply) => {
     const { result, mismatches } = await run(tool, reply);
     expect(result.metadata).not.toHaveProperty('output_schema_mismatch');
     expect(mismatches).toEqual([]);
   });
 
-  test('of many faults the first few are shown', async () => {
+  test('lists the first few of many violations', async () => {
     const properties = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`f${index}`, { type: 'number' }]));
     const required = Object.keys(properties);
     const { result } = await run({ ...remote, output_schema: { type: 'object', properties, required } }, () =>
@@ -55,7 +55,7 @@ describe('the output of a remote tool against its schema', () => {
     expect(result.metadata['output_schema_mismatch']).toHaveLength(5);
   });
 
-  test('a result that takes too long to check is delivered, and its metadata says so', async () => {
+  test('delivers a result that takes too long to check and reports it in the metadata', async () => {
     const $defs: Record<string, Json> = {};
     let output: Json = 1;
     for (let level = 0; level < 40; level += 1) {

@@ -27,7 +27,7 @@ const run = (execute: ExecuteCall, body: unknown, parallelism = 5) =>
     clock,
   });
 
-test('reads OpenAI tool calls, Shannon requests and our own, arguments as object or text', () => {
+test('reads OpenAI tool calls, Shannon requests and native calls, with arguments as object or text', () => {
   const items = readBatch([
     openAi('call_a', '{"a":1}'),
     { tool_name: 'adder', parameters: { a: 2 } },
@@ -48,11 +48,11 @@ test.each<[string, unknown]>([
   ['an item without a name', [{ arguments: {} }]],
   ['an idempotency key that is no text', [{ name: 'adder', idempotency_key: 5 }]],
   ['too many', Array.from({ length: MAX_BATCH + 1 }, () => ({ name: 'adder' }))],
-])('%s is refused as a whole', (_, body) => {
+])('refuses the whole batch: %s', (_, body) => {
   expect(() => readBatch(body)).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }));
 });
 
-test('keeps order, runs at most so many at once, one failure fails nobody else', async () => {
+test('keeps the order, limits concurrency and isolates failures', async () => {
   let [running, most] = [0, 0];
   const execute: ExecuteCall = async (request) => {
     running += 1;
@@ -73,7 +73,7 @@ test('keeps order, runs at most so many at once, one failure fails nobody else',
   ).toEqual([1, 2, 'TOOL_NOT_FOUND', 4, 5, 6, 7]);
 });
 
-test('the same tool with the same arguments runs once; the others are marked with the id of the first', async () => {
+test('runs equal items once and marks the others with the id of the first', async () => {
   const {
     call,
     executor,
@@ -99,7 +99,7 @@ test('the same tool with the same arguments runs once; the others are marked wit
   });
 });
 
-test('another session or another idempotency key makes another call', async () => {
+test('items with different sessions or idempotency keys are different calls', async () => {
   const ran: unknown[] = [];
   const item = (session: string | undefined, key?: string) => ({
     ...openAi('c', { a: 1 }),
@@ -135,7 +135,7 @@ test.each<[string, Partial<CallRequest>]>([
   ['user', { context: { project_id: 'a', user_id: 'bob' } }],
   ['dry run', { context: { project_id: 'a' }, dryRun: true }],
   ['approval', { context: { project_id: 'a' }, approved: { questions: ['yes'], revision: 'r1' } }],
-])('items that differ in their %s alone are different calls', async (_, second) => {
+])('items that differ only in their %s are different calls', async (_, second) => {
   let runs = 0;
   const requests: Partial<CallRequest>[] = [{ context: { project_id: 'a' } }, second];
   const answers = await runBatch(
@@ -148,7 +148,7 @@ test.each<[string, Partial<CallRequest>]>([
   expect(answers.map(({ duplicateOf }) => duplicateOf)).toEqual([undefined, undefined]);
 });
 
-test('a request that cannot be made refuses the batch before anything has run', async () => {
+test('a request that cannot be built refuses the batch before anything has run', async () => {
   const ran: unknown[] = [];
   const answers = runBatch(
     async (request) => {
@@ -166,7 +166,7 @@ test('a request that cannot be made refuses the batch before anything has run', 
   expect(ran).toEqual([]);
 });
 
-test('arguments nested beyond what can be written down fail their item only', async () => {
+test('arguments nested too deep to serialize fail their item only', async () => {
   const deep = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
   const [good, bad] = await run(async () => result(1), [openAi('c1', { a: 1 }), openAi('c2', deep)]);
   expect(callRecord(good!).success).toBe(true);
@@ -185,7 +185,7 @@ test('arguments as text with a number that would lose digits fail their item onl
   });
 });
 
-test('the record is the unified one', async () => {
+test('renders the record of an item', async () => {
   const [good, refused, unreadable] = (
     await run(
       async (request) => {

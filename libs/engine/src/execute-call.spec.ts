@@ -7,8 +7,8 @@ import { toExecMessage } from './attempt.js';
 import { makeExecuteCall } from './execute-call.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
-describe('the whole way', () => {
-  test('coerced arguments and defaults reach the executor; the result says what was done', async () => {
+describe('executeCall', () => {
+  test('the executor gets coerced arguments with defaults, and the result lists the changes', async () => {
     const { call, executor } = anEngine({}, new ScriptedExecutor(() => okReply(3)));
     const result = await call({ rawArguments: { a: '2', zap: 1 } });
     expect(executor.calls[0]?.arguments).toEqual({ a: 2, b: 1 });
@@ -21,7 +21,7 @@ describe('the whole way', () => {
     });
   });
 
-  test('progress reaches the watcher until the call has ended, and never after', async () => {
+  test('progress is reported until the call has ended', async () => {
     const seen: unknown[] = [];
     const { call, executor } = anEngine(
       {},
@@ -37,7 +37,7 @@ describe('the whole way', () => {
 
   test.each<[string, Partial<RegisteredTool>, Partial<CallRequest>, string, number]>([
     ['no such tool', {}, { toolName: 'none' }, 'TOOL_NOT_FOUND', 404],
-    ['a dangerous tool on a public door', { dangerous: true }, {}, 'TOOL_DANGEROUS', 403],
+    ['a dangerous tool on a public entry point', { dangerous: true }, {}, 'TOOL_DANGEROUS', 403],
     [
       'a tool outside the globs of the key',
       {},
@@ -46,7 +46,7 @@ describe('the whole way', () => {
       403,
     ],
     [
-      'an agent on behalf of an agent',
+      'an agent started by an agent',
       { binding: { kind: 'builtin', toolset: 'agent', handler: 'multi_agent' } },
       { principal: { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'delegation' } },
       'PERMISSION_DENIED',
@@ -54,7 +54,7 @@ describe('the whole way', () => {
     ],
     ['a missing role', { required_roles: ['admin'] }, {}, 'PERMISSION_DENIED', 403],
     [
-      'no user where one is needed',
+      'no user for a tool that requires one',
       { requires_auth: true },
       { principal: { tenantId: 't', userId: '', roles: [], tools: ['*'], via: 'api_key' } },
       'PERMISSION_DENIED',
@@ -83,7 +83,7 @@ describe('the whole way', () => {
       400,
     ],
     ['a deadline that has passed', {}, { deadlineAt: 1 }, 'DEADLINE_EXCEEDED', 504],
-  ])('%s is refused before anything runs, and is audited', async (_, tool, request, code, status) => {
+  ])('refuses and audits before anything runs: %s', async (_, tool, request, code, status) => {
     const { call, executor, audit, budget } = anEngine(tool, new ScriptedExecutor(() => okReply()));
     await expect(call(request)).rejects.toMatchObject({ code });
     expect(CATALOGUE[code as keyof typeof CATALOGUE].http).toBe(status);
@@ -97,7 +97,7 @@ describe('the whole way', () => {
     expect(await call({ origin: 'internal' })).toMatchObject({ ok: true });
   });
 
-  test('a policy denies with its messages, on coerced arguments; one that fails denies too', async () => {
+  test('a policy denies with its messages and sees coerced arguments; a failing policy denies too', async () => {
     const { ports, clock } = anEngine({}, once);
     const seen: unknown[] = [];
     const denying = makeExecuteCall({
@@ -113,7 +113,7 @@ describe('the whole way', () => {
     await expect(broken(aRequest(clock))).rejects.toMatchObject({ code: 'POLICY_DENIED' });
   });
 
-  test('what the policy wants a person to agree to runs with that agreement and no other', async () => {
+  test('a call that needs approval runs only with approval of this question and revision', async () => {
     const { ports, clock, executor } = anEngine({ revision: 'r2' }, new ScriptedExecutor(() => okReply(1)));
     const asking = makeExecuteCall({ ...ports, policy: { decide: () => ({ allowed: true, ask: ['Delete it?'] }) } });
     const agreed = (question: string, revision: string) =>
@@ -121,13 +121,13 @@ describe('the whole way', () => {
     const refusal = { code: 'APPROVAL_REQUIRED', details: { questions: ['Delete it?'], revision: 'r2' } };
     await expect(asking(aRequest(clock))).rejects.toMatchObject(refusal);
     await expect(agreed('Read it?', 'r2')).rejects.toMatchObject(refusal);
-    // The tool changed after the person was asked: the yes was to another definition.
+    // The definition changed after the approval.
     await expect(agreed('Delete it?', 'r1')).rejects.toMatchObject(refusal);
     expect(executor.calls).toHaveLength(0);
     expect(await agreed('Delete it?', 'r2')).toMatchObject({ ok: true });
   });
 
-  test('an executor that throws is a failure of the call, not of the engine', async () => {
+  test('an executor that throws fails the call, not the engine', async () => {
     const { call, audit } = anEngine(
       {},
       new ScriptedExecutor(() => {
@@ -138,7 +138,7 @@ describe('the whole way', () => {
     expect(audit.records).toHaveLength(1);
   });
 
-  test("only session_id and user_id reach public callers' tools, never in the arguments", async () => {
+  test('tools of public callers get session_id and user_id only, separate from the arguments', async () => {
     const context = { session_id: 's', project_id: 'p', model: 'm' };
     const tool = { session_aware: true, context_keys: ['project_id' as const] };
     const sent = ({ executor }: { executor: ScriptedExecutor }) => toExecMessage(executor.calls[0]!).context;
@@ -155,7 +155,7 @@ describe('the whole way', () => {
   });
 });
 
-test('a dry run shows everything up to the price and runs nothing', async () => {
+test('a dry run shows arguments, price and limits and runs nothing', async () => {
   const { call, executor, budget } = anEngine(
     { cost_per_use_micro_usd: 4_000, rate_limit: 5 },
     new ScriptedExecutor(() => okReply()),
@@ -177,7 +177,7 @@ test('a dry run shows everything up to the price and runs nothing', async () => 
   await expect(call({ dryRun: true, rawArguments: {} })).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
 });
 
-describe('what a tool does on behalf of a call', () => {
+describe('calls that a tool makes', () => {
   const principal: Principal = {
     tenantId: 'acme',
     userId: 'ann',
@@ -188,17 +188,20 @@ describe('what a tool does on behalf of a call', () => {
     parentSpends: { requestId: 'parent-request', taskId: 'parent-task' },
   };
 
-  test.each(['http', 'mcp', 'nats', 'queue'] as const)('spends from its budgets, over %s', async (door) => {
-    const { call, budget } = anEngine({ cost_per_use_micro_usd: 10 }, new ScriptedExecutor(() => okReply()));
-    await call({ principal, door, requestId: 'fresh', agentId: 'fresh', taskId: 'fresh' });
-    expect(budget.settled.map(({ scopes }) => scopes)).toEqual([
-      { tenant_id: 'acme', request_id: 'parent-request', task_id: 'parent-task' },
-    ]);
-    expect(budget.settled[0]?.row).toMatchObject({ request_id: 'parent-request', task_id: 'parent-task' });
-    expect(budget.settled[0]?.row).not.toHaveProperty('agent_id');
-  });
+  test.each(['http', 'mcp', 'nats', 'queue'] as const)(
+    'spend from the budgets of the parent call, over %s',
+    async (door) => {
+      const { call, budget } = anEngine({ cost_per_use_micro_usd: 10 }, new ScriptedExecutor(() => okReply()));
+      await call({ principal, door, requestId: 'fresh', agentId: 'fresh', taskId: 'fresh' });
+      expect(budget.settled.map(({ scopes }) => scopes)).toEqual([
+        { tenant_id: 'acme', request_id: 'parent-request', task_id: 'parent-task' },
+      ]);
+      expect(budget.settled[0]?.row).toMatchObject({ request_id: 'parent-request', task_id: 'parent-task' });
+      expect(budget.settled[0]?.row).not.toHaveProperty('agent_id');
+    },
+  );
 
-  test('is charged to what its caller names otherwise', async () => {
+  test('other calls spend from the budgets that the caller names', async () => {
     const { call, budget } = anEngine({ cost_per_use_micro_usd: 10 }, new ScriptedExecutor(() => okReply()));
     await call({ requestId: 'own', agentId: 'own' });
     expect(budget.settled[0]?.scopes).toEqual({ tenant_id: 'acme', request_id: 'own', agent_id: 'own' });

@@ -19,7 +19,7 @@ const result = (parts: Partial<CallResult> = {}): CallResult => ({
   ...parts,
 });
 
-describe('body of a finished call', () => {
+describe('callBody', () => {
   test('a success', () => {
     expect(callBody('c', result(), 123.4)).toEqual({
       success: true,
@@ -38,7 +38,7 @@ describe('body of a finished call', () => {
     });
   });
 
-  test('rich content is part of it up to a size, and never of a batch record', () => {
+  test('contains rich content up to a limit; a batch record never does', () => {
     const picture = { type: 'image', mimeType: 'image/png', data: 'AA==' };
     expect(callBody('c', result({ content: [picture] }), 1).content).toEqual([picture]);
     const large = { ...picture, data: 'A'.repeat(SIZES.toolResult) };
@@ -50,7 +50,7 @@ describe('body of a finished call', () => {
     expect(JSON.parse(record.result)).not.toHaveProperty('content');
   });
 
-  test('a failure says what it is, what to do, whether to repeat', () => {
+  test('a failure has its code, a suggestion and whether a retry may help', () => {
     const failure = {
       code: 'ATTEMPT_TIMED_OUT',
       errorType: 'timeout',
@@ -82,12 +82,12 @@ describe('body of a finished call', () => {
     expect(callBody('c', result(parts), 1).usage.tokens).toBe(tokens);
   });
 
-  test('text is cut at 6,000 characters', () => {
+  test('truncates text at 6,000 characters', () => {
     expect(callBody('c', result({ text: 'x'.repeat(7_000) }), 1).text).toHaveLength(6_000);
   });
 });
 
-describe('formats of a tool', () => {
+describe('formatTool', () => {
   const tool = aTool({
     cost_per_use_micro_usd: 4_000,
     annotations: { title: 'Adder', readOnlyHint: true },
@@ -124,14 +124,14 @@ describe('formats of a tool', () => {
     });
   });
 
-  test('a schema without properties still has them, for providers that insist', () => {
+  test('adds properties to a schema without them, because some providers require them', () => {
     expect(formatTool(aTool({ input_schema: {} }), 'anthropic').input_schema).toEqual({
       type: 'object',
       properties: {},
     });
   });
 
-  test('metadata shows every default', () => {
+  test('metadata contains every default', () => {
     const { rate_limit: _, ...undeclared } = aTool();
     expect(toolMetadata(undeclared)).toMatchObject({
       rate_limit: 60,
@@ -147,7 +147,7 @@ describe('formats of a tool', () => {
   });
 });
 
-describe('keyword ranker', () => {
+describe('ToolRanker', () => {
   const ranker = new ToolRanker([
     aTool({
       name: 'web_search',
@@ -173,7 +173,7 @@ describe('keyword ranker', () => {
     expect(ranker.rank(task, 2)[0]?.name).toBe(name);
   });
 
-  test('nothing for a task without a known word; never more than asked', () => {
+  test('returns nothing for a task without a known word, and at most the requested number', () => {
     expect(ranker.rank('qqqq zzzz', 5)).toEqual([]);
     expect(ranker.rank('', 5)).toEqual([]);
     expect(ranker.rank('weather search file order', 2)).toHaveLength(2);

@@ -19,8 +19,8 @@ const message = (fence: number, attempt = 1): ExecMessage => ({
 const done: ExecResponse = { ok: true, output: 'sent', text: 'sent', metadata: {} };
 const begins: GuardedWork = (begin) => begin().then(() => done);
 
-describe('the gate before an effect', () => {
-  it('opens once per call, and only for the current fence', async () => {
+describe('ExecutionGuard', () => {
+  it('lets one attempt begin, with the current fence', async () => {
     const clock = new FakeClock(1_000);
     const journal = new MemoryJournal(clock);
     const deadlineAt = clock.now() + 5_000;
@@ -39,13 +39,13 @@ describe('the gate before an effect', () => {
     await claim(message(1));
     const second = await claim(message(1, 2)).catch((error: unknown) => error);
     expect(second).toMatchObject(refused);
-    expect(second, 'whoever has the claim may have begun').not.toHaveProperty('details.started');
+    expect(second, 'the attempt that has the claim may have begun').not.toHaveProperty('details.started');
   });
 
-  it('stays closed without a journal, with the proof that nothing began', async () => {
-    const gone = new Error('Redis is away');
-    const away = () => Promise.reject(gone);
-    const gate = new JournalGuard({ claim: away, finish: away }, new FakeClock(0));
+  it('refuses without a journal and proves that nothing began', async () => {
+    const gone = new Error('Redis is down');
+    const fails = () => Promise.reject(gone);
+    const gate = new JournalGuard({ claim: fails, finish: fails }, new FakeClock(0));
     await expect(gate.run(message(1), begins)).rejects.toMatchObject({
       code: 'EXECUTOR_UNAVAILABLE',
       details: { reason: 'journal_away', started: false },
@@ -56,7 +56,7 @@ describe('the gate before an effect', () => {
     });
   });
 
-  it('answers with the refusal of a claim, also when the work makes a reply of it', async () => {
+  it('throws the refusal of a claim even when the work returns a response', async () => {
     const swallows: GuardedWork = (begin) =>
       begin().then(
         () => done,
@@ -66,7 +66,7 @@ describe('the gate before an effect', () => {
     await expect(gate.run(message(1), swallows)).rejects.toMatchObject({ details: { reason: 'no_journal' } });
   });
 
-  it('lets repeatable tools through where there is no journal', async () => {
+  it('runs idempotent tools without a journal', async () => {
     const gate = new IdempotentOnlyGuard(({ tool }) => tool === 'calculator');
     expect(await gate.run({ ...message(1), tool: 'calculator' }, begins)).toBe(done);
     await expect(gate.run(message(1), begins)).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });

@@ -18,7 +18,7 @@ journalConformance('redis', async () => ({
   now: () => clock.now(),
 }));
 
-test('a key whose call was never entered stays taken until deadline + grace, then is unknown', async () => {
+test('a key whose call was never entered is running until deadline + grace, then unknown', async () => {
   const redis = server.client();
   const journal = new RedisJournal(redis, clock);
   const ask = {
@@ -38,7 +38,7 @@ test('a key whose call was never entered stays taken until deadline + grace, the
     .toMatchObject({ kind: 'finished', outcome: { failure: { code: 'OUTCOME_UNKNOWN' } } });
 });
 
-test('every key of Redis expires, and each script touches one slot', async () => {
+test('every Redis key expires and each script uses one slot', async () => {
   await server.flush();
   const redis = server.client();
   const journal = new RedisJournal(redis, clock, { keyedMs: 50_000, otherMs: 10_000 });

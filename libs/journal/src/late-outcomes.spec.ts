@@ -35,7 +35,7 @@ beforeEach(() => {
 });
 
 describe('outcomes that no gateway stored', () => {
-  it('reach the journal from the executor, a little later', async () => {
+  it('are stored by the executor after a delay', async () => {
     await gate.run(await entered('c'), (begin) => begin().then(() => sent));
     await clock.run(LATE_MS - 1);
     expect(await journal.read('c')).toMatchObject({ state: 'claimed' });
@@ -43,7 +43,7 @@ describe('outcomes that no gateway stored', () => {
     expect(await journal.read('c')).toMatchObject({ state: 'succeeded', outcome: { output: 'sent', attempts: 1 } });
   });
 
-  it('replace an unknown outcome, never a known one', async () => {
+  it('replace an unknown outcome but not a known one', async () => {
     const [late, known] = [await entered('late'), await entered('known')];
     await gate.run(late, async (begin) => {
       await begin();
@@ -57,7 +57,7 @@ describe('outcomes that no gateway stored', () => {
     expect(await journal.read('known')).toMatchObject({ outcome: { output: 'from the gateway' } });
   });
 
-  it('are failures, too, but not those that leave the outcome open', async () => {
+  it('include failures, except those that leave the outcome open', async () => {
     const failing = (code: 'TOOL_ERROR' | 'CANCELLED') => async (begin: () => Promise<void>) => {
       await begin();
       throw new ToolError(code, { message: 'no such address' });
@@ -72,7 +72,7 @@ describe('outcomes that no gateway stored', () => {
     expect(await journal.read('open')).toMatchObject({ state: 'claimed' });
   });
 
-  it('are none of work that never began, or needs no journal', async () => {
+  it('exclude work that never began or needs no journal', async () => {
     await gate.run(await entered('idle'), () => Promise.resolve(sent));
     await gate.run(await entered('free', false), (begin) => begin().then(() => sent));
     await gate.drain();
@@ -80,7 +80,7 @@ describe('outcomes that no gateway stored', () => {
     expect(await journal.read('free')).toBeUndefined();
   });
 
-  it('are handed over at once when the executor stops', async () => {
+  it('are stored at once when the executor stops', async () => {
     await gate.run(await entered('c'), (begin) => begin().then(() => sent));
     await gate.drain();
     expect(await journal.read('c')).toMatchObject({ state: 'succeeded' });

@@ -65,7 +65,7 @@ function apply(record: JournalRecord, doing: Step, now: number): Move {
   }
 }
 
-test('whatever happens in whatever order: one claim of a call that may run once, final states final, fences only rise', () => {
+test('in any order of moves: one claim of a call that may run once, final states stay, fences only rise', () => {
   fc.assert(
     fc.property(fc.boolean(), fc.array(step, { maxLength: 30 }), (repeatable, steps) => {
       let now = 1_000;
@@ -97,7 +97,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-test('the Lua scripts make the same moves as the pure machine', async () => {
+test('the Lua scripts make the same moves as the model', async () => {
   const clock = new SystemClock();
   const redis = new RedisJournal(server.client(), clock);
   let serial = 0;

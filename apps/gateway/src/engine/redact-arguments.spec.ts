@@ -5,7 +5,7 @@ test.each([
   ['refused: hunter2!', { nested: [{ password: 'hunter2!' }] }, 'refused: [argument]'],
   ['ValueError: 0123456789abcdef01', { code: 'raise ValueError("0123456789abcdef01")' }, 'ValueError: [argument]'],
   ['HTTP 500: /a/0123456789abcdef%2B', { id: '0123456789abcdef+' }, 'HTTP 500: /a/[argument]%2B'],
-  ['The server is away', { id: 'is', other: 7 }, 'The server is away'],
+  ['The server is down', { id: 'is', other: 7 }, 'The server is down'],
   ['twice 0123456789abcdef and 0123456789abcdef', { a: '-0123456789abcdef-' }, 'twice [argument] and [argument]'],
   ['anything', undefined, 'anything'],
 ])('%s', (message, args, shown) => {

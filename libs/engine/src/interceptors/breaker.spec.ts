@@ -22,14 +22,14 @@ test.each([
   expect(judge(upstream(status, status >= 500 || status === 408 || status === 429))).toBe(judgement);
 });
 
-test('an upstream error without a status counts by whether it may work later', () => {
+test('an upstream error without a status counts if it is retryable', () => {
   const { details: _status, ...failure } = upstream(0, true).failure;
   const result = { ...failed(new ToolError('UPSTREAM_ERROR')), failure };
   expect(judge(result)).toBe('failure');
   expect(judge({ ...result, failure: { ...failure, retryable: false } })).toBe('success');
 });
 
-test('every other failure counts for the tool, against it, or says nothing about it', () => {
+test('every other failure is a success, a failure or ignored', () => {
   const by: Record<string, ErrorCode[]> = { success: [], failure: [], ignored: [] };
   for (const code of Object.keys(CATALOGUE) as ErrorCode[]) {
     if (CATALOGUE[code].origin === 'execution' && code !== 'UPSTREAM_ERROR')
@@ -42,14 +42,14 @@ test('every other failure counts for the tool, against it, or says nothing about
   });
 });
 
-test('faults of a target the caller chose say nothing about the tool', () => {
+test('failures of a target that the caller chose are ignored', () => {
   for (const code of ['NETWORK_ERROR', 'ATTEMPT_TIMED_OUT', 'UPSTREAM_ERROR'] as const) {
     const details = { target: 'chosen_by_caller', ...(code === 'UPSTREAM_ERROR' ? { status: 500 } : {}) };
     expect(judge(failed(new ToolError(code, { details })))).toBe('ignored');
   }
 });
 
-test('an executor that no process serves does not open the breaker: calls work as soon as it is back', async () => {
+test('an executor that is not running does not open the breaker', async () => {
   const gone = new ToolError('EXECUTOR_UNAVAILABLE', { details: { reason: 'no_responders', subject: 'exec.mcp' } });
   expect(judge(failed(gone))).toBe('ignored');
   expect(judge(failed(new ToolError('EXECUTOR_UNAVAILABLE', { details: { started: false } })))).toBe('failure');
@@ -66,7 +66,7 @@ const stateAfterTimeouts = async (given: { timeoutMs?: number; timeLeftMs?: numb
   return { state: ports.breakers.stateOf('adder'), executor };
 };
 
-test('a tool that uses up its own time is down', async () => {
+test('a tool that uses up its own time opens its breaker', async () => {
   expect((await stateAfterTimeouts({})).state).toBe('open');
 });
 
@@ -74,24 +74,24 @@ test.each([
   ['timeout_ms', { timeoutMs: 100 }, undefined],
   ['a deadline', { timeLeftMs: 1_000 }, undefined],
   ['the code of a sandbox run', { timeLeftMs: 1_000 }, 'python' as const],
-])('nobody opens the breaker of a tool for all by %s that is too short', async (_, given, kind) => {
+])('time-outs caused by %s do not open the breaker', async (_, given, kind) => {
   const { state, executor } = await stateAfterTimeouts(given, kind);
   expect(state).toBe('closed');
   expect(isDeadlineShortened(executor.calls[0]!)).toBe(true);
 });
 
 const THREE_ATTEMPTS = { kind: 'custom', max_attempts: 3, base_delay_ms: 0, multiplier: 1 } as const;
-const callerOf = (tenantId: string) => ({
+const callBy = (tenantId: string) => ({
   principal: { tenantId, userId: 'u', roles: [], tools: ['*'], via: 'api_key' as const },
 });
 
-test('calls count, not their attempts, and only for their tenant until another one agrees', async () => {
+test('counts calls, not attempts, and opens per tenant until a second tenant agrees', async () => {
   let isDown = true;
   const executor = new ScriptedExecutor(() => (isDown ? failedReply('NETWORK_ERROR') : okReply()));
   const { call, clock, ports } = anEngine({ retry_policy: THREE_ATTEMPTS, cache_ttl_seconds: 0 }, executor);
   const failing = async (tenant: string, count: number) => {
     for (let index = 0; index < count; index += 1)
-      await over(clock, 10, call({ ...callerOf(tenant), rawArguments: { a: index } }));
+      await over(clock, 10, call({ ...callBy(tenant), rawArguments: { a: index } }));
   };
   await failing('one', WINDOW - 1);
   expect(executor.calls.length).toBeGreaterThan(WINDOW);
@@ -99,10 +99,10 @@ test('calls count, not their attempts, and only for their tenant until another o
   await failing('one', 1);
   expect(ports.breakers.stateOf('adder', 'one')).toBe('open');
   isDown = false;
-  expect(await call(callerOf('two'))).toMatchObject({ ok: true });
-  await expect(call(callerOf('one'))).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
+  expect(await call(callBy('two'))).toMatchObject({ ok: true });
+  await expect(call(callBy('one'))).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
   isDown = true;
-  await failing('two', WINDOW - 1); // and the one that went well
+  await failing('two', WINDOW - 1); // and the successful call
   isDown = false;
-  await expect(call(callerOf('three'))).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
+  await expect(call(callBy('three'))).rejects.toMatchObject({ code: 'BREAKER_OPEN' });
 });

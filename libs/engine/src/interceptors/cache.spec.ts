@@ -2,8 +2,8 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { anEngine, failedReply, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 
-describe('cache, coalescing, history', () => {
-  test('a hit costs no quota, no budget, no attempt, and is audited', async () => {
+describe('cache, single flight and session dedupe', () => {
+  test('a hit uses no quota, budget or attempt and is audited', async () => {
     const { call, executor, audit, budget } = anEngine(
       { rate_limit: 1, cost_per_use_micro_usd: 4_000 },
       new ScriptedExecutor(() => okReply('fresh')),
@@ -25,7 +25,7 @@ describe('cache, coalescing, history', () => {
     expect(audit.records).toHaveLength(2);
   });
 
-  test('other tenants, other sessions of session-aware tools, other revisions: no hit', async () => {
+  test('misses for other tenants, other sessions of session-aware tools and other revisions', async () => {
     const tool = { session_aware: true };
     const { call, executor } = anEngine(tool, new ScriptedExecutor(() => okReply()));
     await call({ context: { session_id: 'a' } });
@@ -39,16 +39,16 @@ describe('cache, coalescing, history', () => {
 
   test.each<[string, Partial<RegisteredTool>, ReturnType<typeof okReply>]>([
     ['tools with effects', { idempotent: false }, okReply()],
-    ['tools that say so', { cache_ttl_seconds: 0 }, okReply()],
+    ['results of tools with a TTL of 0', { cache_ttl_seconds: 0 }, okReply()],
     ['failures', {}, failedReply('TOOL_ERROR')],
-  ])('%s are not cached', async (_, tool, reply) => {
+  ])('does not cache %s', async (_, tool, reply) => {
     const { call, executor } = anEngine(tool, new ScriptedExecutor(() => reply));
     await call();
     await call();
     expect(executor.calls).toHaveLength(2);
   });
 
-  test('entries end with their TTL', async () => {
+  test('entries expire after their TTL', async () => {
     const { call, executor, clock } = anEngine({ cache_ttl_seconds: 10 }, new ScriptedExecutor(() => okReply()));
     await call();
     clock.advance(10_001);
@@ -56,7 +56,7 @@ describe('cache, coalescing, history', () => {
     expect(executor.calls).toHaveLength(2);
   });
 
-  test('identical concurrent calls run once, the first pays', async () => {
+  test('runs identical concurrent calls once and charges the first', async () => {
     const { call, executor, clock, budget } = anEngine(
       { cost_per_use_micro_usd: 10 },
       new ScriptedExecutor(async () => {
@@ -75,9 +75,9 @@ describe('cache, coalescing, history', () => {
   });
 
   test.each([
-    ['beside the arguments', { context: { session_id: 's' } }],
+    ['in the context', { context: { session_id: 's' } }],
     ['in the arguments', { rawArguments: { a: 1, session_id: 's' } }],
-  ])('calls of a session that goes on are never run as one, with the session named %s', async (_, request) => {
+  ])('does not share calls of a stateful session that is named %s', async (_, request) => {
     const { call, executor, clock } = anEngine(
       {
         session_aware: true,
@@ -90,7 +90,7 @@ describe('cache, coalescing, history', () => {
     expect(executor.calls).toHaveLength(3);
   });
 
-  test('a call repeated in a session gets its first result, however short the cache', async () => {
+  test('a call repeated in a session gets its first result after the cache entry has expired', async () => {
     const { call, executor, clock } = anEngine(
       { cache_ttl_seconds: 1 },
       new ScriptedExecutor(

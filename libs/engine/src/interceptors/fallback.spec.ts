@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest';
 
 const network = { retry_policy: { kind: 'network' as const } };
 
-describe('breaker and fallback really fire', () => {
+describe('breaker and fallback', () => {
   const down = () => failedReply('NETWORK_ERROR');
 
-  test('opens per tool at half of 20 calls; refusals are 503, not retried, not charged', async () => {
+  test('opens per tool at half of 20 calls; refusals are 503 and neither retried nor charged', async () => {
     const { call, executor, budget, clock } = anEngine(
       { ...network, retry_policy: { kind: 'none' } },
       new ScriptedExecutor(down),
@@ -20,12 +20,12 @@ describe('breaker and fallback really fire', () => {
     expect([budget.spent, budget.held.size, clock.pending]).toEqual([0, 0, 1]); // the one timer turns the windows
   });
 
-  test('what a tool says about its input does not open it', async () => {
+  test('errors about the input do not open it', async () => {
     const { call } = anEngine({}, new ScriptedExecutor(() => failedReply('TOOL_ERROR')));
     for (let index = 0; index < 40; index += 1) expect(await call()).toMatchObject({ failure: { code: 'TOOL_ERROR' } });
   });
 
-  test('a stale result stands in, marked with its age and the failure it hides', async () => {
+  test('replaces a failure with a stale result, marked with its age and the failure', async () => {
     const { call, clock, audit } = anEngine({}, new ScriptedExecutor(() => okReply('old'), down));
     await call();
     clock.advance(600_000);
@@ -41,7 +41,7 @@ describe('breaker and fallback really fire', () => {
     expect(await call()).toMatchObject({ ok: false });
   });
 
-  test('a stub stands in with a disclaimer', async () => {
+  test('replaces a failure with the stub and a disclaimer', async () => {
     const { call } = anEngine({ stub_data: { hotels: [] } }, new ScriptedExecutor(down));
     const result = await call();
     expect(result).toMatchObject({
@@ -53,7 +53,7 @@ describe('breaker and fallback really fire', () => {
     expect(result.text).toContain('not a live result');
   });
 
-  test('else the failure explains itself as JSON', async () => {
+  test('else explains the failure as JSON', async () => {
     const { call } = anEngine(
       {},
       new ScriptedExecutor(() => failedReply('NETWORK_ERROR', { message: 'a "quoted"\nreason' })),
@@ -68,7 +68,7 @@ describe('breaker and fallback really fire', () => {
     });
   });
 
-  test('GRACEFUL_ERROR_AS_SUCCESS for callers that expect it', async () => {
+  test('GRACEFUL_ERROR_AS_SUCCESS shows explained failures as successes', async () => {
     const { call } = anEngine({}, new ScriptedExecutor(down), { asSuccess: true });
     expect(await call()).toMatchObject({
       ok: true,
@@ -80,14 +80,14 @@ describe('breaker and fallback really fire', () => {
   test.each<[string, () => ReturnType<typeof okReply>]>([
     ['what the tool itself answered', () => failedReply('TOOL_ERROR')],
     ['a 404', () => failedReply('UPSTREAM_ERROR', { retryable: false, details: { status: 404 } })],
-  ])('%s is never replaced', async (_, reply) => {
+  ])('never replaces %s', async (_, reply) => {
     const { call, clock } = anEngine({ stub_data: 'stub' }, new ScriptedExecutor(() => okReply('old'), reply));
     await call();
     clock.advance(600_000);
     expect(await call()).toMatchObject({ ok: false, provenance: 'live' });
   });
 
-  test('nor are invalid arguments, limits and budgets', async () => {
+  test('never replaces invalid arguments, rate limits and budgets', async () => {
     const { call, clock } = anEngine({ stub_data: 'stub', rate_limit: 1 }, new ScriptedExecutor(() => okReply('old')));
     await call();
     clock.advance(310_000);

@@ -17,13 +17,13 @@ describe('journal and idempotency keys', () => {
   const effect = { idempotent: false, rate_limit: 0 };
   const key = { idempotencyKey: 'k-1' };
 
-  test('idempotent calls without a key never touch the journal', async () => {
+  test('idempotent calls without a key bypass the journal', async () => {
     const { call, journal } = anEngine({}, once);
     await call();
     expect(journal.entries.size).toBe(0);
   });
 
-  test('the executor gets the fence; the outcome is stored', async () => {
+  test('passes the fence to the executor and stores the outcome', async () => {
     const { call, journal } = anEngine(
       effect,
       new ScriptedExecutor((given) => {
@@ -35,7 +35,7 @@ describe('journal and idempotency keys', () => {
     expect(journal.entries.get('c')).toMatchObject({ state: 'succeeded', outcome: { output: 'sent' } });
   });
 
-  test('claimed and then silent: outcome unknown, in-band, not retryable, charged in full', async () => {
+  test('claimed and then silent: unknown outcome, in-band, not retryable, charged in full', async () => {
     const { call, clock, journal, budget } = anEngine(
       { ...effect, cost_per_use_micro_usd: 100, cost_cap_micro_usd: 900 },
       new ScriptedExecutor((given) => {
@@ -52,14 +52,14 @@ describe('journal and idempotency keys', () => {
     expect(budget.spent).toBe(900);
   });
 
-  test('silent and never claimed: taken back, so that nobody begins it any more', async () => {
+  test('silent and never claimed: withdrawn, so that no executor can begin it', async () => {
     const { call, clock, journal } = anEngine(effect, new ScriptedExecutor(hangs));
     expect(await over(clock, 20_000, call({ callId: 'c' }))).toMatchObject({ failure: { code: 'ATTEMPT_TIMED_OUT' } });
     expect(journal.entries.get('c')?.state).toBe('expired');
     expect(journal.claim('c', 1)).toBe(false);
   });
 
-  test('a job that runs again, its gateway being dead: waits for the outcome the executor leaves', async () => {
+  test('a job that runs again after its gateway died waits for the outcome of the executor', async () => {
     const { ports, call, clock, executor } = anEngine(effect, new ScriptedExecutor(() => okReply()));
     const outcome = { ...(await call()), output: 'left by the executor' };
     let asked = 0;
@@ -88,14 +88,14 @@ describe('journal and idempotency keys', () => {
     expect(failure).toMatchObject({ code, retryable, message: expect.stringContaining('broke off') });
   });
 
-  test('and an outcome that never comes is unknown, in time', async () => {
+  test('an outcome that never arrives is unknown within the deadline', async () => {
     const { ports, clock } = anEngine(effect, once);
     ports.journal.accept = () => Promise.resolve({ kind: 'claimed', state: 'claimed' });
     const again = makeExecuteCall(ports)(aRequest(clock, { deadlineAt: clock.now() + 3_000 }));
     expect(await over(clock, 3_000, again)).toMatchObject({ failure: { code: 'OUTCOME_UNKNOWN' } });
   });
 
-  test('a journal that is away: nothing runs', async () => {
+  test('nothing runs while the journal is unavailable', async () => {
     const { ports, clock, executor } = anEngine(effect, new ScriptedExecutor(() => okReply()));
     ports.journal.accept = () => Promise.reject(new Error('ECONNREFUSED'));
     const run = makeExecuteCall(ports);
@@ -103,7 +103,7 @@ describe('journal and idempotency keys', () => {
     expect(executor.calls).toHaveLength(0);
   });
 
-  test('same key, same arguments: the first outcome again, free of quota and budget', async () => {
+  test('same key and arguments: replays the first outcome without quota and budget', async () => {
     const { call, executor, budget } = anEngine(
       { ...effect, rate_limit: 1, cost_per_use_micro_usd: 10 },
       new ScriptedExecutor(
@@ -118,7 +118,7 @@ describe('journal and idempotency keys', () => {
     expect(budget.spent).toBe(10);
   });
 
-  test('failures replay too; other arguments are 422; other tenants are apart', async () => {
+  test('replays failures, refuses other arguments with 422 and separates tenants', async () => {
     const { call, executor } = anEngine(
       effect,
       new ScriptedExecutor(() => failedReply('TOOL_ERROR', { message: 'no such order' })),
@@ -130,7 +130,7 @@ describe('journal and idempotency keys', () => {
     expect(executor.calls).toHaveLength(2);
   });
 
-  test('still running: 409 with Retry-After, or the outcome for who waits', async () => {
+  test('while running: 409 with Retry-After, or the outcome for a caller that waits', async () => {
     const { call, clock, executor } = anEngine(
       effect,
       new ScriptedExecutor(async () => {
@@ -147,7 +147,7 @@ describe('journal and idempotency keys', () => {
     expect(executor.calls).toHaveLength(1);
   });
 
-  test('two at the same moment: one runs', async () => {
+  test('of concurrent calls with one key one runs', async () => {
     const { call, clock, executor } = anEngine(
       effect,
       new ScriptedExecutor(async () => {
@@ -160,7 +160,7 @@ describe('journal and idempotency keys', () => {
     expect(results.map((result) => result.status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
   });
 
-  test('what was refused before it ran stores nothing', async () => {
+  test('a call refused before it ran stores nothing', async () => {
     const { call } = anEngine({ ...effect, rate_limit: 1 }, new ScriptedExecutor(() => okReply()));
     await call();
     await expect(call(key)).rejects.toMatchObject({ code: 'RATE_LIMITED' });
@@ -182,7 +182,7 @@ describe('journal and idempotency keys', () => {
     expect(journal.entries.get('c')).toMatchObject({ state: 'succeeded', fence: 2, outcome: { output: 'second' } });
   });
 
-  test.each(['', 'k'.repeat(256)])('a key of a wrong length is refused', async (idempotencyKey) => {
+  test.each(['', 'k'.repeat(256)])('refuses a key of invalid length', async (idempotencyKey) => {
     const { call } = anEngine(effect, new ScriptedExecutor(() => okReply()));
     await expect(call({ idempotencyKey })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
   });

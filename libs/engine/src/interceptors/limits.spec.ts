@@ -12,7 +12,7 @@ import { describe, expect, test } from 'vitest';
 import { makeExecuteCall } from '../execute-call.js';
 
 describe('limits', () => {
-  test('rate limit: refused at once with the time of the next token', async () => {
+  test('rate limit: refuses at once with the time of the next token', async () => {
     const { call, budget } = anEngine({ rate_limit: 2, cache_ttl_seconds: 0 }, new ScriptedExecutor(() => okReply()));
     await call();
     await call();
@@ -24,7 +24,7 @@ describe('limits', () => {
     expect(budget.held.size).toBe(0);
   });
 
-  test('rate limit: waits inside the deadline where the tool says so, and tells how long', async () => {
+  test('rate limit: waits within the deadline in mode `wait` and reports the time', async () => {
     const { call, clock } = anEngine(
       { rate_limit: 2, rate_limit_mode: 'wait', cache_ttl_seconds: 0 },
       new ScriptedExecutor(() => okReply()),
@@ -35,7 +35,7 @@ describe('limits', () => {
     expect(result).toMatchObject({ ok: true, timing: { wait_ms: 30_000 } });
   });
 
-  test('budget: a call that was charged before is told as one whose outcome is unknown, and runs no second time', async () => {
+  test('budget: a call charged before has an unknown outcome and does not run again', async () => {
     const executor = new ScriptedExecutor(() => okReply(null));
     const { call, budget } = anEngine({ cost_cap_micro_usd: 600, cache_ttl_seconds: 0 }, executor, {});
     budget.reserve = ({ call_id: id }) => ({
@@ -54,7 +54,7 @@ describe('limits', () => {
     expect(executor.calls).toHaveLength(0);
   });
 
-  test('budget: usage a tool settled in slices is shown and not charged again; its price is', async () => {
+  test('budget: usage settled in slices is shown and not charged again, but the price is', async () => {
     const agent = { binding: { kind: 'builtin' as const, toolset: 'agent' as const, handler: 'x' } };
     const cost = { ...agent, cost_per_use_micro_usd: 40, cache_ttl_seconds: 0 };
     for (const [usage, charged, shown] of [
@@ -68,7 +68,7 @@ describe('limits', () => {
     }
   });
 
-  test('budget: holds the cap, settles what was used; refused at the limit with the scope', async () => {
+  test('budget: reserves the cap, settles the usage and refuses at the limit with the scope', async () => {
     const tool = { cost_cap_micro_usd: 600, cost_per_use_micro_usd: 100, cache_ttl_seconds: 0 };
     const { call, budget } = anEngine(
       tool,
@@ -105,7 +105,7 @@ describe('limits', () => {
     expect(budget.held.size).toBe(0);
   });
 
-  test('calls in flight are bounded, and from half full on shared between tenants', async () => {
+  test('limits calls in flight and shares them between tenants above half', async () => {
     const { ports, clock } = anEngine({ rate_limit: 0, cache_ttl_seconds: 0 }, new ScriptedExecutor(hangs));
     const execute = makeExecuteCall({ ...ports, settings: { ...ports.settings, maxConcurrentCalls: 8 } });
     const abort = new AbortController();
@@ -129,7 +129,7 @@ describe('limits', () => {
     expect(await Promise.all([...greedy, modest, other])).toHaveLength(8);
   });
 
-  test('work that cannot be finished in the time left is refused at once, but for a probe now and then', async () => {
+  test('load shedding: refuses calls with less time than their tool usually takes, except for probes', async () => {
     const { call, clock, executor } = anEngine(
       { cache_ttl_seconds: 0 },
       new ScriptedExecutor(async () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 const network = { retry_policy: { kind: 'network' as const } };
 
-describe('retry really fires', () => {
+describe('retry', () => {
   const flaky = () =>
     new ScriptedExecutor(
       () => failedReply('NETWORK_ERROR'),
@@ -12,7 +12,7 @@ describe('retry really fires', () => {
       () => okReply('third'),
     );
 
-  test('an idempotent tool with a network policy gets three attempts, jittered, logged', async () => {
+  test('an idempotent tool with policy `network` gets three attempts, jittered and logged', async () => {
     const { call, clock, audit, executor } = anEngine(network, flaky());
     const result = await over(clock, 10_000, call());
     expect(result).toMatchObject({ ok: true, output: 'third', attempts: 3 });
@@ -22,7 +22,7 @@ describe('retry really fires', () => {
     expect(result.timing.wait_ms).toBe(audit.retries.reduce((sum, retry) => sum + retry.delayMs, 0));
   });
 
-  test('a timeout of an attempt is retried, and its signal was aborted', async () => {
+  test('retries an attempt that timed out, after aborting its signal', async () => {
     const { call, clock, executor } = anEngine(
       { ...network, timeout_seconds: 2 },
       new ScriptedExecutor(hangs, () => okReply('second')),
@@ -31,7 +31,7 @@ describe('retry really fires', () => {
     expect(executor.calls[0]?.signal.aborted).toBe(true);
   });
 
-  test('used up: the message says so, the class stays', async () => {
+  test('reports the number of attempts when all failed and keeps the error class', async () => {
     const { call, clock } = anEngine(network, new ScriptedExecutor(() => failedReply('NETWORK_ERROR')));
     const result = await over(clock, 60_000, call());
     expect(result).toMatchObject({
@@ -114,7 +114,7 @@ describe('retry really fires', () => {
     expect(await run({ idempotent: false }, 'EXECUTOR_UNAVAILABLE')).toBe(2); // it never began
   });
 
-  test('no_retry, and never past the deadline', async () => {
+  test('respects no_retry and the deadline', async () => {
     const forced = anEngine(network, flaky());
     await over(forced.clock, 10_000, forced.call({ noRetry: true }));
     expect(forced.executor.calls).toHaveLength(1);
@@ -131,7 +131,7 @@ describe('retry really fires', () => {
     expect(await over(clock, 5_000, call())).toMatchObject({ ok: true, output: 'second', attempts: 2 });
   });
 
-  test('an executor without room is not asked again', async () => {
+  test('does not retry an executor that is full', async () => {
     const busy = new ScriptedExecutor(() => failedReply('QUEUE_FULL'));
     const { call, clock, executor } = anEngine({ idempotent: false }, busy);
     const refused = call().catch((error: unknown) => error);

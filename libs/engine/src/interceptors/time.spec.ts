@@ -16,7 +16,7 @@ import { makeExecuteCall } from '../execute-call.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
 describe('time', () => {
-  test('an attempt ends at its timeout with the published message, in-band', async () => {
+  test('an attempt ends at its timeout, in-band', async () => {
     const { call, clock } = anEngine({ timeout_seconds: 2 }, new ScriptedExecutor(hangs));
     const result = await over(clock, 2_000, call());
     expect(result.failure).toMatchObject({
@@ -47,7 +47,7 @@ describe('time', () => {
     expect(executor.calls[0]?.timeoutMs).toBe(timeoutMs);
   });
 
-  test('a deadline that passes during an attempt is in-band, one that passes before any is 504', async () => {
+  test('a deadline that passes during an attempt is in-band, before any attempt it is 504', async () => {
     const during = anEngine({}, new ScriptedExecutor(hangs));
     expect(await over(during.clock, 1_000, during.call({ timeLeftMs: 1_000 }))).toMatchObject({
       failure: { code: 'ATTEMPT_TIMED_OUT' },
@@ -58,7 +58,7 @@ describe('time', () => {
     await expect(waiting).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   });
 
-  test('a part that hangs and ignores its signal holds nobody beyond 250 ms', async () => {
+  test('a step that ignores its signal delays the caller by at most 250 ms', async () => {
     const { ports, clock } = anEngine({}, once);
     const stuck = makeExecuteCall({ ...ports, catalog: { resolve: () => new Promise(() => {}) } });
     await expect(over(clock, 1_250, stuck(aRequest(clock, { timeLeftMs: 1_000 })))).rejects.toMatchObject({
@@ -70,7 +70,7 @@ describe('time', () => {
     });
   });
 
-  test('a caller that leaves stops the work at once', async () => {
+  test('a caller that cancels stops the work at once', async () => {
     const { call, executor, clock, budget } = anEngine({}, new ScriptedExecutor(hangs));
     const abort = new AbortController();
     const done = call({ signal: abort.signal });
@@ -84,8 +84,8 @@ describe('time', () => {
 
   test.each([
     ['idempotent', true],
-    ['with effects, when its executor says that all has stopped', false],
-  ])('a cancelled call that is %s tells, and is charged, what it used up to then', async (_, idempotent) => {
+    ['with effects, when its executor reports that everything has stopped', false],
+  ])('a cancelled call that is %s reports and is charged what it used until then', async (_, idempotent) => {
     const stopped = failedReply('CANCELLED', { details: { stopped: true } });
     const reply = { ...stopped, output: ['half'], usage: { tokens: 300, microUsd: 70 } };
     const lastWord = (call: Call) =>
@@ -104,7 +104,7 @@ describe('time', () => {
     expect(budget.settled).toMatchObject([{ tokens: 300, micro_usd: 70 }]);
   });
 
-  test('an executor without a last word holds a cancelled call for a second', async () => {
+  test('a cancelled call waits a second for the last response of its executor', async () => {
     const { call, clock } = anEngine({}, new ScriptedExecutor(() => new Promise(() => {})));
     const abort = new AbortController();
     const done = call({ signal: abort.signal });

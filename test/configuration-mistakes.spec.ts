@@ -113,7 +113,7 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
       'registry',
       'no origin, no range',
       () => ({ EGRESS_ALLOWED_ENDPOINTS: 'localhost', EGRESS_DENIED_CIDRS: '10.0.0.0/8,10/8' }),
-      ['EGRESS_ALLOWED_ENDPOINTS', 'scheme://host:port', '"localhost"', 'EGRESS_DENIED_CIDRS', 'address range: "10/8"'],
+      ['EGRESS_ALLOWED_ENDPOINTS', 'scheme://host:port', '"localhost"', 'EGRESS_DENIED_CIDRS', 'address range "10/8"'],
     ],
     [
       'openapi-executor',
@@ -136,7 +136,7 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
       'gateway',
       'a section of the file, found while the parts are built',
       () => ({ TOOLFLEET_CONFIG: file('tiers.yaml', 'rate_limits: { tiers: { free: { requests_per_minute: 0 } } }') }),
-      ['rate_limits.tiers.free.requests_per_minute', 'at least 1', 'TOOLFLEET_CONFIG="', 'tiers.yaml"'],
+      ['rate_limits.tiers.free.requests_per_minute', 'must be a positive integer', 'TOOLFLEET_CONFIG="', 'tiers.yaml"'],
     ],
     [
       'gateway',

@@ -5,16 +5,16 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
 import { toRequestError, sendError } from './http/error.filter.js';
-import { admitBeforeBody, type ProveSender, answerWrongMethods } from './http/admit-request.js';
+import { admitBeforeBody, type AuthenticateSender, answerWrongMethods } from './http/admit-request.js';
 import { limitConnections, serverOptions, type ConnectionLimits, closeStalledAnswers } from './http/connections.js';
 import { limitBodyMemory } from './http/body-memory.js';
 import { acceptJsonBodies } from './http/request-body.js';
 
-/** Longest part of a path: aliases of OpenAPI tools hold an operationId. */
+/** Longest segment of a path: aliases of OpenAPI tools contain an operationId. */
 const MAX_PARAM_LENGTH = 300;
 
-/** Where the public door listens. */
-export interface ListenAddress {
+/** Where the public server listens. */
+interface ListenAddress {
   host: string;
   port: number;
   maxBodyBytes: number;
@@ -23,17 +23,17 @@ export interface ListenAddress {
   connections: ConnectionLimits;
 }
 
-/** Something beside Nest's controllers on the same Fastify instance. */
+/** Routes on the same Fastify instance that are not Nest controllers. */
 export interface Mounted {
   /** Before the server listens. */
   mount(fastify: FastifyInstance): Promise<void>;
-  /** While the server closes: finishes its calls, then ends its streams, which would hold the server open. */
+  /** Called while the server closes: finishes calls, then ends streams, which would keep the server open. */
   drain(): Promise<void>;
 }
 
-/** The HTTP and NATS doors. They open last and drain first, so that every answer is still sent. */
+/** The HTTP server and the NATS endpoints. They start last and drain first, so that every answer is still sent. */
 export class GatewayServer implements LifecycleComponent {
-  readonly name = 'doors';
+  readonly name = 'entry points';
   readonly settings = ['GATEWAY_HOST', 'GATEWAY_PORT'];
   private app: NestFastifyApplication | undefined;
 
@@ -42,7 +42,7 @@ export class GatewayServer implements LifecycleComponent {
     private readonly strategy: NatsStrategy,
     private readonly address: ListenAddress,
     private readonly host: ServiceHost,
-    private readonly prove: ProveSender,
+    private readonly prove: AuthenticateSender,
     private readonly mounted: readonly Mounted[] = [],
   ) {}
 
@@ -50,7 +50,7 @@ export class GatewayServer implements LifecycleComponent {
     const { host, port, maxBodyBytes, maxBodiesBytes, connections } = this.address;
     const app = await NestFactory.create<NestFastifyApplication>(
       this.module,
-      // While draining, a request on an open connection is still served; the answer closes the connection.
+      // While draining, requests on open connections are still served; their answers close the connections.
       new FastifyAdapter({
         bodyLimit: maxBodyBytes,
         http: serverOptions(connections),

@@ -26,8 +26,8 @@ export const gatewayConfig = defineConfig(
     ...NATS_KEYS,
     ...REDIS_KEYS,
     ...FLEET_FILE_KEYS,
-    GATEWAY_HOST: text({ default: '127.0.0.1', help: 'Address of the public door; 0.0.0.0 in images' }),
-    GATEWAY_PORT: integer({ default: 8080, min: 0, max: 65_535, help: 'Port of the public door' }),
+    GATEWAY_HOST: text({ default: '127.0.0.1', help: 'Address the public server listens on; 0.0.0.0 in images' }),
+    GATEWAY_PORT: integer({ default: 8080, min: 0, max: 65_535, help: 'Port of the public server' }),
     GATEWAY_MAX_BODY_BYTES: integer({
       default: 8 * 1024 * 1024,
       min: 1024,
@@ -44,31 +44,31 @@ export const gatewayConfig = defineConfig(
       default: 25_000,
       min: 1_000,
       max: 600_000,
-      help: 'Longest time for a whole HTTP request to arrive, body included; later ones are closed',
+      help: 'Longest time for a whole HTTP request to arrive, body included; then its connection is closed',
     }),
     GATEWAY_MAX_CONNECTIONS: integer({
       default: 10_000,
       min: 1,
       max: 1_000_000,
-      help: 'Open HTTP connections of one gateway; further ones are closed',
+      help: 'Open HTTP connections per gateway; further ones are closed',
     }),
     GATEWAY_MAX_CONNECTIONS_PER_ADDRESS: integer({
       default: 2_000,
       min: 0,
       max: 1_000_000,
-      help: 'Open HTTP connections from one address; 0 = no limit, behind a proxy that has one',
+      help: 'Open HTTP connections per address; 0 = no limit, for gateways behind a proxy that has one',
     }),
     GATEWAY_MAX_STREAMS: integer({
       default: 500,
       min: 1,
       max: 100_000,
-      help: 'Open event streams of one gateway, those of calls, of recent calls and of MCP subscriptions together',
+      help: 'Open event streams per gateway: of calls, recent calls and MCP subscriptions together',
     }),
     GATEWAY_MAX_STREAMS_PER_TENANT: integer({
       default: 100,
       min: 1,
       max: 100_000,
-      help: 'Open event streams of one tenant in one gateway',
+      help: 'Open event streams per tenant and gateway',
     }),
     GATEWAY_CALL_TIMEOUT_MS: durationMs({
       default: 120_000,
@@ -80,7 +80,7 @@ export const gatewayConfig = defineConfig(
       default: 4_096,
       min: 1,
       max: 1_000_000,
-      help: 'Calls in flight in one gateway, answered from the cache not counted; more are refused as QUEUE_FULL',
+      help: 'Calls in flight per gateway, without those answered from the cache; more are refused with QUEUE_FULL',
     }),
     GATEWAY_ASYNC_TIMEOUT_MS: durationMs({
       default: 900_000,
@@ -92,26 +92,26 @@ export const gatewayConfig = defineConfig(
       default: 16,
       min: 1,
       max: 1_000,
-      help: 'Asynchronous calls one gateway runs at once',
+      help: 'Asynchronous calls that a gateway runs at once',
     }),
     GATEWAY_CATALOG_TTL_MS: durationMs({
       default: 300_000,
       min: 0,
       max: 300_000,
-      help: 'Age at which a cached definition is asked for again',
+      help: 'Age at which a cached definition is read again',
     }),
     GATEWAY_REPLICAS: integer({
       default: 2,
       min: 1,
       max: 1_000,
-      help: 'Gateways that share the rate limits; each takes this share while Redis is away',
+      help: 'Number of gateways that share the rate limits; each applies its share while Redis is unavailable',
     }),
     GATEWAY_TOKEN_SECRET: secret({ minLength: 32, help: 'Signs delegation tokens and MCP requestState' }),
     API_KEY_PEPPER: secret({ minLength: 16, help: 'HMAC key of API keys; changing it makes every key invalid' }),
     GATEWAY_ADMIN_KEY: secret({
       optional: true,
       minLength: 32,
-      help: 'Key of the operator who makes the first API keys; remove it once there are operators with keys of their own',
+      help: 'Key of the operator who creates the first API keys; remove it once operators have their own keys',
     }),
     TOOLFLEET_DEV_API_KEY: secret({
       optional: true,
@@ -121,9 +121,12 @@ export const gatewayConfig = defineConfig(
     GATEWAY_PUBLIC_URL: url({
       optional: true,
       schemes: ['http', 'https'],
-      help: 'Address under which clients know this gateway; outside development the OAuth metadata of /mcp needs it, and so does JWT_ISSUER',
+      help: 'Address at which clients reach this gateway; outside development the OAuth metadata of /mcp and JWT_ISSUER need it',
     }),
-    MCP_ALLOWED_HOSTS: list({ default: [], help: 'Host names accepted on /mcp beside loopback ones (DNS rebinding)' }),
+    MCP_ALLOWED_HOSTS: list({
+      default: [],
+      help: 'Host names accepted on /mcp in addition to loopback ones (DNS rebinding)',
+    }),
     MCP_ALLOWED_ORIGINS: list({ default: [], help: 'Origins of web pages that may call /mcp' }),
     MCP_SURFACE: oneOf(['list', 'search', 'auto'], {
       default: 'auto',
@@ -137,15 +140,15 @@ export const gatewayConfig = defineConfig(
     MCP_REGISTER_TOKEN: secret({
       optional: true,
       minLength: 16,
-      help: 'Admits to the register endpoints with the rights of an operator',
+      help: 'Grants access to the register endpoints with the rights of an operator',
     }),
     GATEWAY_SKIP_AUTH: boolean({
       default: false,
-      help: 'Callers without a credential are the local developer; only when ENVIRONMENT is development, dev or test',
+      help: 'Treats callers without a credential as the local developer; needs ENVIRONMENT=development, dev or test',
     }),
     GATEWAY_TRUST_TENANT_SUBJECTS: boolean({
       default: false,
-      help: 'tool.call.<tenant> without a key counts as that tenant; only with a server that runs deploy/nats.conf',
+      help: 'Treats tool.call.<tenant> without a key as that tenant; only with a NATS server that runs deploy/nats.conf',
     }),
     POLICY_DIR: path({
       optional: true,
@@ -155,10 +158,15 @@ export const gatewayConfig = defineConfig(
     OPA_URL: url({
       optional: true,
       schemes: ['http', 'https'],
-      help: 'OPA sidecar that decides instead of the own evaluator',
+      help: 'OPA server that decides instead of the built-in evaluator',
     }),
-    OPA_TIMEOUT_MS: durationMs({ default: 500, min: 10, max: 10_000, help: 'Longest wait for OPA; late means denied' }),
-    JWT_ISSUER: text({ optional: true, help: 'Issuer of accepted JWTs; unset: no JWTs' }),
+    OPA_TIMEOUT_MS: durationMs({
+      default: 500,
+      min: 10,
+      max: 10_000,
+      help: 'Longest wait for OPA; a late decision is a denial',
+    }),
+    JWT_ISSUER: text({ optional: true, help: 'Issuer of accepted JWTs; unset: JWTs are refused' }),
     JWT_AUDIENCE: text({ optional: true, help: 'Audience of accepted JWTs' }),
     JWT_JWKS_FILE: path({ optional: true, must: 'file', help: 'Key set of the issuer as a file' }),
     JWT_JWKS_URL: url({
@@ -173,7 +181,7 @@ export const gatewayConfig = defineConfig(
       default: 86_400,
       min: 60,
       max: 31_536_000,
-      help: 'Longest life of an accepted JWT, from iat to exp',
+      help: 'Longest lifetime of an accepted JWT, from iat to exp',
     }),
     EGRESS_ALLOWED_ENDPOINTS: list({
       default: [],
@@ -184,13 +192,13 @@ export const gatewayConfig = defineConfig(
       default: 300,
       min: 0,
       max: 86_400,
-      help: 'Age of a cached result of an idempotent tool that declares none, and of the history of a session',
+      help: 'Cache time of results of idempotent tools that declare none, and of the history of a session',
     }),
     RESULT_STALE_SECONDS: integer({
       default: 1_800,
       min: 0,
       max: 86_400,
-      help: 'Age up to which a cached result may stand in for a tool that cannot be reached; 0 = never',
+      help: 'Age up to which a cached result may replace the answer of an unreachable tool; 0 = never',
     }),
     OPENAPI_TIMEOUT_SECONDS: integer({
       default: 30,
@@ -216,13 +224,13 @@ export const gatewayConfig = defineConfig(
       default: 3,
       min: 1,
       max: 10,
-      help: 'Attempts in all of an idempotent MCP tool without a retry policy; 1 = never repeated',
+      help: 'Total attempts of idempotent MCP tools without a retry policy; 1 = no retries',
     }),
     OPENAPI_RETRIES: integer({
       default: 3,
       min: 1,
       max: 10,
-      help: 'Attempts in all of an idempotent OpenAPI tool without a retry policy; 1 = never repeated',
+      help: 'Total attempts of idempotent OpenAPI tools without a retry policy; 1 = no retries',
     }),
     ENFORCE_CB_ERROR_THRESHOLD: number({
       default: 0.5,
@@ -242,7 +250,7 @@ export const gatewayConfig = defineConfig(
     PYTHON_EXECUTOR_RATE_LIMIT: integer({ default: 60, min: 1, help: 'Calls of execute_python per minute and tenant' }),
     GRACEFUL_ERROR_AS_SUCCESS: boolean({
       default: false,
-      help: 'Failures of tools as success:true with metadata.fallback, for older callers',
+      help: 'Reports failures of tools as success:true with metadata.fallback, for older callers',
     }),
     CALL_RESULT_TTL_SECONDS: integer({
       default: 86_400,
@@ -281,17 +289,20 @@ export const gatewayConfig = defineConfig(
     RESULT_STORE_S3_REGION: text({ default: 'us-east-1', help: 'Region that requests to that bucket are signed for' }),
     RESULT_STORE_S3_ACCESS_KEY_ID: secret({ optional: true, help: 'Access key of that bucket' }),
     RESULT_STORE_S3_SECRET_ACCESS_KEY: secret({ optional: true, help: 'Secret key of that bucket' }),
-    CONSOLE_DIR: path({ optional: true, help: 'Folder of the built web console, served at /console; unset: none' }),
+    CONSOLE_DIR: path({
+      optional: true,
+      help: 'Folder of the built web console, served at /console; unset: no console',
+    }),
     GATEWAY_RECENT_CALLS: integer({
       default: 200,
       min: 0,
       max: 100_000,
-      help: 'Finished calls kept per tenant for the console (without arguments and results); 0 = none',
+      help: 'Finished calls kept per tenant for the console, without arguments and results; 0 = none',
     }),
     QUEUE_MAX_WAITING: integer({
       default: 10_000,
       min: 1,
-      help: 'Jobs of a queue beyond which calls are refused with QUEUE_FULL; a tenth more for tenants with few waiting',
+      help: 'Waiting jobs of a queue beyond which calls are refused with QUEUE_FULL; a tenth more for tenants with few waiting jobs',
     }),
   },
   {

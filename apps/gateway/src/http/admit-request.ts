@@ -7,8 +7,8 @@ import type { GuardedRequest } from '../auth/auth.guard.js';
 import { carriesBody, leaveUnread } from './request-body.js';
 
 /**
- * Answers 405 with `Allow` (RFC 9110 section 15.5.6) where a path exists and only the method does not; without it the router
- * says 404, and whoever sent GET instead of POST looks for the fault in the path. Install it before routes are added.
+ * Answers 405 with `Allow` (RFC 9110 section 15.5.6) if a path exists but not for this method; the router would answer 404.
+ * Install it before routes are added.
  */
 export function answerWrongMethods(fastify: FastifyInstance): void {
   const methods = new Map<string, Set<string>>();
@@ -30,7 +30,7 @@ export function answerWrongMethods(fastify: FastifyInstance): void {
   });
 }
 
-/** Whether a path is one of a route pattern: `:name` stands for one part, a `*` at the end for all that follow. */
+/** Whether a path matches a route pattern: `:name` matches one segment, a trailing `*` all that follow. */
 function matches(pattern: string, path: string): boolean {
   const wanted = pattern.split('/');
   const parts = path.split('/');
@@ -43,20 +43,19 @@ const fits = (wanted: string, part: string | undefined): boolean =>
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The route proves its callers in an `onRequest` hook of its own. */
+    /** The route authenticates its callers in its own `onRequest` hook. */
     admitsCallers?: boolean;
   }
 }
 
-/** Proves the sender of a request by its headers; undefined for a sender that is no principal (a registration token). */
-export type ProveSender = (request: IncomingMessage) => Promise<Principal | undefined>;
+/** Authenticates the sender of a request by its headers; undefined for the holder of the registration token. */
+export type AuthenticateSender = (request: IncomingMessage) => Promise<Principal | undefined>;
 
 /**
- * Proves the sender of every request that carries a body before the body is read: strangers cost their headers, not up to
- * `GATEWAY_MAX_BODY_BYTES` of memory and a parse. Guards decide later whether the principal may use the route. Install it
- * before routes are added.
+ * Authenticates the sender of every request with a body before the body is read, so that unauthenticated requests cost no more
+ * than their headers. Guards decide later whether the principal may use the route. Install it before routes are added.
  */
-export function admitBeforeBody(fastify: FastifyInstance, prove: ProveSender, clock: Clock): void {
+export function admitBeforeBody(fastify: FastifyInstance, prove: AuthenticateSender, clock: Clock): void {
   fastify.addHook('onRequest', async (request: FastifyRequest & Partial<GuardedRequest>, reply) => {
     if (reply.sent || !carriesBody(request.raw) || request.routeOptions.config.admitsCallers) return;
     try {

@@ -6,7 +6,10 @@ import { SOURCE_PATHS } from './sources-document.js';
 
 const BATCH_ITEM: JsonObject = { type: 'object', properties: callFieldSchemas('batch-item') };
 
-/** The public HTTP API as an OpenAPI 3.1 document, served at `/openapi.json`: toolfleet can register itself. */
+/**
+ * The public HTTP API as an OpenAPI 3.1 document, served at `/openapi.json`. Request fields come from the table of call fields,
+ * refusals from the error catalogue; a spec compares the paths with the controllers.
+ */
 export function apiDocument(version: string): JsonObject {
   return {
     openapi: '3.1.0',
@@ -22,8 +25,8 @@ export function apiDocument(version: string): JsonObject {
           summary: 'Tools the caller may use',
           parameters: [
             inQuery('category', 'Category or tag'),
-            inQuery('limit', 'Page size; the next page is in Link', { type: 'integer', minimum: 1, maximum: 9_999 }),
-            inQuery('cursor', 'From the Link of the page before'),
+            inQuery('limit', 'Page size; Link has the next page', { type: 'integer', minimum: 1, maximum: 9_999 }),
+            inQuery('cursor', 'From the Link header of the previous page'),
             inQuery('format', 'Form of the tools', { enum: ['native', 'openai', 'anthropic', 'mcp'] }),
           ],
           answers: { '200': answer('Tools by name', list(ref('Tool'))) },
@@ -61,7 +64,7 @@ export function apiDocument(version: string): JsonObject {
             additionalProperties: false,
           },
           answers: {
-            '200': answer('The tool ran; success tells how it ended', ref('CallResult')),
+            '200': answer('The tool ran; `success` says whether it succeeded', ref('CallResult')),
             '202': answer('Accepted (mode async)', ref('Accepted')),
           },
         }),
@@ -74,7 +77,7 @@ export function apiDocument(version: string): JsonObject {
               name: 'Idempotency-Key',
               in: 'header',
               schema: { type: 'string', maxLength: 250 },
-              description: 'Each call gets it with its place: the same batch sent again is replayed',
+              description: 'Each call gets it with its position, so that a repeated batch is replayed',
             },
           ],
           body: {
@@ -83,21 +86,21 @@ export function apiDocument(version: string): JsonObject {
               { type: 'object', properties: { calls: list(BATCH_ITEM), ...callFieldSchemas('http-batch') } },
             ],
           },
-          answers: { '200': answer('Call records in the order asked', list(ref('CallRecord'))) },
+          answers: { '200': answer('Call records in request order', list(ref('CallRecord'))) },
         }),
       },
       '/api/v1/calls/{id}': {
         get: operation('getCall', {
           summary: 'An asynchronous call',
           parameters: [inPath('id')],
-          answers: { '200': answer('State, and the result when it has ended', ref('Call')) },
+          answers: { '200': answer('State, and the result once it has ended', ref('Call')) },
         }),
         delete: operation('cancelCall', {
           summary: 'Cancel an asynchronous call, waiting or running',
           parameters: [inPath('id')],
           answers: {
-            '200': answer('The state it ended in; one that had ended stays as it was', ref('Call')),
-            '202': answer('It has been told to stop and has not ended yet', ref('Call')),
+            '200': answer('The state in which it ended; a finished call does not change', ref('Call')),
+            '202': answer('It is being stopped and has not ended yet', ref('Call')),
           },
         }),
       },

@@ -1,5 +1,5 @@
 import { Controller, Delete, Get, Headers, Param, Res } from '@nestjs/common';
-import type { JsonObject, Principal } from '@toolfleet/contracts';
+import type { Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
@@ -7,16 +7,16 @@ import { eventFrame, EventStreams, type EventStream } from './event-streams.js';
 import { Readiness } from './health.controller.js';
 import { AsyncCalls, isFinal, type CallEvent, type StoredCall } from '../async/async-calls.js';
 
-/** How often an open event stream looks for news; progress is for people. */
+/** Interval in which an open stream looks for new events. */
 const POLL_MS = 200;
-/** How often it looks whether a call without news has ended. */
-const LOOK_MS = 1_000;
-/** A comment keeps idle connections through proxies alive. */
+/** Interval in which it checks whether a call without new events has ended. */
+const CHECK_MS = 1_000;
+/** Interval of comments, which keep idle connections through proxies alive. */
 const KEEP_ALIVE_MS = 15_000;
 /** Longest stream; clients resume with `Last-Event-ID`. */
 const MAX_STREAM_MS = 3_600_000;
 
-/** Calls the caller has access to: their state, their result, their events. */
+/** State, result and events of the calls that the caller has access to (`CallAccess`). */
 @Controller('api/v1/calls')
 export class CallsController {
   constructor(
@@ -31,7 +31,7 @@ export class CallsController {
     return toCallBody(await this.calls.get(caller, id));
   }
 
-  /** 200 with the state the call is in for good; 202 when it has been told to stop and has not ended yet. */
+  /** 200 with the final state of the call; 202 if it is still stopping. */
   @Delete(':id')
   async cancel(@Caller() caller: Principal, @Param('id') id: string, @Res({ passthrough: true }) reply: FastifyReply) {
     const status = await this.calls.cancel(caller, id);
@@ -49,7 +49,7 @@ export class CallsController {
   ) {
     const from = /^\d{1,19}-\d{1,19}$/.test(lastId ?? '') ? lastId : undefined;
     const call = await this.calls.getState(caller, id);
-    // The status that tells browsers to stop asking (HTML, server-sent events).
+    // 204 makes browsers stop reconnecting (HTML, section 9.2 Server-sent events).
     const isResumed = from !== undefined && isFinal(call.state);
     if (isResumed && (await this.calls.events(id, from)).length === 0) return reply.status(204).send();
     await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, call, from));
@@ -69,8 +69,8 @@ export class CallsController {
         wroteAt = this.clock.monotonic();
       }
       if (events.at(-1)?.type === 'done') break;
-      if (events.length === 0 && this.clock.monotonic() - lookedAt > LOOK_MS) {
-        // Ends a call whose worker was lost; a call that went through no queue has no events but this one.
+      if (events.length === 0 && this.clock.monotonic() - lookedAt > CHECK_MS) {
+        // `get` ends a call whose worker was lost. A call that did not go through the queue has only this event.
         const now = await this.calls.get(caller, id).catch(() => undefined);
         if (now && isFinal(now.state) && (await this.calls.events(id, after).catch(() => [])).length === 0) {
           await stream.send(toFrame(toDoneEvent(now)));
@@ -88,20 +88,20 @@ export class CallsController {
 }
 
 function toDoneEvent({ state, result, finishedAt, acceptedAt }: StoredCall): CallEvent {
-  return { id: `${finishedAt ?? acceptedAt}-0`, type: 'done', state, ...(result ? { result } : {}) };
+  return { id: `${finishedAt ?? acceptedAt}-0`, type: 'done', state, result };
 }
 
 function toFrame({ id, type, ...data }: CallEvent): string {
   return eventFrame({ id, type, data });
 }
 
-function toCallBody(call: StoredCall): JsonObject {
+function toCallBody(call: StoredCall) {
   return {
     call_id: call.callId,
     tool: call.tool,
     status: call.state,
     accepted_at: new Date(call.acceptedAt).toISOString(),
-    ...(call.finishedAt === undefined ? {} : { finished_at: new Date(call.finishedAt).toISOString() }),
-    ...(call.result === undefined ? {} : { result: { ...call.result } as unknown as JsonObject }),
+    finished_at: call.finishedAt === undefined ? undefined : new Date(call.finishedAt).toISOString(),
+    result: call.result,
   };
 }

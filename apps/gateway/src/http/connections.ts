@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import { ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 
-/** Bounds of what connections may take. */
+/** Limits of connections. */
 export interface ConnectionLimits {
   /** Longest time for a whole request to arrive, body included, in ms. */
   requestTimeoutMs: number;
@@ -14,9 +14,9 @@ export interface ConnectionLimits {
   maxConnectionsPerAddress: number;
 }
 
-/** Requests whose headers are not complete by then are closed. */
+/** Time for the headers of a request to arrive. */
 const HEADERS_TIMEOUT_MS = 15_000;
-/** How often Node looks for requests that are late. */
+/** Interval in which Node checks for late requests. */
 const LOOK_MS = 1_000;
 
 /** Options of `http.createServer` for these limits. */
@@ -28,7 +28,7 @@ export function serverOptions({ requestTimeoutMs }: ConnectionLimits) {
   };
 }
 
-/** Closes connections beyond the limits as they arrive: those in use are never the ones that go. */
+/** Closes new connections beyond the limits; open ones are not affected. */
 export function limitConnections(server: Server, limits: ConnectionLimits): void {
   server.maxConnections = limits.maxConnections;
   if (limits.maxConnectionsPerAddress === 0) return;
@@ -46,12 +46,12 @@ export function limitConnections(server: Server, limits: ConnectionLimits): void
   });
 }
 
-/** A client that takes nothing of its answer for so long is cut off: what waits for it is held in memory. */
+/** A client that reads nothing of its answer for this long is disconnected, because unread answers occupy memory. */
 export const STALLED_MS = 20_000;
-/** Shorter answers fit into the buffers of the connection. */
+/** Shorter answers fit into the socket buffers. */
 const LARGE = 64 * 1024;
 
-/** Closes connections whose clients stop reading a whole answer. Node restarts the time whenever some of it was taken. */
+/** Disconnects clients that stop reading an answer. Node restarts the timeout whenever the client reads some of it. */
 export function closeStalledAnswers(fastify: FastifyInstance): void {
   fastify.addHook('onSend', async (_request, reply, payload) => {
     const isLarge = (typeof payload === 'string' || Buffer.isBuffer(payload)) && payload.length > LARGE;
@@ -60,23 +60,23 @@ export function closeStalledAnswers(fastify: FastifyInstance): void {
   });
 }
 
-/** Closes the connection of an answer that was written whole, or is about to be, when its client stops reading. */
+/** Disconnects the client of a complete answer, written or about to be written, if it stops reading. */
 export function closeWhenStalled(out: ServerResponse): void {
   const { socket } = out;
   if (!socket || out.writableFinished) return;
   socket.setTimeout(STALLED_MS);
-  // Node sets the time of an idle connection by itself; a pipelined request that still runs has none.
+  // Node sets the timeout of idle connections; a pipelined request that still runs must have none.
   out.once('finish', () => {
     if (socket.timeout === STALLED_MS) socket.setTimeout(0);
   });
 }
 
-/** Resolves when the client has taken what was written, or its connection has ended; a stalled one is closed. */
+/** Resolves when the client has read what was written, or the connection has ended. A stalled connection is closed. */
 export function drained(out: ServerResponse, stalledMs = STALLED_MS): Promise<void> {
   const { socket } = out;
   if (out.destroyed || !socket || !out.writableNeedDrain) return Promise.resolve();
   const { promise, resolve } = Promise.withResolvers<void>();
-  // Without a listener for 'timeout' Node destroys the socket.
+  // On timeout Node destroys the socket, because there is no listener for 'timeout'.
   socket.setTimeout(stalledMs);
   const done = (): void => {
     out.off('drain', done).off('close', done);
@@ -90,9 +90,9 @@ export function drained(out: ServerResponse, stalledMs = STALLED_MS): Promise<vo
 const FAULT = JSON.stringify(errorBody(new ToolError('INTERNAL')));
 
 /**
- * Takes a reply over from Fastify, whose own error handling ends there. When `work` is over the reply has ended, whatever
- * was thrown: with 500 if nothing was sent yet, else by closing the connection, so that no client takes half an answer for
- * a whole one. No other code may call `hijack()`.
+ * Takes a reply over from Fastify, which ends Fastify's error handling for it. If `work` throws, the reply ends with 500 if
+ * nothing was sent yet, else by closing the connection, so that no client mistakes half an answer for a complete one. No
+ * other code may call `hijack()`.
  */
 export async function takeOverReply(
   reply: FastifyReply,

@@ -9,18 +9,17 @@ import type { Mounted } from '../gateway-server.js';
 import { sendError } from './error.filter.js';
 
 /**
- * The web console's files, read whole when the gateway starts. A request is looked up by its exact path in what was read,
- * so no path a client sends ever reaches the file system: there is nothing to traverse. Half a megabyte, hence no library
- * for files that stream, change or are ranged.
+ * Serves the files of the web console (half a megabyte), which are read into memory when the gateway starts. A request is
+ * looked up by its exact path, so that no path of a client reaches the file system.
  */
 
-/** Where the console is served. Its build knows the same path (apps/console/vite.config.ts). */
-export const CONSOLE_PATH = '/console';
+/** Path of the console, the same as in its build (apps/console/vite.config.ts). */
+const CONSOLE_PATH = '/console';
 const INDEX = 'index.html';
 /** Names under this folder carry a hash of their content. */
 const HASHED = 'assets/';
 const LONG = 'public, max-age=31536000, immutable';
-/** Smaller ones do not get smaller. */
+/** Compression does not pay for smaller files. */
 const LEAST_GZIPPED = 1_024;
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -34,17 +33,17 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /** A file ready to be sent. */
-export interface ConsoleFile {
+interface ConsoleFile {
   body: Buffer;
-  /** The same, packed; absent where it does not pay. */
+  /** The compressed body; absent for small files. */
   gzip?: Buffer;
   type: string;
   etag: string;
   cacheControl: string;
 }
 
-/** Files by URL path. @throws Error when the folder cannot be read or holds no console */
-export async function readConsole(folder: string): Promise<ReadonlyMap<string, ConsoleFile>> {
+/** Reads the files by URL path. @throws Error when the folder cannot be read or has no index.html */
+async function readConsole(folder: string): Promise<ReadonlyMap<string, ConsoleFile>> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = new Map<string, ConsoleFile>();
   for (const entry of entries) {
@@ -55,7 +54,7 @@ export async function readConsole(folder: string): Promise<ReadonlyMap<string, C
     const body = await readFile(path);
     files.set(`${CONSOLE_PATH}/${name}`, {
       body,
-      ...(body.length >= LEAST_GZIPPED ? { gzip: gzipSync(body) } : {}),
+      gzip: body.length >= LEAST_GZIPPED ? gzipSync(body) : undefined,
       type,
       etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`,
       cacheControl: name.startsWith(HASHED) ? LONG : 'no-cache',
@@ -69,8 +68,8 @@ export async function readConsole(folder: string): Promise<ReadonlyMap<string, C
 }
 
 /**
- * Nothing but the console's own files runs, and it speaks to nobody but this gateway: a text of a tool that gets into a
- * page as markup stays text, and a key in the browser has nowhere to go.
+ * Only scripts of the console run and they can connect only to this gateway: text of a tool that ends up in a page as markup does
+ * not run, and a key in the browser cannot be sent elsewhere.
  */
 const HEADERS = {
   'Content-Security-Policy': [
@@ -92,10 +91,10 @@ const HEADERS = {
   'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
 };
 
-/** The web console at `/console`: static files without a credential; everything they show is asked from the API with one. */
+/** The web console at `/console`. Its files need no credential; the API calls they make do. */
 export class MountedConsole implements Mounted {
   constructor(
-    /** Folder of the built console; undefined or empty: this gateway serves none. */
+    /** Folder of the built console; without one, the gateway serves no console. */
     private readonly folder: string | undefined,
     private readonly logger: Pick<Logger, 'warn'>,
   ) {}
@@ -108,7 +107,7 @@ export class MountedConsole implements Mounted {
       if (file) return send(request, reply, file);
       const message = files
         ? 'No such file of the console'
-        : 'This gateway serves no console: CONSOLE_DIR names no folder with a built one';
+        : 'This gateway serves no console: set CONSOLE_DIR to the folder of a built one';
       sendError(reply, request.url, new ToolError('NOT_FOUND', { message }));
     };
     for (const url of [CONSOLE_PATH, `${CONSOLE_PATH}/*`])
@@ -116,7 +115,7 @@ export class MountedConsole implements Mounted {
   }
 
   async drain(): Promise<void> {
-    // Files are sent whole; the server waits for its answers.
+    // Nothing to do: the server waits for its answers.
   }
 
   private async read(): Promise<ReadonlyMap<string, ConsoleFile> | undefined> {
@@ -124,7 +123,7 @@ export class MountedConsole implements Mounted {
     try {
       return await readConsole(this.folder);
     } catch (error) {
-      this.logger.warn({ error, folder: this.folder }, 'the console cannot be read; the gateway works without it');
+      this.logger.warn({ error, folder: this.folder }, 'the console cannot be read and is not served');
       return undefined;
     }
   }

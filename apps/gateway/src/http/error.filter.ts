@@ -3,17 +3,18 @@ import { isToolError, ToolError, toToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { challenge } from '../auth/credential.js';
 import { discardBody } from './request-body.js';
 
-/** Text and whole body of a refused dangerous tool. */
-export const DANGEROUS_BODY = { error: 'Tool not available via direct execution' } as const;
+/** The whole body of a call of a dangerous tool. */
+const DANGEROUS_BODY = { error: 'Tool not available via direct execution' } as const;
 
-/** What the filter reads from a request: the call id a controller gave it, if it came so far. */
+/** A request with the id of its call, if a controller has assigned one. */
 export interface CallIdCarrier {
   callId?: string;
 }
 
-/** Renders every error of the HTTP door: status of the catalogue, body `{error, code, …}`. */
+/** Renders every error over HTTP: the status of the catalogue, body `{error, code, …}`. */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
   constructor(private readonly clock: Clock) {}
@@ -28,13 +29,13 @@ export class ErrorFilter implements ExceptionFilter {
       if (error.code === 'PAYLOAD_TOO_LARGE') await discardBody(request.raw, this.clock);
       sendError(reply, request.url, error, request.callId);
     } catch {
-      // Nest does not wait for this method: a rejection would end the process.
+      // Nest does not await this method, so a rejection would end the process.
       reply.raw.destroy();
     }
   }
 }
 
-/** Any error of Nest, Fastify or ours as a ToolError. */
+/** Turns any error, also of Nest and Fastify, into a ToolError. */
 export function toRequestError(thrown: unknown): ToolError {
   if (isToolError(thrown)) return thrown;
   const status =
@@ -47,12 +48,12 @@ export function toRequestError(thrown: unknown): ToolError {
   return toToolError(thrown);
 }
 
-/** Nest says `Cannot PUT /path?query`; a query may hold what should not be repeated. */
+/** Nest's message is `Cannot PUT /path?query`; the query may contain secrets. */
 const withoutQuery = (message: string): string => message.split('?', 1)[0]!;
 
-/** Sends one error; the Shannon-compatible paths (`/tools/…`) carry its text as `detail`, too. */
+/** Sends an error; answers of the Shannon-compatible paths (`/tools/…`) also have its text as `detail`. */
 export function sendError(reply: FastifyReply, url: string, error: ToolError, callId?: string): void {
-  if (error.code === 'UNAUTHENTICATED') void reply.header('WWW-Authenticate', 'Bearer realm="toolfleet"');
+  if (error.code === 'UNAUTHENTICATED') void reply.header('WWW-Authenticate', challenge());
   if (error.retryAfterMs !== undefined)
     void reply.header('Retry-After', String(Math.max(1, Math.ceil(error.retryAfterMs / 1000))));
   void reply.status(error.entry.http).send(toErrorBody(url, error, callId));
@@ -61,7 +62,7 @@ export function sendError(reply: FastifyReply, url: string, error: ToolError, ca
 function toErrorBody(url: string, error: ToolError, callId?: string): object {
   const body: { error: string } = error.code === 'TOOL_DANGEROUS' ? DANGEROUS_BODY : errorBody(error, callId);
   if (error.code === 'RATE_LIMITED' && typeof error.details?.window === 'string') {
-    // Shannon's users read these two.
+    // Clients of Shannon read these two fields.
     return { ...body, message: error.message, window: error.details.window };
   }
   return url.startsWith('/tools/') ? { ...body, detail: body.error } : body;

@@ -5,28 +5,28 @@ import type { CredentialWatch } from '../auth/credential-status.js';
 import { takeOverReply, drained } from './connections.js';
 
 /** One server-sent event. */
-export interface ServerEvent {
+interface ServerEvent {
   id: string;
   type: string;
   data: unknown;
 }
 
-/** The text of an event. */
+/** Formats an event (HTML, section 9.2 Server-sent events). */
 export function eventFrame({ id, type, data }: ServerEvent): string {
   return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Bounds of all open streams of one gateway. */
-export interface StreamLimits {
-  /** Open streams in all. */
+/** Limits of the open streams of one gateway. */
+interface StreamLimits {
+  /** Open streams of all tenants. */
   maxStreams: number;
   /** Open streams of one tenant. */
   maxStreamsPerTenant: number;
-  /** A client that takes nothing for so long is cut off. Default 20,000 ms. */
+  /** Time in ms after which a client that reads nothing is disconnected. Default 20,000. */
   stalledMs?: number;
 }
 
-/** Bytes that wait for the clients of one tenant; a stream that would add more is closed, and its client resumes. */
+/** Most unread bytes of one tenant; a stream that would exceed it is closed, and its client resumes. */
 const MAX_UNREAD_BYTES = 16 * 1024 * 1024;
 const RETRY_MS = 5_000;
 
@@ -36,9 +36,9 @@ interface TenantStreams {
 }
 
 /**
- * Every event stream of a gateway: of calls, of recent calls, of MCP subscriptions. A tenant has a share of them, so that it
- * cannot take those of others, and what its clients do not read is bounded, because it waits in this process. A stream ends within
- * 5 s of the revocation or expiry of the credential that opened it.
+ * All event streams of a gateway: of calls, of recent calls, of MCP subscriptions. The number of streams is limited per tenant,
+ * and so are unread bytes, which wait in this process. A stream ends within 5 s of the revocation or expiry of the credential
+ * that opened it.
  */
 export class EventStreams {
   readonly #tenants = new Map<string, TenantStreams>();
@@ -55,9 +55,10 @@ export class EventStreams {
   }
 
   /**
-   * Takes a place for a stream of this caller; the returned function gives it back. `onVoid` has to end the stream: its
-   * credential is revoked or has expired.
-   * @throws ToolError QUEUE_FULL
+   * Counts a new stream of this caller.
+   * @param onVoid must end the stream: its credential was revoked or has expired
+   * @returns a function that ends the count
+   * @throws ToolError QUEUE_FULL when there are too many streams
    */
   enter(caller: Principal, onVoid: () => void): () => void {
     const { tenantId } = caller;
@@ -81,8 +82,8 @@ export class EventStreams {
   }
 
   /**
-   * Answers with a stream of server-sent events, which ends when `work` does.
-   * @throws ToolError QUEUE_FULL before the answer begins
+   * Answers with a stream of server-sent events that ends with `work`.
+   * @throws ToolError QUEUE_FULL, before the answer begins
    */
   async serve(caller: Principal, reply: FastifyReply, work: (stream: EventStream) => Promise<void>): Promise<void> {
     const voided = new AbortController();
@@ -94,7 +95,7 @@ export class EventStreams {
           ...(reply.getHeaders() as Record<string, string>),
           'Content-Type': 'text/event-stream; charset=utf-8',
           'Cache-Control': 'no-store',
-          // Proxies are told not to gather the events.
+          // Keeps proxies from buffering the events.
           'X-Accel-Buffering': 'no',
         });
         await work(new EventStream(raw, tenant, voided.signal, this.limits.stalledMs));
@@ -114,20 +115,20 @@ export class EventStream {
     private readonly voided: AbortSignal,
     private readonly stalledMs: number | undefined,
   ) {
-    // A client that takes nothing would hold up its orderly end.
+    // A client that reads nothing would delay an orderly end.
     voided.addEventListener('abort', () => raw.writableNeedDrain && raw.destroy(), { once: true });
   }
 
-  /** True when the client has left or was cut off, and when the credential that opened the stream is void. */
+  /** Whether the client has disconnected, or the credential that opened the stream is no longer valid. */
   get closed(): boolean {
     return this.raw.destroyed || this.voided.aborted;
   }
 
-  /** Writes one frame; resolves when the client has taken it, so that at most one frame of a stream waits. */
+  /** Writes one frame; resolves when the client has read it, so that at most one frame per stream waits. */
   async send(frame: string): Promise<void> {
     if (this.closed) return;
     const bytes = Buffer.byteLength(frame);
-    // One frame alone may be as large as a result.
+    // A single frame may be as large as a result, so the first is always admitted.
     if (this.tenant.unreadBytes > 0 && this.tenant.unreadBytes + bytes > MAX_UNREAD_BYTES) {
       this.raw.destroy();
       return;

@@ -3,7 +3,7 @@ import type { Principal } from '@toolfleet/contracts';
 import { OperatorOnly, Caller } from '../auth/auth.guard.js';
 import { FleetView, ToolLimits } from '../fleet-state/fleet-view.js';
 
-/** The state of the fleet. What shows the work of other tenants is for operators. */
+/** The state of the fleet. Views that show the work of other tenants are for operators. */
 @Controller('api/v1')
 export class FleetController {
   constructor(
@@ -22,7 +22,7 @@ export class FleetController {
     return { breakers: await this.view.breakersNow(caller) };
   }
 
-  /** Rate limits of tools; what is left of the key's own stands in `X-RateLimit-*` of every answer. */
+  /** Rate limits of tools. What is left of the key's own limits is in the `X-RateLimit-*` headers of every answer. */
   @Get('limits')
   async toolLimits(@Caller() caller: Principal) {
     return { tools: await this.limits.of(caller) };

@@ -23,7 +23,7 @@ export class Readiness {
   }
 }
 
-/** What the public port tells without a credential: two facts for load balancers, and its own description. */
+/** What the public port answers without a credential: health, readiness and the OpenAPI document. */
 @Public()
 @Controller()
 export class HealthController {

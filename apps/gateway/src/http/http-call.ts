@@ -11,11 +11,11 @@ import type { CallIdCarrier } from './error.filter.js';
 /** A request behind the guard. */
 export type HttpRequest = FastifyRequest & GuardedRequest & CallIdCarrier;
 
-/** Longest wait that `Prefer: wait=<s>` may ask for. */
+/** Longest wait that `Prefer: wait=<s>` may request. */
 const MAX_WAIT_SECONDS = 120;
 const MAX_IDEMPOTENCY_KEY = CALL_FIELDS.idempotency_key.schema.maxLength;
 
-/** Makes call requests of HTTP requests: ids, deadline, and a signal that is aborted when the client goes away. */
+/** Turns HTTP requests into call requests: assigns ids, sets the deadline, and aborts the call when the client disconnects. */
 export class HttpCalls {
   constructor(
     private readonly clock: Clock,
@@ -23,17 +23,17 @@ export class HttpCalls {
     private readonly maxCallMs: number,
   ) {}
 
-  /** Runs the work of a request inside the caller's trace (W3C `traceparent`). */
+  /** Runs the work of a request in the caller's trace (W3C `traceparent`). */
   traced<T>(http: HttpRequest, work: () => Promise<T>): Promise<T> {
     return beginTrace('http call', { get: (name) => readHeader(http, name) }, work);
   }
 
-  /** Who sent the batch of a request; what is left afterwards is shown in the headers of its answer. */
+  /** The sender of a batch; what is left of its limits is shown in the headers of the answer. */
   batchSender(http: HttpRequest, reply: FastifyReply): BatchSender {
     return { caller: requirePrincipal(http), showAllowance: (headers) => void reply.headers(headers) };
   }
 
-  /** One call of a plain door. Only `session_id` and `user_id` of a public caller reach a tool. */
+  /** The request of one call. Of a public caller only `session_id` and `user_id` reach a tool. */
   toCallRequest(
     http: HttpRequest,
     reply: FastifyReply,
@@ -61,14 +61,14 @@ export class HttpCalls {
 }
 
 /**
- * Fields of a call or a batch with the key of the header `Idempotency-Key`, which says the same as `idempotency_key`.
- * @throws ToolError REQUEST_INVALID when both are there and differ, or the header's key is empty or too long
+ * Adds the key of the header `Idempotency-Key`, which is equivalent to the field `idempotency_key`.
+ * @throws ToolError REQUEST_INVALID when both are given and differ, or the header is empty or too long
  */
 export function withHeaderKey<T extends CallFields>(http: HttpRequest, fields: T): T {
   const key = readHeader(http, 'idempotency-key');
   if (key === undefined) return fields;
   if (fields.idempotency_key !== undefined && fields.idempotency_key !== key)
-    throw new ToolError('REQUEST_INVALID', { message: 'Idempotency-Key and idempotency_key are different' });
+    throw new ToolError('REQUEST_INVALID', { message: 'Idempotency-Key and idempotency_key differ; send one of them' });
   if (key.length === 0 || key.length > MAX_IDEMPOTENCY_KEY) {
     throw new ToolError('REQUEST_INVALID', {
       message: `Idempotency-Key must have 1 to ${MAX_IDEMPOTENCY_KEY} characters`,
@@ -86,10 +86,10 @@ export function requirePrincipal(http: HttpRequest): Principal {
 const signals = new WeakMap<FastifyReply['raw'], AbortSignal>();
 
 /**
- * Aborted when the connection closes before the answer is written: a client that disconnects cancels the work. One for all
- * calls of a batch: a connection is asked once.
+ * A signal that is aborted when the connection closes before the answer is written: a client that disconnects cancels its call.
+ * All calls of a batch share one signal.
  */
-export function disconnectSignal(reply: FastifyReply): AbortSignal {
+function disconnectSignal(reply: FastifyReply): AbortSignal {
   const known = signals.get(reply.raw);
   if (known) return known;
   const controller = new AbortController();

@@ -17,7 +17,7 @@ export class CreateKeyBody {
   @MaxLength(64)
   client!: string;
 
-  /** Default: the caller's own tenant; another one takes an operator. */
+  /** Default: the caller's tenant; only operators may name another. */
   @IsOptional()
   @IsString()
   @MinLength(1)
@@ -45,7 +45,7 @@ export class CreateKeyBody {
   @MaxLength(64)
   tier?: string;
 
-  /** Seconds the key lives; absent: until revoked. */
+  /** Lifetime of the key in seconds; without one it is valid until revoked. */
   @IsOptional()
   @IsInt()
   @Min(60)
@@ -56,7 +56,7 @@ const STORE = 'The store of keys';
 
 const readBody = readerFor(CreateKeyBody);
 
-/** API keys: an administrator's own tenant's, for operators those of all tenants. A key's token is shown once, when it is made. */
+/** API keys of an administrator's tenant, for operators of all tenants. The token of a key is shown once, when it is created. */
 @AdminOnly()
 @Controller('api/v1/keys')
 export class KeysController {
@@ -76,7 +76,7 @@ export class KeysController {
     const body = readBody(raw);
     const { tierNames } = this.limits;
     if (body.tier !== undefined && !tierNames.includes(body.tier)) {
-      // It would count as the smallest one, and nobody would know why.
+      // An unknown tier would silently get the limits of the smallest one.
       throw new ToolError('REQUEST_INVALID', {
         message: `tier must be one of ${tierNames.join(', ')}`,
         details: { fields: ['tier'] },
@@ -109,7 +109,7 @@ export class KeysController {
   }
 }
 
-/** The tenant whose keys the caller administers; undefined: every tenant's. */
+/** The tenant whose keys the caller administers; undefined for all tenants. */
 const tenantScope = (caller: Principal): string | undefined => (isOperator(caller) ? undefined : caller.tenantId);
 
 function toKeyBody(key: KeyView) {
@@ -128,7 +128,7 @@ function toKeyBody(key: KeyView) {
   };
 }
 
-/** What a credential stands for, and what it may do: a client shows what is possible instead of finding out by refusals. */
+/** The caller and its rights, so that a client can show what is possible. */
 @Controller('api/v1/me')
 export class MeController {
   constructor(private readonly limits: RequestLimits) {}

@@ -1,6 +1,6 @@
 import { CATALOGUE, type ErrorEntry, type JsonObject } from '@toolfleet/contracts';
 
-/** Pieces of the OpenAPI document of the public API. */
+/** Builders for parts of the OpenAPI document of the public API. */
 export const text = { type: 'string' } as const;
 export const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` });
 const json = (schema: JsonObject): JsonObject => ({ 'application/json': { schema } });
@@ -14,7 +14,7 @@ export const inQuery = (name: string, description: string, schema: JsonObject = 
   schema,
 });
 
-/** Statuses of refusals, each with its codes, from the catalogue. */
+/** Responses of refusals by status, each with its error codes from the catalogue. */
 function refusals(): JsonObject {
   const byStatus = new Map<number, string[]>();
   for (const [code, entry] of Object.entries(CATALOGUE as Record<string, ErrorEntry>)) {
@@ -27,15 +27,15 @@ function refusals(): JsonObject {
   );
 }
 
-/** One operation, before the refusals every one of them has. */
-export interface Operation {
+/** One operation without the refusals, which all operations have. */
+interface Operation {
   summary: string;
   parameters?: JsonObject[];
   body?: JsonObject;
   answers: JsonObject;
 }
 
-/** An operation with every refusal it can end in. */
+/** Builds an operation with all refusals. */
 export function operation(id: string, { summary, parameters, body, answers }: Operation): JsonObject {
   return {
     operationId: id,

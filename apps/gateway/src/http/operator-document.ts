@@ -1,28 +1,28 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
 
-const whole = { type: 'integer' } as const;
+const integer = { type: 'integer' } as const;
 const number = { type: 'number' } as const;
 const nullable = (type: string): JsonObject => ({ type: [type, 'null'] });
 const record = (properties: JsonObject): JsonObject => ({ type: 'object', properties });
-const slots = record({ busy: whole, total: whole });
+const slots = record({ busy: integer, total: integer });
 const pendingRevision: JsonObject = {
   type: 'object',
   required: ['pending_revision'],
   properties: { pending_revision: text },
 };
 
-/** What people who look after tenants and the fleet ask for. `(admin)` and `(operator)` name the role it takes; operators may all of it. */
+/** Paths for administrators and operators. `(admin)` and `(operator)` name the required role; operators may use all of them. */
 export const OPERATOR_PATHS: JsonObject = {
   '/api/v1/me': {
     get: operation('whoAmI', {
-      summary: 'What the credential stands for and may do',
+      summary: 'The caller and its rights',
       answers: { '200': answer('The caller', ref('Me')) },
     }),
   },
   '/api/v1/catalog': {
     get: operation('listCatalog', {
-      summary: 'Tools with their properties; administrators also see what nobody may call from outside',
+      summary: 'Tools with their properties; administrators also see tools that cannot be called from outside',
       answers: { '200': answer('Tools by name, without schemas', list(ref('CatalogTool'))) },
     }),
   },
@@ -37,12 +37,12 @@ export const OPERATOR_PATHS: JsonObject = {
     get: operation('listRecentCalls', {
       summary: "Finished calls of the caller's tenant, of the fleet for operators; no arguments, no results",
       parameters: [
-        inQuery('limit', 'At most so many; default 100', { type: 'integer', minimum: 1, maximum: 500 }),
+        inQuery('limit', 'Maximum number; default 100', { type: 'integer', minimum: 1, maximum: 500 }),
         inQuery('after', 'Cursor of the last call the reader has'),
       ],
       answers: {
         '200': answer(
-          'Oldest first; `enabled: false` where none are recorded',
+          'Oldest first; `enabled: false` if none are recorded',
           record({ enabled: { type: 'boolean' }, calls: list(ref('RecentCall')) }),
         ),
       },
@@ -53,7 +53,7 @@ export const OPERATOR_PATHS: JsonObject = {
       summary: 'Server-sent events `call`, one per finished call',
       answers: {
         '200': {
-          description: 'Event stream; goes on after Last-Event-ID, the cursor of a call',
+          description: 'Event stream; resumes after Last-Event-ID, the cursor of a call',
           content: { 'text/event-stream': { schema: text } },
         },
       },
@@ -73,24 +73,24 @@ export const OPERATOR_PATHS: JsonObject = {
   },
   '/api/v1/limits': {
     get: operation('listLimits', {
-      summary: 'Rate limits of tools, and what the tenant has left; looking takes nothing',
+      summary: 'Rate limits of tools, and what the tenant has left; reading takes no tokens',
       answers: {
         '200': answer(
           'By tool',
-          record({ tools: list(record({ tool: text, per_minute: whole, left: nullable('integer') })) }),
+          record({ tools: list(record({ tool: text, per_minute: integer, left: nullable('integer') })) }),
         ),
       },
     }),
   },
   '/api/v1/quarantine': {
     get: operation('listQuarantine', {
-      summary: 'Remote tools that changed after their approval, with what would change (admin)',
+      summary: 'Remote tools that changed after their approval, with the changes (admin)',
       answers: { '200': answer('Tools', list(ref('QuarantinedTool'))) },
     }),
   },
   '/api/v1/quarantine/{name}/approve': {
     post: operation('approveTool', {
-      summary: 'Puts exactly what was shown into force (admin)',
+      summary: 'Approves exactly the revision that was shown (admin)',
       parameters: [inPath('name')],
       body: pendingRevision,
       answers: { '200': answer('Approved', record({ name: text, revision: text })) },
@@ -98,7 +98,7 @@ export const OPERATOR_PATHS: JsonObject = {
   },
   '/api/v1/quarantine/{name}/reject': {
     post: operation('rejectTool', {
-      summary: 'Keeps it out until its server serves something else (admin)',
+      summary: 'Keeps it quarantined until its server serves another revision (admin)',
       parameters: [inPath('name')],
       body: pendingRevision,
       answers: { '200': answer('Rejected', record({ name: text })) },
@@ -106,11 +106,11 @@ export const OPERATOR_PATHS: JsonObject = {
   },
   '/api/v1/keys': {
     get: operation('listKeys', {
-      summary: 'API keys of the tenant, for operators of every tenant; without secrets (admin)',
+      summary: 'API keys of the tenant, for operators of all tenants; without secrets (admin)',
       answers: { '200': answer('Keys', list(ref('ApiKey'))) },
     }),
     post: operation('createKey', {
-      summary: 'Makes a key; its token is in this answer and never again (admin)',
+      summary: 'Creates a key; its token is shown in this answer only (admin)',
       body: {
         type: 'object',
         required: ['client'],
@@ -129,7 +129,7 @@ export const OPERATOR_PATHS: JsonObject = {
   },
   '/api/v1/keys/{id}': {
     delete: operation('revokeKey', {
-      summary: 'Revokes a key, effective within 5 s (admin)',
+      summary: 'Revokes a key within 5 s (admin)',
       parameters: [inPath('id')],
       answers: { '204': { description: 'Revoked' } },
     }),
@@ -148,9 +148,9 @@ export const OPERATOR_SCHEMAS: JsonObject = {
     tools: list(text),
     tier: record({
       name: nullable('string'),
-      requests_per_minute: whole,
-      requests_per_hour: whole,
-      requests_per_day: whole,
+      requests_per_minute: integer,
+      requests_per_hour: integer,
+      requests_per_day: integer,
     }),
     version: text,
   }),
@@ -177,7 +177,7 @@ export const OPERATOR_SCHEMAS: JsonObject = {
     status: { enum: ['success', 'tool_error', 'refused', 'system_error'] },
     code: text,
     error: text,
-    attempts: whole,
+    attempts: integer,
     duration_ms: number,
     stages: record({ admit_ms: number, wait_ms: number, queue_ms: number, execute_ms: number, rest_ms: number }),
     cost_usd: number,
@@ -187,31 +187,31 @@ export const OPERATOR_SCHEMAS: JsonObject = {
     queues: list(
       record({
         queue: text,
-        jobs: { type: 'object', additionalProperties: whole },
-        oldest_age_ms: whole,
+        jobs: { type: 'object', additionalProperties: integer },
+        oldest_age_ms: integer,
         slots,
-        workers: list(record({ worker: text, busy: whole, total: whole })),
+        workers: list(record({ worker: text, busy: integer, total: integer })),
       }),
     ),
-    executors: list(record({ service: text, instance: text, slots, age_ms: whole })),
+    executors: list(record({ service: text, instance: text, slots, age_ms: integer })),
   }),
   Breaker: record({
     key: text,
     tenant_id: text,
     state: { enum: ['open', 'half_open'] },
-    open_for_ms: whole,
+    open_for_ms: integer,
     protects: { enum: ['tool', 'target'] },
     service: text,
-    instances: whole,
+    instances: integer,
   }),
   QuarantinedTool: record({
     name: text,
     source: record({ kind: text, name: text }),
     reason: text,
-    since_at: whole,
+    since_at: integer,
     pending_revision: text,
     approved_revision: nullable('string'),
-    rejected: record({ at: whole, by: text }),
+    rejected: record({ at: integer, by: text }),
     diff: list(record({ field: text, before: {}, after: {} })),
     diff_omitted: { const: true },
   }),

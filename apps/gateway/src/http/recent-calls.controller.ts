@@ -11,7 +11,7 @@ import { Readiness } from './health.controller.js';
 
 const DEFAULT_LIMIT = 100;
 const CURSOR = /^\d+-\d+$/;
-/** A comment keeps idle connections through proxies alive. */
+/** Interval of comments, which keep idle connections through proxies alive. */
 const KEEP_ALIVE_MS = 15_000;
 
 class RecentCallsQuery {
@@ -19,7 +19,7 @@ class RecentCallsQuery {
   @Matches(/^([1-9]\d?|[1-4]\d\d|500)$/, { message: 'limit must be 1 to 500' })
   limit?: string;
 
-  /** `cursor` of the last call the reader has. */
+  /** Cursor of the last call the reader has. */
   @IsOptional()
   @Matches(CURSOR, { message: 'after must be the cursor of a call' })
   after?: string;
@@ -37,7 +37,7 @@ export class RecentCallsController {
     private readonly clock: Clock,
   ) {}
 
-  /** Oldest first; `enabled: false` when this fleet records none. */
+  /** Oldest first; `enabled: false` if no recent calls are recorded. */
   @Get()
   async list(@Caller() caller: Principal, @Query() query: unknown) {
     const { limit, after } = readQuery(query);
@@ -45,34 +45,34 @@ export class RecentCallsController {
     return { enabled: this.feed.enabled, calls: calls.map(shown) };
   }
 
-  /** Server-sent events `call`, from `Last-Event-ID` on, or from the first one still kept. */
+  /** Server-sent events `call` after `Last-Event-ID`, else from the oldest call kept. */
   @Get('events')
   async events(
     @Caller() caller: Principal,
     @Headers('last-event-id') lastId: string | undefined,
     @Res() reply: FastifyReply,
   ) {
-    const news = this.feed.follow(caller, {
+    const updates = this.feed.follow(caller, {
       cursor: CURSOR.test(lastId ?? '') ? lastId : undefined,
       ends: () => reply.raw.destroyed || this.readiness.draining.aborted,
     });
-    // The first look is made before the answer begins: what refuses the stream still gets its status.
-    let next = await news.next();
+    // The first read happens before the answer begins, so that an error still gets its status.
+    let next = await updates.next();
     await this.streams.serve(caller, reply, async (stream) => {
       await stream.send(': following\n\n');
-      let toldAt = this.clock.monotonic();
+      let wroteAt = this.clock.monotonic();
       while (!next.done && !stream.closed) {
         const calls = next.value === 'quiet' ? [] : next.value;
         for (const call of calls) await stream.send(eventFrame({ id: call.cursor, type: 'call', data: shown(call) }));
         const now = this.clock.monotonic();
-        if (calls.length > 0) toldAt = now;
-        else if (now - toldAt > KEEP_ALIVE_MS) {
+        if (calls.length > 0) wroteAt = now;
+        else if (now - wroteAt > KEEP_ALIVE_MS) {
           await stream.send(': quiet\n\n');
-          toldAt = now;
+          wroteAt = now;
         }
-        next = await news.next().catch(() => ({ done: true as const, value: undefined }));
+        next = await updates.next().catch(() => ({ done: true as const, value: undefined }));
       }
-      await news.return(undefined);
+      await updates.return(undefined);
     });
   }
 }

@@ -7,13 +7,13 @@ import { getMetadataStorage, validateSync, type ValidationError } from 'class-va
 import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
 import type { Clock } from '@toolfleet/resilience';
 
-/** `application/json`, with parameters, and its relatives such as `application/vnd.api+json`. */
+/** `application/json` and types such as `application/vnd.api+json`, with parameters. */
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
- * Request bodies are JSON and nothing else; what is refused is told by its real name. Keys such as `__proto__` are data,
- * as on the NATS and MCP doors: JSON.parse makes them own properties, and tools refuse what they do not declare.
+ * Accepts JSON bodies only. Keys such as `__proto__` are data, as over NATS and MCP: JSON.parse makes them own properties, and
+ * tools refuse undeclared ones.
  */
 export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number): void {
   const options = { parseAs: 'buffer', bodyLimit: maxBodyBytes } as const;
@@ -30,10 +30,10 @@ export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number)
   );
 }
 
-/** @throws ToolError REQUEST_INVALID; undefined for an empty body */
+/** Parses a body; undefined if it is empty. @throws ToolError REQUEST_INVALID */
 export function readJson(body: Buffer): Json | undefined {
   if (body.length === 0) return undefined;
-  // Otherwise unreadable bytes would become U+FFFD, and the tool would get another text than the caller sent.
+  // Decoding would turn invalid bytes into U+FFFD, so the tool would receive another text than the caller sent.
   if (!isUtf8(body)) throw invalid('The request body is not UTF-8');
   const start = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0;
   const text = body.toString('utf8', start);
@@ -53,12 +53,12 @@ export function readJson(body: Buffer): Json | undefined {
 const invalid = (message: string): ToolError => new ToolError('REQUEST_INVALID', { message });
 
 /**
- * Reads a request body or query into its DTO class: unknown fields are refused (mass assignment), declared ones checked
- * by class-validator. Shallow: `arguments` stays the parsed JSON, untouched. Nest's stock ValidationPipe would walk the
- * whole tree. Built once per class.
+ * Builds the reader of a DTO class: it refuses unknown fields (mass assignment) and checks declared ones with class-validator.
+ * It is shallow and leaves `arguments` as parsed; Nest's ValidationPipe would walk the whole tree. Build it once per class.
+ * @throws ToolError REQUEST_INVALID (the reader) naming all invalid fields
  */
 export function readerFor<T extends object>(Dto: new () => T): (body: unknown) => T {
-  // A Set, not class-validator's `whitelist`: that lets an own "__proto__" key pass (its table is a plain object).
+  // Not class-validator's `whitelist`, which admits an own "__proto__" key because its table is a plain object.
   const declared = new Set(
     getMetadataStorage()
       .getTargetValidationMetadatas(Dto, '', false, false)
@@ -89,12 +89,12 @@ function invalidFields(faults: ValidationError[]): ToolError {
   });
 }
 
-/** How long the connection of a body that is refused stays open. */
+/** Time for which the connection of a refused body stays open. */
 const LINGER_MS = 2_000;
-/** Node discards the rest of a small body after the answer; the connection stays usable. */
+/** Node discards the rest of a smaller body after the answer, and the connection stays usable. */
 const SMALL_BYTES = 64 * 1024;
 
-/** Whether a request has a body: RFC 9112 section 6.3. */
+/** Whether a request has a body (RFC 9112 section 6.3). */
 export function carriesBody({ headers }: IncomingMessage): boolean {
   if (headers['transfer-encoding'] !== undefined) return true;
   return headers['content-length'] !== undefined && headers['content-length'] !== '0';
@@ -106,20 +106,20 @@ export function isSmallBody({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Leaves the rest of a large body where it is, in the buffers of the network, and closes the connection a little later: the
- * client has read its answer by then. Call it before the answer is sent; small bodies are left to Node, which drops them.
+ * Leaves the rest of a large body unread and closes the connection a little later, when the client has read its answer. Call
+ * it before the answer is sent. Node discards small bodies itself.
  */
 export function leaveUnread(body: IncomingMessage, clock: Clock): void {
   if (isSmallBody(body)) return;
-  // Node drops the whole body after the answer unless reading has begun; this reads one buffer and no more.
+  // Node reads and drops the whole body after the answer unless reading has begun; this reads one buffer.
   body.read(0);
   const cancel = clock.after(LINGER_MS, () => body.socket.destroy());
   body.once('close', cancel);
 }
 
 /**
- * Reads and drops what a client still sends, at most for two seconds: an answer before that, followed by the end of the
- * connection, would reach the client as a broken pipe. Nothing is kept.
+ * Reads and drops what a client still sends, for at most two seconds: if the connection ended right after an early answer, the
+ * client would see a broken pipe instead of the answer.
  */
 export async function discardBody(body: IncomingMessage, clock: Clock): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();

@@ -28,7 +28,7 @@ export class ShannonExecuteBody {
   @IsObject({ message: 'parameters is required and must be an object' })
   parameters!: JsonObject;
 
-  /** Only session_id of it passes for a public caller. */
+  /** Of a public caller only `session_id` is used. */
   @IsOptional()
   @IsObject()
   session_context?: JsonObject;
@@ -74,7 +74,7 @@ const readExecute = readerFor(ShannonExecuteBody);
 const readSelect = readerFor(SelectBody);
 const DEFAULT_SELECTED = 2;
 
-/** The endpoints users of Shannon's tool service know, with this gateway's auth and gates. */
+/** The endpoints of Shannon's tool service, with the authentication and limits of this gateway. */
 @Controller('tools')
 export class ShannonController {
   constructor(
@@ -142,7 +142,7 @@ export class ShannonController {
     const found = await this.search.rank(caller, task, maxTools);
     return {
       selected_tools: found.map(({ tool }) => tool.name),
-      // A keyword ranker knows which tools fit, not with which arguments.
+      // Keyword search finds tools but no arguments.
       calls: found.map(({ tool }) => ({ tool_name: tool.name, parameters: {} })),
       provider_used: 'keyword',
     };
@@ -153,7 +153,7 @@ function toSchema({ name, description, parameters }: JsonObject): JsonObject {
   return { name: name ?? null, description: description ?? null, parameters: parameters ?? null };
 }
 
-/** Only `session_id` passes for a public caller. @throws ToolError REQUEST_INVALID */
+/** Of a public caller only `session_id` is used. @throws ToolError REQUEST_INVALID */
 function readSession(context: Json | undefined): CallFields {
   if (context !== undefined && context !== null && !isJsonObject(context))
     throw new ToolError('REQUEST_INVALID', { message: 'session_context must be an object' });
@@ -168,7 +168,7 @@ function shannonBody({ success, output, text, error, metadata, execution_time_ms
   return { success, output, text, error, metadata, execution_time_ms: executionTimeMs };
 }
 
-/** `POST /mcp/mock`: the plain function endpoint of smoke tests; local mode only. */
+/** `POST /mcp/mock`: the function endpoint of smoke tests, in local mode only. */
 @Controller('mcp/mock')
 export class MockFunctionController {
   @Post()
@@ -176,7 +176,7 @@ export class MockFunctionController {
   call(@Body() body: unknown) {
     if (!isJsonObject(body) || body.function !== 'echo') {
       throw new ToolError('REQUEST_INVALID', {
-        message: "Only the function 'echo' is known",
+        message: "function must be 'echo'",
         details: { fields: ['function'] },
       });
     }

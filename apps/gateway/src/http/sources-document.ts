@@ -6,17 +6,17 @@ const object: JsonObject = { type: 'object' };
 const number: JsonObject = { type: 'number' };
 const visibility: JsonObject = {
   enum: ['tenant', 'fleet'],
-  description: 'Whose tools they become; default tenant; fleet takes an operator',
+  description: 'Owner of the tools; default tenant; fleet needs an operator',
 };
 
 /**
- * Registering and retiring sources of tools, for administrators of a tenant, with visibility `fleet` for operators. The fields
- * are explained in docs/openapi.md and docs/mcp.md.
+ * Paths to register and remove sources of tools, for administrators; visibility `fleet` is for operators. docs/openapi.md and
+ * docs/mcp.md explain the fields.
  */
 export const SOURCE_PATHS: JsonObject = {
   '/api/v1/sources/openapi': {
     post: operation('registerOpenApi', {
-      summary: 'Makes tools of the operations of an OpenAPI document (admin)',
+      summary: 'Registers the operations of an OpenAPI document as tools (admin)',
       body: record(['name'], {
         name: text,
         spec_url: text,
@@ -40,7 +40,7 @@ export const SOURCE_PATHS: JsonObject = {
       }),
       answers: {
         '201': answer(
-          'Registered, with what was refused of it',
+          'Registered, with the operations that were refused',
           record(['success', 'operations_registered'], {
             success: { const: true },
             collection_name: text,
@@ -55,7 +55,7 @@ export const SOURCE_PATHS: JsonObject = {
   },
   '/api/v1/sources/mcp': {
     post: operation('registerMcp', {
-      summary: 'Makes tools of an MCP server, or of one {"function", "args"} endpoint (admin)',
+      summary: 'Registers the tools of an MCP server, or one {"function", "args"} endpoint (admin)',
       body: record(['name', 'url'], {
         name: text,
         url: text,
@@ -94,7 +94,7 @@ export const SOURCE_PATHS: JsonObject = {
       parameters: [
         { ...inPath('kind'), schema: { enum: ['openapi', 'mcp'] } },
         inPath('name'),
-        inQuery('visibility', 'fleet for one that was registered for all', { enum: ['tenant', 'fleet'] }),
+        inQuery('visibility', 'fleet for a source shared with all tenants', { enum: ['tenant', 'fleet'] }),
       ],
       answers: { '200': answer('Its tools', record(['removed'], { removed: list(text) })) },
     }),

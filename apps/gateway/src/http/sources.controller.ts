@@ -13,13 +13,13 @@ import { RegisterAuth } from '../auth/register-auth.js';
 import { isOperator, requireOperator } from '../auth/roles.js';
 import type { HttpRequest } from './http-call.js';
 
-/** Fetching and converting a large document takes a while. */
+/** Time to fetch and convert a large document. */
 const REGISTER_TIMEOUT_MS = 60_000;
-const ASK_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 10_000;
 
 /**
- * Asks the registry to take in a source. The tools belong to the caller's tenant; an operator shares them with every tenant by
- * `visibility: "fleet"`, and only such a source may use the fleet's `${VAR}`: the registry refuses them in one of a tenant.
+ * Registers sources at the registry. Their tools belong to the caller's tenant; an operator shares them with all tenants by
+ * `visibility: "fleet"`. Only such a source may use `${VAR}` of the fleet's environment; the registry refuses it in others.
  */
 @Injectable()
 export class SourceRegistrations {
@@ -28,7 +28,7 @@ export class SourceRegistrations {
     private readonly auth: RegisterAuth,
   ) {}
 
-  /** @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED, REQUEST_INVALID, and whatever the registry refuses with */
+  /** @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED, REQUEST_INVALID, and the errors of the registry */
   async register(subject: string, http: HttpRequest, body: unknown): Promise<JsonObject> {
     const caller = await this.auth.admit(http);
     if (!isJsonObject(body))
@@ -40,8 +40,8 @@ export class SourceRegistrations {
   }
 }
 
-/** Registration as users of Shannon know it: a refused source is HTTP 200 with `success: false`. */
-@Public() // RegisterAuth asks for the credential: the token of these paths is not an API key
+/** Registration as in Shannon: a refused source is HTTP 200 with `success: false`. */
+@Public() // RegisterAuth authenticates: these paths also accept the registration token, which is not an API key
 @Controller('tools')
 export class ShannonSourcesController {
   constructor(private readonly sources: SourceRegistrations) {}
@@ -68,7 +68,7 @@ export class ShannonSourcesController {
   }
 }
 
-/** The same with statuses, and what else administrators do with sources. */
+/** Registration with HTTP statuses, and removal of sources. */
 @Public()
 @Controller('api/v1/sources')
 export class SourcesController {
@@ -80,15 +80,15 @@ export class SourcesController {
 
   @Post('mcp')
   async mcp(@Body() body: unknown, @Req() http: HttpRequest) {
-    return takenIn('SOURCE_REFUSED', await this.sources.register(SUBJECTS.mcpRegister, http, body));
+    return requireTools('SOURCE_REFUSED', await this.sources.register(SUBJECTS.mcpRegister, http, body));
   }
 
   @Post('openapi')
   async openapi(@Body() body: unknown, @Req() http: HttpRequest) {
-    return takenIn('SPEC_INVALID', await this.sources.register(SUBJECTS.openapiRegister, http, body));
+    return requireTools('SPEC_INVALID', await this.sources.register(SUBJECTS.openapiRegister, http, body));
   }
 
-  /** Undoes a registration under the name it was made with; with `?visibility=fleet` one that was made for all. */
+  /** Removes a source by the name it was registered with; `?visibility=fleet` for one shared with all tenants. */
   @Delete(':kind/:name')
   async retire(
     @Param('kind') kind: string,
@@ -98,14 +98,14 @@ export class SourcesController {
   ) {
     const caller = await this.auth.admit(http);
     if (kind !== 'mcp' && kind !== 'openapi')
-      throw new ToolError('NOT_FOUND', { message: `No kind of source '${kind}'` });
+      throw new ToolError('NOT_FOUND', { message: `kind must be 'mcp' or 'openapi', not '${kind}'` });
     const tenant = sourceOwner(caller, readVisibility(isJsonObject(query) ? query.visibility : undefined));
     const body: DefinitionRetire = { source: { kind, name: sourceKey(name, tenant, caller) } };
-    return this.nats.request<JsonObject>(SUBJECTS.definitionRetire, body, { timeoutMs: ASK_TIMEOUT_MS });
+    return this.nats.request<JsonObject>(SUBJECTS.definitionRetire, body, { timeoutMs: REQUEST_TIMEOUT_MS });
   }
 }
 
-/** Remote tools that changed after their approval: of an administrator's tenant, for operators of every tenant and the fleet. */
+/** Remote tools that changed after their approval, of an administrator's tenant, for operators of all tenants and the fleet. */
 @AdminOnly()
 @Controller('api/v1/quarantine')
 export class QuarantineController {
@@ -113,12 +113,12 @@ export class QuarantineController {
 
   @Get()
   async list(@Caller() caller: Principal) {
-    const ask = this.nats.request<QuarantineListReply>(SUBJECTS.quarantineList, {}, { timeoutMs: ASK_TIMEOUT_MS });
+    const ask = this.nats.request<QuarantineListReply>(SUBJECTS.quarantineList, {}, { timeoutMs: REQUEST_TIMEOUT_MS });
     const { tools } = await ask;
     return isOperator(caller) ? tools : tools.filter(({ name }) => name.startsWith(`${caller.tenantId}/`));
   }
 
-  /** Body `{pending_revision}`: exactly what was shown is approved. */
+  /** Body `{pending_revision}`: approves exactly the revision that was shown. */
   @Post(':name/approve')
   @HttpCode(200)
   approve(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
@@ -126,7 +126,7 @@ export class QuarantineController {
     return this.decide<QuarantineApproveReply>(SUBJECTS.quarantineApprove, caller, name, message);
   }
 
-  /** Body `{pending_revision}`: the tool stays out until its server serves something else, or somebody approves. */
+  /** Body `{pending_revision}`: the tool stays quarantined until its server serves another revision, or it is approved. */
   @Post(':name/reject')
   @HttpCode(200)
   reject(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
@@ -135,12 +135,12 @@ export class QuarantineController {
   }
 
   /**
-   * `<tenant>/<name>`, as listed, means that tool. A plain name means one of the caller's tenant; for an operator a tool of the
-   * fleet first.
+   * Resolves the name: `<tenant>/<name>`, as listed, is that tool; a plain name is a tool of the caller's tenant, for operators a
+   * tool of the fleet first.
    */
   private async decide<T>(subject: string, caller: Principal, name: string, message: JsonObject): Promise<T> {
     const ask = (key: string) =>
-      this.nats.request<T>(subject, { ...message, name: key }, { timeoutMs: ASK_TIMEOUT_MS });
+      this.nats.request<T>(subject, { ...message, name: key }, { timeoutMs: REQUEST_TIMEOUT_MS });
     if (!isOperator(caller)) {
       const own = `${caller.tenantId}/`;
       if (name.includes('/') && !name.startsWith(own))
@@ -157,7 +157,7 @@ export class QuarantineController {
 }
 
 /**
- * The tenant a source belongs to; undefined for the whole fleet, which takes an operator.
+ * The tenant that a source belongs to; undefined for the whole fleet, which needs an operator.
  * @throws ToolError PERMISSION_DENIED
  */
 function sourceOwner(caller: Principal | undefined, visibility: 'tenant' | 'fleet'): string | undefined {
@@ -168,8 +168,8 @@ function sourceOwner(caller: Principal | undefined, visibility: 'tenant' | 'flee
 }
 
 /**
- * Name of a source at the registry: `<name>@<tenant>`. An operator may name another tenant's that way.
- * @throws ToolError NOT_FOUND, for other tenants' sources like for missing ones
+ * Name of a source at the registry: `<name>@<tenant>`. An operator may name a source of another tenant in this form.
+ * @throws ToolError NOT_FOUND, the same for sources of other tenants and missing ones
  */
 function sourceKey(name: string, tenant: string | undefined, caller: Principal | undefined): string {
   if (tenant === undefined || (caller && isOperator(caller) && name.includes('@'))) return name;
@@ -179,7 +179,7 @@ function sourceKey(name: string, tenant: string | undefined, caller: Principal |
   return plain + own;
 }
 
-/** Whose tools a source gives; by default those of the caller's tenant. */
+/** Whether the tools of a source belong to the caller's tenant (default) or to the fleet. */
 function readVisibility(value: Json | undefined): 'tenant' | 'fleet' {
   if (value === undefined || value === 'tenant') return 'tenant';
   if (value === 'fleet') return 'fleet';
@@ -198,7 +198,7 @@ function readRevision(body: unknown): string {
   });
 }
 
-/** Refusals of the caller keep their status; what is wrong with the source is told in-band. */
+/** Errors of the caller's credential keep their status; errors of the source are reported in-band. */
 async function inBand(registered: Promise<JsonObject>, rest: JsonObject): Promise<JsonObject> {
   try {
     return await registered;
@@ -209,8 +209,8 @@ async function inBand(registered: Promise<JsonObject>, rest: JsonObject): Promis
   }
 }
 
-/** An answer that gave no tools as the error it is; one that gave some says itself what is missing. */
-function takenIn(code: 'SPEC_INVALID' | 'SOURCE_REFUSED', answer: JsonObject): JsonObject {
+/** Throws if a registration gave no tools; an answer with some tools lists what is missing. */
+function requireTools(code: 'SPEC_INVALID' | 'SOURCE_REFUSED', answer: JsonObject): JsonObject {
   if (answer.success !== false) return answer;
   const message = String(answer.message).replace(/^(?:Parse|Registration) error: /, '');
   const reason = /^([A-Z]+(?:_[A-Z]+)+): /.exec(message)?.[1];

@@ -12,7 +12,7 @@ import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
 import { ToolInventory } from '../catalog/tool-inventory.js';
 
 /** Body of `POST /api/v1/tools/:name/execute`. */
-export type ExecuteToolBody = CallFieldsOn<'http'> & { arguments: JsonObject };
+type ExecuteToolBody = CallFieldsOn<'http'> & { arguments: JsonObject };
 
 /** @throws ToolError REQUEST_INVALID */
 export function readExecuteToolBody(body: unknown): ExecuteToolBody {
@@ -29,7 +29,7 @@ export function readExecuteToolBody(body: unknown): ExecuteToolBody {
 }
 
 /** Body of `POST /api/v1/tools/batch-execute`: an array of calls, or an object with `calls` (OpenAI: `tool_calls`) and fields for all. */
-export interface BatchBody {
+interface BatchBody {
   /** Read by the engine. */
   calls: unknown;
   fields: CallFieldsOn<'http-batch'>;
@@ -54,10 +54,10 @@ export class ListToolsQuery {
 
   /** Page size; absent: everything. */
   @IsOptional()
-  @Matches(/^[1-9]\d{0,3}$/, { message: 'limit must be a whole number from 1 to 9999' })
+  @Matches(/^[1-9]\d{0,3}$/, { message: 'limit must be an integer from 1 to 9999' })
   limit?: string;
 
-  /** Opaque: the value of the `Link: rel="next"` of the page before. */
+  /** Opaque value from `Link: rel="next"` of the previous page. */
   @IsOptional()
   @IsString()
   @MaxLength(200)
@@ -93,7 +93,7 @@ export class ToolsController {
     private readonly http: HttpCalls,
   ) {}
 
-  /** The tools a caller may call, as a bare array; with `limit` a page and `Link: rel="next"`. */
+  /** The tools a caller may call, as an array; with `limit` one page, and `Link: rel="next"` to the next. */
   @Get()
   async all(
     @Caller() caller: Principal,
@@ -116,7 +116,7 @@ export class ToolsController {
     return page.tools.map((tool) => formatTool(tool, format ?? 'native'));
   }
 
-  /** One tool in the format asked for. */
+  /** One tool in the requested format. */
   @Get(':name')
   async one(@Caller() caller: Principal, @Param('name') name: string, @Query() query: unknown) {
     return formatTool(await this.list.one(caller, name), readFormat(query).format ?? 'native');
@@ -135,7 +135,7 @@ export class ToolsController {
     );
   }
 
-  /** One call. `mode: async` answers 202 and where the call can be read; a dry run is answered at once. */
+  /** Runs one call. `mode: async` answers 202 with the location of the call; a dry run is always answered at once. */
   @Post(':name/execute')
   @HttpCode(200)
   async execute(
@@ -157,7 +157,7 @@ export class ToolsController {
   }
 }
 
-/** Tools with every property, for operators' views; to call them, `api/v1/tools` is the list. */
+/** Tools with all properties, for operators' views. `api/v1/tools` lists the tools to call. */
 @Controller('api/v1/catalog')
 export class CatalogController {
   constructor(private readonly inventory: ToolInventory) {}

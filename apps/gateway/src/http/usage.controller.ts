@@ -56,7 +56,7 @@ class BudgetsQuery {
 const readUsage = readerFor(UsageQuery);
 const readBudgets = readerFor(BudgetsQuery);
 
-/** What the caller's tenant used and may still use. */
+/** What the caller's tenant has used and may still use. */
 @Controller('api/v1')
 export class UsageController {
   constructor(
@@ -69,13 +69,13 @@ export class UsageController {
   async usage(@Caller() caller: Principal, @Query() query: unknown, @Res({ passthrough: true }) reply: FastifyReply) {
     const { from, to, group_by: groupBy, format } = readUsage(query);
     const groups = (groupBy?.split(',') as UsageGroup[] | undefined) ?? ['day', 'tool'];
-    const ask: BudgetUsage = {
+    const question: BudgetUsage = {
       tenant_id: caller.tenantId,
-      ...(from === undefined ? {} : { from_at: parseDay(from) }),
-      ...(to === undefined ? {} : { to_at: parseDay(to) + 86_400_000 }),
+      from_at: from === undefined ? undefined : parseDay(from),
+      to_at: to === undefined ? undefined : parseDay(to) + 86_400_000,
       group_by: groups.includes('tool') ? groups : [...groups, 'tool'],
     };
-    const { rows } = await this.nats.request<BudgetUsageReply>(SUBJECTS.budgetUsage, ask, {
+    const { rows } = await this.nats.request<BudgetUsageReply>(SUBJECTS.budgetUsage, question, {
       timeoutMs: ASK_TIMEOUT_MS,
     });
     const rule = await this.access.ruleFor(caller);
@@ -120,7 +120,7 @@ export class UsageController {
 /** Scopes that every call of a tenant spends from: the tenant itself and its day (`day:2026-11-21`). */
 const isTenantScope = (scope: string): boolean => scope === 'tenant' || scope.startsWith('day:');
 
-/** Sums by tool as sums of the groups that were asked for, in the order in which each group comes first. */
+/** Adds up sums by tool to sums of the requested groups, in the order of their first rows. */
 function sumByGroups(rows: readonly UsageSum[], groups: readonly UsageGroup[]): UsageSum[] {
   if (groups.includes('tool')) return [...rows];
   const sums = new Map<string, UsageSum>();
@@ -140,7 +140,8 @@ function sumByGroups(rows: readonly UsageSum[], groups: readonly UsageGroup[]): 
 
 function parseDay(day: string): number {
   const at = Date.parse(`${day}T00:00:00Z`);
-  if (Number.isNaN(at) || at < 0) throw new ToolError('REQUEST_INVALID', { message: `'${day}' is not a day` });
+  if (Number.isNaN(at) || at < 0)
+    throw new ToolError('REQUEST_INVALID', { message: `'${day}' is not a day; send one such as 2026-01-31` });
   return at;
 }
 

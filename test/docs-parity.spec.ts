@@ -9,9 +9,11 @@ import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
 import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/nats/call.schema.js';
-import { documentConfig, type ConfigKeyDoc, type ServiceConfig } from '@toolfleet/service';
+import { documentConfig, type ServiceConfig } from '@toolfleet/service';
 import { METRICS, type MetricEntry } from '@toolfleet/telemetry';
 import { describe, expect, it } from 'vitest';
+
+type KeyDoc = ReturnType<typeof documentConfig>[number];
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const GENERATED = '<!-- Made from the code by `npm run docs`; edit there. -->';
@@ -172,14 +174,14 @@ describe('reference pages', () => {
     const files = globSync('apps/*/src/*.config.ts', { cwd: ROOT }).toSorted();
     expect(files).toHaveLength(7);
     const head = ['Key', 'Kind', 'Default', 'Meaning'];
-    const rowOf = (key: ConfigKeyDoc) => [
+    const rowOf = (key: KeyDoc) => [
       `\`${key.key}\``,
       key.kind,
       key.default ?? (key.required ? 'required' : 'unset'),
       [key.help, key.rule].filter(Boolean).join('; '),
     ];
     const sections: string[] = [];
-    let shared: ConfigKeyDoc[] = [];
+    let shared: KeyDoc[] = [];
     for (const file of files) {
       const module = (await import(`${ROOT}${file}`)) as Record<string, ServiceConfig>;
       const config = Object.values(module).find((value) => typeof value === 'object' && 'table' in value);

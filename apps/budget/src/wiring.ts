@@ -1,7 +1,7 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { connectRedis, toRedisOptions, redisPart } from '@toolfleet/queue/redis';
-import { fleetFileOf, microservicePart, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
+import { loadFleetFile, microserviceComponent, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
@@ -110,7 +110,7 @@ function configuredLimits(settings: BudgetConfig): LimitTable {
     max_cost_per_tenant: settings.MAX_COST_PER_TENANT ?? null,
     max_tokens_per_tenant: settings.MAX_TOKENS_PER_TENANT ?? null,
   });
-  return readLimitTable(environment, fleetFileOf(settings));
+  return readLimitTable(environment, loadFleetFile(settings));
 }
 
 function natsEndpoint(
@@ -126,5 +126,5 @@ function natsEndpoint(
     onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
   });
   const module = BudgetModule.with(budget, settings.BUDGET_STORE_TIMEOUT_MS);
-  return microservicePart({ name: 'door', module, strategy, logger });
+  return microserviceComponent({ name: 'door', module, strategy, logger });
 }

@@ -18,7 +18,7 @@ import {
 import { isJsonObject } from '@toolfleet/contracts';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
-import { FatalStartupError, fleetFileOf } from '@toolfleet/service';
+import { FatalStartupError, loadFleetFile } from '@toolfleet/service';
 import type { ExecutorDeps } from '@toolfleet/service/executor';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { NatsSpending, NatsToolCaller } from './gateway-client.js';
@@ -107,7 +107,7 @@ function agent(deps: ToolServiceDeps): AgentServices {
 
 /** Section `sub_agent` of the configuration file. */
 function subAgentLimits(settings: BuiltinExecutorConfig): Pick<AgentServices, 'maxIterations' | 'maxConcurrency'> {
-  const section = fleetFileOf(settings)['sub_agent'] ?? {};
+  const section = loadFleetFile(settings)['sub_agent'] ?? {};
   if (!isJsonObject(section)) throw new FatalStartupError('sub_agent of the configuration file must be a mapping');
   const limit = (key: string, highest: number) => {
     const value = section[key] ?? 3;

@@ -7,8 +7,8 @@ import { EgressClient } from '@toolfleet/egress';
 import { connectRedis, toRedisOptions, redisPart, workersAliveMs } from '@toolfleet/queue/redis';
 import {
   environmentByPrefix,
-  fleetFileOf,
-  microservicePart,
+  loadFleetFile,
+  microserviceComponent,
   SecretBox,
   type LifecycleComponent,
   type ServiceHost,
@@ -103,7 +103,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     logger,
   );
   const sources = new FleetSources(
-    fleetFileOf(settings),
+    loadFleetFile(settings),
     { python, openapi, mcp, mcpSealFor },
     definitions,
     sourceStore,
@@ -133,7 +133,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     { name: 'egress', stop: () => egress.close() },
     { name: 'catalog', start: () => catalog.refresh() },
     new LivenessSweeper(definitions, settings.REGISTRY_PRESENCE_MS, clock, logger),
-    microservicePart({ name: 'door', module, strategy, logger }),
+    microserviceComponent({ name: 'door', module, strategy, logger }),
     announcements(catalog, mcp, nats),
     sources,
   ];

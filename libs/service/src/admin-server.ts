@@ -1,19 +1,21 @@
+import { renameSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Json } from '@toolfleet/contracts';
 import type { Metrics } from '@toolfleet/telemetry';
 
-/** Health of a service as the admin server shows it. */
-export interface HealthSource {
-  /** All parts have started once. */
+/** Health of a service, for the admin server. */
+interface HealthSource {
+  /** All components have started. */
   started(): boolean;
-  /** Parts that cannot take work now, and whether the service is draining. */
+  /** Whether the service can take work, and each component by name. */
   ready(): Promise<{ ready: boolean; parts: Record<string, boolean> }>;
 }
 
 /**
- * The admin port of a service. `/health/startup`: configuration good, first connects done.
- * `/health/ready`: brokers connected and not draining. `/health/live`: the event loop turns, nothing else, because a
- * liveness check on a dependency turns its outage into a restart storm. `/metrics`: Prometheus text.
+ * The operations port of a service. `/health/startup`: all components have started. `/health/ready`: brokers connected and not draining.
+ * `/health/live`: the event loop runs; it checks no dependency, because that would turn an outage into a restart storm. `/metrics`:
+ * Prometheus text format.
  */
 export class AdminServer {
   readonly #server: Server;
@@ -28,11 +30,11 @@ export class AdminServer {
         send(response, 500, { error: error instanceof Error ? error.message : String(error) });
       });
     });
-    // A scraper that keeps connections open must not keep the process alive.
+    // Idle connections of a scraper must not keep the process alive.
     this.#server.keepAliveTimeout = 5_000;
   }
 
-  /** Listens and returns the port taken. */
+  /** Listens and resolves with the port. @throws the error of the socket, such as EADDRINUSE */
   listen(host: string, port: number): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
@@ -78,4 +80,31 @@ function send(response: ServerResponse, status: number, body: object): void {
   const text = JSON.stringify(body);
   response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' });
   response.end(text);
+}
+
+/**
+ * Tells the process that started this one where it listens: `{ service, pid, admin_port, …facts }` as an IPC message and as a file,
+ * which is replaced atomically so that a reader never sees a part of it.
+ */
+export class Announcer {
+  readonly #facts: Record<string, Json>;
+
+  constructor(
+    service: string,
+    private readonly portFile: string | undefined,
+  ) {
+    this.#facts = { service, pid: process.pid };
+  }
+
+  announce(facts: Record<string, Json>): void {
+    Object.assign(this.#facts, facts);
+    if (this.portFile) {
+      const draft = `${this.portFile}.${process.pid}.tmp`;
+      writeFileSync(draft, `${JSON.stringify(this.#facts)}\n`);
+      renameSync(draft, this.portFile);
+    }
+    // The parent may have ended meanwhile; the event 'disconnect' handles that, so the error is ignored here.
+    if (process.connected)
+      process.send?.({ type: 'toolfleet.announce', ...this.#facts }, undefined, {}, () => undefined);
+  }
 }

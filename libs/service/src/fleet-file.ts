@@ -1,26 +1,63 @@
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { JsonObject } from '@toolfleet/contracts';
-import { path } from './config/field.js';
+import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import { CORE_SCHEMA, load, Type, YAMLException } from 'js-yaml';
 import type { ConfigTable, SettingsOf } from './config/define-config.js';
-import { readFleetFile } from './read-fleet-file.js';
+import { path } from './config/field.js';
+import { FatalStartupError } from './lifecycle.js';
 
-/** Keys that name the one configuration file; spread into the table of a service that reads it. */
+/** Keys that name the configuration file; spread into the table of a service that reads it. */
 export const FLEET_FILE_KEYS = {
   TOOLFLEET_CONFIG: path({ optional: true, help: 'The configuration file of the fleet (YAML)' }),
   SHANNON_CONFIG_PATH: path({ optional: true, help: 'Older name of TOOLFLEET_CONFIG' }),
   CONFIG_PATH: path({ optional: true, help: 'Older name of TOOLFLEET_CONFIG; a directory means its shannon.yaml' }),
 } satisfies ConfigTable;
 
-/** Path of the configuration file, or undefined when none is named. */
+/** JSON values and merge keys (`<<`); dates stay strings. */
+const SCHEMA = CORE_SCHEMA.extend({
+  implicit: [
+    new Type('tag:yaml.org,2002:merge', { kind: 'scalar', resolve: (data: unknown) => data === '<<' || data === null }),
+  ],
+});
+const MAX_BYTES = 4 * 1024 * 1024;
+
+/** Path of the configuration file, or undefined when none is configured. */
 export function fleetFilePath(settings: SettingsOf<typeof FLEET_FILE_KEYS>): string | undefined {
   const named = settings.TOOLFLEET_CONFIG ?? settings.SHANNON_CONFIG_PATH ?? settings.CONFIG_PATH;
   if (named === undefined) return undefined;
   return statSync(named, { throwIfNoEntry: false })?.isDirectory() ? join(named, 'shannon.yaml') : named;
 }
 
-/** The configuration file named by the settings; an empty configuration when none is named. */
-export function fleetFileOf(settings: SettingsOf<typeof FLEET_FILE_KEYS>): JsonObject {
+/** The configured file; an empty configuration when none is configured. @throws FatalStartupError as `readFleetFile` */
+export function loadFleetFile(settings: SettingsOf<typeof FLEET_FILE_KEYS>): JsonObject {
   const file = fleetFilePath(settings);
   return file === undefined ? {} : readFleetFile(file);
+}
+
+/**
+ * Reads a configuration file (YAML, which includes JSON). `${VAR}` is left as written; the executor that connects expands it. An empty
+ * file is an empty configuration.
+ * @throws FatalStartupError naming the file and, for YAML errors, the line
+ */
+export function readFleetFile(file: string): JsonObject {
+  let source: string;
+  try {
+    source = readFileSync(file, 'utf8');
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'error';
+    throw new FatalStartupError(`configuration file ${file} cannot be read: ${code}`);
+  }
+  if (source.length > MAX_BYTES)
+    throw new FatalStartupError(`configuration file ${file} is larger than ${MAX_BYTES} bytes`);
+  let document: unknown;
+  try {
+    document = load(source, { filename: file, schema: SCHEMA });
+  } catch (error) {
+    const reason = error instanceof YAMLException ? error.message.split('\n')[0] : String(error);
+    throw new FatalStartupError(`configuration file ${file} is not valid YAML: ${reason}`);
+  }
+  if (document === undefined || document === null) return {};
+  if (!isJsonObject(document))
+    throw new FatalStartupError(`configuration file ${file} must be a mapping at its top level`);
+  return document;
 }

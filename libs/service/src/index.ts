@@ -1,22 +1,21 @@
-export { AdminServer, type HealthSource } from './admin-server.js';
 export {
   defineConfig,
+  EGRESS_KEYS,
+  egressFaults,
+  hostList,
+  isDevelopment,
   NATS_KEYS,
   REDIS_KEYS,
   SHARED_KEYS,
   type ConfigFault,
-  type ConfigOf,
   type ConfigTable,
   type ServiceConfig,
   type SettingsOf,
-  type SharedSettings,
 } from './config/define-config.js';
-export { EGRESS_KEYS, egressFaults, hostList } from './config/egress-keys.js';
-export { isDevelopment } from './config/is-development.js';
+export { VariableExpander } from './config/expand-variables.js';
 export {
   boolean,
   durationMs,
-  FieldFault,
   integer,
   list,
   number,
@@ -26,22 +25,12 @@ export {
   text,
   url,
   type Field,
-  type FieldKind,
 } from './config/field.js';
-export {
-  ConfigError,
-  environmentByPrefix,
-  EXIT_CONFIG,
-  loadConfig,
-  type Environment,
-  type LoadedConfig,
-} from './config/load-config.js';
-export { VariableExpander } from './config/expand-variables.js';
-export { describeSettings, documentConfig, helpText, type ConfigKeyDoc } from './config/print-config.js';
-export { FLEET_FILE_KEYS, fleetFileOf, fleetFilePath } from './fleet-file.js';
-export { microservicePart } from './microservice-part.js';
-export { nestLogger, nestPart } from './nest-part.js';
-export { readFleetFile } from './read-fleet-file.js';
+export { environmentByPrefix, loadConfig } from './config/load-config.js';
+export { documentConfig } from './config/print-config.js';
+export { FLEET_FILE_KEYS, loadFleetFile } from './fleet-file.js';
+export { FatalStartupError, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
+export { microserviceComponent } from './nest-component.js';
 export {
   holdsSealed,
   isSealed,
@@ -50,5 +39,4 @@ export {
   secretContext,
   SecretBox,
 } from './secrets/secret-box.js';
-export { FatalStartupError, type ServiceHost, type LifecycleComponent } from './service-part.js';
-export { startService, VERSION, type BuildParts } from './start-service.js';
+export { startService, VERSION } from './start-service.js';

@@ -18,10 +18,16 @@ import {
   type EndpointContext,
   type EndpointOptions,
 } from '@toolfleet/transport';
-import type { ConfigTable, NATS_KEYS, REDIS_KEYS, ServiceConfig, SettingsOf } from './config/define-config.js';
-import type { EGRESS_KEYS } from './config/egress-keys.js';
-import { microservicePart } from './microservice-part.js';
-import type { LifecycleComponent, ServiceHost } from './service-part.js';
+import type {
+  ConfigTable,
+  EGRESS_KEYS,
+  NATS_KEYS,
+  REDIS_KEYS,
+  ServiceConfig,
+  SettingsOf,
+} from './config/define-config.js';
+import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
+import { microserviceComponent } from './nest-component.js';
 import { startService, VERSION } from './start-service.js';
 
 /** Settings that every executor has; without `REDIS_URL` it has no journal and runs idempotent tools only. */
@@ -109,7 +115,7 @@ export async function buildExecutor<T extends ConfigTable>(
     ...deps.connections,
     resources,
     ...(executor.before ?? []),
-    microservicePart({ name: 'nats endpoints', module, strategy, logger }),
+    microserviceComponent({ name: 'nats endpoints', module, strategy, logger }),
     heartbeat,
     ...(executor.after ?? []),
   ];

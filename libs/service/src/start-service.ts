@@ -1,36 +1,39 @@
 import 'reflect-metadata';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { createLogger, createMetrics, startTracing, type Logger } from '@toolfleet/telemetry';
-import { AdminServer } from './admin-server.js';
-import { Announcer } from './announce.js';
+import { AdminServer, Announcer } from './admin-server.js';
 import type { ConfigTable, ServiceConfig, SettingsOf, SharedSettings } from './config/define-config.js';
 import { ConfigError, EXIT_CONFIG, loadConfig, type LoadedConfig } from './config/load-config.js';
 import { describeSettings, faultLine, helpText } from './config/print-config.js';
 import { SecretFiles } from './config/secret-files.js';
-import { checkReady } from './check-ready.js';
 import { FLEET_FILE_KEYS } from './fleet-file.js';
-import { drainAndStop } from './shutdown.js';
-import { buildFault, startFault } from './start-faults.js';
-import { oneLine, startParts } from './start-parts.js';
-import { FatalStartupError, type ServiceHost, type LifecycleComponent } from './service-part.js';
+import {
+  checkReady,
+  drainAndStop,
+  FatalStartupError,
+  oneLine,
+  startComponents,
+  type LifecycleComponent,
+  type ServiceHost,
+} from './lifecycle.js';
+import { classifyBuildError, classifyStartupError } from './startup-errors.js';
 
-/** Makes the parts of a service from its settings. Connections belong into `start` of a part, so that they can be retried. */
-export type BuildParts<T extends ConfigTable> = (
-  settings: SettingsOf<T>,
-  host: ServiceHost,
-) => Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[];
+type Components = Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[];
+
+/** Builds the components of a service from its settings. Connect in `start` of a component, so that it can be retried. */
+type BuildComponents<T extends ConfigTable> = (settings: SettingsOf<T>, host: ServiceHost) => Components;
 
 /** Version of every package of the repository; they are released together. */
 export const VERSION = '0.1.0';
 
 /**
- * The life of a service process: check the configuration (exit 78 on faults, `--help` prints the table), open the admin
- * port, start the parts, wait for SIGTERM, SIGINT or the end of the parent, drain, end with code 0. A second signal ends
- * the process at once. Never returns to the caller before the parts are started; never throws.
+ * Runs a service process: checks the configuration (exit code 78 on faults, `--help` prints the table), opens the admin port, starts the
+ * components, waits for SIGTERM, SIGINT or the end of the parent, drains, and exits with code 0. A second signal ends the process at
+ * once. Resolves when the components have started; never rejects.
  */
 export async function startService<T extends ConfigTable>(
   config: ServiceConfig<T>,
-  build: BuildParts<T>,
+  build: BuildComponents<T>,
 ): Promise<void> {
   const loaded = loadOrExit(config);
   const shared = loaded.settings as unknown as SharedSettings;
@@ -46,7 +49,7 @@ export async function startService<T extends ConfigTable>(
   try {
     await run.start((host) => build(loaded.settings, host), describeSettings(config, loaded));
   } catch (error) {
-    run.refuse(error);
+    run.startFailed(error);
   }
 }
 
@@ -61,24 +64,24 @@ function loadOrExit<T extends ConfigTable>(config: ServiceConfig<T>): LoadedConf
     if (!(error instanceof ConfigError)) throw error;
     const lines = error.faults.map((fault) => `  ${faultLine(fault)}`);
     process.stderr.write(
-      `${config.service}: the configuration is wrong (--help lists every key)\n${lines.join('\n')}\n`,
+      `${config.service}: the configuration is invalid (--help lists every key)\n${lines.join('\n')}\n`,
     );
     process.exit(EXIT_CONFIG);
   }
 }
 
-/** A message that names a variable needs no further place. */
+/** A message that already names a variable needs no hint at the file. */
 const NAMES_A_KEY = /\b[A-Z]+_[A-Z_]+\b/;
 
 /** State of one running service. */
 class ServiceRun {
   readonly #draining = new AbortController();
-  readonly #startedParts: LifecycleComponent[] = [];
+  readonly #startedComponents: LifecycleComponent[] = [];
   readonly #metrics;
   readonly #admin: AdminServer;
   readonly #announcer: Announcer;
   #stopTracing: (() => Promise<void>) | undefined;
-  #parts: readonly LifecycleComponent[] = [];
+  #components: readonly LifecycleComponent[] = [];
   #started = false;
   #ending = false;
 
@@ -95,7 +98,7 @@ class ServiceRun {
       {
         started: () => this.#started,
         ready: () =>
-          checkReady(this.#parts, {
+          checkReady(this.#components, {
             started: this.#started,
             draining: this.#draining.signal.aborted,
             clock: this.clock,
@@ -105,52 +108,49 @@ class ServiceRun {
     );
   }
 
-  /** @param shown the settings as they may be shown, by key */
-  async start(
-    build: (host: ServiceHost) => Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[],
-    shown: Readonly<Record<string, string>>,
-  ): Promise<void> {
-    const settingsOf = (keys: readonly string[]) =>
+  /** @param shown the settings by key, secrets masked */
+  async start(build: (host: ServiceHost) => Components, shown: Readonly<Record<string, string>>): Promise<void> {
+    const showSettings = (keys: readonly string[]) =>
       keys.map((key) => (shown[key] === undefined ? `${key} (unset)` : `${key}="${shown[key]}"`)).join(', ');
     let port = 0;
     const admin: LifecycleComponent = {
       name: 'admin server',
       settings: ['ADMIN_HOST', 'ADMIN_PORT', 'TOOLFLEET_PORT_FILE'],
       start: async () => {
-        // From here on the listening socket keeps the process alive; timers of the clock never do.
+        // From here on the listening socket keeps the process alive; timers of the clock do not.
         port = await this.#admin.listen(this.settings.ADMIN_HOST, this.settings.ADMIN_PORT);
         this.#announcer.announce({ admin_port: port });
       },
     };
-    const tools = { clock: this.clock, logger: this.logger, stopped: this.#draining.signal, settingsOf };
-    await startParts([admin], tools, () => undefined);
+    const tools = { clock: this.clock, logger: this.logger, stopped: this.#draining.signal, showSettings };
+    await startComponents([admin], tools, () => undefined);
     await this.#trace();
     const file = Object.keys(FLEET_FILE_KEYS).find((key) => shown[key] !== undefined);
-    this.#parts = await this.#built(build, settingsOf, file);
-    await startParts(this.#parts, tools, (part) => this.#startedParts.push(part));
+    this.#components = await this.#build(build, showSettings, file);
+    await startComponents(this.#components, tools, (component) => this.#startedComponents.push(component));
     this.secrets.watch();
     this.#started = true;
     this.#announcer.announce({ started: true });
-    this.logger.info({ admin_port: port, parts: this.#parts.map((part) => part.name) }, 'started');
+    this.logger.info({ admin_port: port, parts: this.#components.map(({ name }) => name) }, 'started');
   }
 
-  /** The parts are made from the configuration alone: what they refuse is a mistake in it, in a variable or in its file. */
-  async #built(
-    build: (host: ServiceHost) => Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[],
-    settingsOf: (keys: readonly string[]) => string,
+  /** Building depends on the configuration alone, so an error other than a bug is a mistake in a variable or in the file. */
+  async #build(
+    build: (host: ServiceHost) => Components,
+    showSettings: (keys: readonly string[]) => string,
     file: string | undefined,
   ): Promise<readonly LifecycleComponent[]> {
     try {
       return await build(this.#host());
     } catch (error) {
-      if (buildFault(error) === 'bug') throw error;
+      if (classifyBuildError(error) === 'bug') throw error;
       const message = oneLine(error);
-      const check = file === undefined || NAMES_A_KEY.test(message) ? '' : `; check ${settingsOf([file])}`;
-      throw new FatalStartupError(`the configuration is wrong: ${message}${check}`);
+      const check = file === undefined || NAMES_A_KEY.test(message) ? '' : `; check ${showSettings([file])}`;
+      throw new FatalStartupError(`the configuration is invalid: ${message}${check}`);
     }
   }
 
-  /** Signals, the parent's end and faults nobody caught. */
+  /** Handles signals, the end of the parent, and uncaught errors. */
   watchProcess(): void {
     for (const [signal, code] of [
       ['SIGTERM', 143],
@@ -161,8 +161,8 @@ class ServiceRun {
         void this.end(signal, 0);
       });
     }
-    // Started by the local runner or a test: without its parent a service has no purpose and would be an orphan. A parent
-    // that ended while this process loaded its code sent its event before anything listened.
+    // Started by the local runner or a test, a service must not outlive its parent. Race: when the parent ended while this process
+    // was loading its code, 'disconnect' was emitted before anything listened, and only `connected` tells.
     const parentEnded = () => void this.end('end of the parent process', 0);
     if (process.connected) process.on('disconnect', parentEnded);
     else if (process.send) parentEnded();
@@ -170,10 +170,9 @@ class ServiceRun {
     process.on('unhandledRejection', (error) => this.#crash(error));
   }
 
-  /** A start that failed for good. */
-  refuse(error: unknown): void {
+  startFailed(error: unknown): void {
     if (this.#ending) return;
-    const isMistake = startFault(error) === 'mistake';
+    const isMistake = classifyStartupError(error) === 'mistake';
     if (isMistake) this.logger.fatal(`cannot start: ${oneLine(error)}`);
     else this.logger.fatal({ error }, `cannot start: ${oneLine(error)}`);
     void this.end('failed start', isMistake ? EXIT_CONFIG : 1);
@@ -185,9 +184,11 @@ class ServiceRun {
     this.logger.info({ why }, 'draining');
     this.#draining.abort(new Error(`draining: ${why}`));
     const drainMs = this.settings.DRAIN_TIMEOUT_MS;
-    await drainAndStop(this.#startedParts, { clock: this.clock, logger: this.logger, drainMs });
+    await drainAndStop(this.#startedComponents, { clock: this.clock, logger: this.logger, drainMs });
     this.secrets.stop();
-    await this.#stopTracing?.().catch((error: unknown) => this.logger.warn(`spans were lost: ${oneLine(error)}`));
+    await this.#stopTracing?.().catch((error: unknown) =>
+      this.logger.warn(`spans could not be exported: ${oneLine(error)}`),
+    );
     await this.#admin.close();
     this.logger.info('ended');
     process.exit(code);
@@ -215,7 +216,7 @@ class ServiceRun {
       announce: (facts) => this.#announcer.announce(facts),
       onSecretChange: (key, changed) => this.secrets.follow(key, changed),
       fail: (error) => {
-        this.logger.fatal({ error }, `ending after a fault: ${oneLine(error)}`);
+        this.logger.fatal({ error }, `ending after an unrecoverable error: ${oneLine(error)}`);
         void this.end('a fault', 1);
       },
     };

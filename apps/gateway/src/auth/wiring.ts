@@ -1,4 +1,4 @@
-import { fleetFileOf, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import { loadFleetFile, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import { isJsonObject } from '@toolfleet/contracts';
 import type { Brokers } from '../brokers.js';
 import type { GatewayConfig } from '../gateway.config.js';
@@ -44,7 +44,7 @@ export function wireAuth(settings: GatewayConfig, host: ServiceHost, redis: Brok
     adminKey: settings.GATEWAY_ADMIN_KEY,
     anonymous: settings.GATEWAY_SKIP_AUTH ? LOCAL_OPERATOR : undefined,
   });
-  const { rate_limits: rateLimits } = fleetFileOf(settings);
+  const { rate_limits: rateLimits } = loadFleetFile(settings);
   const tiers = readTiers(isJsonObject(rateLimits) ? rateLimits.tiers : undefined);
   const components: LifecycleComponent[] = jwt ? [jwt.component] : [];
   return {

@@ -3,7 +3,7 @@ import { QUEUES } from '@toolfleet/contracts/subjects';
 import { makeExecuteCall, MemorySessionResults } from '@toolfleet/engine';
 import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import { JobQueue, ReplyChannel } from '@toolfleet/queue';
-import { fleetFileOf, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import { loadFleetFile, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
 import { SharedBreakers } from '@toolfleet/transport';
 import type { SignedTokens } from '../auth/signed-tokens.js';
@@ -130,7 +130,7 @@ function wireExecutors(
     const bumped = await journal.bump(callId);
     return 'fence' in bumped ? bumped.fence : undefined;
   };
-  const python = readPythonPolicy(fleetFileOf(settings).code_execution);
+  const python = readPythonPolicy(loadFleetFile(settings).code_execution);
   const executorFor = executorTable({
     remote: (subject) => new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken),
     queue: (name) => new QueueExecutor(queues[name]!, replies, { clock, issueToken, traceHeaders, python }),

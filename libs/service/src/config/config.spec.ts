@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, expectTypeOf, it } from 'vitest';
-import { defineConfig, type ConfigOf } from './define-config.js';
+import { defineConfig, type SettingsOf } from './define-config.js';
 import { boolean, durationMs, integer, list, number, oneOf, path, secret, text, url, type Field } from './field.js';
 import { ConfigError, loadConfig } from './load-config.js';
 import { describeSettings, documentConfig, helpText } from './print-config.js';
@@ -79,7 +79,7 @@ describe('values', () => {
     expect(faultsOf(() => loadConfig(config, { C: '' }))).toEqual([
       { key: 'C', message: 'is required', remedy: 'set it: x' },
     ]);
-    type Settings = ConfigOf<typeof config>;
+    type Settings = SettingsOf<(typeof config)['table']>;
     expectTypeOf<Settings['A']>().toEqualTypeOf<number>();
     expectTypeOf<Settings['B']>().toEqualTypeOf<string | undefined>();
     expectTypeOf<Settings['C']>().toEqualTypeOf<string>();

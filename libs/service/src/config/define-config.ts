@@ -1,4 +1,5 @@
-import { boolean, durationMs, integer, number, oneOf, text, url, path, secret, type Field } from './field.js';
+import { checkAddressRange, checkAllowEntry, checkEndpoint } from '@toolfleet/egress/rules';
+import { boolean, durationMs, integer, list, number, oneOf, path, secret, text, url, type Field } from './field.js';
 
 /** A configuration table: environment key to field. */
 export type ConfigTable = Readonly<Record<string, Field<unknown>>>;
@@ -6,14 +7,14 @@ export type ConfigTable = Readonly<Record<string, Field<unknown>>>;
 /** Values of a table, by environment key. */
 export type SettingsOf<T extends ConfigTable> = { readonly [K in keyof T]: T[K] extends Field<infer V> ? V : never };
 
-/** Something wrong with one key. */
+/** What is wrong with one key. */
 export interface ConfigFault {
   key: string;
-  /** The rule that is broken, as the rest of a sentence that begins with the key. */
+  /** The violated rule, as the rest of a sentence that begins with the key. */
   message: string;
-  /** What to do about it, as a clause; without it the rule says enough. */
+  /** How to fix it, as a clause; unset where the rule says it. */
   remedy?: string;
-  /** The value as it may be shown: secrets and passwords masked. Filled in from the environment where it is left out. */
+  /** The value with secrets and passwords masked. Default: the value in the environment. */
   value?: string;
 }
 
@@ -21,14 +22,11 @@ export interface ConfigFault {
 export interface ServiceConfig<T extends ConfigTable = ConfigTable> {
   readonly service: string;
   readonly table: T;
-  /** Keys of the service's own table, in the order written; the shared ones follow in `--help`. */
+  /** Keys of the service's own table in the order written; in `--help` the shared ones follow. */
   readonly ownKeys: readonly string[];
-  /** Rules over several keys, checked once every single value is good. */
+  /** Rules over several keys, checked once every single value is valid. */
   check?(settings: SettingsOf<T>): readonly ConfigFault[];
 }
-
-/** Settings of a service: `type GatewayConfig = ConfigOf<typeof gatewayConfig>`. */
-export type ConfigOf<C extends { readonly table: ConfigTable }> = SettingsOf<C['table']>;
 
 /** Keys every service has. */
 export const SHARED_KEYS = {
@@ -41,7 +39,7 @@ export const SHARED_KEYS = {
   }),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
     default: 'info',
-    help: 'Least level that is logged',
+    help: 'Lowest level that is logged',
   }),
   ENVIRONMENT: text({
     default: 'production',
@@ -49,7 +47,7 @@ export const SHARED_KEYS = {
   }),
   TOOLFLEET_LOCAL: boolean({
     default: false,
-    help: 'Local mode, set by npm start: developer key, tenantless NATS door',
+    help: 'Local mode, set by npm start: developer key, tenantless NATS endpoint',
   }),
   TOOLFLEET_REVISION: text({ default: 'unknown', help: 'Commit of the build, shown by toolfleet_build_info' }),
   TOOLFLEET_PORT_FILE: path({
@@ -60,7 +58,7 @@ export const SHARED_KEYS = {
     default: 15_000,
     min: 0,
     max: 600_000,
-    help: 'Longest wait for work in flight after SIGTERM; below the grace period of the platform',
+    help: 'Longest wait for work in flight after SIGTERM; keep it below the grace period of the platform',
   }),
   OTEL_EXPORTER_OTLP_ENDPOINT: url({
     optional: true,
@@ -102,12 +100,58 @@ export const REDIS_KEYS = {
   REDIS_TLS_CA: path({ optional: true, must: 'file', help: 'CA file of the Redis servers; for rediss:// addresses' }),
 } satisfies ConfigTable;
 
-/** Settings that are in every service. */
+/** Keys of services that call servers outside the fleet; spread into their table, with `egressFaults` as its check. */
+export const EGRESS_KEYS = {
+  EGRESS_ALLOW_ANY_HOST: boolean({ default: false, help: 'Permits * in an allowlist; refused outside development' }),
+  EGRESS_ALLOWED_ENDPOINTS: list({
+    default: [],
+    item: checkEndpoint,
+    help: 'Exact origins (scheme://host:port) that may be local addresses, e.g. a server on this machine',
+  }),
+  EGRESS_DENIED_CIDRS: list({
+    default: [],
+    item: checkAddressRange,
+    help: 'Address ranges of pods, services and nodes that no tool may reach',
+  }),
+} satisfies ConfigTable;
+
+/** An allowlist of hosts: `host`, `*.host`, `host:port`, `http://host`, or `*` where `EGRESS_ALLOW_ANY_HOST` permits it. */
+export function hostList(options: { default: readonly string[]; help: string }): Field<readonly string[]> {
+  return list({ ...options, item: checkAllowEntry });
+}
+
+/**
+ * Rules over the egress keys: a wildcard for every host needs EGRESS_ALLOW_ANY_HOST, which is for development only.
+ * @param allowlists keys of the service's own allowlists
+ */
+export function egressFaults<K extends string = never>(
+  settings: Pick<SettingsOf<typeof EGRESS_KEYS>, 'EGRESS_ALLOW_ANY_HOST'> &
+    Pick<SharedSettings, 'ENVIRONMENT'> &
+    Readonly<Record<NoInfer<K>, readonly string[]>>,
+  ...allowlists: K[]
+): ConfigFault[] {
+  const development = 'ENVIRONMENT=development, dev or test';
+  if (settings.EGRESS_ALLOW_ANY_HOST && !isDevelopment(settings.ENVIRONMENT)) {
+    const remedy = `unset it and list the hosts, or set ${development}`;
+    return [{ key: 'EGRESS_ALLOW_ANY_HOST', message: `is for ${development} only`, remedy }];
+  }
+  if (settings.EGRESS_ALLOW_ANY_HOST) return [];
+  return allowlists
+    .filter((key) => settings[key].some((entry) => entry.includes('*') && !entry.includes('*.')))
+    .map((key) => ({
+      key,
+      message: 'permits every host, which needs EGRESS_ALLOW_ANY_HOST=true',
+      remedy: `list the hosts, or set EGRESS_ALLOW_ANY_HOST=true together with ${development}`,
+    }));
+}
+
+/** Settings of every service. */
 export type SharedSettings = SettingsOf<typeof SHARED_KEYS>;
 
 /**
- * Declares the configuration of a service. Key order is the order of `--help`. A key of the table may replace a shared one
- * (another default). `check` states rules over several keys.
+ * Declares the configuration of a service. Key order is the order of `--help`. A key of the table may replace a shared one, for another
+ * default. `check` returns violations of rules over several keys.
+ * @throws Error when a key is not UPPER_SNAKE_CASE, or clashes with the file form of a secret
  */
 export function defineConfig<const T extends ConfigTable>(
   service: string,
@@ -122,6 +166,14 @@ export function defineConfig<const T extends ConfigTable>(
     service,
     table: { ...SHARED_KEYS, ...table } as T & typeof SHARED_KEYS,
     ownKeys: Object.keys(table),
-    ...(options.check ? { check: options.check } : {}),
+    check: options.check,
   };
+}
+
+/** Values of ENVIRONMENT that permit settings which weaken a protection. */
+const DEVELOPMENT: readonly string[] = ['development', 'dev', 'test'];
+
+/** Whether settings that weaken a protection are permitted; an unknown name counts as production. */
+export function isDevelopment(environment: string): boolean {
+  return DEVELOPMENT.includes(environment);
 }

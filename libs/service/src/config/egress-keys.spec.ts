@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { egressFaults } from './egress-keys.js';
+import { egressFaults } from './define-config.js';
 
 it.each(['development', 'dev', 'test'])('an allowlist of every host may be permitted in %s', (environment) => {
   expect(egressFaults({ EGRESS_ALLOW_ANY_HOST: true, ENVIRONMENT: environment })).toEqual([]);

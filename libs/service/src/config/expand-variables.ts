@@ -6,14 +6,14 @@ import { processEnvironment, readSecretFile, type Environment } from './load-con
 const REFERENCE = /\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)/g;
 
 /**
- * Expands variables in the options of a tool, right before its executor dials: definitions keep them unexpanded in the
- * registry, in Redis and on NATS. A value comes from `NAME` or from the file `NAME_FILE`, which is read
- * each time, so a rotated secret is used by the next connection. What was expanded is registered for redaction.
+ * Expands variables in the options of a tool right before its executor connects: definitions keep them unexpanded in the registry, in
+ * Redis and on NATS. A value comes from `NAME` or from the file `NAME_FILE`, which is read each time, so that the next connection uses a
+ * rotated secret. Expanded values are registered for redaction.
  */
 export class VariableExpander {
   private readonly reserved: ReadonlySet<string>;
 
-  /** @param reserved keys of the service's own configuration: a tool that could name them could send them away */
+  /** @param reserved keys of the service's own configuration, which a tool must not be able to send elsewhere */
   constructor(
     reserved: Iterable<string>,
     private readonly environment: Environment = processEnvironment(),
@@ -25,11 +25,11 @@ export class VariableExpander {
   expand(value: string): string {
     return value.replace(REFERENCE, (reference, braced?: string, bare?: string) => {
       const name = braced ?? bare;
-      return name === undefined ? reference.slice(1) : this.valueOf(name);
+      return name === undefined ? reference.slice(1) : this.lookup(name);
     });
   }
 
-  /** The same for every string inside a JSON value; keys stay as they are. */
+  /** Expands every string inside a JSON value; keys stay as they are. */
   expandAll<T extends Json>(value: T): T {
     if (typeof value === 'string') return this.expand(value) as T;
     if (Array.isArray(value)) return value.map((item) => this.expandAll(item)) as T;
@@ -37,7 +37,7 @@ export class VariableExpander {
     return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, this.expandAll(item)])) as T;
   }
 
-  private valueOf(name: string): string {
+  private lookup(name: string): string {
     if (this.reserved.has(name)) throw missing(name, 'belongs to the service itself');
     const file = this.environment[`${name}_FILE`];
     const value = file ? this.fromFile(name, file) : this.environment[name];
@@ -50,7 +50,7 @@ export class VariableExpander {
     try {
       return readSecretFile(file);
     } catch {
-      throw missing(name, 'has a file that cannot be read');
+      throw missing(name, 'is in a file that cannot be read');
     }
   }
 }

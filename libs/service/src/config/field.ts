@@ -1,9 +1,8 @@
 import { accessSync, constants, statSync } from 'node:fs';
 
 /**
- * The kinds a configuration value can have. A field turns the text of an environment variable into a typed value or says
- * what is wrong with it; it never throws anything but `FieldFault`. An empty variable counts as unset (compose files and
- * Kubernetes pass empty strings for "not given").
+ * The kinds of configuration values. A field parses the text of an environment variable into a typed value or throws a `FieldFault`. An
+ * empty variable counts as unset, because compose files and Kubernetes pass empty strings for it.
  */
 
 /** Kinds of values; `secret` values are never printed. */
@@ -28,17 +27,17 @@ export interface Field<T> {
   readonly default?: T;
   /** Bounds and choices in words, for `--help`. */
   readonly rule?: string;
-  /** Text of the environment variable to value. Throws `FieldFault`. */
+  /** Parses the text of the environment variable. @throws FieldFault */
   parse(raw: string): T;
 }
 
-/** Why a value is refused. The message never repeats the value of a secret. */
+/** Why a value is invalid. The message does not contain the value of a secret. */
 export class FieldFault extends Error {}
 
 interface Base<T> {
   /** Value when unset. Without it, and without `optional`, the key is required. */
   default?: T;
-  /** Unset gives `undefined`. */
+  /** When unset, the value is `undefined`. */
   optional?: boolean;
   /** One line for `--help` and docs/configuration.md. */
   help: string;
@@ -58,25 +57,25 @@ const make = <T>(kind: FieldKind, options: Base<T>, parse: (raw: string) => T, r
   kind,
   help: options.help,
   optional: options.optional ?? false,
-  ...(options.default === undefined ? {} : { default: options.default }),
-  ...(rule ? { rule } : {}),
+  default: options.default,
+  rule,
   parse,
 });
 
-/** Any text. */
+/** Any string. */
 export function text<O extends Base<string> & Lengths>(options: O): Field<ValueOf<string, O>> {
   return make<string>('text', options, (raw) => checkLength(raw, options), lengthRule(options)) as Field<
     ValueOf<string, O>
   >;
 }
 
-/** A host without its scheme, with what may follow the last one of a list; a login may stand before it. */
+/** A host without a scheme, with an optional login before it and an optional path after it. */
 const HOST = /^(?:[^\s@/?#,]*@)?(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?(?:[/?][^\s,]*)?$/i;
 
-/** An absolute URL, kept as written. `schemes` such as `['http', 'https']` bounds the protocol. A password in it is treated as a secret. */
+/** One or several absolute URLs separated by commas, kept as written. `schemes` limits the protocol. A password in it is a secret. */
 export function url<O extends Base<string> & { schemes?: readonly string[] }>(options: O): Field<ValueOf<string, O>> {
   const parse = (raw: string): string => {
-    // Lists of servers are several URLs (`nats://a,nats://b`), or one whose further hosts follow (`redis+cluster://a,b:7`).
+    // A list of servers is several URLs (`nats://a,nats://b`), or one URL followed by more hosts (`redis+cluster://a,b:7`).
     for (const [index, part] of raw.split(',').entries()) {
       if (index > 0 && HOST.test(part.trim())) continue;
       const scheme = /^([a-z][a-z0-9+.-]*):\/\/[^\s/?#]+/i.exec(part.trim())?.[1]?.toLowerCase();
@@ -92,10 +91,10 @@ export function url<O extends Base<string> & { schemes?: readonly string[] }>(op
   >;
 }
 
-/** A whole number. */
+/** An integer. */
 export function integer<O extends Base<number> & Bounds>(options: O): Field<ValueOf<number, O>> {
   const parse = (raw: string): number => {
-    if (!/^[+-]?\d+$/.test(raw.trim())) throw new FieldFault(`must be a whole number, not "${brief(raw)}"`);
+    if (!/^[+-]?\d+$/.test(raw.trim())) throw new FieldFault(`must be an integer, not "${brief(raw)}"`);
     return checkBounds(Number(raw), options);
   };
   return make<number>('integer', options, parse, boundsRule(options)) as Field<ValueOf<number, O>>;
@@ -145,8 +144,8 @@ export function secret<O extends Base<string> & Lengths>(options: O): Field<Valu
 }
 
 /**
- * Items separated by commas; blanks around items and empty items are dropped. `of` bounds the items; `item` throws for one
- * that is wrong, with the rule as its message.
+ * Items separated by commas; whitespace around items and empty items are dropped. `of` lists the permitted items; `item` throws for an
+ * invalid item, with the rule as its message.
  */
 export function list<O extends Base<readonly string[]> & { of?: readonly string[]; item?: (item: string) => unknown }>(
   options: O,
@@ -156,13 +155,13 @@ export function list<O extends Base<readonly string[]> & { of?: readonly string[
       .split(',')
       .map((item) => item.trim())
       .filter((item) => item !== '');
-    const strange = items.find((item) => options.of && !options.of.includes(item));
-    if (strange !== undefined) throw new FieldFault(`"${brief(strange)}" is not one of ${options.of?.join(', ')}`);
+    const unknown = items.find((item) => options.of && !options.of.includes(item));
+    if (unknown !== undefined) throw new FieldFault(`"${brief(unknown)}" is not one of ${options.of?.join(', ')}`);
     for (const item of items) {
       try {
         options.item?.(item);
       } catch (error) {
-        throw new FieldFault(`has a wrong item: ${(error as Error).message}`);
+        throw new FieldFault(`has an invalid item: ${(error as Error).message}`);
       }
     }
     return items;
@@ -172,7 +171,7 @@ export function list<O extends Base<readonly string[]> & { of?: readonly string[
   >;
 }
 
-/** One of the given words, e.g. `oneOf(['off', 'on'], { default: 'off', help })`. */
+/** One of the given strings, e.g. `oneOf(['off', 'on'], { default: 'off', help })`. */
 export function oneOf<const V extends string, O extends Base<V>>(
   values: readonly V[],
   options: O,
@@ -185,7 +184,7 @@ export function oneOf<const V extends string, O extends Base<V>>(
   return make<V>('one of', options, parse, values.join(', ')) as never;
 }
 
-/** A path of the file system, kept as written. `must`: what has to be there already and be readable. */
+/** A file system path, kept as written. `must`: a readable file or folder must exist there. */
 export function path<O extends Base<string> & { must?: 'file' | 'folder' }>(options: O): Field<ValueOf<string, O>> {
   const parse = (raw: string): string => {
     if (raw.includes('\0')) throw new FieldFault('must not contain a NUL character');

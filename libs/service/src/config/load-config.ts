@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs';
 import { registerSecret } from '@toolfleet/telemetry';
 import type { ConfigFault, ConfigTable, ServiceConfig, SettingsOf } from './define-config.js';
 import { FieldFault, type Field } from './field.js';
-import { faultLine, shownValue } from './print-config.js';
+import { faultLine, maskedValue } from './print-config.js';
 
-/** Environment as a plain record; `process.env` fits. */
+/** Environment variables; `process.env` fits. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Where a value came from. */
-export type SettingSource = 'default' | 'environment' | 'file' | 'unset';
+type SettingSource = 'default' | 'environment' | 'file' | 'unset';
 
 /** Checked settings and their origins. */
 export interface LoadedConfig<T extends ConfigTable> {
@@ -18,10 +18,10 @@ export interface LoadedConfig<T extends ConfigTable> {
   secretFiles: Readonly<Record<string, string>>;
 }
 
-/** Exit code of a bad configuration (`EX_CONFIG` of sysexits.h). */
+/** Exit code of an invalid configuration (`EX_CONFIG` of sysexits.h). */
 export const EXIT_CONFIG = 78;
 
-/** Every fault of a configuration at once. */
+/** All faults of a configuration. */
 export class ConfigError extends Error {
   constructor(
     readonly service: string,
@@ -32,14 +32,14 @@ export class ConfigError extends Error {
   }
 }
 
-/** The environment of this process: the only place in the fleet that reads it. */
+/** The environment of this process; no other code of the fleet reads it. */
 export function processEnvironment(): Environment {
   return process.env;
 }
 
 /**
- * Variables of a family whose members cannot be listed in a table, such as `MCP_COST_<NAME>`: what follows the prefix, and
- * the value. Empty values count as unset.
+ * The values of a family of variables that cannot be listed in a table, such as `MCP_COST_<NAME>`, by what follows the prefix. Empty
+ * values count as unset.
  */
 export function environmentByPrefix(
   prefix: string,
@@ -52,8 +52,9 @@ export function environmentByPrefix(
 }
 
 /**
- * Reads and checks a service's configuration. Secrets come from `KEY` or the file `KEY_FILE` (both set is a fault) and are
- * registered for redaction before anything is logged. Throws `ConfigError` naming every fault.
+ * Reads and checks a service's configuration. Secrets come from `KEY` or the file `KEY_FILE` (setting both is a fault) and are
+ * registered for redaction before anything is logged.
+ * @throws ConfigError naming every fault
  */
 export function loadConfig<T extends ConfigTable>(
   config: ServiceConfig<T>,
@@ -82,28 +83,28 @@ export function loadConfig<T extends ConfigTable>(
       }
     } catch (error) {
       if (!(error instanceof FieldFault)) throw error;
-      faults.push({ key, message: error.message, value: shownRaw(field, environment[key]) });
+      faults.push({ key, message: error.message, value: maskedRaw(field, environment[key]) });
     }
   }
   const checked = settings as SettingsOf<T>;
   if (faults.length === 0) {
     for (const fault of config.check?.(checked) ?? []) {
       const field = config.table[fault.key] as Field<unknown> | undefined;
-      faults.push({ ...fault, value: fault.value ?? (field && shownRaw(field, environment[fault.key])) });
+      faults.push({ ...fault, value: fault.value ?? (field && maskedRaw(field, environment[fault.key])) });
     }
   }
   if (faults.length > 0) throw new ConfigError(config.service, faults);
   return { settings: checked, sources, secretFiles };
 }
 
-/** Reads a secret file as `KEY_FILE` means it: its text without the final line break. */
+/** The text of a secret file (`KEY_FILE`) without the final line break. */
 export function readSecretFile(file: string): string {
   return readFileSync(file, 'utf8').replace(/\r?\n$/, '');
 }
 
-/** What is set, as a fault may show it. */
-function shownRaw(field: Field<unknown>, raw: string | undefined): string | undefined {
-  return raw === undefined || raw === '' ? undefined : shownValue(field, raw);
+/** The value in the environment, masked where it is secret. */
+function maskedRaw(field: Field<unknown>, raw: string | undefined): string | undefined {
+  return raw === undefined || raw === '' ? undefined : maskedValue(field, raw);
 }
 
 interface Found {
@@ -111,18 +112,18 @@ interface Found {
   file?: string;
 }
 
-const given = (value: string | undefined): value is string => value !== undefined && value !== '';
+const isSet = (value: string | undefined): value is string => value !== undefined && value !== '';
 
 function readPlain(key: string, environment: Environment): Found {
   const raw = environment[key];
-  return { raw: given(raw) ? raw : undefined };
+  return { raw: isSet(raw) ? raw : undefined };
 }
 
 function readSecret(key: string, environment: Environment): Found {
   const raw = environment[key];
   const file = environment[`${key}_FILE`];
-  if (given(raw) && given(file)) throw new FieldFault(`and ${key}_FILE are both set; keep one`);
-  if (!given(file)) return { raw: given(raw) ? raw : undefined };
+  if (isSet(raw) && isSet(file)) throw new FieldFault(`and ${key}_FILE are both set; keep one`);
+  if (!isSet(file)) return { raw: isSet(raw) ? raw : undefined };
   try {
     const content = readSecretFile(file);
     if (content === '') throw new FieldFault(`: the file of ${key}_FILE is empty`);
@@ -133,7 +134,7 @@ function readSecret(key: string, environment: Environment): Found {
   }
 }
 
-/** A password inside a URL (`redis://:pw@host`) is a secret too. */
+/** Registers passwords in URLs (`redis://:pw@host`) for redaction. */
 function registerPasswords(raw: string): void {
   for (const part of raw.split(',')) {
     const password = /^(?:[a-z][a-z0-9+.-]*:\/\/)?[^/?#@]*?:([^/?#]*)@/i.exec(part.trim())?.[1];

@@ -3,21 +3,21 @@ import type { ConfigFault, ConfigTable, ServiceConfig } from './define-config.js
 import type { LoadedConfig } from './load-config.js';
 import type { Field } from './field.js';
 
-/** One key as documentation shows it. */
+/** One key in the documentation. */
 export interface ConfigKeyDoc {
   key: string;
   kind: string;
   /** Bounds and choices in words. */
   rule?: string;
   required: boolean;
-  /** Default as text; never present for secrets. */
+  /** Default as text; unset for secrets. */
   default?: string;
   help: string;
-  /** True for keys every service has. */
+  /** True for keys of every service. */
   shared: boolean;
 }
 
-/** Every key of a service: what `--help` prints and docs/configuration.md is generated from. */
+/** Every key of a service, for `--help` and docs/configuration.md. */
 export function documentConfig(config: ServiceConfig): ConfigKeyDoc[] {
   const own = new Set(config.ownKeys);
   const keys = [...config.ownKeys, ...Object.keys(config.table).filter((key) => !own.has(key))];
@@ -26,9 +26,9 @@ export function documentConfig(config: ServiceConfig): ConfigKeyDoc[] {
     return {
       key,
       kind: field.kind,
-      ...(field.rule ? { rule: field.rule } : {}),
+      rule: field.rule,
       required: field.default === undefined && !field.optional,
-      ...(field.default === undefined || field.kind === 'secret' ? {} : { default: show(field.default) }),
+      default: field.default === undefined || field.kind === 'secret' ? undefined : show(field.default),
       help: field.help,
       shared: !own.has(key),
     };
@@ -45,14 +45,14 @@ export function helpText(config: ServiceConfig): string {
   return [
     `toolfleet ${config.service}`,
     '',
-    'Configuration is read from the environment. Exit code 78 means that it is wrong; every fault is named.',
+    'Configuration is read from the environment. If it is invalid, every fault is printed and the exit code is 78.',
     '',
     ...lines,
     '',
   ].join('\n');
 }
 
-/** The settings as one record for the log: secrets appear as their source only, passwords in URLs are removed. */
+/** The settings for the log, by key: of secrets only the source, URLs without passwords. */
 export function describeSettings<T extends ConfigTable>(
   config: ServiceConfig<T>,
   loaded: LoadedConfig<T>,
@@ -61,20 +61,20 @@ export function describeSettings<T extends ConfigTable>(
   for (const [key, field] of Object.entries(config.table) as [string, Field<unknown>][]) {
     const value = (loaded.settings as Record<string, unknown>)[key];
     if (value === undefined) continue;
-    shown[key] = field.kind === 'secret' ? `(secret from ${loaded.sources[key]})` : shownValue(field, value);
+    shown[key] = field.kind === 'secret' ? `(secret from ${loaded.sources[key]})` : maskedValue(field, value);
   }
   return shown;
 }
 
-/** A value as it may be shown: never a secret, no password of a URL. */
-export function shownValue(field: Field<unknown>, value: unknown): string {
+/** A value as text, with secrets and passwords in URLs masked. */
+export function maskedValue(field: Field<unknown>, value: unknown): string {
   return field.kind === 'secret' ? '(secret)' : redact(withoutPassword(show(value)));
 }
 
-/** Longest value a fault repeats. */
+/** Longest value that a fault repeats. */
 const MAX_SHOWN = 120;
 
-/** A fault in one line: variable, value, rule and remedy. */
+/** A fault in one line: key, rule, value and remedy. */
 export function faultLine({ key, message, value, remedy }: ConfigFault): string {
   const shown = value === undefined || message.includes(`"${value}"`) ? '' : ` (it is "${cut(value)}")`;
   return `${key} ${message}${shown}${remedy === undefined ? '' : `; ${remedy}`}`;

@@ -1,15 +1,18 @@
+import { watch } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Clock } from '@toolfleet/resilience';
-import type { Logger } from '@toolfleet/telemetry';
+import { registerSecret, type Logger } from '@toolfleet/telemetry';
 import type { ConfigTable } from './define-config.js';
-import type { LoadedConfig } from './load-config.js';
-import { watchSecretFile } from './watch-secret-file.js';
+import { readSecretFile, type LoadedConfig } from './load-config.js';
 
-/** Secrets whose users read the settings each time they need them. */
+/** Secrets that are read from the settings at each use. */
 const READ_AT_USE: ReadonlySet<string> = new Set(['NATS_PASSWORD']);
+/** A change comes as several events (write, rename, chmod); the file is read after the last of them. */
+const SETTLE_MS = 100;
 
 /**
- * The secret files of a running service. A changed file changes the settings, and whoever follows the key is told; a change
- * nobody can use before a restart is logged as such, so that a rotation does not look done when it is not.
+ * The secret files of a running service. A changed file updates the settings and calls the followers of its key. A change that takes
+ * effect only after a restart is logged as such, so that a rotation does not look complete when it is not.
  */
 export class SecretFiles {
   private readonly followers = new Map<string, ((value: string) => void)[]>();
@@ -22,20 +25,50 @@ export class SecretFiles {
     private readonly clock: Clock,
   ) {}
 
-  /** `changed` hears of new values of a key; one that throws keeps the old value. */
+  /** Calls `changed` with each new value of a key; when it throws, the old value stays. */
   follow(key: string, changed: (value: string) => void): void {
     this.followers.set(key, [...(this.followers.get(key) ?? []), changed]);
   }
 
-  /** Begins to watch. */
+  /** Starts watching all files. */
   watch(): void {
-    for (const [key, file] of Object.entries(this.loaded.secretFiles)) {
-      this.stops.push(watchSecretFile(file, (value) => this.changed(key, value), this.logger, this.clock));
-    }
+    for (const [key, file] of Object.entries(this.loaded.secretFiles)) this.stops.push(this.watchFile(key, file));
   }
 
   stop(): void {
     for (const stop of this.stops) stop();
+  }
+
+  /**
+   * Kubernetes replaces a symlink next to the file, so the directory is watched, not the file. A new value is registered for redaction
+   * before it is used; an unreadable or empty file keeps the old value.
+   */
+  private watchFile(key: string, file: string): () => void {
+    let current = readSecretFile(file);
+    let cancel = (): void => undefined;
+    const reread = (): void => {
+      try {
+        const value = readSecretFile(file);
+        if (value === '' || value === current) return;
+        current = value;
+        registerSecret(value);
+        this.changed(key, value);
+      } catch (error) {
+        this.logger.warn(
+          { file },
+          `a changed secret file is ignored, the old value stays: ${(error as Error).message}`,
+        );
+      }
+    };
+    const watcher = watch(dirname(file), { persistent: false }, () => {
+      cancel();
+      cancel = this.clock.after(SETTLE_MS, reread);
+    });
+    watcher.on('error', (error) => this.logger.warn({ file }, `secret file is no longer watched: ${error.message}`));
+    return () => {
+      cancel();
+      watcher.close();
+    };
   }
 
   private changed(key: string, raw: string): void {

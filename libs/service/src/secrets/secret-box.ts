@@ -13,13 +13,13 @@ export function isSealed(value: unknown): value is string {
 }
 
 /**
- * Keeps literal secrets of registrations unreadable in the registry, in Redis and on NATS: AES-256-GCM with a key derived
- * from `REGISTRY_SECRET_KEY`. The registry seals; the executor that dials opens, right before it dials. The context (kind, name
- * and tenant of the registration, such as `openapi/github@acme`) is authenticated: a sealed value that is copied into another
- * registration, or into one of the same name of another tenant, does not open there.
+ * Encrypts literal secrets of registrations, so that they are unreadable in the registry, in Redis and on NATS: AES-256-GCM with a key
+ * derived from `REGISTRY_SECRET_KEY`. The registry seals; the executor opens right before it connects. The context (kind, name and tenant
+ * of the registration, such as `openapi/github@acme`) is authenticated: a sealed value that is copied into another registration, or
+ * into one of the same name of another tenant, does not open there.
  *
- * The nonce is derived from text and context (as in RFC 8452): sealing the same secret again gives the same value, so that a
- * registration that is repeated keeps its revision. Equal secrets of one registration are therefore seen to be equal.
+ * The nonce is derived from text and context (as in RFC 8452): sealing the same secret again gives the same value, so that a repeated
+ * registration keeps its revision. Equal secrets of one registration can therefore be recognized as equal.
  */
 export class SecretBox {
   private readonly key: Buffer;
@@ -27,7 +27,7 @@ export class SecretBox {
 
   constructor(secretKey: string) {
     if (secretKey.length < MIN_SECRET_KEY_LENGTH) {
-      throw new RangeError(`the secret key needs ${MIN_SECRET_KEY_LENGTH} characters or more`);
+      throw new RangeError(`the secret key must have at least ${MIN_SECRET_KEY_LENGTH} characters`);
     }
     this.key = Buffer.from(hkdfSync('sha256', secretKey, '', 'toolfleet registry secrets', 32));
     this.nonceKey = Buffer.from(hkdfSync('sha256', secretKey, '', 'toolfleet registry nonces', 32));
@@ -44,8 +44,8 @@ export class SecretBox {
   }
 
   /**
-   * Seals a text for a context. What is sealed for it already stays; what an older version sealed for `olderContext` is sealed
-   * again for this one; anything else that is sealed stays as it is and does not open.
+   * Seals a text for a context. A value already sealed for it is returned; one that an older version sealed for `olderContext` is sealed
+   * again for this one; any other sealed value is returned as it is and will not open.
    */
   sealAgain(text: string, context: string, olderContext: string): string {
     if (!isSealed(text)) return this.seal(text, context);
@@ -53,7 +53,7 @@ export class SecretBox {
       try {
         return this.seal(this.open(text, known), context);
       } catch {
-        // Of another context or key.
+        // Sealed for another context or with another key.
       }
     }
     return text;
@@ -71,7 +71,7 @@ export class SecretBox {
     try {
       return Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8');
     } catch {
-      throw new Error('a sealed secret cannot be opened: another key, or it was changed');
+      throw new Error('a sealed secret cannot be opened: it was sealed with another key or changed');
     }
   }
 }

@@ -1,11 +1,11 @@
 import { createLogger } from '@toolfleet/telemetry';
 import { describe, expect, it } from 'vitest';
-import { nestLogger, nestPart } from './nest-part.js';
+import { nestLogger, nestComponent } from './nest-component.js';
 
 describe('a Nest application as a part', () => {
   it('is made and opened at start, drained, closed at stop', async () => {
     const steps: string[] = [];
-    const part = nestPart({
+    const part = nestComponent({
       name: 'app',
       create: async () => ({ close: async () => steps.push('close') }),
       listen: async () => steps.push('listen'),
@@ -22,7 +22,7 @@ describe('a Nest application as a part', () => {
   it('leaves nothing open when listening fails, and can be started again', async () => {
     let made = 0;
     let closed = 0;
-    const part = nestPart({
+    const part = nestComponent({
       name: 'app',
       create: async () => ({ id: ++made, close: async () => void closed++ }),
       listen: async (app) => {

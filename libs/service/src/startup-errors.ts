@@ -1,9 +1,9 @@
 /**
- * What an error of a start means. Only a dependency that cannot be reached is worth another try; a mistake in the
- * configuration ends the process with exit code 78, a fault of the program with 1.
+ * Classifies errors of a start. A dependency that cannot be reached is retried; a configuration mistake ends the process with exit
+ * code 78, a bug with 1.
  */
 
-/** Codes of sockets, name resolution and of dependencies that are starting, failing over or overloaded. */
+/** Codes of sockets, name resolution, and dependencies that are starting, failing over or overloaded. */
 const UNREACHABLE = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -19,7 +19,7 @@ const UNREACHABLE = new Set([
   'EAI_AGAIN',
   'NATS_AWAY',
   'REDIS_AWAY',
-  // the NATS package, in requests of a start
+  // the nats package, in requests during the start
   'TIMEOUT',
   'DISCONNECT',
   'CONNECTION_CLOSED',
@@ -36,10 +36,10 @@ const UNREACHABLE = new Set([
   '08004',
   '08006',
   '08P01',
-  // another process is just closing the file
+  // another process is closing the file
   'SQLITE_BUSY',
   'SQLITE_LOCKED',
-  // the fleet's own codes
+  // codes of ToolError
   'EXECUTOR_UNAVAILABLE',
   'SERVICE_UNAVAILABLE',
   'ATTEMPT_TIMED_OUT',
@@ -48,11 +48,11 @@ const UNREACHABLE = new Set([
   'UPSTREAM_ERROR',
 ]);
 
-/** Words of Redis, ioredis, pg and nats where the error has no code. */
+/** Messages of Redis, ioredis, pg and nats where the error has no code. */
 const UNREACHABLE_WORDS =
   /^(LOADING|MASTERDOWN|CLUSTERDOWN|READONLY|TRYAGAIN|UNBLOCKED|BUSY |NOREPLICAS|MISCONF|OOM )|Command timed out|Connection (is closed|terminated)|Stream isn't writeable|max retries per request|Failed to refresh slots cache|None of startup nodes|All sentinels are unreachable|timeout exceeded when trying to connect|socket hang up|not connected|server closed the connection/i;
 
-/** Errors that a wrong or missing setting causes: a login that is refused, a file, a port, a certificate. */
+/** Codes that a wrong or missing setting causes: a refused login, a file, a port, a certificate. */
 const MISTAKES = new Set([
   'EADDRINUSE',
   'EADDRNOTAVAIL',
@@ -77,31 +77,31 @@ const MISTAKES = new Set([
   'SQLITE_READONLY',
   'SQLITE_PERM',
 ]);
-/** The same where the error has words only. */
+/** The same for errors without a code. */
 const MISTAKE_WORDS =
   /^(WRONGPASS|NOAUTH|NOPERM)\b|does not support SSL|password authentication failed|password must be a string|self.signed certificate/i;
 const CERTIFICATE = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
 
-/** What to do after an error of a start. */
-export type StartFault = 'unreachable' | 'mistake' | 'bug';
+/** `unreachable`: retry. `mistake`: the configuration is wrong. `bug`: the program is. */
+type StartupErrorKind = 'unreachable' | 'mistake' | 'bug';
 
-/** Classifies an error of a part's start, by its own code and those of its causes. */
-export function startFault(error: unknown): StartFault {
-  const chain = causesOf(error);
+/** Classifies an error of a component's start by its own code and those of its causes. */
+export function classifyStartupError(error: unknown): StartupErrorKind {
+  const chain = errorChain(error);
   if (chain.some((one) => one.startRefused === true)) return 'mistake';
-  // A connection that was refused names the reason in its cause: a certificate is no outage.
+  // A refused connection has the reason in its cause; a wrong certificate is a mistake, not an outage.
   const isMistake = ({ code, message }: Cause) =>
     MISTAKES.has(String(code)) || CERTIFICATE.test(String(code)) || MISTAKE_WORDS.test(String(message));
   if (chain.some(isMistake)) return 'mistake';
-  const away = chain.some(
+  const isUnreachable = chain.some(
     ({ code, name, message }) =>
       UNREACHABLE.has(String(code)) || name === 'TimeoutError' || UNREACHABLE_WORDS.test(String(message)),
   );
-  return away ? 'unreachable' : 'bug';
+  return isUnreachable ? 'unreachable' : 'bug';
 }
 
-/** Classifies an error of building the parts: they are made from the configuration alone. */
-export function buildFault(error: unknown): StartFault {
+/** Classifies an error of building the components, which depends on the configuration alone. */
+export function classifyBuildError(error: unknown): StartupErrorKind {
   const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof SyntaxError;
   const { code } = (error ?? {}) as { code?: unknown };
   if (isBug && code !== 'ERR_INVALID_URL') return 'bug';
@@ -116,9 +116,9 @@ interface Cause {
 }
 
 /** The error, its causes and the members of aggregates. */
-function causesOf(error: unknown, depth = 0): Cause[] {
+function errorChain(error: unknown, depth = 0): Cause[] {
   if (typeof error !== 'object' || error === null || depth > 5) return [];
   const { cause, errors } = error as { cause?: unknown; errors?: unknown };
   const members = Array.isArray(errors) ? errors : [];
-  return [error as Cause, ...[cause, ...members].flatMap((next) => causesOf(next, depth + 1))];
+  return [error as Cause, ...[cause, ...members].flatMap((next) => errorChain(next, depth + 1))];
 }

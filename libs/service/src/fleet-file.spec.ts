@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { readFleetFile } from './read-fleet-file.js';
+import { readFleetFile } from './fleet-file.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-fleet-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

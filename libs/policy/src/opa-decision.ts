@@ -1,42 +1,44 @@
 import type { PolicyDecision, PolicyInput } from './policy-engine.js';
 
-/** Paths of the two parts of a decision in OPA's data API. */
+/** The data API of Open Policy Agent (OPA): requests for decisions, and how to read the responses. */
+
+/** Paths of the two parts of a decision. */
 export const OPA_PATHS = { deny: '/v1/data/tools/deny', ask: '/v1/data/tools/ask' } as const;
 
-/** An answer of OPA's data API. */
-export interface OpaAnswer {
+/** A response of OPA's data API. */
+export interface OpaResponse {
   status: number;
   body: unknown;
 }
 
-/** Body of the question to an OPA server. */
-export function opaQuestion(input: PolicyInput): string {
+/** Request body for both paths. */
+export function opaRequestBody(input: PolicyInput): string {
   return JSON.stringify({ input });
 }
 
 /**
- * The decision in two answers of OPA's data API. A `deny` without `result` means that no such rule exists there: that is a
- * denial, since a sidecar with another policy must not read as "allowed". Rules that ask are nobody's duty.
+ * Combines the responses for `deny` and `ask` into a decision. A response without `result` means that the policy of the server has no such
+ * rule. For `deny` this is a denial, because a server with a different policy must not allow calls; `ask` rules are optional.
  */
-export function opaDecision(denies: OpaAnswer, asks: OpaAnswer): PolicyDecision {
-  const deny = messagesOf(denies);
-  if (!deny) return notEvaluated(denies);
+export function opaDecision(denyResponse: OpaResponse, askResponse: OpaResponse): PolicyDecision {
+  const deny = readMessages(denyResponse);
+  if (!deny) return notEvaluated(denyResponse);
   if (deny.length > 0) return { deny };
-  const ask = asks.status === 200 && resultOf(asks) === undefined ? [] : messagesOf(asks);
-  if (!ask) return notEvaluated(asks);
+  const ask = askResponse.status === 200 && readResult(askResponse) === undefined ? [] : readMessages(askResponse);
+  if (!ask) return notEvaluated(askResponse);
   return ask.length > 0 ? { deny, ask } : { deny };
 }
 
-function messagesOf(answer: OpaAnswer): string[] | undefined {
-  const result = resultOf(answer);
-  if (answer.status !== 200 || !Array.isArray(result)) return undefined;
+function readMessages(response: OpaResponse): string[] | undefined {
+  const result = readResult(response);
+  if (response.status !== 200 || !Array.isArray(result)) return undefined;
   return result.map((message) => (typeof message === 'string' ? message : JSON.stringify(message)));
 }
 
-function resultOf({ body }: OpaAnswer): unknown {
+function readResult({ body }: OpaResponse): unknown {
   return typeof body === 'object' && body !== null ? (body as { result?: unknown }).result : undefined;
 }
 
-const notEvaluated = ({ status }: OpaAnswer): PolicyDecision => ({
+const notEvaluated = ({ status }: OpaResponse): PolicyDecision => ({
   deny: [`the policy could not be evaluated: OPA answered ${status} without a list`],
 });

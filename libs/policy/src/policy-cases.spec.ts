@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { SystemClock } from '@toolfleet/resilience';
 import type { PolicyInput } from './policy-engine.js';
-import { readPolicyFolder } from './policy-folder.js';
+import { readPolicyFolder } from './reloading-policy.js';
 import { RegoPolicy } from './rego-policy.js';
 
 const FOLDER = fileURLToPath(new URL('../../../deploy/policies', import.meta.url));

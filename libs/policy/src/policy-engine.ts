@@ -1,6 +1,6 @@
 import type { JsonObject } from '@toolfleet/contracts';
 
-/** What a decision is made on. Rules see the coerced arguments. */
+/** The `input` document of policy rules. `arguments` are coerced. docs/policy.md describes the fields. */
 export interface PolicyInput {
   tool: string;
   user: { id: string; tenant: string; roles: readonly string[]; via: string };
@@ -14,15 +14,15 @@ export interface PolicyInput {
   dry_run?: boolean;
 }
 
-/** What the rules say to a call. */
+/** The decision on a call: denied, allowed, or allowed if a user agrees. */
 export interface PolicyDecision {
-  /** Messages of every rule that denies; empty means allowed. */
+  /** Messages of all rules that deny; empty = allowed. */
   deny: string[];
-  /** Questions of every rule that wants a person to agree first; only where nothing denies. */
+  /** Messages of all rules that require the approval of a user; only if none denies. */
   ask?: string[];
 }
 
-/** Decides whether a call may run. Faults of rules, of their evaluation or of a sidecar are denials with a reason. */
+/** Decides whether a call may run. Errors in rules, in their evaluation or of a sidecar are denials with a reason. */
 export abstract class PolicyEngine {
   abstract decide(input: PolicyInput): PolicyDecision | Promise<PolicyDecision>;
 }

@@ -22,9 +22,9 @@ export interface PolicyFile {
   text: string;
 }
 
-/** File with tables that rules look up, as `data`. */
+/** File whose content rules read as `data`. */
 const DATA_FILE = 'data.json';
-/** Fields of `PolicyInput`; what lies below `arguments` is the caller's. */
+/** Fields of `PolicyInput`. Those below `arguments` depend on the tool. */
 const INPUT_FIELDS: ReadonlyMap<string, ReadonlySet<string> | undefined> = new Map([
   ['tool', new Set<string>()],
   ['user', new Set(['id', 'tenant', 'roles', 'via'])],
@@ -34,25 +34,25 @@ const INPUT_FIELDS: ReadonlyMap<string, ReadonlySet<string> | undefined> = new M
   ),
   ['tags', undefined],
 ]);
-/** Package whose `deny` and `ask` decide. */
+/** Package of the rules `deny` and `ask`. */
 const PACKAGE = ['tools'];
 /**
- * Steps (elements walked, rules and functions run) of one decision. So many take 0.1 to 0.5 s on a busy machine, by what each
- * does; the shipped policy takes dozens. Arguments are the caller's, so a rule that walks them twice over must not be able to hold a gateway.
+ * Limit on the steps (elements visited, rules and functions run) of one decision, which takes 0.1 to 0.5 s on a busy machine. The shipped
+ * policy needs dozens. It protects the gateway from rules that take quadratic time in the arguments, which callers choose.
  */
 const MAX_STEPS = 250_000;
 
-/** A loaded policy: immutable, compiled once. */
+/** A compiled policy. It never changes; `ReloadingPolicy` replaces it. */
 export class RegoPolicy extends PolicyEngine {
-  /** SHA-256 of all files, names included, in the order of names. */
+  /** SHA-256 of the names and texts of all files, sorted by name. */
   readonly hash: string;
   private readonly program: Program;
   private readonly data: Value;
   private readonly deny: Node;
-  /** Undefined when no rule asks. */
+  /** Undefined if the policy has no `ask` rule. */
   private readonly ask: Node | undefined;
 
-  /** @throws RegoError with file, line and column for whatever is not in the supported language, or when no rule is named deny */
+  /** @throws RegoError with file, line and column for invalid or unsupported Rego, and when there is no `deny` rule */
   constructor(
     files: readonly PolicyFile[],
     private readonly clock: Clock,
@@ -78,7 +78,7 @@ export class RegoPolicy extends PolicyEngine {
       .digest('hex');
   }
 
-  /** Never throws: what cannot be evaluated is denied with the reason. */
+  /** Never throws. If the evaluation fails, the call is denied with the reason. */
   override decide(input: PolicyInput): PolicyDecision {
     try {
       const evaluation = this.program.start(
@@ -86,12 +86,12 @@ export class RegoPolicy extends PolicyEngine {
         input as unknown as PlainObject,
         this.data,
       );
-      const deny = messagesOf(evaluation.valueOf(this.deny));
+      const deny = toMessages(evaluation.valueOf(this.deny));
       if (deny.length > 0 || !this.ask) return { deny };
-      const ask = messagesOf(evaluation.valueOf(this.ask));
+      const ask = toMessages(evaluation.valueOf(this.ask));
       return ask.length > 0 ? { deny, ask } : { deny };
     } catch (error) {
-      // anything else is a stack that overflowed on deeply nested arguments: no answer either
+      // Any other error is a stack overflow on deeply nested arguments.
       const reason = error instanceof RegoError ? error.message : 'the arguments are nested too deeply';
       return { deny: [`the policy could not be evaluated: ${reason}`] };
     }
@@ -104,7 +104,7 @@ function readData(file: PolicyFile | undefined): Value {
     const data = JSON.parse(file.text) as Value;
     if (isObject(data)) return data;
   } catch {
-    // told below, without an excerpt: the file may hold names of people
+    // Thrown below without an excerpt, because the file may contain personal data.
   }
   throw new RegoError('parse_error', `${DATA_FILE} is not a JSON object`);
 }
@@ -121,8 +121,8 @@ class DecisionRun implements Run {
   }
 }
 
-/** Members of a set or array, keys of an object; `deny := true` denies too. */
-function messagesOf(value: Value | undefined): string[] {
+/** The messages of a rule: the members of a set or array, or the keys of an object. `deny := true` denies too. */
+function toMessages(value: Value | undefined): string[] {
   if (value === undefined || value === false) return [];
   if (value === true) return ['denied'];
   const members =

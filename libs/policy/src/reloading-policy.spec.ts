@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { eventually, FakeClock } from '@toolfleet/testing';
 import type { PolicyInput } from './policy-engine.js';
-import { readPolicyFolder } from './policy-folder.js';
+import { readPolicyFolder } from './reloading-policy.js';
 import type { PolicyFile } from './rego-policy.js';
 import { ReloadingPolicy } from './reloading-policy.js';
 

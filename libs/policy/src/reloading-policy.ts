@@ -1,24 +1,26 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { PolicyEngine, type PolicyDecision, type PolicyInput } from './policy-engine.js';
 import { type PolicyFile, RegoPolicy } from './rego-policy.js';
 
-/** Told of every change of the policy. */
+/** Callbacks for changes of the policy. */
 export interface PolicyEvents {
   loaded?(hash: string): void;
-  /** A policy that does not load, with what stays in force (undefined: nothing yet, every call is denied). */
-  refused?(error: Error, keptHash: string | undefined): void;
+  /** A policy failed to load. `activeHash` is the policy that stays active; undefined if none was loaded and all calls are denied. */
+  refused?(error: Error, activeHash: string | undefined): void;
 }
 
 export interface ReloadingPolicySettings {
   /** Reads all files of the policy. */
   read(): Promise<PolicyFile[]>;
   clock: Clock;
-  /** How often the files are read again; reading a few small files is cheap, and no watcher misses a swapped symlink. */
+  /** Interval between two reads. Polling a few small files is cheap, and file watchers miss swapped symlinks. */
   everyMs: number;
   events?: PolicyEvents;
 }
 
-/** The policy in force, read again at intervals. A bad file leaves the previous policy active. */
+/** A policy that reloads its files periodically. If the new files are invalid, the previous policy stays active. */
 export class ReloadingPolicy extends PolicyEngine {
   private current?: RegoPolicy;
   private seen?: string;
@@ -30,17 +32,17 @@ export class ReloadingPolicy extends PolicyEngine {
     super();
   }
 
-  /** Hash of the policy in force. */
+  /** Hash of the active policy. */
   get hash(): string | undefined {
     return this.current?.hash;
   }
 
-  /** False until a first policy was loaded. */
+  /** True after a policy was loaded. */
   get ready(): boolean {
     return this.current !== undefined;
   }
 
-  /** Loads once and keeps reading. A bad first policy does not throw: the service stays unready and denies until it is mended. */
+  /** Loads the policy and keeps reloading. An invalid first policy does not reject: the service stays unready and denies all calls. */
   async start(): Promise<void> {
     await this.reload();
     this.schedule();
@@ -56,8 +58,8 @@ export class ReloadingPolicy extends PolicyEngine {
   }
 
   /**
-   * Reads the files now; does nothing when they are those of the last time. Changed files are taken when they read the same
-   * twice in a row: a file that is being written may parse with half of its rules, which would allow more, not less.
+   * Reads the files and loads them if they changed. Changed files must read the same twice in a row: a file that is still being written
+   * may parse with only half of its rules, and missing rules allow more calls.
    */
   async reload(): Promise<void> {
     try {
@@ -81,4 +83,14 @@ export class ReloadingPolicy extends PolicyEngine {
       () => void this.reload().then(() => this.schedule()),
     );
   }
+}
+
+/**
+ * Reads all `*.rego` files of a folder and its `data.json`, sorted by name.
+ * @throws Error when the folder has no rule file
+ */
+export async function readPolicyFolder(folder: string): Promise<PolicyFile[]> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.rego') || name === 'data.json').toSorted();
+  if (!names.some((name) => name.endsWith('.rego'))) throw new Error(`no *.rego file in ${folder}`);
+  return Promise.all(names.map(async (name) => ({ name, text: await readFile(join(folder, name), 'utf8') })));
 }

@@ -8,7 +8,7 @@ import { isArray, isObject, RegoSet, type Value } from './value.js';
 type Next = (bound: Bound) => Goal;
 const DONE: Goal = () => true;
 
-/** Conditions as closures: each runs the ones after it for every solution it finds. */
+/** Compiles conditions to closures. Each one runs the following ones for every solution that it finds. */
 export class BodyCompiler extends TermCompiler {
   conditions(body: readonly ResolvedLiteral[], bound: Bound, next: Next): Goal {
     const plan = ordered(body, bound);
@@ -19,7 +19,7 @@ export class BodyCompiler extends TermCompiler {
     return work(0, bound);
   }
 
-  /** A condition under its `with`: what follows runs in the documents from before. */
+  /** A condition with its `with` modifiers. The following conditions run with the original documents. */
   private modified(literal: ResolvedLiteral, bound: Bound, next: Next): Goal {
     if (literal.with.length === 0) return this.condition(literal, bound, next);
     const { slot } = this.context.layout.variable('with');
@@ -43,7 +43,7 @@ export class BodyCompiler extends TermCompiler {
     });
   }
 
-  /** Each value is computed in the documents from before, also those of later modifiers. */
+  /** The values of all modifiers are computed with the original documents. */
   private change(
     modifier: ResolvedWith,
     value: Det | undefined,
@@ -85,7 +85,7 @@ export class BodyCompiler extends TermCompiler {
     }
   }
 
-  /** A term that must be neither undefined nor false; with one argument too many the last one takes the result. */
+  /** A term that must be neither undefined nor false. A call with one extra argument matches it with the result. */
   private truth(literal: ResolvedLiteral & { kind: 'term' }, bound: Bound, next: Next): Goal {
     const { term } = literal;
     if (term.kind === 'call' && term.args.length === arityOf(term.callee) + 1) {
@@ -133,7 +133,7 @@ export class BodyCompiler extends TermCompiler {
   }
 }
 
-/** The term a modifier computes, if it is not a plain function. */
+/** The term that a modifier computes, unless it is a plain function. */
 function valueOf(modifier: ResolvedWith): ResolvedTerm[] {
   const value = modifier.kind === 'function' ? modifier.by : modifier.value;
   return value.kind === 'builtin' || value.kind === 'function' ? [] : [value];

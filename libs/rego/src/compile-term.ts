@@ -18,17 +18,17 @@ import {
 } from './term-closures.js';
 import { equal, isArray, isObject, keysOf, lookup, RegoObject, RegoSet, type Value } from './value.js';
 
-/** What the compiler of one rule works with. */
-export interface CompileContext {
+/** Inputs of the compiler of one rule. */
+interface CompileContext {
   tree: RuleTree;
   layout: FrameLayout;
-  /** Told of every node a rule may ask, so that recursion is seen. */
+  /** Called for every node that a rule may use, to detect recursion. */
   uses(node: Node): void;
-  /** Present when the documents are known at load: references to what they never hold are refused. */
+  /** If the documents are known at load, references to fields that they never have are refused. */
   known?: KnownDocuments | undefined;
 }
 
-/** Continues with a term's value, which `det` gives, and what is known by then. */
+/** Continuation with the value of a term, which `det` returns, and the variables bound by then. */
 type Continue = (det: Det, bound: Bound) => Goal;
 
 /**
@@ -40,7 +40,7 @@ export abstract class TermCompiler {
 
   protected abstract conditions(body: readonly ResolvedLiteral[], bound: Bound, next: (bound: Bound) => Goal): Goal;
 
-  /** Walks all values of a term. */
+  /** Enumerates all values of a term. */
   lower(term: ResolvedTerm, bound: Bound, next: Continue): Goal {
     if (evaluated(term, bound) === bound) return next(this.det(term, bound), bound);
     switch (term.kind) {
@@ -61,7 +61,7 @@ export abstract class TermCompiler {
     }
   }
 
-  /** Goes on with every solution of `pattern` matching what `value` gives. */
+  /** Continues with every solution of matching `pattern` with `value`. */
   match(pattern: ResolvedTerm, bound: Bound, value: Det, next: (bound: Bound) => Goal): Goal {
     if (pattern.kind === 'local' && !bound.has(pattern.variable)) {
       const { slot } = pattern.variable;
@@ -87,7 +87,7 @@ export abstract class TermCompiler {
     });
   }
 
-  /** A term all of whose variables are known. */
+  /** A term whose variables are all bound. */
   det(term: ResolvedTerm, bound: Bound): Det {
     switch (term.kind) {
       case 'scalar': {
@@ -154,7 +154,7 @@ export abstract class TermCompiler {
     };
   }
 
-  /** Works terms one after the other; those with many values leave the current one in a slot. */
+  /** Evaluates terms one after the other. A term with several values stores the current one in a slot. */
   protected parts(
     terms: readonly ResolvedTerm[],
     bound: Bound,
@@ -178,7 +178,7 @@ export abstract class TermCompiler {
     return work(0, bound);
   }
 
-  /** Hands over the values of several terms, for every way to choose them. */
+  /** Continues with every combination of the values of several terms. */
   each(terms: readonly ResolvedTerm[], bound: Bound, found: (values: Value[], frame: Frame) => void): Goal {
     return this.parts(terms, bound, (parts, known) => {
       const dets = parts.map((part) => this.det(part, known));
@@ -232,7 +232,7 @@ export abstract class TermCompiler {
     });
   }
 
-  /** Matches each pattern with its own value, in an order that knows what it needs. */
+  /** Matches each pattern with its value, in an order in which all needed variables are bound. */
   matchAll(
     patterns: readonly ResolvedTerm[],
     bound: Bound,
@@ -249,7 +249,7 @@ export abstract class TermCompiler {
     return work(0, bound);
   }
 
-  /** The steps of a reference whose head is known: some choose among all keys. */
+  /** The steps of a reference with a known head. Some enumerate all keys. */
   private steps(term: ResolvedTerm & { kind: 'ref' }, bound: Bound, next: Continue): Goal {
     const { det, rest, step: take } = this.base(term, bound);
     const walk = (from: Det, position: number, known: Bound): Goal => {
@@ -279,7 +279,7 @@ export abstract class TermCompiler {
     };
   }
 
-  /** The longest part of a reference that is known before anything runs, and the steps after it. */
+  /** The longest part of a reference that is known at compile time, and the steps after it. */
   private base(term: ResolvedTerm & { kind: 'ref' }, bound: Bound): { det: Det; rest: ResolvedTerm[]; step: Step } {
     const { known } = this.context;
     if (term.head.kind !== 'root' || term.head.name !== 'data') {
@@ -293,7 +293,7 @@ export abstract class TermCompiler {
       const name = String(step.value);
       names.push(name);
       const child: Node | undefined = node.children.get(name);
-      // no rules further down: the rest is plain data
+      // No rules below: the rest is plain data.
       if (!child) {
         if (known) checkData(known, names, term.place);
         const parent = names.slice(0, -1);

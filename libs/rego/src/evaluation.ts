@@ -7,24 +7,24 @@ import { fieldOf, isObject, keysOf, lookup, type PlainObject, RegoObject, type V
 
 /** Slots of one run of a rule. Slot 0 holds what the rule collects. */
 export type Frame = (Value | undefined)[];
-/** Gives the one value of a term whose variables are known; undefined when it has none. */
+/** Evaluates a term whose variables are all bound; undefined if it has no value. */
 export type Det = (evaluation: Evaluation, frame: Frame) => Value | undefined;
-/** Runs conditions and what follows for every solution; true stops the search. */
+/** Runs conditions, and their continuation for every solution; true stops the search. */
 export type Goal = (evaluation: Evaluation, frame: Frame) => boolean;
 
-/** What stands in for a function under `with`. */
+/** Replacement of a function under `with`. */
 export type Mock = { kind: 'value'; value: Value } | { kind: 'callee'; callee: Callee };
 
-/** State shared by one whole evaluation, also under `with`. */
+/** State shared by a whole evaluation, including its parts under `with`. */
 export interface Run extends BuiltinContext {
-  /** Builtin faults end the evaluation; otherwise they make a term undefined, as in OPA by default. */
+  /** Errors of builtins end the evaluation. Otherwise they make the term undefined, which is OPA's default. */
   strict: boolean;
 }
 
-/** A document that a rule left undefined, in the cache. */
+/** Cached result of a rule that is undefined. */
 const UNDEFINED = Symbol('undefined');
 
-/** The documents as one part of an evaluation sees them; `with` makes another one. */
+/** The documents as one part of an evaluation sees them; `with` creates a modified one. */
 export class Evaluation {
   private readonly values: (Value | typeof UNDEFINED | undefined)[] = [];
 
@@ -37,7 +37,7 @@ export class Evaluation {
     readonly mocks?: ReadonlyMap<string, Mock>,
   ) {}
 
-  /** The document at a node of the rules: computed once. */
+  /** The document of a rule node, computed once. */
   valueOf(node: Node): Value | undefined {
     const known = this.values[node.id];
     if (known !== undefined) return known === UNDEFINED ? undefined : known;

@@ -4,12 +4,12 @@ import type { ResolvedTerm } from './resolved.js';
 import type { Value } from './value.js';
 
 /**
- * What a policy will be evaluated on. A reference to something that is never there is undefined for ever, so the rule it
- * stands in never denies: with the documents known, such a slip is refused when the policy is loaded.
+ * Shape of the documents that a policy is evaluated on. A reference to a field that never exists is always undefined, so a rule with such
+ * a typo would never deny. With known documents it is a compile error instead.
  */
 export interface KnownDocuments {
   data: Value;
-  /** Fields of `input`, each with the fields below it, or undefined when those are the caller's. */
+  /** Fields of `input`, each with the fields below it, or undefined when those are not known. */
   input: ReadonlyMap<string, ReadonlySet<string> | undefined>;
 }
 

@@ -1,15 +1,14 @@
 import { type Place, RegoError } from './rego-error.js';
 
-/** One token. */
 export interface Token {
   kind: 'name' | 'number' | 'string' | 'sign' | 'end';
-  /** As written; of a string its value, escapes resolved. */
+  /** The source text; for a string its value with escapes resolved. */
   text: string;
   line: number;
   column: number;
-  /** A line ended between the token before and this one. */
+  /** There is a line break between the previous token and this one. */
   newLine: boolean;
-  /** Nothing at all between the token before and this one: `a[0]` is a reference, `a [0]` is not. */
+  /** There is no space between the previous token and this one: `a[0]` is a reference, `a [0]` is not. */
   glued: boolean;
 }
 
@@ -21,10 +20,10 @@ const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
 const RAW_STRING = /`[^`]*`/y;
 const SIGN = /:=|==|!=|<=|>=|[-+*/%&|=<>{}[\]().,:;]/y;
 
-/** A policy file larger than this is refused: it is written by people. */
+/** Larger policy files are refused; policies are written by hand. */
 const MAX_CHARS = 1_000_000;
 
-/** Splits a policy into tokens. @throws RegoError parse_error at the first character that starts none */
+/** Splits a policy into tokens. @throws RegoError parse_error at the first character that starts no token */
 export function lex(text: string, file: string): Token[] {
   if (text.length > MAX_CHARS) throw new RegoError('parse_error', `policy is larger than ${MAX_CHARS} characters`);
   const tokens: Token[] = [];

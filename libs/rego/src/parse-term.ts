@@ -3,7 +3,7 @@ import { type Place, RegoError } from './rego-error.js';
 import { TokenReader } from './token-reader.js';
 import type { Value } from './value.js';
 
-/** Infix operators by level, loosest first; `in` is looser still and parsed by `term`. */
+/** Infix operators by precedence, lowest first. `in` has an even lower one and is parsed by `term`. */
 const LEVELS: readonly Record<string, string>[] = [
   { '==': 'equal', '!=': 'neq', '<': 'lt', '>': 'gt', '<=': 'lte', '>=': 'gte' },
   { '|': 'or' },
@@ -11,10 +11,10 @@ const LEVELS: readonly Record<string, string>[] = [
   { '+': 'plus', '-': 'minus' },
   { '*': 'mul', '/': 'div', '%': 'rem' },
 ];
-/** Nesting deeper than any written policy; keeps the parser's own stack bounded. */
+/** Deeper than any real policy; limits the stack of the parser. */
 const MAX_DEPTH = 200;
 const MAX_ATTEMPTS = 200;
-/** Level of operators that bind tighter than `|`. */
+/** Level of the operators with higher precedence than `|`. */
 const BELOW_UNION = 2;
 
 /** Terms: values, references, calls, operators, comprehensions. */
@@ -22,10 +22,10 @@ export abstract class TermParser extends TokenReader {
   private depth = 0;
   private attempts = 0;
 
-  /** Conditions until `end` (not consumed); newline or `;` between them. */
+  /** Conditions separated by newlines or `;`, up to `end`, which is not consumed. */
   protected abstract body(end: string): Literal[];
 
-  /** A term with operators, `x in xs` and, where `pair` allows, `k, v in xs`. `start`: its first operand, when already read. */
+  /** A term with operators, `x in xs` and, if `pair` is set, `k, v in xs`. `start`: its first operand, if already parsed. */
   protected term(pair = false, start?: Term): Term {
     const { place } = this;
     let left = this.operators(0, start);
@@ -40,7 +40,7 @@ export abstract class TermParser extends TokenReader {
     return left;
   }
 
-  /** A term with operators of a level and tighter ones. */
+  /** A term with operators of this level and of higher precedence. */
   protected operators(level: number, start?: Term): Term {
     const names = LEVELS[level];
     if (!names) return start ?? this.primary();
@@ -61,7 +61,7 @@ export abstract class TermParser extends TokenReader {
     return term;
   }
 
-  /** `.name`, `[term]` and `(args)` that follow without space. */
+  /** `.name`, `[term]` and `(args)` that follow without a space. */
   private path(head: Term, place: Place): Term {
     let term = head;
     for (;;) {
@@ -180,7 +180,7 @@ export abstract class TermParser extends TokenReader {
     return [first, ...this.list(end)];
   }
 
-  /** Terms up to `end`, which is consumed; a comma after the last is allowed. */
+  /** Terms up to `end`, which is consumed. A trailing comma is allowed. */
   protected list(end: string): Term[] {
     const items: Term[] = [];
     while (!this.takeSign(end)) {
@@ -205,7 +205,7 @@ function extend(term: Term, step: Term, place: Place): Term {
     : { kind: 'ref', head: term, path: [step], place };
 }
 
-/** `a.b.c` as a list of names; undefined for anything else. */
+/** `a.b.c` as a list of names; undefined for other terms. */
 export function dottedName(term: Term): string[] | undefined {
   if (term.kind === 'var') return [term.name];
   if (term.kind !== 'ref' || term.head.kind !== 'var') return undefined;
@@ -215,7 +215,7 @@ export function dottedName(term: Term): string[] | undefined {
   return names.includes(undefined) ? undefined : [term.head.name, ...(names as string[])];
 }
 
-/** The number a text stands for: integers of any size exactly, fractions in double precision. Undefined when out of range. */
+/** Parses a number: integers exactly, fractions in double precision. Undefined if it is out of range. */
 export function numberOf(text: string): number | bigint | undefined {
   const number = Number(text);
   if (Number.isSafeInteger(number)) return number;

@@ -2,12 +2,15 @@ import type { Branch, Import, Literal, Module, Rule, Term, With } from './ast.js
 import { dottedName, scalar, TermParser } from './parse-term.js';
 import type { Place } from './rego-error.js';
 
-/** Parses one policy file: Rego v1, and of v0 the `deny[msg] { … }` form only. @throws RegoError parse_error with its place */
+/**
+ * Parses a policy file in Rego v1. Of Rego v0 only the form `deny[msg] { … }` is supported.
+ * @throws RegoError parse_error with its position
+ */
 export function parseModule(text: string, file: string): Module {
   return new ModuleParser(text, file).module();
 }
 
-/** Parses conditions outside any module, as a query. */
+/** Parses conditions outside of a module, as a query. */
 export function parseQuery(text: string): Literal[] {
   return new ModuleParser(text, 'query').query();
 }
@@ -35,7 +38,7 @@ class ModuleParser extends TermParser {
     return dottedName(this.reference()) ?? this.failAt('expected a dotted name', place);
   }
 
-  /** A reference as it stands at the start of a rule, a package or an import; keywords are names after a dot. */
+  /** A reference at the start of a rule, a package or an import. After a dot, keywords are names. */
   private reference(): Term {
     const { place } = this;
     let term: Term = { kind: 'var', name: this.expectName(), place };
@@ -68,7 +71,7 @@ class ModuleParser extends TermParser {
     this.next();
     const path = this.names();
     const alias = this.takeKeyword('as') ? this.expectName() : path.at(-1)!;
-    // these switch v1 syntax on, which is always on here
+    // These enable v1 syntax, which is always enabled here.
     if (path[0] === 'rego' || path[0] === 'future') {
       const known = path.join('.') === 'rego.v1' || (path[0] === 'future' && path[1] === 'keywords');
       if (!known) this.failAt(`unknown import ${path.join('.')}`, place);
@@ -94,7 +97,7 @@ class ModuleParser extends TermParser {
     }
     rule.branches.push(this.branch(rule, place));
     if (isDefault) {
-      if (rule.branches[0]!.body.length > 0) this.failAt('a default rule has no body', place);
+      if (rule.branches[0]!.body.length > 0) this.failAt('a default rule cannot have a body', place);
       if (rule.member) this.failAt('a default rule has one value', place);
       return rule;
     }
@@ -120,7 +123,7 @@ class ModuleParser extends TermParser {
     };
   }
 
-  /** `:= value if body`; each part may be missing, but a rule of v1 has one of them. */
+  /** `:= value if body`. Each part is optional, but a v1 rule has at least one of them. */
   private branch(rule: Rule, place: Place): Branch {
     const hasValue = !rule.member && (this.takeSign(':=') || this.takeSign('='));
     const value = hasValue ? this.term() : scalar(true, place);
@@ -138,7 +141,7 @@ class ModuleParser extends TermParser {
     return { value, body, place };
   }
 
-  /** `{ … }` after `if`; when it does not read as a block, the brace starts a set or object of a single condition. */
+  /** `{ … }` after `if`. If it does not parse as a block, the brace starts a set or object that is the only condition. */
   private ifBlock(): Literal[] {
     const { at } = this;
     let fault: unknown;
@@ -207,7 +210,7 @@ class ModuleParser extends TermParser {
   }
 
   private some(rest: { with: With[]; place: Place }): Literal {
-    // terms without `in`, because here `in` belongs to `some`
+    // Terms without `in`, which belongs to `some` here.
     const { key, value, more } = this.pair(true);
     if (this.takeKeyword('in')) {
       if (more.length > 0) this.fail('expected one or two variables before in');

@@ -14,11 +14,11 @@ import type { Bound } from './safety.js';
 import { directNames, FrameLayout, patternNames, Scope } from './scope.js';
 import { equal, RegoSet, type Value } from './value.js';
 
-/** One rule, compiled: its branches in order, the first with a solution counts. */
+/** A compiled rule. The first of its branches that has a solution determines the value. */
 interface CompiledRule {
   layout: FrameLayout;
   branches: Goal[];
-  /** Slots that receive the arguments of a function. */
+  /** Slots for the arguments of a function. */
   args: number[];
 }
 
@@ -28,10 +28,10 @@ interface CompiledNode {
   dynamic: CompiledRule[];
 }
 
-/** How a branch hands over what it found. */
+/** How a branch returns its results. */
 type Collect = (compiler: BodyCompiler, scope: Scope, resolver: Resolver) => (bound: Bound) => Goal;
 
-/** A set of modules, checked and compiled. Holds no state of an evaluation: one program serves any number of them. */
+/** Checked and compiled modules. A program has no state, so it can run any number of evaluations. */
 export class Program {
   private readonly tree = new RuleTree();
   private readonly compiled: CompiledNode[] = [];
@@ -69,7 +69,7 @@ export class Program {
     checkRecursion(this.tree.nodes, this.uses);
   }
 
-  /** The node that defines `data.<path>`; undefined when no rule does. */
+  /** The node that defines `data.<path>`; undefined if no rule does. */
   find(path: readonly string[]): Node | undefined {
     let node: Node | undefined = this.tree.root;
     for (const step of path) node = node?.children.get(step);
@@ -105,7 +105,7 @@ export class Program {
     );
   }
 
-  /** A query over the modules: calls `found` with the named variables of each solution. */
+  /** Runs a query over the modules and calls `found` with the named variables of each solution. */
   query(text: string, found: (bindings: Map<string, Value>) => void): (evaluation: Evaluation) => void {
     const layout = new FrameLayout();
     const body = parseQuery(text);
@@ -150,7 +150,7 @@ export class Program {
     return result === undefined ? fallback?.(evaluation, []) : result;
   }
 
-  /** Everything at and below a node with dynamic rules. */
+  /** The document at and below a node with dynamic rules. */
   private fill(node: Node, evaluation: Evaluation, extent: Extent, prefix: readonly string[]): void {
     for (const rule of this.compiled[node.id]!.dynamic) solve(rule, evaluation, extent.at(prefix) as unknown as Value);
     for (const [name, child] of node.children) {
@@ -194,7 +194,7 @@ export class Program {
     return { layout, branches, args };
   }
 
-  /** Arguments are patterns whose variables are the function's own, whatever rules share their names. */
+  /** Arguments are patterns. Their variables belong to the function, even if rules have the same names. */
   private parameters(args: readonly Term[], resolver: Resolver, scope: Scope): ResolvedTerm[] {
     const names = new Set(args.flatMap(patternNames));
     for (const name of names) if (name !== '_') scope.declare(name, args[0]!.place);
@@ -225,7 +225,7 @@ export class Program {
   private intoValue(value: Term, conflict: string): Collect {
     return (compiler, scope, resolver) => {
       const term = resolver.term(value, scope);
-      // a constant cannot come out different: the first solution is enough
+      // Every solution has the same constant value, so the first one is enough.
       const constant = term.kind === 'scalar';
       return (bound) =>
         compiler.lower(term, bound, (det) => (e, f) => {
@@ -283,7 +283,7 @@ export class Program {
   }
 }
 
-/** A name of an import means one thing in its module. */
+/** Checks that each import name has one meaning in its module. */
 function checkImports({ package: path, imports }: Module, tree: RuleTree): void {
   const names = new Set([...tree.rulesOf(path), 'input', 'data']);
   for (const { alias, place } of imports) {
@@ -292,7 +292,7 @@ function checkImports({ package: path, imports }: Module, tree: RuleTree): void 
   }
 }
 
-/** A value written out: no names, no calls; a comprehension stands for itself (OPA allows it). */
+/** Whether a term is a literal value: no names or calls. Comprehensions count, because OPA allows them. */
 function isGround(term: Term): boolean {
   if (term.kind === 'scalar' || term.kind === 'comprehension') return true;
   if (term.kind === 'object') return term.fields.flat().every(isGround);

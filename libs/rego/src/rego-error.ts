@@ -1,4 +1,4 @@
-/** Why a policy was refused, or why its evaluation ended. */
+/** Why a policy was refused, or why its evaluation failed. */
 export type RegoErrorCode =
   | 'parse_error'
   | 'compile_error'
@@ -10,14 +10,14 @@ export type RegoErrorCode =
   | 'builtin_error'
   | 'limit';
 
-/** A place in a policy file; both numbers from 1. */
+/** A position in a policy file; line and column start at 1. */
 export interface Place {
   file: string;
   line: number;
   column: number;
 }
 
-/** A fault of a policy, with its place. The first five codes come at load, the others at evaluation. */
+/** An error in a policy, with its position. The first five codes occur when it is loaded, the others when it is evaluated. */
 export class RegoError extends Error {
   constructor(
     readonly code: RegoErrorCode,

@@ -5,7 +5,7 @@ import type { Callee, ResolvedLiteral, ResolvedTerm, ResolvedWith, Variable } fr
 import type { Node, RuleTree } from './rule-tree.js';
 import { directNames, type FrameLayout, patternNames, Scope } from './scope.js';
 
-/** What names mean in one module. */
+/** The names of one module. */
 export interface Names {
   tree: RuleTree;
   package: readonly string[];
@@ -14,7 +14,7 @@ export interface Names {
   builtins: Builtins;
 }
 
-/** Gives every name its meaning: a variable, a rule, an import, `input` or `data`. @throws RegoError compile_error, unsupported */
+/** Resolves every name to a variable, a rule, an import, `input` or `data`. @throws RegoError compile_error, unsupported */
 export class Resolver {
   constructor(private readonly names: Names) {}
 
@@ -123,7 +123,7 @@ export class Resolver {
     return refTo(path!, place);
   }
 
-  /** What a name means that no scope declares: a rule of the package, or an import. */
+  /** Resolves a name that no scope declares: a rule of the package, or an import. */
   private global(name: string): readonly string[] | undefined {
     if (this.names.tree.rulesOf(this.names.package).has(name)) return ['data', ...this.names.package, name];
     return this.names.imports.find(({ alias }) => alias === name)?.path;
@@ -163,7 +163,7 @@ export class Resolver {
     return { kind: path[0], path: path.slice(1), value: this.term(value, scope) };
   }
 
-  /** The function that a plain name stands for, in `with f as g`. */
+  /** The function of a plain name, in `with f as g`. */
   private calleeOf(term: Term): Callee | undefined {
     if (term.kind === 'var') return this.callee([term.name]);
     if (term.kind !== 'ref' || term.head.kind !== 'var') return undefined;

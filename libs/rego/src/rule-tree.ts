@@ -1,7 +1,7 @@
 import type { Rule } from './ast.js';
 import { type Place, RegoError } from './rego-error.js';
 
-/** A rule with the module it stands in. */
+/** A rule with its module. */
 export interface PlacedRule {
   rule: Rule;
   /** Index of its module. */

@@ -3,7 +3,7 @@ import type { Callee, ResolvedLiteral, ResolvedTerm, Variable } from './resolved
 
 export type Bound = ReadonlySet<Variable>;
 
-/** Order in which the parts of a composite are worked, and what is known afterwards. */
+/** Evaluation order of the parts of a composite, and the variables bound afterwards. */
 export interface Sequence {
   order: number[];
   bound: Bound;
@@ -37,7 +37,7 @@ export function evaluated(term: ResolvedTerm, bound: Bound): Bound | null {
   }
 }
 
-/** What is known after a value was matched against a pattern: variables in it may be new. */
+/** The variables bound after a value was matched against a pattern, which may contain new ones. */
 export function matched(pattern: ResolvedTerm, bound: Bound): Bound | null {
   switch (pattern.kind) {
     case 'local':
@@ -58,7 +58,7 @@ export function matched(pattern: ResolvedTerm, bound: Bound): Bound | null {
   }
 }
 
-/** An order in which all terms can be worked; null when there is none. */
+/** An order in which all terms can be evaluated; null if there is none. */
 export function sequence(
   terms: readonly ResolvedTerm[],
   bound: Bound,
@@ -81,7 +81,7 @@ export function sequence(
   return { order, bound: known };
 }
 
-/** How an equation is worked: which side is evaluated, the other one being matched. */
+/** Which side of an equation is evaluated; the other one is matched against its value. */
 export function equation(
   left: ResolvedTerm,
   right: ResolvedTerm,
@@ -100,11 +100,11 @@ export function arityOf(callee: Callee): number {
   return callee.kind === 'builtin' ? callee.builtin.arity : callee.node.arity;
 }
 
-/** What is known after a condition; null when it has to wait. */
+/** The variables bound after a condition; null if it must be evaluated later. */
 function after(literal: ResolvedLiteral, bound: Bound): Bound | null {
   for (const modifier of literal.with) {
     const value = modifier.kind === 'function' ? modifier.by : modifier.value;
-    // values of `with` bind nothing: they belong to the condition, not to the body
+    // Values of `with` bind no variables of the body.
     if (value.kind !== 'builtin' && value.kind !== 'function' && evaluated(value, bound) === null) return null;
   }
   switch (literal.kind) {
@@ -171,7 +171,7 @@ export function ordered(
   return { literals, bound: known };
 }
 
-/** Variables of conditions that belong to the scope of the conditions or further out. */
+/** Variables of conditions that belong to their scope or to an outer one. */
 function variablesOf(body: readonly ResolvedLiteral[]): Set<Variable> {
   const found = new Set<Variable>();
   const term = (node: ResolvedTerm): void => {

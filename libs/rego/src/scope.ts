@@ -3,7 +3,7 @@ import { type Place, RegoError } from './rego-error.js';
 import type { Variable } from './resolved.js';
 import type { Value } from './value.js';
 
-/** Hands out the slots of one rule's frame. Slot 0 is where the rule collects its result. */
+/** Assigns the slots of a rule's frame. Slot 0 holds the result that the rule collects. */
 export class FrameLayout {
   private size = 1;
   private empty?: undefined[];
@@ -12,7 +12,7 @@ export class FrameLayout {
     return { name, slot: this.size++ };
   }
 
-  /** A new frame. All slots are there from the start: a copied array stays fast where one that grows does not. */
+  /** A new frame with all its slots, because copying an array is faster than growing one. */
   frame(): (Value | undefined)[] {
     if (this.empty?.length !== this.size) this.empty = Array.from({ length: this.size }, () => undefined);
     return this.empty.slice();
@@ -25,7 +25,7 @@ export class FrameLayout {
  * comprehensions do not share theirs.
  */
 export class Scope {
-  /** Variables of outer scopes used in here. */
+  /** Variables of outer scopes that are used in this one. */
   readonly captured = new Set<Variable>();
   private readonly variables = new Map<string, Variable>();
   private readonly declared = new Set<string>();
@@ -38,7 +38,7 @@ export class Scope {
     private readonly direct: ReadonlySet<string>,
   ) {}
 
-  /** A new variable of this name from here on. @throws RegoError when the name was used or declared here before */
+  /** Declares a variable from here on. @throws RegoError when the name was already used or declared in this scope */
   declare(name: string, place: Place): Variable {
     if (name === 'input' || name === 'data')
       throw new RegoError('compile_error', `${name} cannot be a variable`, place);
@@ -51,7 +51,7 @@ export class Scope {
     return variable;
   }
 
-  /** The variable of a name. `isGlobal`: the name means a rule or an import unless a scope declares it; then undefined. */
+  /** The variable with a name. `isGlobal`: the name is a rule or an import unless a scope declares it; then undefined. */
   find(name: string, isGlobal: boolean): Variable | undefined {
     if (name === '_') return this.layout.variable('_');
     this.seen.add(name);
@@ -61,7 +61,7 @@ export class Scope {
     return variable;
   }
 
-  /** The scope that has the variable; else, for a name nobody declares, the outermost one that uses it. */
+  /** The scope that declares the variable, or the outermost one that uses an undeclared name. */
   private ownerOf(name: string, isGlobal: boolean): Scope | undefined {
     if (this.variables.has(name)) return this;
     const outer = this.parent?.ownerOf(name, isGlobal);
@@ -69,14 +69,14 @@ export class Scope {
     return !isGlobal && this.direct.has(name) ? this : undefined;
   }
 
-  /** Notes a variable of `owner` in all scopes between it and this one. */
+  /** Records a variable of `owner` in all scopes between it and this one. */
   private capture(variable: Variable, owner: Scope): void {
     if (owner === this) return;
     this.captured.add(variable);
     this.parent?.capture(variable, owner);
   }
 
-  /** True when this scope or one around it has a variable of this name. */
+  /** True if this scope or an outer one has a variable with this name. */
   declares(name: string): boolean {
     return this.variables.has(name) || (this.parent?.declares(name) ?? false);
   }
@@ -88,7 +88,7 @@ export class Scope {
   }
 }
 
-/** Names used in a body itself (not in comprehensions and `every` bodies inside it), without those it declares. */
+/** Names used directly in a body, not in its comprehensions and `every` bodies, without those it declares. */
 export function directNames(body: readonly Literal[], heads: readonly Term[] = []): Set<string> {
   const used = new Set<string>();
   const declared = new Set<string>();
@@ -119,7 +119,7 @@ export function directNames(body: readonly Literal[], heads: readonly Term[] = [
   return used.difference(declared);
 }
 
-/** Variables that a pattern binds: itself, or those in its elements and fields. */
+/** Variables that a pattern binds: itself, or those of its elements and fields. */
 export function patternNames(pattern: Term): string[] {
   if (pattern.kind === 'var') return [pattern.name];
   if (pattern.kind === 'array') return pattern.items.flatMap(patternNames);

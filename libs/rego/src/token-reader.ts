@@ -1,7 +1,7 @@
 import { lex, type Token } from './lex.js';
 import { type Place, RegoError } from './rego-error.js';
 
-/** Words that are no variables, except right before a dot, where they start a reference (`if.foo`). */
+/** Words that are not variables, except directly before a dot, where they start a reference (`if.foo`). */
 const KEYWORDS = new Set([
   'package',
   'import',
@@ -54,12 +54,12 @@ export class TokenReader {
     return this.token.kind === 'sign' && this.token.text === text;
   }
 
-  /** True at this keyword, unless a dot follows at once or it is the builtin `contains(`. */
+  /** True at this keyword, unless a dot follows directly or it is the builtin `contains(`. */
   protected isKeyword(word: string): boolean {
     return this.token.text === word && this.keywordHere();
   }
 
-  /** True at any keyword that acts as one here. */
+  /** True at any keyword that is not a name here. */
   protected keywordHere(): boolean {
     if (this.token.kind !== 'name' || !KEYWORDS.has(this.token.text)) return false;
     const { following } = this;
@@ -92,7 +92,7 @@ export class TokenReader {
     return this.next().text;
   }
 
-  /** After a dot every name is one, also a keyword. */
+  /** A name after a dot, where keywords are names too. */
   protected nameAfterDot(): string {
     if (this.token.kind !== 'name') this.fail('expected a name after the dot');
     return this.next().text;

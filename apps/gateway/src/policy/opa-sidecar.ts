@@ -2,9 +2,9 @@ import { EgressClient } from '@toolfleet/egress';
 import {
   OPA_PATHS,
   opaDecision,
-  opaQuestion,
+  opaRequestBody,
   PolicyEngine,
-  type OpaAnswer,
+  type OpaResponse,
   type PolicyDecision,
   type PolicyInput,
 } from '@toolfleet/policy';
@@ -36,7 +36,7 @@ export class OpaSidecar extends PolicyEngine {
   }
 
   override async decide(input: PolicyInput): Promise<PolicyDecision> {
-    const question = opaQuestion(input);
+    const question = opaRequestBody(input);
     try {
       const { deny, ask } = this.urls;
       const [denies, asks] = await Promise.all([this.answerAt(deny, question), this.answerAt(ask, question)]);
@@ -61,7 +61,7 @@ export class OpaSidecar extends PolicyEngine {
     }
   }
 
-  private async answerAt(url: string, question: string): Promise<OpaAnswer> {
+  private async answerAt(url: string, question: string): Promise<OpaResponse> {
     const { timeoutMs } = this.settings;
     const response = await this.client.request({
       url,

@@ -7,12 +7,12 @@ import { TYPE_BUILTINS } from './types.js';
 /** Functions by name. */
 export type Builtins = ReadonlyMap<string, Builtin>;
 
-/** Every supported builtin; a policy that names another one is refused when it is loaded. */
+/** All supported builtins. A policy that uses another one is refused when it is loaded. */
 export const BUILTINS: Builtins = new Map<string, Builtin>(
   [NUMBER_BUILTINS, COLLECTION_BUILTINS, STRING_BUILTINS, TYPE_BUILTINS].flatMap((group) => Object.entries(group)),
 );
 
-/** Names as a policy writes them (operators have signs instead). */
+/** Names that a policy can call; operators have signs instead. */
 export function builtinNames(): string[] {
   const operators = ['equal', 'neq', 'lt', 'gt', 'lte', 'gte', 'plus', 'minus', 'mul', 'div', 'rem', 'or', 'and'];
   return [...BUILTINS.keys()].filter((name) => !operators.includes(name) && !name.startsWith('internal.')).toSorted();

@@ -1,7 +1,7 @@
 import { RegoError } from '../rego-error.js';
 import { isArray, isObject, type PlainObject, RegoObject, RegoSet, typeOf, type Value } from '../value.js';
 
-/** What a builtin may know of the evaluation beside its operands. */
+/** What builtins may use of the evaluation besides their operands. */
 export interface BuiltinContext {
   /** Wall clock of the evaluation, epoch ms; one instant for all of it. */
   nowMs: number;

@@ -48,7 +48,7 @@ function render(verb: string, arg: Value, precision: number | undefined): string
   throw valueFault(`sprintf: %${verb} is not supported for this argument`);
 }
 
-/** A string as it is, anything else as Rego writes it. */
+/** A string unchanged, any other value in Rego syntax. */
 function plain(value: Value): string {
   return typeof value === 'string' ? value : formatValue(value);
 }

@@ -1,4 +1,4 @@
-import { toolsetOf, type PluginFolder, type ToolRunner } from '@toolfleet/builtin-tools';
+import { getToolset, type PluginFolder, type ToolRunner } from '@toolfleet/builtin-tools';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
@@ -63,7 +63,7 @@ export class PluginWatcher implements LifecycleComponent {
     }
     for (const tool of added) {
       const { name } = tool.metadata;
-      if (!toolsets.includes(toolsetOf(tool))) continue;
+      if (!toolsets.includes(getToolset(tool))) continue;
       try {
         runner.add(tool);
         this.loaded.add(name);

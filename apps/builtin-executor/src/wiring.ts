@@ -1,12 +1,12 @@
 import {
   BoundedWork,
-  definitionOf,
+  toToolDefinition,
   MANIFEST,
   PluginFolder,
   ToolRunner,
-  toolsetOf,
-  toolsOf,
-  type ToolFigures,
+  getToolset,
+  selectTools,
+  type ToolOverrides,
 } from '@toolfleet/builtin-tools';
 import { builtinSubject } from '@toolfleet/contracts/subjects';
 import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
@@ -32,7 +32,7 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
     const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
     const bounded = new BoundedWork(clock, settings.BUILTIN_BOUNDED_PROCESSES);
     const services = toolServices(toolsets, { settings, bounded, executor: deps });
-    const runner = new ToolRunner(toolsOf(toolsets), services, clock, (tool, error) =>
+    const runner = new ToolRunner(selectTools(toolsets), services, clock, (tool, error) =>
       logger.error({ tool, error }, 'a tool failed unexpectedly'),
     );
     const plugins = pluginWatcher(settings, deps.host, runner, () => announcer.announceSoon());
@@ -91,8 +91,8 @@ function announcedSources(
       source,
       definitions: () =>
         runner.tools
-          .filter((tool) => toolsetOf(tool) === toolset && includes(tool.metadata.name))
-          .map((tool) => definitionOf(tool, source, overrides)),
+          .filter((tool) => getToolset(tool) === toolset && includes(tool.metadata.name))
+          .map((tool) => toToolDefinition(tool, source, overrides)),
     });
     const builtin = announced(toolsetSource('builtin', toolset), (name) => !isPlugin(name));
     return plugins ? [builtin, announced(toolsetSource('plugin', toolset), isPlugin)] : [builtin];
@@ -100,7 +100,7 @@ function announcedSources(
 }
 
 /** Prices and rate limits that the operator configured. */
-function toolOverrides(settings: BuiltinExecutorConfig): ToolFigures {
+function toolOverrides(settings: BuiltinExecutorConfig): ToolOverrides {
   return {
     rateLimits: {
       calculator: settings.CALCULATOR_RATE_LIMIT,

@@ -27,10 +27,11 @@ export function caller(store: WorkspaceStore, limits = DEFAULT_WORKSPACE_LIMITS,
   };
 }
 /** What a call that must fail says. */
-export const faultOf = async (pending: Promise<unknown>) => {
-  const fault = await pending.catch((error: unknown) => error);
-  if (!isToolError(fault) || fault.code !== 'TOOL_ERROR') throw new Error(`no fault of a tool: ${String(fault)}`);
-  return fault.message;
+export const catchToolError = async (pending: Promise<unknown>) => {
+  const error = await pending.catch((reason: unknown) => reason);
+  if (!isToolError(error) || error.code !== 'TOOL_ERROR')
+    throw new Error(`expected a tool error, got ${String(error)}`);
+  return error.message;
 };
 
 type MakeStore = (root: string) => Promise<{ store: WorkspaceStore; stop?: () => Promise<void> }>;

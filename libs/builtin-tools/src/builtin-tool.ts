@@ -15,25 +15,25 @@ import type { AgentServices } from './agent/agent-services.js';
 import type { BoundedWork } from './bounded/bounded-work.js';
 import type { Workspaces } from './files/workspaces.js';
 import type { PageReader } from './web/page-reader.js';
-import type { SearchProvider } from './web/search-providers.js';
+import type { SearchProvider } from './web/web-search.tool.js';
 
-/** What a handler knows about the call it serves. */
+/** The call that a handler serves. */
 export interface ToolRun {
   callId: string;
-  /** Name the tool was called by. */
+  /** The name by which the tool was called. */
   tool: string;
-  /** Tenant, and the context keys this tool may receive. */
+  /** The tenant and the context keys that this tool may receive. */
   context: ExecContext;
-  /** Aborted at the deadline and when the caller cancels: pass it to everything that waits. */
+  /** Aborted at the deadline and when the caller cancels. Pass it to everything that waits. */
   signal: AbortSignal;
   clock: Clock;
-  /** Instant (epoch ms of `clock`) by which the call must have ended. */
+  /** When the call must have ended, in epoch ms of `clock`. */
   deadlineAt: EpochMs;
-  /** Tells whoever waits how far the work is; never fails. */
+  /** Reports progress to the caller; never fails. */
   progress(progress: CallProgress): void;
 }
 
-/** Metadata of a tool, as an author writes it; defaults are those of ToolDefinition. */
+/** Metadata of a tool as its author writes it. The defaults are those of ToolDefinition. */
 export interface ToolMetadata {
   /** `^[A-Za-z0-9_-]{1,64}$`, unique in the fleet. */
   name: string;
@@ -41,11 +41,11 @@ export interface ToolMetadata {
   version?: string;
   /** Read by the model: what the tool does, when to use it, what it returns. */
   description: string;
-  /** One word: search, data, analytics, code, file, agent … */
+  /** One word, such as search, data, analytics, code, file or agent. */
   category: string;
-  /** Further words a list can be filtered by. */
+  /** Further words for filtering. */
   tags?: string[];
-  /** Which executor process runs it; default `compute`. */
+  /** The executor process that runs it; default `compute`. */
   toolset?: Toolset;
   /** JSON Schema of the arguments, without context keys. */
   inputSchema: JsonObject;
@@ -61,7 +61,7 @@ export interface ToolMetadata {
   requiresAuth?: boolean;
   sessionAware?: boolean;
   contextKeys?: ContextKey[];
-  /** Running it twice has the effect of running it once. Undeclared means no. */
+  /** Running it twice has the same effect as running it once. Default false. */
   idempotent?: boolean;
   retryPolicy?: RetryPolicy;
   cacheTtlSeconds?: number;
@@ -74,24 +74,24 @@ export interface ToolMetadata {
 /** A tool with its handler, as `defineTool` returns it. */
 export interface BuiltinTool {
   readonly metadata: ToolMetadata;
-  /** Hash of the file an own tool was loaded from. */
+  /** Hash of the plugin file that defines it. */
   readonly build?: string;
-  /** Services the handler needs; the process refuses to start without them. */
+  /** Services that the handler needs; the process does not start without them. */
   readonly needs: readonly ServiceName[];
-  /** Runs one attempt. Failures of the tool are thrown as `ToolError('TOOL_ERROR', …)`. */
+  /** Runs one attempt. @throws ToolError, usually TOOL_ERROR, if the tool fails */
   readonly handle: (args: JsonObject, run: ToolRun, services: ToolServices) => ToolOutcome | Promise<ToolOutcome>;
 }
 
-/** What an author passes to `defineTool`. `Args` describes the arguments after the schema accepted them. */
-export type ToolSpec<Args, Needs extends readonly ServiceName[]> = ToolMetadata & {
+/** The argument of `defineTool`. `Args` is the type of the arguments after validation. */
+type ToolSpec<Args, Needs extends readonly ServiceName[]> = ToolMetadata & {
   needs?: Needs;
   handler: (args: Args, run: ToolRun & Pick<ToolServices, Needs[number]>) => ToolOutcome | Promise<ToolOutcome>;
 };
 
 /**
- * Defines a tool: metadata, schema and handler in one place.
- * Arguments reach the handler validated and coerced by the gateway against `inputSchema`; services named in `needs` are
- * handed over typed, so that there is no service locator.
+ * Defines a tool with its metadata, schema and handler. The gateway validates and coerces the arguments against
+ * `inputSchema` before they reach the handler. Services named in `needs` are passed to the handler in its second argument,
+ * with their types.
  */
 export function defineTool<Args extends object, const Needs extends readonly ServiceName[] = readonly []>(
   spec: ToolSpec<Args, Needs>,
@@ -110,41 +110,40 @@ export function defineTool<Args extends object, const Needs extends readonly Ser
 }
 
 /**
- * What a process hands to the tools it serves. A tool names what it needs and gets exactly that, typed; a process that
- * serves a tool without having what it needs does not start.
+ * The services that a process offers to its tools. A tool lists those it needs; a process without them does not start.
  */
 export interface ToolServices {
-  /** Child processes with bounds on time and memory, for work whose cost cannot be known (patterns, queries). */
+  /** Child processes with limits on time and memory, for work of unpredictable cost (patterns, queries). */
   bounded: BoundedWork;
   /** Fetches and reads web pages. */
   pages: PageReader;
   /** Searches the web. */
   search: SearchProvider;
-  /** A chat model, and the fleet's tools on behalf of a caller. */
+  /** A chat model, and the tools of the fleet on behalf of a caller. */
   agent: AgentServices;
-  /** The workspaces file tools may touch. */
+  /** The workspaces of the file tools. */
   workspaces: Workspaces;
 }
 
 /** Name of a service. */
 export type ServiceName = keyof ToolServices;
 
-/** What a handler returns when it succeeded, or when it was stopped and has something to show or to charge for. */
+/** The result of a handler that succeeded, or that was stopped but has partial output or usage to report. */
 export interface ToolOutcome {
   output: Json;
-  /** Summary for the model; cut at 6,000 characters on the way. */
+  /** Summary for the model, cut at 6,000 characters. */
   text: string;
   metadata?: JsonObject;
   usage?: Usage;
   content?: ContentBlock[];
-  /** Why it ended early; a handler that has nothing else to say throws it. */
+  /** Why the handler ended early. A handler without partial output throws it instead. */
   failure?: ToolError;
 }
 
-/** Longest `text` a model gets. */
-export const MAX_TEXT_CHARACTERS = 6_000;
+/** Longest `text` of an outcome. */
+const MAX_TEXT_CHARACTERS = 6_000;
 
-/** Success: `output` for programs, `text` for the model. */
+/** Builds an outcome: `output` for programs, `text` for the model. */
 export function ok(
   output: Json,
   text: string,
@@ -153,7 +152,7 @@ export function ok(
   return { output, text: cutText(text), ...extra };
 }
 
-/** Cuts a text at the cap, saying how much is missing; never inside a surrogate pair. */
+/** Cuts a text at the limit and appends how much is missing. Does not split surrogate pairs. */
 export function cutText(text: string, limit = MAX_TEXT_CHARACTERS): string {
   if (text.length <= limit) return text;
   const note = `\n… (${text.length - limit} more characters)`;

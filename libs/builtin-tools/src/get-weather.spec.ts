@@ -4,7 +4,7 @@ import { getWeather } from './get-weather.tool.js';
 import { runTool } from './run-tool.fixture.js';
 
 describe('get_weather', () => {
-  it('is the same every time and says that it is invented', async () => {
+  it('is deterministic and labeled as simulated', async () => {
     const first = await runTool(getWeather, { city: 'Lisbon' });
     expect(first).toEqual(
       await runTool(getWeather, { city: ' lisbon' }).then((second) => ({

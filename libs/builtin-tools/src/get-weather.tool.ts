@@ -4,7 +4,7 @@ import { defineTool, ok } from './builtin-tool.js';
 
 const CONDITIONS = ['clear', 'partly cloudy', 'cloudy', 'rain', 'thunderstorm', 'fog', 'snow'] as const;
 
-/** `get_weather`: invented data, the same for a city every time, and marked so in every answer. */
+/** `get_weather`: deterministic simulated data, labeled as such in every result. */
 export const getWeather = defineTool<{ city: string; unit?: 'celsius' | 'fahrenheit' }>({
   name: 'get_weather',
   version: '1.0.0',
@@ -36,7 +36,7 @@ export const getWeather = defineTool<{ city: string; unit?: 'celsius' | 'fahrenh
       throw new ToolError('TOOL_ERROR', { message: `Not the name of a city: ${JSON.stringify(city)}` });
     const seed = createHash('sha256').update(name.toLowerCase()).digest();
     const celsius = (seed.readUInt16BE(0) % 41) - 8;
-    // Snow falls only when it is cold enough.
+    // Snow only if it is cold enough.
     const condition =
       CONDITIONS[seed.readUInt8(2) % (celsius <= 2 ? CONDITIONS.length : CONDITIONS.length - 1)] ?? 'clear';
     const temperature = unit === 'celsius' ? celsius : Math.round(celsius * 1.8 + 32);

@@ -5,7 +5,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { compileSchema } from '@toolfleet/schema';
 import { describe, expect, it } from 'vitest';
 import { cutText, defineTool, ok } from './builtin-tool.js';
-import { definitionOf, MANIFEST, toolsetOf, toolsOf } from './manifest.js';
+import { toToolDefinition, MANIFEST, getToolset, selectTools } from './manifest.js';
 import { ToolRunner } from './tool-runner.js';
 
 const SOURCE = { kind: 'builtin', name: 'builtin.compute' } as const;
@@ -14,7 +14,7 @@ const NO_FIGURES = { rateLimits: {}, costsMicroUsd: {} };
 describe.each(MANIFEST.map((tool) => [tool.metadata.name, tool] as const))('%s', (_name, tool) => {
   const { inputSchema, inputExamples = [], name, description } = tool.metadata;
 
-  it('has a schema a model can follow', () => {
+  it('has a schema that models can follow', () => {
     expect(name).toMatch(TOOL_NAME_PATTERN);
     expect(description.length).toBeGreaterThan(20);
     const properties = Object.entries((inputSchema['properties'] ?? {}) as Record<string, JsonObject>);
@@ -24,7 +24,7 @@ describe.each(MANIFEST.map((tool) => [tool.metadata.name, tool] as const))('%s',
     expect(JSON.stringify(inputSchema)).not.toMatch(/project_id|_model|tenant/);
   });
 
-  it('has examples that its schema accepts, and defaults that it accepts', () => {
+  it('has examples and defaults that its schema accepts', () => {
     const compiled = compileSchema(inputSchema);
     expect(inputExamples.length).toBeGreaterThan(0);
     for (const example of inputExamples) expect(compiled.errors(example)).toEqual([]);
@@ -34,17 +34,17 @@ describe.each(MANIFEST.map((tool) => [tool.metadata.name, tool] as const))('%s',
     }
   });
 
-  it('is idempotent, or has a reason not to be', () => {
+  it('is idempotent unless it has effects', () => {
     const effects = ['file_write', 'file_edit', 'file_delete', 'multi_agent'];
     expect(tool.metadata.idempotent ?? false).toBe(!effects.includes(name));
   });
 });
 
 describe('definitions', () => {
-  it('carry the metadata under the published names, and what an operator set', () => {
-    const [calculator] = toolsOf(['compute']);
+  it('contain the metadata under the published names, with the overrides of the operator', () => {
+    const [calculator] = selectTools(['compute']);
     if (!calculator) throw new Error('no calculator');
-    expect(definitionOf(calculator, SOURCE, NO_FIGURES)).toMatchObject({
+    expect(toToolDefinition(calculator, SOURCE, NO_FIGURES)).toMatchObject({
       name: 'calculator',
       version: '1.0.0',
       category: 'data',
@@ -56,17 +56,17 @@ describe('definitions', () => {
       source: SOURCE,
     });
     const figures = { rateLimits: { calculator: 0 }, costsMicroUsd: { calculator: 7 } };
-    expect(definitionOf(calculator, SOURCE, figures)).toMatchObject({ rate_limit: 0, cost_per_use_micro_usd: 7 });
-    expect(definitionOf(calculator, SOURCE, NO_FIGURES)).not.toHaveProperty('cost_per_use_micro_usd');
+    expect(toToolDefinition(calculator, SOURCE, figures)).toMatchObject({ rate_limit: 0, cost_per_use_micro_usd: 7 });
+    expect(toToolDefinition(calculator, SOURCE, NO_FIGURES)).not.toHaveProperty('cost_per_use_micro_usd');
   });
 
   it('are split by toolset', () => {
-    expect(new Set(MANIFEST.map(toolsetOf))).toEqual(new Set(['compute', 'files', 'web', 'agent']));
-    expect(toolsOf(['agent']).map((tool) => tool.metadata.name)).toEqual(['multi_agent']);
+    expect(new Set(MANIFEST.map(getToolset))).toEqual(new Set(['compute', 'files', 'web', 'agent']));
+    expect(selectTools(['agent']).map((tool) => tool.metadata.name)).toEqual(['multi_agent']);
   });
 });
 
-describe('toolbox', () => {
+describe('ToolRunner', () => {
   const clock = new SystemClock();
   const tool = (handler: () => never) =>
     defineTool({ name: 't', description: 'd', category: 'c', inputSchema: { type: 'object' }, handler });
@@ -94,7 +94,7 @@ describe('toolbox', () => {
     return attempt;
   };
 
-  it('tells a tool’s own no, with details and the wait asked for', async () => {
+  it('returns the error of a tool with its details and retry delay', async () => {
     const reply = await run(
       new ToolError('UPSTREAM_ERROR', { message: 'busy', details: { status: 429 }, retryAfterMs: 500 }),
     );
@@ -107,7 +107,7 @@ describe('toolbox', () => {
     });
   });
 
-  it('hides the text of a fault, which may hold secrets, and reports it to the operator', async () => {
+  it('hides the text of an unexpected exception, which may contain secrets, and reports it to the operator', async () => {
     const faults: unknown[] = [];
     const reply = await run(new Error('password=hunter2 in /etc/x'), undefined, faults);
     expect(reply.failure).toMatchObject({ code: 'EXECUTION_FAILED', message: 't failed unexpectedly' });
@@ -115,14 +115,14 @@ describe('toolbox', () => {
     expect(faults).toHaveLength(1);
   });
 
-  it('refuses tools whose services are missing, and cuts what a model reads', () => {
-    const needy = toolsOf(['web']);
+  it('refuses tools whose services are missing, and cuts the text for the model', () => {
+    const needy = selectTools(['web']);
     expect(() => new ToolRunner(needy, {}, clock)).toThrow(/needs pages/);
     expect(cutText('x'.repeat(7_000))).toHaveLength(6_000);
     expect(ok(1, '😀'.repeat(4_000)).text.isWellFormed()).toBe(true);
   });
 
-  it('names a passed deadline a time-out of the attempt, and a cancel a cancel', async () => {
+  it('reports a passed deadline as a time-out of the attempt, and a cancellation as such', async () => {
     const waiting = defineTool({
       name: 't',
       description: 'd',

@@ -17,7 +17,7 @@ import { textProcess } from './text/text-process.tool.js';
 import { crawlBatch, fetchPage } from './web/fetch-page.tool.js';
 import { webSearch } from './web/web-search.tool.js';
 
-/** Every builtin tool. A new one is a file and a line here. */
+/** All builtin tools. Add a new tool here. */
 export const MANIFEST: readonly BuiltinTool[] = [
   calculator,
   jsonProcess,
@@ -37,23 +37,23 @@ export const MANIFEST: readonly BuiltinTool[] = [
   multiAgent,
 ];
 
-/** Tools of the given toolsets. */
-export function toolsOf(toolsets: readonly Toolset[]): BuiltinTool[] {
-  return MANIFEST.filter((tool) => toolsets.includes(toolsetOf(tool)));
+/** The builtin tools of the given toolsets. */
+export function selectTools(toolsets: readonly Toolset[]): BuiltinTool[] {
+  return MANIFEST.filter((tool) => toolsets.includes(getToolset(tool)));
 }
 
-/** Toolset a tool belongs to. */
-export function toolsetOf(tool: BuiltinTool): Toolset {
+/** The toolset of a tool; default `compute`. */
+export function getToolset(tool: BuiltinTool): Toolset {
   return tool.metadata.toolset ?? 'compute';
 }
 
-/** Figures an operator may set without touching a tool: calls per minute, and micro-USD per call, by tool name. */
-export interface ToolFigures {
+/** What an operator may override by tool name: calls per minute, and micro-USD per call. */
+export interface ToolOverrides {
   rateLimits: Readonly<Record<string, number>>;
   costsMicroUsd: Readonly<Record<string, number>>;
 }
 
-/** Optional fields that are called differently on the wire. */
+/** Optional fields and their names on the wire. */
 const WIRE_NAMES = {
   tags: 'tags',
   aliases: 'aliases',
@@ -74,18 +74,18 @@ const WIRE_NAMES = {
   inputExamples: 'input_examples',
 } as const satisfies Partial<Record<keyof ToolMetadata, keyof ToolDefinition>>;
 
-/** The definition a tool is announced with. */
-export function definitionOf(tool: BuiltinTool, source: ToolSource, figures: ToolFigures): ToolDefinition {
+/** The definition with which an executor announces a tool. @throws Error for an invalid tool name */
+export function toToolDefinition(tool: BuiltinTool, source: ToolSource, overrides: ToolOverrides): ToolDefinition {
   const { metadata } = tool;
   if (!TOOL_NAME_PATTERN.test(metadata.name))
-    throw new Error(`Tool name ${JSON.stringify(metadata.name)} is not legal`);
+    throw new Error(`Invalid tool name ${JSON.stringify(metadata.name)}: must match ${TOOL_NAME_PATTERN.source}`);
   const optional: JsonObject = {};
   for (const [key, wireName] of Object.entries(WIRE_NAMES)) {
     const value = metadata[key as keyof typeof WIRE_NAMES];
     if (value !== undefined) optional[wireName] = value as JsonObject[string];
   }
-  const rateLimit = ownValue(figures.rateLimits, metadata.name) ?? metadata.rateLimit;
-  const cost = ownValue(figures.costsMicroUsd, metadata.name) ?? metadata.costMicroUsd;
+  const rateLimit = ownValue(overrides.rateLimits, metadata.name) ?? metadata.rateLimit;
+  const cost = ownValue(overrides.costsMicroUsd, metadata.name) ?? metadata.costMicroUsd;
   return {
     name: metadata.name,
     version: metadata.version ?? '1.0.0',
@@ -94,7 +94,7 @@ export function definitionOf(tool: BuiltinTool, source: ToolSource, figures: Too
     input_schema: metadata.inputSchema,
     binding: {
       kind: 'builtin',
-      toolset: toolsetOf(tool),
+      toolset: getToolset(tool),
       handler: metadata.name,
       ...(tool.build === undefined ? {} : { build: tool.build }),
     },

@@ -3,17 +3,17 @@ import { failedResponse, toFailure, type ExecMessage, type ExecResponse } from '
 import type { Clock } from '@toolfleet/resilience';
 import type { BuiltinTool, ServiceName, ToolOutcome, ToolRun, ToolServices } from './builtin-tool.js';
 
-/** Bounds and listeners of one attempt. */
-export interface AttemptOptions {
+/** Limits and listeners of an attempt. */
+interface AttemptOptions {
   signal: AbortSignal;
   deadlineAt: EpochMs;
   progress?: (progress: CallProgress) => void;
 }
 
-/** Told of faults that are not the tool's way of saying no: a bug in a handler. */
-export type FaultHook = (tool: string, error: unknown) => void;
+/** Called for unexpected exceptions, that is, bugs in a handler. */
+type UnexpectedErrorHook = (tool: string, error: unknown) => void;
 
-/** The tools a process serves, with the services they need; runs attempts on them. */
+/** Runs attempts of the tools that a process serves, and gives them the services they need. */
 export class ToolRunner {
   private readonly byHandler = new Map<string, BuiltinTool>();
 
@@ -21,25 +21,25 @@ export class ToolRunner {
     tools: readonly BuiltinTool[],
     private readonly services: Partial<ToolServices>,
     private readonly clock: Clock,
-    private readonly onFault: FaultHook = () => {},
+    private readonly onUnexpectedError: UnexpectedErrorHook = () => {},
   ) {
     for (const tool of tools) this.add(tool);
   }
 
-  /** Tools served at the moment. */
+  /** The tools served now. */
   get tools(): BuiltinTool[] {
     return [...this.byHandler.values()];
   }
 
-  /** Adds a tool or replaces the one of the same name. @throws Error when a service it needs is missing */
+  /** Adds a tool, or replaces the one of the same name. @throws Error if a service that it needs is missing */
   add(tool: BuiltinTool): void {
     const missing = tool.needs.filter((need: ServiceName) => this.services[need] === undefined);
     if (missing.length > 0)
-      throw new Error(`Tool ${tool.metadata.name} needs ${missing.join(', ')}, which this process does not have`);
+      throw new Error(`Tool ${tool.metadata.name} needs ${missing.join(', ')}, which this process does not provide`);
     this.byHandler.set(tool.metadata.name, tool);
   }
 
-  /** True when a tool is declared idempotent; what is not served is not. */
+  /** True if a tool is served here and declared idempotent. */
   isIdempotent(name: string): boolean {
     return this.byHandler.get(name)?.metadata.idempotent === true;
   }
@@ -50,14 +50,14 @@ export class ToolRunner {
   }
 
   /**
-   * Runs one attempt. Never throws: what a tool did wrong is the reply's `failure`, so is a fault of its handler.
-   * The handler's arguments are its own copy, whatever it does to them.
+   * Runs one attempt. Never throws: failures of the tool and exceptions of its handler become the `failure` of the response.
+   * The handler gets its own copy of the arguments and may modify it.
    */
   async run(message: ExecMessage, options: AttemptOptions): Promise<ExecResponse> {
     const startedAt = this.clock.monotonic();
     try {
       const outcome = await this.attempt(message, options);
-      return { ...replyOf(outcome), execute_ms: this.elapsed(startedAt) };
+      return { ...toResponse(outcome), execute_ms: this.elapsed(startedAt) };
     } catch (error) {
       return { ...this.failed(message.tool, error, options.signal), execute_ms: this.elapsed(startedAt) };
     }
@@ -81,15 +81,15 @@ export class ToolRunner {
   }
 
   private failed(tool: string, error: unknown, signal: AbortSignal): ExecResponse {
-    const known = this.classify(tool, error, signal);
-    return failedResponse(known, known.message);
+    const classified = this.classify(tool, error, signal);
+    return failedResponse(classified, classified.message);
   }
 
   private classify(tool: string, error: unknown, signal: AbortSignal): ToolError {
     if (signal.aborted && (error === signal.reason || !isToolError(error))) return stopped(signal.reason);
     if (isToolError(error)) return error;
-    this.onFault(tool, error);
-    // The text of an unexpected exception may hold paths or secrets: it is logged, not told.
+    this.onUnexpectedError(tool, error);
+    // The message of an unexpected exception may contain paths or secrets, so it is logged but not returned.
     return new ToolError('EXECUTION_FAILED', { message: `${tool} failed unexpectedly` });
   }
 
@@ -100,19 +100,19 @@ export class ToolRunner {
 
 function ignore(): void {}
 
-function replyOf(outcome: ToolOutcome): ExecResponse {
+function toResponse(outcome: ToolOutcome): ExecResponse {
   return {
     ok: outcome.failure === undefined,
     output: outcome.output,
     text: outcome.text,
     metadata: outcome.metadata ?? {},
-    ...(outcome.usage ? { usage: outcome.usage } : {}),
-    ...(outcome.content ? { content: outcome.content } : {}),
-    ...(outcome.failure ? { failure: toFailure(outcome.failure) } : {}),
+    usage: outcome.usage,
+    content: outcome.content,
+    failure: outcome.failure && toFailure(outcome.failure),
   };
 }
 
-/** A deadline that passes after the attempt began is the attempt's time-out. */
+/** The error of an aborted attempt. A call deadline that passes during the attempt counts as the attempt's time-out. */
 function stopped(reason: unknown): ToolError {
   if (isToolError(reason)) return reason.code === 'DEADLINE_EXCEEDED' ? new ToolError('ATTEMPT_TIMED_OUT') : reason;
   return new ToolError(reason instanceof Error && reason.name === 'TimeoutError' ? 'ATTEMPT_TIMED_OUT' : 'CANCELLED');

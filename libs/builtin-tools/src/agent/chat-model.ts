@@ -9,16 +9,16 @@ export interface ChatToolCall {
   function: { name: string; arguments: string };
 }
 
-/** A message of a conversation, in the words of the OpenAI chat API. */
+/** A message of a conversation, in the format of the OpenAI chat API. */
 export type ChatMessage =
   | { role: 'system' | 'user'; content: string }
   | { role: 'assistant'; content: string | null; tool_calls?: ChatToolCall[] }
   | { role: 'tool'; tool_call_id: string; content: string };
 
-/** One turn asked of a model. */
+/** A request for one turn of a model. */
 export interface ChatRequest {
   messages: readonly ChatMessage[];
-  /** In OpenAI's form; empty: the model has to answer. */
+  /** In OpenAI's format. If empty, the model has to answer. */
   tools: readonly JsonObject[];
   /** Overrides the configured model. */
   model?: string;
@@ -30,28 +30,28 @@ export interface ChatRequest {
 export interface ChatTurn {
   content: string;
   toolCalls: ChatToolCall[];
-  /** Prompt and completion tokens, 0 when the server tells none. */
+  /** Prompt and completion tokens; 0 if the server does not report them. */
   tokens: number;
 }
 
-/** A chat model. Injected by type. */
+/** A chat model. */
 export abstract class ChatModel {
   /** @throws ToolError AUTH_NOT_CONFIGURED, UPSTREAM_ERROR, NETWORK_ERROR */
   abstract turn(request: ChatRequest, signal: AbortSignal): Promise<ChatTurn>;
 }
 
 /** An OpenAI-compatible endpoint. */
-export interface ChatEndpoint {
-  /** Up to and without `/chat/completions`; absent: not configured. */
+interface ChatEndpoint {
+  /** URL without `/chat/completions`; undefined if not configured. */
   baseUrl: string | undefined;
   model: string;
   apiKey: string | undefined;
 }
 
-/** A turn of a large model may take minutes; the call's own deadline ends it sooner. */
+/** A turn of a large model may take minutes; the deadline of the call may end it sooner. */
 const TURN_MS = 120_000;
 
-/** Any server that speaks OpenAI's `POST /chat/completions`. */
+/** A server with OpenAI's `POST /chat/completions`. */
 export class OpenAiChatModel extends ChatModel {
   constructor(
     private readonly endpoint: ChatEndpoint,
@@ -66,6 +66,7 @@ export class OpenAiChatModel extends ChatModel {
       throw new ToolError('AUTH_NOT_CONFIGURED', {
         message: 'multi_agent has no model: set LLM_BASE_URL, LLM_MODEL and LLM_API_KEY',
       });
+    const hasTools = request.tools.length > 0;
     const response = await this.egress.request({
       url: `${baseUrl.replace(/\/$/, '')}/chat/completions`,
       method: 'POST',
@@ -77,45 +78,46 @@ export class OpenAiChatModel extends ChatModel {
       body: JSON.stringify({
         model: request.model ?? model,
         messages: request.messages,
-        ...(request.tools.length > 0 ? { tools: request.tools, tool_choice: 'auto' } : {}),
-        ...(request.maxTokens === undefined ? {} : { max_tokens: request.maxTokens }),
-        ...(request.temperature === undefined ? {} : { temperature: request.temperature }),
+        tools: hasTools ? request.tools : undefined,
+        tool_choice: hasTools ? 'auto' : undefined,
+        max_tokens: request.maxTokens,
+        temperature: request.temperature,
       }),
       signal,
       timeouts: { totalMs: TURN_MS, headersMs: TURN_MS, bodyIdleMs: TURN_MS },
     });
     const text = (await response.body.bytes()).toString('utf8');
-    // The body of a refusal may repeat the key: only its status is told.
+    // The body of an error may repeat the key, so only its status is reported.
     if (response.status !== 200)
       throw new ToolError('UPSTREAM_ERROR', {
         message: `The model answered HTTP ${response.status}`,
         details: { status: response.status },
       });
-    return turnOf(text);
+    return parseTurn(text);
   }
 }
 
-function turnOf(text: string): ChatTurn {
+function parseTurn(text: string): ChatTurn {
   let answer: Json;
   try {
     answer = JSON.parse(text) as Json;
   } catch {
-    throw new ToolError('UPSTREAM_ERROR', { message: 'The model did not answer with JSON' });
+    throw new ToolError('UPSTREAM_ERROR', { message: 'The model did not return JSON' });
   }
   const choice = isJsonObject(answer) && Array.isArray(answer['choices']) ? answer['choices'][0] : undefined;
   const message = isJsonObject(choice) ? choice['message'] : undefined;
   if (!isJsonObject(answer) || !isJsonObject(message))
-    throw new ToolError('UPSTREAM_ERROR', { message: 'The model answered without a message' });
+    throw new ToolError('UPSTREAM_ERROR', { message: 'The model returned no message' });
   const usage = isJsonObject(answer['usage']) ? answer['usage'] : {};
   const count = (name: string) => (typeof usage[name] === 'number' ? usage[name] : 0);
   return {
     content: typeof message['content'] === 'string' ? message['content'] : '',
-    toolCalls: (Array.isArray(message['tool_calls']) ? message['tool_calls'] : []).flatMap(toolCallOf),
+    toolCalls: (Array.isArray(message['tool_calls']) ? message['tool_calls'] : []).flatMap(readToolCall),
     tokens: count('total_tokens') || count('prompt_tokens') + count('completion_tokens'),
   };
 }
 
-function toolCallOf(call: Json, index: number): ChatToolCall[] {
+function readToolCall(call: Json, index: number): ChatToolCall[] {
   const wanted = isJsonObject(call) ? call['function'] : undefined;
   if (!isJsonObject(call) || !isJsonObject(wanted) || typeof wanted['name'] !== 'string') return [];
   const args = wanted['arguments'];
@@ -123,7 +125,7 @@ function toolCallOf(call: Json, index: number): ChatToolCall[] {
     {
       id: typeof call['id'] === 'string' ? call['id'] : `call_${index}`,
       type: 'function',
-      // Some servers send an object instead of its text.
+      // Some servers send an object instead of JSON text.
       function: {
         name: wanted['name'],
         arguments: typeof args === 'string' ? args : JSON.stringify((args as JsonObject | undefined) ?? {}),

@@ -171,7 +171,7 @@ describe('multi_agent with the scripted model', () => {
     expect(progress.at(-1)).toMatchObject({ progress: 3, total: 3 });
   });
 
-  it('runs several calls of a turn at once, and rounds one after the other', async () => {
+  it('runs the calls of a turn concurrently and the rounds sequentially', async () => {
     const tools = new LocalTools();
     const script =
       'CALL calculator {"expression":"1+1"}\nCALL calculator {"expression":"2+2"}\nTHEN\nCALL calculator {"expression":"3+3"}\nSAY all: {results}';
@@ -180,7 +180,7 @@ describe('multi_agent with the scripted model', () => {
     expect(tools.most).toBe(2);
   });
 
-  it('runs at most three tasks at once', async () => {
+  it('runs at most three tasks concurrently', async () => {
     const tools = new LocalTools();
     await run(
       Array.from({ length: 7 }, (_, index) => task(`t${index}`, 'CALL calculator {"expression":"1"}')),
@@ -190,7 +190,7 @@ describe('multi_agent with the scripted model', () => {
     expect(tools.calls).toHaveLength(7);
   });
 
-  it('ends a model that never stops calling tools', async () => {
+  it('stops a model that keeps calling tools', async () => {
     const tools = new LocalTools();
     const { output } = await run([task('loop', 'LOOP calculator {"expression":"1+1"}')], tools);
     expect(output.results[0]).toMatchObject({
@@ -223,7 +223,7 @@ describe('multi_agent with the scripted model', () => {
     expect(tools.calls).toHaveLength(0);
   });
 
-  it('shows a failed tool to the model, and bad arguments', async () => {
+  it('shows failed tools and invalid arguments to the model', async () => {
     const { output } = await run([
       task('zero', 'CALL calculator {"expression":"1/0"}\nCALL calculator not json\nSAY {results}'),
     ]);
@@ -231,7 +231,7 @@ describe('multi_agent with the scripted model', () => {
     expect(output.results[0]?.response).toMatch(/Division by zero.*not valid JSON/s);
   });
 
-  it('stops every task when the budget is gone, keeping what is done', async () => {
+  it('stops every task when the budget is exhausted, and keeps finished ones', async () => {
     const tools = new LocalTools();
     tools.budget = 1;
     const { output } = await run(
@@ -264,7 +264,7 @@ describe('multi_agent with the scripted model', () => {
     expect(spending.most.microUsd).toBeLessThanOrEqual(limit.microUsd ?? Infinity);
   });
 
-  it('charges a turn that was cut off in full, and one that the model refused not at all', async () => {
+  it('charges a turn that was cut off in full, and none for one that the model refused', async () => {
     const caller = new AbortController();
     const refused = new LocalSpending();
     await run([task('broken', 'FAIL 500')], undefined, {}, undefined, refused);
@@ -276,7 +276,7 @@ describe('multi_agent with the scripted model', () => {
     expect(cut.spent).toEqual({ tokens: cut.most.tokens, microUsd: cut.most.microUsd });
   });
 
-  it('acts for its caller: token, session, user, and a key per call that a second run repeats', async () => {
+  it('acts for its caller, with an idempotency key per call that a second run repeats', async () => {
     const first = new LocalTools();
     const second = new LocalTools();
     const context = { session_id: 's1', project_id: 'p1', user_id: 'ann' };
@@ -290,7 +290,7 @@ describe('multi_agent with the scripted model', () => {
     expect(second.calls.map((one) => one.idempotency_key)).toEqual(first.calls.map((one) => one.idempotency_key));
   });
 
-  it('reports a task whose model fails, and says when no model is configured', async () => {
+  it('reports a failing model and a model that is not configured', async () => {
     const { output } = await run([task('broken', 'FAIL 500'), task('fine', 'SAY ok')]);
     expect(output.results).toMatchObject([
       { success: false, error: 'The model answered HTTP 500' },
@@ -306,7 +306,7 @@ describe('multi_agent with the scripted model', () => {
     );
   });
 
-  it('returns, and charges for, what is done when the time is nearly over', async () => {
+  it('returns and charges what is done shortly before the deadline', async () => {
     const tools = new LocalTools();
     const { output, usage } = await run(
       [task('quick', 'CALL calculator {"expression":"6*7"}'), task('slow', 'SLEEP 9000\nSAY late')],
@@ -320,7 +320,7 @@ describe('multi_agent with the scripted model', () => {
     expect(usage?.tokens).toBeGreaterThan(0);
   });
 
-  it('stops every task at once when its caller cancels, and shows and charges what is done', async () => {
+  it('stops every task when its caller cancels, and returns and charges what is done', async () => {
     const caller = new AbortController();
     const { output, usage, failure } = await run(
       [task('quick', 'CALL calculator {"expression":"6*7"}'), task('slow', 'SLEEP 9000\nSAY late')],

@@ -3,17 +3,17 @@ import { Semaphore } from '@toolfleet/resilience';
 import { defineTool, ok, type ToolRun, type ToolServices } from '../builtin-tool.js';
 import type { ChatRequest } from './chat-model.js';
 import { BLOCKED_TOOLS, runSubAgent, type AgentEnvironment, type AgentTask, type TaskResult } from './sub-agent.js';
-import { BudgetEnded, TurnSlices } from './turn-slices.js';
+import { BudgetExhausted, TurnSlices } from './turn-slices.js';
 
 const MAX_TASKS = 10;
-/** Kept back from the time of the call for the answer: what is done by then is returned, and paid for. */
+/** Time reserved for the response: what is done by then is returned and charged. */
 const ANSWER_MS = 1_000;
 const ANSWER_SHARE = 0.2;
 const SHOWN = 600;
 
 type AgentRun = ToolRun & Pick<ToolServices, 'agent'>;
 
-/** `multi_agent`: tasks worked on in parallel, each in a conversation of its own. */
+/** `multi_agent`: works on tasks in parallel, each in its own conversation. */
 export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
   name: 'multi_agent',
   version: '1.0.0',
@@ -70,16 +70,16 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
     const { agent } = run;
     const stop = new AbortController();
     let done = 0;
-    const tell = (message: string) => run.progress({ message, progress: done, total: tasks.length });
+    const report = (message: string) => run.progress({ message, progress: done, total: tasks.length });
     const workMs = workingTime(run.deadlineAt - run.clock.now());
     const stopTimer = run.clock.after(workMs, () => stop.abort(new Error('Stopped: no time left')));
-    const environment = await environmentOf(run, workMs, stop.signal, (task, step) => tell(`${task} ${step}`));
+    const environment = await createEnvironment(run, workMs, stop.signal, (task, step) => report(`${task} ${step}`));
     const { slices } = environment;
-    const gate = new Semaphore(agent.maxConcurrency);
-    const results = await gate.map(tasks, async (task, index) => {
+    const semaphore = new Semaphore(agent.maxConcurrency);
+    const results = await semaphore.map(tasks, async (task, index) => {
       const result = await work(task, index, environment, stop);
       done += 1;
-      tell(`${task.name} ${result.success ? 'is done' : 'failed'}`);
+      report(`${task.name} ${result.success ? 'is done' : 'failed'}`);
       return result;
     });
     stopTimer();
@@ -91,26 +91,26 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
       (result) => `- ${result.task_name}: ${(result.response ?? `failed: ${result.error}`).slice(0, SHOWN)}`,
     );
     return ok(output, `${succeeded} of ${results.length} tasks done\n${lines.join('\n')}`, {
-      ...(usage.tokens > 0 ? { usage } : {}),
+      usage: usage.tokens > 0 ? usage : undefined,
       metadata: { succeeded, failed: results.length - succeeded, llm_tokens: usage.tokens },
-      ...(run.signal.aborted ? { failure: stoppedBy(run.signal.reason) } : {}),
+      failure: run.signal.aborted ? stoppedBy(run.signal.reason) : undefined,
     });
   },
 });
 
-/** Every task has stopped: what is done is shown and charged, nothing goes on. */
+/** The failure of a call that was stopped. All tasks have ended; what they did is returned and charged. */
 function stoppedBy(reason: unknown): ToolError {
   const code = isToolError(reason) && reason.code === 'DEADLINE_EXCEEDED' ? 'ATTEMPT_TIMED_OUT' : 'CANCELLED';
   const message = code === 'CANCELLED' ? 'Cancelled by the caller; all tasks have stopped' : 'No time left';
   return new ToolError(code, { message, details: { stopped: true } });
 }
 
-/** How long tasks may work, in ms, of the time there is. */
+/** The part of the remaining ms in which tasks may work. */
 function workingTime(leftMs: number): number {
   return Math.max(0, leftMs - Math.min(ANSWER_MS, leftMs * ANSWER_SHARE));
 }
 
-async function environmentOf(
+async function createEnvironment(
   run: AgentRun,
   workMs: number,
   stopped: AbortSignal,
@@ -120,7 +120,7 @@ async function environmentOf(
   const delegationToken = context.delegation_token;
   if (!delegationToken)
     throw new ToolError('TOOL_ERROR', {
-      message: 'This call carries no delegation token, so its sub-agents could call no tools',
+      message: 'This call has no delegation token, which its sub-agents need to call tools',
     });
   const grant = {
     delegationToken,
@@ -134,7 +134,7 @@ async function environmentOf(
     grant,
     offered,
     fields: callFields(run),
-    settings: settingsOf(run),
+    settings: readModelSettings(run),
     maxIterations: agent.maxIterations,
     toolParallelism: agent.toolParallelism,
     callKey: (task, iteration, call) => `${run.callId}:${task}:${iteration}:${call}`,
@@ -143,7 +143,7 @@ async function environmentOf(
   };
 }
 
-/** One task. A budget that is gone ends every task of the call; any other fault ends its own. */
+/** Works on one task. An exhausted budget ends all tasks of the call, any other error only this one. */
 async function work(
   task: AgentTask,
   index: number,
@@ -162,7 +162,7 @@ async function work(
   try {
     return await runSubAgent(task, index, environment);
   } catch (error) {
-    if (error instanceof BudgetEnded) {
+    if (error instanceof BudgetExhausted) {
       stop.abort(new Error(`Stopped: ${error.message}`));
       return failed(`Stopped: ${error.message}`);
     }
@@ -173,23 +173,23 @@ async function work(
   }
 }
 
-/** User, session and project of the call; what it spends from is in the delegation token, where no tool can change it. */
+/** User, session and project of the call. Its budget is part of the delegation token, so that tools cannot change it. */
 function callFields({ context }: AgentRun): Partial<CallMessage> {
   const { session_id: session, project_id: project, user_id: user } = context;
   return {
-    ...(typeof user === 'string' ? { user_id: user } : {}),
-    ...(typeof session === 'string' ? { session_id: session } : {}),
-    ...(typeof project === 'string' ? { project_id: project } : {}),
+    user_id: typeof user === 'string' ? user : undefined,
+    session_id: typeof session === 'string' ? session : undefined,
+    project_id: typeof project === 'string' ? project : undefined,
   };
 }
 
-/** Model, max_tokens and temperature of the conversation that called. */
-function settingsOf({ context }: AgentRun): Pick<ChatRequest, 'model' | 'maxTokens' | 'temperature'> {
+/** Model, max_tokens and temperature of the calling conversation. */
+function readModelSettings({ context }: AgentRun): Pick<ChatRequest, 'model' | 'maxTokens' | 'temperature'> {
   const params = isJsonObject(context.prompt_params) ? context.prompt_params : {};
   const { max_tokens: maxTokens, temperature } = params;
   return {
-    ...(typeof context.model === 'string' ? { model: context.model } : {}),
-    ...(typeof maxTokens === 'number' ? { maxTokens } : {}),
-    ...(typeof temperature === 'number' ? { temperature } : {}),
+    model: typeof context.model === 'string' ? context.model : undefined,
+    maxTokens: typeof maxTokens === 'number' ? maxTokens : undefined,
+    temperature: typeof temperature === 'number' ? temperature : undefined,
   };
 }

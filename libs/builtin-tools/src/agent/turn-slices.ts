@@ -4,33 +4,34 @@ import type { Clock } from '@toolfleet/resilience';
 import type { CallerGrant, SliceRefusal, Spending } from './agent-services.js';
 import type { ChatRequest, ChatTurn } from './chat-model.js';
 
-/** A budget of the caller is used up: no task of the call can go on. */
-export class BudgetEnded extends Error {}
+/** A budget of the caller is exhausted; no task of the call can continue. */
+export class BudgetExhausted extends Error {}
 
 /** How tokens are priced and estimated. */
 export interface TurnPricing {
   microUsdPer1kTokens: number;
-  /** Bytes of a prompt per token, at least. With 1 no tokenizer of bytes can use more than was held. */
+  /** Fewest bytes of a prompt per token. With 1, no byte-based tokenizer can use more than was held. */
   bytesPerToken: number;
-  /** Longest answer asked of the model when the caller names none, in tokens. */
+  /** Tokens of the longest answer, unless the caller sets a limit. */
   maxTokens: number;
 }
 
-/** An answer shorter than this is not worth a turn; then the budget counts as used up. */
+/** Shortest answer that is worth a turn; with less left, the budget counts as exhausted. */
 const LEAST_ANSWER_TOKENS = 256;
-/** Pause before a slice is asked for again that others kept from being held: once to twice as long. */
-const LOOK_AGAIN_MS = 100;
-/** Codes of a model that certainly did no work. */
-const UNUSED: ReadonlySet<string> = new Set(['AUTH_NOT_CONFIGURED', 'UPSTREAM_ERROR', 'EGRESS_BLOCKED']);
+/** Delay before a slice is requested again that concurrent holds prevented; randomized up to twice as long. */
+const RETRY_MS = 100;
+/** Errors after which the model has certainly done no work. */
+const NO_WORK_DONE: ReadonlySet<string> = new Set(['AUTH_NOT_CONFIGURED', 'UPSTREAM_ERROR', 'EGRESS_BLOCKED']);
 
 /**
- * The turns of all tasks of one call, each on a slice of the caller's budgets: the most the turn can take is held before the
- * model is asked, what it took is settled after. Calls that run at the same time cannot use the same rest twice.
+ * Pays for the turns of all tasks of a call, each with a slice of the caller's budgets: the maximum of a turn is held before
+ * the request to the model, and its actual cost settled afterwards. Concurrent calls therefore cannot spend the same
+ * remainder twice.
  */
 export class TurnSlices {
   #tokens = 0;
   #microUsd: MicroUsd = 0;
-  /** Fewest tokens a turn with this head has taken. */
+  /** Fewest tokens of any turn so far, by head (system prompt and tools). */
   readonly #heads = new Map<string, number>();
   readonly #settling = new Set<Promise<void>>();
   readonly #waiting = new Set<() => void>();
@@ -42,15 +43,15 @@ export class TurnSlices {
     private readonly clock: Clock,
   ) {}
 
-  /** What the settled turns took. */
+  /** Usage of the settled turns. */
   get usage(): Usage {
     return { tokens: this.#tokens, microUsd: this.#microUsd, settled: true };
   }
 
   /**
-   * Asks for one turn with an answer that its slice pays for: shorter than wanted when little is left.
-   * @param known tokens the model has reported for the first `knownMessages` of the conversation
-   * @throws BudgetEnded, and whatever `ask` throws
+   * Requests one turn whose answer the slice can pay for; it is shorter than requested if little is left.
+   * @param known tokens that the model has reported for the first `known.messages` messages of the conversation
+   * @throws BudgetExhausted, and what `ask` throws
    */
   async turn(
     request: ChatRequest,
@@ -68,10 +69,10 @@ export class TurnSlices {
       this.#learn(request, used);
       return turn;
     } catch (error) {
-      if (isToolError(error) && UNUSED.has(error.code)) used = 0;
+      if (isToolError(error) && NO_WORK_DONE.has(error.code)) used = 0;
       throw error;
     } finally {
-      // A turn that was cut off may have been worked on to its end: it counts in full.
+      // The model may have completed a turn that was cut off, so it counts in full.
       this.#settle(slice, Math.min(used ?? held, held));
     }
   }
@@ -81,7 +82,7 @@ export class TurnSlices {
     await Promise.all(this.#settling);
   }
 
-  /** Holds the tokens of the prompt and of an answer, as long as the limits and the wish allow. */
+  /** Holds the tokens of the prompt and of the longest answer that `wanted` and the limits allow. */
   async #hold(slice: string, promptTokens: () => number, wanted: number): Promise<{ prompt: number; answer: number }> {
     const least = Math.min(wanted, LEAST_ANSWER_TOKENS);
     let answer = wanted;
@@ -99,17 +100,17 @@ export class TurnSlices {
         answer = fits;
         continue;
       }
-      if (this.#tokensIn(refusal, refusal.spent) < prompt + least) throw new BudgetEnded(messageOf(refusal));
-      await this.#othersSettle();
+      if (this.#tokensIn(refusal, refusal.spent) < prompt + least) throw new BudgetExhausted(toMessage(refusal));
+      await this.#waitForRelease();
       answer = wanted;
     }
   }
 
-  /** Others hold more than they will use: a turn of this call, whose end is heard of, or one of another call. */
-  async #othersSettle(): Promise<void> {
+  /** Waits until a turn of this call settles, or for a while, since turns of other calls may settle, too. */
+  async #waitForRelease(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.add(resolve);
-    const stopTimer = this.clock.after(LOOK_AGAIN_MS * (1 + Math.random()), resolve);
+    const stopTimer = this.clock.after(RETRY_MS * (1 + Math.random()), resolve);
     await promise;
     stopTimer();
     this.#waiting.delete(resolve);
@@ -118,7 +119,7 @@ export class TurnSlices {
   #settle(slice: string, tokens: number): void {
     const before = this.#price(this.#tokens);
     this.#tokens += tokens;
-    // Rounded over the whole call: many small turns cost no more than one large one.
+    // Round over the whole call, so that many small turns cost no more than one large turn.
     const microUsd = this.#price(this.#tokens) - before;
     this.#microUsd += microUsd;
     const settling = (
@@ -132,7 +133,7 @@ export class TurnSlices {
     this.#settling.add(settling);
   }
 
-  /** The most tokens a prompt can have: what the model has reported of it, and the rest by its size. */
+  /** Upper bound of the tokens of a prompt: what the model has reported for its start, and an estimate of the rest by size. */
   #promptTokens({ messages, tools }: ChatRequest, known: { tokens: number; messages: number }): number {
     if (known.tokens > 0) return known.tokens + this.#estimate(messages.slice(known.messages));
     const head = [messages[0], tools];
@@ -140,7 +141,7 @@ export class TurnSlices {
     return Math.min(reported, this.#estimate(head)) + this.#estimate(messages.slice(1));
   }
 
-  /** A turn of any task bounds what its head takes: the system prompt and the tools, which other tasks begin with, too. */
+  /** The tokens of any turn are an upper bound for its head (system prompt and tools), which other tasks share. */
   #learn({ messages, tools }: ChatRequest, tokens: number): void {
     if (tokens === 0) return;
     const head = JSON.stringify([messages[0], tools]);
@@ -155,7 +156,7 @@ export class TurnSlices {
     return Math.ceil((tokens * this.pricing.microUsdPer1kTokens) / 1_000);
   }
 
-  /** Tokens that a refusing limit would admit beyond `used`. */
+  /** Tokens that the limit of a refusal would admit beyond `used`. */
   #tokensIn({ code, limit }: SliceRefusal, used: number): number {
     const rest = Math.max(0, limit - used);
     if (code === 'TOKEN_LIMIT_EXCEEDED') return rest;
@@ -164,8 +165,9 @@ export class TurnSlices {
   }
 }
 
-function messageOf({ code, scope }: SliceRefusal): string {
+/** @throws ToolError BUDGET_UNAVAILABLE if that is the refusal */
+function toMessage({ code, scope }: SliceRefusal): string {
   if (code === 'BUDGET_UNAVAILABLE')
-    throw new ToolError(code, { message: 'The budget cannot be checked at the moment' });
+    throw new ToolError(code, { message: 'The budget service is unavailable; retry later' });
   return `${code === 'BUDGET_EXCEEDED' ? 'Budget' : 'Token limit'} exceeded for ${scope}`;
 }

@@ -1,6 +1,6 @@
 /**
- * The child process behind BoundedWork: work on hostile input whose cost cannot be known beforehand (regular expressions,
- * queries, diffs, schemas). The parent kills it when the time is over, so nothing here needs a limit of its own.
+ * The child process of BoundedWork. It processes hostile input of unpredictable cost (regular expressions, queries, diffs,
+ * schemas). The parent kills it when the time is up, so the code here needs no time limits.
  */
 import { Worker } from 'node:worker_threads';
 import { search as searchJmespath } from '@jmespath-community/jmespath';
@@ -13,7 +13,7 @@ import { operateOnText, type TextOperation } from '../text/text-operations.js';
 import type { ExtractType } from '../web/page-reader.js';
 import { isAllowedByRobots } from '../web/robots.js';
 
-/** Work a child does; `text` documents are JSON. */
+/** A job of a child. Documents are JSON text. */
 export type BoundedJob =
   | { kind: 'jsonpath' | 'jmespath'; document: string; query: string }
   | { kind: 'patch'; document: string; patch: string }
@@ -30,7 +30,7 @@ export type BoundedJob =
   | { kind: 'search_lines'; search: LineSearch }
   | { kind: 'robots'; rules: string; address: string; robot: string; url: string };
 
-/** A match of `regex_find`; offsets in UTF-16 units. */
+/** A match of `regex_find`; `index` is an offset in UTF-16 units. */
 export interface RegexMatch {
   match: string;
   index: number;
@@ -38,17 +38,17 @@ export interface RegexMatch {
   named?: Record<string, string | null>;
 }
 
-/** Largest answer, in UTF-16 units of its JSON. */
-const MAX_ANSWER = 4 * 1024 * 1024;
+/** Largest result, in UTF-16 units of its JSON. */
+const MAX_RESULT = 4 * 1024 * 1024;
 
-/** Faults told of one document. */
-const MAX_FAULTS = 50;
+/** Most violations reported for a document. */
+const MAX_VIOLATIONS = 50;
 
 type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
 
 /**
- * A parent that was killed cannot kill its child, and a child inside a runaway pattern hears nothing: a thread of its own
- * notices the new parent.
+ * A killed parent cannot kill its child, and a child in a runaway pattern does not process events. This thread detects that
+ * the parent has changed.
  */
 const WATCHDOG = `const parent = process.ppid;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
@@ -67,21 +67,21 @@ if (process.send) {
   process.send({ ready: true });
 }
 
-/** Does a job; `begin` tells the parent that its code is loaded and its time runs. */
-async function answer(job: BoundedJob, begin: () => Promise<unknown>): Promise<{ value: string } | { fault: string }> {
+/** Runs a job. `begin` tells the parent that its code is loaded, so that its time limit starts. */
+async function answer(job: BoundedJob, begin: () => Promise<unknown>): Promise<{ value: string } | { error: string }> {
   try {
-    const work = await loaded(job);
+    const work = await load(job);
     await begin();
     const value = JSON.stringify((await work()) ?? null);
-    if (value.length <= MAX_ANSWER) return { value };
-    return { fault: `Result is larger than ${MAX_ANSWER} characters: narrow the request` };
+    if (value.length <= MAX_RESULT) return { value };
+    return { error: `Result is larger than ${MAX_RESULT} characters: narrow the request` };
   } catch (error) {
-    return { fault: error instanceof Error ? error.message : String(error) };
+    return { error: error instanceof Error ? error.message : String(error) };
   }
 }
 
-/** The work of a job. The readers are large: a child that never sees a page does not load them. */
-async function loaded(job: BoundedJob): Promise<() => unknown> {
+/** The function that does a job. The page readers are large and loaded only when needed. */
+async function load(job: BoundedJob): Promise<() => unknown> {
   if (job.kind === 'page') {
     const { extractPage } = await import('../web/extract-page.js');
     return () => extractPage(job.html, job.url, job.what);
@@ -100,13 +100,13 @@ function run(job: Exclude<BoundedJob, { kind: 'page' | 'pdf' }>): unknown {
     case 'jmespath':
       return searchJmespath(JSON.parse(job.document) as JsonValue, job.query);
     case 'patch':
-      return patched(job.document, job.patch);
+      return applyJsonPatch(job.document, job.patch);
     case 'merge':
-      return merged(JSON.parse(job.document) as JsonValue, JSON.parse(job.patch) as JsonValue);
+      return applyMergePatch(JSON.parse(job.document) as JsonValue, JSON.parse(job.patch) as JsonValue);
     case 'diff':
       return createPatch(JSON.parse(job.document), JSON.parse(job.other));
     case 'validate':
-      return validated(job.document, job.schema);
+      return validate(job.document, job.schema);
     case 'regex_find':
       return findAll(job);
     case 'regex_replace':
@@ -124,35 +124,35 @@ function run(job: Exclude<BoundedJob, { kind: 'page' | 'pdf' }>): unknown {
   }
 }
 
-/** RFC 6902: all operations or none. */
-function patched(document: string, patch: string): unknown {
+/** RFC 6902: applies all operations or none. */
+function applyJsonPatch(document: string, patch: string): unknown {
   const holder = { root: JSON.parse(document) as unknown };
   const operations = (JSON.parse(patch) as { path: string; from?: string }[]).map((operation) => ({
     ...operation,
     path: `/root${operation.path}`,
-    ...(operation.from === undefined ? {} : { from: `/root${operation.from}` }),
+    from: operation.from === undefined ? undefined : `/root${operation.from}`,
   }));
-  const faults = applyPatch(holder, operations as Parameters<typeof applyPatch>[1]);
-  const failed = faults.findIndex((fault) => fault !== null);
-  if (failed >= 0) throw new Error(`Operation ${failed + 1}: ${faults[failed]?.message.replaceAll('/root', '')}`);
+  const errors = applyPatch(holder, operations as Parameters<typeof applyPatch>[1]);
+  const failed = errors.findIndex((error) => error !== null);
+  if (failed >= 0) throw new Error(`Operation ${failed + 1}: ${errors[failed]?.message.replaceAll('/root', '')}`);
   return holder.root;
 }
 
-/** Faults against a schema of the caller's own: `oneOf` over `$ref` chains may cost exponential time, hence here. */
-function validated(document: string, schema: string): unknown {
+/** Violations of a caller's schema. `oneOf` over `$ref` chains may take exponential time. */
+function validate(document: string, schema: string): unknown {
   const compiled = compileSchema(JSON.parse(schema) as JsonObject);
   const value = JSON.parse(document) as JsonValue;
-  return explainErrors(compiled.errors(value)).slice(0, MAX_FAULTS);
+  return explainErrors(compiled.errors(value)).slice(0, MAX_VIOLATIONS);
 }
 
-/** RFC 7386. Built on a null prototype: a key `__proto__` is a key like any other. */
-function merged(target: JsonValue, patch: JsonValue): JsonValue {
+/** RFC 7386. The null prototype makes `__proto__` an ordinary key. */
+function applyMergePatch(target: JsonValue, patch: JsonValue): JsonValue {
   if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch;
   const base = typeof target === 'object' && target !== null && !Array.isArray(target) ? target : {};
   const result = Object.assign(Object.create(null) as { [key: string]: JsonValue }, base);
   for (const [key, value] of Object.entries(patch)) {
     if (value === null) delete result[key];
-    else result[key] = merged(Object.hasOwn(base, key) ? (base[key] as JsonValue) : null, value);
+    else result[key] = applyMergePatch(Object.hasOwn(base, key) ? (base[key] as JsonValue) : null, value);
   }
   return result;
 }
@@ -184,7 +184,7 @@ function replaceAll(job: Extract<BoundedJob, { kind: 'regex_replace' }>): { text
     const groups = rest.slice(0, -2) as (string | undefined)[];
     const expanded = expand(job.replacement, match, groups, named);
     grown += expanded.length;
-    if (grown > MAX_ANSWER) throw new Error(`Result is larger than ${MAX_ANSWER} characters: narrow the request`);
+    if (grown > MAX_RESULT) throw new Error(`Result is larger than ${MAX_RESULT} characters: narrow the request`);
     return expanded;
   });
   return { text, replaced };

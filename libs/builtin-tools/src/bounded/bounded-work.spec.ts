@@ -16,7 +16,7 @@ describe('bounded work', () => {
   const run = (job: BoundedJob, tenant: string, signal = new AbortController().signal) =>
     work.run(job, { timeoutMs: 300, signal, tenant });
 
-  it('serves a tenant beside another one’s flood', async () => {
+  it('serves a tenant during a flood of another', async () => {
     work = new BoundedWork(clock, 1);
     const ended: string[] = [];
     const flood = Array.from({ length: 10 }, (_, n) => run(BOMB, 'loud').catch(() => ended.push(`loud ${n}`)));
@@ -28,7 +28,7 @@ describe('bounded work', () => {
     await Promise.all(flood);
   });
 
-  it('lets no tenant queue without end, and others still in', async () => {
+  it('limits the queue of a tenant, but not that of others', async () => {
     work = new BoundedWork(clock, 1, 5);
     const flood = Array.from({ length: 9 }, () => run(BOMB, 'loud').catch((error: { code: string }) => error.code));
     // One in work, five wait.
@@ -36,7 +36,7 @@ describe('bounded work', () => {
     expect(await run(SMALL, 'quiet')).toBe(1);
   });
 
-  it('forgets a job whose caller left', async () => {
+  it('drops a job whose caller cancelled', async () => {
     work = new BoundedWork(clock, 1);
     const first = run(BOMB, 'a').catch(() => 'killed');
     const leaving = new AbortController();
@@ -48,7 +48,7 @@ describe('bounded work', () => {
 });
 
 describe('fair queue', () => {
-  it('takes from its owners in turn, in the order of each', () => {
+  it('takes turns between owners and keeps the order of each', () => {
     const queue = new FairQueue<string>();
     for (const item of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) queue.push(item.charAt(0), item);
     expect([queue.remove('b', 'b1'), queue.remove('b', 'b1'), queue.waiting('a')]).toEqual([true, false, 3]);

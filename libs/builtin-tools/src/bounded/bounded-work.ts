@@ -6,10 +6,10 @@ import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { BoundedJob } from './bounded-child.js';
 import { FairQueue } from './fair-queue.js';
 
-/** Specs run the source, everything else the build: the extension is that of this very file. */
+/** True in specs, which run the source; the build has the extension `.js`. */
 const FROM_SOURCE = import.meta.url.endsWith('.ts');
 
-/** Lets a child load TypeScript whose imports end in `.js`. */
+/** Lets a child load TypeScript source whose imports end in `.js`. */
 const SOURCE_HOOK = `import { registerHooks } from 'node:module';
 registerHooks({ resolve(name, context, next) {
   try { return next(name, context); } catch (error) {
@@ -18,13 +18,13 @@ registerHooks({ resolve(name, context, next) {
   }
 } });`;
 
-/** The program of a child, beside this file. */
-export function childEntry(): URL {
+/** The program of a child, in the folder of this file. */
+function childEntry(): URL {
   return new URL(`./bounded-child${FROM_SOURCE ? '.ts' : '.js'}`, import.meta.url);
 }
 
-/** Flags of Node a child needs to load its program; none for the build. */
-export function childFlags(): string[] {
+/** Node flags that a child needs to load its program; none for the build. */
+function childFlags(): string[] {
   if (!FROM_SOURCE) return [];
   const hook = `data:text/javascript,${encodeURIComponent(SOURCE_HOOK)}`;
   return [
@@ -36,21 +36,21 @@ export function childFlags(): string[] {
   ];
 }
 
-/** Bounds of one job. */
+/** Limits of a job. */
 export interface JobBounds {
-  /** Longest run in ms; the start of a child and the loading of its code are not counted. */
+  /** Longest run in ms, without the start of a child and the loading of its code. */
   timeoutMs: number;
   signal: AbortSignal;
-  /** For whom: tenants take turns. */
+  /** Tenants take turns. */
   tenant: string;
 }
 
-/** Bounds that come with a call. */
+/** The limits of a job that come from the call. Part of the plugin API. */
 export function boundsOf(run: { signal: AbortSignal; context: ExecContext }): Omit<JobBounds, 'timeoutMs'> {
   return { signal: run.signal, tenant: run.context.tenant_id };
 }
 
-interface Waiting {
+interface WaitingJob {
   job: BoundedJob;
   bounds: JobBounds;
   resolve: (value: Json) => void;
@@ -60,57 +60,58 @@ interface Waiting {
 interface Child {
   process: ChildProcess;
   ready: boolean;
-  /** Set while a job runs or waits for the child's start or code. */
-  busy?: { waiting: Waiting; id: number; stopTimer: CancelTimer };
+  /** The job that runs, or that waits for the child to start or load code. */
+  busy?: { waiting: WaitingJob; id: number; stopTimer: CancelTimer };
   stopIdleTimer?: CancelTimer;
 }
 
+/** A message from a child. */
 interface Answer {
   ready?: true;
   id?: number;
-  /** The code of the job is loaded. */
+  /** The code of the job is loaded and its time runs. */
   begun?: true;
   value?: string;
-  fault?: string;
+  error?: string;
 }
 
-/** Heap of one child. An answer is at most 4 MiB; the rest is room for intermediate values. */
+/** Heap of a child. A result has at most 4 MiB; the rest is for intermediate values. */
 const HEAP_MB = 320;
-/** Jobs of one tenant that may wait: each holds one of the 256 calls its process serves at once, and others need some. */
-const MOST_WAITING = 128;
-/** An unused child costs some 50 MB: it ends after this long. */
+/** Most waiting jobs of a tenant: each occupies one of the 256 concurrent calls of its process. */
+const MAX_WAITING = 128;
+/** An idle child, which takes about 50 MB, exits after this time. */
 const IDLE_MS = 60_000;
 
 /**
- * Runs jobs of unknowable cost (patterns, queries, diffs, schemas of the caller's own) in child processes and kills one that
- * exceeds its time or memory. Nothing less holds: a backtracking pattern blocks the event loop, and a worker thread
- * that runs out of memory may abort the whole process with it. Children start when first needed, without
- * environment, and stay for a while. When all are busy, tenants take turns, and the jobs of one wait in order of arrival.
+ * Runs jobs of unpredictable cost (patterns, queries, diffs and schemas of callers) in child processes, and kills a child that
+ * exceeds its time or memory. A timer or worker thread would not be enough: a backtracking pattern blocks the event loop,
+ * and a thread that runs out of memory may abort the whole process. Children start on demand, without environment, and stay
+ * for a while. When all are busy, tenants take turns, and the jobs of a tenant wait in order of arrival.
  */
 export class BoundedWork {
   private readonly children = new Set<Child>();
-  private readonly queue = new FairQueue<Waiting>();
+  private readonly queue = new FairQueue<WaitingJob>();
   private nextId = 1;
   private closed = false;
 
   constructor(
     private readonly clock: Clock,
-    /** Most children. */
+    /** Most concurrent children. */
     private readonly size = 2,
-    private readonly mostWaiting = MOST_WAITING,
+    private readonly maxWaiting = MAX_WAITING,
   ) {}
 
   /**
-   * Result of a job as JSON.
-   * @throws ToolError TOOL_ERROR when the job failed or took too long, MEMORY_EXCEEDED, QUEUE_FULL when too many jobs of the
-   * tenant wait; the signal's reason when aborted
+   * Runs a job and returns its result as JSON.
+   * @throws ToolError TOOL_ERROR if the job fails or takes too long, MEMORY_EXCEEDED, or QUEUE_FULL if too many jobs of the
+   * tenant are waiting; the signal's reason if it is aborted
    */
   run(job: BoundedJob, bounds: JobBounds): Promise<Json> {
     const { signal, tenant } = bounds;
     if (signal.aborted) return Promise.reject(signal.reason);
-    if (this.queue.waiting(tenant) >= this.mostWaiting) return Promise.reject(tooManyWait(this.mostWaiting));
+    if (this.queue.waiting(tenant) >= this.maxWaiting) return Promise.reject(tooManyWaiting(this.maxWaiting));
     const outcome = Promise.withResolvers<Json>();
-    const waiting: Waiting = { job, bounds, resolve: outcome.resolve, reject: outcome.reject };
+    const waiting: WaitingJob = { job, bounds, resolve: outcome.resolve, reject: outcome.reject };
     const leave = () => this.abandon(waiting);
     signal.addEventListener('abort', leave, { once: true });
     this.queue.push(tenant, waiting);
@@ -118,7 +119,7 @@ export class BoundedWork {
     return outcome.promise.finally(() => signal.removeEventListener('abort', leave));
   }
 
-  /** Ends all children; jobs in flight fail. */
+  /** Kills all children; jobs in progress fail. */
   close(): void {
     this.closed = true;
     const reason = new ToolError('CANCELLED', { message: 'The service is stopping' });
@@ -144,7 +145,7 @@ export class BoundedWork {
     if (busy) child.process.send({ id: busy.id, job: busy.waiting.job });
   }
 
-  /** The time of a job runs from here: a busy machine may take seconds to load the code of a reader. */
+  /** Starts the time limit of a job. Loading its code does not count, because that may take seconds on a busy machine. */
   private limit(child: Child, { timeoutMs }: JobBounds): CancelTimer {
     return this.clock.after(timeoutMs, () => {
       const message = `Took longer than ${timeoutMs} ms: simplify the pattern or query`;
@@ -184,13 +185,13 @@ export class BoundedWork {
     busy.stopTimer();
     delete child.busy;
     if (answer.value === undefined)
-      busy.waiting.reject(new ToolError('TOOL_ERROR', { message: answer.fault ?? 'Failed' }));
+      busy.waiting.reject(new ToolError('TOOL_ERROR', { message: answer.error ?? 'Failed' }));
     else busy.waiting.resolve(JSON.parse(answer.value) as Json);
     child.stopIdleTimer = this.clock.after(IDLE_MS, () => this.kill(child, undefined));
     this.dispatch();
   }
 
-  private abandon(waiting: Waiting): void {
+  private abandon(waiting: WaitingJob): void {
     const reason: unknown = waiting.bounds.signal.reason;
     if (this.queue.remove(waiting.bounds.tenant, waiting)) return waiting.reject(reason);
     for (const child of this.children) if (child.busy?.waiting === waiting) this.kill(child, reason);
@@ -207,9 +208,9 @@ export class BoundedWork {
   }
 }
 
-function tooManyWait(most: number): ToolError {
+function tooManyWaiting(most: number): ToolError {
   return new ToolError('QUEUE_FULL', {
-    message: `${most} calls of yours wait for this kind of work already`,
+    message: `${most} of your calls are already waiting for this kind of work: retry later`,
     retryAfterMs: 1_000,
   });
 }
@@ -219,5 +220,5 @@ function outOfMemory(): ToolError {
 }
 
 function endedAbnormally(cause: unknown): ToolError {
-  return new ToolError('TOOL_ERROR', { message: 'The computation ended abnormally', cause });
+  return new ToolError('TOOL_ERROR', { message: 'The computation ended unexpectedly', cause });
 }

@@ -1,9 +1,9 @@
 /** Owners whose last turn is remembered. */
-const MOST_OWNERS = 1_000;
+const MAX_OWNERS = 1_000;
 
 /**
- * Items in line, one line per owner. Whoever was served longest ago is next, so that nobody's flood keeps others waiting, and
- * nobody who asks for one thing at a time gets ahead of a flood for ever either.
+ * A queue with one line per owner. The owner that was served longest ago is next, so a flood of one owner does not delay the
+ * others, and owners with few items do not starve it either.
  */
 export class FairQueue<T> {
   private readonly lines = new Map<string, T[]>();
@@ -22,7 +22,7 @@ export class FairQueue<T> {
     else this.lines.set(owner, [item]);
   }
 
-  /** The first item of the owner whose turn it is. */
+  /** Removes the first item of the owner whose turn it is; undefined if the queue is empty. */
   shift(): T | undefined {
     let next: string | undefined;
     for (const owner of this.lines.keys()) {
@@ -36,7 +36,7 @@ export class FairQueue<T> {
     return item;
   }
 
-  /** True when the item was waiting. */
+  /** Removes an item; false if it was not waiting. */
   remove(owner: string, item: T): boolean {
     const line = this.lines.get(owner);
     const position = line?.indexOf(item) ?? -1;
@@ -46,7 +46,7 @@ export class FairQueue<T> {
     return true;
   }
 
-  /** Takes everything. */
+  /** Removes all items. */
   drain(): T[] {
     const items = [...this.lines.values()].flat();
     this.lines.clear();
@@ -60,6 +60,6 @@ export class FairQueue<T> {
   private served(owner: string): void {
     this.turns.delete(owner);
     this.turns.set(owner, (this.turn += 1));
-    if (this.turns.size > MOST_OWNERS) this.turns.delete(this.turns.keys().next().value ?? '');
+    if (this.turns.size > MAX_OWNERS) this.turns.delete(this.turns.keys().next().value ?? '');
   }
 }

@@ -1,13 +1,13 @@
 import { Decimal } from 'decimal.js';
 
-/** Digits kept of a result that has no end; the 34 shown stay right after hundreds of roundings. */
+/** Digits of intermediate results, so that the 34 shown are correct after hundreds of roundings. */
 export const WORKING_DIGITS = 50;
-/** Digits shown of a result that has no end (IEEE 754 decimal128). */
+/** Digits shown of an inexact result (those of IEEE 754 decimal128). */
 export const SHOWN_DIGITS = 34;
-/** Longest exact integer, in digits. */
+/** Digits of the longest exact integer. */
 export const MAX_DIGITS = 10_000;
 
-/** Decimal floating point of our own settings; a clone, so that nobody else's settings reach us. */
+/** Decimal floating point. A clone, so that other users of the library cannot change its settings. */
 export const Big = Decimal.clone({
   precision: WORKING_DIGITS,
   rounding: Decimal.ROUND_HALF_EVEN,
@@ -18,10 +18,10 @@ export const Big = Decimal.clone({
 });
 export type Big = Decimal;
 
-/** Integers below this exponent are exact in the working precision: no need for BigInt. */
+/** Integers up to this exponent are exact in the working precision and need no BigInt. */
 const EXACT_EXPONENT = WORKING_DIGITS - 2;
 
-/** True when the operation of two integers has to be exact beyond the working precision. */
+/** True if an operation on two integers must be exact beyond the working precision. */
 function needsExact(a: Big, b: Big, exponent: number): boolean {
   return exponent > EXACT_EXPONENT && exponent <= MAX_DIGITS && a.isInteger() && b.isInteger();
 }
@@ -39,7 +39,7 @@ export function multiply(a: Big, b: Big): Big {
   return needsExact(a, b, a.e + b.e + 1) ? fromBigInt(toBigInt(a) * toBigInt(b)) : a.times(b);
 }
 
-/** a ÷ b; exact when integers divide without remainder. The caller refuses b = 0. */
+/** a ÷ b, exact for integers that divide without remainder. `b` must not be 0. */
 export function divide(a: Big, b: Big): Big {
   if (needsExact(a, b, Math.max(a.e, b.e))) {
     const [dividend, divisor] = [toBigInt(a), toBigInt(b)];
@@ -48,7 +48,7 @@ export function divide(a: Big, b: Big): Big {
   return a.dividedBy(b);
 }
 
-/** Remainder with the sign of the divisor (as mathematics and Python have it). The caller refuses b = 0. */
+/** The remainder with the sign of the divisor, as in Python. `b` must not be 0. */
 export function modulo(a: Big, b: Big): Big {
   if (needsExact(a, b, Math.max(a.e, b.e))) {
     const divisor = toBigInt(b);

@@ -69,7 +69,7 @@ describe('calculator', () => {
     expect((await answer(expression)).result).toBe(expected);
   });
 
-  it('shows 34 digits where a number has no end', async () => {
+  it('shows 34 digits of inexact results', async () => {
     expect((await answer('1/3')).value).toBe('0.3333333333333333333333333333333333');
     expect((await answer('pi')).value).toBe('3.141592653589793238462643383279503');
     expect((await answer('sin(pi)')).result).toBeCloseTo(0, 30);
@@ -153,7 +153,7 @@ describe('calculator', () => {
     );
   });
 
-  it('never throws anything but a tool error, whatever the text', async () => {
+  it('throws only tool errors, whatever the text', async () => {
     const piece = fc.constantFrom(
       '1',
       '2.5',

@@ -2,7 +2,7 @@ import { ToolError } from '@toolfleet/contracts';
 import { defineTool, ok } from '../builtin-tool.js';
 import { SHOWN_DIGITS, WORKING_DIGITS, type Big } from './big-number.js';
 import { evaluate } from './evaluate.js';
-import { describeFault, ExpressionError } from './parse.js';
+import { describeError, ExpressionError } from './parse.js';
 
 /** Longest expression in characters. */
 const MAX_EXPRESSION = 4_096;
@@ -45,25 +45,25 @@ export const calculator = defineTool<{ expression: string }>({
   handler({ expression }) {
     if (expression.length > MAX_EXPRESSION)
       throw new ToolError('TOOL_ERROR', { message: `Expression is longer than ${MAX_EXPRESSION} characters` });
-    const value = show(valueOf(expression));
+    const value = show(evaluateOrFail(expression));
     return ok({ result: asNumber(value) ?? value, value }, value);
   },
 });
 
-function valueOf(expression: string): Big {
+function evaluateOrFail(expression: string): Big {
   try {
     return evaluate(expression);
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error;
     throw new ToolError('TOOL_ERROR', {
-      message: describeFault(error, expression),
+      message: describeError(error, expression),
       details: { position: error.at + 1 },
     });
   }
 }
 
 function show(value: Big): string {
-  // Beyond the working precision only exact integers carry more digits; of a rounded value, zeros would pretend to be known.
+  // Only exact integers have more digits than the working precision; for a rounded value, zeros would look exact.
   const digits = value.precision();
   const rounded = !value.isInteger() || (digits <= WORKING_DIGITS && digits > WORKING_DIGITS - 3);
   const shown = rounded ? value.toSignificantDigits(SHOWN_DIGITS) : value;
@@ -71,7 +71,7 @@ function show(value: Big): string {
   return (shown.isZero() ? shown.abs() : shown).toString();
 }
 
-/** The value as a JSON number when that loses nothing a person would miss: 15 digits, or a safe integer. */
+/** The value as a JSON number; undefined for an integer beyond the safe range, or a number that does not fit a double. */
 function asNumber(value: string): number | undefined {
   const number = Number(value);
   if (!Number.isFinite(number) || (number === 0 && !/^0(?:\.0*)?$/.test(value))) return undefined;

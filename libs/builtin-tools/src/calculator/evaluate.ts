@@ -3,20 +3,19 @@ import { CONSTANTS, FUNCTIONS } from './functions.js';
 import { ExpressionError, parse, type Expression } from './parse.js';
 
 /**
- * Work units one expression may cost. A unit is about 1 µs: an expression of the longest accepted length ends
- * within some 50 milliseconds, whatever it contains.
+ * Most work units of an expression. A unit is about 1 µs, so that every accepted expression ends within about 50 ms.
  */
 const MAX_WORK = 50_000;
 
-/** Value of an expression. Throws ExpressionError with the position of the fault. */
+/** Evaluates an expression. @throws ExpressionError with the position */
 export function evaluate(expression: string): Big {
-  return new Evaluation().valueOf(parse(expression));
+  return new Evaluation().evaluate(parse(expression));
 }
 
 class Evaluation {
   private work = 0;
 
-  valueOf(node: Expression): Big {
+  evaluate(node: Expression): Big {
     switch (node.kind) {
       case 'number':
         return new Big(node.text);
@@ -40,24 +39,24 @@ class Evaluation {
   }
 
   private unary(node: Extract<Expression, { kind: 'unary' }>): Big {
-    const operand = this.valueOf(node.operand);
+    const operand = this.evaluate(node.operand);
     if (node.operator === '-') return operand.negated();
     if (node.operator === '%') return operand.dividedBy(100);
     this.spend(2_000, operand, operand, node.at);
     const value = (FUNCTIONS.get('factorial') as { apply: (args: Big[]) => Big }).apply([operand]);
-    return this.checked(value, node.at, 'Factorial wants an integer from 0 to 3000');
+    return this.checked(value, node.at, 'Factorial needs an integer from 0 to 3000');
   }
 
   private binary(node: Extract<Expression, { kind: 'binary' }>): Big {
-    const left = this.valueOf(node.left);
+    const left = this.evaluate(node.left);
     const right = this.rightOperand(node, left);
     this.spend(node.operator === '^' ? 100 : 1, left, right, node.at);
     return this.checked(this.operate(node, left, right), node.at, 'Result is not a real number');
   }
 
-  /** `200 + 10%` is 220, as on every pocket calculator: after + and - a percentage is one of the left side. */
+  /** After + and -, a percentage refers to the left side, as on pocket calculators: `200 + 10%` is 220. */
   private rightOperand(node: Extract<Expression, { kind: 'binary' }>, left: Big): Big {
-    const right = this.valueOf(node.right);
+    const right = this.evaluate(node.right);
     const additive = node.operator === '+' || node.operator === '-';
     return additive && node.right.kind === 'unary' && node.right.operator === '%' ? left.times(right) : right;
   }
@@ -94,9 +93,9 @@ class Evaluation {
       const wanted = entry.min === entry.max ? `${entry.min}` : `${entry.min} to ${entry.max}`;
       throw new ExpressionError(`${node.name} takes ${wanted} argument(s), got ${node.args.length}`, node.at);
     }
-    const args = node.args.map((argument) => this.valueOf(argument));
+    const args = node.args.map((argument) => this.evaluate(argument));
     for (const argument of args) this.spend(entry.price, argument, argument, node.at);
-    return this.checked(entry.apply(args), node.at, `${node.name} is not defined there`);
+    return this.checked(entry.apply(args), node.at, `${node.name} is not defined for these arguments`);
   }
 
   private spend(price: number, left: Big, right: Big, at: number): void {

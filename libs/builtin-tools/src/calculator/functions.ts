@@ -1,10 +1,10 @@
 import { add, Big, modulo, multiply, power } from './big-number.js';
 
-/** A function of the calculator: how many arguments, a relative price, and the rule. NaN means "not defined there". */
-export interface MathFunction {
+/** A function of the calculator with the number of its arguments. A result of NaN means that it is undefined there. */
+interface MathFunction {
   min: number;
   max: number;
-  /** Work units; a cheap operation is 1. */
+  /** Work units; 1 for a cheap operation. */
   price: number;
   apply: (args: Big[]) => Big;
 }
@@ -27,7 +27,7 @@ const NOT_A_NUMBER = new Big(NaN);
 const PI = Big.acos(-1);
 const TRANSCENDENTAL = 300;
 
-/** exp(x)/2 ± exp(-x)/2: the library's own series needs seconds for large x. */
+/** exp(x)/2 ± exp(-x)/2, because the library's own series takes seconds for large x. */
 function hyperbolic(x: Big, sign: 1 | -1): Big {
   const up = x.exp();
   const down = x.negated().exp();
@@ -100,7 +100,7 @@ function median(values: Big[]): Big {
   return sorted.length % 2 === 1 ? upper : upper.plus(sorted[middle - 1] as Big).dividedBy(2);
 }
 
-/** Sample variance; of one value it is not defined. */
+/** Sample variance; undefined for a single value. */
 function variance(values: Big[]): Big {
   if (values.length < 2) return NOT_A_NUMBER;
   const centre = mean(values);
@@ -119,13 +119,13 @@ function root(x: Big, n: Big): Big {
   const odd = !n.modulo(2).isZero();
   if (x.isNegative() && !odd) return NOT_A_NUMBER;
   const positive = x.abs().pow(new Big(1).dividedBy(n));
-  // 27^(1/3) is 2.99…9: an exact root is taken when there is one.
+  // 27^(1/3) is 2.99…9, so prefer an exact root if there is one.
   const whole = positive.toDecimalPlaces(0, 4);
   const result = n.isPositive() && power(whole, n).eq(x.abs()) ? whole : positive;
   return x.isNegative() ? result.negated() : result;
 }
 
-/** Functions by name; a Map, so that `constructor` or `__proto__` are simply unknown. */
+/** Functions by name. A Map, so that `constructor` and `__proto__` are unknown names. */
 export const FUNCTIONS: ReadonlyMap<string, MathFunction> = new Map<string, MathFunction>([
   ['abs', one(1, (x) => x.abs())],
   ['sign', one(1, (x) => new Big(x.isZero() ? 0 : x.isNegative() ? -1 : 1))],

@@ -1,4 +1,4 @@
-/** A fault of an expression, with the 0-based position it was found at. */
+/** An error of an expression, with its 0-based position. */
 export class ExpressionError extends Error {
   readonly at: number;
 
@@ -9,21 +9,21 @@ export class ExpressionError extends Error {
   }
 }
 
-/** Message with position and a caret under the place, as a person or a model can read it. */
-export function describeFault(error: ExpressionError, expression: string): string {
+/** The message with the position, an excerpt of the expression, and a caret below the position. */
+export function describeError(error: ExpressionError, expression: string): string {
   const start = Math.max(0, error.at - 30);
   const shown = expression.slice(start, error.at + 30).replaceAll(/\s/g, ' ');
   return `${error.message} at position ${error.at + 1}:\n${shown}\n${' '.repeat(error.at - start)}^`;
 }
 
-/** A piece of an expression; `at` is the 0-based position of its first character. */
-export type Token =
+/** A token of an expression; `at` is the 0-based position of its first character. */
+type Token =
   | { kind: 'number'; text: string; at: number }
   | { kind: 'name'; text: string; at: number }
   | { kind: 'operator'; text: string; at: number }
   | { kind: 'end'; text: ''; at: number };
 
-/** Typographic signs people and models write, and what they mean. */
+/** Typographic signs that people and models write, with their meanings. */
 const SIGNS: Readonly<Record<string, string>> = {
   '×': '*',
   '·': '*',
@@ -41,11 +41,11 @@ const NAMED_SIGNS: Readonly<Record<string, string>> = { π: 'pi', τ: 'tau', φ:
 const NUMBER = /0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?/y;
 const NAME = /[A-Za-z_][A-Za-z0-9_]*/y;
 const SPACE = /\s+/y;
-/** Digits after a number's `e`: more cannot be meant, and 1e999999999 would only cost time. */
+/** Largest exponent of a number literal; 1e999999999 would only cost time. */
 const MAX_EXPONENT = 10_000;
 
-/** Splits an expression into tokens in one pass; linear in its length. */
-export function tokenize(expression: string): Token[] {
+/** Splits an expression into tokens in one pass, in linear time. */
+function tokenize(expression: string): Token[] {
   const tokens: Token[] = [];
   let at = 0;
   while (at < expression.length) {
@@ -57,7 +57,10 @@ export function tokenize(expression: string): Token[] {
   return tokens;
 }
 
-/** Adds the token at a place, if one begins there, and tells how much was read. Plain digits and signs, by far the most, need no pattern. */
+/**
+ * Appends the token at a position, if one starts there, and returns the number of characters read. The most frequent tokens,
+ * plain digits and signs, need no pattern.
+ */
 function readToken(expression: string, at: number, code: number, tokens: Token[]): number {
   if (isDigit(code) || code === DOT) {
     const text = plainDigits(expression, at) ?? matchAt(NUMBER, expression, at);
@@ -83,13 +86,13 @@ function readToken(expression: string, at: number, code: number, tokens: Token[]
   return space.length;
 }
 
-/** A run of digits that is a whole number by itself; undefined when the number may go on in another way. */
+/** A run of digits that is a complete integer; undefined if the number may continue in another way. */
 function plainDigits(expression: string, at: number): string | undefined {
   let end = at;
   while (isDigit(expression.charCodeAt(end))) end += 1;
   const next = expression.charCodeAt(end);
-  const goesOn = next === DOT || next === UNDERSCORE || (next >= 65 && next <= 90) || (next >= 97 && next <= 122);
-  return goesOn || end === at ? undefined : expression.slice(at, end);
+  const continues = next === DOT || next === UNDERSCORE || (next >= 65 && next <= 90) || (next >= 97 && next <= 122);
+  return continues || end === at ? undefined : expression.slice(at, end);
 }
 
 const isDigit = (code: number): boolean => code >= 48 && code <= 57;
@@ -128,15 +131,16 @@ export type Expression =
     }
   | { kind: 'call'; name: string; args: Expression[]; at: number };
 
-/** Deepest nesting: far above what anyone writes, far below the stack's end. */
+/** Deepest nesting: more than anyone writes, and far below a stack overflow. */
 const MAX_DEPTH = 200;
-/** Most operands, so that a long input cannot cost more than its parsing. */
+/** Most tokens, which limits the cost of an expression. */
 const MAX_TOKENS = 4_000;
 
 /**
  * Parses by precedence: `+ -` < `* / // mod of` < unary `-` < `^` (right) < postfix `! %`.
- * `%` followed by an operand is the remainder, else a percentage. There is no implicit multiplication: `2(3)` is a fault,
- * because `1/2pi` would have two readings.
+ * `%` followed by an operand is the remainder, otherwise a percentage. There is no implicit multiplication, because `1/2pi`
+ * would be ambiguous, so `2(3)` is an error.
+ * @throws ExpressionError with the position
  */
 export function parse(expression: string): Expression {
   const tokens = tokenize(expression);
@@ -199,7 +203,7 @@ class Parser {
     if (!isOperator(token, '^')) return left;
     this.enter();
     this.position += 1;
-    const right = this.signed(); // right-associative, and 2^-1 is legal
+    const right = this.signed(); // right-associative, and allows 2^-1
     this.depth -= 1;
     return { kind: 'binary', operator: '^', left, right, at: token.at };
   }
@@ -215,7 +219,7 @@ class Parser {
         this.position += 1;
         operand = { kind: 'unary', operator: '%', operand, at: token.at };
       } else if (isOperator(token, '%')) {
-        return operand; // remainder: taken by product()
+        return operand; // remainder, handled by product()
       } else return operand;
     }
   }
@@ -262,7 +266,7 @@ class Parser {
     throw this.unexpected();
   }
 
-  /** A sign does not count: `50% - 3` is a percentage minus 3. */
+  /** Whether an operand starts there. A sign does not count: `50% - 3` is a percentage minus 3. */
   private startsOperand(index: number): boolean {
     const token = this.tokens[index] as Token;
     return (

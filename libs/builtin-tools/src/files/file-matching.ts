@@ -2,20 +2,19 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { TextSearch } from '@toolfleet/contracts/text';
 import { boundedMatcher } from '@toolfleet/schema';
 
-/**
- * Glob patterns matched in time proportional to pattern × path: patterns come from models, and a glob turned into a
- * regular expression can take exponential time. Knows `*`, `?`, `[a-z]`, `[!a]`, `{a,b}` within a name, and `**` for any
- * number of names.
- */
-
-/** Longest pattern, and most alternatives that braces may open. */
+/** Longest glob pattern, and most alternatives from its braces. */
 const MAX_PATTERN = 200;
 const MAX_ALTERNATIVES = 64;
 
-/** Tells whether a path (names joined by `/`) matches. A pattern without `/` matches the last name alone. */
+/** Tests the names of a path. A pattern without `/` is compared with the last name only. */
 export type GlobMatcher = (names: readonly string[]) => boolean;
 
-/** Compiles a pattern. @throws RangeError when it is too long or opens too many alternatives */
+/**
+ * Compiles a glob pattern with `*`, `?`, `[a-z]`, `[!a]` and `{a,b}` within a name, and `**` for any number of names. Matching
+ * takes time proportional to pattern × path. Patterns come from models, and a regular expression made from a glob can take
+ * exponential time.
+ * @throws RangeError if the pattern is too long or has too many alternatives
+ */
 export function globMatcher(pattern: string): GlobMatcher {
   if (pattern.length > MAX_PATTERN) throw new RangeError(`pattern is longer than ${MAX_PATTERN} characters`);
   const alternatives = expandBraces(pattern.replace(/^\.\//, ''));
@@ -39,7 +38,7 @@ function expandBraces(pattern: string): string[] {
   }
 }
 
-/** `reached[j]`: the parts so far match the first j names. */
+/** Dynamic programming: `reached[j]` tells that the parts so far match the first j names. */
 function matchNames(parts: readonly string[], names: readonly string[]): boolean {
   let reached = [true, ...names.map(() => false)];
   for (const part of parts) {
@@ -53,7 +52,7 @@ function matchNames(parts: readonly string[], names: readonly string[]): boolean
   return reached[names.length] === true;
 }
 
-/** The same table within one name; a class such as `[a-z]` is one step. */
+/** The same within one name; a class such as `[a-z]` is one step. */
 function matchName(pattern: string, name: string): boolean {
   const steps = pattern.match(/\[!?\]?[^\]]*\]|[\s\S]/gu) ?? [];
   const letters = [...name];
@@ -86,11 +85,11 @@ function matchLetter(step: string, letter: string): boolean {
   return inside !== negated;
 }
 
-/** A search for lines, as `file_search` hands it to the child process. */
+/** A search for lines, which `file_search` may send to the child process. */
 export interface LineSearch {
   files: { path: string; text: string }[];
   query: string;
-  /** The query is a regular expression; it runs on a linear-time engine. */
+  /** The query is a regular expression, matched by a linear-time engine. */
   useRegex: boolean;
   ignoreCase: boolean;
   /** Most matches. */
@@ -100,15 +99,15 @@ export interface LineSearch {
 const MAX_LINE = 400;
 
 /**
- * Lines of files that match, in order.
- * @throws Error for a query that is no pattern, or one that cannot be matched in linear time
+ * Finds the matching lines of files, in order.
+ * @throws Error for an invalid pattern, or one that cannot be matched in linear time
  */
 export function searchLines(search: LineSearch): { matches: JsonObject[]; more: boolean } {
   const matches = lineMatcher(search);
   const found: JsonObject[] = [];
   for (const { path, text } of search.files) {
     let number = 0;
-    for (const line of linesOf(text)) {
+    for (const line of splitLines(text)) {
       number += 1;
       if (!matches(line)) continue;
       if (found.length >= search.limit) return { matches: found, more: true };
@@ -127,8 +126,8 @@ function lineMatcher({ query, useRegex, ignoreCase }: LineSearch): (line: string
   return (line) => matcher.test(line);
 }
 
-/** One line at a time: a list of all lines of a file of line ends would take fifty times its size. */
-function* linesOf(text: string): Generator<string> {
+/** Yields one line at a time, because the list of lines of a file of empty lines would take fifty times its size. */
+function* splitLines(text: string): Generator<string> {
   let from = 0;
   for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {
     yield text.slice(from, end);

@@ -1,11 +1,11 @@
 import { defineTool, ok } from '../builtin-tool.js';
-import { compileGlob, decodeText, FILE_TOOL, PATH, shownEntry } from './file-tool.js';
+import { compileGlob, decodeText, FILE_TOOL, PATH, toEntryOutput } from './file-tool.js';
 
 const DEFAULT_LINES = 2_000;
-/** Base64 and hex are not lines; a result on the wire may have 5 MiB. */
+/** Bytes returned as base64 or hex, which have no lines; a result may have 5 MiB on the wire. */
 const MAX_BINARY = 3 * 1024 * 1024;
 
-/** `file_read`: the text of a file, or a part of it. */
+/** `file_read`: returns the text of a file or a range of its lines. */
 export const fileRead = defineTool<
   { path: string; encoding?: string; offset?: number; limit?: number },
   ['workspaces']
@@ -43,14 +43,14 @@ export const fileRead = defineTool<
       const more = bytes.length > MAX_BINARY;
       return ok({ path, content: text, encoding, size: bytes.length, more }, text);
     }
-    const { content, lines } = windowOf(text, offset, limit);
+    const { content, lines } = readLines(text, offset, limit);
     const more = offset - 1 + limit < lines;
     return ok({ path, content, encoding, size: bytes.length, lines, offset, more }, content);
   },
 });
 
-/** Some lines of a text, and how many it has. Without a list of them: of a file of line ends it would take fifty times its size. */
-function windowOf(text: string, offset: number, limit: number): { content: string; lines: number } {
+/** A range of lines, and the number of all lines. Does not split the text: for a file of empty lines, that takes fifty times its size. */
+function readLines(text: string, offset: number, limit: number): { content: string; lines: number } {
   let lines = 1;
   let from = offset === 1 ? 0 : text.length;
   let to = text.length;
@@ -64,10 +64,10 @@ function windowOf(text: string, offset: number, limit: number): { content: strin
 }
 
 const SHOWN = 1_000;
-/** As many as a workspace can hold. */
+/** The most entries of a workspace. */
 const SCANNED = 10_000;
 
-/** `file_list`: the entries of a directory. */
+/** `file_list`: lists the entries of a directory. */
 export const fileList = defineTool<{ path?: string; pattern?: string; recursive?: boolean }, ['workspaces']>({
   ...FILE_TOOL,
   name: 'file_list',
@@ -97,7 +97,7 @@ export const fileList = defineTool<{ path?: string; pattern?: string; recursive?
     const depth = path.split('/').filter((name) => name !== '' && name !== '.').length;
     const entries = await run.workspaces.of(run.context).list(path, deep, SCANNED);
     const found = entries.filter((entry) => matches(entry.names.slice(depth)));
-    const shown = found.slice(0, SHOWN).map(shownEntry);
+    const shown = found.slice(0, SHOWN).map(toEntryOutput);
     const text = shown
       .map((entry) => `${String(entry.path)}${entry.type === 'directory' ? '/' : `  ${String(entry.size)}`}`)
       .join('\n');
@@ -108,7 +108,7 @@ export const fileList = defineTool<{ path?: string; pattern?: string; recursive?
   },
 });
 
-/** `file_exists`: whether a path is there, and what it is. */
+/** `file_exists`: tells whether a path exists, with type and size. */
 export const fileExists = defineTool<{ path: string }, ['workspaces']>({
   ...FILE_TOOL,
   name: 'file_exists',
@@ -121,7 +121,7 @@ export const fileExists = defineTool<{ path: string }, ['workspaces']>({
   async handler({ path }, run) {
     const entry = await run.workspaces.of(run.context).stat(path);
     return ok(
-      { exists: entry !== undefined, ...(entry ? shownEntry(entry) : { path }) },
+      { exists: entry !== undefined, ...(entry ? toEntryOutput(entry) : { path }) },
       entry ? `${path} exists (${entry.type})` : `${path} does not exist`,
     );
   },

@@ -15,15 +15,15 @@ interface FileSearchArguments {
 }
 
 const SCANNED_FILES = 10_000;
-/** Text looked at in one call. */
+/** Most text searched in a call. */
 const MAX_SCANNED_BYTES = 20 * 1024 * 1024;
-/** Text that one job of the child process searches, and how long that may take. */
+/** Text that a job of the child process searches, and its time limit. */
 const BATCH_BYTES = 1024 * 1024;
 const BATCH_MS = 3_000;
-/** Text that is searched here when the query is no pattern, in about a millisecond. */
+/** Text without a pattern that is searched in this process, in about a millisecond. */
 const MAX_INLINE_BYTES = 64 * 1024;
 
-/** `file_search`: lines that contain a text. */
+/** `file_search`: finds lines that contain a text or match a pattern. */
 export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounded']>({
   ...FILE_TOOL,
   name: 'file_search',
@@ -68,7 +68,7 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
     let full = false;
     let batch: { path: string; text: string }[] = [];
     let batched = 0;
-    const searchedInChild = async (search: LineSearch) =>
+    const searchInChild = async (search: LineSearch) =>
       (await run.bounded.run({ kind: 'search_lines', search }, { timeoutMs: BATCH_MS, ...boundsOf(run) })) as {
         matches: JsonObject[];
         more: boolean;
@@ -79,7 +79,7 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
       const isSmall = !useRegex && batched <= MAX_INLINE_BYTES;
       batch = [];
       batched = 0;
-      const { matches, more: cut } = isSmall ? searchLines(search) : await searchedInChild(search);
+      const { matches, more: cut } = isSmall ? searchLines(search) : await searchInChild(search);
       found.push(...matches);
       full = cut;
     };
@@ -92,7 +92,7 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
       }
       scanned += entry.size;
       const name = entry.names.join('/');
-      const bytes = await workspace.read(name).catch(() => undefined); // vanished or too large: not a fault of the search
+      const bytes = await workspace.read(name).catch(() => undefined); // deleted meanwhile or too large: skip it
       if (!bytes || bytes.subarray(0, 8_000).includes(0)) continue; // binary
       batch.push({ path: name, text: bytes.toString('utf8') });
       batched += bytes.length;
@@ -110,11 +110,11 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
   },
 });
 
-/** A pattern is checked here, so that its fault is told before any file is read. */
+/** Checks a pattern before any file is read. */
 function checkPattern(query: string, ignoreCase: boolean): void {
   try {
     boundedMatcher(query, ignoreCase ? 'iu' : 'u');
   } catch (error) {
-    throw new ToolError('TOOL_ERROR', { message: `Bad regular expression: ${(error as Error).message}` });
+    throw new ToolError('TOOL_ERROR', { message: `Invalid regular expression: ${(error as Error).message}` });
   }
 }

@@ -1,8 +1,9 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import type { ToolMetadata } from '../builtin-tool.js';
 import { globMatcher, type GlobMatcher } from './file-matching.js';
 import type { Entry } from './workspace-store.js';
 
-/** What all file tools have in common: `project_id` is injected, the model never sees it. */
+/** Metadata that all file tools share. `project_id` comes from the context and is not visible to the model. */
 export const FILE_TOOL = {
   version: '1.0.0',
   category: 'file',
@@ -12,7 +13,7 @@ export const FILE_TOOL = {
   contextKeys: ['project_id'],
   timeoutSeconds: 15,
   rateLimit: 300,
-} satisfies Partial<import('../builtin-tool.js').ToolMetadata>;
+} satisfies Partial<ToolMetadata>;
 
 /** The `path` argument. */
 export const PATH: JsonObject = {
@@ -22,8 +23,8 @@ export const PATH: JsonObject = {
   description: 'Path inside the workspace, e.g. "src/main.py"; no absolute paths, no ".."',
 };
 
-/** An entry as tools show it. */
-export function shownEntry(entry: Entry): JsonObject {
+/** An entry as tools return it. */
+export function toEntryOutput(entry: Entry): JsonObject {
   return {
     path: entry.names.join('/'),
     type: entry.type,
@@ -32,20 +33,20 @@ export function shownEntry(entry: Entry): JsonObject {
   };
 }
 
-/** Encodings a file can be written in; reading knows every label of the WHATWG Encoding Standard beside them. */
+/** Encodings for writing a file. Reading supports all labels of the WHATWG Encoding Standard, too. */
 export const WRITABLE = ['utf-8', 'utf-16le', 'latin1', 'ascii', 'base64', 'hex'] as const;
 export type Writable = (typeof WRITABLE)[number];
 
-/** Bytes of a text. @throws ToolError when the encoding cannot hold it: a replaced character would be silent damage */
+/** Encodes a text. @throws ToolError if the encoding cannot represent it, since replaced characters would corrupt it silently */
 export function encodeText(content: string, encoding: Writable): Buffer {
   const bytes = Buffer.from(content, encoding);
-  if (encoding === 'base64' ? !isBase64(content) : bytes.toString(encoding) !== normalised(content, encoding)) {
+  if (encoding === 'base64' ? !isBase64(content) : bytes.toString(encoding) !== normalize(content, encoding)) {
     throw new ToolError('TOOL_ERROR', { message: `The content cannot be written as ${encoding}` });
   }
   return bytes;
 }
 
-/** Text of bytes. @throws ToolError when they are not in that encoding, with the encodings to try */
+/** Decodes bytes. @throws ToolError if they are not in that encoding, with encodings to try */
 export function decodeText(bytes: Uint8Array, encoding: string): string {
   const label = encoding.toLowerCase();
   if (label === 'base64' || label === 'hex') return Buffer.from(bytes).toString(label);
@@ -65,15 +66,15 @@ function isBase64(text: string): boolean {
   return /^[A-Za-z0-9+/]*={0,2}$/.test(text) && text.length % 4 === 0;
 }
 
-function normalised(content: string, encoding: Writable): string {
+function normalize(content: string, encoding: Writable): string {
   return encoding === 'hex' ? content.toLowerCase() : content;
 }
 
-/** A matcher, or the tool's fault. */
+/** Compiles a glob pattern. @throws ToolError if it is invalid */
 export function compileGlob(pattern: string): GlobMatcher {
   try {
     return globMatcher(pattern);
   } catch (error) {
-    throw new ToolError('TOOL_ERROR', { message: `Bad pattern: ${(error as Error).message}` });
+    throw new ToolError('TOOL_ERROR', { message: `Invalid pattern: ${(error as Error).message}` });
   }
 }

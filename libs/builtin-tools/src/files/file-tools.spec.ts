@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import { S3_KEY, S3_OF_YOUR_OWN, startS3 } from '@toolfleet/testing';
-import { bucketOf, caller, faultOf, inBucket, STORES } from '../../spec/workspaces.fixture.js';
+import { bucketOf, caller, catchToolError, inBucket, STORES } from '../../spec/workspaces.fixture.js';
 
 let root: string;
 beforeAll(async () => {
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-it('writes nothing into a bucket that ignores conditions, where edits would be lost in silence', async () => {
+it('writes nothing to a bucket that ignores conditions, where edits would be lost silently', async () => {
   const server = await startS3(1_000, false);
   const { store, stop } = inBucket({
     endpoint: server.endpoint,
@@ -57,7 +57,7 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
     });
   });
 
-  it('keeps names with signs of every kind', async () => {
+  it('supports names with special characters', async () => {
     for (const name of ['a & b <c>.txt', 'ünï 日本.txt', "it's+100%.txt", '#?.txt', '(a)*!~=@:,;$&[].txt']) {
       await call('file_write', { path: `odd/${name}`, content: name });
       expect(await call('file_read', { path: `odd/${name}` })).toMatchObject({ content: name });
@@ -72,38 +72,38 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
     await call('file_write', { path: 'a.txt', content: ' two', mode: 'append' });
     await call('file_write', { path: 'new/log.txt', content: 'x', mode: 'append' });
     expect(await call('file_read', { path: 'a.txt' })).toMatchObject({ content: 'one two' });
-    expect(await faultOf(call('file_write', { path: 'a.txt', content: '', mode: 'create' }))).toBe(
+    expect(await catchToolError(call('file_write', { path: 'a.txt', content: '', mode: 'create' }))).toBe(
       'Already exists: a.txt',
     );
     await call('file_write', { path: 'a.txt', content: 'three' });
     expect(await call('file_read', { path: 'a.txt' })).toMatchObject({ content: 'three' });
   });
 
-  it('keeps encodings', async () => {
+  it('supports encodings', async () => {
     await call('file_write', { path: 'latin.txt', content: 'café', encoding: 'latin1' });
     expect(await call('file_read', { path: 'latin.txt', encoding: 'latin1' })).toMatchObject({
       content: 'café',
       size: 4,
     });
-    expect(await faultOf(call('file_read', { path: 'latin.txt' }))).toMatch(/not utf-8 text/);
+    expect(await catchToolError(call('file_read', { path: 'latin.txt' }))).toMatch(/not utf-8 text/);
     await call('file_write', { path: 'b.bin', content: 'AAH/', encoding: 'base64' });
     expect(await call('file_read', { path: 'b.bin', encoding: 'hex' })).toMatchObject({ content: '0001ff' });
-    expect(await faultOf(call('file_write', { path: 'x', content: '日本', encoding: 'latin1' }))).toMatch(
+    expect(await catchToolError(call('file_write', { path: 'x', content: '日本', encoding: 'latin1' }))).toMatch(
       /cannot be written as latin1/,
     );
-    expect(await faultOf(call('file_write', { path: 'x', content: '?!', encoding: 'base64' }))).toMatch(
+    expect(await catchToolError(call('file_write', { path: 'x', content: '?!', encoding: 'base64' }))).toMatch(
       /cannot be written as base64/,
     );
-    expect(await faultOf(call('file_read', { path: 'b.bin', encoding: 'klingon' }))).toMatch(/Unknown encoding/);
+    expect(await catchToolError(call('file_read', { path: 'b.bin', encoding: 'klingon' }))).toMatch(/Unknown encoding/);
   });
 
-  it('edits exactly one place, or all when asked', async () => {
-    expect(await faultOf(call('file_edit', { path: 'src/main.py', old_text: 'print', new_text: 'show' }))).toMatch(
-      /occurs 3 times/,
-    );
-    expect(await faultOf(call('file_edit', { path: 'src/main.py', old_text: 'nothing', new_text: 'x' }))).toMatch(
-      /does not occur/,
-    );
+  it('edits exactly one place, or all with replace_all', async () => {
+    expect(
+      await catchToolError(call('file_edit', { path: 'src/main.py', old_text: 'print', new_text: 'show' })),
+    ).toMatch(/occurs 3 times/);
+    expect(
+      await catchToolError(call('file_edit', { path: 'src/main.py', old_text: 'nothing', new_text: 'x' })),
+    ).toMatch(/does not occur/);
     expect(
       await call('file_edit', { path: 'src/main.py', old_text: 'print(2)', new_text: 'print("$&")' }),
     ).toMatchObject({ replaced: 1 });
@@ -133,17 +133,17 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
     ]);
     expect(await paths({ pattern: '**/*.py' })).toEqual(['src/lib/util.py', 'src/main.py']);
     expect(await paths({ path: 'src', pattern: '*.py' })).toEqual(['src/main.py']);
-    expect(await faultOf(call('file_list', { path: 'nowhere' }))).toMatch(/No such file or directory: nowhere/);
+    expect(await catchToolError(call('file_list', { path: 'nowhere' }))).toMatch(/No such file or directory: nowhere/);
   });
 
-  it('tells what exists, makes and deletes', async () => {
+  it('checks existence, creates and deletes', async () => {
     expect(await call('file_exists', { path: 'src' })).toMatchObject({ exists: true, type: 'directory' });
     expect(await call('file_exists', { path: 'src/main.py' })).toMatchObject({ exists: true, type: 'file', size: 27 });
     expect(await call('file_exists', { path: 'no' })).toMatchObject({ exists: false });
-    expect(await faultOf(call('file_delete', { path: 'src' }))).toMatch(/not empty/);
+    expect(await catchToolError(call('file_delete', { path: 'src' }))).toMatch(/not empty/);
     expect((await call('file_delete', { path: 'src', recursive: true })).deleted).toBeGreaterThan(0);
     expect(await call('file_exists', { path: 'src/main.py' })).toMatchObject({ exists: false });
-    expect(await faultOf(call('file_delete', { path: 'src' }))).toMatch(/No such file|Project not found/);
+    expect(await catchToolError(call('file_delete', { path: 'src' }))).toMatch(/No such file|Project not found/);
   });
 
   it('searches lines', async () => {
@@ -155,16 +155,20 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
       more: false,
     });
     expect(await call('file_search', { query: 'print', max_results: 1 })).toMatchObject({ count: 1, more: true });
-    expect(await faultOf(call('file_search', { query: '(', use_regex: true }))).toMatch(/Bad regular expression/);
+    expect(await catchToolError(call('file_search', { query: '(', use_regex: true }))).toMatch(
+      /Invalid regular expression/,
+    );
   });
 
-  it('searches with patterns of linear time only, and goes through large files elsewhere', async () => {
+  it('accepts only linear-time patterns, and searches large files in a child process', async () => {
     await call('file_write', {
       path: 'long.txt',
       content: `${'a'.repeat(500_000)}\nfind me\n${'x\n'.repeat(100_000)}`,
     });
     expect(await call('file_search', { query: 'a*a*a*b', use_regex: true })).toMatchObject({ count: 0 });
-    expect(await faultOf(call('file_search', { query: '(?!z)a*a*a*b', use_regex: true }))).toMatch(/bounded time/);
+    expect(await catchToolError(call('file_search', { query: '(?!z)a*a*a*b', use_regex: true }))).toMatch(
+      /bounded time/,
+    );
     expect(await call('file_search', { query: 'find', pattern: 'long.txt' })).toMatchObject({
       matches: [{ path: 'long.txt', line: 2, text: 'find me' }],
     });
@@ -174,17 +178,17 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
       more: true,
     });
     expect(
-      await faultOf(call('file_edit', { path: 'long.txt', old_text: 'a', new_text: 'b', replace_all: true })),
+      await catchToolError(call('file_edit', { path: 'long.txt', old_text: 'a', new_text: 'b', replace_all: true })),
     ).toMatch(/more than 100000 times/);
   });
 
-  it('keeps file and directory apart', async () => {
-    expect(await faultOf(call('file_read', { path: 'src' }))).toMatch(/Not a file/);
-    expect(await faultOf(call('file_write', { path: 'src/main.py/x', content: '' }))).toMatch(/Not a directory/);
-    expect(await faultOf(call('file_write', { path: 'src', content: '' }))).toMatch(/Not a file/);
+  it('distinguishes files and directories', async () => {
+    expect(await catchToolError(call('file_read', { path: 'src' }))).toMatch(/Not a file/);
+    expect(await catchToolError(call('file_write', { path: 'src/main.py/x', content: '' }))).toMatch(/Not a directory/);
+    expect(await catchToolError(call('file_write', { path: 'src', content: '' }))).toMatch(/Not a file/);
   });
 
-  it('keeps tenants, projects and sessions apart', async () => {
+  it('isolates tenants, projects and sessions', async () => {
     const other = caller((await make()).store);
     await other('file_write', { path: 'a', content: '1' }, { project_id: 'one' });
     const contexts: JsonObject[] = [
@@ -193,9 +197,9 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
       { project_id: '../acme/p-one' },
     ];
     for (const context of contexts) {
-      expect(await faultOf(other('file_read', { path: 'a' }, context))).toMatch(/^Project not found: /);
+      expect(await catchToolError(other('file_read', { path: 'a' }, context))).toMatch(/^Project not found: /);
     }
-    expect(await faultOf(other('file_read', { path: 'a' }, { session_id: 'one' }))).toBe(
+    expect(await catchToolError(other('file_read', { path: 'a' }, { session_id: 'one' }))).toBe(
       'No such file or directory: a',
     );
     expect(await other('file_list', {}, { session_id: 'one' })).toMatchObject({ entries: [], count: 0 });
@@ -208,10 +212,12 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
       { session_id: 'one', user_id: 'ann', tenant_id: 'evil' },
     ];
     for (const context of strangers)
-      expect(await faultOf(other('file_read', { path: 'a' }, context))).toBe('No such file or directory: a');
+      expect(await catchToolError(other('file_read', { path: 'a' }, context))).toBe('No such file or directory: a');
     expect(await other('file_read', { path: 'a' }, { session_id: 'one', user_id: 'ann' })).toMatchObject({
       content: 'of ann',
     });
-    expect(await faultOf(other('file_read', { path: 'a' }, {}))).toBe('project_id is required for file operations');
+    expect(await catchToolError(other('file_read', { path: 'a' }, {}))).toBe(
+      'project_id is required for file operations',
+    );
   });
 });

@@ -4,7 +4,7 @@ import { defineTool, ok } from '../builtin-tool.js';
 import { decodeText, encodeText, FILE_TOOL, PATH, WRITABLE, type Writable } from './file-tool.js';
 import type { WriteMode } from './workspace-store.js';
 
-/** `file_write`: creates a file, replaces it, or appends to it. */
+/** `file_write`: creates, replaces or extends a file. */
 export const fileWrite = defineTool<
   { path: string; content: string; encoding?: Writable; mode?: WriteMode },
   ['workspaces']
@@ -17,7 +17,7 @@ export const fileWrite = defineTool<
     type: 'object',
     properties: {
       path: PATH,
-      // minLength 0: an empty text is a value here, not a missing argument.
+      // minLength 0, because an empty string is a value here, not a missing argument.
       content: { type: 'string', minLength: 0, maxLength: 8_000_000, description: 'The whole content; may be empty' },
       encoding: {
         type: 'string',
@@ -52,11 +52,11 @@ interface FileEditArguments {
   replace_all?: boolean;
 }
 
-/** Most occurrences that are replaced, and longest result in UTF-16 units: what a process does in some milliseconds. */
+/** Most replacements, and longest result in UTF-16 units; both take a few milliseconds. */
 const MAX_REPLACED = 100_000;
 const MAX_RESULT = 16 * 1024 * 1024;
 
-/** `file_edit`: replaces a piece of text, which must be there exactly once. */
+/** `file_edit`: replaces text that must occur exactly once. */
 export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
   ...FILE_TOOL,
   name: 'file_edit',
@@ -73,7 +73,7 @@ export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
         maxLength: 1_000_000,
         description: 'Text to replace, exactly as in the file',
       },
-      // minLength 0: an empty text is a value here, not a missing argument.
+      // minLength 0, because an empty string is a value here, not a missing argument.
       new_text: {
         type: 'string',
         minLength: 0,
@@ -110,11 +110,11 @@ export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
   },
 });
 
-/** `file_mkdir`. Adds nothing but an empty directory, so it is not dangerous. */
+/** `file_mkdir`: creates a directory. Not dangerous, because it only adds an empty directory. */
 export const fileMkdir = defineTool<{ path: string }, ['workspaces']>({
   ...FILE_TOOL,
   name: 'file_mkdir',
-  description: 'Make a directory of the project workspace, with missing parents. No fault when it exists.',
+  description: 'Create a directory of the project workspace, with missing parents. Succeeds if it already exists.',
   inputSchema: { type: 'object', properties: { path: PATH }, required: ['path'], additionalProperties: false },
   inputExamples: [{ path: 'reports/2026' }],
   idempotent: true,
@@ -122,16 +122,16 @@ export const fileMkdir = defineTool<{ path: string }, ['workspaces']>({
   needs: ['workspaces'],
   async handler({ path }, run) {
     await run.workspaces.of(run.context).makeDirectory(path);
-    return ok({ path, created: true }, `Directory ${path} is there`);
+    return ok({ path, created: true }, `Directory ${path} exists`);
   },
 });
 
-/** `file_delete`: removes a file, or a directory with all that is in it where asked to. */
+/** `file_delete`: removes a file, or a directory with its content if `recursive` is set. */
 export const fileDelete = defineTool<{ path: string; recursive?: boolean }, ['workspaces']>({
   ...FILE_TOOL,
   name: 'file_delete',
   description:
-    'Delete a file or an empty directory of the project workspace; with recursive a directory and all in it. Cannot be undone.',
+    'Delete a file or an empty directory of the project workspace; with recursive, a directory and its content. Cannot be undone.',
   inputSchema: {
     type: 'object',
     properties: {

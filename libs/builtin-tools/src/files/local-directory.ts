@@ -3,35 +3,35 @@ import { constants, type BigIntStats } from 'node:fs';
 import { lstat, mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '@toolfleet/resilience';
-import { busy, fault, RESERVED_NAME } from './workspace-store.js';
+import { busy, storeErrors, RESERVED_NAME } from './workspace-store.js';
 
 /**
- * Directories by handle. A path that is checked and then opened can be swapped for a link in between; Node has no openat(2).
- * On Linux `/proc/self/fd/<n>/<name>` is the same thing: the kernel starts at the open directory, not at a path. Every step
- * opens with O_NOFOLLOW, so a link anywhere on the way is a fault, whenever it appeared. Elsewhere the steps are checked by
- * lstat, which leaves a window; images are Linux.
+ * Directories and files of a local volume, opened without following links. A path that is checked and then opened could be
+ * swapped for a link in between, and Node has no openat(2). On Linux `/proc/self/fd/<n>/<name>` is equivalent: the kernel
+ * starts at the open directory instead of a path. Each step opens with O_NOFOLLOW, so a link anywhere on the way fails,
+ * whenever it appeared. On other systems lstat checks the steps, which leaves a race; the images run Linux.
  */
 
 const BY_HANDLE = process.platform === 'linux';
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
-/** An open directory; close it. */
+/** An open directory, to be closed by its owner. */
 export interface OpenDirectory {
-  /** Path under which `name` of exactly this directory can be reached. */
+  /** The path of `name` in exactly this directory. */
   at(name: string): string;
-  /** Path of the directory itself. */
+  /** The path of the directory itself. */
   readonly self: string;
   close(): Promise<void>;
 }
 
-/** Opens a directory of the host by path; the root of everything below. */
+/** Opens a directory of the host by path, as the root for `openBelow`. */
 export async function openRoot(path: string): Promise<OpenDirectory> {
   return held(await open(path, constants.O_RDONLY | constants.O_DIRECTORY), path);
 }
 
 /**
- * Opens the directory `names` below `root`, step by step. With `create`, missing ones are made. Undefined when one is
- * missing. @throws ToolError when one is a link or no directory
+ * Opens the directory `names` below `root`, step by step. Missing directories are created with `create`; otherwise the result
+ * is undefined. @throws ToolError if one is a link or not a directory
  */
 export async function openBelow(
   root: OpenDirectory,
@@ -61,16 +61,16 @@ async function step(
   const path = from.at(name);
   if (create) await mkdir(path, { mode: 0o700 }).catch(unless('EEXIST'));
   try {
-    if (!BY_HANDLE && (await lstat(path)).isSymbolicLink()) throw fault.link(soFar);
+    if (!BY_HANDLE && (await lstat(path)).isSymbolicLink()) throw storeErrors.link(soFar);
     return held(await open(path, DIRECTORY), path);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === 'ENOENT') return undefined;
-    if (code === 'ELOOP' || code === 'EMLINK') throw fault.link(soFar);
+    if (code === 'ELOOP' || code === 'EMLINK') throw storeErrors.link(soFar);
     if (code === 'ENOTDIR')
       throw (await lstat(path).catch(() => undefined))?.isSymbolicLink()
-        ? fault.link(soFar)
-        : fault.notADirectory(soFar);
+        ? storeErrors.link(soFar)
+        : storeErrors.notADirectory(soFar);
     throw error;
   }
 }
@@ -80,7 +80,7 @@ function held(handle: FileHandle, path: string): OpenDirectory {
   return { self, at: (name) => join(self, name), close: () => handle.close() };
 }
 
-/** Swallows one error code. */
+/** Ignores errors with this code and rethrows all others. */
 export function unless(code: string): (error: unknown) => undefined {
   return (error) => {
     if ((error as NodeJS.ErrnoException).code !== code) throw error;
@@ -88,31 +88,29 @@ export function unless(code: string): (error: unknown) => undefined {
   };
 }
 
-/** Files of a local volume, opened without following links. */
-
 const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
-/** Drafts of atomic writes; not shown in lists. */
+/** Prefix of drafts of atomic writes. */
 const DRAFT = `${RESERVED_NAME}draft-`;
 
-/** Content of a file, and the facts it changes with. */
+/** Reads a file with its stats, by which a later change can be detected. */
 export async function readFile(
   path: string,
   names: readonly string[],
   maxBytes: number,
 ): Promise<{ bytes: Buffer; stats: BigIntStats }> {
-  // O_NONBLOCK: opening a pipe must not wait for a writer.
-  const file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(translated(names));
+  // O_NONBLOCK, so that opening a pipe does not wait for a writer.
+  const file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(translateError(names));
   try {
     const stats = await file.stat({ bigint: true });
-    if (!stats.isFile()) throw fault.notAFile(names);
-    if (stats.size > maxBytes) throw fault.tooLarge(names, maxBytes);
+    if (!stats.isFile()) throw storeErrors.notAFile(names);
+    if (stats.size > maxBytes) throw storeErrors.tooLarge(names, maxBytes);
     return { bytes: await file.readFile(), stats };
   } finally {
     await file.close();
   }
 }
 
-/** Puts a file in place of another in one step; `check` looks once more right before. */
+/** Replaces a file atomically. `check` runs right before the rename. */
 export async function replaceFile(
   directory: OpenDirectory,
   names: readonly string[],
@@ -123,14 +121,14 @@ export async function replaceFile(
   try {
     await appendTo(draft, names, bytes, 'create');
     await check();
-    await rename(draft, directory.at(names.at(-1) ?? '')); // replaces a link that appeared meanwhile, never follows it
+    await rename(draft, directory.at(names.at(-1) ?? '')); // replaces a link that has appeared meanwhile instead of following it
   } catch (error) {
     await rm(draft, { force: true });
     throw error;
   }
 }
 
-/** Adds to a file, or makes one that must not be there yet. */
+/** Appends to a file, or creates one that must not exist. */
 export async function appendTo(
   path: string,
   names: readonly string[],
@@ -138,36 +136,36 @@ export async function appendTo(
   mode: 'append' | 'create',
 ): Promise<void> {
   const flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | (mode === 'create' ? O_EXCL : O_APPEND);
-  const file = await open(path, flags, 0o600).catch(translated(names));
+  const file = await open(path, flags, 0o600).catch(translateError(names));
   try {
-    if (!(await file.stat()).isFile()) throw fault.notAFile(names);
+    if (!(await file.stat()).isFile()) throw storeErrors.notAFile(names);
     await file.writeFile(bytes);
   } finally {
     await file.close();
   }
 }
 
-/** Errors of the host without its paths. */
-export function translated(names: readonly string[]): (error: NodeJS.ErrnoException) => never {
+/** Translates errors of the file system to ToolErrors without host paths. */
+export function translateError(names: readonly string[]): (error: NodeJS.ErrnoException) => never {
   return (error) => {
-    if (error.code === 'ENOENT') throw fault.missing(names);
-    if (error.code === 'ELOOP' || error.code === 'EMLINK') throw fault.link(names);
-    if (error.code === 'EEXIST') throw fault.exists(names);
-    if (error.code === 'EISDIR' || error.code === 'ENXIO') throw fault.notAFile(names);
-    if (error.code === 'ENOTDIR') throw fault.notADirectory(names.slice(0, -1));
+    if (error.code === 'ENOENT') throw storeErrors.missing(names);
+    if (error.code === 'ELOOP' || error.code === 'EMLINK') throw storeErrors.link(names);
+    if (error.code === 'EEXIST') throw storeErrors.exists(names);
+    if (error.code === 'EISDIR' || error.code === 'ENXIO') throw storeErrors.notAFile(names);
+    if (error.code === 'ENOTDIR') throw storeErrors.notADirectory(names.slice(0, -1));
     throw error;
   };
 }
 
-/** A file system has no "replace if unchanged": those who change a file wait for each other this long. */
+/** How long a writer waits for the lock. File systems have no "replace if unchanged", so writers take turns. */
 const WAIT_MS = 5_000;
-const LOOK_AGAIN_MS = 20;
-/** A lock of a process that died is taken over after this long; no change takes a fraction of it. */
-const DEAD_AFTER_MS = 120_000;
+const POLL_MS = 20;
+/** Age at which a lock counts as abandoned by a process that died; changes take far less. */
+const ABANDONED_AFTER_MS = 120_000;
 
 /**
- * Runs a change of one file while no other process changes it. The lock is a file beside it that only one can make, on every
- * file system that replicas can share. @throws ToolError when others do not come to an end
+ * Runs a change of a file while no other process changes it. The lock is a file in the same directory, created exclusively,
+ * which works on every file system that replicas can share. @throws ToolError if the lock stays taken
  */
 export async function withEditLock<T>(
   directory: OpenDirectory,
@@ -175,14 +173,14 @@ export async function withEditLock<T>(
   clock: Clock,
   change: () => Promise<T>,
 ): Promise<T> {
-  const id = createHash('sha256').update(name).digest('hex').slice(0, 32); // any name fits
+  const id = createHash('sha256').update(name).digest('hex').slice(0, 32); // hashed, so that every name fits
   const path = directory.at(`${RESERVED_NAME}lock-${id}`);
   const endAt = clock.monotonic() + WAIT_MS;
-  while (!(await made(path))) {
+  while (!(await createExclusively(path))) {
     if (clock.monotonic() > endAt) throw busy();
     const lock = await lstat(path).catch(unless('ENOENT'));
-    if (lock && clock.now() - lock.mtimeMs > DEAD_AFTER_MS) await rm(path, { force: true });
-    else await clock.sleep(LOOK_AGAIN_MS);
+    if (lock && clock.now() - lock.mtimeMs > ABANDONED_AFTER_MS) await rm(path, { force: true });
+    else await clock.sleep(POLL_MS);
   }
   try {
     return await change();
@@ -191,7 +189,7 @@ export async function withEditLock<T>(
   }
 }
 
-async function made(path: string): Promise<boolean> {
+async function createExclusively(path: string): Promise<boolean> {
   const file = await open(path, 'wx', 0o600).catch(unless('EEXIST'));
   await file?.close();
   return file !== undefined;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import { LocalWorkspaceStore } from './local-workspace-store.js';
-import { caller, faultOf } from '../../spec/workspaces.fixture.js';
+import { caller, catchToolError } from '../../spec/workspaces.fixture.js';
 
 let root: string;
 beforeAll(async () => {
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-describe('a local volume that holds traps', () => {
+describe('a local volume with links and pipes', () => {
   let folder: string;
   let home: string;
   let call: ReturnType<typeof caller>;
@@ -39,11 +39,11 @@ describe('a local volume that holds traps', () => {
   ])('%s does not lead out', async (_name, tool, args) => {
     await symlink(join(folder, 'secret', 'key'), join(home, 'link'));
     await symlink(join(folder, 'secret'), join(home, 'dir'));
-    expect(await faultOf(call(tool, args))).toMatch(/Path is outside project directory/);
+    expect(await catchToolError(call(tool, args))).toMatch(/Path is outside project directory/);
     expect(await readFile(join(folder, 'secret', 'key'), 'utf8')).toBe('top secret');
   });
 
-  it('shows, searches and deletes no link’s target', async () => {
+  it('does not list, search or delete the target of a link', async () => {
     await symlink(join(folder, 'secret'), join(home, 'dir'));
     await writeFile(join(home, 'own'), 'top level');
     expect((await call('file_list', { recursive: true })).entries).toMatchObject([{ path: 'own' }]);
@@ -52,13 +52,15 @@ describe('a local volume that holds traps', () => {
     expect(await readFile(join(folder, 'secret', 'key'), 'utf8')).toBe('top secret');
   });
 
-  it('does not wait at a pipe', async () => {
+  it('does not block on a pipe', async () => {
     execFileSync('mkfifo', [join(home, 'pipe')]);
-    expect(await faultOf(call('file_read', { path: 'pipe' }))).toMatch(/Not a file/);
-    expect(await faultOf(call('file_write', { path: 'pipe', content: 'x', mode: 'append' }))).toMatch(/Not a file/);
+    expect(await catchToolError(call('file_read', { path: 'pipe' }))).toMatch(/Not a file/);
+    expect(await catchToolError(call('file_write', { path: 'pipe', content: 'x', mode: 'append' }))).toMatch(
+      /Not a file/,
+    );
   });
 
-  it('survives a directory that is swapped for a link all the time', async () => {
+  it('resists a directory that is constantly swapped for a link', async () => {
     await mkdir(join(home, 'd'));
     await writeFile(join(home, 'd', 'key'), 'harmless');
     await symlink(join(folder, 'secret'), join(home, 'trap'));

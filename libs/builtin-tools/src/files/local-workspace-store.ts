@@ -7,14 +7,14 @@ import {
   openRoot,
   readFile,
   replaceFile,
-  translated,
+  translateError,
   unless,
   withEditLock,
   type OpenDirectory,
 } from './local-directory.js';
 import {
   ChangedMeanwhile,
-  fault,
+  storeErrors,
   RESERVED_NAME,
   untilUnchanged,
   WorkspaceStore,
@@ -24,7 +24,7 @@ import {
 
 /** Workspaces as directories of a local volume. */
 export class LocalWorkspaceStore extends WorkspaceStore {
-  /** @param root directory that holds one directory per workspace; made when missing */
+  /** @param root directory with one directory per workspace; created if missing */
   constructor(
     private readonly root: string,
     private readonly clock: Clock = new SystemClock(),
@@ -43,13 +43,13 @@ export class LocalWorkspaceStore extends WorkspaceStore {
       const stats = await lstat(name === undefined ? `${directory.self}/.` : directory.at(name)).catch(
         unless('ENOENT'),
       );
-      return stats ? entryOf(names, stats) : undefined;
+      return stats ? toEntry(names, stats) : undefined;
     });
   }
 
   override async read(workspace: string, names: readonly string[], maxBytes: number): Promise<Buffer> {
     return this.inside(workspace, names.slice(0, -1), false, async (directory) => {
-      if (!directory) throw fault.missing(names);
+      if (!directory) throw storeErrors.missing(names);
       return (await readFile(directory.at(names.at(-1) ?? ''), names, maxBytes)).bytes;
     });
   }
@@ -59,7 +59,8 @@ export class LocalWorkspaceStore extends WorkspaceStore {
       const target = (directory as OpenDirectory).at(names.at(-1) ?? '');
       if (mode !== 'overwrite') return appendTo(target, names, bytes, mode);
       const present = await lstat(target).catch(unless('ENOENT'));
-      if (present && !present.isFile()) throw present.isSymbolicLink() ? fault.link(names) : fault.notAFile(names);
+      if (present && !present.isFile())
+        throw present.isSymbolicLink() ? storeErrors.link(names) : storeErrors.notAFile(names);
       await replaceFile(directory as OpenDirectory, names, bytes);
     });
   }
@@ -73,7 +74,7 @@ export class LocalWorkspaceStore extends WorkspaceStore {
     const name = names.at(-1) ?? '';
     return untilUnchanged(() =>
       this.inside(workspace, names.slice(0, -1), false, async (directory) => {
-        if (!directory) throw fault.missing(names);
+        if (!directory) throw storeErrors.missing(names);
         await withEditLock(directory, name, this.clock, async () => {
           const { bytes, stats } = await readFile(directory.at(name), names, maxBytes);
           await rewrite(bytes, (after) =>
@@ -95,10 +96,10 @@ export class LocalWorkspaceStore extends WorkspaceStore {
   override async remove(workspace: string, names: readonly string[], recursive: boolean): Promise<number> {
     const name = names.at(-1) ?? '';
     return this.inside(workspace, names.slice(0, -1), false, async (directory) => {
-      if (!directory) throw fault.missing(names);
-      const stats = await lstat(directory.at(name)).catch(translated(names));
+      if (!directory) throw storeErrors.missing(names);
+      const stats = await lstat(directory.at(name)).catch(translateError(names));
       if (!stats.isDirectory()) {
-        await unlink(directory.at(name)); // of a link, the link itself
+        await unlink(directory.at(name)); // removes a link itself, not its target
         return 1;
       }
       return removeDirectory(directory, name, names, recursive);
@@ -112,7 +113,7 @@ export class LocalWorkspaceStore extends WorkspaceStore {
     limit: number,
   ): Promise<Entry[]> {
     return this.inside(workspace, names, false, async (directory) => {
-      if (!directory) throw fault.missing(names);
+      if (!directory) throw storeErrors.missing(names);
       const entries: Entry[] = [];
       await collect(directory, names, recursive, limit, entries);
       return entries;
@@ -128,7 +129,7 @@ export class LocalWorkspaceStore extends WorkspaceStore {
     await mkdir(this.root, { recursive: true, mode: 0o700 });
     const root = await openRoot(this.root);
     try {
-      // The workspace's own name is ours (`tenant/project`), so its parents are opened with the same care for free.
+      // The path of the workspace (`tenant/project`) is opened with the same checks.
       const home = await openBelow(root, workspace.split('/'), create);
       if (!home) return await work(undefined);
       try {
@@ -158,7 +159,7 @@ async function removeDirectory(
     const directory = await openBelow(parent, [name], false);
     if (!directory) return 0;
     try {
-      for (const child of await childrenOf(directory)) {
+      for (const child of await readChildren(directory)) {
         if (child.isDirectory) removed += await removeDirectory(directory, child.name, [...names, child.name], true);
         else {
           await unlink(directory.at(child.name)).catch(unless('ENOENT'));
@@ -170,7 +171,7 @@ async function removeDirectory(
     }
   }
   await rmdir(parent.at(name)).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'ENOTEMPTY' || error.code === 'EEXIST' ? fault.notEmpty(names) : error;
+    throw error.code === 'ENOTEMPTY' || error.code === 'EEXIST' ? storeErrors.notEmpty(names) : error;
   });
   return removed + 1;
 }
@@ -182,13 +183,13 @@ async function collect(
   limit: number,
   found: Entry[],
 ): Promise<void> {
-  for (const child of await childrenOf(directory)) {
+  for (const child of await readChildren(directory)) {
     if (found.length >= limit) return;
     if (child.name.startsWith(RESERVED_NAME)) continue;
     const childNames = [...names, child.name];
     const stats = await lstat(directory.at(child.name)).catch(unless('ENOENT'));
-    const entry = stats && entryOf(childNames, stats);
-    if (!entry) continue; // links, pipes and what vanished meanwhile
+    const entry = stats && toEntry(childNames, stats);
+    if (!entry) continue; // a link, a pipe, or deleted meanwhile
     found.push(entry);
     if (!recursive || entry.type !== 'directory') continue;
     const below = await openBelow(directory, [child.name], false).catch(() => undefined);
@@ -201,14 +202,14 @@ async function collect(
   }
 }
 
-async function childrenOf(directory: OpenDirectory): Promise<{ name: string; isDirectory: boolean }[]> {
+async function readChildren(directory: OpenDirectory): Promise<{ name: string; isDirectory: boolean }[]> {
   const children: { name: string; isDirectory: boolean }[] = [];
   for await (const child of await opendir(`${directory.self}/.`))
     children.push({ name: child.name, isDirectory: child.isDirectory() });
   return children.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-function entryOf(names: readonly string[], stats: Stats): Entry | undefined {
+function toEntry(names: readonly string[], stats: Stats): Entry | undefined {
   if (!stats.isFile() && !stats.isDirectory()) return undefined;
   return {
     names: [...names],

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { JsonObject } from '@toolfleet/contracts';
 import { S3_OF_YOUR_OWN } from '@toolfleet/testing';
 import { LocalWorkspaceStore } from './local-workspace-store.js';
-import { bucketOf, caller, faultOf, STORES } from '../../spec/workspaces.fixture.js';
+import { bucketOf, caller, catchToolError, STORES } from '../../spec/workspaces.fixture.js';
 import type { WorkspaceStore } from './workspace-store.js';
 import { DEFAULT_WORKSPACE_LIMITS } from './workspaces.js';
 
@@ -25,29 +25,29 @@ const sizeOf = async (call: ReturnType<typeof caller>) =>
   );
 
 describe('quota', () => {
-  it('counts what is there, also when writes run at once', async () => {
+  it('counts what is stored, also during concurrent writes', async () => {
     const call = caller(await localStore(), LIMITS);
     const outcomes = await Promise.allSettled(
       Array.from({ length: 10 }, (_, i) => call('file_write', { path: `f${i}`, content: 'x'.repeat(300) })),
     );
     expect(outcomes.filter((one) => one.status === 'fulfilled')).toHaveLength(3);
     await call('file_write', { path: 'f0', content: 'y'.repeat(400) });
-    expect(await faultOf(call('file_write', { path: 'f0', content: 'y', mode: 'append' }))).toMatch(
+    expect(await catchToolError(call('file_write', { path: 'f0', content: 'y', mode: 'append' }))).toMatch(
       /workspace is full/,
     );
     for (let i = 0; i < 17; i++) await call('file_mkdir', { path: `d${i}` });
-    expect(await faultOf(call('file_mkdir', { path: 'one/more' }))).toMatch(/20 files and directories/);
+    expect(await catchToolError(call('file_mkdir', { path: 'one/more' }))).toMatch(/20 files and directories/);
   });
 
-  it('wants workspaces that exist, where it is told so', async () => {
+  it('requires existing workspaces if so configured', async () => {
     const call = caller(await localStore(), { ...DEFAULT_WORKSPACE_LIMITS, mustExist: true });
-    expect(await faultOf(call('file_write', { path: 'x', content: '' }))).toBe('Project not found: shop');
+    expect(await catchToolError(call('file_write', { path: 'x', content: '' }))).toBe('Project not found: shop');
   });
 
-  it('leaves no name whose file lists would not show', async () => {
+  it('refuses names that lists would hide', async () => {
     const call = caller(await localStore(), LIMITS);
     for (const path of ['.toolfleet-draft-1', 'a/.Toolfleet-x'])
-      expect(await faultOf(call('file_write', { path, content: 'x' }))).toMatch(/are reserved/);
+      expect(await catchToolError(call('file_write', { path, content: 'x' }))).toMatch(/are reserved/);
   });
 });
 
@@ -64,7 +64,7 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('replicas that share a %
   afterEach(() => stop?.());
   const replica = (n: number) => replicas[n % replicas.length] as ReturnType<typeof caller>;
 
-  it('never pass the quota together, and use all of it one after the other', async () => {
+  it('never exceed the quota together, and can use all of it sequentially', async () => {
     for (let round = 0; round < 5; round += 1) {
       await Promise.allSettled(
         Array.from({ length: 12 }, (_, n) =>
@@ -77,10 +77,12 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('replicas that share a %
     for (let n = 0; n < left; n += 10)
       await replica(n)('file_write', { path: 'rest', content: 'y'.repeat(Math.min(10, left - n)), mode: 'append' });
     expect(await sizeOf(replica(0))).toBe(LIMITS.quotaBytes);
-    expect(await faultOf(replica(1)('file_write', { path: 'rest', content: 'z', mode: 'append' }))).toMatch(/full/);
+    expect(await catchToolError(replica(1)('file_write', { path: 'rest', content: 'z', mode: 'append' }))).toMatch(
+      /full/,
+    );
   });
 
-  it('lose no edit and no added line of each other', async () => {
+  it('lose no edits or appended lines of each other', async () => {
     await replica(0)('file_write', { path: 'list', content: 'a=0 b=0 c=0 d=0\n' });
     const done = await Promise.allSettled(
       ['a', 'b', 'c', 'd'].flatMap((name, n) => [
@@ -98,9 +100,9 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('replicas that share a %
     expect(done.filter(({ status }) => status === 'fulfilled').length).toBeGreaterThan(0);
   });
 
-  it('leave no hold behind', async () => {
+  it('leave no holds behind', async () => {
     await replica(0)('file_write', { path: 'a', content: 'x' });
-    await faultOf(replica(1)('file_write', { path: 'b', content: 'x'.repeat(2_000) }));
+    await catchToolError(replica(1)('file_write', { path: 'b', content: 'x'.repeat(2_000) }));
     expect(await store.list('acme/~holds-p-shop', [], false, 10).catch(() => [])).toEqual([]);
   });
 });
@@ -113,7 +115,9 @@ describe('a hold of a process that died', () => {
     const shelf = join(folder, 'acme', '~holds-p-shop');
     const hold = join(shelf, '950-1-of-the-dead');
     await writeFile(hold, '');
-    expect(await faultOf(call('file_write', { path: 'b', content: 'x'.repeat(100) }))).toMatch(/workspace is full/);
+    expect(await catchToolError(call('file_write', { path: 'b', content: 'x'.repeat(100) }))).toMatch(
+      /workspace is full/,
+    );
     const before = Date.now() / 1_000 - 121;
     await utimes(hold, before, before);
     await call('file_write', { path: 'b', content: 'x'.repeat(100) });

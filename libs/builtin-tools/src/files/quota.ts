@@ -1,35 +1,35 @@
 import { randomUUID } from 'node:crypto';
 import { ToolError } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import { fault, type Entry, type WorkspaceStore, type WriteMode } from './workspace-store.js';
+import { storeErrors, type Entry, type WorkspaceStore, type WriteMode } from './workspace-store.js';
 import type { WorkspaceLimits } from './workspaces.js';
 
-/** Room in a workspace. */
-export interface Room {
+/** An amount of space in a workspace. */
+interface Space {
   bytes: number;
   /** Files and directories. */
   entries: number;
 }
 
-/** Room a write has asked for and not filled yet. */
-export interface Hold {
-  /** What all writes in work hold together, this one included. */
-  inAll: Room;
+/** Space that a write has reserved but not used yet. */
+interface Hold {
+  /** Space held by all writes in progress, including this one. */
+  total: Space;
   release(): Promise<void>;
 }
 
 /**
- * A hold of a process that died is forgotten after this long: far longer than a write may take, and than the clocks of
+ * Age at which a hold counts as abandoned by a process that died. Much longer than a write takes, and than the clocks of
  * replicas and storage may differ.
  */
-const FORGOTTEN_AFTER_MS = 120_000;
-const MOST_HOLDS = 10_000;
+const ABANDONED_AFTER_MS = 120_000;
+const MAX_HOLDS = 10_000;
 
 /**
- * Lets replicas that share a store keep one quota without a lock. Each write first shows what it will take as an empty object
- * beside the workspace, then reads all such holds, then counts what is there, then writes, then takes its hold away. Of two
- * writes at the same moment at least one sees the other: its hold or, read later, its file. The price: both may see each
- * other, so that close to the quota both are refused where one had room.
+ * Lets replicas that share a store enforce one quota without a lock. Each write publishes its size as an empty object next to
+ * the workspace, reads all such holds, counts what is stored, writes, and removes its hold. Of two concurrent writes, at
+ * least one sees the other: its hold or, read later, its file. The drawback is that both may see each other, so that close to
+ * the quota both are refused although one would fit.
  */
 export class Holds {
   constructor(
@@ -37,27 +37,27 @@ export class Holds {
     private readonly clock: Clock,
   ) {}
 
-  /** Shows a hold; count what is there only after this has resolved. */
-  async take(workspace: string, { bytes, entries }: Room): Promise<Hold> {
-    const shelf = shelfOf(workspace);
+  /** Publishes a hold. Count what is stored only after this has resolved. */
+  async take(workspace: string, { bytes, entries }: Space): Promise<Hold> {
+    const folder = holdsFolder(workspace);
     const name = `${bytes}-${entries}-${randomUUID()}`;
-    await this.store.write(shelf, [name], new Uint8Array(0), 'create');
+    await this.store.write(folder, [name], new Uint8Array(0), 'create');
     const release = async () => {
-      await this.store.remove(shelf, [name], false).catch(() => undefined); // else it is forgotten in time
+      await this.store.remove(folder, [name], false).catch(() => undefined); // otherwise it expires
     };
     try {
-      return { inAll: await this.inAll(shelf), release };
+      return { total: await this.sum(folder), release };
     } catch (error) {
       await release();
       throw error;
     }
   }
 
-  private async inAll(shelf: string): Promise<Room> {
-    const sum: Room = { bytes: 0, entries: 0 };
-    for (const { names, modifiedAt } of await this.store.list(shelf, [], false, MOST_HOLDS)) {
-      if (this.clock.now() - modifiedAt > FORGOTTEN_AFTER_MS) {
-        await this.store.remove(shelf, names, false).catch(() => undefined); // another replica may be faster
+  private async sum(folder: string): Promise<Space> {
+    const sum: Space = { bytes: 0, entries: 0 };
+    for (const { names, modifiedAt } of await this.store.list(folder, [], false, MAX_HOLDS)) {
+      if (this.clock.now() - modifiedAt > ABANDONED_AFTER_MS) {
+        await this.store.remove(folder, names, false).catch(() => undefined); // another replica may have removed it
         continue;
       }
       const [bytes, entries] = (names[0] ?? '').split('-').map(Number);
@@ -68,21 +68,21 @@ export class Holds {
   }
 }
 
-/** Where the holds of a workspace lie: beside it, under a name no workspace can have. */
-function shelfOf(workspace: string): string {
+/** The folder of the holds of a workspace: next to it, with a name that no workspace can have. */
+function holdsFolder(workspace: string): string {
   const end = workspace.lastIndexOf('/') + 1;
   return `${workspace.slice(0, end)}~holds-${workspace.slice(end)}`;
 }
 
-/** A write that wants room. */
-export interface RoomRequest {
+/** A write that needs space. */
+interface SpaceRequest {
   workspace: string;
   names: readonly string[];
   bytes: number;
   mode: WriteMode;
 }
 
-/** Keeps workspaces within their limits, over all replicas that share the store. */
+/** Enforces the limits of workspaces across all replicas that share the store. */
 export class Quota {
   constructor(
     private readonly store: WorkspaceStore,
@@ -90,34 +90,34 @@ export class Quota {
     private readonly limits: Pick<WorkspaceLimits, 'quotaBytes' | 'maxEntries'>,
   ) {}
 
-  /** Runs a write that there is room for. @throws ToolError `The workspace is full: …` */
-  async within<T>(request: RoomRequest, write: () => Promise<T>): Promise<T> {
+  /** Runs a write if it fits. @throws ToolError `The workspace is full: …` */
+  async within<T>(request: SpaceRequest, write: () => Promise<T>): Promise<T> {
     const { workspace, names, bytes } = request;
-    // A path brings its missing parents along.
+    // A write also creates missing parents.
     const hold = await this.holds.take(workspace, { bytes, entries: names.length });
     try {
-      this.check(request, hold.inAll, await this.entriesOf(workspace));
+      this.check(request, hold.total, await this.listEntries(workspace));
       return await write();
     } finally {
       await hold.release();
     }
   }
 
-  private async entriesOf(workspace: string): Promise<Entry[]> {
+  private async listEntries(workspace: string): Promise<Entry[]> {
     if (!(await this.store.exists(workspace))) return [];
     return this.store.list(workspace, [], true, this.limits.maxEntries + 1);
   }
 
-  private check({ names, bytes, mode }: RoomRequest, held: Room, entries: readonly Entry[]): void {
+  private check({ names, bytes, mode }: SpaceRequest, held: Space, entries: readonly Entry[]): void {
     const path = names.join('/');
     const present = entries.find((entry) => entry.names.join('/') === path);
-    if (present?.type === 'directory' && mode !== 'create') throw fault.notAFile(names);
+    if (present?.type === 'directory' && mode !== 'create') throw storeErrors.notAFile(names);
     if (!present && entries.length + held.entries > this.limits.maxEntries)
       throw full(`${this.limits.maxEntries} files and directories`);
     const used = entries.reduce((sum, entry) => sum + entry.size, 0);
     const freed = mode === 'overwrite' ? (present?.size ?? 0) : 0;
     if (used - freed + held.bytes > this.limits.quotaBytes)
-      throw full(`${this.limits.quotaBytes} bytes (${used} used, ${bytes} asked)`);
+      throw full(`${this.limits.quotaBytes} bytes (${used} used, ${bytes} requested)`);
   }
 }
 

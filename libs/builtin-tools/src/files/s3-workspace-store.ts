@@ -2,7 +2,7 @@ import type { ToolError } from '@toolfleet/contracts';
 import { S3Bucket, unavailable, type S3Options } from '@toolfleet/egress/s3';
 import {
   ChangedMeanwhile,
-  fault,
+  storeErrors,
   untilUnchanged,
   WorkspaceStore,
   type Entry,
@@ -10,9 +10,9 @@ import {
 } from './workspace-store.js';
 
 /**
- * Workspaces as objects of an S3-compatible bucket, for fleets whose executors share no volume. Directories are what
- * keys have in common, plus empty objects that end in `/`. There are no links, so nothing can lead out. Atomic are
- * overwrite (a PUT), create (`If-None-Match: *`), append and change (read, then PUT `If-Match`).
+ * Workspaces as objects of an S3-compatible bucket, for fleets whose executors share no volume. Directories are the common
+ * prefixes of keys, and empty objects whose key ends in `/`. There are no links that could lead out. All writes are atomic:
+ * overwrite (a PUT), create (`If-None-Match: *`), append and change (a GET, then PUT with `If-Match`).
  */
 export class S3WorkspaceStore extends WorkspaceStore {
   private readonly bucket: S3Bucket;
@@ -27,7 +27,7 @@ export class S3WorkspaceStore extends WorkspaceStore {
   }
 
   override async stat(workspace: string, names: readonly string[]): Promise<Entry | undefined> {
-    const key = keyOf(workspace, names);
+    const key = toKey(workspace, names);
     if (names.length > 0) {
       const response = await this.bucket.send('HEAD', key);
       if (response.ok) {
@@ -35,7 +35,7 @@ export class S3WorkspaceStore extends WorkspaceStore {
         return {
           names: [...names],
           type: 'file',
-          size: Number(response.headers.get('content-length') ?? 0) || (await this.sizeOf(key)),
+          size: Number(response.headers.get('content-length') ?? 0) || (await this.listedSize(key)),
           modifiedAt,
         };
       }
@@ -50,12 +50,12 @@ export class S3WorkspaceStore extends WorkspaceStore {
   }
 
   override async write(workspace: string, names: readonly string[], bytes: Uint8Array, mode: WriteMode): Promise<void> {
-    await this.refuseFilesOnTheWay(workspace, names);
-    const key = keyOf(workspace, names);
+    await this.refuseFileParents(workspace, names);
+    const key = toKey(workspace, names);
     if (mode === 'append') return this.append(workspace, names, bytes);
     if (mode === 'create') await this.bucket.conditionsKept();
     const response = await this.bucket.send('PUT', key, bytes, mode === 'create' ? { 'if-none-match': '*' } : {});
-    if (response.status === 412 || response.status === 409) throw fault.exists(names);
+    if (response.status === 412 || response.status === 409) throw storeErrors.exists(names);
     if (!response.ok) throw unavailable(response.status);
   }
 
@@ -72,21 +72,21 @@ export class S3WorkspaceStore extends WorkspaceStore {
   }
 
   override async makeDirectory(workspace: string, names: readonly string[]): Promise<void> {
-    await this.refuseFilesOnTheWay(workspace, [...names, '']);
-    const response = await this.bucket.send('PUT', `${keyOf(workspace, names)}/`, new Uint8Array(0));
+    await this.refuseFileParents(workspace, [...names, '']);
+    const response = await this.bucket.send('PUT', `${toKey(workspace, names)}/`, new Uint8Array(0));
     if (!response.ok) throw unavailable(response.status);
   }
 
   override async remove(workspace: string, names: readonly string[], recursive: boolean): Promise<number> {
-    const key = keyOf(workspace, names);
+    const key = toKey(workspace, names);
     const entry = await this.stat(workspace, names);
-    if (!entry) throw fault.missing(names);
+    if (!entry) throw storeErrors.missing(names);
     if (entry.type === 'file') {
       await this.bucket.delete(key);
       return 1;
     }
     const below = await this.bucket.keys(`${key}/`, true, Number.POSITIVE_INFINITY);
-    if (!recursive && below.some((one) => one.key !== `${key}/`)) throw fault.notEmpty(names);
+    if (!recursive && below.some((one) => one.key !== `${key}/`)) throw storeErrors.notEmpty(names);
     for (const one of below) await this.bucket.delete(one.key);
     return Math.max(1, below.length);
   }
@@ -97,14 +97,14 @@ export class S3WorkspaceStore extends WorkspaceStore {
     recursive: boolean,
     limit: number,
   ): Promise<Entry[]> {
-    const at = `${keyOf(workspace, names)}/`;
+    const at = `${toKey(workspace, names)}/`;
     const found = await this.bucket.keys(at, true, recursive ? limit : Number.POSITIVE_INFINITY);
     if (found.length === 0 && names.length > 0)
-      throw (await this.stat(workspace, names)) ? fault.notADirectory(names) : fault.missing(names);
+      throw (await this.stat(workspace, names)) ? storeErrors.notADirectory(names) : storeErrors.missing(names);
     const entries = new Map<string, Entry>();
     for (const { key, size, modifiedAt } of found) {
       const parts = key.slice(at.length).split('/');
-      // A key brings the directories it lies in; a key that ends in `/` is a directory itself.
+      // A key implies its directories; a key that ends in `/` is a directory itself.
       for (const depth of parts.slice(0, -1).keys()) {
         const path = parts.slice(0, depth + 1);
         const known = path.join('/');
@@ -138,7 +138,7 @@ export class S3WorkspaceStore extends WorkspaceStore {
     condition: Record<string, string>,
   ): Promise<void> {
     await this.bucket.conditionsKept();
-    const response = await this.bucket.send('PUT', keyOf(workspace, names), body, condition);
+    const response = await this.bucket.send('PUT', toKey(workspace, names), body, condition);
     if (response.status === 412 || response.status === 409) throw new ChangedMeanwhile();
     if (!response.ok) throw unavailable(response.status);
   }
@@ -148,29 +148,29 @@ export class S3WorkspaceStore extends WorkspaceStore {
     names: readonly string[],
     maxBytes: number,
   ): Promise<{ bytes: Buffer; etag: string }> {
-    const response = await this.bucket.send('GET', keyOf(workspace, names));
+    const response = await this.bucket.send('GET', toKey(workspace, names));
     if (response.status === 404)
-      throw (await this.stat(workspace, names)) ? fault.notAFile(names) : fault.missing(names);
+      throw (await this.stat(workspace, names)) ? storeErrors.notAFile(names) : storeErrors.missing(names);
     if (!response.ok) throw unavailable(response.status);
     const bytes = Buffer.from(await response.arrayBuffer());
-    if (bytes.length > maxBytes) throw fault.tooLarge(names, maxBytes);
+    if (bytes.length > maxBytes) throw storeErrors.tooLarge(names, maxBytes);
     return { bytes, etag: response.headers.get('etag') ?? '*' };
   }
 
-  /** A bucket would hold `a` and `a/b` side by side; a file system would not, and one tool has to behave one way. */
-  private async refuseFilesOnTheWay(workspace: string, names: readonly string[]): Promise<void> {
+  /** A bucket could hold both `a` and `a/b`, unlike a file system; the tools must behave the same on both. */
+  private async refuseFileParents(workspace: string, names: readonly string[]): Promise<void> {
     for (let depth = 1; depth < names.length; depth++) {
       const parent = names.slice(0, depth);
-      if ((await this.bucket.send('HEAD', keyOf(workspace, parent))).ok) throw fault.notADirectory(parent);
+      if ((await this.bucket.send('HEAD', toKey(workspace, parent))).ok) throw storeErrors.notADirectory(parent);
     }
   }
 
-  private async sizeOf(key: string): Promise<number> {
+  private async listedSize(key: string): Promise<number> {
     return (await this.bucket.keys(key, true, 1_000)).find((one) => one.key === key)?.size ?? 0;
   }
 }
 
-function keyOf(workspace: string, names: readonly string[]): string {
+function toKey(workspace: string, names: readonly string[]): string {
   return [workspace, ...names].join('/');
 }
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { workspacePath } from './workspace-store.js';
 
-describe('paths', () => {
+describe('workspacePath', () => {
   it.each([
     '../../../etc/passwd',
     '/etc/passwd',
@@ -24,7 +24,7 @@ describe('paths', () => {
     expect(() => workspacePath(path)).toThrow(/Path/);
   });
 
-  it('never lets a path out, whatever its pieces', () => {
+  it('keeps every path inside the workspace (property)', () => {
     const piece = fc.constantFrom('..', '.', '', 'a', '%2e%2e', '．．', 'b ', '...', '/', '\\');
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {

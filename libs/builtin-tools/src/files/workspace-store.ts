@@ -2,7 +2,7 @@ import { ToolError, type EpochMs } from '@toolfleet/contracts';
 
 /** A file or directory of a workspace. */
 export interface Entry {
-  /** Names from the workspace down. */
+  /** Names of the path, relative to the workspace. */
   names: string[];
   type: 'file' | 'directory';
   /** Bytes; 0 for directories. */
@@ -10,24 +10,24 @@ export interface Entry {
   modifiedAt: EpochMs;
 }
 
-/** What happens when a file is there already: replaced, added to, or a fault. */
+/** What happens if the file exists: it is replaced, extended, or the write fails. */
 export type WriteMode = 'overwrite' | 'append' | 'create';
 
 /**
- * Where workspaces lie. Names were checked by `workspacePath`; a store still never follows a link out of its workspace. Faults
- * are ToolErrors with paths relative to the workspace, never paths of the host.
+ * Stores the files of workspaces. Callers have checked the names with `workspacePath`; a store still never follows a link,
+ * which could lead out of the workspace. Errors are ToolErrors with paths relative to the workspace, never host paths.
  */
 export abstract class WorkspaceStore {
-  /** True when anything was ever written to the workspace. */
+  /** True if anything was ever written to the workspace. */
   abstract exists(workspace: string): Promise<boolean>;
-  /** Undefined when there is nothing. */
+  /** Undefined if the path does not exist. */
   abstract stat(workspace: string, names: readonly string[]): Promise<Entry | undefined>;
   abstract read(workspace: string, names: readonly string[], maxBytes: number): Promise<Buffer>;
-  /** Makes missing parents. `overwrite` is atomic: readers see the old file or the new one. */
+  /** Creates missing parents. `overwrite` is atomic: readers see the old or the new content. */
   abstract write(workspace: string, names: readonly string[], bytes: Uint8Array, mode: WriteMode): Promise<void>;
   /**
-   * Lets `rewrite` make the new content of a file of the old one, and repeats that when somebody else changed the file before
-   * `replace` did.
+   * Calls `rewrite` to compute the new content of a file from the old, and calls it again if another writer changed the file
+   * before `replace` did.
    */
   abstract change(
     workspace: string,
@@ -36,14 +36,14 @@ export abstract class WorkspaceStore {
     rewrite: (before: Buffer, replace: (after: Uint8Array) => Promise<void>) => Promise<void>,
   ): Promise<void>;
   abstract makeDirectory(workspace: string, names: readonly string[]): Promise<void>;
-  /** Removes a file, an empty directory, or with `recursive` a tree; the number of entries removed. */
+  /** Removes a file, an empty directory, or with `recursive` a tree. Returns the number of removed entries. */
   abstract remove(workspace: string, names: readonly string[], recursive: boolean): Promise<number>;
-  /** Entries below a directory, parents before children, names in order; ends silently at `limit`. */
+  /** Entries below a directory in order of names, parents before children; at most `limit`. */
   abstract list(workspace: string, names: readonly string[], recursive: boolean, limit: number): Promise<Entry[]>;
 }
 
-/** Faults every store tells alike. */
-export const fault = {
+/** The errors that all stores share. */
+export const storeErrors = {
   missing: (names: readonly string[]) => tool(`No such file or directory: ${shown(names)}`, 'missing'),
   exists: (names: readonly string[]) => tool(`Already exists: ${shown(names)}`, 'exists'),
   notAFile: (names: readonly string[]) => tool(`Not a file: ${shown(names)}`, 'not_a_file'),
@@ -51,21 +51,21 @@ export const fault = {
   notEmpty: (names: readonly string[]) => tool(`Directory is not empty: ${shown(names)} (use recursive)`, 'not_empty'),
   tooLarge: (names: readonly string[], limit: number) =>
     tool(`File is larger than ${limit} bytes: ${shown(names)}`, 'too_large'),
-  /** Links are never followed: they could lead out, now or a moment later. */
+  /** Links are never followed, because they could lead out of the workspace. */
   link: (names: readonly string[]) => tool('Path is outside project directory', 'link', names),
 };
 
 function tool(message: string, reason: string, names?: readonly string[]): ToolError {
-  return new ToolError('TOOL_ERROR', { message, details: { reason, ...(names ? { path: shown(names) } : {}) } });
+  return new ToolError('TOOL_ERROR', { message, details: names ? { reason, path: shown(names) } : { reason } });
 }
 
-/** `replace` found the file changed by somebody else; a store catches it and begins anew. */
+/** Another writer changed the file before `replace`; `untilUnchanged` retries. */
 export class ChangedMeanwhile extends Error {}
 
-/** Times a change is begun anew. */
+/** Attempts of a change. */
 const CHANGE_ATTEMPTS = 5;
 
-/** Runs an attempt again while others change the file in between. @throws ToolError when that does not end */
+/** Retries while other writers change the file in between. @throws ToolError after the last attempt */
 export async function untilUnchanged(attempt: () => Promise<void>): Promise<void> {
   for (let left = CHANGE_ATTEMPTS; left > 0; left -= 1) {
     try {
@@ -77,29 +77,29 @@ export async function untilUnchanged(attempt: () => Promise<void>): Promise<void
   throw busy();
 }
 
-/** Others do not stop changing the file. */
+/** Other writers kept changing the file. */
 export function busy(): ToolError {
-  return new ToolError('TOOL_ERROR', { message: 'Others write to this file at the moment; repeat later' });
+  return new ToolError('TOOL_ERROR', { message: 'Other writers are changing this file: retry later' });
 }
 
-/** Path as the model wrote it. */
-export function shown(names: readonly string[]): string {
+/** The path as shown in messages. */
+function shown(names: readonly string[]): string {
   return names.length === 0 ? '.' : names.join('/');
 }
 
-/** Names of our own files inside a workspace (drafts); lists do not show them, so no tool may make one. */
+/** Prefix of internal files in a workspace (drafts, locks). Lists hide them, and tools cannot create them. */
 export const RESERVED_NAME = '.toolfleet-';
 
-/** Longest path in UTF-8 bytes, and longest name in it (the limit of common file systems). */
+/** Longest path and longest name in UTF-8 bytes; the latter is the limit of common file systems. */
 const MAX_PATH_BYTES = 1_024;
 const MAX_NAME_BYTES = 255;
 const MAX_DEPTH = 32;
 
 /**
- * Names of a path inside a workspace. A path is relative, with `/` between names; `.` is nothing, everything that
- * points elsewhere is refused before a file system sees it: `..`, absolute paths, drive letters, backslashes (a separator on
- * other systems), NUL and control characters. `[]` is the workspace itself.
- * @throws ToolError TOOL_ERROR `Path is outside project directory`, or what else is wrong
+ * Splits a path into names; `[]` is the workspace itself. Paths are relative, with `/` as separator, and `.` is ignored.
+ * Everything that could point elsewhere is refused before a file system sees it: `..`, absolute paths, drive letters,
+ * backslashes (a separator on other systems), NUL and control characters.
+ * @throws ToolError TOOL_ERROR `Path is outside project directory`, or with another reason
  */
 export function workspacePath(path: string): string[] {
   if (path.startsWith('/') || path.startsWith('~') || path.includes('\\') || /^[A-Za-z]:/.test(path))
@@ -122,7 +122,7 @@ export function workspacePath(path: string): string[] {
   return names;
 }
 
-/** As `workspacePath`, for a path that must name something inside the workspace. */
+/** Like `workspacePath`, but refuses the workspace itself. */
 export function filePath(path: string): string[] {
   const names = workspacePath(path);
   if (names.length === 0)

@@ -1,17 +1,17 @@
 import { ToolError, type Json } from '@toolfleet/contracts';
 import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 
-/** Deepest document accepted: recursion over it stays far from the end of the stack. */
+/** Deepest accepted document, so that recursion over it cannot overflow the stack. */
 const MAX_DEPTH = 500;
 
-/** Parses JSON text. @throws ToolError TOOL_ERROR with line and column of the fault, or with a number that would lose digits */
+/** Parses JSON text. @throws ToolError TOOL_ERROR with line and column, also for a number that would lose digits */
 export function parseJson(text: string, name: string): Json {
   checkDepth(text, name);
   let value: Json;
   try {
     value = JSON.parse(text) as Json;
   } catch (error) {
-    const { position, reason } = findJsonFault(text);
+    const { position, reason } = findJsonError(text);
     const before = text.slice(0, position);
     const line = before.split('\n').length;
     const column = position - before.lastIndexOf('\n');
@@ -27,7 +27,7 @@ export function parseJson(text: string, name: string): Json {
   return value;
 }
 
-/** Refuses nesting beyond the cap before anything recursive sees the text; linear. */
+/** Refuses excessive nesting before recursive code sees the text, in linear time. */
 function checkDepth(text: string, name: string): void {
   let depth = 0;
   let inString = false;
@@ -45,7 +45,7 @@ function checkDepth(text: string, name: string): void {
   }
 }
 
-/** Copy with the keys of every object in byte order. */
+/** A copy with the keys of every object sorted. */
 export function sortKeys(value: Json): Json {
   if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== 'object' || value === null) return value;
@@ -54,8 +54,8 @@ export function sortKeys(value: Json): Json {
   return sorted;
 }
 
-/** Where and why a text stops being JSON (RFC 8259). */
-export interface JsonFault {
+/** Where and why a text is not JSON (RFC 8259). */
+interface SyntaxProblem {
   /** 0-based offset in UTF-16 units. */
   position: number;
   reason: string;
@@ -64,29 +64,29 @@ export interface JsonFault {
 const SPACE = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const LITERAL = /true|false|null/y;
-const PLAIN = /(?:[^"\\\p{Cc}]|[\u007f-\u009f])*/uy; // control characters above U+007E are legal in JSON
+const PLAIN = /(?:[^"\\\p{Cc}]|[\u007f-\u009f])*/uy; // JSON allows control characters above U+007E
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 
 /**
- * Finds the fault of a text that JSON.parse refused: its own messages name no position for most faults, and a model can
- * only repair what it can find. Nesting was bounded before, so recursion is safe.
+ * Locates the error in a text that JSON.parse refused. The messages of JSON.parse usually lack a position, which a model
+ * needs to repair the text. Nesting has been checked before, so recursion is safe.
  */
-export function findJsonFault(text: string): JsonFault {
+function findJsonError(text: string): SyntaxProblem {
   const scanner = new Scanner(text);
   try {
     scanner.value();
     scanner.space();
     if (scanner.at < text.length) scanner.fail('text after the end of the value');
-  } catch (fault) {
-    if (fault instanceof Found) return fault.fault;
-    throw fault;
+  } catch (problem) {
+    if (problem instanceof Found) return problem.problem;
+    throw problem;
   }
-  return { position: text.length, reason: 'not understood' };
+  return { position: text.length, reason: 'syntax error' };
 }
 
 class Found extends Error {
-  constructor(readonly fault: JsonFault) {
-    super(fault.reason);
+  constructor(readonly problem: SyntaxProblem) {
+    super(problem.reason);
   }
 }
 

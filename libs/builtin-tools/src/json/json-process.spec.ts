@@ -54,7 +54,7 @@ describe('json_process', () => {
     expect((await json(args)).result).toEqual(expected);
   });
 
-  it('validates against a schema, naming each fault', async () => {
+  it('validates against a schema and names each violation', async () => {
     const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['b'] };
     const { valid, faults } = await json({ json_string: '{"a":"x"}', operation: 'validate', schema });
     expect(valid).toBe(false);
@@ -72,7 +72,7 @@ describe('json_process', () => {
     );
   });
 
-  it('finds differences as a patch that turns one into the other', async () => {
+  it('returns differences as a patch from one document to the other', async () => {
     const { equal, patch } = await json({
       json_string: '{"a":1,"b":[1,2]}',
       operation: 'diff',
@@ -149,7 +149,7 @@ describe('json_process', () => {
     expect((fault as Error).message).toMatch(message);
   });
 
-  it('keeps __proto__ in data as plain data', async () => {
+  it('treats __proto__ in data as an ordinary key', async () => {
     const { result } = await json({ json_string: '{"__proto__":{"x":1}}', operation: 'merge', patch: { y: 2 } });
     expect(JSON.stringify(result)).toBe('{"__proto__":{"x":1},"y":2}');
     expect(({} as { x?: number }).x).toBeUndefined();

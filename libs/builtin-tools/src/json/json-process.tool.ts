@@ -18,10 +18,10 @@ interface JsonProcessArguments {
 
 /** Longest document in UTF-16 units. */
 const MAX_DOCUMENT = 2_000_000;
-/** Longest query, patch or diff in ms. */
+/** Time limit of a query, patch or diff. */
 const JOB_MS = 2_000;
 
-/** `json_process`: what one does with a JSON text. */
+/** `json_process`: parses, queries, changes and validates JSON text. */
 export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
   name: 'json_process',
   version: '1.0.0',
@@ -29,7 +29,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
     'Work on a JSON text. Operations: parse (check and return the value), format (pretty-print), minify, ' +
     'query (JSONPath such as "$.items[?@.price < 10].name", or JMESPath such as "items[?price < `10`].name"), ' +
     'patch (apply a JSON Patch array), merge (apply a merge patch object), diff (JSON Patch that turns json_string into other), ' +
-    'validate (against a JSON Schema), describe (types, keys and sizes). Faults name line and column.',
+    'validate (against a JSON Schema), describe (types, keys and sizes). Errors name line and column.',
   category: 'data',
   tags: ['json', 'compute'],
   inputSchema: {
@@ -105,9 +105,9 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
       }
       case 'validate': {
         const schema = JSON.stringify(required(args.schema, 'schema', 'validate'));
-        const faults = (await withBounds({ kind: 'validate', document, schema })) as JsonObject[];
-        const text = faults.length === 0 ? 'Valid' : faults.map((fault) => String(fault.message)).join('\n');
-        return ok({ valid: faults.length === 0, faults }, text);
+        const violations = (await withBounds({ kind: 'validate', document, schema })) as JsonObject[];
+        const text = violations.length === 0 ? 'Valid' : violations.map((one) => String(one.message)).join('\n');
+        return ok({ valid: violations.length === 0, faults: violations }, text);
       }
       case 'describe':
         return show(describe(value, 0));
@@ -116,7 +116,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
 });
 
 function show(value: Json, metadata?: JsonObject): ToolOutcome {
-  return ok({ result: value }, JSON.stringify(value), metadata ? { metadata } : {});
+  return ok({ result: value }, JSON.stringify(value), { metadata });
 }
 
 function asText(text: string): ToolOutcome {
@@ -132,11 +132,11 @@ function required<T>(value: T | undefined, name: string, operation: string): T {
   return value;
 }
 
-/** Every operation carries pointers that a program may follow: their shape is checked before any is applied. */
+/** Checks the JSON Pointers of all operations before any is applied. */
 function checkedOperations(patch: Json[]): Json[] {
   patch.forEach((operation, index) => {
     const { path, from } = (operation ?? {}) as { path?: Json; from?: Json };
-    for (const pointer of [path, ...(from === undefined ? [] : [from])]) {
+    for (const pointer of from === undefined ? [path] : [path, from]) {
       if (typeof pointer !== 'string' || !/^(?:\/.*)?$/s.test(pointer)) {
         throw new ToolError('TOOL_ERROR', { message: `Operation ${index + 1} has no valid JSON Pointer` });
       }
@@ -148,7 +148,7 @@ function checkedOperations(patch: Json[]): Json[] {
   return patch;
 }
 
-/** Shape of a value: enough for a model to write a query. */
+/** The shape of a value, in enough detail for a model to write a query. */
 function describe(value: Json, depth: number): JsonObject {
   if (Array.isArray(value)) {
     return {

@@ -42,7 +42,7 @@ const query = async (sql: string, params: JsonObject[string][] = [], project = '
     count: number;
     more: boolean;
   };
-const faultOf = async (pending: Promise<unknown>) => {
+const catchToolError = async (pending: Promise<unknown>) => {
   const fault = await pending.catch((error: unknown) => error);
   expect(isToolError(fault)).toBe(true);
   return (fault as Error).message;
@@ -53,7 +53,7 @@ describe('db_query, the example plugin, on SQLite', () => {
     process.env['DB_QUERY_URL'] = `sqlite:${folder}/{project}.db`;
   });
 
-  it('reads rows, with parameters, capped', async () => {
+  it('reads rows with parameters, up to a limit', async () => {
     expect(await query('SELECT id, city FROM parcels WHERE id = ?', [7])).toEqual({
       rows: [{ id: 7, city: 'City 1' }],
       count: 1,
@@ -78,22 +78,22 @@ describe('db_query, the example plugin, on SQLite', () => {
     ["SELECT ';'; DROP TABLE parcels", 'Only one statement allowed'],
     ['SELECT 1; -- x\n DROP TABLE parcels', 'Only one statement allowed'],
   ])('refuses %s', async (sql, message) => {
-    expect(await faultOf(query(sql))).toBe(message);
+    expect(await catchToolError(query(sql))).toBe(message);
   });
 
-  it('cannot write even where the text passes', async () => {
-    expect(await faultOf(query('WITH x AS (SELECT 1) DELETE FROM parcels'))).toMatch(/readonly/);
-    expect(await faultOf(query('WITH x AS (SELECT 1) INSERT INTO parcels SELECT 1, 2'))).toMatch(/readonly/);
+  it('cannot write even if the text passes the check', async () => {
+    expect(await catchToolError(query('WITH x AS (SELECT 1) DELETE FROM parcels'))).toMatch(/readonly/);
+    expect(await catchToolError(query('WITH x AS (SELECT 1) INSERT INTO parcels SELECT 1, 2'))).toMatch(/readonly/);
     expect((await query('SELECT count(*) AS n FROM parcels')).rows).toEqual([{ n: 500 }]);
   });
 
-  it('tells faults of the query, and reads no other project', async () => {
-    expect(await faultOf(query('SELECT missing_column FROM parcels'))).toMatch(/no such column: missing_column/);
-    expect(await faultOf(query('SELECT 1', [], 'other'))).toMatch(/unable to open/);
-    expect(await faultOf(query('SELECT 1', [], '../shop'))).toMatch(/DB_QUERY_URL/);
+  it('reports errors of the query, and reads no other project', async () => {
+    expect(await catchToolError(query('SELECT missing_column FROM parcels'))).toMatch(/no such column: missing_column/);
+    expect(await catchToolError(query('SELECT 1', [], 'other'))).toMatch(/unable to open/);
+    expect(await catchToolError(query('SELECT 1', [], '../shop'))).toMatch(/DB_QUERY_URL/);
   });
 
-  it('stops a query without end when the caller goes away', async () => {
+  it('stops an endless query when the caller cancels', async () => {
     const endless = 'WITH RECURSIVE n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n) SELECT count(*) FROM n';
     const caller = new AbortController();
     const pending = runTool(tool, { sql: endless }, { context: { project_id: 'shop' }, signal: caller.signal });
@@ -126,7 +126,7 @@ describe.skipIf(!POSTGRES_PROGRAMS)('db_query on PostgreSQL, with a user that ma
     await server?.stop();
   });
 
-  it('reads rows, with parameters, capped', async () => {
+  it('reads rows with parameters, up to a limit', async () => {
     const { rows } = await query('SELECT id, city, weight, sent::text FROM parcels WHERE id = $1 AND city = $2', [
       7,
       'City 1',
@@ -148,7 +148,7 @@ describe.skipIf(!POSTGRES_PROGRAMS)('db_query on PostgreSQL, with a user that ma
     expect(await query('VALUES (1), (2)')).toMatchObject({ count: 2, more: false });
   });
 
-  it('reads no more of an endless result than it shows', async () => {
+  it('reads no more of an endless result than it returns', async () => {
     const { count, more } = await query(
       'WITH RECURSIVE n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n) SELECT v FROM n',
     );
@@ -168,24 +168,24 @@ describe.skipIf(!POSTGRES_PROGRAMS)('db_query on PostgreSQL, with a user that ma
   ])('changes nothing by %s, though the user of the database might', async (sql, message) => {
     process.env['DB_QUERY_URL'] = server.url('{project}', 'toolfleet');
     try {
-      expect(await faultOf(query(sql))).toMatch(message);
+      expect(await catchToolError(query(sql))).toMatch(message);
     } finally {
       process.env['DB_QUERY_URL'] = server.url('{project}', 'reader');
     }
     expect((await owner.query('SELECT count(*)::int AS n FROM parcels')).rows).toEqual([{ n: 500 }]);
   });
 
-  it('reads what its user may, of its project', async () => {
-    expect(await faultOf(query('SELECT * FROM salaries'))).toMatch(/permission denied/);
-    expect(await faultOf(query("SELECT pg_read_file('/etc/passwd')"))).toMatch(/permission denied/);
-    expect(await faultOf(query('SELECT missing FROM parcels'))).toMatch(/column "missing" does not exist/);
-    expect(await faultOf(query('SELECT 1', [], 'other'))).toMatch(/database "other" does not exist/);
+  it('reads what its user may read in its project', async () => {
+    expect(await catchToolError(query('SELECT * FROM salaries'))).toMatch(/permission denied/);
+    expect(await catchToolError(query("SELECT pg_read_file('/etc/passwd')"))).toMatch(/permission denied/);
+    expect(await catchToolError(query('SELECT missing FROM parcels'))).toMatch(/column "missing" does not exist/);
+    expect(await catchToolError(query('SELECT 1', [], 'other'))).toMatch(/database "other" does not exist/);
   });
 
-  it('lets the server itself stop a query that takes too long, whatever the query sets', async () => {
-    expect(await faultOf(query('SELECT pg_sleep(60)'))).toMatch(/statement timeout/);
+  it('makes the server stop a query that takes too long, whatever the query sets', async () => {
+    expect(await catchToolError(query('SELECT pg_sleep(60)'))).toMatch(/statement timeout/);
     const lifted = "SELECT set_config('statement_timeout', '0', false), pg_sleep(60)";
-    expect(await faultOf(query(lifted))).toMatch(/statement timeout/);
+    expect(await catchToolError(query(lifted))).toMatch(/statement timeout/);
     expect(await statements()).toBe(0);
   });
 });

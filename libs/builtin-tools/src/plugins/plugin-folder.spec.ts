@@ -5,7 +5,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BoundedWork } from '../bounded/bounded-work.js';
 import type { BuiltinTool } from '../builtin-tool.js';
-import { definitionOf } from '../manifest.js';
+import { toToolDefinition } from '../manifest.js';
 import { runTool } from '../run-tool.fixture.js';
 import { distrustReason, PluginFolder } from './plugin-folder.js';
 
@@ -27,7 +27,7 @@ async function put(file: string, text: string): Promise<void> {
 }
 
 describe('plugin folder', () => {
-  it('loads files once, again when they change, and tells what is gone', async () => {
+  it('loads files once, reloads them when they change, and reports deletions', async () => {
     const plugins = new PluginFolder(folder, new Set(['calculator']));
     await put('a.tool.mjs', source('a'));
     await put('notes.txt', 'no tool');
@@ -35,7 +35,7 @@ describe('plugin folder', () => {
     expect(first.added.map((tool) => tool.metadata.name)).toEqual(['a']);
     expect((await runTool(first.added[0] as never, {})).text).toBe('one');
     const bindingOf = (tool: BuiltinTool) =>
-      definitionOf(tool, { kind: 'plugin', name: 'x' }, { rateLimits: {}, costsMicroUsd: {} }).binding;
+      toToolDefinition(tool, { kind: 'plugin', name: 'x' }, { rateLimits: {}, costsMicroUsd: {} }).binding;
     expect(bindingOf(first.added[0]!)).toMatchObject({ handler: 'a', build: expect.stringMatching(/^[0-9a-f]{16}$/) });
     // The same definition with other code is another revision: results of the old code are not shown from the cache.
     await put('a.tool.mjs', source('a').replace("'one'", "'two'"));
@@ -82,16 +82,16 @@ describe('plugin folder', () => {
     await rm(join(folder, 'bad.tool.mjs'));
   });
 
-  it('refuses a name that another file has', async () => {
+  it('refuses a name that another file uses', async () => {
     const plugins = new PluginFolder(folder, new Set());
     await put('one.tool.mjs', source('same'));
     await put('two.tool.mjs', source('same'));
     expect(await plugins.look()).toMatchObject({
-      faults: [{ file: 'two.tool.mjs', message: 'same is defined by one.tool.mjs already' }],
+      faults: [{ file: 'two.tool.mjs', message: 'same is already defined by one.tool.mjs' }],
     });
   });
 
-  it('hands over what a tool needs to use the services of its process', async () => {
+  it('provides what a tool needs to use the services of its process', async () => {
     const plugins = new PluginFolder(folder, new Set());
     await put(
       'query.tool.mjs',
@@ -111,7 +111,7 @@ describe('plugin folder', () => {
     }
   });
 
-  it('takes a missing folder for an empty one', async () => {
+  it('treats a missing folder as empty', async () => {
     expect(await new PluginFolder(join(folder, 'nowhere'), new Set()).look()).toEqual({
       added: [],
       removed: [],
@@ -133,7 +133,7 @@ describe('trust in plugin files', () => {
   };
   const NOTHING = { added: [], removed: [], faults: [] };
 
-  it('refuses a file that others may write, once, and keeps the version before', async () => {
+  it('reports a file that others may write once, and keeps its previous version', async () => {
     const file = join(own, 'x.tool.mjs');
     await writeFile(file, source('first'), { mode: 0o644 });
     const plugins = new PluginFolder(own, new Set());
@@ -150,7 +150,7 @@ describe('trust in plugin files', () => {
     await rm(file);
   });
 
-  it('follows no symbolic link, neither as a file nor as the folder', async () => {
+  it('does not follow symbolic links, as file or folder', async () => {
     const elsewhere = join(own, 'elsewhere');
     await mkdir(elsewhere, { mode: 0o755 });
     await writeFile(join(elsewhere, 'real.tool.mjs'), source('linked'), { mode: 0o644 });
@@ -166,7 +166,7 @@ describe('trust in plugin files', () => {
     expect((await look(new PluginFolder(elsewhere, new Set()))).added).toEqual(['linked']);
   });
 
-  it('reads nothing from a folder that others may write', async () => {
+  it('reads nothing from a folder that others may write to', async () => {
     const open = join(own, 'open');
     await mkdir(open, { mode: 0o755 });
     await writeFile(join(open, 'a.tool.mjs'), source('a'), { mode: 0o644 });
@@ -190,7 +190,7 @@ describe('trust in plugin files', () => {
     ]);
   });
 
-  it('compares the owner with the user of the process, and accepts the private group of a user', async () => {
+  it('checks the owner and accepts the private group of a user', async () => {
     const file = join(own, 'owner.tool.mjs');
     await writeFile(file, source('a'), { mode: 0o644 });
     await chmod(file, 0o664);

@@ -8,23 +8,23 @@ import { compileSchema, sha256Hex } from '@toolfleet/schema';
 import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, ok, type BuiltinTool } from '../builtin-tool.js';
 
-/** What a plugin file gets, so that it needs no import of ours and no build: `export default ({ defineTool, ok }) => …`. */
-export const PLUGIN_API = { defineTool, ok, ToolError, boundsOf } as const;
-export type PluginApi = typeof PLUGIN_API;
+/** Passed to a plugin file, which therefore needs no imports and no build: `export default ({ defineTool, ok }) => …`. */
+const PLUGIN_API = { defineTool, ok, ToolError, boundsOf } as const;
+type PluginApi = typeof PLUGIN_API;
 
-/** Default export of a plugin file: tools, or a function that makes them. */
+/** Default export of a plugin file: tools, or a function that creates them. */
 export type Plugin =
   | BuiltinTool
   | BuiltinTool[]
   | ((api: PluginApi) => BuiltinTool | BuiltinTool[] | Promise<BuiltinTool | BuiltinTool[]>);
 
-/** What a look into the folder found changed since the one before. */
-export interface PluginChanges {
+/** Changes of the folder since the previous scan. */
+interface PluginChanges {
   /** Tools of new and changed files. */
   added: BuiltinTool[];
-  /** Names of tools that are gone: their file is, or no longer defines them. */
+  /** Names of tools whose file was deleted or no longer defines them. */
   removed: string[];
-  /** Files that cannot be loaded; the tools of their last good version stay. */
+  /** Files that cannot be loaded; the tools of their last valid version stay. */
   faults: { file: string; message: string }[];
 }
 
@@ -37,16 +37,16 @@ interface LoadedFile {
 interface PresentFile {
   /** Changes with the file. */
   stamp: string;
-  /** Why the file is not loaded; null when it may be. */
+  /** Why the file must not be loaded; null if it may. */
   distrust: string | null;
 }
 
 const PLUGIN_FILE = /^[^.].*\.tool\.(?:mjs|js|ts|mts)$/;
 
 /**
- * A folder with one tool (or a few) per file, loaded into the process and loaded again when a file changes. Plugins run with
- * all rights of the process, so the folder and its files must belong to the user of the process or to root and must not be
- * writable by anyone else; symbolic links are not followed.
+ * A folder of plugin files, each with one or more tools, which are loaded into the process and reloaded when a file changes.
+ * Plugins run with all rights of the process. Therefore the folder and its files must belong to the user of the process or to
+ * root, and must not be writable by others; symbolic links are not followed.
  */
 export class PluginFolder {
   private readonly files = new Map<string, LoadedFile>();
@@ -55,11 +55,11 @@ export class PluginFolder {
 
   constructor(
     private readonly folder: string,
-    /** Names that files may not take: the builtin ones. */
+    /** Names of the builtin tools, which plugins cannot use. */
     private readonly reserved: ReadonlySet<string>,
   ) {}
 
-  /** Looks into the folder; a missing folder is an empty one. A folder that is not trusted changes nothing. */
+  /** Scans the folder and loads what changed. A missing folder counts as empty; an untrusted one changes nothing. */
   async look(): Promise<PluginChanges> {
     const changes: PluginChanges = { added: [], removed: [], faults: [] };
     const distrust = await this.distrustOfFolder();
@@ -86,16 +86,16 @@ export class PluginFolder {
     known: LoadedFile | undefined,
     changes: PluginChanges,
   ): Promise<void> {
-    // Remembered either way: a broken file is told once, not at every look.
+    // Remembered even if it fails, so that a broken file is reported only once.
     this.files.set(file, { stamp, tools: known?.tools ?? [] });
     try {
       if (distrust !== null) throw new Error(distrust);
       const build = sha256Hex(await readFile(join(this.folder, file), 'utf8')).slice(0, 16);
-      // A query makes a module of its own of each version; old ones stay in memory, which only matters while developing.
+      // The query makes each version a separate module. Old versions stay in memory, which matters only during development.
       const module = (await import(`${pathToFileURL(join(this.folder, file)).href}?v=${stamp}`)) as {
         default?: Plugin;
       };
-      const tools = await toolsOf(module.default);
+      const tools = await readTools(module.default);
       for (const tool of tools) this.check(tool, file);
       const names = tools.map((tool) => tool.metadata.name);
       changes.added.push(...tools.map((tool) => ({ ...tool, build })));
@@ -112,10 +112,11 @@ export class PluginFolder {
       throw new Error(`name ${JSON.stringify(name)} must match ${TOOL_NAME_PATTERN.source}`);
     if (this.reserved.has(name)) throw new Error(`${name} is the name of a builtin tool`);
     const other = [...this.files].find(([otherFile, loaded]) => otherFile !== file && loaded.tools.includes(name));
-    if (other) throw new Error(`${name} is defined by ${other[0]} already`);
+    if (other) throw new Error(`${name} is already defined by ${other[0]}`);
     if (typeof description !== 'string' || description.trim() === '')
-      throw new Error(`${name} has no description: the model would not know what it is for`);
-    if (!TOOLSETS.includes(toolset)) throw new Error(`${name} names an unknown toolset ${JSON.stringify(toolset)}`);
+      throw new Error(`${name} has no description, which models need`);
+    if (!TOOLSETS.includes(toolset))
+      throw new Error(`${name} has an unknown toolset ${JSON.stringify(toolset)}: use one of ${TOOLSETS.join(', ')}`);
     if (inputSchema?.['type'] !== 'object') throw new Error(`inputSchema of ${name} must have "type": "object"`);
     compileSchema(inputSchema);
   }
@@ -140,12 +141,12 @@ export class PluginFolder {
   }
 }
 
-/** @throws every error but "does not exist" */
+/** Ignores the error "does not exist" and rethrows all others. */
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
 }
 
-async function toolsOf(plugin: Plugin | undefined): Promise<BuiltinTool[]> {
+async function readTools(plugin: Plugin | undefined): Promise<BuiltinTool[]> {
   if (plugin === undefined) throw new Error('has no default export');
   const made = typeof plugin === 'function' ? await plugin(PLUGIN_API) : plugin;
   const tools = Array.isArray(made) ? made : [made];
@@ -160,13 +161,13 @@ const GROUP_WRITE = 0o020;
 const OTHERS_WRITE = 0o002;
 
 /**
- * Why code must not be loaded from a file or directory: it is a symbolic link or a special file, belongs to a user other than
- * that of the process and root, or can be written by others. The rule of OpenSSH's `StrictModes`; a file that is writable by
- * its owner's private group (group id equals user id, the default of Debian and Red Hat with umask 002) passes.
+ * Explains why code must not be loaded from a file or directory: it is a symbolic link or special file, belongs to a user other
+ * than root and that of the process, or is writable by others. This is the rule of OpenSSH's `StrictModes`. It accepts a file
+ * that is writable by its owner's private group (group id equals user id, the default of Debian and Red Hat with umask 002).
  *
- * @param stats from `lstat`, so that links are seen as links
+ * @param stats from `lstat`, so that links are not followed
  * @param uid of the process; undefined on systems without user ids (Windows), where only the type is checked
- * @returns the reason, or null when the file may be used
+ * @returns the reason, or null if the file may be loaded
  */
 export function distrustReason(
   stats: Pick<Stats, 'uid' | 'gid' | 'mode' | 'isFile' | 'isDirectory' | 'isSymbolicLink'>,

@@ -4,7 +4,7 @@ import { TextSearch } from '@toolfleet/contracts/text';
 /** Longest result in UTF-16 units. */
 const MAX_RESULT = 4_000_000;
 
-/** An operation of `text_process` whose time is linear in its text; patterns of the caller's own are jobs by themselves. */
+/** An operation of `text_process` in linear time. Callers' patterns run as jobs of BoundedWork instead. */
 export type TextOperation =
   | { operation: 'count' | 'summary' | 'trim'; text: string }
   | { operation: 'case'; text: string; to: Case }
@@ -14,8 +14,8 @@ export type TextOperation =
   | { operation: 'replace'; text: string; find: string; replacement: string; limit: number };
 
 /**
- * Output of an operation. Runs in the process of the tool for short texts and in a child process for all others.
- * @throws ToolError TOOL_ERROR when the result would be too large
+ * Performs an operation. Runs in the process of the tool for short texts, else in a child process.
+ * @throws ToolError TOOL_ERROR if the result would be too large
  */
 export function operateOnText(work: TextOperation): JsonObject {
   const { text } = work;
@@ -23,7 +23,7 @@ export function operateOnText(work: TextOperation): JsonObject {
     case 'count':
       return countText(text);
     case 'summary':
-      return summariseText(text);
+      return summarizeText(text);
     case 'trim':
       return { result: trimmed(text) };
     case 'case':
@@ -35,7 +35,7 @@ export function operateOnText(work: TextOperation): JsonObject {
       return listed(work.unique ? [...new Set(found)] : found, work.limit);
     }
     case 'split':
-      return listed(piecesOf(text, work.separator), work.limit);
+      return listed(splitText(text, work.separator), work.limit);
     case 'replace':
       return replaced(work);
   }
@@ -48,8 +48,8 @@ function trimmed(text: string): string {
     .trim();
 }
 
-/** An empty separator parts all UTF-16 units. */
-function piecesOf(text: string, separator: string): string[] {
+/** An empty separator splits into UTF-16 units. */
+function splitText(text: string, separator: string): string[] {
   return separator === '' ? text.split('') : new TextSearch(separator).split(text);
 }
 
@@ -63,22 +63,22 @@ function listed(items: string[], limit: number): { items: Json[]; count: number 
 }
 
 function replaced({ text, find, replacement, limit }: Extract<TextOperation, { operation: 'replace' }>): JsonObject {
-  const parts = piecesOf(text, find);
+  const parts = splitText(text, find);
   const count = Math.min(limit, parts.length - 1);
   if (text.length + count * replacement.length > MAX_RESULT)
-    throw new ToolError('TOOL_ERROR', { message: 'The result would be too large' });
+    throw new ToolError('TOOL_ERROR', { message: `The result would have more than ${MAX_RESULT} characters` });
   return {
     result: [parts.slice(0, count + 1).join(replacement), ...parts.slice(count + 1)].join(find),
     replaced: count,
   };
 }
 
-/** Forms `case` can produce. */
+/** The cases that `case` can produce. */
 export const CASES = ['upper', 'lower', 'title', 'sentence', 'camel', 'pascal', 'snake', 'kebab', 'constant'] as const;
 export type Case = (typeof CASES)[number];
 
-/** A text in another case. Identifier forms split words at spaces, signs and humps (`fooBar` → `foo bar`). */
-export function changeCase(text: string, to: Case): string {
+/** Changes the case of a text. Identifier cases split words at spaces, punctuation and humps (`fooBar` → `foo bar`). */
+function changeCase(text: string, to: Case): string {
   switch (to) {
     case 'upper':
       return text.toUpperCase();
@@ -112,7 +112,7 @@ function capital(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
-/** What `extract` can collect. */
+/** What `extract` can find. */
 export const EXTRACTABLE = [
   'emails',
   'urls',
@@ -126,8 +126,8 @@ export const EXTRACTABLE = [
 export type Extractable = (typeof EXTRACTABLE)[number];
 
 /**
- * Patterns of ours, each without nested or adjacent overlapping repetition and with bounded repetition where a run could
- * be restarted at every character, so that their time is linear in the text.
+ * Linear-time patterns: without nested or adjacent overlapping repetition, and with bounded repetition where a match could
+ * restart at every character.
  */
 const PATTERNS: Readonly<Record<Extractable, RegExp>> = {
   emails: /(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}/g,
@@ -142,28 +142,28 @@ const PATTERNS: Readonly<Record<Extractable, RegExp>> = {
 };
 
 /** All occurrences, in order. */
-export function extract(text: string, what: Extractable): string[] {
+function extract(text: string, what: Extractable): string[] {
   const found = text.match(PATTERNS[what]) ?? [];
-  // A sentence's own punctuation is not part of an address.
+  // The punctuation of a sentence is not part of an address.
   return what === 'urls' || what === 'emails' ? found.map((one) => one.replace(/[.,;:!?]{1,8}$/, '')) : [...found];
 }
 
 const WORD = /[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu;
 const SEGMENTS = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
-/** Counting what people see as one character costs about 1 µs each: only done for texts of this length. */
+/** Longest text whose graphemes are counted; that takes about 1 µs each. */
 const GRAPHEME_CAP = 100_000;
-/** Words a person reads per minute (silent reading of English, Brysbaert 2019). */
+/** Words per minute of silent reading in English (Brysbaert 2019). */
 const READING_SPEED = 238;
 
-/** Words too common to tell what an English text is about. */
+/** Words too common to be characteristic of an English text. */
 const COMMON = new Set(
   'a an and are as at be been but by can could did do does for from had has have he her his i if in into is it its may me my no not of on or our she should so some such than that the their them then there these they this those to too was we were what when which who will with would you your'.split(
     ' ',
   ),
 );
 
-/** Sizes of a text. `characters` are code points, `graphemes` what a reader sees. */
-export function countText(text: string): Record<string, Json> {
+/** Sizes of a text. `characters` counts code points, `graphemes` what a reader sees as characters. */
+function countText(text: string): Record<string, Json> {
   return {
     characters: [...text].length,
     ...(text.length <= GRAPHEME_CAP ? { graphemes: [...SEGMENTS.segment(text)].length } : {}),
@@ -176,8 +176,8 @@ export function countText(text: string): Record<string, Json> {
   };
 }
 
-/** Statistics that tell what kind of text it is. */
-export function summariseText(text: string): Record<string, Json> {
+/** Statistics that characterize a text. */
+function summarizeText(text: string): Record<string, Json> {
   const all = (text.match(WORD) ?? []).map((word) => word.toLowerCase());
   const counts = new Map<string, number>();
   for (const word of all) if (!COMMON.has(word) && word.length > 1) counts.set(word, (counts.get(word) ?? 0) + 1);
@@ -194,7 +194,7 @@ export function summariseText(text: string): Record<string, Json> {
   };
 }
 
-/** Only the last mark before a space ends a sentence: `[.!?]+` would look at a row of dots once for each dot. */
+/** Splits at single marks before a space; `[.!?]+` would scan a row of dots once for each dot. */
 function sentences(text: string): number {
   if (text.trim() === '') return 0;
   return text.split(/[.!?。！？](?:\s|$)|\n\s*\n/).filter((part) => /[\p{L}\p{N}]/u.test(part)).length;

@@ -77,7 +77,7 @@ describe('text_process', () => {
     expect(await text(args)).toMatchObject(expected);
   });
 
-  it('tells matches with groups and positions', async () => {
+  it('returns matches with groups and positions', async () => {
     const { matches, count, more } = await text({
       operation: 'regex',
       text: 'a1 b22',
@@ -132,7 +132,7 @@ describe('text_process', () => {
     if (args.operation === 'count') expect(there).toMatchObject({ words: here.words, sentences: here.sentences });
   });
 
-  it('stops the work when the caller goes away', async () => {
+  it('stops when the caller cancels', async () => {
     const caller = new AbortController();
     const pending = runTool(
       textProcess,

@@ -28,16 +28,16 @@ interface TextProcessArguments {
 }
 
 const MAX_TEXT = 1_000_000;
-/** Edit distance costs the product of both lengths. */
+/** Longest texts to compare; edit distance costs the product of their lengths. */
 const MAX_COMPARED = 20_000;
-/** Longest run of a pattern of the model's own making. */
+/** Time limit of a caller's pattern. */
 const JOB_MS = 1_000;
-/** Texts up to this length are worked on here, in about a millisecond; longer ones in a child process. */
+/** Texts up to this length are processed here, in about a millisecond; longer ones in a child process. */
 const MAX_INLINE_TEXT = 8_192;
-/** Longest run of an operation of our own on a longer text; a megabyte takes some 200 ms. */
+/** Time limit of other operations; a megabyte takes about 200 ms. */
 const TEXT_MS = 5_000;
 
-/** `text_process`: counts, searches and transforms a text. */
+/** `text_process`: counts, searches and transforms text. */
 export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
   name: 'text_process',
   version: '1.0.0',
@@ -100,7 +100,7 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
   needs: ['bounded'],
   async handler(args, run): Promise<ToolOutcome> {
     const withBounds = (job: BoundedJob, timeoutMs = JOB_MS) => run.bounded.run(job, { timeoutMs, ...boundsOf(run) });
-    const operated = async (work: TextOperation) =>
+    const operate = async (work: TextOperation) =>
       work.text.length <= MAX_INLINE_TEXT
         ? operateOnText(work)
         : ((await withBounds({ kind: 'text', work }, TEXT_MS)) as JsonObject);
@@ -109,27 +109,27 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
     switch (args.operation) {
       case 'count':
       case 'summary':
-        return facts(await operated({ operation: args.operation, text }));
+        return facts(await operate({ operation: args.operation, text }));
       case 'case':
-        return changed(await operated({ operation: 'case', text, to: required(args.to, 'to', 'case') }));
+        return changed(await operate({ operation: 'case', text, to: required(args.to, 'to', 'case') }));
       case 'trim':
-        return changed(await operated({ operation: 'trim', text }));
+        return changed(await operate({ operation: 'trim', text }));
       case 'lines':
-        return listed(await operated({ operation: 'lines', text, unique, sort, limit }));
+        return listed(await operate({ operation: 'lines', text, unique, sort, limit }));
       case 'extract': {
         const what = required(args.what, 'what', 'extract');
-        return listed(await operated({ operation: 'extract', text, what, unique, limit }));
+        return listed(await operate({ operation: 'extract', text, what, unique, limit }));
       }
       case 'split': {
         const separator = args.separator ?? '\n';
-        if (!args.use_regex) return listed(await operated({ operation: 'split', text, separator, limit }));
+        if (!args.use_regex) return listed(await operate({ operation: 'split', text, separator, limit }));
         const parts = await withBounds({ kind: 'regex_split', text, ...pattern(separator, args.flags), limit });
         return listed({ items: parts, count: (parts as Json[]).length });
       }
       case 'replace': {
         const find = required(args.find, 'find', 'replace');
         const replacement = args.replace_with ?? '';
-        if (!args.use_regex) return changed(await operated({ operation: 'replace', text, find, replacement, limit }));
+        if (!args.use_regex) return changed(await operate({ operation: 'replace', text, find, replacement, limit }));
         const { text: result, replaced } = (await withBounds({
           kind: 'regex_replace',
           text,
@@ -171,7 +171,7 @@ function required<T>(value: T | undefined, name: string, operation: string): T {
   return value;
 }
 
-/** A pattern checked here, so that its fault is told without a child. */
+/** Checks a pattern here, so that a syntax error does not need a child. */
 function pattern(source: string, flags = ''): { pattern: string; flags: string } {
   try {
     new RegExp(source, flags);

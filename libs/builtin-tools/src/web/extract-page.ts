@@ -3,15 +3,13 @@ import { parseHTML } from 'linkedom';
 import TurndownService from 'turndown';
 import type { ExtractType } from './page-reader.js';
 
-/** Reads an HTML page: its main content, its links, its metadata. Runs in the child process of BoundedWork. */
-
-/** A link of a page; absolute URL. */
-export interface PageLink {
+/** A link of a page, with its absolute URL. */
+interface PageLink {
   text: string;
   url: string;
 }
 
-/** A page that was read; what was not asked for is absent. */
+/** The extracted parts of a page; only those requested are present. */
 export interface ExtractedPage {
   title: string;
   /** Main content as Markdown. */
@@ -24,7 +22,7 @@ export interface ExtractedPage {
 const MAX_LINKS = 1_000;
 const MAX_HEADINGS = 300;
 const MAX_FIELD = 500;
-/** Metadata worth telling, by `name` or `property` of its element. */
+/** Names of the metadata, by `name` or `property` of its element. */
 const META: Readonly<Record<string, string>> = {
   description: 'description',
   'og:description': 'description',
@@ -45,23 +43,23 @@ const NOISE = 'script,style,noscript,template,svg,iframe,object,embed,[hidden],[
 /** Elements around the content of a page. */
 const BOILERPLATE =
   'nav,footer,aside,form,dialog,body > header,[role="navigation"],[role="banner"],[role="contentinfo"],[role="dialog"],[class*="cookie"],[id*="cookie"]';
-/** Characters of an article that is taken for the whole content. */
+/** Shortest article, in characters, that counts as the whole content. */
 const MIN_ARTICLE = 500;
-/** Characters without which a page has no content of its own. */
-const MIN_ESSENCE = 20;
-/** Characters of HTML that are read a second time. */
+/** Shortest content, in characters, without boilerplate. */
+const MIN_CONTENT = 20;
+/** Longest HTML, in characters, that is parsed a second time to remove boilerplate. */
 const MAX_SMALL_PAGE = 500_000;
 
-/** Reads a page that came from `url`. */
+/** Extracts parts of an HTML page that came from `url`. Runs in the child process of BoundedWork. */
 export function extractPage(html: string, url: string, what: ExtractType): ExtractedPage {
   const whole = /<html[\s>]/i.test(html) ? html : `<!doctype html><html><body>${html}</body></html>`;
   const { document } = parseHTML(whole) as unknown as { document: PageDocument };
-  const base = baseOf(document, url);
+  const base = readBase(document, url);
   const title = clean(document.querySelector('title')?.textContent ?? document.querySelector('h1')?.textContent ?? '');
-  if (what === 'links') return { title, links: linksOf(document, base) };
+  if (what === 'links') return { title, links: readLinks(document, base) };
   const shared =
     what === 'structured'
-      ? { headings: headingsOf(document), metadata: metadataOf(document, base), links: linksOf(document, base) }
+      ? { headings: readHeadings(document), metadata: readMetadata(document, base), links: readLinks(document, base) }
       : {};
   for (const element of document.querySelectorAll(NOISE)) element.remove();
   absoluteLinks(document, base);
@@ -69,8 +67,9 @@ export function extractPage(html: string, url: string, what: ExtractType): Extra
 }
 
 /**
- * The article of a page. Where there is none of some length (a short note, questions and answers, a list), what the page names its
- * main part, else everything but navigation, footers and the like: on a small page, losing text is worse than keeping some more.
+ * The main content as Markdown: the article if there is one of some length. Otherwise (a short note, questions and answers, a
+ * list) the `main` element, or everything except navigation, footers and the like, because losing text of a small page is
+ * worse than keeping too much.
  */
 function mainContent(document: PageDocument): string {
   const whole = document.body?.innerHTML ?? '';
@@ -81,8 +80,8 @@ function mainContent(document: PageDocument): string {
     // Too many elements, or a page the heuristics fail on.
   }
   if (article?.content && (article.length ?? 0) >= MIN_ARTICLE) return markdown(article.content);
-  const essence = markdown(withoutBoilerplate(whole));
-  return essence.length >= MIN_ESSENCE ? essence : markdown(article?.content || whole);
+  const content = markdown(withoutBoilerplate(whole));
+  return content.length >= MIN_CONTENT ? content : markdown(article?.content || whole);
 }
 
 function withoutBoilerplate(html: string): string {
@@ -93,7 +92,7 @@ function withoutBoilerplate(html: string): string {
   return main?.innerHTML ?? html;
 }
 
-function linksOf(document: PageDocument, base: string): PageLink[] {
+function readLinks(document: PageDocument, base: string): PageLink[] {
   const links = new Map<string, PageLink>();
   for (const anchor of document.querySelectorAll('a[href],area[href]')) {
     const url = absolute(anchor.getAttribute('href') ?? '', base);
@@ -104,14 +103,14 @@ function linksOf(document: PageDocument, base: string): PageLink[] {
   return [...links.values()];
 }
 
-function headingsOf(document: PageDocument): { level: number; text: string }[] {
+function readHeadings(document: PageDocument): { level: number; text: string }[] {
   return [...document.querySelectorAll('h1,h2,h3,h4,h5,h6')]
     .slice(0, MAX_HEADINGS)
     .map((heading) => ({ level: Number(heading.tagName.slice(1)), text: clean(heading.textContent ?? '') }))
     .filter((heading) => heading.text !== '');
 }
 
-function metadataOf(document: PageDocument, base: string): Record<string, string> {
+function readMetadata(document: PageDocument, base: string): Record<string, string> {
   const found: Record<string, string> = {};
   const language = document.documentElement?.getAttribute('lang');
   if (language) found['language'] = clean(language);
@@ -133,12 +132,12 @@ function absoluteLinks(document: PageDocument, base: string): void {
   }
 }
 
-function baseOf(document: PageDocument, url: string): string {
+function readBase(document: PageDocument, url: string): string {
   const base = document.querySelector('base[href]')?.getAttribute('href');
   return (base && absolute(base, url)) || url;
 }
 
-/** Web address without its fragment, or undefined. */
+/** The absolute http(s) URL without fragment, or undefined. */
 function absolute(href: string, base: string): string | undefined {
   const target = href.trim();
   if (target === '' || target.startsWith('#')) return undefined;
@@ -151,7 +150,7 @@ function absolute(href: string, base: string): string | undefined {
   }
 }
 
-/** One line of readable length. Zero-width and direction signs are a way to hide text from people: taken out. */
+/** One line of limited length, without zero-width and direction characters, which can hide text from people. */
 function clean(text: string): string {
   return text
     .replaceAll(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, '')
@@ -160,13 +159,11 @@ function clean(text: string): string {
     .slice(0, MAX_FIELD);
 }
 
-/** HTML of a page's main content as Markdown. Runs in the child process of BoundedWork. */
-
-/** Rows and columns of a table that is shown as one; a larger one would cost more than it tells. */
+/** Most rows of a Markdown table, and most columns of a table that is converted to one. */
 const MAX_ROWS = 500;
 const MAX_COLUMNS = 50;
 
-/** Markdown with `#` headings, fenced code, and tables as tables. */
+/** Converts HTML to Markdown with `#` headings, fenced code and tables. */
 export function markdown(html: string): string {
   const service = new TurndownService({ headingStyle: 'atx', codeBlockStyle: 'fenced', bulletListMarker: '-' });
   service.addRule('images', {
@@ -174,8 +171,8 @@ export function markdown(html: string): string {
     replacement: (_content, node) => altText(node as unknown as PageElement),
   });
   service.addRule('tables', {
-    filter: (node) => node.nodeName === 'TABLE' && rowsOf(node as unknown as PageElement) !== undefined,
-    replacement: (_content, node) => `\n\n${table(rowsOf(node as unknown as PageElement) ?? [])}\n\n`,
+    filter: (node) => node.nodeName === 'TABLE' && readRows(node as unknown as PageElement) !== undefined,
+    replacement: (_content, node) => `\n\n${table(readRows(node as unknown as PageElement) ?? [])}\n\n`,
   });
   return service
     .turndown(html)
@@ -186,8 +183,8 @@ export function markdown(html: string): string {
     .trim();
 }
 
-/** Cells of a table of data; undefined for one that only arranges a page: blocks or tables inside, one row or column. */
-function rowsOf(element: PageElement): string[][] | undefined {
+/** The cells of a data table; undefined for a layout table, which has blocks or tables inside, or one row or column. */
+function readRows(element: PageElement): string[][] | undefined {
   if (element.querySelector('table,p,div,ul,ol,h1,h2,h3,pre,form')) return undefined;
   const rows = Array.from(element.querySelectorAll('tr'))
     .slice(0, MAX_ROWS)
@@ -214,8 +211,8 @@ function oneLine(text: string | null | undefined): string {
   return (text ?? '').replaceAll(/\s+/g, ' ').trim();
 }
 
-/** The part of the DOM that reading a page needs; the compiler's whole `dom` library would make browser globals look real. */
-export interface PageElement {
+/** The used part of the DOM. The compiler's `dom` library would also declare browser globals, which do not exist here. */
+interface PageElement {
   readonly tagName: string;
   readonly textContent: string | null;
   readonly innerHTML: string;
@@ -224,12 +221,12 @@ export interface PageElement {
   removeAttribute(name: string): void;
   remove(): void;
   querySelector(selector: string): PageElement | null;
-  /** Not iterable in every DOM: use Array.from. */
+  /** Not iterable in every DOM; use Array.from. */
   querySelectorAll(selector: string): ArrayLike<PageElement>;
 }
 
 /** A parsed page. */
-export interface PageDocument {
+interface PageDocument {
   readonly body: PageElement | null;
   readonly documentElement: PageElement | null;
   querySelector(selector: string): PageElement | null;

@@ -1,18 +1,20 @@
-/** Reads the text of a PDF. Runs in the child process of BoundedWork. */
 import { getDocumentProxy, getMeta } from 'unpdf';
 
-/** A PDF that was read. */
+/** The text of a PDF. */
 export interface ExtractedPdf {
   title: string;
   text: string;
-  /** Pages of the document, and how many of them were read. */
+  /** Pages of the document; `pages_read` is how many of them were read. */
   pages: number;
   pages_read: number;
 }
 
 const MAX_PAGES = 200;
 
-/** Text of the first 200 pages, pages apart by a blank line. Scanned pages have none. */
+/**
+ * Extracts the text of the first 200 pages, separated by blank lines. Scanned pages have no text. Runs in the child process of
+ * BoundedWork.
+ */
 export async function extractPdf(bytes: Uint8Array): Promise<ExtractedPdf> {
   const document = await getDocumentProxy(bytes);
   const pages = document.numPages;

@@ -2,7 +2,7 @@
 const SENTENCES = [
   'The harbour was rebuilt in three stages, and each of them changed how the town lived.',
   'Fishing boats, once forty of them, now share the quay with ferries and a research vessel.',
-  'Engineers drove oak piles, then steel ones, into ground that nobody had surveyed before.',
+  'Engineers drove oak piles, then steel ones, into ground that had never been surveyed.',
   'Local records mention storms, floods and a fire, yet trade returned within months each time.',
   'Today the tide gate closes about twelve times a year, mostly in the winter months.',
   'Plans for the next decade foresee a higher wall, a wider basin and a quieter street.',

@@ -4,28 +4,28 @@ import type { Clock } from '@toolfleet/resilience';
 import robotsParser from 'robots-parser';
 import type { BoundedWork, JobBounds } from '../bounded/bounded-work.js';
 
-/** Product token that robots.txt files can name. */
-export const ROBOT_NAME = 'toolfleet';
-/** How long a file's rules hold (RFC 9309 2.4: at most 24 h). */
-const KEPT_MS = 3_600_000;
+/** Product token for robots.txt files. */
+const ROBOT_NAME = 'toolfleet';
+/** How long the rules of a file are cached (RFC 9309, 2.4: at most 24 h). */
+const CACHE_MS = 3_600_000;
 const MAX_ORIGINS = 1_000;
-/** RFC 9309 2.5: at least 500 KiB have to be read. */
+/** RFC 9309, 2.5: at least 500 KiB have to be read. */
 const MAX_BYTES = 512 * 1024;
 const TIMEOUT_MS = 5_000;
 
-/** Characters of rules × URL that are compared here, in about a millisecond; more are in a child process. */
+/** Product of the lengths of rules and URL up to which this process compares them, in about a millisecond. */
 const MAX_INLINE_WORK = 256 * 1024;
 const RULES_MS = 2_000;
 
 interface Rules {
-  /** Undefined: everything is allowed. */
+  /** Undefined if everything is allowed. */
   text: string | undefined;
   readAt: number;
 }
 
 /**
- * robots.txt of the origins that pages are fetched from (RFC 9309): 4xx means everything is allowed, 5xx and silence that
- * nothing is. Fetched through the same guarded way out as the pages.
+ * Applies robots.txt of the origins of pages (RFC 9309): 4xx allows everything; 5xx and no response allow nothing. The files
+ * are fetched through the egress client, like the pages.
  */
 export class Robots {
   private readonly known = new Map<string, Promise<Rules>>();
@@ -36,11 +36,11 @@ export class Robots {
     private readonly bounded: BoundedWork,
   ) {}
 
-  /** @throws ToolError when the site does not want this page to be fetched by programs */
+  /** @throws ToolError if robots.txt disallows the page or cannot be read */
   async check(url: string, caller: Omit<JobBounds, 'timeoutMs'>): Promise<void> {
     const { origin, pathname } = new URL(url);
     if (pathname === '/robots.txt') return;
-    const { text } = await this.rulesOf(origin, caller.signal);
+    const { text } = await this.getRules(origin, caller.signal);
     if (text !== undefined && !(await this.allows(text, url, caller)))
       throw new ToolError('TOOL_ERROR', {
         message: `robots.txt of ${origin} does not allow fetching this page`,
@@ -55,9 +55,9 @@ export class Robots {
     return (await this.bounded.run(job, { timeoutMs: RULES_MS, ...caller })) === true;
   }
 
-  private async rulesOf(origin: string, signal: AbortSignal): Promise<Rules> {
+  private async getRules(origin: string, signal: AbortSignal): Promise<Rules> {
     const known = await this.known.get(origin)?.catch(() => undefined);
-    if (known && this.clock.monotonic() - known.readAt < KEPT_MS) return known;
+    if (known && this.clock.monotonic() - known.readAt < CACHE_MS) return known;
     const reading = this.read(origin, signal);
     this.known.delete(origin);
     this.known.set(origin, reading);
@@ -91,13 +91,13 @@ export class Robots {
   }
 }
 
-/** The package is CommonJS; its types claim a `default` that is not there at run time. */
+/** The package is CommonJS; its types declare a `default` that does not exist at run time. */
 const parseRobots = robotsParser as unknown as typeof robotsParser.default;
 
 /**
- * Whether the rules of a robots.txt file allow a robot to fetch a page. The time is rules × URL, and both come from others:
- * large ones are read in a child process.
- * @param address where the file was found
+ * Tells whether the rules of a robots.txt file allow a robot to fetch a page. The time is proportional to rules × URL, both of
+ * which are untrusted, so large ones are evaluated in a child process.
+ * @param address URL of the file
  */
 export function isAllowedByRobots(rules: string, address: string, robot: string, url: string): boolean {
   return parseRobots(address, rules).isAllowed(url, robot) !== false;

@@ -72,9 +72,9 @@ beforeEach(() => {
   routes.clear();
 });
 
-/** The fault of a call that must fail. */
-export const faultOf = async (pending: Promise<unknown>): Promise<ToolError> => {
-  const fault = await pending.catch((error: unknown) => error);
-  if (!isToolError(fault)) throw new Error(`no tool error: ${String(fault)}`);
-  return fault;
+/** The ToolError of a call that must fail. */
+export const catchToolError = async (pending: Promise<unknown>): Promise<ToolError> => {
+  const error = await pending.catch((reason: unknown) => reason);
+  if (!isToolError(error)) throw new Error(`expected a ToolError, got ${String(error)}`);
+  return error;
 };

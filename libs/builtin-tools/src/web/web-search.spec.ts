@@ -2,14 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import type { JsonObject } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
 import { runTool } from '../run-tool.fixture.js';
+import { egress, catchToolError, html, origin, routes } from './site.fixture.js';
 import {
   HttpSearchProvider,
   LocalSearchProvider,
+  webSearch,
   type SearchProvider,
   type SearchProviderName,
-} from './search-providers.js';
-import { egress, faultOf, html, origin, routes } from './site.fixture.js';
-import { webSearch } from './web-search.tool.js';
+} from './web-search.tool.js';
 
 describe('web_search', () => {
   const search = async (args: JsonObject, provider: SearchProvider = new LocalSearchProvider()) =>
@@ -38,7 +38,7 @@ describe('web_search', () => {
     expect(metadata).toMatchObject({ source: 'local' });
   });
 
-  it('answers the same every time, ten results unless asked otherwise', async () => {
+  it('is deterministic and returns ten results by default', async () => {
     expect(await search({ query: 'x' })).toEqual(await search({ query: 'x' }));
     expect(((await search({ query: 'x' })).output as { results: [] }).results).toHaveLength(10);
     expect(((await search({ query: 'x', max_results: -3 })).output as { results: [] }).results).toHaveLength(1);
@@ -82,16 +82,20 @@ describe('web_search', () => {
     expect(String(sent?.headers[header])).toContain('the-key');
   });
 
-  it('says when its provider has no key, refuses, or talks nonsense, and never tells the key', async () => {
-    expect(await faultOf(search({ query: 'x' }, new HttpSearchProvider('brave', origin, '', egress)))).toMatchObject({
+  it('reports a missing key, a refusal or an invalid response, and never reveals the key', async () => {
+    expect(
+      await catchToolError(search({ query: 'x' }, new HttpSearchProvider('brave', origin, '', egress))),
+    ).toMatchObject({
       code: 'AUTH_NOT_CONFIGURED',
     });
     routes.set('/search', (_request, response) => response.writeHead(403).end('bad key the-key'));
-    const refused = await faultOf(search({ query: 'x' }, new HttpSearchProvider('searxng', origin, 'the-key', egress)));
+    const refused = await catchToolError(
+      search({ query: 'x' }, new HttpSearchProvider('searxng', origin, 'the-key', egress)),
+    );
     expect(refused).toMatchObject({ code: 'UPSTREAM_ERROR', message: 'searxng answered HTTP 403' });
     routes.set('/search', html('<html>'));
     expect(
-      (await faultOf(search({ query: 'x' }, new HttpSearchProvider('searxng', origin, '', egress)))).message,
+      (await catchToolError(search({ query: 'x' }, new HttpSearchProvider('searxng', origin, '', egress)))).message,
     ).toMatch(/JSON/);
   });
 });

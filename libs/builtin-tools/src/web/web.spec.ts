@@ -9,7 +9,7 @@ import { crawlBatch, fetchPage } from './fetch-page.tool.js';
 import { PageReader } from './page-reader.js';
 import { ARTICLE_PAGES, MAIN_TEXT, NOISE_TEXT, OTHER_PAGES } from './pages.fixture.js';
 import { Robots } from './robots.js';
-import { egress, faultOf, html, origin, routes, seen, smallPdf, type Handler } from './site.fixture.js';
+import { egress, catchToolError, html, origin, routes, seen, smallPdf, type Handler } from './site.fixture.js';
 
 const clock = new SystemClock();
 const bounded = new BoundedWork(clock);
@@ -37,7 +37,7 @@ describe('fetch_page', () => {
     for (const one of noise) expect(flat).not.toContain(one);
   });
 
-  it('collects links, absolute and without repetition', async () => {
+  it('collects absolute links without duplicates', async () => {
     routes.set(
       '/page',
       html(
@@ -50,7 +50,7 @@ describe('fetch_page', () => {
     ]);
   });
 
-  it('tells the structure of a page', async () => {
+  it('returns the structure of a page', async () => {
     routes.set('/page', html(ARTICLE_PAGES[0]?.[1] ?? ''));
     expect(await fetchOne({ url: `${origin}/page`, extract_type: 'structured' })).toMatchObject({
       title: 'The harbour',
@@ -90,34 +90,34 @@ describe('fetch_page', () => {
     expect([pages, read, String(text).split('\n\n').at(-1)]).toEqual([203, 200, 'Page 200']);
     expect(await fetchOne({ url: `${origin}/a.json` })).toMatchObject({ text: '{"a":1}' });
     routes.set('/a.zip', html('PK', 'application/zip'));
-    expect((await faultOf(fetchOne({ url: `${origin}/a.zip` }))).message).toBe(
+    expect((await catchToolError(fetchOne({ url: `${origin}/a.zip` }))).message).toBe(
       'Cannot read content of type application/zip',
     );
   });
 
-  it('follows redirects and says where it arrived; tells upstream errors', async () => {
+  it('follows redirects, reports the final URL and upstream errors', async () => {
     routes.set('/old', (_request, response) => response.writeHead(302, { location: '/new' }).end());
     routes.set('/new', html('<title>New</title><p>here'));
     expect(await fetchOne({ url: `${origin}/old` })).toMatchObject({ url: `${origin}/new`, title: 'New' });
-    expect(await faultOf(fetchOne({ url: `${origin}/none` }))).toMatchObject({
+    expect(await catchToolError(fetchOne({ url: `${origin}/none` }))).toMatchObject({
       code: 'UPSTREAM_ERROR',
       message: 'HTTP 404: Nothing here',
       // the address is the caller's: nobody else's calls may suffer from it
       details: { target: 'chosen_by_caller' },
     });
     routes.set('/busy', (_request, response) => response.writeHead(429, { 'retry-after': '7' }).end());
-    expect(await faultOf(fetchOne({ url: `${origin}/busy` }))).toMatchObject({
+    expect(await catchToolError(fetchOne({ url: `${origin}/busy` }))).toMatchObject({
       code: 'UPSTREAM_ERROR',
       retryAfterMs: 7_000,
     });
   });
 
-  it('respects robots.txt, asked once per site, unless told not to', async () => {
+  it('respects robots.txt, which it reads once per site, unless disabled', async () => {
     routes.set('/robots.txt', html('User-agent: *\nDisallow: /private', 'text/plain'));
     routes.set('/private/a', html('<p>a'));
     routes.set('/open', html('<p>b'));
     const pages = reader();
-    expect((await faultOf(fetchOne({ url: `${origin}/private/a` }, pages))).message).toMatch(
+    expect((await catchToolError(fetchOne({ url: `${origin}/private/a` }, pages))).message).toMatch(
       /robots.txt of .* does not allow/,
     );
     expect(seen).toEqual(['/robots.txt']);
@@ -126,7 +126,7 @@ describe('fetch_page', () => {
     await fetchOne({ url: `${origin}/private/a` }, reader(false));
   });
 
-  it('cuts long content and says so', async () => {
+  it('cuts long content and marks it as truncated', async () => {
     routes.set('/long', html('word '.repeat(5_000), 'text/plain'));
     expect(await fetchOne({ url: `${origin}/long`, max_characters: 1_000 })).toMatchObject({
       truncated: true,
@@ -162,14 +162,14 @@ describe('fetch_page', () => {
     'https://metadata.google.internal/',
     'https://evil.example/',
   ])('refuses %s without asking anybody', async (url) => {
-    expect((await faultOf(fetchOne({ url }))).code).toBe('EGRESS_REFUSED');
+    expect((await catchToolError(fetchOne({ url }))).code).toBe('EGRESS_REFUSED');
     expect(seen).toEqual([]);
   });
 
   it.each(['ftp://a.example/', 'file:///etc/passwd', 'javascript:alert(1)', '//a.example', 'a.example'])(
     'refuses %s as no web address',
     async (url) => {
-      expect((await faultOf(fetchOne({ url }))).message).toMatch(/Not a web address/);
+      expect((await catchToolError(fetchOne({ url }))).message).toMatch(/Not a web address/);
     },
   );
 });
@@ -196,7 +196,7 @@ describe('SSRF vectors through fetch_page and crawl_batch', () => {
       resolver,
     });
     try {
-      const fault = await faultOf(fetchOne({ url: vector.url }, reader(true, client)));
+      const fault = await catchToolError(fetchOne({ url: vector.url }, reader(true, client)));
       expect(['EGRESS_REFUSED', 'NETWORK_ERROR', 'TOOL_ERROR']).toContain(fault.code);
       if (vector.layer === 'url') expect(resolver.queries).toBe(0);
     } finally {
@@ -206,7 +206,7 @@ describe('SSRF vectors through fetch_page and crawl_batch', () => {
 });
 
 describe('crawl_batch', () => {
-  it('reads in parallel, keeps order, reports failures beside successes', async () => {
+  it('reads in parallel, keeps the order, and reports failures with the successes', async () => {
     let open = 0;
     let most = 0;
     const slow =

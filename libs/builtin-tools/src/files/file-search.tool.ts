@@ -115,6 +115,6 @@ function checkPattern(query: string, ignoreCase: boolean): void {
   try {
     boundedMatcher(query, ignoreCase ? 'iu' : 'u');
   } catch (error) {
-    throw new ToolError('TOOL_ERROR', { message: `Invalid regular expression: ${(error as Error).message}` });
+    throw new ToolError('TOOL_ERROR', { message: `Invalid query: ${(error as Error).message}` });
   }
 }

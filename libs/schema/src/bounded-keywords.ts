@@ -1,24 +1,24 @@
 import type { Ajv } from 'ajv';
 import type { Json } from '@toolfleet/contracts';
 import { canonicalJson } from './canonical.js';
-import { chargeSteps } from './steps.js';
+import { chargeSteps } from './step-budget.js';
 
 /** Longest text that can be a URL (RFC 9110 section 4.1 recommends support for 8,000 octets). */
 const MAX_URL_CHARS = 8_192;
 
-/** Formats of short texts. ajv takes a text apart before it looks at the parts. */
+/** Formats of short texts. ajv splits the whole text before it checks the parts. */
 const SHORT_FORMATS = [
   ...['date', 'time', 'date-time', 'iso-time', 'iso-date-time', 'duration'],
   ...['email', 'hostname', 'ipv4', 'ipv6', 'uuid'],
 ];
-/** Longest text in one of them. */
+/** Maximum length of a text in one of them. */
 const MAX_SHORT_CHARS = 1_024;
 
 type Compare = (a: string, b: string) => number | undefined;
 
 /**
- * Replaces what takes quadratic time or worse on hostile values: the `url` format, whose pattern backtracks (measured: 100 s
- * on 100,000 characters), and `uniqueItems`, which compares every pair of objects.
+ * Replaces keywords that take quadratic time or worse on hostile values: the `url` format, whose pattern backtracks (100 s on
+ * 100,000 characters), and `uniqueItems`, which compares every pair of objects.
  */
 export function boundKeywords(ajv: Ajv): void {
   ajv.addFormat('url', {
@@ -28,10 +28,10 @@ export function boundKeywords(ajv: Ajv): void {
   });
   for (const name of SHORT_FORMATS) {
     const format = ajv.formats[name];
-    const test = format === undefined ? undefined : testOf(format);
+    const test = format === undefined ? undefined : toTest(format);
     if (!test) continue;
     const validate = (text: string): boolean => text.length <= MAX_SHORT_CHARS && test(text);
-    // `formatMinimum` and its like compare.
+    // `formatMinimum` and similar keywords compare.
     const compare = typeof format === 'object' && 'compare' in format ? (format.compare as Compare) : undefined;
     ajv.addFormat(name, compare ? { type: 'string', validate, compare } : { type: 'string', validate });
   }
@@ -45,7 +45,7 @@ export function boundKeywords(ajv: Ajv): void {
   });
 }
 
-/** Equal by value (JSON Schema: 1 and 1.0 are equal, key order does not matter). */
+/** Whether all items differ by value (JSON Schema: 1 equals 1.0, key order does not matter). */
 function areUnique(items: readonly Json[]): boolean {
   const seen = new Set<string>();
   for (const item of items) {
@@ -57,8 +57,8 @@ function areUnique(items: readonly Json[]): boolean {
   return true;
 }
 
-/** The check of a format that is a pattern, a function, or an object with one of them; undefined for formats of numbers. */
-function testOf(format: Ajv['formats'][string]): ((text: string) => boolean) | undefined {
+/** Converts a format of ajv (a pattern, a function, or an object with one) to a function; undefined for number formats. */
+function toTest(format: Ajv['formats'][string]): ((text: string) => boolean) | undefined {
   if (format instanceof RegExp) return (text) => format.test(text);
   if (typeof format === 'function') return (text) => format(text) === true;
   if (typeof format !== 'object' || format.type === 'number') return undefined;

@@ -8,22 +8,22 @@ const TRUE = new Set(['true', 'yes', 'y', '1']);
 const FALSE = new Set(['false', 'no', 'n', '0']);
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 
-/** Type of a JSON value, `integer` for numbers without a fraction. */
-export function typeOf(value: Json): TypeName {
+/** The JSON Schema type of a value; `integer` for numbers without a fraction. */
+export function jsonType(value: Json): TypeName {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number';
   return typeof value as 'boolean' | 'string' | 'object';
 }
 
-/** True when a value of type `actual` is of one of the wanted types. */
+/** Whether type `actual` is one of the wanted types. */
 export function fits(actual: TypeName, wanted: readonly TypeName[]): boolean {
   return wanted.includes(actual) || (actual === 'integer' && wanted.includes('number'));
 }
 
 /**
- * The one lossless conversion of `value` into one of the `wanted` types, or undefined: when there is none, and when there
- * are two different ones (`"1"` for integer or boolean), because coercion never guesses.
+ * Converts `value` to one of the `wanted` types without loss. Undefined when there is no such conversion, and when two differ
+ * (`"1"` for integer or boolean): coercion never guesses.
  */
 export function coerceScalar(value: Json, wanted: readonly TypeName[]): Json | undefined {
   let found: Json | undefined;
@@ -39,21 +39,21 @@ export function coerceScalar(value: Json, wanted: readonly TypeName[]): Json | u
 function convert(value: Json, type: TypeName): Json | undefined {
   switch (type) {
     case 'string':
-      return typeof value === 'number' || typeof value === 'boolean' ? textOf(value) : undefined;
+      return typeof value === 'number' || typeof value === 'boolean' ? toText(value) : undefined;
     case 'integer': {
-      const number = typeof value === 'string' ? numberOf(value) : undefined;
+      const number = typeof value === 'string' ? toNumber(value) : undefined;
       return number !== undefined && Number.isInteger(number) ? number : undefined;
     }
     case 'number':
-      return typeof value === 'string' ? numberOf(value) : undefined;
+      return typeof value === 'string' ? toNumber(value) : undefined;
     case 'boolean':
-      return booleanOf(value);
+      return toBoolean(value);
     default:
       return parseStructure(value, type);
   }
 }
 
-function booleanOf(value: Json): boolean | undefined {
+function toBoolean(value: Json): boolean | undefined {
   if (value === 1) return true;
   if (value === 0) return false;
   if (typeof value !== 'string') return undefined;
@@ -62,8 +62,8 @@ function booleanOf(value: Json): boolean | undefined {
   return FALSE.has(word) ? false : undefined;
 }
 
-/** A decimal text as a number, if the number says exactly the same. */
-function numberOf(text: string): number | undefined {
+/** Parses a decimal text; undefined unless the number has exactly the same digits. */
+function toNumber(text: string): number | undefined {
   const trimmed = text.trim();
   if (trimmed.length > 400 || !NUMBER.test(trimmed)) return undefined;
   const number = Number(trimmed);
@@ -72,12 +72,12 @@ function numberOf(text: string): number | undefined {
   return significantDigits(trimmed) === significantDigits(String(number)) ? number + 0 : undefined; // + 0: "-0" becomes 0, not -0
 }
 
-/** The decimal digits of an integer, also of those that JavaScript writes with an exponent. */
-function textOf(value: number | boolean): string {
+/** Formats a value; integers always with all their digits, never with an exponent. */
+function toText(value: number | boolean): string {
   return typeof value === 'number' && Math.abs(value) >= 1e21 ? BigInt(value).toString() : String(value);
 }
 
-/** An array or object that was sent as JSON text; undefined for a text with a number that would lose digits. */
+/** Parses an array or object that was sent as JSON text; undefined when a number in it would lose digits. */
 export function parseStructure(value: Json, type: TypeName): Json | undefined {
   if (typeof value !== 'string' || (type !== 'array' && type !== 'object')) return undefined;
   const text = value.trim();

@@ -1,12 +1,12 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { canonicalJson } from './canonical.js';
-import { coerceScalar, fits, parseStructure, typeOf, type TypeName } from './coerce-scalar.js';
+import { coerceScalar, fits, parseStructure, jsonType, type TypeName } from './coerce-scalar.js';
 import type { CompiledSchema } from './compile.js';
 import { faultAt, type Fault } from './explain.js';
-import { decodeFragment, escapePointer, schemaAt } from './json-pointer.js';
-import { chargeSteps } from './steps.js';
+import { decodeFragment, escapePointer, schemaAt } from './subschemas.js';
+import { chargeSteps } from './step-budget.js';
 
-/** One conversion that was made. Values are left out: they may be secret. */
+/** One conversion that was applied. It has no values, because they may be secret. */
 export interface Coercion {
   /** JSON pointer into the arguments; empty for the arguments as a whole. */
   path: string;
@@ -15,29 +15,29 @@ export interface Coercion {
 }
 
 /** `all`: every lossless conversion. `json_text`: only arrays and objects sent as JSON text (inside an OpenAPI body). */
-export type CoercionMode = 'all' | 'json_text';
+type CoercionMode = 'all' | 'json_text';
 
 /** Converts a value on its way to a schema; returns the same reference when there is nothing to convert. */
 export type Coercer = (value: Json, path: string, notes: CoercionNotes) => Json;
 
-/** Union branches tried for the arguments of one call. */
+/** Maximum number of union branches tried for the arguments of one call. */
 export const MAX_UNION_TRIALS = 1_000;
 
-/** What is learnt on the way. */
-export interface CoercionNotes {
+/** Collected while the arguments of one call are converted. */
+interface CoercionNotes {
   made: Coercion[];
   /** Union branches that may still be tried: nested unions multiply. */
   readonly trials: { left: number };
-  /** Faults a validator cannot see: integers JSON has rounded already. */
+  /** Faults that a validator cannot detect: integers that JSON parsing has already rounded. */
   faults: Fault[];
 }
 
-/** Undefined: this part of the schema converts nothing. */
+/** Undefined when a part of the schema converts nothing. */
 type MaybeCoercer = Coercer | undefined;
 
 /**
- * Builds the conversion for a schema, once per revision: per call only closures run. Knows `$ref`, `allOf`, `anyOf` and
- * `oneOf`; a union converts only when exactly one conversion makes the value valid.
+ * Builds the conversion for a schema once per revision, so that a call runs closures only. Supports `$ref`, `allOf`, `anyOf` and
+ * `oneOf`; a union converts a value only when exactly one conversion makes it valid.
  */
 export function buildCoercer(compiled: CompiledSchema, pointer: string, mode: CoercionMode): MaybeCoercer {
   return new Builder(compiled, mode).at(pointer);
@@ -77,7 +77,7 @@ class Builder {
   }
 
   #scalar(schema: JsonObject): MaybeCoercer {
-    const wanted = typesOf(schema);
+    const wanted = readTypes(schema);
     if (wanted.length === 0) return undefined;
     const structures = wanted.filter((type) => type === 'array' || type === 'object');
     const mode = this.mode;
@@ -85,7 +85,7 @@ class Builder {
     const integral = wanted.includes('integer') && !wanted.includes('number');
     return (value, path, notes) => {
       chargeSteps(1);
-      const from = typeOf(value);
+      const from = jsonType(value);
       if (fits(from, wanted)) {
         if (integral && from === 'integer' && !Number.isSafeInteger(value)) {
           notes.faults.push(faultAt(path, 'out_of_range', `Long value ${String(value)} out of int range`));
@@ -97,7 +97,7 @@ class Builder {
           ? coerceScalar(value, wanted)
           : structures.map((type) => parseStructure(value, type)).find(Boolean);
       if (converted === undefined) return value;
-      notes.made.push({ path, from, to: typeOf(converted) });
+      notes.made.push({ path, from, to: jsonType(converted) });
       return converted;
     };
   }
@@ -166,7 +166,7 @@ class Builder {
         const trial: CoercionNotes = { made: [], faults: [], trials: notes.trials };
         const candidate = branch.coerce?.(value, path, trial) ?? value;
         if (candidate === value || !this.compiled.checkAt(branch.pointer, candidate)) continue;
-        if (found && canonicalJson(found.value) !== canonicalJson(candidate)) return value; // ambiguous: never guess
+        if (found && canonicalJson(found.value) !== canonicalJson(candidate)) return value; // ambiguous, and coercion never guesses
         found ??= { value: candidate, notes: trial };
       }
       if (!found) return value;
@@ -183,15 +183,15 @@ function sequence(steps: readonly MaybeCoercer[]): MaybeCoercer {
   return (value, path, notes) => active.reduce((current, step) => step(current, path, notes), value);
 }
 
-/** Types a schema asks for: `type`, else those of its `const` and `enum`. */
-function typesOf(schema: JsonObject): TypeName[] {
+/** The types that a schema allows: `type`, or the types of its `const` and `enum`. */
+function readTypes(schema: JsonObject): TypeName[] {
   if (typeof schema.type === 'string') return [schema.type as TypeName];
   if (Array.isArray(schema.type)) return schema.type as TypeName[];
   const values = schema.const === undefined ? schema.enum : [schema.const];
-  return Array.isArray(values) ? [...new Set(values.map(typeOf))] : [];
+  return Array.isArray(values) ? [...new Set(values.map(jsonType))] : [];
 }
 
-/** Sets an own property, `__proto__` included, which assignment would not. */
+/** Sets an own property, even one called `__proto__`, which assignment would treat differently. */
 export function setOwn(target: JsonObject, name: string, value: Json): void {
   if (name === '__proto__')
     Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });

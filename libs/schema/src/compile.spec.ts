@@ -1,10 +1,9 @@
 import type { Json, JsonObject } from '@toolfleet/contracts';
 import { expect, test } from 'vitest';
-import { compileSchema } from './compile.js';
+import { compileSchema, validateMessage } from './compile.js';
 import { explainErrors } from './explain.js';
 import { boundedMatcher } from './pattern.js';
 import { ArgumentReader } from './read-arguments.js';
-import { validateMessage } from './validate-message.js';
 
 test('is compiled once per content', () => {
   const schema = () => ({ type: 'object', properties: { a: { type: 'integer' } } });

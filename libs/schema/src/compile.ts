@@ -3,29 +3,29 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { LRUCache } from 'lru-cache';
-import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { ToolError, type ErrorCode, type Json, type JsonObject } from '@toolfleet/contracts';
 import { boundKeywords } from './bounded-keywords.js';
 import { fingerprint } from './canonical.js';
-import { checkSchemaSize, countNodes } from './limits.js';
-import { addMeter, checkFanOut, meteredSchema } from './metered-schema.js';
+import { explainErrors } from './explain.js';
 import { boundedMatcher } from './pattern.js';
-import { StepsExhausted, withinSteps } from './steps.js';
+import { checkFanOut, checkSchemaSize, countNodes } from './schema-limits.js';
+import { addMeter, meteredSchema, StepsExhausted, withinSteps } from './step-budget.js';
 
-/** Compiled schemas kept; a fleet of 5,000 tools fits. */
+/** Compiled schemas in the cache; a fleet of 5,000 tools fits. */
 const MAX_COMPILED = 5_000;
-/** Larger parts that are referred to are compiled once, as functions. */
+/** Referenced subschemas with more keywords are compiled once, as functions. */
 const MAX_INLINED_KEYWORDS = 8;
-/** Values with more nodes get their first fault only: a million faults would be a million objects. */
+/** Values with more nodes are checked up to their first fault only: a million faults would be a million objects. */
 const MAX_EXPLAINED_NODES = 10_000;
 
-/** A schema that is ready to run. */
+/** A compiled schema. Values are checked within a limit of steps. */
 export interface CompiledSchema {
   readonly schema: JsonObject;
-  /** True when `value` is valid. False, too, when finding that out takes too long; `errors` then says so. */
+  /** Whether `value` is valid; also false when checking takes too long, which `errors` then reports. */
   check(value: Json): boolean;
   /** All faults of `value` as ajv reports them; empty when valid. */
   errors(value: Json): ErrorObject[];
-  /** True when `value` is valid against the part of the schema at `pointer` (`/properties/x/anyOf/0`). */
+  /** Whether `value` is valid against the subschema at `pointer` (`/properties/x/anyOf/0`). */
   checkAt(pointer: string, value: Json): boolean;
 }
 
@@ -34,25 +34,25 @@ const options: Options = {
   strict: false,
   logger: false, // unknown formats and keywords are legal in JSON Schema
   verbose: true, // explain needs the failing value
-  ownProperties: true, // "toString" is not there only because every object inherits one
+  ownProperties: true, // an inherited "toString" is not a property of the value
   discriminator: false,
-  inlineRefs: MAX_INLINED_KEYWORDS, // one large part that is referred to everywhere must not be compiled as often
+  inlineRefs: MAX_INLINED_KEYWORDS, // a large subschema with many references must not be compiled once per reference
   // The optimiser takes quadratic time.
   code: { optimize: false, regExp: regExp as unknown as NonNullable<Options['code']>['regExp'] & object },
 };
 
-/** One ajv per dialect and mode, made when first needed: `quick` stops at the first fault, `full` goes on. */
+/** One ajv per dialect and mode, created on first use: `quick` stops at the first fault, `full` reports all. */
 const validators = new Map<string, Ajv>();
 
-function validatorOf(dialectUri: Json | undefined, mode: 'quick' | 'full'): Ajv {
+function getValidator(dialectUri: Json | undefined, mode: 'quick' | 'full'): Ajv {
   const Class = /draft-0[4-7]/.test(String(dialectUri ?? '')) ? Ajv : Ajv2020;
   const name = `${Class.name} ${mode}`;
   let ajv = validators.get(name);
-  if (!ajv) validators.set(name, (ajv = dialect(Class, mode === 'full')));
+  if (!ajv) validators.set(name, (ajv = createValidator(Class, mode === 'full')));
   return ajv;
 }
 
-function dialect(Class: typeof Ajv | typeof Ajv2020, allErrors: boolean): Ajv {
+function createValidator(Class: typeof Ajv | typeof Ajv2020, allErrors: boolean): Ajv {
   const ajv = new Class({ ...options, allErrors }) as Ajv;
   formats.default(ajv);
   boundKeywords(ajv);
@@ -65,14 +65,14 @@ const compiled = new LRUCache<string, CompiledSchema & { forget(): void }>({
   dispose: (entry) => entry.forget(),
 });
 const byIdentity = new WeakMap<JsonObject, CompiledSchema>();
-/** Part of every internal name: a schema must not be able to refer to another one's. */
+/** Part of every internal name, so that a schema cannot guess a reference to another one. */
 const prefix = randomUUID();
 let serial = 0;
 
 /**
- * Compiles a schema, JSON Schema 2020-12 unless it says draft-07 or older. Compiled once per content: a new revision of a
- * tool that changed only its description costs nothing.
- * @throws ToolError SPEC_INVALID for schemas that are invalid, too large, of exponential cost, or hold a pattern that is
+ * Compiles a schema as JSON Schema 2020-12, or as draft-07 where `$schema` names an older draft. Cached by content: a new
+ * revision of a tool that changed only its description costs nothing.
+ * @throws ToolError SPEC_INVALID when the schema or a pattern in it is invalid, too large, or of exponential cost
  */
 export function compileSchema(schema: JsonObject): CompiledSchema {
   const same = byIdentity.get(schema);
@@ -89,7 +89,7 @@ export function compileSchema(schema: JsonObject): CompiledSchema {
 function build(original: JsonObject): CompiledSchema & { forget(): void } {
   // `$async` would make every check a promise, which is always true
   const { $schema: dialectUri, $id: _id, id: _oldId, $async: _async, ...plain } = original;
-  const quick = validatorOf(dialectUri, 'quick');
+  const quick = getValidator(dialectUri, 'quick');
   const schema = meteredSchema(plain, quick);
   serial += 1;
   const key = `schema:${prefix}:${serial}`;
@@ -113,7 +113,7 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
           if (check(value)) return [];
           first = check.errors ?? [];
           if (countNodes(value, MAX_EXPLAINED_NODES) > MAX_EXPLAINED_NODES) return first;
-          explain ??= compileIn(validatorOf(dialectUri, 'full'), schema, key);
+          explain ??= compileIn(getValidator(dialectUri, 'full'), schema, key);
           explain(value);
           return explain.errors ?? first;
         });
@@ -126,7 +126,7 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
       let part = parts.get(pointer);
       if (!part) {
         const at = `${key}#${pointer.split('/').map(encodeURIComponent).join('/')}`;
-        if (!quick.getSchema(key)) compileIn(quick, schema, key); // forgotten meanwhile, but still in use here
+        if (!quick.getSchema(key)) compileIn(quick, schema, key); // evicted from the cache, but still in use here
         part = quick.getSchema(at);
         if (!part) throw new ToolError('INTERNAL', { message: `No schema at ${pointer}` });
         parts.set(pointer, part);
@@ -135,7 +135,7 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
     },
     forget() {
       quick.removeSchema(key);
-      if (explain) validatorOf(dialectUri, 'full').removeSchema(key);
+      if (explain) getValidator(dialectUri, 'full').removeSchema(key);
     },
   };
 }
@@ -145,7 +145,7 @@ function compileIn(ajv: Ajv, schema: JsonObject, key: string): ValidateFunction 
     ajv.addSchema(schema, key);
     const validate = ajv.getSchema(key);
     if (!validate) throw new Error('not compiled');
-    void validate(null); // has the engine read the whole program, so that one it cannot read is refused here and not in a call
+    void validate(null); // makes V8 parse the whole function now, so that a failure rejects the schema and not a later call
     return validate;
   } catch (error) {
     ajv.removeSchema(key);
@@ -154,7 +154,26 @@ function compileIn(ajv: Ajv, schema: JsonObject, key: string): ValidateFunction 
   }
 }
 
-/** What is wrong with a value that could not be checked to the end. */
+/** The error for a value whose check used up its steps. */
 function tooCostly(error: StepsExhausted): ErrorObject {
   return { keyword: 'steps', instancePath: '', schemaPath: '#', params: {}, message: error.message };
+}
+
+/**
+ * Compiles a validator for messages between processes.
+ * @param code of the error for invalid messages
+ * @returns a function that returns its message, typed, and throws a ToolError that names every fault of an invalid one
+ * @throws ToolError SPEC_INVALID when the schema does not compile
+ */
+export function validateMessage<T>(schema: JsonObject, code: ErrorCode = 'REQUEST_INVALID'): (message: unknown) => T {
+  const validator = compileSchema(schema);
+  return (message) => {
+    if (validator.check(message as Json)) return message as T;
+    if (message === undefined || message === null) throw new ToolError(code, { message: 'The message is empty' });
+    const faults = explainErrors(validator.errors(message as Json));
+    throw new ToolError(code, {
+      message: `Invalid message: ${faults.map((fault) => `${fault.path || '/'}: ${fault.message}`).join('; ')}`,
+      details: { faults: faults.map((fault) => ({ ...fault })) },
+    });
+  };
 }

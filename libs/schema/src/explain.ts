@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import type { Json, JsonObject } from '@toolfleet/contracts';
-import { typeOf } from './coerce-scalar.js';
+import { jsonType } from './coerce-scalar.js';
 
 /** What is wrong with an argument. */
 export type FaultKind =
@@ -27,17 +27,17 @@ export interface Fault {
   message: string;
 }
 
-/** Longest piece of a value that is repeated in a message. */
+/** Maximum length of an excerpt of a value in a message. */
 const SHOWN_CHARS = 60;
-/** Longest place and longest message of a fault: both quote names that the caller chose. */
+/** Maximum length of the path and the message of a fault: both quote names that the caller chose. */
 const MAX_PLACE_CHARS = 200;
 const MAX_MESSAGE_CHARS = 500;
-/** More faults than that help nobody. */
+/** Maximum number of faults in a response. */
 export const MAX_FAULTS = 50;
-/** Errors looked at from each end of a long list: branches of unions give one for every form and place, the union itself the last. */
+/** Errors read from each end of a long list: union branches report one per form and place, the union itself comes last. */
 const MAX_ERRORS = 1_000;
 
-/** ajv's errors as faults, one per place and cause. */
+/** Converts errors of ajv to faults, one per path and kind, at most `MAX_FAULTS`. */
 export function explainErrors(errors: readonly ErrorObject[]): Fault[] {
   const faults: Fault[] = [];
   const seen = new Set<string>();
@@ -57,7 +57,7 @@ function withoutMiddle(errors: readonly ErrorObject[]): readonly ErrorObject[] {
   return errors.length <= 2 * MAX_ERRORS ? errors : [...errors.slice(0, MAX_ERRORS), ...errors.slice(-MAX_ERRORS)];
 }
 
-/** Makes a fault; `param` follows from the path. Every fault is made here, so none is longer than its limits. */
+/** Creates a fault, cut to the limits of path and message; `param` is derived from the path. */
 export function faultAt(place: string, kind: FaultKind, text: string): Fault {
   const path = shorten(place, MAX_PLACE_CHARS);
   const first = path.split('/')[1] ?? '';
@@ -66,8 +66,8 @@ export function faultAt(place: string, kind: FaultKind, text: string): Fault {
 }
 
 /**
- * Errors inside the branches of a failed union are noise beside the error of the union itself. A branch that is a `$ref`
- * reports under the path of its definition; there the failing place tells.
+ * Drops errors inside the branches of a failed union: the error of the union itself explains enough. A branch that is a `$ref`
+ * reports under the path of its definition, so such errors are recognized by their place in the value.
  */
 function withoutBranches(errors: readonly ErrorObject[]): readonly ErrorObject[] {
   const unions = new Map<string, string[]>(); // schema paths of failed unions by the place in the value
@@ -98,20 +98,20 @@ function isInBranch(
 function explain(error: ErrorObject): Fault | undefined {
   const params = error.params as Record<string, Json>;
   const path = shorten(error.instancePath, MAX_PLACE_CHARS);
-  const name = nameOf(path);
+  const name = toParameterName(path);
   const data = error.data as Json;
   const fault = (kind: FaultKind, message: string, at = path) => faultAt(at, kind, message);
   switch (error.keyword) {
     case 'required':
     case 'dependentRequired': {
       const at = `${path}/${String(params.missingProperty).replaceAll('~', '~0').replaceAll('/', '~1')}`;
-      return fault('missing', `Required parameter '${nameOf(at)}' is missing`, at);
+      return fault('missing', `Required parameter '${toParameterName(at)}' is missing`, at);
     }
     case 'additionalProperties':
     case 'unevaluatedProperties': {
       const extra = shorten(String(params.additionalProperty ?? params.unevaluatedProperty), MAX_PLACE_CHARS);
       const at = `${path}/${extra.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-      return fault('unknown', `Unknown parameter '${nameOf(at)}'`, at);
+      return fault('unknown', `Unknown parameter '${toParameterName(at)}'`, at);
     }
     case 'type':
       return fault('type_mismatch', `Cannot coerce ${describe(data)} to ${[params.type].flat().join(' or ')}`);
@@ -148,7 +148,7 @@ function explain(error: ErrorObject): Fault | undefined {
     case 'steps':
       return fault('invalid', String(error.message));
     case 'if':
-      return undefined; // the errors of then/else say what is wrong
+      return undefined; // the errors of then/else explain the cause
     default:
       return fault('invalid', `Parameter '${name}' ${error.message ?? 'is invalid'}`);
   }
@@ -165,20 +165,21 @@ function unionMessage(error: ErrorObject, name: string): string {
   return `Parameter '${name}' matches none of the allowed forms${expected}`;
 }
 
-/** A value as messages name it: "string 'abc'", "float 3.5". */
+/** Describes a value for messages: "string 'abc'", "float 3.5". */
 function describe(value: Json): string {
-  const type = typeOf(value);
+  const type = jsonType(value);
   if (type === 'string') return `string '${shorten(value as string)}'`;
   if (type === 'number') return `float ${String(value)}`;
   return type === 'integer' ? `integer ${String(value)}` : type;
 }
 
+/** Cuts a text to `chars` UTF-16 units and marks the cut with an ellipsis. */
 export function shorten(text: string, chars = SHOWN_CHARS): string {
   return text.length > chars ? `${text.slice(0, chars)}…` : text;
 }
 
-/** `/filter/0/name` as `filter.0.name`. */
-export function nameOf(path: string): string {
+/** Converts a JSON pointer to the notation of messages: `/filter/0/name` becomes `filter.0.name`. */
+function toParameterName(path: string): string {
   return path
     .slice(1)
     .split('/')

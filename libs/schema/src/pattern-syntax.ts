@@ -1,17 +1,17 @@
 /**
- * Reads a regular expression as ECMA-262 writes it and rewrites it in the syntax of RE2 (github.com/google/re2/wiki/Syntax), with
- * the meaning of ECMA-262. Own code: the rewriting of re2js keeps `.` and `\s` as RE2 understands them, and no library
- * states how large a program becomes before it is compiled, or takes lookaheads apart.
+ * Translates regular expressions of ECMA-262 to the syntax of RE2 (github.com/google/re2/wiki/Syntax) with the semantics of
+ * ECMA-262. The translation of re2js keeps RE2's meaning of `.` and `\s`, and no library estimates the size of a program before
+ * it is compiled or extracts lookaheads.
  */
 
-/** Thrown for a pattern whose time cannot be bounded, or that the linear-time engine cannot express. */
+/** A pattern whose time cannot be bounded, or that the linear-time engine cannot express. */
 export class PatternRefused extends Error {}
 
-/** A pattern as patterns of RE2: a text matches when all of `required` match and none of `forbidden`. */
+/** A pattern as patterns of RE2: a text matches when all of `required` and none of `forbidden` match. */
 export interface LinearForm {
   required: string[];
   forbidden: string[];
-  /** Instructions of the programs together, estimated from above. */
+  /** Upper estimate of the instructions in all programs. */
   size: number;
 }
 
@@ -25,7 +25,7 @@ interface Piece {
 
 type Branches = Piece[][];
 
-/** Largest count RE2 repeats. */
+/** Maximum repeat count of RE2. */
 const MAX_REPEAT = 1_000;
 
 const SPACE = String.raw`\t-\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`;
@@ -34,7 +34,7 @@ const ANY = String.raw`\x{0}-\x{10ffff}`;
 const CONTROLS: Readonly<Record<string, string>> = { t: '\t', n: '\n', r: '\r', f: '\f', v: '\v' };
 
 /**
- * The pattern for a linear-time engine. Lookaheads right after a leading `^` become conditions of their own:
+ * Translates a pattern for a linear-time engine. Lookaheads right after a leading `^` become conditions of their own:
  * `^(?=.*\d)(?!admin).{8,}$` is three patterns that each begin at the start of the text.
  * @param pattern legal in ECMA-262, with or without the `u` flag
  * @throws PatternRefused for backreferences, other lookaheads and repetitions RE2 does not know
@@ -42,7 +42,7 @@ const CONTROLS: Readonly<Record<string, string>> = { t: '\t', n: '\n', r: '\r', 
 export function linearForm(pattern: string, unicode: boolean): LinearForm {
   const branches = new PatternReader(pattern, unicode).read();
   if (branches.length > 1 || !branches[0]?.some(({ kind }) => kind === 'ahead')) {
-    const { text, size } = groupOf(branches);
+    const { text, size } = joinBranches(branches);
     return { required: [text], forbidden: [], size };
   }
   const [first, ...rest] = branches[0];
@@ -53,13 +53,13 @@ export function linearForm(pattern: string, unicode: boolean): LinearForm {
     (next.negated ? form.forbidden : form.required).push(`^(?:${next.text})`);
     form.size += next.size + 1;
   }
-  const body = groupOf([next ? [next, ...rest] : []]);
+  const body = joinBranches([next ? [next, ...rest] : []]);
   form.required.push(`^(?:${body.text})`);
   form.size += body.size + 1;
   return form;
 }
 
-function groupOf(branches: Branches): { text: string; size: number } {
+function joinBranches(branches: Branches): { text: string; size: number } {
   let size = branches.length;
   for (const { kind, size: own } of branches.flat()) {
     if (kind === 'ahead') throw new PatternRefused('a lookahead that does not follow a leading ^');
@@ -125,10 +125,10 @@ class PatternReader {
       else if (this.#skip('<')) {
         if (this.#skip('=')) lookbehind = '?<=';
         else if (this.#skip('!')) lookbehind = '?<!';
-        else while (this.#take() !== '>'); // a name: nothing refers to it
+        else while (this.#take() !== '>'); // a group name; backreferences are rejected, so it is not needed
       } else if (!this.#skip(':')) throw new PatternRefused('a group with modifiers');
     }
-    const { text, size } = groupOf(this.#branches());
+    const { text, size } = joinBranches(this.#branches());
     this.#take(); // )
     if (ahead) return { kind: 'ahead', text, size, negated: ahead.negated };
     if (lookbehind !== '') return { kind: 'assertion', text: `(${lookbehind}${text})`, size: size + 2 };
@@ -191,7 +191,7 @@ class PatternReader {
     return `\\${char}{${property[1] as string}}`;
   }
 
-  /** The one character an escape stands for. */
+  /** Reads an escape that stands for one character. */
   #charEscape(): string {
     const rest = this.#ahead(14);
     const code =
@@ -262,7 +262,7 @@ function consuming(text: string): Piece {
   return { kind: 'consuming', text, size: 1 };
 }
 
-/** One character, safe in and outside a class. */
+/** Escapes one character for use inside and outside a class. */
 function literal(char: string): string {
   return /^[A-Za-z0-9_]$/.test(char) ? char : `\\x{${(char.codePointAt(0) ?? 0).toString(16)}}`;
 }

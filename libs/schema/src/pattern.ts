@@ -1,50 +1,50 @@
 import { RE2JS } from 're2js';
 import { linearForm, PatternRefused, type LinearForm } from './pattern-syntax.js';
-import { chargeSteps } from './steps.js';
+import { chargeSteps } from './step-budget.js';
 
 export { PatternRefused } from './pattern-syntax.js';
 
-/** Longest pattern in UTF-16 units. */
+/** Maximum length of a pattern in UTF-16 units. */
 const MAX_PATTERN_CHARS = 2_000;
-/** Most instructions of a pattern's programs; `^[\w-]{1,1000}$` has 2,003. */
+/** Maximum number of instructions in the programs of a pattern; `^[\w-]{1,1000}$` has 2,003. */
 const MAX_PROGRAM = 2_500;
 /**
- * Most instructions × UTF-16 units of one match. The engine keeps every instruction alive at every character in the worst
- * case, at about 25 ns each (measured on `(?:a|b)*a(?:a|b){900}[yz]`), so a match ends within some 50 ms.
+ * Maximum of instructions × UTF-16 units in one match. In the worst case the engine tracks every instruction at every character,
+ * at about 25 ns each (measured on `(?:a|b)*a(?:a|b){900}[yz]`), so a match takes at most about 50 ms.
  */
 const MAX_MATCH_STEPS = 1 << 21;
-/** Longest text for a pattern whose automaton has one way through: every character costs the same few nanoseconds. */
+/** Maximum text for a one-pass automaton: every character costs the same few nanoseconds. */
 const MAX_ONE_PASS_CHARS = 8 * 1024 * 1024;
-/** Steps of a match without its text. */
+/** Steps of a match, apart from those of its text. */
 const MATCH_STEPS = 6;
-/** Instructions × characters that cost about as much as a step of validation. */
+/** Instructions × characters that cost about as much as one step of validation. */
 const PER_STEP = 64;
-/** Automaton states kept between matches; more belong to a hostile pattern or text, and one pattern may hold 8 MB of them. */
+/** Automaton states kept between matches. Hostile patterns and texts create more, up to 8 MB per pattern. */
 const MAX_KEPT_STATES = 500;
 
-/** What ajv needs of a regular expression. */
+/** The part of a regular expression that ajv uses. */
 export interface Matcher {
-  /** Whether the pattern matches a part of the text. False when text × pattern is too large to be matched in bounded time. */
+  /** Whether the pattern matches anywhere in the text; false when text × pattern is too large to match in bounded time. */
   test(text: string): boolean;
   /** Identity of the pattern: ajv shares matchers that print the same. */
   toString(): string;
 }
 
 /**
- * A matcher of bounded time, whoever wrote pattern and text. Patterns come from remote servers, texts from models, and V8's
- * engine backtracks: `^(a+)+$` takes minutes on 40 characters. All patterns run on RE2, whose time is linear in the text;
- * the size of its program times the text has a bound, too.
- * @param flags of ECMA-262; `i` and `u` have a meaning here
+ * Compiles a pattern to a matcher of bounded time. Patterns come from remote servers and texts from models, and V8's engine
+ * backtracks: `^(a+)+$` takes minutes on 40 characters. All patterns run on RE2, whose time is linear in the text; the size
+ * of the program times the text is bounded as well.
+ * @param flags of ECMA-262; only `i` and `u` have an effect
  * @throws PatternRefused for patterns that RE2 cannot express (backreferences, lookaheads inside) or that are too large
- * @throws SyntaxError for what is no pattern
+ * @throws SyntaxError for invalid patterns
  */
 export function boundedMatcher(pattern: string, flags: string): Matcher {
   if (pattern.length > MAX_PATTERN_CHARS)
     throw new PatternRefused(`Pattern refused: longer than ${MAX_PATTERN_CHARS} characters`);
-  const form = formOf(pattern, flags);
+  const form = toLinearForm(pattern, flags);
   const ignoresCase = flags.includes('i');
-  const required = form.required.map((part) => programOf(part, ignoresCase));
-  const forbidden = form.forbidden.map((part) => programOf(part, ignoresCase));
+  const required = form.required.map((part) => toProgram(part, ignoresCase));
+  const forbidden = form.forbidden.map((part) => toProgram(part, ignoresCase));
   const name = `/${pattern}/${flags}`;
   return {
     test: (text) =>
@@ -54,18 +54,18 @@ export function boundedMatcher(pattern: string, flags: string): Matcher {
   };
 }
 
-function formOf(pattern: string, flags: string): LinearForm {
+function toLinearForm(pattern: string, flags: string): LinearForm {
   try {
     const form = linearForm(pattern, isLegal(pattern, flags));
     if (form.size > MAX_PROGRAM) throw new PatternRefused(`more than ${MAX_PROGRAM} instructions`);
     return form;
   } catch (error) {
     if (!(error instanceof PatternRefused)) throw error;
-    throw new PatternRefused(`Pattern ${shown(pattern)} refused: ${error.message} cannot be matched in bounded time`);
+    throw new PatternRefused(`Pattern ${excerpt(pattern)} refused: ${error.message} cannot be matched in bounded time`);
   }
 }
 
-function programOf(part: string, ignoresCase: boolean): RE2JS {
+function toProgram(part: string, ignoresCase: boolean): RE2JS {
   try {
     return RE2JS.compile(part, RE2JS.LOOKBEHINDS | (ignoresCase ? RE2JS.CASE_INSENSITIVE : 0));
   } catch (error) {
@@ -92,7 +92,7 @@ function isOnePass(program: RE2JS): boolean {
 }
 
 /**
- * Whether the pattern is legal with the `u` flag, as JSON Schema asks; else it must be without.
+ * Whether the pattern is legal with the `u` flag, which JSON Schema recommends; otherwise it must be legal without.
  * @throws SyntaxError
  */
 function isLegal(pattern: string, flags: string): boolean {
@@ -105,6 +105,6 @@ function isLegal(pattern: string, flags: string): boolean {
   }
 }
 
-function shown(pattern: string): string {
+function excerpt(pattern: string): string {
   return pattern.length > 80 ? `${pattern.slice(0, 80)}…` : pattern;
 }

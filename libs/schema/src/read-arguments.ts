@@ -3,25 +3,25 @@ import { nestingDepth, inexactNumber } from '@toolfleet/contracts/json-text';
 import { compileSchema, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
-import { escapePointer, schemaAt } from './json-pointer.js';
-import { MAX_ARGUMENT_DEPTH } from './limits.js';
-import { StepsExhausted, withinSteps } from './steps.js';
+import { escapePointer, schemaAt } from './subschemas.js';
+import { MAX_ARGUMENT_DEPTH } from './schema-limits.js';
+import { StepsExhausted, withinSteps } from './step-budget.js';
 
 /** How the arguments of one tool are read. */
 export interface ArgumentRules {
   toolName: string;
-  /** Unknown arguments are faults even where the schema is silent (non-idempotent tools). */
+  /** Rejects unknown arguments even where the schema does not (non-idempotent tools). */
   refuseUnknown?: boolean;
-  /** Binding kind openapi: inside this property only JSON text is converted (openapi.md 8). */
+  /** Binding kind openapi: inside this property only JSON text becomes an array or object. */
   bodyProperty?: string;
 }
 
-/** Arguments that are ready for the tool, or everything that is wrong with them. */
+/** Arguments that are ready for the tool, or all their faults. */
 export type ReadArguments =
   | { ok: true; arguments: JsonObject; coercions: readonly Coercion[]; dropped: readonly string[] }
   | { ok: false; faults: Fault[] };
 
-/** What is known about one top-level argument. */
+/** One top-level argument. */
 interface Parameter {
   /** JSON pointer into the arguments. */
   path: string;
@@ -30,19 +30,19 @@ interface Parameter {
   required: boolean;
   coerce: Coercer | undefined;
   default: Json | undefined;
-  /** The schema says in so many words that an empty text is fine. */
+  /** The schema explicitly allows an empty text: `minLength: 0`, or `""` in `enum` or `const`. */
   blankAllowed: boolean;
-  /** Looked up when a null arrives first. */
+  /** Computed when the first null arrives. */
   nullAllowed: boolean | undefined;
 }
 
 const NONE: readonly never[] = [];
-/** Dropped arguments that are named; a caller that sends more has another problem. */
+/** Maximum number of dropped arguments that are listed. */
 const MAX_DROPPED = 100;
 
 /**
- * Reads the arguments of one tool: unwrap, null and blank rules, unknown ones, coercion, defaults, validation. Built once
- * per revision; the arguments of a call are copied only where they change.
+ * Reads the arguments of one tool: unwraps them, applies the rules for null, blank and unknown values, coerces, fills in defaults
+ * and validates. Built once per revision; the arguments of a call are copied only where they change.
  */
 export class ArgumentReader {
   readonly #compiled: CompiledSchema;
@@ -66,7 +66,7 @@ export class ArgumentReader {
     this.#unknown = declared.open ? 'keep' : declared.closed || rules.refuseUnknown ? 'refuse' : 'drop';
   }
 
-  /** The arguments as the tool gets them, or all faults together. Never throws. */
+  /** Returns the arguments for the tool, or all faults together. Never throws. */
   read(raw: JsonObject): ReadArguments {
     if (nestingDepth(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH) {
       return {
@@ -101,7 +101,7 @@ export class ArgumentReader {
         else if (dropped.length < MAX_DROPPED) dropped.push(shorten(name));
         delete own()[name];
       } else if (value === null && !this.#allowsNull(parameter)) {
-        delete own()[name]; // as if absent: default, or reported below
+        delete own()[name]; // treated as absent: filled with the default, or reported below
         if (parameter.required) faults.push(emptyFault(name));
       } else if (parameter.required && !parameter.blankAllowed && typeof value === 'string' && value.trim() === '') {
         faults.push(emptyFault(name));
@@ -153,7 +153,7 @@ export class ArgumentReader {
     return parameter.nullAllowed;
   }
 
-  /** Models sometimes nest the arguments once more under the tool's own name. */
+  /** Removes one level when a model has nested the arguments under the name of the tool. */
   #unwrap(raw: JsonObject, made: Coercion[]): JsonObject {
     const name = this.rules.toolName;
     if (!Object.hasOwn(raw, name) || this.#parameters.has(name) || Object.keys(raw).length !== 1) return raw;
@@ -192,7 +192,7 @@ function declaredProperties(
     for (const name of Object.keys(schema.properties))
       pointers.set(name, `${pointer}/properties/${escapePointer(name)}`);
   }
-  for (const part of partsOf(schema)) {
+  for (const part of listInPlacePointers(schema)) {
     const at = part.startsWith('#') ? part.slice(1) : `${pointer}${part}`;
     const node = schemaAt(root, at);
     if (!isJsonObject(node) || visited.has(node)) continue;
@@ -205,7 +205,7 @@ function declaredProperties(
   return { pointers, open: open && !closed, closed };
 }
 
-function partsOf(schema: JsonObject): string[] {
+function listInPlacePointers(schema: JsonObject): string[] {
   const parts: string[] = [];
   if (typeof schema.$ref === 'string' && schema.$ref.startsWith('#/')) parts.push(schema.$ref);
   for (const keyword of ['allOf', 'anyOf', 'oneOf']) {

@@ -210,7 +210,7 @@ export interface EngineSettings {
   /** RESULT_STALE_SECONDS: age up to which a result may replace a failure. */
   staleTtlMs: Milliseconds;
   /** How long a session remembers a result. */
-  historyTtlMs: Milliseconds;
+  sessionTtlMs: Milliseconds;
   /** GRACEFUL_ERROR_AS_SUCCESS: shows explained failures with `success: true`. */
   gracefulErrorAsSuccess: boolean;
   /** Calls per minute by tool name; overrides the definition (WEB_SEARCH_RATE_LIMIT, …). */
@@ -235,7 +235,7 @@ export const DEFAULT_SETTINGS: EngineSettings = {
   defaultTimeoutMs: 15_000,
   cacheTtlMs: 300_000,
   staleTtlMs: 1_800_000,
-  historyTtlMs: 300_000,
+  sessionTtlMs: 300_000,
   gracefulErrorAsSuccess: false,
   rateLimits: {},
   parallelism: 5,

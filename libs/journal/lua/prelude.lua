@@ -11,7 +11,7 @@ local function load()
   return { state = fields[1], fence = tonumber(fields[2]), repeatable = fields[3] == '1', deadline = tonumber(fields[4]) }
 end
 
--- The state at this instant: overdue records end without anybody writing.
+-- The state at this instant: an overdue record ends without a write.
 local function seen(record)
   if now <= record.deadline + GRACE then return record.state end
   if record.state == 'accepted' then return 'expired' end

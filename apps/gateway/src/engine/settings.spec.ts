@@ -20,7 +20,7 @@ test('uses the documented defaults when nothing is configured', () => {
 
 test.each([
   [{ GATEWAY_MAX_CALLS: '7' }, { maxConcurrentCalls: 7 }],
-  [{ RESULT_CACHE_TTL_SECONDS: '0' }, { cacheTtlMs: 0, historyTtlMs: 0 }],
+  [{ RESULT_CACHE_TTL_SECONDS: '0' }, { cacheTtlMs: 0, sessionTtlMs: 0 }],
   [{ RESULT_STALE_SECONDS: '60' }, { staleTtlMs: 60_000 }],
   [{ OPENAPI_TIMEOUT_SECONDS: '4' }, { openapiTimeoutMs: 4_000 }],
   [{ MCP_TIMEOUT_SECONDS: '5' }, { mcpTimeoutMs: 5_000 }],

@@ -26,7 +26,7 @@ export function engineSettings(config: GatewayConfig): EngineSettings {
     parallelism: config.TOOL_PARALLELISM,
     maxConcurrentCalls: config.GATEWAY_MAX_CALLS,
     cacheTtlMs: config.RESULT_CACHE_TTL_SECONDS * 1_000,
-    historyTtlMs: config.RESULT_CACHE_TTL_SECONDS * 1_000,
+    sessionTtlMs: config.RESULT_CACHE_TTL_SECONDS * 1_000,
     staleTtlMs: config.RESULT_STALE_SECONDS * 1_000,
     rateLimits: {
       web_search: config.WEB_SEARCH_RATE_LIMIT,

@@ -7,7 +7,7 @@ import type { EnginePorts } from '../ports.js';
  * `cache_ttl_seconds: 0` are exempt: each of their calls counts.
  */
 export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'settings'>): Interceptor {
-  const { historyTtlMs } = ports.settings;
+  const { sessionTtlMs } = ports.settings;
   return async (call, next) => {
     const { identity, plan, request } = call;
     if (plan.cacheTtlMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined) return next(call);
@@ -18,7 +18,7 @@ export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'setti
     if (earlier) return toRepeatedResult(earlier);
     const result = await next(call);
     if (result.ok && result.provenance === 'live')
-      ports.sessionResults.put(sessionKey, identity.resultKey, result, historyTtlMs);
+      ports.sessionResults.put(sessionKey, identity.resultKey, result, sessionTtlMs);
     return result;
   };
 }

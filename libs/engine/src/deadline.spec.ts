@@ -11,11 +11,11 @@ import {
   ScriptedExecutor,
 } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
-import type { Call } from '../call.js';
-import { makeExecuteCall } from '../execute-call.js';
+import type { Call } from './call.js';
+import { makeExecuteCall } from './execute-call.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
-describe('time', () => {
+describe('deadline and attempt timeout', () => {
   test('an attempt ends at its timeout, in-band', async () => {
     const { call, clock } = anEngine({ timeout_seconds: 2 }, new ScriptedExecutor(hangs));
     const result = await over(clock, 2_000, call());

@@ -14,7 +14,7 @@ import { startRedis, type RedisServer } from '@toolfleet/testing';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const TEMPLATE = readFileSync(new URL('../deploy/redis.acl.template', import.meta.url), 'utf8');
-const passwordOf = (user: string) => `pw-${user}`;
+const passwordFor = (user: string) => `pw-${user}`;
 
 /** A key of every kind the fleet has, and who may touch it. */
 const KEYS: Record<string, string[]> = {
@@ -122,7 +122,7 @@ let server: RedisServer;
 let admin: Redis;
 const open: Redis[] = [];
 
-function as(user: string, password = passwordOf(user)): Redis {
+function as(user: string, password = passwordFor(user)): Redis {
   const client = new Redis({
     port: server.port,
     host: '127.0.0.1',
@@ -166,7 +166,7 @@ beforeAll(async () => {
   admin = server.client();
   const lines = TEMPLATE.split('\n').filter((line) => line.startsWith('user '));
   for (const line of lines) {
-    const [, user, ...rules] = line.replaceAll(/\$\{\w+\}/g, () => passwordOf(line.split(' ')[1]!)).split(' ');
+    const [, user, ...rules] = line.replaceAll(/\$\{\w+\}/g, () => passwordFor(line.split(' ')[1]!)).split(' ');
     if (user !== 'default') await admin.call('ACL', 'SETUSER', user!, ...rules);
   }
   await admin.call('ACL', 'SETUSER', 'default', 'off');
@@ -276,7 +276,7 @@ describe('deploy/redis.acl.template', () => {
   it('carries a job from the gateway to the sandbox and its answer back', async () => {
     const clock = new SystemClock();
     const connect = async (user: string, role: 'commands' | 'blocking') => {
-      const url = `redis://${user}:${passwordOf(user)}@127.0.0.1:${server.port}`;
+      const url = `redis://${user}:${passwordFor(user)}@127.0.0.1:${server.port}`;
       const client = connectRedis(url, { name: user, role });
       await openRedis(client, url);
       return client;

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noteOverHttp, sumOverHttp, sumOverNats, unclear } from '../fleet/call-lanes.js';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { steadyLoad, type Verdict } from '../fleet/steady-load.js';
-import { passwordOf, startDeployedNatsCluster } from '../fleet/deployed-brokers.js';
+import { passwordFor, startDeployedNatsCluster } from '../fleet/deployed-brokers.js';
 import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
 
 const LANES = 3;
@@ -23,7 +23,7 @@ const USERS: Partial<Record<ServiceName, string>> = {
   'builtin-executor': 'builtin-compute',
   'mcp-executor': 'mcp-executor',
 };
-const loginOf = (user: string): Record<string, string> => ({ NATS_USER: user, NATS_PASSWORD: passwordOf(user) });
+const loginOf = (user: string): Record<string, string> => ({ NATS_USER: user, NATS_PASSWORD: passwordFor(user) });
 
 let cluster: NatsCluster;
 let upstream: CountingMcpServer;
@@ -39,7 +39,7 @@ beforeAll(async () => {
     envOf: Object.fromEntries(Object.entries(USERS).map(([name, user]) => [name, loginOf(user)])),
     brokers: { nats: cluster },
   });
-  agent = await NatsClient.connect({ url: cluster.url, name: 'agent', user: 'acme', password: passwordOf('acme') });
+  agent = await NatsClient.connect({ url: cluster.url, name: 'agent', user: 'acme', password: passwordFor('acme') });
 }, 240_000);
 afterAll(async () => {
   await agent?.close();

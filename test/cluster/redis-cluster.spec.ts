@@ -63,12 +63,12 @@ describe('a primary killed under load', () => {
     const load = await loaded.load();
     const accepted = new AcceptedCalls(loaded.fleet);
     await accepted.accept(40);
-    const holder = await redis.primaryOf(key);
+    const holder = await redis.findPrimary(key);
     const { port } = redis.nodes[holder]!;
     // Replication is asynchronous: what the replica has not seen when its primary dies is lost (docs/operations.md).
     expect(await redis.nodes[holder]!.client().wait(1, 10_000)).toBe(1);
     await redis.nodes[holder]!.kill();
-    await eventually('its replica is the primary', async () => (await redis.primaryOf(key)) !== holder, {
+    await eventually('its replica is the primary', async () => (await redis.findPrimary(key)) !== holder, {
       timeoutMs: 60_000,
       everyMs: 100,
     });

@@ -5,7 +5,7 @@
 import { eventually, startRedisSentinel, type RedisSentinel } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AcceptedCalls } from '../fleet/accepted-calls.js';
-import { deployedUsers, passwordOf } from '../fleet/deployed-brokers.js';
+import { deployedUsers, passwordFor } from '../fleet/deployed-brokers.js';
 import type { ServiceName } from '../fleet/test-fleet.js';
 import { LoadedFleet } from './loaded-fleet.js';
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
     ...(await deployedUsers('redis.acl.template')),
     ...(await deployedUsers('redis-failover.acl.template')),
   ];
-  redis = await startRedisSentinel({ users, passwordOf, sentinelPassword: SENTINEL_PASSWORD });
+  redis = await startRedisSentinel({ users, passwordFor, sentinelPassword: SENTINEL_PASSWORD });
   loaded = await LoadedFleet.start(
     { redis },
     {
@@ -42,7 +42,7 @@ afterAll(async () => {
 
 const loginOf = (user: string): Record<string, string> => ({
   REDIS_URL: redis.url.replace('//', `//${user}@`),
-  REDIS_PASSWORD: passwordOf(user),
+  REDIS_PASSWORD: passwordFor(user),
   REDIS_SENTINEL_PASSWORD: SENTINEL_PASSWORD,
 });
 

@@ -9,11 +9,11 @@ import { eventually } from '@toolfleet/testing';
 import { Redis } from 'ioredis';
 import { connect } from 'nats';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { passwordOf, startDeployedBrokers, type DeployedBrokers } from '../fleet/deployed-brokers.js';
+import { passwordFor, startDeployedBrokers, type DeployedBrokers } from '../fleet/deployed-brokers.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 const PATIENCE = { timeoutMs: 30_000, everyMs: 100 };
-const OLD = passwordOf('gateway');
+const OLD = passwordFor('gateway');
 
 let brokers: DeployedBrokers;
 let fleet: TestFleet;

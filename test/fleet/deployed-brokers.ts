@@ -36,7 +36,7 @@ export interface DeployedBrokers {
 }
 
 /** Password of a user in these files. */
-export const passwordOf = (user: string): string => `pw-${user}`;
+export const passwordFor = (user: string): string => `pw-${user}`;
 
 /** Starts both servers on free loopback ports. */
 export async function startDeployedBrokers(): Promise<DeployedBrokers> {
@@ -45,12 +45,12 @@ export async function startDeployedBrokers(): Promise<DeployedBrokers> {
     nats,
     redis,
     envOf: (user) => ({
-      ...(nats.users.has(user) ? { NATS_USER: user, NATS_PASSWORD: passwordOf(user) } : {}),
+      ...(nats.users.has(user) ? { NATS_USER: user, NATS_PASSWORD: passwordFor(user) } : {}),
       ...(redis.users.has(user)
-        ? { REDIS_URL: redis.url.replace('//', `//${user}@`), REDIS_PASSWORD: passwordOf(user) }
+        ? { REDIS_URL: redis.url.replace('//', `//${user}@`), REDIS_PASSWORD: passwordFor(user) }
         : { REDIS_URL: '' }),
     }),
-    natsLogin: (user) => ({ url: nats.url, user, password: passwordOf(user) }),
+    natsLogin: (user) => ({ url: nats.url, user, password: passwordFor(user) }),
     changeNatsPassword: nats.changePassword,
     changeRedisUser: redis.changeUser,
     redisRefusals: redis.refusals,
@@ -63,7 +63,7 @@ export async function startDeployedBrokers(): Promise<DeployedBrokers> {
 async function natsUsers(): Promise<Map<string, [key: string, value: string]>> {
   const text = await readFile(join(DEPLOY, 'nats.conf'), 'utf8');
   const found = [...text.matchAll(/user: ([\w-]+), password: \$(\w+)/g)];
-  return new Map(found.map(([, user = '', key = '']) => [user, [key, `"${passwordOf(user)}"`]]));
+  return new Map(found.map(([, user = '', key = '']) => [user, [key, `"${passwordFor(user)}"`]]));
 }
 
 /** Three NATS nodes that run deploy/nats-cluster.conf. */
@@ -71,8 +71,8 @@ export async function startDeployedNatsCluster(): Promise<NatsCluster> {
   const users = [...(await natsUsers()).values()];
   return startNatsCluster({
     config: join(DEPLOY, 'nats-cluster.conf'),
-    env: { ...Object.fromEntries(users), NATS_ROUTE_PASSWORD: `"${passwordOf('route')}"` },
-    routeLogin: `route:${passwordOf('route')}`,
+    env: { ...Object.fromEntries(users), NATS_ROUTE_PASSWORD: `"${passwordFor('route')}"` },
+    routeLogin: `route:${passwordFor('route')}`,
   });
 }
 
@@ -114,7 +114,7 @@ export async function deployedUsers(template: string): Promise<string[]> {
   const lines = (await readFile(join(DEPLOY, template), 'utf8')).split('\n');
   return lines
     .filter((line) => line.startsWith('user ') && !line.startsWith('user default'))
-    .map((line) => line.replaceAll(/\$\{\w+\}/g, passwordOf(line.split(' ')[1]!)));
+    .map((line) => line.replaceAll(/\$\{\w+\}/g, passwordFor(line.split(' ')[1]!)));
 }
 
 async function startDeployedRedis() {
@@ -131,7 +131,7 @@ async function startDeployedRedis() {
     url,
     users,
     client: () => {
-      const made = new Redis(url, { username: 'gateway', password: passwordOf('gateway') });
+      const made = new Redis(url, { username: 'gateway', password: passwordFor('gateway') });
       clients.push(made);
       return made;
     },

@@ -95,7 +95,7 @@ describe('the HTTP client', () => {
     expect(polls).toBe(3);
   });
 
-  it('gives up by signal and by time, and says when nobody is there', async () => {
+  it('gives up by signal and by timeout, and reports an unreachable gateway', async () => {
     await expect(client.call('hang', {}, { waitMs: 50 })).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
     await expect(client.call('hang', {}, { signal: AbortSignal.timeout(30) })).rejects.toMatchObject({
       code: 'CANCELLED',
@@ -150,7 +150,7 @@ describe('the NATS client', () => {
     await caller.close();
   });
 
-  it('says when nobody serves and when no server is there', async () => {
+  it('reports missing services and an unreachable server', async () => {
     const quiet = await startNats();
     const caller = await ToolfleetNatsClient.connect({ url: quiet.url });
     await expect(caller.call('t', {})).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE', status: 503 });

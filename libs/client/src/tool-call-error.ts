@@ -1,19 +1,19 @@
 import type { ErrorCode, JsonObject } from '@toolfleet/contracts';
 import type { ErrorBody } from '@toolfleet/contracts/wire';
 
-/** Codes of this client itself: the fleet could not be asked at all, or answered something that is not its protocol. */
+/** Codes of the client itself: the fleet is unreachable, or its response is not part of the protocol. */
 export type ClientErrorCode = 'CONNECTION_FAILED' | 'BAD_ANSWER';
 
-/** Why a request was refused or could not be made. What a tool itself did wrong is in the body (`success: false`). */
+/** A request that was refused or failed. A failure of the tool itself is a response with `success: false` instead. */
 export class ToolCallError extends Error {
   /** Code of the catalogue (docs/errors.md), or of this client. */
   readonly code: ErrorCode | ClientErrorCode | (string & {});
-  /** HTTP status, or its NATS equivalent; 0 when there was no answer. */
+  /** HTTP status, or its equivalent over NATS; 0 without a response. */
   readonly status: number;
   readonly hint?: string;
   readonly details?: JsonObject;
   readonly callId?: string;
-  /** Milliseconds after which a repeat makes sense. */
+  /** Earliest useful retry in milliseconds. */
   readonly retryAfterMs?: number;
 
   constructor(
@@ -21,10 +21,10 @@ export class ToolCallError extends Error {
     message: string,
     facts: {
       status?: number;
-      hint?: string | undefined;
-      details?: JsonObject | undefined;
-      callId?: string | undefined;
-      retryAfterMs?: number | undefined;
+      hint?: string;
+      details?: JsonObject;
+      callId?: string;
+      retryAfterMs?: number;
       cause?: unknown;
     } = {},
   ) {
@@ -39,21 +39,29 @@ export class ToolCallError extends Error {
   }
 }
 
-/** The error of an answer; bodies of others (a proxy's page, a dangerous tool's bare message) keep their text. */
+/**
+ * The error of a response.
+ * @param body parsed body; one without `code` or `error` gets defaults for the status
+ * @param retryAfter header `Retry-After` in seconds, used if the body does not say
+ */
 export function errorOfBody(status: number, body: unknown, retryAfter?: string | null): ToolCallError {
   const fields = (typeof body === 'object' && body !== null ? body : {}) as Partial<ErrorBody>;
   const seconds = Number(retryAfter);
   const fallback = retryAfter && Number.isFinite(seconds) ? seconds * 1_000 : undefined;
-  return new ToolCallError(fields.code ?? codeOfStatus(status), fields.error ?? `The fleet answered ${status}`, {
-    status,
-    hint: fields.hint,
-    details: fields.details,
-    callId: fields.call_id,
-    retryAfterMs: fields.retry_after_ms ?? fallback,
-  });
+  return new ToolCallError(
+    fields.code ?? defaultCode(status),
+    fields.error ?? `The gateway responded with status ${status}`,
+    {
+      status,
+      hint: fields.hint,
+      details: fields.details,
+      callId: fields.call_id,
+      retryAfterMs: fields.retry_after_ms ?? fallback,
+    },
+  );
 }
 
-function codeOfStatus(status: number): string {
+function defaultCode(status: number): string {
   if (status === 401) return 'UNAUTHENTICATED';
   if (status === 403) return 'PERMISSION_DENIED';
   if (status === 404) return 'NOT_FOUND';

@@ -10,7 +10,7 @@ import {
 import type { UsageRow } from './management-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
-/** Where the fleet is and who calls. */
+/** Address of the fleet and credentials. */
 export interface ToolfleetClientOptions {
   /** Base URL of the gateway, e.g. `http://127.0.0.1:8080`. */
   url: string;
@@ -29,12 +29,12 @@ export interface ToolPage {
 
 const POLL_FIRST_MS = 100;
 const POLL_LONGEST_MS = 2_000;
-/** Reads that take longer have failed. */
+/** Timeout of requests that run no tool. */
 const READ_TIMEOUT_MS = 15_000;
 
 /**
- * Calls tools over HTTP. Every method rejects with `ToolCallError` when the fleet refuses or cannot be reached; what a
- * tool did wrong is an answer like any other (`success: false`). Runs in Node and in browsers.
+ * Calls tools over HTTP, in Node and in browsers. Every method rejects with `ToolCallError` when the fleet refuses the request
+ * or is unreachable. A failure of the tool itself is a normal response with `success: false`.
  */
 export class ToolfleetClient {
   readonly #base: string;
@@ -47,7 +47,7 @@ export class ToolfleetClient {
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
   }
 
-  /** All tools the caller may see; of one category when given. */
+  /** All tools that the caller may see, optionally of one category. */
   async list(filter: { category?: string } = {}): Promise<ListedTool[]> {
     return (await this.#read(`/api/v1/tools${query(filter)}`)) as ListedTool[];
   }
@@ -57,7 +57,7 @@ export class ToolfleetClient {
     const { body, headers } = await this.#send('GET', `/api/v1/tools${query(filter)}`, { timeoutMs: READ_TIMEOUT_MS });
     const link = /<([^>]+)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1];
     const next = link && new URL(link, 'http://gateway').searchParams.get('cursor');
-    return { tools: body as ListedTool[], ...(next ? { next } : {}) };
+    return { tools: body as ListedTool[], next: next || undefined };
   }
 
   /** Metadata and schema of one tool. */
@@ -65,7 +65,7 @@ export class ToolfleetClient {
     return (await this.#read(`/api/v1/tools/${encodeURIComponent(name)}`)) as ListedTool;
   }
 
-  /** Runs a tool and waits for its result. Aborting closes the request, which cancels the call. */
+  /** Runs a tool and waits for its result. Aborting the signal cancels the call. */
   async call(name: string, args: JsonObject, options: CallOptions = {}): Promise<CallBody> {
     const { fields, signal, waitMs } = splitOptions(options);
     const { body } = await this.#send('POST', `/api/v1/tools/${encodeURIComponent(name)}/execute`, {
@@ -76,7 +76,7 @@ export class ToolfleetClient {
     return body as CallBody;
   }
 
-  /** Runs several calls at once; answers come in the order of `calls`. */
+  /** Runs several calls concurrently. Results are in the order of `calls`. */
   async batch(calls: readonly BatchItem[], options: CallOptions = {}): Promise<CallRecord[]> {
     const { fields, signal, waitMs } = splitOptions(options);
     const { body } = await this.#send('POST', '/api/v1/tools/batch-execute', {
@@ -87,7 +87,7 @@ export class ToolfleetClient {
     return body as CallRecord[];
   }
 
-  /** Has a call accepted for later and returns its id; see `wait`. */
+  /** Starts an asynchronous call and returns its id; see `wait`. */
   async callAsync(name: string, args: JsonObject, options: CallOptions = {}): Promise<AcceptedBody> {
     const { fields, signal } = splitOptions(options);
     const { body } = await this.#send('POST', `/api/v1/tools/${encodeURIComponent(name)}/execute`, {
@@ -103,7 +103,7 @@ export class ToolfleetClient {
     return (await this.#read(`/api/v1/calls/${encodeURIComponent(callId)}`)) as CallStatus;
   }
 
-  /** Waits until an asynchronous call is finished, at most `waitMs` (default 10 minutes), asking ever more rarely. */
+  /** Waits until an asynchronous call is finished, at most `waitMs` (default 10 minutes). Polls at growing intervals. */
   async wait(callId: string, options: { signal?: AbortSignal; waitMs?: number } = {}): Promise<CallStatus> {
     const until = performance.now() + (options.waitMs ?? 600_000);
     for (let pauseMs = POLL_FIRST_MS; ; pauseMs = Math.min(POLL_LONGEST_MS, pauseMs * 1.5)) {
@@ -119,7 +119,7 @@ export class ToolfleetClient {
     }
   }
 
-  /** Cancels an asynchronous call; answers with the state it is in then. */
+  /** Cancels an asynchronous call and returns its status. */
   async cancel(callId: string): Promise<{ call_id: string; status: CallStatus['status'] }> {
     const { body } = await this.#send('DELETE', `/api/v1/calls/${encodeURIComponent(callId)}`, {
       timeoutMs: READ_TIMEOUT_MS,
@@ -143,7 +143,7 @@ export class ToolfleetClient {
   async #send(
     method: string,
     path: string,
-    { json, signal, timeoutMs }: { json?: JsonObject; signal?: AbortSignal | undefined; timeoutMs: number },
+    { json, signal, timeoutMs }: { json?: JsonObject; signal?: AbortSignal; timeoutMs: number },
   ): Promise<{ body: unknown; headers: Headers }> {
     const timeout = AbortSignal.timeout(timeoutMs);
     let response: Response;
@@ -153,22 +153,21 @@ export class ToolfleetClient {
         method,
         headers: { ...this.#headers, ...(json ? { 'content-type': 'application/json' } : {}) },
         signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-        ...(json ? { body: JSON.stringify(json) } : {}),
+        body: json && JSON.stringify(json),
       });
       text = await response.text();
     } catch (cause) {
       if (signal?.aborted) throw new ToolCallError('CANCELLED', 'The call was cancelled by its caller', { cause });
-      if (timeout.aborted) throw new ToolCallError('DEADLINE_EXCEEDED', `No answer in ${timeoutMs} ms`, { cause });
-      throw new ToolCallError(
-        'CONNECTION_FAILED',
-        `The gateway at ${this.#base} cannot be reached: ${reasonOf(cause)}`,
-        { cause },
-      );
+      if (timeout.aborted)
+        throw new ToolCallError('DEADLINE_EXCEEDED', `No response within ${timeoutMs} ms`, { cause });
+      throw new ToolCallError('CONNECTION_FAILED', `The gateway at ${this.#base} is unreachable: ${toReason(cause)}`, {
+        cause,
+      });
     }
     const body = parse(text);
     if (!response.ok) throw errorOfBody(response.status, body, response.headers.get('retry-after'));
     if (body === undefined)
-      throw new ToolCallError('BAD_ANSWER', 'The answer is not JSON', { status: response.status });
+      throw new ToolCallError('BAD_ANSWER', 'The response is not JSON', { status: response.status });
     return { body, headers: response.headers };
   }
 }
@@ -187,8 +186,8 @@ function parse(text: string): unknown {
   }
 }
 
-/** `fetch failed` says nothing; its cause does. */
-function reasonOf(error: unknown): string {
+/** The message of the cause, because `fetch failed` alone is useless. */
+function toReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error ? error.cause.message : error.message;
 }
@@ -197,9 +196,9 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const cancelled = (): void => {
       clearTimeout(timer);
-      reject(new ToolCallError('CANCELLED', 'The waiting was cancelled'));
+      reject(new ToolCallError('CANCELLED', 'The wait was cancelled'));
     };
-    if (signal?.aborted) return reject(new ToolCallError('CANCELLED', 'The waiting was cancelled'));
+    if (signal?.aborted) return reject(new ToolCallError('CANCELLED', 'The wait was cancelled'));
     const timer = setTimeout(() => {
       signal?.removeEventListener('abort', cancelled);
       resolve();

@@ -3,7 +3,7 @@ import type { AcceptedBody, CallBody, CallRecord, CallState, JsonObject } from '
 import { splitOptions, type BatchItem, type CallOptions, type ListedTool } from './call-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
-/** Where NATS is and who calls. */
+/** Address of NATS and credentials. */
 export interface ToolfleetNatsOptions {
   /** Servers, separated by commas. */
   url: string;
@@ -18,7 +18,7 @@ export interface ToolfleetNatsOptions {
 type Verb = 'call' | 'batch' | 'list' | 'cancel';
 const READ_TIMEOUT_MS = 15_000;
 
-/** Calls tools over NATS: the same calls as over HTTP, one hop shorter. Errors are `ToolCallError`s with the same codes. */
+/** Calls tools over NATS, with one hop less than over HTTP. Errors are `ToolCallError`s with the same codes. */
 export class ToolfleetNatsClient {
   private constructor(
     private readonly connection: NatsConnection,
@@ -30,19 +30,20 @@ export class ToolfleetNatsClient {
     try {
       const connection = await connect({
         servers: options.url.split(','),
-        // a user may read replies below its own name only (deploy/nats.conf)
-        ...(options.user === undefined ? {} : { user: options.user, inboxPrefix: `_INBOX.${options.user}` }),
-        ...(options.password === undefined ? {} : { pass: options.password }),
+        user: options.user,
+        pass: options.password,
+        // deploy/nats.conf allows a user to subscribe below its own name only
+        ...(options.user && { inboxPrefix: `_INBOX.${options.user}` }),
         maxReconnectAttempts: -1,
         noAsyncTraces: true,
       });
       return new ToolfleetNatsClient(connection, options);
     } catch (cause) {
-      throw new ToolCallError('CONNECTION_FAILED', `NATS cannot be reached: ${(cause as Error).message}`, { cause });
+      throw new ToolCallError('CONNECTION_FAILED', `NATS is unreachable: ${(cause as Error).message}`, { cause });
     }
   }
 
-  /** All tools the caller may see. */
+  /** All tools that the caller may see. */
   list(filter: { category?: string } = {}): Promise<ListedTool[]> {
     return this.#request<ListedTool[]>('list', { ...filter }, READ_TIMEOUT_MS);
   }
@@ -53,26 +54,26 @@ export class ToolfleetNatsClient {
     return this.#request<CallBody>('call', { name, arguments: args, ...fields }, waitMs, signal);
   }
 
-  /** Runs several calls at once; answers come in order. */
+  /** Runs several calls concurrently. Results are in the order of `calls`. */
   batch(calls: readonly BatchItem[], options: CallOptions = {}): Promise<CallRecord[]> {
     const { fields, waitMs, signal } = splitOptions(options);
     const body = { calls: calls as unknown as JsonObject[], ...fields };
     return this.#request<CallRecord[]>('batch', body, waitMs, signal);
   }
 
-  /** Has a call accepted for later; its result is published on `tool.result.<tenant>.<call_id>` and readable over HTTP. */
+  /** Starts an asynchronous call. Its result is published on `tool.result.<tenant>.<call_id>` and available over HTTP. */
   callAsync(name: string, args: JsonObject, options: CallOptions = {}): Promise<AcceptedBody> {
     const { fields, signal } = splitOptions(options);
     const body = { name, arguments: args, ...fields, mode: 'async' };
     return this.#request<AcceptedBody>('call', body, READ_TIMEOUT_MS, signal);
   }
 
-  /** Cancels an asynchronous call; answers with the state it is in then. */
+  /** Cancels an asynchronous call and returns its state. */
   cancel(callId: string): Promise<{ call_id: string; state: CallState }> {
     return this.#request<{ call_id: string; state: CallState }>('cancel', { call_id: callId }, READ_TIMEOUT_MS);
   }
 
-  /** Closes the connection after pending answers. */
+  /** Closes the connection after pending responses. */
   async close(): Promise<void> {
     await this.connection.drain();
   }
@@ -107,9 +108,12 @@ export class ToolfleetNatsClient {
       if (error instanceof ToolCallError) throw error;
       const code = (error as { code?: string }).code;
       if (code === '503')
-        throw new ToolCallError('SERVICE_UNAVAILABLE', `Nobody serves ${subject}`, { status: 503, cause: error });
+        throw new ToolCallError('SERVICE_UNAVAILABLE', `No service is subscribed to ${subject}`, {
+          status: 503,
+          cause: error,
+        });
       if (code === 'TIMEOUT')
-        throw new ToolCallError('DEADLINE_EXCEEDED', `No answer in ${options.timeout} ms`, { cause: error });
+        throw new ToolCallError('DEADLINE_EXCEEDED', `No response within ${options.timeout} ms`, { cause: error });
       throw new ToolCallError('CONNECTION_FAILED', `NATS: ${(error as Error).message}`, { cause: error });
     } finally {
       signal?.removeEventListener('abort', onAbort);

@@ -8,12 +8,12 @@ import { endChild, eventually, freePort, spawnChild } from './child-process.js';
 /** How to run one kind of broker. */
 export interface BrokerRecipe {
   name: string;
-  /** Programs to try, best first. */
+  /** Programs to try, in order of preference. */
   programs: readonly string[];
   args(port: number, folder: string): Promise<readonly string[]> | readonly string[];
-  /** Settings it reads from its environment, beside ours. */
+  /** Environment in addition to that of this process. */
   env?: Readonly<Record<string, string>>;
-  /** True once the broker serves on `port`; the port alone may belong to somebody else. */
+  /** True once the broker serves on `port`. An open port is not enough: it may belong to another process. */
   serves(port: number): Promise<boolean>;
 }
 
@@ -21,7 +21,7 @@ export interface BrokerRecipe {
 export interface BrokerProcess {
   readonly port: number;
   readonly pid: number;
-  /** Folder of its data. */
+  /** Folder with its data. */
   readonly folder: string;
   /** Ends the broker and removes its folder. */
   stop(): Promise<void>;
@@ -35,7 +35,7 @@ export interface BrokerProcess {
 
 const TRIES = 5;
 
-/** Starts a broker on a free loopback port with its own data folder. Another process may take the port first: then the next one. */
+/** Starts a broker on a free loopback port with a data folder of its own. Retries when another process takes the port first. */
 export async function startBroker(recipe: BrokerRecipe): Promise<BrokerProcess> {
   const folder = await mkdtemp(join(tmpdir(), `toolfleet-${recipe.name}-`));
   let problem: unknown;
@@ -113,7 +113,7 @@ async function launch(recipe: BrokerRecipe, port: number, folder: string): Promi
   throw missing ?? new Error(`${recipe.name}: no program given`);
 }
 
-/** True when `question`, sent to the port, is answered with `answer`. */
+/** Sends `question` to a port. @returns whether the response contains `answer` */
 export function answers(port: number, question: string, answer: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');

@@ -50,7 +50,7 @@ describe('brokers for tests', () => {
     await redis.stop();
   });
 
-  it('NATS lets a tenant publish on its own door only', async () => {
+  it('NATS lets a tenant publish on its own subject only', async () => {
     const nats = await startNats({ tenants: ['acme'] });
     const tenant = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'acme', pass: 'acme-password' });
     const fleet = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'fleet', pass: 'fleet-password' });

@@ -1,13 +1,13 @@
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 
-/** Ends the child and removes its folder once the pipe to this process closes, however this process ended. */
+/** Kills the child and removes its folder when the pipe to this process closes, whatever ended this process. */
 const WATCH = 'cat >/dev/null; kill -9 "$0" 2>/dev/null; if [ -n "$1" ]; then rm -rf "$1"; fi';
 
 /**
- * Starts a program that will not outlive this process. Test runners end their workers by signals, which runs no exit
- * handler; so a small shell holds the other end of a pipe and ends the child when the pipe closes. `folder` is removed
- * then as well.
+ * Starts a program that cannot outlive this process. Test runners end their workers by signals, which skips exit handlers, so
+ * a small shell holds the other end of a pipe and kills the child when the pipe closes.
+ * @param folder removed together with the child
  */
 export function spawnChild(
   command: string,
@@ -21,12 +21,12 @@ export function spawnChild(
   watcher.on('error', () => undefined);
   watcher.unref();
   (watcher.stdin as Socket | null)?.unref();
-  // Its pid may soon be another's: nobody may end that one.
+  // The pid may soon belong to another process, which must not be killed.
   child.once('exit', () => watcher.kill('SIGKILL'));
   return child;
 }
 
-/** Ends a child: the signal, then SIGKILL after `graceMs`. Resolves with its exit code (null when it was killed). */
+/** Ends a child with a signal, and with SIGKILL after `graceMs`. @returns its exit code, or null when it was killed */
 export async function endChild(
   child: ChildProcess,
   signal: NodeJS.Signals = 'SIGTERM',
@@ -42,7 +42,7 @@ export async function endChild(
   return code;
 }
 
-/** A loopback port that was free a moment ago. Whoever takes it must be ready to try another. */
+/** A loopback port that was free a moment ago. The caller must retry with another one if it is taken by then. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
@@ -54,7 +54,7 @@ export function freePort(): Promise<number> {
   });
 }
 
-/** Repeats `check` until it is true. Rejects with `what` after `timeoutMs`. */
+/** Repeats `check` until it is true. @throws Error that names `what` after `timeoutMs` */
 export async function eventually(
   what: string,
   check: () => boolean | Promise<boolean>,

@@ -8,7 +8,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { FakeClock } from './fake-clock.js';
 import { MapJournal, MemoryAudit, MemoryBudget, memoryPorts } from './memory-ports.js';
 
-/** A definition with the fields that matter to a test; idempotent unless told. */
+/** A tool definition for tests, idempotent by default. */
 export function aTool(parts: Partial<RegisteredTool> = {}): RegisteredTool {
   return {
     name: 'adder',
@@ -30,7 +30,7 @@ export function aTool(parts: Partial<RegisteredTool> = {}): RegisteredTool {
   };
 }
 
-/** A request of an ordinary public caller. */
+/** A request of a public caller. */
 export function aRequest(clock: Clock, parts: Partial<CallRequest> & { timeLeftMs?: number } = {}): CallRequest {
   const { timeLeftMs = 120_000, ...rest } = parts;
   return {
@@ -47,12 +47,12 @@ export function aRequest(clock: Clock, parts: Partial<CallRequest> & { timeLeftM
   };
 }
 
-/** A good reply. */
+/** A successful response of an executor. */
 export function okReply(output: ExecResponse['output'] = null, parts: Partial<ExecResponse> = {}): ExecResponse {
   return { ok: true, output, text: 'done', metadata: {}, ...parts };
 }
 
-/** A failed reply with a code of the catalogue. */
+/** A failed response of an executor. */
 export function failedReply(code: ErrorCode, parts: Partial<ExecutionFailure> = {}): ExecResponse {
   const { class: errorType, retryable } = CATALOGUE[code];
   return {
@@ -64,7 +64,7 @@ export function failedReply(code: ErrorCode, parts: Partial<ExecutionFailure> = 
   };
 }
 
-/** An executor that follows a script: each attempt takes the next step, the last one stays. */
+/** An executor that answers each attempt with the next step of a script, and repeats the last one. */
 export class ScriptedExecutor extends Executor {
   readonly calls: Call[] = [];
   readonly #steps: ((call: Call) => Promise<ExecResponse> | ExecResponse)[];
@@ -82,14 +82,14 @@ export class ScriptedExecutor extends Executor {
   }
 }
 
-/** A step that never answers until it is told to stop; then it fails as a cancelled socket does. */
+/** A step that hangs until it is aborted, then fails like a closed socket. */
 export function hangs(call: Call): Promise<ExecResponse> {
   return new Promise((_, reject) => {
     call.signal.addEventListener('abort', () => reject(new Error('socket closed')), { once: true });
   });
 }
 
-/** An engine around a scripted executor, with everything readable. */
+/** An engine around a scripted executor, with access to all its stores. */
 export function anEngine(
   tool: Partial<RegisteredTool>,
   executor: ScriptedExecutor,
@@ -104,7 +104,7 @@ export function anEngine(
   return { clock, audit, budget, journal, ports, call, executor };
 }
 
-/** Runs a call while time passes. */
+/** Awaits a promise while the fake clock advances by `ms`. */
 export async function over<T>(clock: FakeClock, ms: number, promise: Promise<T>): Promise<T> {
   const settled = promise.catch(() => {});
   await clock.run(ms);

@@ -5,13 +5,13 @@ interface Timer {
   fire: () => void;
 }
 
-/** A clock that moves only when told to. Timers fire in order of their time, at their time. */
+/** A clock that only moves when a test advances it. Timers fire in order, at their exact time. */
 export class FakeClock extends Clock {
   #now: number;
   #monotonic = 0;
   #timers: Timer[] = [];
 
-  /** `startAt` is the wall time of the first moment, epoch ms. */
+  /** @param startAt initial wall time in milliseconds since the epoch */
   constructor(startAt = 1_750_000_000_000) {
     super();
     this.#now = startAt;
@@ -33,12 +33,12 @@ export class FakeClock extends Clock {
     };
   }
 
-  /** Timers that have not fired. */
+  /** Number of timers that have not fired. */
   get pending(): number {
     return this.#timers.length;
   }
 
-  /** Moves time and fires what falls due, timers set by timers included. Promise callbacks do not run in between. */
+  /** Advances time and fires due timers, including those that timers set. Promise callbacks do not run in between. */
   advance(ms: number): void {
     const until = this.#monotonic + ms;
     for (;;) {
@@ -54,7 +54,7 @@ export class FakeClock extends Clock {
     this.#moveTo(until);
   }
 
-  /** Like `advance`, letting promise callbacks run before it, after each timer and at the end. */
+  /** Like `advance`, but runs promise callbacks before, after each timer, and at the end. */
   async run(ms: number): Promise<void> {
     const until = this.#monotonic + ms;
     await settle();
@@ -68,7 +68,7 @@ export class FakeClock extends Clock {
     await settle();
   }
 
-  /** Makes the wall clock jump (NTP, suspend); monotonic time does not move. */
+  /** Moves the wall clock as NTP or a suspend does; monotonic time is unchanged. */
   jumpWall(ms: number): void {
     this.#now += ms;
   }
@@ -79,7 +79,7 @@ export class FakeClock extends Clock {
   }
 }
 
-/** Lets all promise callbacks that are ready run. */
+/** Runs all pending promise callbacks. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,14 +1,14 @@
 export { bundleForTest, type TestProgram } from './bundle-for-test.js';
 export { endChild, eventually, freePort, spawnChild } from './child-process.js';
 export { FakeClock } from './fake-clock.js';
-export { startRecordingServer, type RecordedRequest, type RecordingServer } from './fixtures/recording-server.js';
+export { startRecordingServer, type RecordedRequest, type RecordingServer } from './recording-server.js';
 export { startNatsCluster, type NatsCluster, type NatsClusterOptions } from './nats-cluster.js';
 export { startNats, type NatsServer, type NatsServerOptions } from './nats-server.js';
 export { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from './postgres-server.js';
 export { startRedisCluster, type RedisCluster } from './redis-cluster.js';
 export { startRedisSentinel, type RedisSentinel, type RedisSentinelOptions } from './redis-sentinel.js';
 export { startRedis, type RedisServer, type RedisServerOptions } from './redis-server.js';
-export { S3_OF_YOUR_OWN } from './s3-of-your-own.js';
+export { S3_OF_YOUR_OWN } from './test-data.js';
 export { startS3 } from './s3-server.js';
 export { S3_KEY } from './s3-signature.js';
 export { startRoundRobin, type RoundRobin } from './round-robin.js';

@@ -4,20 +4,20 @@ import { eventually, freePort } from './child-process.js';
 /** A NATS cluster for a test: every node knows every other one. */
 export interface NatsCluster {
   readonly nodes: readonly BrokerProcess[];
-  /** All nodes separated by commas, as `NATS_URL` takes them. */
+  /** All nodes separated by commas, in the format of `NATS_URL`. */
   readonly url: string;
-  /** The same nodes, beginning with the one of this number: clients connect to the first one that answers. */
+  /** The same nodes, starting with the given one: clients connect to the first that responds. */
   urlFrom(node: number): string;
-  /** Waits until each node has a route to each other one. */
+  /** Waits until every node has a route to every other. */
   untilMeshed(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** What the nodes run. */
+/** Options of the nodes. */
 export interface NatsClusterOptions {
   /** Configuration of each node; it takes the other nodes from NATS_ROUTES. */
   config: string;
-  /** What the configuration asks its environment for. */
+  /** Environment variables of the configuration. */
   env: Readonly<Record<string, string>>;
   /** Login of the nodes at each other, `user:password`. */
   routeLogin: string;
@@ -56,7 +56,7 @@ export async function startNatsCluster({ config, env, routeLogin }: NatsClusterO
     urlFrom,
     async untilMeshed() {
       for (const port of monitorPorts)
-        await eventually('the node has a route to each other one', async () => (await routesOf(port)) >= size - 1);
+        await eventually('the node has a route to each other one', async () => (await countRoutes(port)) >= size - 1);
     },
     stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
   };
@@ -69,8 +69,8 @@ export async function startNatsCluster({ config, env, routeLogin }: NatsClusterO
   return cluster;
 }
 
-/** Routes of a node, by its monitoring port; 0 while it is not there. */
-async function routesOf(monitorPort: number): Promise<number> {
+/** Number of routes of a node, by its monitoring port; 0 while it is down. */
+async function countRoutes(monitorPort: number): Promise<number> {
   try {
     const answer = await fetch(`http://127.0.0.1:${monitorPort}/routez`);
     return ((await answer.json()) as { num_routes: number }).num_routes;

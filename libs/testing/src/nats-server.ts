@@ -6,13 +6,13 @@ import { answers, startBroker, type BrokerProcess } from './broker-process.js';
 export interface NatsServer extends BrokerProcess {
   /** `nats://127.0.0.1:<port>`; with tenants, the fleet's own user. */
   readonly url: string;
-  /** URL of a tenant's user, who may only use that tenant's door. */
+  /** URL of a tenant's user, which may only use the subjects of that tenant. */
   tenantUrl(tenant: string): string;
 }
 
 /** Options of a test server. */
 export interface NatsServerOptions {
-  /** Each gets a user of its own name that may publish `tool.<verb>.<tenant>` and nothing else. */
+  /** Each gets a user of the same name that may publish `tool.<verb>.<tenant>` and nothing else. */
   tenants?: readonly string[];
   /** Largest message in bytes; default 16 MiB as in deploy/nats.conf. */
   maxPayload?: number;

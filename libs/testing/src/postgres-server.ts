@@ -10,13 +10,13 @@ const run = promisify(execFile);
 
 /** A PostgreSQL server for a test. */
 export interface PostgresServer {
-  /** URL of a database; `user` defaults to the superuser `toolfleet`. Nobody needs a password. */
+  /** URL of a database; `user` defaults to the superuser `toolfleet`. No password is required. */
   url(database: string, user?: string): string;
-  /** Makes an empty database and returns its URL. */
+  /** Creates an empty database and returns its URL. */
   createDatabase(name: string): Promise<string>;
   /** The same database over TLS, on loopback. */
   tlsUrl(database: string): string;
-  /** Ends the server as a crash would, its sessions too; `restart` brings it back on the same data. */
+  /** Kills the server and its sessions like a crash. `restart` starts it again with the same data. */
   kill(): Promise<void>;
   restart(): Promise<void>;
   /** Ends the server and removes its data. */
@@ -26,8 +26,8 @@ export interface PostgresServer {
 const PROGRAMS = ['initdb', 'postgres', 'pg_isready', 'createdb'];
 
 /**
- * Folder of the PostgreSQL programs: on PATH, or where Debian keeps them; undefined on a machine without. Suites that need it
- * say `describe.skipIf(!POSTGRES_PROGRAMS)`, so that a machine without it shows them as skipped.
+ * Folder of the PostgreSQL programs, on PATH or where Debian installs them; undefined if there are none. Suites use
+ * `describe.skipIf(!POSTGRES_PROGRAMS)`, so that they are reported as skipped on a machine without PostgreSQL.
  */
 export const POSTGRES_PROGRAMS: string | undefined = [
   ...(process.env['PATH'] ?? '').split(':'),
@@ -113,7 +113,7 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
   };
 }
 
-/** PostgreSQL takes a key only from a file that is its own; over TCP it then talks to nobody without TLS. */
+/** PostgreSQL only accepts a key file that it owns. With TLS configured, it rejects TCP connections without TLS. */
 async function tlsSettings({ cert, key }: { cert: string; key: string }, data: string): Promise<string[]> {
   for (const [name, source] of Object.entries({ 'server.crt': cert, 'server.key': key })) {
     const file = join(data, name);

@@ -8,10 +8,10 @@ export interface RedisCluster {
   readonly url: string;
   /** First the primaries, in the order of their slots, then their replicas in the same order. */
   readonly nodes: readonly RedisServer[];
-  /** Waits until every living node says that all slots are served. */
+  /** Waits until every running node reports that all slots are served. */
   untilServed(): Promise<void>;
-  /** Number of the node (in `nodes`) that is the primary of a key's slot now. */
-  primaryOf(key: string): Promise<number>;
+  /** Index in `nodes` of the current primary of a key's slot. */
+  findPrimary(key: string): Promise<number>;
   /** A connection to the cluster, closed by `stop`. */
   client(): Cluster;
   stop(): Promise<void>;
@@ -45,7 +45,7 @@ export async function startRedisCluster(primaries = 3): Promise<RedisCluster> {
           { timeoutMs: 60_000, everyMs: 100 },
         );
     },
-    async primaryOf(key) {
+    async findPrimary(key) {
       const admin = admins.find(({ status }) => status === 'ready')!;
       const slot = Number(await admin.call('CLUSTER', 'KEYSLOT', key));
       const ranges = (await admin.call('CLUSTER', 'SLOTS')) as [number, number, [string, number]][];

@@ -32,15 +32,15 @@ const QUORUM = 2;
 export interface RedisSentinelOptions {
   /** Lines of the ACL file of both servers, `replica` and `sentinel` among them. */
   users: readonly string[];
-  passwordOf(user: string): string;
+  passwordFor(user: string): string;
   /** Password at the Sentinels themselves. */
   sentinelPassword: string;
 }
 
 /** Starts a primary, its replica and three Sentinels on free loopback ports. */
 export async function startRedisSentinel(options: RedisSentinelOptions): Promise<RedisSentinel> {
-  const { users, passwordOf, sentinelPassword } = options;
-  const server = { appendOnly: true, users, primaryLogin: { user: 'replica', password: passwordOf('replica') } };
+  const { users, passwordFor, sentinelPassword } = options;
+  const server = { appendOnly: true, users, primaryLogin: { user: 'replica', password: passwordFor('replica') } };
   const primary = await startRedis(server);
   const replica = await startRedis({ ...server, replicaOf: primary.port });
   const sentinels = await Promise.all(Array.from({ length: SENTINELS }, () => startSentinel(primary.port, options)));
@@ -111,7 +111,7 @@ const configuration = (
   port: number,
   folder: string,
   primaryPort: number,
-  { passwordOf, sentinelPassword }: RedisSentinelOptions,
+  { passwordFor, sentinelPassword }: RedisSentinelOptions,
 ): string => `
 port ${port}
 bind 127.0.0.1
@@ -121,7 +121,7 @@ sentinel down-after-milliseconds ${MASTER} 2000
 sentinel failover-timeout ${MASTER} 10000
 sentinel parallel-syncs ${MASTER} 1
 sentinel auth-user ${MASTER} sentinel
-sentinel auth-pass ${MASTER} ${passwordOf('sentinel')}
+sentinel auth-pass ${MASTER} ${passwordFor('sentinel')}
 requirepass ${sentinelPassword}
 sentinel sentinel-pass ${sentinelPassword}
 `;

@@ -18,19 +18,19 @@ export interface RedisServer extends BrokerProcess {
 
 /** Options of a test server. */
 export interface RedisServerOptions {
-  /** Keeps data over `kill` and `restart`. Default false. */
+  /** Keeps data across `kill` and `restart`. Default false. */
   appendOnly?: boolean;
-  /** `maxmemory-policy`; default noeviction, as every service demands. */
+  /** `maxmemory-policy`; default noeviction, which every service requires. */
   maxmemoryPolicy?: string;
-  /** One node that serves all slots of a Redis Cluster; `url` is a cluster address then. */
+  /** A single node that serves all slots of a Redis Cluster. `url` is then a cluster address. */
   cluster?: boolean;
-  /** A node of a Redis Cluster that `startRedisCluster` puts together; `url` is that of the single node. */
+  /** A node of the cluster that `startRedisCluster` creates. `url` is the address of this node. */
   clusterNode?: { nodeTimeoutMs: number };
   /** Port of the primary on this machine. */
   replicaOf?: number;
-  /** Lines of an ACL file, beside the default user, who may do everything. */
+  /** Lines of an ACL file in addition to the default user, which may do everything. */
   users?: readonly string[];
-  /** Login at the primary, now and after a change of roles. */
+  /** Login at the primary, also after a failover. */
   primaryLogin?: { user: string; password: string };
 }
 
@@ -61,14 +61,14 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const stopBroker = broker.stop.bind(broker);
   const client = (): Redis => {
     const made = new Redis(url, { maxRetriesPerRequest: null });
-    // A broken connection is part of many tests; without a listener ioredis prints it.
+    // Many tests break connections, and ioredis prints errors without a listener.
     made.on('error', () => undefined);
     clients.push(made);
     return made;
   };
   return Object.assign(broker, {
     url,
-    ...(busPort === undefined ? {} : { busPort }),
+    busPort,
     client,
     async flush(): Promise<void> {
       const connection = new Redis(url);
@@ -82,7 +82,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   });
 }
 
-/** A node that never met another does not know its own address, and clients would get an empty one. */
+/** A node that has never met another does not know its own address, so clients would receive an empty one. */
 const clusterArgs = (busPort: number, nodeTimeoutMs: number): string[] => [
   ...['--cluster-enabled', 'yes', '--cluster-port', String(busPort)],
   ...['--cluster-announce-ip', '127.0.0.1', '--cluster-node-timeout', String(nodeTimeoutMs)],

@@ -1,4 +1,4 @@
-/** A load balancer of the tests: requests go to the targets in turn, and it is known what is under way where. */
+/** A round-robin load balancer for tests that knows which requests are in flight at which target. */
 import { createServer, request as onwardRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -13,14 +13,14 @@ export async function startRoundRobin(ports: readonly number[]): Promise<RoundRo
   return robin;
 }
 
-/** A running balancer. It never tries a request twice, and passes a broken connection on as one. */
+/** A running load balancer. It never retries a request, and passes broken connections on to the client. */
 export class RoundRobin {
   readonly #ports: number[];
   readonly #underWay = new Map<number, Set<{ body: string }>>();
   #turn = 0;
 
   constructor(
-    /** Origin. */
+    /** Origin of the load balancer. */
     readonly url: string,
     ports: readonly number[],
     readonly stop: () => Promise<void>,
@@ -29,17 +29,17 @@ export class RoundRobin {
     for (const port of ports) this.#underWay.set(port, new Set());
   }
 
-  /** Bodies of the requests a target has in work. */
+  /** Bodies of the requests in flight at a target. */
   underWay(port: number): string[] {
     return [...(this.#underWay.get(port) ?? [])].map(({ body }) => body);
   }
 
-  /** The target gets nothing more; what it has in work stays with it. */
+  /** Removes a target. Its requests in flight continue. */
   takeOut(port: number): void {
     this.#ports.splice(this.#ports.indexOf(port), 1);
   }
 
-  /** Passes one request on. */
+  /** Forwards one request. */
   async serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of incoming) chunks.push(chunk as Buffer);

@@ -4,16 +4,16 @@ import { endChild, eventually, spawnChild } from './child-process.js';
 
 /** How to start a service as a child process. */
 export interface ServiceProcessOptions {
-  /** The program: `apps/<app>/dist/main.js`, or what `bundleForTest` made. */
+  /** The program: `apps/<app>/dist/main.js`, or a bundle of `bundleForTest`. */
   entry: string;
-  /** Environment of the service; nothing is inherited but PATH and HOME, so that a developer's settings do no harm. */
+  /** Environment of the service. Only PATH and HOME are inherited, so that settings of the developer have no effect. */
   env?: Readonly<Record<string, string>>;
   args?: readonly string[];
-  /** The Node it runs on; default ours. */
+  /** Node executable; default that of this process. */
   node?: string;
-  /** Its working directory; default ours. */
+  /** Working directory; default that of this process. */
   cwd?: string;
-  /** User and group it runs as; only root may name another. */
+  /** User and group to run as; only root can choose another. */
   uid?: number;
   /** Longest wait until it is ready. Default 20,000. */
   readyTimeoutMs?: number;
@@ -27,7 +27,7 @@ export interface ServiceProcess {
   /** Standard output so far, one JSON object per line. */
   readonly log: () => string;
   readonly errors: () => string;
-  /** Resolves when `/health/ready` says so. */
+  /** Resolves when `/health/ready` returns 200. */
   ready(): Promise<void>;
   /** GET on the admin port. */
   admin(path: string): Promise<{ status: number; body: string }>;
@@ -47,8 +47,9 @@ export function startServiceProcess(options: ServiceProcessOptions): ServiceProc
   const child = spawnChild(options.node ?? process.execPath, [options.entry, ...(options.args ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ENVIRONMENT: 'test', ...options.env },
-    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
-    ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
+    cwd: options.cwd,
+    uid: options.uid,
+    gid: options.uid,
   });
   return new RunningService(child, options.readyTimeoutMs ?? 20_000);
 }
@@ -66,7 +67,7 @@ class RunningService implements ServiceProcess {
     child.stdout?.on('data', (chunk: Buffer) => (this.#output += chunk.toString()));
     child.stderr?.on('data', (chunk: Buffer) => (this.#errors += chunk.toString()));
     child.on('message', (message) => Object.assign(this.facts, message));
-    // Not 'close' of the child: it never comes when the channel was closed by hand.
+    // 'close' of the child is not emitted after the channel was closed by `disconnect`.
     const closed = (stream: Readable | null) =>
       new Promise<void>((resolve) => stream?.once('close', resolve) ?? resolve());
     const output = Promise.all([closed(child.stdout), closed(child.stderr)]);

@@ -58,7 +58,7 @@ export function journalConformance(name: string, make: () => Promise<JournalUnde
       });
     });
 
-    test('nobody may claim what was never accepted', async () => {
+    test('a call that was never accepted cannot be claimed', async () => {
       const { journal } = await make();
       expect(await journal.claim(randomUUID(), 1)).toBe(false);
       expect(await journal.finish(randomUUID(), 'current', outcome())).toBe(false);
@@ -139,7 +139,7 @@ export function journalConformance(name: string, make: () => Promise<JournalUnde
       expect(await subject.journal.finish(late.callId, 1, outcome())).toBe(true);
     });
 
-    test('one key, many callers: one is accepted, the others are told which', async () => {
+    test('of many callers with one key, one is accepted and the others learn its call', async () => {
       const subject = await make();
       const key = { idempotencyKey: randomUUID(), fingerprint: 'f1' };
       const answers = await Promise.all(Array.from({ length: 20 }, () => subject.journal.accept(ask(subject, key))));

@@ -100,7 +100,7 @@ export const callsOf = (site: string): Record<string, ToolCalls> => ({
         { count: 1, more: false },
       ],
     ],
-    bad: [[{ query: '(', use_regex: true }, 'TOOL_ERROR', /Bad regular expression/]],
+    bad: [[{ query: '(', use_regex: true }, 'TOOL_ERROR', /Invalid regular expression/]],
   },
   fetch_page: {
     good: [

@@ -175,7 +175,7 @@ describe('budget service', () => {
     await expect(usage(['moon'])).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
   });
 
-  it('charges a call that nobody settles in full, and records it', async () => {
+  it('charges an unsettled call in full and records it', async () => {
     await start();
     await reserve(ask('lost', 700, { lease_ms: 50 }));
     await eventually('the lease is charged', async () => (await usage([]))[0]?.calls === 1);

@@ -81,7 +81,7 @@ describe('toLedgerRow', () => {
     });
   });
 
-  it('records what nobody reported, and never loses a charge that cannot be read', () => {
+  it('records a lease without a report, and keeps a charge whose row is unreadable', () => {
     const expired = toLedgerRow({ ...charged, kind: 'expired', microUsd: 4_000, row: '{"call_id":"c"}' }, '1-0', 't');
     expect(expired).toMatchObject({
       call_id: 'c',

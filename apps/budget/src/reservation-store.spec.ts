@@ -206,7 +206,7 @@ function conformance(name: string, make: MakeSubject): void {
       expect(await outbox.tenants()).toEqual(['t']);
     });
 
-    it('forgets a scope that nobody used for its time, but never one that holds money', async () => {
+    it('removes a scope unused for its TTL, but not one that holds money', async () => {
       const { store, advance } = await make({ scopeTtlMs: 10 });
       const limits = money(10, 'cost_budget_per_agent');
       const scoped = (id: string, agent: string) => ({ tenant_id: 't', request_id: id, agent_id: agent });

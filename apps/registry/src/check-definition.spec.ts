@@ -61,7 +61,7 @@ describe('checkDefinition', () => {
     ],
     ['an unknown retry policy', { retry_policy: { kind: 'always' } }, 'retry_policy'],
     ['an unknown context key', { context_keys: ['tenant_id'] }, 'context_keys'],
-    ['a toolset nobody serves', { binding: { kind: 'builtin', toolset: 'root', handler: 'x' } }, 'binding'],
+    ['an unknown toolset', { binding: { kind: 'builtin', toolset: 'root', handler: 'x' } }, 'binding'],
     [
       'a binding of another kind',
       { binding: { kind: 'mcp', server: 's', transport: 'stdio', url: '', remoteName: 'x' } },

@@ -111,7 +111,7 @@ describe('DefinitionService', () => {
     expect(changes.map((change) => change.changed)).toEqual([[], ['a'], ['a']]);
   });
 
-  it('shows a tenant its own tools and nobody else', async () => {
+  it('shows the tools of a tenant to that tenant only', async () => {
     await announce(BUILTIN, [builtin('a')]);
     await announce({ kind: 'mcp', name: 'crm@acme' }, [remote('crm_find')]);
     await announce({ kind: 'mcp', name: 'crm@zeta' }, [remote('crm_find', { description: 'Of zeta' })]);
@@ -278,7 +278,7 @@ describe('DefinitionService', () => {
       expect(await refusals(builtin('a', { required_roles: ['ops'] }))).toHaveLength(1);
     });
 
-    it('outlive the tool, whoever announces its name again', async () => {
+    it('outlive the tool and apply to its next announcement', async () => {
       await announce(BUILTIN, [guarded()]);
       await announce(BUILTIN, []);
       expect(await list()).toEqual([]);
@@ -331,7 +331,7 @@ describe('DefinitionService', () => {
     });
   });
 
-  it('retires remote sources that nobody declares any more, and leaves executors alone', async () => {
+  it('unregisters remote sources that are no longer declared, but not those of executors', async () => {
     await announce(BUILTIN, [builtin('a')], { ttl_ms: 1_000 });
     await announce(SERVER, [remote('crm_find')]);
     await announce({ kind: 'mcp', name: 'kept' }, [remote('kept_find')]);

@@ -132,12 +132,12 @@ function conformance(name: string, make: () => Promise<Subject>): void {
       expect(await store.put('mcp/a', [{ tool: r2, over: null }])).toMatchObject({ changed: [], moved: ['x'] });
       expect(await store.put('mcp/a', [{ tool: r2, over: r1 }])).toMatchObject({ changed: ['x'], moved: [] });
       expect(await store.put('mcp/a', [{ tool: r3, over: r1 }])).toMatchObject({ changed: [], moved: ['x'] });
-      // What is there already was decided by somebody else, the same way.
+      // The stored tool results from the same decision by another replica.
       expect(await store.put('mcp/a', [{ tool: r2, over: r1 }])).toMatchObject({ changed: [], moved: [], version: 2 });
       expect(await store.put('mcp/a', written(r3))).toMatchObject({ changed: ['x'], moved: [] });
     });
 
-    it('never gives a name to a second owner, whoever is first', async () => {
+    it('never gives a name to a second owner', async () => {
       const { store } = await make();
       const owners = Array.from({ length: 10 }, (_, index) => `mcp/s${index}`);
       const answers = await Promise.all(

@@ -143,7 +143,7 @@ describe('registry service', () => {
     await start();
     const isAvailable = async () => (await get('execute_python'))?.available;
     expect(await names()).toEqual(['execute_python']);
-    await eventually('nobody runs Python', async () => (await isAvailable()) === false);
+    await eventually('no worker runs Python', async () => (await isAvailable()) === false);
     const sandbox = redis.client();
     await sandbox.hset('{fleet}:python-runs:slots', 'worker', '{}');
     await sandbox.pexpire('{fleet}:python-runs:slots', 4_000);

@@ -34,7 +34,7 @@ describe('the shipped policy', async () => {
     expect([decided.deny, decided.ask ?? []]).toEqual([deny.toSorted(), ask.toSorted()]);
   });
 
-  it('denies file_write to whoever has no roles at all', () => {
+  it('denies file_write to users without roles', () => {
     const input = { tool: 'file_write', arguments: {} } as unknown as PolicyInput;
     expect(policy.decide(input).deny).toEqual(['file_write requires admin role']);
   });

@@ -103,7 +103,7 @@ describe('loading', () => {
     ],
     ['package tools\nviolation { true }', 'tools.rego:2:11: expected if'],
     ['', 'tools.rego:1:1: expected package'],
-    // slips that would leave a rule undefined for ever, so that it never denies
+    // Typos that would make a rule always undefined, so that it never denies.
     ['package tools\ndeny contains "x" if input.argumets.path', 'tools.rego:2:22: input has no field argumets'],
     ['package tools\ndeny contains "x" if input.user.role == "admin"', 'tools.rego:2:22: input.user has no field role'],
     ['package tools\ndeny contains "x" if input.tool.name == "a"', 'tools.rego:2:22: input.tool has no field name'],

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import {
   isArray,
   isObject,
-  keysOf,
+  objectKeys,
   type Node,
   parseModule,
   type PlainObject,
@@ -86,9 +86,9 @@ export class RegoPolicy extends PolicyEngine {
         input as unknown as PlainObject,
         this.data,
       );
-      const deny = toMessages(evaluation.valueOf(this.deny));
+      const deny = toMessages(evaluation.evaluate(this.deny));
       if (deny.length > 0 || !this.ask) return { deny };
-      const ask = toMessages(evaluation.valueOf(this.ask));
+      const ask = toMessages(evaluation.evaluate(this.ask));
       return ask.length > 0 ? { deny, ask } : { deny };
     } catch (error) {
       // Any other error is a stack overflow on deeply nested arguments.
@@ -126,6 +126,6 @@ function toMessages(value: Value | undefined): string[] {
   if (value === undefined || value === false) return [];
   if (value === true) return ['denied'];
   const members =
-    value instanceof RegoSet ? value.values() : isArray(value) ? value : isObject(value) ? keysOf(value) : [value];
+    value instanceof RegoSet ? value.values() : isArray(value) ? value : isObject(value) ? objectKeys(value) : [value];
   return members.map((member) => (typeof member === 'string' ? member : formatValue(member)));
 }

@@ -176,7 +176,7 @@ describe('a queued call', () => {
 
   it('is found in the record when its reply was missed', async () => {
     await work(async ({ data }) => {
-      // Its reply goes to nobody, as after a reconnect.
+      // Its reply reaches no subscriber, as after a reconnect.
       (data as { reply_channel?: string }).reply_channel = undefined as never;
       return 'from the record';
     });

@@ -76,7 +76,7 @@ function inputOf({ input, input_term }: Case): Value | undefined {
   if (input_term === undefined) return input;
   const program = new Program([parseModule(`package given\nterm := ${input_term}`, 'input')]);
   const run = { strict: true, nowMs: 0, spend: () => undefined };
-  return program.start(run, undefined, {}).valueOf(program.find(['given', 'term'])!);
+  return program.start(run, undefined, {}).evaluate(program.find(['given', 'term'])!);
 }
 
 /** Arrays sorted at every depth where the case says that order does not matter. */

@@ -1,8 +1,8 @@
 import { TermCompiler } from './compile-term.js';
 import { iterate } from './term-closures.js';
-import { type Det, type Evaluation, type Frame, type Goal, nameOf } from './evaluation.js';
+import { type Det, type Evaluation, type Frame, type Goal, calleeName } from './evaluation.js';
 import type { Callee, ResolvedLiteral, ResolvedTerm, ResolvedWith } from './resolved.js';
-import { arityOf, type Bound, equation, ordered } from './safety.js';
+import { inputCount, type Bound, equation, ordered } from './safety.js';
 import { isArray, isObject, RegoSet, type Value } from './value.js';
 
 type Next = (bound: Bound) => Goal;
@@ -27,11 +27,11 @@ export class BodyCompiler extends TermCompiler {
       const then = next(known);
       return (_, f) => then(f[slot] as unknown as Evaluation, f);
     });
-    const terms = literal.with.flatMap(valueOf);
+    const terms = literal.with.flatMap(computedTerms);
     return this.parts(terms, bound, (parts, known) => {
       const values = parts.map((part) => this.det(part, known));
       const changes = literal.with.map((modifier) =>
-        this.change(modifier, valueOf(modifier).length > 0 ? values.shift()! : undefined),
+        this.change(modifier, computedTerms(modifier).length > 0 ? values.shift()! : undefined),
       );
       return (e, f) => {
         let changed: Evaluation | undefined = e;
@@ -51,12 +51,13 @@ export class BodyCompiler extends TermCompiler {
     if (modifier.kind === 'function' && !value) {
       const by = modifier.by as Callee;
       if (by.kind === 'function') this.context.uses(by.node);
-      return (to) => to.withMock(nameOf(modifier.callee), { kind: 'callee', callee: by });
+      return (to) => to.withMock(calleeName(modifier.callee), { kind: 'callee', callee: by });
     }
     return (to, from, f) => {
       const found = value!(from, f);
       if (found === undefined) return undefined;
-      if (modifier.kind === 'function') return to.withMock(nameOf(modifier.callee), { kind: 'value', value: found });
+      if (modifier.kind === 'function')
+        return to.withMock(calleeName(modifier.callee), { kind: 'value', value: found });
       return modifier.kind === 'input' ? to.withInput(modifier.path, found) : to.withData(modifier.path, found);
     };
   }
@@ -88,7 +89,7 @@ export class BodyCompiler extends TermCompiler {
   /** A term that must be neither undefined nor false. A call with one extra argument matches it with the result. */
   private truth(literal: ResolvedLiteral & { kind: 'term' }, bound: Bound, next: Next): Goal {
     const { term } = literal;
-    if (term.kind === 'call' && term.args.length === arityOf(term.callee) + 1) {
+    if (term.kind === 'call' && term.args.length === inputCount(term.callee) + 1) {
       const output = term.args.at(-1)!;
       const direct = { ...term, args: term.args.slice(0, -1) };
       return this.lower(direct, bound, (det, known) => this.match(output, known, det, next));
@@ -134,7 +135,7 @@ export class BodyCompiler extends TermCompiler {
 }
 
 /** The term that a modifier computes, unless it is a plain function. */
-function valueOf(modifier: ResolvedWith): ResolvedTerm[] {
+function computedTerms(modifier: ResolvedWith): ResolvedTerm[] {
   const value = modifier.kind === 'function' ? modifier.by : modifier.value;
   return value.kind === 'builtin' || value.kind === 'function' ? [] : [value];
 }

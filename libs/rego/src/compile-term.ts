@@ -1,4 +1,4 @@
-import { arityOf, type Bound, evaluated, matched, sequence } from './safety.js';
+import { inputCount, type Bound, evaluated, matched, sequence } from './safety.js';
 import { at, call, type Det, type Frame, type Goal, lookupData } from './evaluation.js';
 import { checkData, checkInput, type KnownDocuments } from './known-documents.js';
 import { type Place, RegoError } from './rego-error.js';
@@ -12,11 +12,11 @@ import {
   comparison,
   iterate,
   lookupIn,
-  objectOf,
+  buildObject,
   type Step,
   store,
 } from './term-closures.js';
-import { equal, isArray, isObject, keysOf, lookup, RegoObject, RegoSet, type Value } from './value.js';
+import { equal, isArray, isObject, objectKeys, lookup, RegoObject, RegoSet, type Value } from './value.js';
 
 /** Inputs of the compiler of one rule. */
 interface CompileContext {
@@ -113,7 +113,7 @@ export abstract class TermCompiler {
         };
       }
       case 'object':
-        return objectOf(term.fields.map(([key, value]) => [this.det(key, bound), this.det(value, bound)]));
+        return buildObject(term.fields.map(([key, value]) => [this.det(key, bound), this.det(value, bound)]));
       case 'call':
         return this.call(term, bound);
       case 'comprehension':
@@ -127,7 +127,7 @@ export abstract class TermCompiler {
 
   private call(term: ResolvedTerm & { kind: 'call' }, bound: Bound): Det {
     const { callee } = term;
-    if (term.args.length !== arityOf(callee))
+    if (term.args.length !== inputCount(callee))
       throw new RegoError('compile_error', 'wrong number of arguments', term.place);
     if (callee.kind === 'function') this.context.uses(callee.node);
     const args = term.args.map((arg) => this.det(arg, bound));
@@ -225,7 +225,7 @@ export abstract class TermCompiler {
       const then = this.matchAll(patterns, known, field, next);
       return (e, f) => {
         const found = value(e, f);
-        if (found === undefined || !isObject(found) || keysOf(found).length !== fields.length) return false;
+        if (found === undefined || !isObject(found) || objectKeys(found).length !== fields.length) return false;
         f[slot] = found;
         return then(e, f);
       };
@@ -308,7 +308,7 @@ export abstract class TermCompiler {
   private node(node: Node, place: Place): Det {
     if (node.isFunction) throw new RegoError('compile_error', `${node.path.join('.')} is a function`, place);
     this.context.uses(node);
-    return (e) => e.valueOf(node);
+    return (e) => e.evaluate(node);
   }
 }
 

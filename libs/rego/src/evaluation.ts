@@ -3,7 +3,7 @@ import type { Program } from './program.js';
 import { RegoError } from './rego-error.js';
 import type { Callee } from './resolved.js';
 import type { Node } from './rule-tree.js';
-import { fieldOf, isObject, keysOf, lookup, type PlainObject, RegoObject, type Value } from './value.js';
+import { getField, isObject, objectKeys, lookup, type PlainObject, RegoObject, type Value } from './value.js';
 
 /** Slots of one run of a rule. Slot 0 holds what the rule collects. */
 export type Frame = (Value | undefined)[];
@@ -38,7 +38,7 @@ export class Evaluation {
   ) {}
 
   /** The document of a rule node, computed once. */
-  valueOf(node: Node): Value | undefined {
+  evaluate(node: Node): Value | undefined {
     const known = this.values[node.id];
     if (known !== undefined) return known === UNDEFINED ? undefined : known;
     const value = this.shadows.length === 0 ? this.compute(node) : this.shadowed(node);
@@ -84,11 +84,11 @@ export class Evaluation {
   private subtree(node: Node): Value {
     const result = new RegoObject();
     const base = at(this.data, node.path);
-    if (base !== undefined && isObject(base)) for (const key of keysOf(base)) result.set(key, fieldOf(base, key)!);
+    if (base !== undefined && isObject(base)) for (const key of objectKeys(base)) result.set(key, getField(base, key)!);
     for (const [name, child] of node.children) {
       // where plain data and a rule meet, the data stands (OPA refuses to load such data)
       if (child.isFunction || (child.hasValue && result.get(name) !== undefined)) continue;
-      const value = this.valueOf(child);
+      const value = this.evaluate(child);
       if (value !== undefined) result.set(name, value);
     }
     return result;
@@ -98,7 +98,7 @@ export class Evaluation {
 /** Calls a function; `undefined` when it gives nothing. */
 export function call(evaluation: Evaluation, callee: Callee, args: readonly Value[]): Value | undefined {
   if (evaluation.mocks) {
-    const mock = evaluation.mocks.get(nameOf(callee));
+    const mock = evaluation.mocks.get(calleeName(callee));
     if (mock?.kind === 'value') return mock.value;
     // a replacement sees the originals, also what it replaces
     if (mock) return callDirectly(evaluation.withoutMocks(), mock.callee, args);
@@ -107,7 +107,7 @@ export function call(evaluation: Evaluation, callee: Callee, args: readonly Valu
 }
 
 /** The name under which `with` replaces a function. */
-export function nameOf(callee: Callee): string {
+export function calleeName(callee: Callee): string {
   return callee.kind === 'builtin' ? callee.name : `data.${callee.node.path.join('.')}`;
 }
 
@@ -134,7 +134,7 @@ export function at(value: Value | undefined, path: readonly string[]): Value | u
 
 /** One step into plain data: its paths are texts, so that the number 2 names the field "2". */
 export function lookupData(value: Value, key: Value): Value | undefined {
-  if (typeof key === 'number' && isObject(value)) return fieldOf(value, String(key));
+  if (typeof key === 'number' && isObject(value)) return getField(value, String(key));
   return lookup(value, key);
 }
 
@@ -144,7 +144,7 @@ function put(document: Value | undefined, path: readonly string[], value: Value)
   if (first === undefined) return value;
   const copy = new RegoObject();
   if (document !== undefined && isObject(document))
-    for (const key of keysOf(document)) copy.set(key, fieldOf(document as PlainObject, key)!);
+    for (const key of objectKeys(document)) copy.set(key, getField(document as PlainObject, key)!);
   copy.set(first, put(copy.get(first), rest, value));
   return copy;
 }

@@ -1,5 +1,5 @@
 import { RegoError } from './rego-error.js';
-import { equal, keyOf, RegoObject, RegoSet, type Value } from './value.js';
+import { equal, toKey, RegoObject, RegoSet, type Value } from './value.js';
 
 type Entry = { key: Value } & (
   | { kind: 'value'; value: Value }
@@ -20,8 +20,8 @@ export class Extent {
   put(path: readonly Value[], value: Value): void {
     const parent = this.at(path.slice(0, -1));
     const key = path.at(-1)!;
-    const found = parent.entries.get(keyOf(key));
-    if (!found) parent.entries.set(keyOf(key), { key, kind: 'value', value });
+    const found = parent.entries.get(toKey(key));
+    if (!found) parent.entries.set(toKey(key), { key, kind: 'value', value });
     else if (found.kind !== 'value' || !equal(found.value, value)) throw conflict();
   }
 
@@ -29,8 +29,8 @@ export class Extent {
   addMember(path: readonly Value[], member: Value): void {
     const parent = this.at(path.slice(0, -1));
     const key = path.at(-1)!;
-    const found = parent.entries.get(keyOf(key));
-    if (!found) parent.entries.set(keyOf(key), { key, kind: 'members', members: new RegoSet([member]) });
+    const found = parent.entries.get(toKey(key));
+    if (!found) parent.entries.set(toKey(key), { key, kind: 'members', members: new RegoSet([member]) });
     else if (found.kind === 'members') found.members.add(member);
     else throw conflict();
   }
@@ -45,11 +45,11 @@ export class Extent {
   }
 
   private child(key: Value): Extent {
-    const found = this.entries.get(keyOf(key));
+    const found = this.entries.get(toKey(key));
     if (found?.kind === 'below') return found.below;
     if (found) throw conflict();
     const below = new Extent();
-    this.entries.set(keyOf(key), { key, kind: 'below', below });
+    this.entries.set(toKey(key), { key, kind: 'below', below });
     return below;
   }
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parseModule } from './parse.js';
 import { Program } from './program.js';
 import { RegoError } from './rego-error.js';
-import { compare, equal, keyOf, RegoObject, RegoSet, type Value } from './value.js';
+import { compare, equal, toKey, RegoObject, RegoSet, type Value } from './value.js';
 
 const SEEDS = [
   readFileSync(new URL('../../../deploy/policies/tools.rego', import.meta.url), 'utf8'),
@@ -130,7 +130,7 @@ describe('values', () => {
       fc.property(value, value, value, (a, b, c) => {
         expect(Math.sign(compare(a, b))).toBe(-Math.sign(compare(b, a)) + 0);
         expect(equal(a, b)).toBe(compare(a, b) === 0);
-        expect(keyOf(a) === keyOf(b)).toBe(compare(a, b) === 0);
+        expect(toKey(a) === toKey(b)).toBe(compare(a, b) === 0);
         if (compare(a, b) <= 0 && compare(b, c) <= 0) expect(compare(a, c)).toBeLessThanOrEqual(0);
       }),
       { numRuns: 2_000 },

@@ -6,4 +6,4 @@ export type { Node } from './rule-tree.js';
 export { builtinNames } from './builtins/catalogue.js';
 export { formatValue } from './builtins/sprintf.js';
 export { RegoError, type Place, type RegoErrorCode } from './rego-error.js';
-export { isArray, isObject, keysOf, type PlainObject, RegoSet, type Value } from './value.js';
+export { isArray, isObject, objectKeys, type PlainObject, RegoSet, type Value } from './value.js';

@@ -12,7 +12,7 @@ function load(...texts: string[]): Program {
 /** `data.p` of a module, as JSON. */
 function p(body: string, input: Value = {}): unknown {
   const program = load(`package t\n${body}`);
-  const value = program.start(RUN, input, {}).valueOf(program.find(['t', 'p'])!);
+  const value = program.start(RUN, input, {}).evaluate(program.find(['t', 'p'])!);
   return value === undefined ? undefined : toJson(value);
 }
 
@@ -83,7 +83,7 @@ describe('language', () => {
 
   it('gives rules of one package a common meaning over several files', () => {
     const program = load('package a\np contains 1', 'package a\np contains 2 if q', 'package a\nq if input.ok');
-    expect(toJson(program.start(RUN, { ok: true }, {}).valueOf(program.find(['a', 'p'])!)!)).toEqual([1, 2]);
+    expect(toJson(program.start(RUN, { ok: true }, {}).evaluate(program.find(['a', 'p'])!)!)).toEqual([1, 2]);
   });
 
   it.each([

@@ -103,7 +103,9 @@ export abstract class TermParser extends TokenReader {
   }
 
   private number(): number | bigint {
-    return numberOf(this.token.text) === undefined ? this.fail('number out of range') : numberOf(this.next().text)!;
+    return parseNumber(this.token.text) === undefined
+      ? this.fail('number out of range')
+      : parseNumber(this.next().text)!;
   }
 
   private word(place: Place): Term {
@@ -216,7 +218,7 @@ export function dottedName(term: Term): string[] | undefined {
 }
 
 /** Parses a number: integers exactly, fractions in double precision. Undefined if it is out of range. */
-export function numberOf(text: string): number | bigint | undefined {
+export function parseNumber(text: string): number | bigint | undefined {
   const number = Number(text);
   if (Number.isSafeInteger(number)) return number;
   if (/^-?[0-9]+$/.test(text)) return BigInt(text);

@@ -6,10 +6,9 @@ import { Extent } from './extent.js';
 import { parseQuery } from './parse.js';
 import type { KnownDocuments } from './known-documents.js';
 import { RegoError } from './rego-error.js';
-import { checkRecursion } from './recursion.js';
 import { Resolver } from './resolve.js';
 import type { ResolvedTerm } from './resolved.js';
-import { Node, type PlacedRule, RuleTree } from './rule-tree.js';
+import { checkRecursion, Node, type PlacedRule, RuleTree } from './rule-tree.js';
 import type { Bound } from './safety.js';
 import { directNames, FrameLayout, patternNames, Scope } from './scope.js';
 import { equal, RegoSet, type Value } from './value.js';
@@ -160,7 +159,7 @@ export class Program {
         this.fill(child, evaluation, extent, path);
         continue;
       }
-      const value = evaluation.valueOf(child);
+      const value = evaluation.evaluate(child);
       if (value instanceof RegoSet && child.rules[0]!.rule.member)
         for (const member of value.values()) extent.addMember(path, member);
       else if (value !== undefined) extent.put(path, value);
@@ -285,7 +284,7 @@ export class Program {
 
 /** Checks that each import name has one meaning in its module. */
 function checkImports({ package: path, imports }: Module, tree: RuleTree): void {
-  const names = new Set([...tree.rulesOf(path), 'input', 'data']);
+  const names = new Set([...tree.ruleNames(path), 'input', 'data']);
   for (const { alias, place } of imports) {
     if (names.has(alias)) throw new RegoError('compile_error', `${alias} means two things`, place);
     names.add(alias);

@@ -125,7 +125,7 @@ export class Resolver {
 
   /** Resolves a name that no scope declares: a rule of the package, or an import. */
   private global(name: string): readonly string[] | undefined {
-    if (this.names.tree.rulesOf(this.names.package).has(name)) return ['data', ...this.names.package, name];
+    if (this.names.tree.ruleNames(this.names.package).has(name)) return ['data', ...this.names.package, name];
     return this.names.imports.find(({ alias }) => alias === name)?.path;
   }
 
@@ -153,7 +153,7 @@ export class Resolver {
     const path = first === 'input' || first === 'data' ? target : [...(this.global(first) ?? []), ...rest];
     const callee = this.callee(target);
     if (callee) {
-      const named = value.kind === 'var' || value.kind === 'ref' ? this.calleeOf(value) : undefined;
+      const named = value.kind === 'var' || value.kind === 'ref' ? this.resolveCallee(value) : undefined;
       return { kind: 'function', callee, by: named ?? this.term(value, scope) };
     }
     if (path[0] !== 'input' && path[0] !== 'data')
@@ -164,7 +164,7 @@ export class Resolver {
   }
 
   /** The function of a plain name, in `with f as g`. */
-  private calleeOf(term: Term): Callee | undefined {
+  private resolveCallee(term: Term): Callee | undefined {
     if (term.kind === 'var') return this.callee([term.name]);
     if (term.kind !== 'ref' || term.head.kind !== 'var') return undefined;
     const names = term.path.map((step) => (step.kind === 'scalar' ? step.value : undefined));

@@ -96,7 +96,7 @@ export function equation(
 }
 
 /** Number of inputs of a function. A call with one more matches the last argument with the result. */
-export function arityOf(callee: Callee): number {
+export function inputCount(callee: Callee): number {
   return callee.kind === 'builtin' ? callee.builtin.arity : callee.node.arity;
 }
 
@@ -112,7 +112,7 @@ function after(literal: ResolvedLiteral, bound: Bound): Bound | null {
       return bound;
     case 'term': {
       const { term } = literal;
-      if (term.kind !== 'call' || term.args.length !== arityOf(term.callee) + 1) return evaluated(term, bound);
+      if (term.kind !== 'call' || term.args.length !== inputCount(term.callee) + 1) return evaluated(term, bound);
       const inputs = sequence(term.args.slice(0, -1), bound, evaluated);
       return inputs && matched(term.args.at(-1)!, inputs.bound);
     }
@@ -130,7 +130,7 @@ function after(literal: ResolvedLiteral, bound: Bound): Bound | null {
       return known && isSubset(literal.captured.difference(own), known) ? known : null;
     }
     case 'not':
-      return isSubset(variablesOf(literal.body), bound) ? bound : null;
+      return isSubset(usedVariables(literal.body), bound) ? bound : null;
   }
 }
 
@@ -157,7 +157,7 @@ export function ordered(
     }
     if (!next || !then) {
       const [stuck] = waiting;
-      const [unsafe] = variablesOf([stuck!]).difference(known);
+      const [unsafe] = usedVariables([stuck!]).difference(known);
       throw new RegoError(
         'unsafe_var',
         `variable ${unsafe?.name ?? '_'} is unsafe: nothing gives it a value`,
@@ -172,7 +172,7 @@ export function ordered(
 }
 
 /** Variables of conditions that belong to their scope or to an outer one. */
-function variablesOf(body: readonly ResolvedLiteral[]): Set<Variable> {
+function usedVariables(body: readonly ResolvedLiteral[]): Set<Variable> {
   const found = new Set<Variable>();
   const term = (node: ResolvedTerm): void => {
     if (node.kind === 'local') found.add(node.variable);
@@ -195,7 +195,7 @@ function variablesOf(body: readonly ResolvedLiteral[]): Set<Variable> {
       term(literal.domain);
       for (const variable of literal.captured)
         if (variable !== literal.key && variable !== literal.value) found.add(variable);
-    } else if (literal.kind === 'not') for (const variable of variablesOf(literal.body)) found.add(variable);
+    } else if (literal.kind === 'not') for (const variable of usedVariables(literal.body)) found.add(variable);
   }
   return found;
 }

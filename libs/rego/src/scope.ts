@@ -55,16 +55,16 @@ export class Scope {
   find(name: string, isGlobal: boolean): Variable | undefined {
     if (name === '_') return this.layout.variable('_');
     this.seen.add(name);
-    const owner = this.ownerOf(name, isGlobal);
+    const owner = this.owningScope(name, isGlobal);
     const variable = owner?.variables.get(name) ?? (isGlobal ? undefined : (owner ?? this).add(name));
     if (variable && owner) this.capture(variable, owner);
     return variable;
   }
 
   /** The scope that declares the variable, or the outermost one that uses an undeclared name. */
-  private ownerOf(name: string, isGlobal: boolean): Scope | undefined {
+  private owningScope(name: string, isGlobal: boolean): Scope | undefined {
     if (this.variables.has(name)) return this;
-    const outer = this.parent?.ownerOf(name, isGlobal);
+    const outer = this.parent?.owningScope(name, isGlobal);
     if (outer) return outer;
     return !isGlobal && this.direct.has(name) ? this : undefined;
   }

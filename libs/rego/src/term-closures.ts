@@ -1,7 +1,7 @@
 import { call, type Det, type Evaluation, type Frame, type Goal } from './evaluation.js';
 import { RegoError } from './rego-error.js';
 import type { Callee } from './resolved.js';
-import { equal, fieldOf, isArray, keysOf, RegoObject, RegoSet, type Value } from './value.js';
+import { equal, getField, isArray, objectKeys, RegoObject, RegoSet, type Value } from './value.js';
 
 /** `==` and `!=` begin most rules; they go without the list of arguments unless something may replace them. */
 export function comparison(left: Det, right: Det, wanted: boolean, callee: Callee): Det {
@@ -40,7 +40,7 @@ export function all(dets: readonly Det[], e: Evaluation, f: Frame): Value[] | un
 }
 
 /** An object of evaluated keys and values; undefined when one of them is. */
-export function objectOf(fields: readonly [Det, Det][]): Det {
+export function buildObject(fields: readonly [Det, Det][]): Det {
   return (e, f) => {
     const object = new RegoObject();
     for (const [keyDet, valueDet] of fields) {
@@ -94,10 +94,10 @@ export function iterate(e: Evaluation, whole: Value, f: Frame, key: number, valu
       if (then(e, f)) return true;
     }
   } else {
-    for (const name of keysOf(whole)) {
+    for (const name of objectKeys(whole)) {
       run.spend(1);
       f[key] = name;
-      f[value] = fieldOf(whole, name)!;
+      f[value] = getField(whole, name)!;
       if (then(e, f)) return true;
     }
   }

@@ -29,14 +29,14 @@ export class RegoSet {
   }
 
   add(value: Value): void {
-    const key = keyOf(value);
+    const key = toKey(value);
     if (this.members.has(key)) return;
     this.members.set(key, value);
     this.ordered = undefined;
   }
 
   has(value: Value): boolean {
-    return this.members.has(keyOf(value));
+    return this.members.has(toKey(value));
   }
 
   get size(): number {
@@ -55,13 +55,13 @@ export class RegoObject {
   private ordered?: Value[];
 
   set(key: Value, value: Value): void {
-    const name = keyOf(key);
+    const name = toKey(key);
     if (!this.fields.has(name)) this.ordered = undefined;
     this.fields.set(name, [key, value]);
   }
 
   get(key: Value): Value | undefined {
-    return this.fields.get(keyOf(key))?.[1];
+    return this.fields.get(toKey(key))?.[1];
   }
 
   get size(): number {
@@ -74,13 +74,13 @@ export class RegoObject {
 }
 
 /** The field of an object, of either kind. */
-export function fieldOf(object: RegoObject | PlainObject, key: Value): Value | undefined {
+export function getField(object: RegoObject | PlainObject, key: Value): Value | undefined {
   if (object instanceof RegoObject) return object.get(key);
   return typeof key === 'string' && Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
 /** The keys of an object, in order. */
-export function keysOf(object: RegoObject | PlainObject): readonly Value[] {
+export function objectKeys(object: RegoObject | PlainObject): readonly Value[] {
   if (object instanceof RegoObject) return object.keys();
   return Object.keys(object)
     .filter((key) => object[key] !== undefined)
@@ -92,13 +92,13 @@ export function lookup(value: Value, key: Value): Value | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (isArray(value)) return typeof key === 'number' && key >= 0 ? value[key] : undefined;
   if (value instanceof RegoSet) return value.has(key) ? key : undefined;
-  return fieldOf(value, key);
+  return getField(value, key);
 }
 
 /** Rego's type names. */
 export type TypeName = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object' | 'set';
 
-export function typeOf(value: Value): TypeName {
+export function typeName(value: Value): TypeName {
   switch (typeof value) {
     case 'boolean':
     case 'string':
@@ -118,8 +118,8 @@ const RANK: Record<TypeName, number> = { null: 0, boolean: 1, number: 2, string:
 /** Rego's total order: null, booleans, numbers, strings, arrays, objects, sets. */
 export function compare(a: Value, b: Value): number {
   if (a === b) return 0;
-  const type = typeOf(a);
-  const byType = RANK[type] - RANK[typeOf(b)];
+  const type = typeName(a);
+  const byType = RANK[type] - RANK[typeName(b)];
   if (byType !== 0) return byType;
   switch (type) {
     case 'string':
@@ -151,11 +151,11 @@ function compareLists(a: readonly Value[], b: readonly Value[]): number {
 }
 
 function compareObjects(a: RegoObject | PlainObject, b: RegoObject | PlainObject): number {
-  const keysA = keysOf(a);
-  const keysB = keysOf(b);
+  const keysA = objectKeys(a);
+  const keysB = objectKeys(b);
   const shared = Math.min(keysA.length, keysB.length);
   for (let i = 0; i < shared; i++) {
-    const order = compare(keysA[i]!, keysB[i]!) || compare(fieldOf(a, keysA[i]!)!, fieldOf(b, keysB[i]!)!);
+    const order = compare(keysA[i]!, keysB[i]!) || compare(getField(a, keysA[i]!)!, getField(b, keysB[i]!)!);
     if (order !== 0) return order;
   }
   return keysA.length - keysB.length;
@@ -174,7 +174,7 @@ export function compareText(a: string, b: string): number {
 }
 
 /** A text that is the same for equal values and different for others. */
-export function keyOf(value: Value): string {
+export function toKey(value: Value): string {
   switch (typeof value) {
     case 'string':
       return `"${value}`;
@@ -191,11 +191,11 @@ export function keyOf(value: Value): string {
 function nestedKey(value: Value): string {
   if (value === null) return 'n';
   if (typeof value === 'string') return JSON.stringify(value);
-  if (typeof value !== 'object') return keyOf(value);
+  if (typeof value !== 'object') return toKey(value);
   if (isArray(value)) return `[${value.map(nestedKey).join()}]`;
   if (value instanceof RegoSet) return `<${value.values().map(nestedKey).join()}>`;
-  return `{${keysOf(value)
-    .map((key) => `${nestedKey(key)}:${nestedKey(fieldOf(value, key)!)}`)
+  return `{${objectKeys(value)
+    .map((key) => `${nestedKey(key)}:${nestedKey(getField(value, key)!)}`)
     .join()}}`;
 }
 
@@ -204,9 +204,9 @@ export function toJson(value: Value): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (isArray(value)) return value.map(toJson);
   if (value instanceof RegoSet) return value.values().map(toJson);
-  const entries = keysOf(value).map((key) => [
+  const entries = objectKeys(value).map((key) => [
     typeof key === 'string' ? key : JSON.stringify(toJson(key)),
-    toJson(fieldOf(value, key)!),
+    toJson(getField(value, key)!),
   ]);
   return Object.fromEntries(entries);
 }

@@ -1,9 +1,9 @@
 import {
   compare,
-  fieldOf,
+  getField,
   isArray,
   isObject,
-  keysOf,
+  objectKeys,
   lookup,
   type PlainObject,
   RegoObject,
@@ -21,7 +21,7 @@ const count: Builtin = {
     if (typeof value === 'string') return characters(value);
     if (isArray(value!)) return value.length;
     if (value instanceof RegoSet) return value.size;
-    if (isObject(value!)) return keysOf(value).length;
+    if (isObject(value!)) return objectKeys(value).length;
     throw typeFault(1, 'one of {array, object, set, string}', value!);
   },
 };
@@ -60,14 +60,14 @@ const slice: Builtin = {
 
 function filtered(object: AnyObject, keep: (key: Value) => boolean): RegoObject {
   const result = new RegoObject();
-  for (const key of keysOf(object)) if (keep(key)) result.set(key, fieldOf(object, key)!);
+  for (const key of objectKeys(object)) if (keep(key)) result.set(key, getField(object, key)!);
   return result;
 }
 
 /** Keys given as array, set, or the keys of an object. */
 function keysAt(args: readonly Value[], index: number): RegoSet {
   const value = args[index]!;
-  if (isObject(value)) return new RegoSet(keysOf(value));
+  if (isObject(value)) return new RegoSet(objectKeys(value));
   if (isArray(value) || value instanceof RegoSet) return new RegoSet(listAt(args, index));
   throw typeFault(index + 1, 'one of {object, set, array}', value);
 }
@@ -76,9 +76,9 @@ function keysAt(args: readonly Value[], index: number): RegoSet {
 function merged(a: Value, b: Value): Value {
   if (!isObject(a) || !isObject(b)) return b;
   const result = filtered(a, () => true);
-  for (const key of keysOf(b)) {
+  for (const key of objectKeys(b)) {
     const before = result.get(key);
-    const value = fieldOf(b, key)!;
+    const value = getField(b, key)!;
     result.set(key, before === undefined ? value : merged(before, value));
   }
   return result;
@@ -101,9 +101,9 @@ const objectGet: Builtin = {
 /** True when all of `part` is in `whole`: fields by value (objects within them recursively), members, elements in a row. */
 function isSubset(whole: Value, part: Value): boolean {
   if (isObject(whole) && isObject(part)) {
-    return keysOf(part).every((key) => {
-      const field = fieldOf(whole, key);
-      const wanted = fieldOf(part, key)!;
+    return objectKeys(part).every((key) => {
+      const field = getField(whole, key);
+      const wanted = getField(part, key)!;
       if (field === undefined) return false;
       return isComposite(field) && isComposite(wanted) ? isSubset(field, wanted) : equal(field, wanted);
     });
@@ -144,7 +144,7 @@ export const COLLECTION_BUILTINS: Record<string, Builtin> = {
   'array.slice': slice,
   'array.flatten': { arity: 1, run: (args) => arrayAt(args, 0).flatMap((item) => (isArray(item) ? item : [item])) },
   'object.get': objectGet,
-  'object.keys': { arity: 1, run: (args) => new RegoSet(keysOf(objectAt(args, 0))) },
+  'object.keys': { arity: 1, run: (args) => new RegoSet(objectKeys(objectAt(args, 0))) },
   'object.remove': {
     arity: 2,
     run: (args) => {
@@ -191,7 +191,7 @@ export const COLLECTION_BUILTINS: Record<string, Builtin> = {
     run: ([item, domain]) => {
       if (domain instanceof RegoSet) return domain.has(item!);
       if (isArray(domain!)) return domain.some((other) => equal(item!, other));
-      return isObject(domain!) && keysOf(domain).some((key) => equal(fieldOf(domain, key)!, item!));
+      return isObject(domain!) && objectKeys(domain).some((key) => equal(getField(domain, key)!, item!));
     },
   },
   'internal.member_3': {

@@ -1,5 +1,5 @@
 import { RegoError } from '../rego-error.js';
-import { isArray, isObject, type PlainObject, RegoObject, RegoSet, typeOf, type Value } from '../value.js';
+import { isArray, isObject, type PlainObject, RegoObject, RegoSet, typeName, type Value } from '../value.js';
 
 /** What builtins may use of the evaluation besides their operands. */
 export interface BuiltinContext {
@@ -17,7 +17,7 @@ export interface Builtin {
 
 /** An operand of the wrong type. */
 export function typeFault(position: number, wanted: string, found: Value): RegoError {
-  return new RegoError('type_error', `operand ${position} must be ${wanted} but got ${typeOf(found)}`);
+  return new RegoError('type_error', `operand ${position} must be ${wanted} but got ${typeName(found)}`);
 }
 
 /** An operand of the right type that has no answer. */
@@ -79,7 +79,7 @@ export function listAt(args: readonly Value[], index: number): readonly Value[] 
 export function textsAt(args: readonly Value[], index: number): string[] {
   return listAt(args, index).map((item) => {
     if (typeof item === 'string') return item;
-    throw new RegoError('type_error', `operand ${index + 1} must be array or set of strings but got ${typeOf(item)}`);
+    throw new RegoError('type_error', `operand ${index + 1} must be array or set of strings but got ${typeName(item)}`);
   });
 }
 
@@ -87,7 +87,7 @@ export function textsAt(args: readonly Value[], index: number): string[] {
 export function numbersAt(args: readonly Value[], index: number): Numeric[] {
   return listAt(args, index).map((item) => {
     if (typeof item === 'number' || typeof item === 'bigint') return item;
-    throw new RegoError('type_error', `operand ${index + 1} must be array or set of numbers but got ${typeOf(item)}`);
+    throw new RegoError('type_error', `operand ${index + 1} must be array or set of numbers but got ${typeName(item)}`);
   });
 }
 

@@ -1,4 +1,4 @@
-import { isArray, isObject, fieldOf, keysOf, RegoSet, type Value } from '../value.js';
+import { isArray, isObject, getField, objectKeys, RegoSet, type Value } from '../value.js';
 import { valueFault } from './operands.js';
 
 const VERB = /%([-+0 #]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])/g;
@@ -61,8 +61,8 @@ export function formatValue(value: Value): string {
   if (isArray(value)) return `[${value.map(formatValue).join(', ')}]`;
   if (value instanceof RegoSet) return value.size === 0 ? 'set()' : `{${value.values().map(formatValue).join(', ')}}`;
   if (!isObject(value)) return '';
-  return `{${keysOf(value)
-    .map((key) => `${formatValue(key)}: ${formatValue(fieldOf(value, key)!)}`)
+  return `{${objectKeys(value)
+    .map((key) => `${formatValue(key)}: ${formatValue(getField(value, key)!)}`)
     .join(', ')}}`;
 }
 

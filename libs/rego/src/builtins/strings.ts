@@ -1,4 +1,4 @@
-import { compareText, fieldOf, isArray, keysOf, type Value } from '../value.js';
+import { compareText, getField, isArray, objectKeys, type Value } from '../value.js';
 import { arrayAt, type Builtin, integerAt, numberAt, objectAt, textAt, textsAt, valueFault } from './operands.js';
 
 import { RegoError } from '../rego-error.js';
@@ -98,8 +98,8 @@ const replaceAllOf: Builtin = {
   arity: 2,
   run: (args, context) => {
     const pairs = objectAt(args, 0);
-    const olds = keysOf(pairs).map((key) => textAt([key], 0));
-    const news = olds.map((key) => textAt([fieldOf(pairs, key)!], 0));
+    const olds = objectKeys(pairs).map((key) => textAt([key], 0));
+    const news = olds.map((key) => textAt([getField(pairs, key)!], 0));
     if (olds.includes('')) throw valueFault('empty text to replace');
     const text = textAt(args, 1);
     let compared = olds.length;

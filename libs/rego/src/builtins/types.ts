@@ -1,9 +1,9 @@
-import { type TypeName, typeOf, type Value } from '../value.js';
+import { type TypeName, typeName, type Value } from '../value.js';
 import { RegoError } from '../rego-error.js';
-import { numberOf } from '../parse-term.js';
+import { parseNumber } from '../parse-term.js';
 import { type Builtin, normal, textAt, typeFault, valueFault } from './operands.js';
 
-const is = (type: TypeName): Builtin => ({ arity: 1, run: ([value]) => typeOf(value!) === type });
+const is = (type: TypeName): Builtin => ({ arity: 1, run: ([value]) => typeName(value!) === type });
 
 const toNumber: Builtin = {
   arity: 1,
@@ -16,7 +16,7 @@ const toNumber: Builtin = {
       throw new RegoError('type_error', 'operand 1 must be a number that is finite');
     if (!/^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/.test(value))
       throw valueFault('invalid syntax of a number');
-    return numberOf(value) ?? outOfRange();
+    return parseNumber(value) ?? outOfRange();
   },
 };
 
@@ -79,7 +79,7 @@ export const TYPE_BUILTINS: Record<string, Builtin> = {
   is_object: is('object'),
   is_set: is('set'),
   is_string: is('string'),
-  type_name: { arity: 1, run: ([value]) => typeOf(value!) },
+  type_name: { arity: 1, run: ([value]) => typeName(value!) },
   to_number: toNumber,
   'units.parse_bytes': parseBytes,
   'base64.decode': { arity: 1, run: (args) => decodeBase64(textAt(args, 0)) },

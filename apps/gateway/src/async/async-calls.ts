@@ -205,7 +205,7 @@ export class AsyncCalls {
     return this.deps.store.events(callId, afterId);
   }
 
-  /** A call that went through the journal and no queue. */
+  /** A call that did not go through the queue, from the journal. */
   private async journalled(callId: string): Promise<StoredCall | undefined> {
     const record = await this.deps.journal.read(callId);
     if (!record) return undefined;
@@ -216,8 +216,8 @@ export class AsyncCalls {
       tool,
       state,
       acceptedAt,
-      ...(endedAt > 0 ? { finishedAt: endedAt } : {}),
-      ...(outcome ? { result: callBody(callId, outcome, Math.max(0, endedAt - acceptedAt)) } : {}),
+      finishedAt: endedAt > 0 ? endedAt : undefined,
+      result: outcome && callBody(callId, outcome, Math.max(0, endedAt - acceptedAt)),
     };
   }
 

@@ -162,7 +162,7 @@ export class RedisCallStore extends CallStore {
   }
 }
 
-/** Fields of a record beside its result. */
+/** Fields of a record without its result. */
 const STATE_FIELDS = ['tenant', 'tool', 'maker', 'state', 'accepted_at', 'finished_at'] as const;
 
 function toStoredCall(callId: string, stored: Readonly<Record<string, string | undefined>>): StoredCall | null {
@@ -172,10 +172,10 @@ function toStoredCall(callId: string, stored: Readonly<Record<string, string | u
     callId,
     tenantId: tenant,
     tool,
-    ...(maker ? { maker } : {}),
+    maker: maker || undefined,
     state: state as CallState,
     acceptedAt: Number(accepted_at),
-    ...(finished_at ? { finishedAt: Number(finished_at) } : {}),
+    finishedAt: finished_at ? Number(finished_at) : undefined,
   };
 }
 

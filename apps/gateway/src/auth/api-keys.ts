@@ -61,7 +61,7 @@ export abstract class KeyStore {
 }
 
 /** A new key as an administrator specifies it. */
-export interface KeySpec {
+interface KeySpec {
   tenantId: string;
   client: string;
   /** Default: the client. */

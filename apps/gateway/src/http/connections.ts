@@ -47,7 +47,7 @@ export function limitConnections(server: Server, limits: ConnectionLimits): void
 }
 
 /** A client that reads nothing of its answer for this long is disconnected, because unread answers occupy memory. */
-export const STALLED_MS = 20_000;
+const STALLED_MS = 20_000;
 /** Shorter answers fit into the socket buffers. */
 const LARGE = 64 * 1024;
 
@@ -61,7 +61,7 @@ export function closeStalledAnswers(fastify: FastifyInstance): void {
 }
 
 /** Disconnects the client of a complete answer, written or about to be written, if it stops reading. */
-export function closeWhenStalled(out: ServerResponse): void {
+function closeWhenStalled(out: ServerResponse): void {
   const { socket } = out;
   if (!socket || out.writableFinished) return;
   socket.setTimeout(STALLED_MS);

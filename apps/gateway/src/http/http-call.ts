@@ -78,7 +78,7 @@ export function withHeaderKey<T extends CallFields>(http: HttpRequest, fields: T
 }
 
 /** The authenticated caller of a guarded route. */
-export function requirePrincipal(http: HttpRequest): Principal {
+function requirePrincipal(http: HttpRequest): Principal {
   if (!http.principal) throw new Error('no principal: the route is public or the guard is not installed');
   return http.principal;
 }

@@ -11,7 +11,7 @@ import { readerFor } from './request-body.js';
 import { RequestLimits } from '../auth/key-limits.js';
 
 /** Body of `POST /api/v1/keys`. */
-export class CreateKeyBody {
+class CreateKeyBody {
   @IsString()
   @MinLength(1)
   @MaxLength(64)

@@ -19,7 +19,7 @@ import { readerFor } from './request-body.js';
 import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
 
 /** Body of `POST /tools/execute` and one item of `/tools/batch-execute`. */
-export class ShannonExecuteBody {
+class ShannonExecuteBody {
   @IsString()
   @MinLength(1)
   @MaxLength(128)
@@ -35,7 +35,7 @@ export class ShannonExecuteBody {
 }
 
 /** Body of `POST /tools/select`. */
-export class SelectBody {
+class SelectBody {
   @IsString()
   @MinLength(1)
   @MaxLength(10_000)
@@ -57,7 +57,7 @@ export class SelectBody {
 }
 
 /** Query of the list endpoints. */
-export class ShannonListQuery {
+class ShannonListQuery {
   @IsOptional()
   @IsString()
   @MaxLength(64)

@@ -15,7 +15,7 @@ import { ToolInventory } from '../catalog/tool-inventory.js';
 type ExecuteToolBody = CallFieldsOn<'http'> & { arguments: JsonObject };
 
 /** @throws ToolError REQUEST_INVALID */
-export function readExecuteToolBody(body: unknown): ExecuteToolBody {
+function readExecuteToolBody(body: unknown): ExecuteToolBody {
   const source = bodyObject(body);
   const fields = readCallFields(source, 'http', ['arguments']);
   if (!isJsonObject(source.arguments)) {
@@ -36,7 +36,7 @@ interface BatchBody {
 }
 
 /** @throws ToolError REQUEST_INVALID */
-export function readBatchBody(body: unknown): BatchBody {
+function readBatchBody(body: unknown): BatchBody {
   if (Array.isArray(body)) return { calls: body, fields: {} };
   const source = bodyObject(body);
   const fields = readCallFields(source, 'http-batch', ['calls', 'tool_calls']);
@@ -46,7 +46,7 @@ export function readBatchBody(body: unknown): BatchBody {
 }
 
 /** Query of `GET /api/v1/tools`. */
-export class ListToolsQuery {
+class ListToolsQuery {
   @IsOptional()
   @IsString()
   @MaxLength(64)
@@ -74,7 +74,7 @@ export class ListToolsQuery {
 }
 
 /** Query of `GET /api/v1/tools/:name`. */
-export class FormatQuery {
+class FormatQuery {
   @IsOptional()
   @IsIn(TOOL_FORMATS)
   format?: ToolFormat;

@@ -77,7 +77,7 @@ interface NatsCaller {
   authorization: readonly string[];
 }
 
-export interface NatsTrust {
+interface NatsTrust {
   authenticate: Authenticate;
   /** Local mode: bare subjects without a key are accepted, without any role. */
   local: boolean;

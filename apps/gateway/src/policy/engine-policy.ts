@@ -80,7 +80,7 @@ export function policyComponent(
 type DenialHook = (request: PolicyRequest, reasons: readonly string[]) => void;
 
 /** The engine's policy port: builds the input of the rules (docs/policy.md) and reports denials. */
-export class EnginePolicy extends PolicyPort {
+class EnginePolicy extends PolicyPort {
   constructor(
     private readonly engine: PolicyEngine,
     private readonly onDenied: DenialHook = () => undefined,

@@ -11,6 +11,7 @@ import type {
   SettleRequest,
 } from '@toolfleet/contracts/budget';
 import { ToolError } from '@toolfleet/contracts';
+import { toCamelCase } from '@toolfleet/contracts/wire';
 import { TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
 import { checkLimit, crossesThreshold, noCounters } from './counters.js';
 import {
@@ -233,17 +234,7 @@ export class Budget {
 }
 
 function toReservationRequest(request: ReserveRequest): ReservationRequest {
-  return {
-    callId: request.call_id,
-    scopes: request.scopes,
-    microUsd: request.micro_usd,
-    tokens: request.tokens,
-    leaseMs: request.lease_ms,
-    userId: request.user_id,
-    toolName: request.tool_name,
-    parentCallId: request.parent_call_id,
-    sharesRequest: request.shares_request,
-  };
+  return toCamelCase(request);
 }
 
 function toAnswer(request: ReserveRequest, admission: Admission | undefined): ReserveAnswer {

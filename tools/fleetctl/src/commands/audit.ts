@@ -5,9 +5,9 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { jsonText, paint, plain } from '../terminal.js';
 
-/** The place of an audit line in its chain, as the gateway writes it. */
+/** Position of an audit line in its chain. */
 const PLACE = /"audit":\{"chain":"([0-9a-f-]{36})","seq":(\d+),"prev":"([0-9a-f]{64})","hash":"([0-9a-f]{64})"\}/;
-/** What every audit line has, also one that was changed. */
+/** Fields of every audit line. */
 const IS_AUDIT = /"audit":|"message":"(?:call finished|audit log (?:begins|ends))"/;
 const NO_HASH = '0'.repeat(64);
 const ENDS = '"message":"audit log ends"';
@@ -21,14 +21,14 @@ interface Fault {
 
 interface Chain {
   lines: number;
-  /** Sequence number and hash of the line read last. */
+  /** Sequence number and hash of the previous line. */
   seq: number;
   hash: string;
-  /** The process that wrote it has ended in order. */
+  /** The process that wrote the chain shut down properly. */
   ended: boolean;
 }
 
-/** Reads audit lines in the order they were written and notes what does not fit. Chains of several gateways may be mixed. */
+/** Verifies audit lines in the order in which they were written. Chains of several gateways may be interleaved. */
 class AuditCheck {
   readonly chains = new Map<string, Chain>();
   readonly faults: Fault[] = [];

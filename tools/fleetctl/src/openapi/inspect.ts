@@ -14,8 +14,8 @@ export { runOpenapiRequest } from './request.js';
 
 const INSPECT_USAGE = `Usage: fleetctl openapi inspect <file|url>... [--json]
 
-Prints the tools each document would give, warnings with JSON pointers, and what is refused.
-Exit code 0 when nothing is refused, 1 otherwise, 2 for wrong arguments.
+Prints the tools that each document defines, warnings with JSON pointers, and what is refused.
+Exit code 0 when nothing is refused, 1 otherwise, 2 for usage errors.
 
   --json               one line of JSON per document
   --operation <id>     only this operationId (repeatable)
@@ -24,7 +24,7 @@ Exit code 0 when nothing is refused, 1 otherwise, 2 for wrong arguments.
   --max-bytes <n>      largest document (default OPENAPI_MAX_SPEC_SIZE, else 33554432)
 `;
 
-/** `fleetctl openapi inspect`: what documents would give, without registering them. Returns the exit code. */
+/** `fleetctl openapi inspect`: prints the tools of documents without registering them. @returns the exit code */
 export async function runOpenapiInspect(args: readonly string[], io: CommandIo): Promise<number> {
   let parsed;
   try {
@@ -82,7 +82,7 @@ async function inspect(source: string, options: InspectOptions): Promise<Inspect
   }
 }
 
-/** One line per document, written tool by tool: the line of a large document is longer than a string can be. */
+/** Writes one line per document in chunks, because the line of a large document can exceed the longest string. */
 async function writeJson(source: string, parts: InspectionParts, io: CommandIo): Promise<void> {
   const { openapi, operations, refused } = parts;
   const head = jsonText({ source, ok: refused.length === 0, openapi, operations });
@@ -106,7 +106,7 @@ async function writeText(source: string, parts: InspectionParts, io: CommandIo):
   await write(io, `${source}: OpenAPI ${parts.openapi ?? '?'}, ${tools.length} tools, ${refusals} refused\n`);
   const width = Math.min(48, Math.max(0, ...tools.map((tool) => tool.name.length)));
   for (const tool of tools) {
-    inspectTool(tool); // finds the warnings that only building the schemas shows
+    inspectTool(tool); // some warnings are found only when the schemas are built
     const summary = (tool.description.split('\n')[0] ?? '').slice(0, 80);
     await write(io, `  ${tool.name.padEnd(width)}  ${tool.method.padEnd(7)} ${tool.path}  ${summary}\n`);
   }
@@ -114,7 +114,7 @@ async function writeText(source: string, parts: InspectionParts, io: CommandIo):
   for (const { pointer, message } of parts.refused) await write(io, `  refused ${pointer || '/'}: ${message}\n`);
 }
 
-/** Waits for a slow reader: otherwise a large document would pile up in memory. */
+/** Waits for a slow reader, so that a large document does not accumulate in memory. */
 function write(io: CommandIo, text: string): Promise<void> | void {
   if (io.stdout.write(text) || !io.stdout.once) return;
   return new Promise((resolve) => io.stdout.once?.('drain', resolve));

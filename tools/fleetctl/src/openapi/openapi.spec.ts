@@ -118,11 +118,20 @@ describe('fleetctl openapi', () => {
     expect(text.out).toBe(`GET /v2/parcels/1 HTTP/1.1\nHost: ${url().slice(7)}\n\n`);
   });
 
+  it('refuses unknown arguments of an operation with effects, as a call does', async () => {
+    const file = join(folder, 'notes.json');
+    const paths = { '/notes': { post: { operationId: 'addNote' } } };
+    writeFileSync(file, JSON.stringify({ openapi: '3.1.0', servers: [{ url: 'https://h.test' }], paths }));
+    expect((await run(runOpenapiRequest, file, 'addNote')).code).toBe(0);
+    const { code, error } = await run(runOpenapiRequest, file, 'addNote', '--arguments', '{"colour":1}');
+    expect([code, error]).toEqual([1, expect.stringContaining('colour')]);
+  });
+
   it.each([
     [['getParcel', '--arguments', '{}'], 'id'],
     [['getParcel', '--arguments', '{"id":".."}'], 'PATH_PARAM_UNSAFE'],
     [['getParcel', '--arguments', '[]'], 'JSON object'],
-    [['nobody'], 'no tool "nobody"'],
+    [['getNothing'], 'no tool "getNothing"'],
   ])('refuses %j', async (args, message) => {
     const { code, error } = await run(runOpenapiRequest, good, ...args);
     expect([code, error]).toEqual([1, expect.stringContaining(message)]);

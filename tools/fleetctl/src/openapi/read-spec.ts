@@ -3,14 +3,14 @@ import { fileURLToPath } from 'node:url';
 import { ToolError } from '@toolfleet/contracts';
 import { DEFAULT_MAX_SPEC_BYTES } from '@toolfleet/openapi';
 
-/** Where a command writes to: the writer of terminal.ts; tests collect. */
+/** Output of a command: the terminal, or a buffer in tests. */
 export interface TextSink {
-  /** False asks the writer to wait for `drain`. */
+  /** False requests the writer to wait for `drain`. */
   write(text: string): boolean;
   once?(event: 'drain', listener: () => void): unknown;
 }
 
-/** What a command sees of the process; tests give their own. */
+/** The process as these commands see it. */
 export interface CommandIo {
   stdout: TextSink;
   stderr: TextSink;
@@ -19,15 +19,15 @@ export interface CommandIo {
 
 const FETCH_TIMEOUT_MS = 30_000;
 
-/** Largest document of a command: its option, else the variable the services read too. */
+/** Largest document in bytes: the option, or else the variable that the services use. */
 export function readMaxBytes(option: string | undefined, io: CommandIo): number {
   const given = Number(option ?? io.env.OPENAPI_MAX_SPEC_SIZE);
   return Number.isInteger(given) && given > 0 ? given : DEFAULT_MAX_SPEC_BYTES;
 }
 
 /**
- * Text of an OpenAPI document from a file, a `file:` URL or an http(s) URL. It runs at the caller's side with the caller's
- * rights, so the egress rules of the fleet do not apply here.
+ * Text of an OpenAPI document from a file, a `file:` URL or an http(s) URL. The program runs with the rights of its
+ * user, so the egress rules of the fleet do not apply.
  * @throws ToolError SPEC_INVALID when it cannot be read or has more than `maxBytes` bytes
  */
 export async function readSpec(source: string, maxBytes: number): Promise<string> {

@@ -8,7 +8,7 @@ import { jsonText } from '../terminal.js';
 const REQUEST_USAGE = `Usage: fleetctl openapi request <file|url> <tool> [--arguments JSON] [--json]
 
 Prints the request that a call of the tool would send, without sending it. Secrets are masked.
-Exit code 0, 1 when the arguments or the document are refused, 2 for wrong usage.
+Exit code 0, 1 when the arguments or the document are refused, 2 for usage errors.
 
   --arguments <json>         arguments of the call (default {})
   --base-url <url>           overrides the servers of the document
@@ -31,7 +31,7 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h' },
 } as const;
 
-/** `fleetctl openapi request`: the request of a call, not sent. Returns the exit code. */
+/** `fleetctl openapi request`: prints the request of a call without sending it. @returns the exit code */
 export async function runOpenapiRequest(args: readonly string[], io: CommandIo): Promise<number> {
   let parsed;
   try {
@@ -49,12 +49,15 @@ export async function runOpenapiRequest(args: readonly string[], io: CommandIo):
   try {
     const text = await readSpec(source, readMaxBytes(values['max-bytes'], io));
     const tool = findTool(text, name, {
-      ...(/^https?:/i.test(source) ? { specUrl: source } : {}),
-      ...(values['base-url'] === undefined ? {} : { baseUrl: values['base-url'] }),
-      ...(values['name-prefix'] === undefined ? {} : { namePrefix: values['name-prefix'] }),
+      specUrl: /^https?:/i.test(source) ? source : undefined,
+      baseUrl: values['base-url'],
+      namePrefix: values['name-prefix'],
     });
     const baseUrl = tool.baseUrl();
-    if (baseUrl === undefined) throw new ToolError('SPEC_INVALID', { message: 'SERVER_URL_MISSING: give --base-url' });
+    if (baseUrl === undefined)
+      throw new ToolError('SPEC_INVALID', {
+        message: 'SERVER_URL_MISSING: the document has no server; set --base-url',
+      });
     const checked = await checkedArguments(tool, parseObject(values.arguments ?? '{}'));
     const request = buildRequest(tool.plan(), baseUrl, checked);
     showCredentials(request, values);
@@ -88,14 +91,18 @@ function parseObject(text: string): JsonObject {
     if (inexact === undefined) return value as JsonObject;
     throw new ToolError('ARGUMENTS_INVALID', { message: inexactNumberMessage(inexact) });
   }
-  throw new ToolError('ARGUMENTS_INVALID', { message: '--arguments has to be a JSON object' });
+  throw new ToolError('ARGUMENTS_INVALID', { message: '--arguments must be a JSON object' });
 }
 
-/** The same reading as in a call: coercion, defaults, validation. Loaded here only: `inspect` needs no validator. */
+/** Coerces, completes and validates arguments as a call does. Imported on demand, because `inspect` needs no validator. */
 async function checkedArguments(tool: OpenApiTool, args: JsonObject): Promise<JsonObject> {
   const { ArgumentReader } = await import('@toolfleet/schema');
-  const rules = { toolName: tool.name, rejectUnknownOptions: !tool.idempotent, bodyProperty: 'body' };
-  const read = new ArgumentReader(tool.inputSchema(), rules).read(args);
+  const reader = new ArgumentReader(tool.inputSchema(), {
+    toolName: tool.name,
+    refuseUnknown: !tool.idempotent,
+    bodyProperty: 'body',
+  });
+  const read = reader.read(args);
   if (read.ok) return read.arguments;
   throw new ToolError('ARGUMENTS_INVALID', { message: read.faults.map((fault) => fault.message).join('\n') });
 }

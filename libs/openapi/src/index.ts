@@ -22,4 +22,4 @@ export {
   type SecurityScheme,
 } from './plan.js';
 export { buildRequest, headerText, type BuiltRequest } from './serialise/build-request.js';
-export { encodeUnreserved } from './serialise/percent-encode.js';
+export { encodeUnreserved } from './serialise/serialise-parameter.js';

@@ -4,7 +4,7 @@ import type { OpenApiTool } from './convert/openapi-tool.js';
 import type { SpecWarning } from './findings.js';
 import { parseSpec, type SpecLimits } from './load/parse-spec.js';
 
-/** What a document would give; field names are those of `fleetctl openapi inspect --json`. */
+/** The tools and findings of a document; field names are those of `fleetctl openapi inspect --json`. */
 export interface Inspection {
   source: string;
   /** Nothing was refused. */
@@ -85,8 +85,8 @@ export function inspectTool(tool: OpenApiTool): InspectedTool {
 }
 
 /**
- * The tools a document would give, its warnings with JSON pointers, and what was refused. Never throws for what is in the
- * text: an unreadable document is `ok: false` with the reason and the place.
+ * Lists the tools of a document, its warnings with JSON pointers, and refused operations. Never throws because of the text: an
+ * unreadable document yields `ok: false` with the reason and its place.
  */
 export function inspectOpenApi(text: string, options: InspectOptions = {}): Inspection {
   const parts = beginInspection(text, options);

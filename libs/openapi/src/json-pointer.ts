@@ -15,7 +15,7 @@ export function pointerTokens(pointer: string): string[] {
 }
 
 /** The pointer of reference tokens. */
-export function pointerOf(tokens: readonly string[]): string {
+export function toPointer(tokens: readonly string[]): string {
   return tokens.map((token) => `/${escapeToken(token)}`).join('');
 }
 

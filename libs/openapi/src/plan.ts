@@ -72,7 +72,7 @@ export interface OperationPlan {
   security?: SecurityScheme[][];
 }
 
-/** The plan in a binding, typed. Plans are only ever made by `planOf` of this library. */
+/** Casts the plan of a binding; plans are created by `OpenApiTool.plan` only. */
 export function planFrom(json: JsonObject): OperationPlan {
   return json as unknown as OperationPlan;
 }

@@ -38,9 +38,9 @@ export class CycleBreaker {
         const base = this.converter.definition(edge.target);
         if (!base.edges.some((other) => other.kind === 'or' && cycle.has(other.target))) continue;
         const key = `${edge.target}#base`;
-        edge.holder.$ref = `#/$defs/${this.converter.names.nameOf(key)}`;
+        edge.holder.$ref = `#/$defs/${this.converter.names.get(key)}`;
         child.targets.add(key);
-        this.converter.define(key, baseOf(base, cycle));
+        this.converter.define(key, toBase(base, cycle));
         edge.target = key;
       }
     }
@@ -77,7 +77,7 @@ function dropReference(edge: InPlaceEdge): void {
   if (edge.kind === 'or') edge.holder.not = {};
 }
 
-function baseOf(base: Definition, cycle: ReadonlySet<string>): Definition {
+function toBase(base: Definition, cycle: ReadonlySet<string>): Definition {
   const inCycle = new Set<Json>(base.edges.filter((edge) => cycle.has(edge.target)).map((edge) => edge.holder));
   return {
     schema: typeof base.schema === 'boolean' ? base.schema : withoutMembers(base.schema, inCycle),

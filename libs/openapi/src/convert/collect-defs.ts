@@ -32,7 +32,7 @@ export class DefsCollector {
   /** Definitions reached from the targets; undefined for none. Must not be changed. Above `limit` they are not built. */
   collect(targets: ReadonlySet<string>, limit = Number.POSITIVE_INFINITY): JsonObject | 'too_many' | undefined {
     if (targets.size === 0) return undefined;
-    const starts = new Set([...targets].map((target) => this.groupOf(target)));
+    const starts = new Set([...targets].map((target) => this.findGroup(target)));
     const [first] = starts;
     if (first && starts.size === 1) return this.collectOne(first, limit);
     const reached = reach(starts, limit);
@@ -56,17 +56,17 @@ export class DefsCollector {
     const definitions: JsonObject = {};
     for (const { members } of groups) {
       for (const member of members) {
-        setOwn(definitions, this.converter.names.nameOf(member), this.converter.definition(member).schema);
+        setOwn(definitions, this.converter.names.get(member), this.converter.definition(member).schema);
       }
     }
     return definitions;
   }
 
-  private groupOf(target: string): Group {
+  private findGroup(target: string): Group {
     const known = this.groups.get(target);
     if (known) return known;
     // Components come with those they lead to first, so what a member refers to outside has its group already.
-    for (const { members } of strongComponents([target], (node) => this.targetsOf(node), this.seen)) {
+    for (const { members } of strongComponents([target], (node) => this.readTargets(node), this.seen)) {
       const group: Group = { members, next: new Set() };
       for (const member of members) this.groups.set(member, group);
       for (const member of members) {
@@ -80,7 +80,7 @@ export class DefsCollector {
   }
 
   /** Cycles are broken before a definition is looked at: breaking them may add variants to what it refers to. */
-  private targetsOf(target: string): string[] {
+  private readTargets(target: string): string[] {
     this.cycles.breakFrom(target);
     return [...this.converter.definition(target).targets];
   }

@@ -6,7 +6,7 @@ import type { RawOperation } from './expand-operations.js';
 import { bodyKind, preferredType, sendableType } from './media-types.js';
 import { holdsReference } from './repair-keywords.js';
 
-/** The request body as the argument `body`, and as it is sent. */
+/** The request body as the argument `body`, and its plan. */
 export interface ConvertedBody {
   schema: JsonObject;
   targets: Set<string>;
@@ -26,7 +26,7 @@ const FILE_SCHEMA: JsonObject = {
   additionalProperties: false,
 };
 
-/** Schemas that make up one body and are searched for files. */
+/** Maximum number of schemas searched for files in one body. */
 const MAX_PARTS = 500;
 
 /** Converts the request body of an operation; undefined when there is none. */
@@ -131,7 +131,7 @@ function collectFiles(
   }
 }
 
-/** A copy of the body schema in which the file properties are replaced; shared definitions stay as they are. */
+/** Copies the body schema with its file properties replaced; shared definitions are not changed. */
 function replaceProperties(body: ConvertedBody, properties: JsonObject, context: ParameterContext): JsonObject {
   let parts = 0;
   const replace = (schema: Json): Json => {
@@ -140,7 +140,7 @@ function replaceProperties(body: ConvertedBody, properties: JsonObject, context:
     let copy: JsonObject = { ...schema };
     if (typeof copy.$ref === 'string') {
       const target = [...body.targets].find(
-        (pointer) => `#/$defs/${context.converter.names.nameOf(pointer)}` === copy.$ref,
+        (pointer) => `#/$defs/${context.converter.names.get(pointer)}` === copy.$ref,
       );
       if (target === undefined) return copy;
       const definition = context.converter.definition(target);
@@ -219,7 +219,7 @@ function addXml(body: ConvertedBody, source: Json | undefined): void {
   const ref = stringAt(node, '$ref');
   body.plan.root = stringAt(objectAt(node, 'xml'), 'name') ?? (ref ? ref.slice(ref.lastIndexOf('/') + 1) : 'root');
   if (accepts(body.schema, 'string')) return;
-  body.schema = { anyOf: [{ type: 'string', description: 'The XML text, sent as it is' }, body.schema] };
+  body.schema = { anyOf: [{ type: 'string', description: 'The XML text, sent unchanged' }, body.schema] };
 }
 
 function accepts(schema: JsonObject, type: string): boolean {

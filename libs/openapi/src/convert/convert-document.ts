@@ -1,37 +1,37 @@
 import { specError, type Findings, type SpecRefusal } from '../findings.js';
 import { arrayAt } from '../json-pointer.js';
-import { ExternalRefs } from '../load/external-refs.js';
+import { ExternalRefs } from '../load/references.js';
 import type { SpecDocument } from '../load/parse-spec.js';
-import { RefResolver } from '../load/resolve-refs.js';
+import { RefResolver } from '../load/references.js';
 import type { ParameterPlace } from '../plan.js';
 import { CycleBreaker } from './break-cycles.js';
 import { DefsCollector } from './collect-defs.js';
 import { SchemaConverter } from './convert-schema.js';
-import { DefinitionNames } from './definition-names.js';
+import { DefinitionNames } from './naming.js';
 import { expandOperations, type RawOperation } from './expand-operations.js';
 import { OpenApiTool, type ConvertedOperation } from './openapi-tool.js';
 import { SecurityReader } from './read-security.js';
 import type { ServerOptions } from './select-server.js';
-import { toolNames } from './tool-names.js';
+import { toolNames } from './naming.js';
 
-/** Choices of whoever registers a document. */
+/** Options of a registration. */
 export interface ConvertOptions extends ServerOptions {
-  /** Original operationIds; others are left out. A generated tool name is accepted too. */
+  /** operationIds or generated tool names to convert; unset: all operations. */
   operations?: readonly string[];
   /** Operations that have one of these tags. */
   tags?: readonly string[];
-  /** Put before every name. */
+  /** Prefix of every tool name. */
   namePrefix?: string;
   /** `defs` (default) keeps `$defs`; `inline` expands references `inlineDepth` (4) levels. */
   schemaStyle?: 'defs' | 'inline';
   inlineDepth?: number;
   /** Parameters that credentials or static configuration supply: the model never sees them. */
   isSupplied?: (place: ParameterPlace, name: string) => boolean;
-  /** Refuses patterns the validator of arguments would refuse: they are dropped with a warning. */
+  /** Whether the validator of arguments accepts a pattern; others are dropped with a warning. */
   acceptsPattern?: (pattern: string) => boolean;
 }
 
-/** What a document gives. */
+/** The result of a conversion. */
 export interface Conversion {
   document: SpecDocument;
   /** In document order. Schemas are built when asked for. */
@@ -59,30 +59,31 @@ export interface ToolContext {
 }
 
 /**
- * Turns the operations of a document into tools: one each, named over the whole document, so that filters never rename.
- * Nothing is dereferenced; an operation that needs another document is refused alone.
+ * Converts each operation of a document to a tool. Names are assigned before filters apply, so that a filter never renames a tool.
+ * Nothing is dereferenced; only operations that need another document are refused.
  */
 export function convertDocument(document: SpecDocument, options: ConvertOptions = {}): Conversion {
-  const context = contextOf(document, options);
+  const context = createContext(document, options);
   const expanded = expandOperations(document, context.refs, new ExternalRefs(context.refs));
   const all = [...expanded.operations, ...expanded.refused.flatMap((refusal) => refusal.operation ?? [])];
   const names = toolNames(all, options.namePrefix);
-  const nameOf = new Map(all.map((operation, index) => [operation, names[index] as string]));
-  const selected = (operation: RawOperation) => isSelected(operation, nameOf.get(operation) as string, options);
+  const toolNameByOperation = new Map(all.map((operation, index) => [operation, names[index] as string]));
+  const selected = (operation: RawOperation) =>
+    isSelected(operation, toolNameByOperation.get(operation) as string, options);
   const tools = expanded.operations
     .filter(selected)
-    .map((operation) => new OpenApiTool(nameOf.get(operation) as string, operation, context));
+    .map((operation) => new OpenApiTool(toolNameByOperation.get(operation) as string, operation, context));
   const refused = expanded.refused
     .filter(({ operation }) => operation === undefined || selected(operation))
     .map(({ pointer, message, code }) => ({ pointer, message, code }));
-  warnOfNames(all, nameOf, options, document.findings);
+  warnOfNames(all, toolNameByOperation, options, document.findings);
   const filtered = (options.operations?.length ?? 0) + (options.tags?.length ?? 0) > 0;
   return { document, tools, refused, filtered, findings: document.findings };
 }
 
 /**
- * The document as a whole is refused when every selected operation was, with the first reason, and when a filter selects
- * none: a mistyped name must not take away the tools that are registered.
+ * Rejects a document when all selected operations were refused, with the first reason, and when a filter selects none: a
+ * mistyped name must not remove registered tools.
  * @throws ToolError SPEC_INVALID
  */
 export function assertAnyTool({ tools, refused, filtered }: Conversion): void {
@@ -98,7 +99,7 @@ export function assertAnyTool({ tools, refused, filtered }: Conversion): void {
   });
 }
 
-function contextOf(document: SpecDocument, options: ConvertOptions): ToolContext {
+function createContext(document: SpecDocument, options: ConvertOptions): ToolContext {
   const refs = new RefResolver(document.root);
   const findings = document.findings;
   const names = new DefinitionNames(document.root);
@@ -127,14 +128,14 @@ function isSelected(operation: RawOperation, name: string, { operations, tags }:
   return true;
 }
 
-/** Names in a filter that no operation has. */
+/** Warns about names in a filter that match no operation. */
 function warnOfNames(
   all: readonly RawOperation[],
-  nameOf: ReadonlyMap<RawOperation, string>,
+  toolNameByOperation: ReadonlyMap<RawOperation, string>,
   { operations = [], tags = [] }: ConvertOptions,
   findings: Findings,
 ): void {
-  const ids = new Set(all.flatMap((operation) => [operation.operationId, nameOf.get(operation)]));
+  const ids = new Set(all.flatMap((operation) => [operation.operationId, toolNameByOperation.get(operation)]));
   for (const id of operations) if (!ids.has(id)) findings.warn('/paths', `no operation has the operationId '${id}'`);
   const known = new Set(all.flatMap((operation) => arrayAt(operation.node, 'tags')));
   for (const tag of tags) if (!known.has(tag)) findings.warn('/paths', `no operation has the tag '${tag}'`);

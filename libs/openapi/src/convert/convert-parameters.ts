@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { Findings } from '../findings.js';
 import { arrayAt, objectAt, setOwn, stringAt } from '../json-pointer.js';
-import type { RefResolver } from '../load/resolve-refs.js';
+import type { RefResolver } from '../load/references.js';
 import type { ParameterPlace, ParameterPlan } from '../plan.js';
 import { isConnectionHeader } from '../serialise/build-request.js';
 import { templateNames } from '../serialise/expand-path.js';
@@ -11,7 +11,7 @@ import { allowsNull } from './dialect-30.js';
 import type { RawOperation } from './expand-operations.js';
 import { holdsReference } from './repair-keywords.js';
 
-/** A parameter of an operation with the place it was declared at. */
+/** A parameter of an operation, with the pointer of its declaration. */
 interface Declared {
   node: JsonObject;
   pointer: string;
@@ -19,7 +19,7 @@ interface Declared {
   name: string;
 }
 
-/** Parameters as arguments of the tool, and as they are sent. */
+/** Parameters as arguments of the tool, and their plans. */
 export interface ConvertedParameters {
   properties: JsonObject;
   required: string[];
@@ -27,7 +27,7 @@ export interface ConvertedParameters {
   plans: ParameterPlan[];
 }
 
-/** What converting parameters needs to know beside the operation. */
+/** Dependencies of converting parameters and bodies. */
 export interface ParameterContext {
   refs: RefResolver;
   converter: SchemaConverter;
@@ -42,7 +42,7 @@ const IGNORED_HEADERS: ReadonlySet<string> = new Set(['accept', 'content-type', 
 
 /**
  * Parameters of path item and operation as flat arguments under their own names; `{in}_{name}` only when two share a name
- * or one is called `body` beside a request body.
+ * or one is called `body` and there is a request body.
  */
 export function convertParameters(operation: RawOperation, context: ParameterContext): ConvertedParameters {
   const declared = declaredParameters(operation, context);
@@ -117,7 +117,7 @@ function readParameter(item: Json, pointer: string, { refs, findings }: Paramete
   return { node: followed.node, pointer: followed.pointer, in: place as ParameterPlace, name };
 }
 
-/** `{id}` without a declaration would stay in the URL: it becomes a required string. */
+/** Adds an undeclared `{id}` of the path as a required string; otherwise the braces would stay in the URL. */
 function addUndeclared(operation: RawOperation, merged: Map<string, Declared>, { findings }: ParameterContext): void {
   for (const name of templateNames(operation.path)) {
     if (merged.has(`path\n${name}`)) continue;
@@ -184,8 +184,8 @@ function parameterSchema(parameter: Declared, targets: Set<string>, { converter 
 }
 
 /**
- * A path value that leaves its segment empty is refused when it is sent, so the schema asks for
- * more. In matrix style an empty text is `;name`, which is fine.
+ * Requires path values that are not empty: an empty segment is rejected when the request is built. In matrix style an empty
+ * text becomes `;name`, which is allowed.
  */
 function notEmpty(
   schema: JsonObject,
@@ -204,7 +204,7 @@ function notEmpty(
   return out;
 }
 
-/** The document says that the empty text is a value: the schema says so in as many words. */
+/** Adds an explicit `minLength: 0` where the document allows an empty value. */
 function blankable(schema: JsonObject, node: JsonObject): JsonObject {
   const isBlank = node.allowEmptyValue === true || schema.default === '';
   return isBlank && schema.minLength === undefined ? { ...schema, minLength: 0 } : schema;

@@ -1,18 +1,18 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { Findings } from '../findings.js';
-import { pointerOf, pointerTokens, setOwn } from '../json-pointer.js';
+import { toPointer, pointerTokens, setOwn } from '../json-pointer.js';
 import type { SpecDocument } from '../load/parse-spec.js';
-import type { Located, RefResolver } from '../load/resolve-refs.js';
-import { DefinitionNames } from './definition-names.js';
+import type { Located, RefResolver } from '../load/references.js';
+import { DefinitionNames } from './naming.js';
 import { areExclusive } from './exclusive-branches.js';
 import { applyExclusiveFlags, applyNullable, dropForeignDefault, matchEnumToType } from './dialect-30.js';
-import { ecmaPattern } from './pattern.js';
+import { ecmaPattern } from './repair-keywords.js';
 import { holdsReference, plainKeyword } from './repair-keywords.js';
 
 /** A schema of JSON Schema 2020-12. */
-export type JsonSchema = JsonObject | boolean;
+type JsonSchema = JsonObject | boolean;
 
-/** What a schema is for: in requests read-only properties do not exist, in responses write-only ones do not. */
+/** Requests omit read-only properties, responses write-only ones. */
 export type Direction = 'request' | 'response';
 
 /**
@@ -35,7 +35,7 @@ export interface Definition {
   edges: InPlaceEdge[];
 }
 
-/** Where a schema stands within the definition being converted. */
+/** Position of a schema within the definition that is being converted. */
 interface Place {
   /** Kind of in-place reference here; undefined below properties and items. */
   edge?: InPlaceEdge['kind'];
@@ -46,7 +46,7 @@ interface Place {
 const ROOT: Place = { edge: 'and' };
 const BRANCH: Place = { edge: 'or' };
 const BELOW: Place = {};
-/** Members of `allOf`, and their own, that are searched for read-only properties. */
+/** Maximum number of `allOf` members, nested ones included, searched for read-only properties. */
 const MAX_BASES = 200;
 
 /** Keywords that hold schemas, by the way they hold them. */
@@ -76,7 +76,7 @@ export class SchemaConverter {
   private readonly definitions = new Map<string, Definition>();
   private readonly findings: Findings;
   private readonly is30: boolean;
-  /** Where the walk is: the pointer is only put together when there is something to tell. */
+  /** Position of the walk; it becomes a pointer only when there is something to report. */
   private origin = '';
   private trail: (string | number)[] = [];
 
@@ -91,7 +91,7 @@ export class SchemaConverter {
     this.is30 = document.dialect === '3.0';
   }
 
-  /** Converts a schema that stands at the pointer; its references are collected beside it. */
+  /** Converts the schema at a pointer; its references are collected with it. */
   convert(schema: Json | undefined, at: string): Definition {
     const found: Definition = { schema: true, targets: new Set(), edges: [] };
     this.origin = at;
@@ -115,13 +115,13 @@ export class SchemaConverter {
     this.definitions.set(key, definition);
   }
 
-  /** Warns at the present place, or at a member of it. */
+  /** Adds a warning for the current position, or for a member of it. */
   private warn(message: string, member?: string): void {
     const tokens = member === undefined ? this.trail : [...this.trail, member];
-    this.findings.warn(this.origin + pointerOf(tokens.map(String)), message);
+    this.findings.warn(this.origin + toPointer(tokens.map(String)), message);
   }
 
-  /** Converts what stands below the present place. */
+  /** Converts a member of the current position. */
   private below(token: string | number, schema: Json | undefined, found: Definition, place: Place): JsonSchema {
     this.trail.push(token);
     const converted = this.schema(schema, found, place);
@@ -144,7 +144,7 @@ export class SchemaConverter {
     const located = ref.startsWith('#') ? (this.refs.locate(ref) ?? this.locateNearby(ref)) : undefined;
     const out: JsonObject = {};
     if (located) {
-      out.$ref = `#/$defs/${this.names.nameOf(located.pointer)}`;
+      out.$ref = `#/$defs/${this.names.get(located.pointer)}`;
       found.targets.add(located.pointer);
       if (place.edge) found.edges.push({ target: located.pointer, kind: place.edge, holder: out });
     } else {
@@ -172,7 +172,7 @@ export class SchemaConverter {
     if (!/^#\/(?:\$defs|definitions)\//.test(ref)) return undefined;
     const tokens = [...pointerTokens(this.origin), ...this.trail.map(String)];
     for (let length = tokens.length; length > 0; length -= 1) {
-      const located = this.refs.locate(`#${pointerOf(tokens.slice(0, length))}${ref.slice(1)}`);
+      const located = this.refs.locate(`#${toPointer(tokens.slice(0, length))}${ref.slice(1)}`);
       if (located) return located;
     }
     return undefined;
@@ -202,12 +202,15 @@ export class SchemaConverter {
       applyExclusiveFlags(schema, out);
     if (out.enum !== undefined) matchEnumToType(out, (message) => this.warn(message, 'enum'));
     if (out.default !== undefined) dropForeignDefault(out, (message) => this.warn(message, 'default'));
-    if (out.oneOf !== undefined) this.relaxOneOf(schema, out);
+    if (out.oneOf !== undefined) this.relaxAlternatives(schema, out);
     return schema.nullable === true ? applyNullable(schema, out) : out;
   }
 
-  /** Requests only: an answer is never validated, and there the document's own word is the best description. */
-  private relaxOneOf(schema: JsonObject, out: JsonObject): void {
+  /**
+   * Replaces `oneOf` with `anyOf` where its branches overlap. Requests only: responses are never validated, so the schema of the
+   * document describes them best.
+   */
+  private relaxAlternatives(schema: JsonObject, out: JsonObject): void {
     if (this.direction !== 'request' || !Array.isArray(out.oneOf) || !Array.isArray(schema.oneOf)) return;
     const follow = (branch: Json) => {
       const followed = this.refs.follow(branch, '');
@@ -245,7 +248,7 @@ export class SchemaConverter {
 
   private readonly complain = (_keyword: string, message: string): void => this.warn(message);
 
-  /** The pattern in ECMA-262, or null where it is none or the validator of arguments refuses it. */
+  /** Converts a pattern to ECMA-262; null when it is invalid or the validator of arguments rejects it. */
   private pattern(source: string): string | null {
     const pattern = ecmaPattern(source);
     return pattern !== null && this.acceptsPattern(pattern) ? pattern : null;
@@ -291,7 +294,7 @@ export class SchemaConverter {
     return out;
   }
 
-  /** Properties that do not exist in this direction, those of the other members of an `allOf` included. */
+  /** Names of properties omitted in this direction, those of other members of an `allOf` included. */
   private hiddenNames(schema: JsonObject, place: Place): ReadonlySet<string> | undefined {
     if (!schema.properties && !schema.allOf) return place.hidden;
     const names = new Set(place.hidden);

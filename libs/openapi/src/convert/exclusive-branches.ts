@@ -20,13 +20,13 @@ export function areExclusive(branches: readonly Json[], follow: (schema: Json) =
 }
 
 function haveOtherTypes(one: JsonObject, other: JsonObject): boolean {
-  const types = typesOf(one);
-  const others = typesOf(other);
+  const types = readTypes(one);
+  const others = readTypes(other);
   return types.length > 0 && others.length > 0 && !types.some((type) => others.includes(type));
 }
 
 /** Type names; an integer is a number as well, and `nullable` adds null. */
-function typesOf(schema: JsonObject): string[] {
+function readTypes(schema: JsonObject): string[] {
   const declared = [schema.type].flat().filter((type): type is string => typeof type === 'string');
   const types = declared.map((type) => (type === 'integer' ? 'number' : type));
   return schema.nullable === true && types.length > 0 ? [...types, 'null'] : types;
@@ -39,22 +39,22 @@ function haveOtherConstants(
 ): boolean {
   const properties = isJsonObject(one.properties) ? one.properties : {};
   const others = isJsonObject(other.properties) ? other.properties : {};
-  return requiredOf(one).some((name) => {
-    if (!requiredOf(other).includes(name) || !Object.hasOwn(properties, name) || !Object.hasOwn(others, name))
+  return readRequired(one).some((name) => {
+    if (!readRequired(other).includes(name) || !Object.hasOwn(properties, name) || !Object.hasOwn(others, name))
       return false;
-    const values = constantsOf(follow(properties[name] as Json));
-    const otherValues = constantsOf(follow(others[name] as Json));
+    const values = readConstants(follow(properties[name] as Json));
+    const otherValues = readConstants(follow(others[name] as Json));
     return values !== undefined && otherValues !== undefined && !values.some((value) => otherValues.includes(value));
   });
 }
 
-function requiredOf(schema: JsonObject): string[] {
+function readRequired(schema: JsonObject): string[] {
   return Array.isArray(schema.required)
     ? schema.required.filter((name): name is string => typeof name === 'string')
     : [];
 }
 
-function constantsOf(schema: JsonObject | undefined): string[] | undefined {
+function readConstants(schema: JsonObject | undefined): string[] | undefined {
   if (schema?.const !== undefined) return [JSON.stringify(schema.const)];
   return Array.isArray(schema?.enum) && schema.enum.length > 0
     ? schema.enum.map((value) => JSON.stringify(value))

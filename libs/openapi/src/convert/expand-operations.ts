@@ -1,9 +1,9 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { SpecRefusal } from '../findings.js';
 import { escapeToken, objectAt, stringAt } from '../json-pointer.js';
-import type { ExternalRef, ExternalRefs } from '../load/external-refs.js';
+import type { ExternalRef, ExternalRefs } from '../load/references.js';
 import type { SpecDocument } from '../load/parse-spec.js';
-import type { Followed, RefResolver } from '../load/resolve-refs.js';
+import type { Followed, RefResolver } from '../load/references.js';
 
 /** One operation of a document, its path item followed. */
 export interface RawOperation {
@@ -21,12 +21,12 @@ export interface RawOperation {
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
 /** Operations in document order, and those that cannot become tools because they need another document. */
-export interface ExpandedOperations {
+interface ExpandedOperations {
   operations: RawOperation[];
   refused: (SpecRefusal & { operation?: RawOperation })[];
 }
 
-/** Finds every operation of `paths`. A broken path item or operation is refused alone, never the document. */
+/** Finds every operation of `paths`. Broken path items and operations are refused one by one, never the whole document. */
 export function expandOperations(
   document: SpecDocument,
   refs: RefResolver,
@@ -55,11 +55,11 @@ function expandPathItem(
   target: { node: JsonObject; pointer: string; own: string },
   context: { refs: RefResolver; externals: ExternalRefs; out: ExpandedOperations },
 ): void {
-  // Beside `$ref` fields of the path item itself win (3.0 leaves it open, 3.1 merges).
+  // Fields next to `$ref` override those of the target (undefined in 3.0, merged in 3.1).
   const { $ref: _ref, ...own } = item;
   const node: JsonObject = target.node === item ? item : { ...target.node, ...own };
   const clean = withoutFragment(path, target.own, document);
-  for (const method of methodsOf(document, node)) {
+  for (const method of readMethods(document, node)) {
     const at = Object.hasOwn(item, method.key) || target.node === item ? target.own : target.pointer;
     const pointer = `${at}/${method.at}`;
     const followed = context.refs.follow(method.node, pointer);
@@ -77,13 +77,13 @@ function expandPathItem(
       context.out.refused.push(refusedReference(operation, followed));
       continue;
     }
-    const external = document.mayReachOut ? externalOf(operation, context.externals) : undefined;
+    const external = document.mayReachOut ? findExternal(operation, context.externals) : undefined;
     if (external) context.out.refused.push(refusedExternal(operation, external.target, external.pointer));
     else context.out.operations.push(operation);
   }
 }
 
-function externalOf(
+function findExternal(
   { node, pointer, pathItem, pathItemPointer }: RawOperation,
   externals: ExternalRefs,
 ): ExternalRef | undefined {
@@ -93,7 +93,10 @@ function externalOf(
 }
 
 /** Methods of a path item; 3.2 adds `query` and `additionalOperations`. */
-function methodsOf(document: SpecDocument, item: JsonObject): { key: string; name: string; at: string; node: Json }[] {
+function readMethods(
+  document: SpecDocument,
+  item: JsonObject,
+): { key: string; name: string; at: string; node: Json }[] {
   const modern = /^3\.(?:[2-9]|\d\d)/.test(document.version);
   const names = modern ? [...METHODS, 'query'] : METHODS;
   const found = Object.keys(item)
@@ -107,7 +110,7 @@ function methodsOf(document: SpecDocument, item: JsonObject): { key: string; nam
   return found;
 }
 
-/** A fragment never reaches a server; some documents use one to tell operations of one path apart. */
+/** Removes the fragment of a path, which some documents use to distinguish operations; it is never sent. */
 function withoutFragment(path: string, pointer: string, document: SpecDocument): string {
   const hash = path.indexOf('#');
   const clean = hash === -1 ? path : path.slice(0, hash);
@@ -130,7 +133,7 @@ function refusedReference(
   failed: Extract<Followed, { failed: string }>,
 ): SpecRefusal & { operation: RawOperation } {
   if (failed.failed === 'external') return refusedExternal(operation, failed.ref, `${operation.pointer}/$ref`);
-  const message = `${nameOf(operation)} cannot be read (${failed.failed}: ${failed.ref.slice(0, 300)})`;
+  const message = `${describeOperation(operation)} cannot be read (${failed.failed}: ${failed.ref.slice(0, 300)})`;
   return { pointer: operation.pointer, message, code: 'REF_CYCLE', operation };
 }
 
@@ -139,11 +142,11 @@ function refusedExternal(
   target: string,
   at: string,
 ): SpecRefusal & { operation: RawOperation } {
-  const message = `REMOTE_REF_UNSUPPORTED: ${nameOf(operation)} reaches another document (${target.slice(0, 300)} at ${at}); ${BUNDLE}`;
+  const message = `REMOTE_REF_UNSUPPORTED: ${describeOperation(operation)} reaches another document (${target.slice(0, 300)} at ${at}); ${BUNDLE}`;
   return { pointer: operation.pointer, message, code: 'REMOTE_REF_UNSUPPORTED', operation };
 }
 
-function nameOf(operation: RawOperation): string {
+function describeOperation(operation: RawOperation): string {
   const id = operation.operationId === undefined ? '' : ` (${operation.operationId})`;
   return `${operation.method} ${operation.path}${id}`;
 }

@@ -2,7 +2,7 @@ import type { JsonObject } from '@toolfleet/contracts';
 import type { BodyKind } from '../plan.js';
 
 /** Type and subtype in lower case, without parameters. */
-export function essence(mediaType: string): string {
+function essence(mediaType: string): string {
   return (mediaType.split(';')[0] ?? '').trim().toLowerCase();
 }
 
@@ -11,7 +11,7 @@ export function isJsonType(mediaType: string): boolean {
   return /^[^/]+\/(?:json|[^/]*\+json)$/.test(essence(mediaType));
 }
 
-/** How bodies of this type are written. A wildcard counts as JSON unless it is one of a binary family. */
+/** The kind of body for a media type. A wildcard counts as JSON unless its family is binary. */
 export function bodyKind(mediaType: string): BodyKind {
   const type = essence(mediaType);
   if (isJsonType(type) || type === '*/*' || type === 'application/*') return 'json';
@@ -56,7 +56,7 @@ export function preferredType(content: JsonObject): string | undefined {
 
 /** A `Content-Type` that may be sent: wildcards and nonsense get the type their kind implies. */
 export function sendableType(mediaType: string, kind: BodyKind): string {
-  // oxlint-disable-next-line no-control-regex -- what may stand in a header value
+  // oxlint-disable-next-line no-control-regex -- characters allowed in a header value
   if (!mediaType.includes('*') && /^[^\s/;]+\/[^\s/;]+/.test(mediaType) && !/[^\u0020-\u007E]/.test(mediaType)) {
     return mediaType.trim();
   }

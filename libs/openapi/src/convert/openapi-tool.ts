@@ -7,14 +7,14 @@ import type { ToolContext } from './convert-document.js';
 import { convertParameters, type ConvertedParameters } from './convert-parameters.js';
 import type { RawOperation } from './expand-operations.js';
 import { isJsonType } from './media-types.js';
-import { stringsOf } from './read-security.js';
+import { toStrings } from './read-security.js';
 import { selectServer } from './select-server.js';
 
-/** Longest description shown to a model, in characters. */
+/** Maximum length of a description shown to a model, in UTF-16 units. */
 const MAX_DESCRIPTION = 1_000;
-/** Largest response schema kept as `output_schema`, in characters of JSON. */
+/** Maximum size of an `output_schema`, in UTF-16 units of JSON. */
 const MAX_OUTPUT_SCHEMA = 4_096;
-/** A response schema with more definitions is not small, whatever they hold. */
+/** Maximum number of definitions in an `output_schema`. */
 const MAX_OUTPUT_DEFINITIONS = 16;
 /** Methods that RFC 9110 section 9.2.2 calls idempotent. */
 const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'QUERY']);
@@ -26,8 +26,8 @@ export interface ConvertedOperation {
 }
 
 /**
- * One operation as a tool. Name and description are there at once; the schemas and the plan are built on demand, because
- * the largest documents have 22,000 operations and most of them are only listed.
+ * One operation as a tool. Name and description are available at once; schemas and plan are built on demand, because the largest
+ * documents have 22,000 operations, most of which are only listed.
  */
 export class OpenApiTool {
   constructor(
@@ -55,7 +55,7 @@ export class OpenApiTool {
   }
 
   get tags(): string[] {
-    return stringsOf(this.operation.node.tags);
+    return toStrings(this.operation.node.tags);
   }
 
   get idempotent(): boolean {
@@ -104,14 +104,14 @@ export class OpenApiTool {
     return JSON.stringify(schema).length <= MAX_OUTPUT_SCHEMA ? schema : undefined;
   }
 
-  /** All that is needed to send a call. */
+  /** The complete plan of a request. */
   plan(): OperationPlan {
     const { parameters, body } = this.convert();
     const plan: OperationPlan = { method: this.method, path: this.path, parameters: parameters.plans };
     if (body) plan.body = body.plan;
     const types = this.successMedia().map(({ type }) => type);
-    if (types.length > 0) plan.accept = acceptOf(types);
-    const security = this.context.security.requirementsOf(this.operation);
+    if (types.length > 0) plan.accept = toAccept(types);
+    const security = this.context.security.readRequirements(this.operation);
     if (security) plan.security = security;
     return plan;
   }
@@ -127,7 +127,7 @@ export class OpenApiTool {
     this.context.findings.warn('/servers', 'no absolute server URL is declared: set base_url when you register');
   }
 
-  /** Schema and plan of one tool are asked for one after the other: the latest conversion is kept, and no other. */
+  /** Converts parameters and body. Only the latest conversion is cached: schema and plan of a tool are read one after the other. */
   private convert(): ConvertedOperation {
     const { refs, request: converter, findings, options, latest } = this.context;
     if (latest.operation === this.operation && latest.converted) return latest.converted;
@@ -158,8 +158,8 @@ export class OpenApiTool {
 }
 
 /** `Accept`: JSON first, at most five types, then anything. */
-function acceptOf(types: string[]): string[] {
-  // oxlint-disable-next-line no-control-regex -- what may stand in a header value
+function toAccept(types: string[]): string[] {
+  // oxlint-disable-next-line no-control-regex -- characters allowed in a header value
   const legal = [...new Set(types)].filter((type) => /^[^\s/]+\/[^\s/]/.test(type) && !/[^\u0020-\u007E]|,/.test(type));
   const sorted = legal.toSorted((a, b) => Number(isJsonType(b)) - Number(isJsonType(a))).slice(0, 5);
   return sorted.includes('*/*') ? sorted : [...sorted, '*/*;q=0.1'];

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { Findings } from '../findings.js';
 import { arrayAt, objectAt, stringAt } from '../json-pointer.js';
-import type { RefResolver } from '../load/resolve-refs.js';
+import type { RefResolver } from '../load/references.js';
 import type { SecurityScheme } from '../plan.js';
 import type { RawOperation } from './expand-operations.js';
 
@@ -17,8 +17,8 @@ export class SecurityReader {
     private readonly findings: Findings,
   ) {}
 
-  /** OR of AND sets of an operation, else of the document; undefined when neither says anything. */
-  requirementsOf(operation: RawOperation): SecurityScheme[][] | undefined {
+  /** The requirements of an operation or else of the document, as OR of AND sets; undefined when neither declares any. */
+  readRequirements(operation: RawOperation): SecurityScheme[][] | undefined {
     const source = operation.node.security ?? this.root.security;
     if (!Array.isArray(source)) return undefined;
     return source.filter(isJsonObject).map((set) => this.readSet(set));
@@ -29,7 +29,7 @@ export class SecurityReader {
       if (!this.schemes.has(id)) this.schemes.set(id, this.readScheme(id));
       const scheme = this.schemes.get(id);
       const scopes = arrayAt(set, id).filter((scope): scope is string => typeof scope === 'string');
-      if (!scheme) return [{ id, type: 'mutualTLS' as const }]; // unknown: a set that nobody can satisfy
+      if (!scheme) return [{ id, type: 'mutualTLS' as const }]; // unknown scheme: a set that no credential satisfies
       return [scopes.length > 0 ? { ...scheme, scopes } : scheme];
     });
   }
@@ -55,14 +55,14 @@ export class SecurityReader {
   }
 }
 
-/** Client credentials, else another flow that ends at a token URL, else a person is needed. */
+/** Reads the token URL of client credentials; other flows need a person. */
 function readFlows(flows: JsonObject | undefined, scheme: SecurityScheme): void {
   const tokenUrl = stringAt(objectAt(flows, 'clientCredentials'), 'tokenUrl');
   if (tokenUrl !== undefined) scheme.token_url = tokenUrl;
   else scheme.interactive_only = true;
 }
 
-/** The strings of a list; nothing for anything else. */
-export function stringsOf(value: Json | undefined): string[] {
+/** The strings in a list; empty for other values. */
+export function toStrings(value: Json | undefined): string[] {
   return Array.isArray(value) ? value.filter((item): item is string => typeof item === 'string') : [];
 }

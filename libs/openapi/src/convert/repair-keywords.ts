@@ -1,8 +1,7 @@
 import type { Json, JsonObject } from '@toolfleet/contracts';
-import { ecmaPattern } from './pattern.js';
 
-/** Tells a repair: the keyword and what was wrong with it. */
-export type Complain = (keyword: string, message: string) => void;
+/** Reports a repair: the keyword and its fault. */
+type Complain = (keyword: string, message: string) => void;
 
 const TYPES: ReadonlySet<string> = new Set(['string', 'number', 'integer', 'boolean', 'array', 'object', 'null']);
 const NUMBERS: ReadonlySet<string> = new Set([
@@ -32,32 +31,34 @@ const FLAGS: ReadonlySet<string> = new Set(['uniqueItems', 'deprecated', 'readOn
 export function plainKeyword(keyword: string, value: Json, complain: Complain): Json | undefined {
   if (STRINGS.has(keyword)) return typeof value === 'string' ? value : undefined;
   if (FLAGS.has(keyword)) return typeof value === 'boolean' ? value : undefined;
-  if (NUMBERS.has(keyword)) return numberOf(keyword, value, complain);
-  if (COUNTS.has(keyword)) return countOf(keyword, value, complain);
+  if (NUMBERS.has(keyword)) return repairNumber(keyword, value, complain);
+  if (COUNTS.has(keyword)) return repairCount(keyword, value, complain);
   switch (keyword) {
     case 'type':
-      return typeOf(value, complain);
+      return repairType(value, complain);
     case 'pattern':
-      return patternOf(value, complain);
+      return repairPattern(value, complain);
     case 'required':
-      return requiredOf(value, complain);
+      return repairRequired(value, complain);
     case 'enum':
-      return enumOf(value, complain);
+      return repairEnum(value, complain);
     case 'default':
     case 'const':
-      return dataOf(keyword, value, complain);
+      return repairData(keyword, value, complain);
     case 'examples':
-      return Array.isArray(value) ? dataOf(keyword, value, complain) : undefined;
+      return Array.isArray(value) ? repairData(keyword, value, complain) : undefined;
     case 'dependentRequired':
-      return dependentRequiredOf(value);
+      return repairDependentRequired(value);
     default:
       return undefined;
   }
 }
 
-function typeOf(value: Json, complain: Complain): Json | undefined {
+function repairType(value: Json, complain: Complain): Json | undefined {
   if (Array.isArray(value)) {
-    const types = [...new Set(value.map((entry) => typeOf(entry, complain)).filter((entry) => entry !== undefined))];
+    const types = [
+      ...new Set(value.map((entry) => repairType(entry, complain)).filter((entry) => entry !== undefined)),
+    ];
     return types.length > 1 ? types : types[0];
   }
   if (typeof value === 'string') {
@@ -71,8 +72,8 @@ function typeOf(value: Json, complain: Complain): Json | undefined {
   return undefined;
 }
 
-/** Numbers are sometimes written as strings. `exclusiveMinimum: true` of 3.0 is the caller's to handle. */
-function numberOf(keyword: string, value: Json, complain: Complain): number | undefined {
+/** Accepts numbers written as strings. The caller handles `exclusiveMinimum: true` of 3.0. */
+function repairNumber(keyword: string, value: Json, complain: Complain): number | undefined {
   if (typeof value === 'boolean') return undefined;
   const number = numeric(value);
   if (number !== undefined && !(keyword === 'multipleOf' && number <= 0)) {
@@ -83,7 +84,7 @@ function numberOf(keyword: string, value: Json, complain: Complain): number | un
   return undefined;
 }
 
-function countOf(keyword: string, value: Json, complain: Complain): number | undefined {
+function repairCount(keyword: string, value: Json, complain: Complain): number | undefined {
   const number = numeric(value);
   if (number !== undefined && Number.isInteger(number) && number >= 0) return number;
   complain(keyword, `${keyword} is not a length and is dropped`);
@@ -95,7 +96,7 @@ function numeric(value: Json): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
-function patternOf(value: Json, complain: Complain): string | undefined {
+function repairPattern(value: Json, complain: Complain): string | undefined {
   if (typeof value !== 'string') return undefined;
   const pattern = ecmaPattern(value);
   if (pattern !== null) return pattern;
@@ -103,7 +104,7 @@ function patternOf(value: Json, complain: Complain): string | undefined {
   return undefined;
 }
 
-function requiredOf(value: Json, complain: Complain): string[] | undefined {
+function repairRequired(value: Json, complain: Complain): string[] | undefined {
   if (!Array.isArray(value)) {
     complain('required', 'required has to be a list of names here and is dropped');
     return undefined;
@@ -112,22 +113,22 @@ function requiredOf(value: Json, complain: Complain): string[] | undefined {
   return names.length > 0 ? names : undefined;
 }
 
-function enumOf(value: Json, complain: Complain): Json | undefined {
+function repairEnum(value: Json, complain: Complain): Json | undefined {
   if (!Array.isArray(value) || value.length === 0) {
     complain('enum', 'an enum without values is dropped');
     return undefined;
   }
-  return dataOf('enum', uniqueValues(value), complain);
+  return repairData('enum', uniqueValues(value), complain);
 }
 
-/** Data that talks about references would read as one to whoever walks the schema (and mostly is meant as one). */
-function dataOf(keyword: string, value: Json, complain: Complain): Json | undefined {
+/** Drops data with a `$ref` member, which walkers of the schema would follow as a reference. */
+function repairData(keyword: string, value: Json, complain: Complain): Json | undefined {
   if (!holdsReference(value)) return value;
   complain(keyword, `${keyword} with a $ref in it is dropped: a reference cannot stand there`);
   return undefined;
 }
 
-/** True when a value has a member `$ref` anywhere. */
+/** Whether a value has a member `$ref` at any depth. */
 export function holdsReference(value: Json): boolean {
   return typeof value === 'object' && value !== null && JSON.stringify(value).includes('"$ref":');
 }
@@ -137,10 +138,47 @@ export function uniqueValues(values: Json[]): Json[] {
   return [...new Map(values.map((value) => [JSON.stringify(value), value])).values()];
 }
 
-function dependentRequiredOf(value: Json): JsonObject | undefined {
+function repairDependentRequired(value: Json): JsonObject | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   const entries = Object.entries(value).filter((entry): entry is [string, Json[]] => Array.isArray(entry[1]));
   return Object.fromEntries(
     entries.map(([name, names]) => [name, [...new Set(names.filter((item) => typeof item === 'string'))]]),
   );
+}
+
+/** Results for patterns seen before; documents repeat a few patterns thousands of times. */
+const known = new Map<string, string | null>();
+const MAX_KNOWN = 10_000;
+
+/**
+ * Converts a pattern to ECMA-262 with the `u` flag (JSON Schema 2020-12 section 6.4); null when it cannot be repaired.
+ * Repaired: needless escapes (`\-`, `\/`, `\@`), `\A` and `\Z` of other dialects. Not repairSyntax: `(?i)`, possessive
+ * quantifiers: dropping a constraint is safe, changing its meaning is not.
+ */
+export function ecmaPattern(pattern: string): string | null {
+  const seen = known.get(pattern);
+  if (seen !== undefined) return seen;
+  const verdict = isValid(pattern) ? pattern : repairSyntax(pattern);
+  if (known.size >= MAX_KNOWN) known.clear();
+  known.set(pattern, verdict);
+  return verdict;
+}
+
+function repairSyntax(pattern: string): string | null {
+  const candidate = pattern.replace(/\\\\|\\-|\\A|\\[zZ]|\\[_@#%&=!"'`~,;:<> ]/g, (escape) => {
+    if (escape === '\\\\') return escape;
+    if (escape === '\\-') return '\\x2d';
+    if (escape === '\\A') return '^';
+    if (escape === '\\z' || escape === '\\Z') return '$';
+    return escape.slice(1);
+  });
+  return candidate !== pattern && isValid(candidate) ? candidate : null;
+}
+
+function isValid(pattern: string): boolean {
+  try {
+    return new RegExp(pattern, 'u') instanceof RegExp;
+  } catch {
+    return false;
+  }
 }

@@ -1,6 +1,6 @@
+import { CORE_SCHEMA, loadAll, Type, YAMLException } from 'js-yaml';
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import { Findings, specError } from '../findings.js';
-import { MAX_DEPTH, parseYaml } from './parse-yaml.js';
 
 /** Largest document read by default: the public descriptions of GitHub (13 MB) and Microsoft Graph (20 MB) fit. */
 export const DEFAULT_MAX_SPEC_BYTES = 32 * 1024 * 1024;
@@ -21,14 +21,14 @@ export interface SpecDocument {
   /** Rules its schemas follow: 3.0 has its own dialect, 3.1 and later are JSON Schema 2020-12. */
   dialect: '3.0' | '3.1';
   findings: Findings;
-  /** False: the text provably holds no reference to another document, so nobody has to look for one. */
+  /** False when the text provably has no reference to another document, so that no search is needed. */
   mayReachOut: boolean;
 }
 
 /**
  * Reads JSON or YAML as an OpenAPI 3.x document. There is no schema validation: strict validators refuse documents that
- * are usable. Throws SPEC_INVALID: not a document, not 3.x, over a cap, unreadable (with line
- * and column).
+ * are usable.
+ * @throws ToolError SPEC_INVALID when it is no OpenAPI 3.x document, exceeds a limit, or cannot be parsed (with line and column)
  */
 export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
   const maxBytes = limits.maxBytes ?? DEFAULT_MAX_SPEC_BYTES;
@@ -42,10 +42,10 @@ export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
   if (!isJsonObject(root)) {
     throw specError('SPEC_PARSE_ERROR', 'not an OpenAPI document: the top level has to be an object');
   }
-  return { root, ...versionOf(root, findings), findings, mayReachOut: mayReachOut(text) };
+  return { root, ...readVersion(root, findings), findings, mayReachOut: mayReachOut(text) };
 }
 
-/** A `$ref` whose value does not begin with `#`, or any escape that could spell one. Says yes too often, never no. */
+/** Whether a `$ref` may point outside: it does not start with `#`, or an escape could spell one. False positives are possible. */
 function mayReachOut(text: string): boolean {
   return /\$ref['"]?\s*:(?!\s*['"]?#)/.test(text) || /\\(?:u00|x)(?:2[34]|[67])/i.test(text) || /\$ref\s*\n/.test(text);
 }
@@ -59,7 +59,7 @@ function parseText(text: string, findings: Findings): unknown {
   }
 }
 
-/** Text that looks like JSON may still be YAML in flow style; when it is neither, the place in the JSON is told. */
+/** Parses text that looks like JSON as YAML in flow style; reports the position in the JSON when it is neither. */
 function parseBrokenJson(text: string, jsonError: unknown, findings: Findings): unknown {
   try {
     return parseYaml(text, findings);
@@ -74,7 +74,7 @@ function parseBrokenJson(text: string, jsonError: unknown, findings: Findings): 
   }
 }
 
-/** Half of a surrogate pair in a name or text has no URI and no UTF-8: U+FFFD takes its place. */
+/** Replaces lone surrogates, which neither URIs nor UTF-8 can express, with U+FFFD. */
 function wellFormed(text: string, root: unknown, findings: Findings): unknown {
   if (text.isWellFormed() && !/\\u[dD][89a-fA-F]/.test(text)) return root;
   // JSON.stringify writes lone surrogates, and nothing else, as escapes of this range.
@@ -85,7 +85,7 @@ function wellFormed(text: string, root: unknown, findings: Findings): unknown {
   return JSON.parse(clean);
 }
 
-/** Counts values as a walk would meet them: an alias bomb is small in memory and endless to walk. */
+/** Limits the values that a walk would visit: YAML aliases can make a small document expand without end. */
 function assertBounded(root: unknown, maxNodes: number): void {
   let nodes = 0;
   const visit = (value: unknown, depth: number): void => {
@@ -103,7 +103,7 @@ function assertBounded(root: unknown, maxNodes: number): void {
   visit(root, 0);
 }
 
-function versionOf(root: JsonObject, findings: Findings): Pick<SpecDocument, 'version' | 'dialect'> {
+function readVersion(root: JsonObject, findings: Findings): Pick<SpecDocument, 'version' | 'dialect'> {
   const version = Object.hasOwn(root, 'openapi') ? root.openapi : undefined;
   if (version === undefined && Object.hasOwn(root, 'swagger')) {
     throw specError(
@@ -128,4 +128,74 @@ function versionOf(root: JsonObject, findings: Findings): Pick<SpecDocument, 've
   }
   if (Number(minor) > 1) findings.warn('/openapi', `OpenAPI ${version.slice(0, 40)} is read as 3.1`);
   return { version, dialect: minor === '0' ? '3.0' : '3.1' };
+}
+
+/**
+ * YAML 1.2 core schema plus merge keys. No timestamps: `2024-01-01` in an example stays the string it is in JSON. Tags
+ * of applications (`!Ref`) and of YAML 1.1 (`!!binary`, `!!timestamp`) are dropped and the plain value is kept.
+ */
+const foreignTag = (tag: string, kind: 'scalar' | 'sequence' | 'mapping') =>
+  new Type(tag, { kind, multi: true, resolve: () => true, construct: (data: unknown) => data ?? null });
+const merge = new Type('tag:yaml.org,2002:merge', {
+  kind: 'scalar',
+  resolve: (data: unknown) => data === '<<' || data === null,
+});
+const KINDS = ['scalar', 'sequence', 'mapping'] as const;
+const SPEC_SCHEMA = CORE_SCHEMA.extend({
+  implicit: [merge],
+  explicit: KINDS.flatMap((kind) => [foreignTag('!', kind), foreignTag('tag:yaml.org,2002:', kind)]),
+});
+
+/** Maximum nesting, because later steps recurse. The deepest of 4,500 public documents has less than 60. */
+const MAX_DEPTH = 200;
+
+/**
+ * Parses YAML (the first document of a stream). A duplicated key keeps its last value, as JSON.parse does, with a warning.
+ * Throws SPEC_INVALID with line and column, counted from 1.
+ */
+function parseYaml(text: string, findings: Findings): unknown {
+  try {
+    return firstDocument(loadAll(text, null, { schema: SPEC_SCHEMA, ...LIMITS }), findings);
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw tooDeep(error);
+    if (error.reason === 'duplicated mapping key') {
+      findings.warn('', `duplicated key at line ${toPlace(error).line}: the last value of such keys is used`);
+      return parseSloppyYaml(text, findings);
+    }
+    throw yamlError(error);
+  }
+}
+
+/** Limits that js-yaml knows and its type package does not. */
+const LIMITS = { maxDepth: MAX_DEPTH, maxTotalMergeKeys: 100_000 } as object;
+
+function parseSloppyYaml(text: string, findings: Findings): unknown {
+  try {
+    return firstDocument(loadAll(text, null, { schema: SPEC_SCHEMA, json: true, ...LIMITS }), findings);
+  } catch (error) {
+    throw error instanceof YAMLException ? yamlError(error) : tooDeep(error);
+  }
+}
+
+function firstDocument(documents: unknown[], findings: Findings): unknown {
+  if (documents.length > 1) findings.warn('', `only the first of ${documents.length} YAML documents is read`);
+  return documents[0];
+}
+
+function toPlace(error: YAMLException): { line: number; column: number } {
+  return { line: (error.mark?.line ?? 0) + 1, column: (error.mark?.column ?? 0) + 1 };
+}
+
+function yamlError(error: YAMLException): Error {
+  const place = toPlace(error);
+  const reason = /maxDepth|maxTotalMergeKeys/.test(error.reason) ? 'SPEC_TOO_COMPLEX' : 'SPEC_PARSE_ERROR';
+  return specError(reason, `invalid YAML at line ${place.line}, column ${place.column}: ${error.reason}`, place);
+}
+
+function tooDeep(error: unknown): Error {
+  if (error instanceof RangeError) return specError('SPEC_TOO_COMPLEX', 'the document is nested too deeply');
+  return specError(
+    'SPEC_PARSE_ERROR',
+    `not readable as YAML: ${error instanceof Error ? error.message : String(error)}`,
+  );
 }

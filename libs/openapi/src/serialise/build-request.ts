@@ -2,9 +2,9 @@ import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { withoutTrailingSlashes } from '../convert/select-server.js';
 import type { OperationPlan, ParameterPlan } from '../plan.js';
 import { expandPath } from './expand-path.js';
-import { encodeUnreserved } from './percent-encode.js';
+import { encodeUnreserved } from './serialise-parameter.js';
 import { serialiseBody } from './serialise-body.js';
-import { headerValue, queryPairs, textOf } from './serialise-parameter.js';
+import { headerValue, queryPairs, toText } from './serialise-parameter.js';
 
 /** One HTTP request, complete but for authentication. */
 export interface BuiltRequest {
@@ -39,22 +39,23 @@ export function isConnectionHeader(name: string): boolean {
 }
 
 /**
- * Builds the request of one call. Pure: no I/O, no credentials. Throws ARGUMENTS_INVALID
- * with `details.reason` PATH_PARAM_UNSAFE, HEADER_VALUE_INVALID, ARGUMENT_MISSING and the argument's name.
+ * Builds the request of one call. Pure: no I/O, no credentials.
+ * @throws ToolError ARGUMENTS_INVALID with the argument and `details.reason` PATH_PARAM_UNSAFE, HEADER_VALUE_INVALID or
+ *   ARGUMENT_MISSING; SPEC_INVALID without a usable server URL
  */
 export function buildRequest(plan: OperationPlan, baseUrl: string, args: JsonObject): BuiltRequest {
   const base = httpUrl(baseUrl);
   const values = new Map<ParameterPlan, Json>();
   for (const parameter of plan.parameters) {
-    const value = argumentOf(parameter, args);
+    const value = readArgument(parameter, args);
     if (value !== undefined) values.set(parameter, value);
   }
   const { path, query } = expandPath(plan, values);
-  const headers = headersOf(plan, values);
+  const headers = buildHeaders(plan, values);
   const built: BuiltRequest = {
     method: plan.method,
     origin: base.origin,
-    target: withoutTrailingSlashes(base.pathname) + path + questionMark([...query, ...queryOf(values)]),
+    target: withoutTrailingSlashes(base.pathname) + path + questionMark([...query, ...buildQuery(values)]),
     headers,
   };
   const body = Object.hasOwn(args, 'body') ? args.body : undefined;
@@ -77,7 +78,7 @@ function httpUrl(text: string): URL {
   });
 }
 
-function argumentOf(parameter: ParameterPlan, args: JsonObject): Json | undefined {
+function readArgument(parameter: ParameterPlan, args: JsonObject): Json | undefined {
   const value = Object.hasOwn(args, parameter.argument) ? args[parameter.argument] : undefined;
   const given = value === null && !parameter.nullable ? undefined : value;
   if (given === undefined && parameter.required) {
@@ -90,7 +91,7 @@ function missing(argument: string, message: string): ToolError {
   return new ToolError('ARGUMENTS_INVALID', { message, details: { argument, reason: 'ARGUMENT_MISSING' } });
 }
 
-function queryOf(values: ReadonlyMap<ParameterPlan, Json>): string[] {
+function buildQuery(values: ReadonlyMap<ParameterPlan, Json>): string[] {
   const query: string[] = [];
   for (const [parameter, value] of values) {
     if (parameter.in === 'querystring') query.push(wholeQuery(parameter, value));
@@ -116,10 +117,10 @@ function questionMark(query: readonly string[]): string {
 
 /** `content` parameters: JSON for JSON types, the text itself otherwise. */
 function contentText(mediaType: string, value: Json): string {
-  return /[/+]json\b/i.test(mediaType) || typeof value === 'object' ? JSON.stringify(value) : textOf(value);
+  return /[/+]json\b/i.test(mediaType) || typeof value === 'object' ? JSON.stringify(value) : toText(value);
 }
 
-function headersOf(plan: OperationPlan, values: ReadonlyMap<ParameterPlan, Json>): [string, string][] {
+function buildHeaders(plan: OperationPlan, values: ReadonlyMap<ParameterPlan, Json>): [string, string][] {
   const headers: [string, string][] = [];
   const cookies: string[] = [];
   for (const [parameter, value] of values) {

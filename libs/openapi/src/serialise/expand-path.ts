@@ -1,7 +1,7 @@
 import { ToolError, type Json } from '@toolfleet/contracts';
 import type { OperationPlan, ParameterPlan } from '../plan.js';
-import { encodePathLiteral, encodePathReserved, encodeQueryLiteral, encodeUnreserved } from './percent-encode.js';
-import { pathSegment, textOf } from './serialise-parameter.js';
+import { encodePathLiteral, encodePathReserved, encodeQueryLiteral, encodeUnreserved } from './serialise-parameter.js';
+import { pathSegment, toText } from './serialise-parameter.js';
 
 /** Names of the expressions of a path template, in order: `/a/{b}/{c}` gives `b`, `c`. */
 export function templateNames(path: string): string[] {
@@ -52,7 +52,7 @@ function expression(
   const value = parameter && values.get(parameter);
   if (parameter === undefined || value === undefined) return '';
   if (parameter.content !== undefined) {
-    return encodeUnreserved(/json/i.test(parameter.content) ? JSON.stringify(value) : textOf(value));
+    return encodeUnreserved(/json/i.test(parameter.content) ? JSON.stringify(value) : toText(value));
   }
   const reserved = name.startsWith('+');
   return pathSegment(reserved ? name.slice(1) : name, value, parameter, reserved ? encodePathReserved : undefined);

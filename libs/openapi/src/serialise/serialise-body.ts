@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { BodyPlan, PropertyEncoding } from '../plan.js';
-import { queryPairs, textOf } from './serialise-parameter.js';
+import { queryPairs, toText } from './serialise-parameter.js';
 
 /** A body ready to be sent. */
-export interface BuiltBody {
+interface BuiltBody {
   contentType: string;
   bytes: Uint8Array | string;
 }
@@ -16,7 +16,7 @@ export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
       return { contentType: plan.content_type, bytes: JSON.stringify(value) };
     case 'form':
       // A document may declare a form as a string: then it is the encoded form itself.
-      return { contentType: plan.content_type, bytes: isJsonObject(value) ? formText(plan, value) : textOf(value) };
+      return { contentType: plan.content_type, bytes: isJsonObject(value) ? formText(plan, value) : toText(value) };
     case 'multipart':
       // A body that is no object has no names to give its parts.
       return encodeMultipart(multipartParts(plan, isJsonObject(value) ? value : { body: value }), plan.content_type);
@@ -26,17 +26,17 @@ export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
         bytes: typeof value === 'string' ? value : toXml(plan.root ?? 'root', value),
       };
     case 'text':
-      return { contentType: plan.content_type, bytes: textOf(value) };
+      return { contentType: plan.content_type, bytes: toText(value) };
     case 'binary':
       return binaryBody(plan, value);
   }
 }
 
 /** application/x-www-form-urlencoded: `form`, exploded; an object is JSON unless an encoding styles it. */
-export function formText(plan: BodyPlan, body: JsonObject): string {
+function formText(plan: BodyPlan, body: JsonObject): string {
   const pairs: [string, string][] = [];
   for (const [name, value] of Object.entries(body)) {
-    const encoding = encodingOf(plan, name);
+    const encoding = readEncoding(plan, name);
     const styled =
       encoding.style !== undefined || encoding.explode !== undefined || encoding.allow_reserved !== undefined;
     const style = encoding.style ?? 'form';
@@ -54,13 +54,13 @@ export function formText(plan: BodyPlan, body: JsonObject): string {
 
 function multipartParts(plan: BodyPlan, body: JsonObject): Part[] {
   return Object.entries(body).flatMap(([name, value]) => {
-    const encoding = encodingOf(plan, name);
+    const encoding = readEncoding(plan, name);
     const items = Array.isArray(value) && !isJson(encoding.content_type) ? value : [value];
-    return items.map((item) => partOf(plan, name, item, encoding));
+    return items.map((item) => toPart(plan, name, item, encoding));
   });
 }
 
-function partOf(plan: BodyPlan, name: string, value: Json, encoding: PropertyEncoding): Part {
+function toPart(plan: BodyPlan, name: string, value: Json, encoding: PropertyEncoding): Part {
   const declared = firstConcrete(encoding.content_type);
   if (isJsonObject(value) && typeof value.content_base64 === 'string' && (plan.files?.includes(name) ?? false)) {
     return {
@@ -78,7 +78,7 @@ function partOf(plan: BodyPlan, name: string, value: Json, encoding: PropertyEnc
   if (typeof value === 'object' && value !== null) {
     return { name, content: JSON.stringify(value), contentType: declared ?? 'application/json' };
   }
-  return { name, content: isJson(declared) ? JSON.stringify(value) : textOf(value), contentType: declared };
+  return { name, content: isJson(declared) ? JSON.stringify(value) : toText(value), contentType: declared };
 }
 
 function binaryBody(plan: BodyPlan, value: Json): BuiltBody {
@@ -90,7 +90,7 @@ function binaryBody(plan: BodyPlan, value: Json): BuiltBody {
   return { contentType: plan.content_type, bytes: base64Bytes(value, 'body') };
 }
 
-function encodingOf(plan: BodyPlan, name: string): PropertyEncoding {
+function readEncoding(plan: BodyPlan, name: string): PropertyEncoding {
   return plan.encoding && Object.hasOwn(plan.encoding, name) ? (plan.encoding[name] as PropertyEncoding) : {};
 }
 

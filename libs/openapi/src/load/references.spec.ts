@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RefResolver } from './resolve-refs.js';
+import { RefResolver } from './references.js';
 
 const root = {
   'a/b': { 'c~d': 1 },

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { toolNames, type Nameable } from './tool-names.js';
+import { toolNames, type Nameable } from './naming.js';
 
 const operation = (operationId: string | undefined, path = '/p', method = 'GET'): Nameable => ({
   ...(operationId === undefined ? {} : { operationId }),

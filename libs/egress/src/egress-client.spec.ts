@@ -30,12 +30,12 @@ class FakeResolver extends Resolver {
 
 /** Connects every address to the loopback server, without TLS. */
 class ToServer extends Dialer {
-  readonly dialled: DialTarget[] = [];
+  readonly dialed: DialTarget[] = [];
   constructor(private readonly port: number) {
     super();
   }
   override dial(target: DialTarget): Promise<Socket> {
-    this.dialled.push(target);
+    this.dialed.push(target);
     return new Promise((resolve, reject) => {
       const socket = connect(this.port, '127.0.0.1', () => resolve(socket)).once('error', reject);
     });
@@ -95,7 +95,7 @@ describe('EgressClient', () => {
     expect(response.status).toBe(201);
     expect(response.headers['x-seen']).toBe('GET /a?b=c api.example.com');
     expect(await response.body.text()).toBe('hello');
-    expect(dialer.dialled).toMatchObject([{ address: PUBLIC, port: 443, host: 'api.example.com' }]);
+    expect(dialer.dialed).toMatchObject([{ address: PUBLIC, port: 443, host: 'api.example.com' }]);
   });
 
   it('sends a raw request target byte for byte', async () => {
@@ -132,7 +132,7 @@ describe('EgressClient', () => {
     expect(new Set(await Promise.all(calls))).toEqual(new Set(['x']));
     clearInterval(watch);
     expect(most).toBeLessThanOrEqual(4);
-    expect(dialer.dialled.length).toBeLessThan(90);
+    expect(dialer.dialed.length).toBeLessThan(90);
   });
 
   it('drops credentials on redirects to another origin and keeps them within one', async () => {

@@ -63,6 +63,7 @@ export class CapturedOutput {
     return new TextDecoder().decode(this.data.slice(start, start + this.header[stream - 1]!));
   }
 
+  /** True if the stream exceeded the cap. */
   isCut(stream: Stream): boolean {
     return this.header[HEADER.STDOUT_CUT + stream - 1] === 1;
   }

@@ -1,3 +1,4 @@
+/** Opcodes that callers compare or emit (WebAssembly core specification 1.0, section 5.4). */
 export const OP = {
   UNREACHABLE: 0x00,
   END: 0x0b,

@@ -16,6 +16,7 @@ import { ByteWriter, KIND, readLeb, SECTION, type Section, TYPE } from './wasm-b
 
 /** Size of the unit that one byte of the second memory represents, as a power of two. */
 const UNIT_BITS = 12;
+/** Size of a unit in bytes. */
 export const UNIT_BYTES = 1 << UNIT_BITS;
 /** A store that starts in a unit may extend up to this many bytes beyond it. */
 export const LARGEST_STORE = 8;
@@ -85,6 +86,10 @@ interface BodyContext {
   stackTop: number;
 }
 
+/**
+ * Instruments one function body. `track` walks its instructions and simulates the operand stack, to tell which stores go to a
+ * frame of the shadow stack; `emit` writes the result with the added locals.
+ */
 class BodyTracker {
   private readonly codeStart: number;
   private readonly groups: number;
@@ -120,6 +125,7 @@ class BodyTracker {
     this.ownLocals = locals;
   }
 
+  /** Copies the instructions to `body`, with a guard before each store and each new stack pointer that needs one. */
   track(): void {
     const first = new CodeReader(this.code, this.codeStart, this.end);
     while (first.next()) {

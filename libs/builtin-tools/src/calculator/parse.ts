@@ -148,6 +148,7 @@ export function parse(expression: string): Expression {
   return new Parser(tokens).parse();
 }
 
+/** A recursive-descent parser with one method per precedence level. */
 class Parser {
   private position = 0;
   private depth = 0;

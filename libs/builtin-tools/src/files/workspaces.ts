@@ -17,6 +17,7 @@ export interface WorkspaceLimits {
   mustExist: boolean;
 }
 
+/** The limits unless configured otherwise. */
 export const DEFAULT_WORKSPACE_LIMITS: WorkspaceLimits = {
   quotaBytes: 100 * 1024 * 1024,
   maxEntries: 10_000,
@@ -71,16 +72,19 @@ class Workspace {
     private readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>,
   ) {}
 
+  /** The entry at a path; undefined if there is none. */
   async stat(path: string): Promise<Entry | undefined> {
     return this.deps.store.stat(this.key, workspacePath(path));
   }
 
+  /** @throws ToolError if the file does not exist or exceeds `maxFileBytes` */
   async read(path: string): Promise<Buffer> {
     const names = filePath(path);
     await this.assertExists();
     return this.deps.store.read(this.key, names, this.deps.limits.maxFileBytes);
   }
 
+  /** At most `limit` entries of a directory. @throws ToolError if it does not exist */
   async list(path: string, recursive: boolean, limit: number): Promise<Entry[]> {
     const names = workspacePath(path);
     await this.assertExists();
@@ -88,6 +92,7 @@ class Workspace {
     return this.deps.store.list(this.key, names, recursive, limit);
   }
 
+  /** Writes a file within the quota. */
   async write(path: string, bytes: Uint8Array, mode: WriteMode): Promise<void> {
     const names = filePath(path);
     await this.assertCreatable();
@@ -112,6 +117,7 @@ class Workspace {
     );
   }
 
+  /** Creates a directory with missing parents; does nothing if it exists. */
   async makeDirectory(path: string): Promise<void> {
     const names = filePath(path);
     await this.assertCreatable();
@@ -122,6 +128,7 @@ class Workspace {
     );
   }
 
+  /** Removes a file or directory. Returns the number of removed entries. */
   async remove(path: string, recursive: boolean): Promise<number> {
     const names = filePath(path);
     await this.assertExists();

@@ -84,12 +84,14 @@ function findJsonError(text: string): SyntaxProblem {
   return { position: text.length, reason: 'syntax error' };
 }
 
+/** Ends the scan with the problem found. */
 class Found extends Error {
   constructor(readonly problem: SyntaxProblem) {
     super(problem.reason);
   }
 }
 
+/** A recursive-descent parser of JSON that stops at the first error. */
 class Scanner {
   at = 0;
 

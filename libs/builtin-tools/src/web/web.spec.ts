@@ -102,7 +102,7 @@ describe('fetch_page', () => {
     expect(await catchToolError(fetchOne({ url: `${origin}/none` }))).toMatchObject({
       code: 'UPSTREAM_ERROR',
       message: 'HTTP 404: Nothing here',
-      // the address is the caller's: nobody else's calls may suffer from it
+      // the address is the caller's: the calls of others must not suffer from it
       details: { target: 'chosen_by_caller' },
     });
     routes.set('/busy', (_request, response) => response.writeHead(429, { 'retry-after': '7' }).end());

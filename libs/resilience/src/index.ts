@@ -1,9 +1,9 @@
 export { Clock, SystemClock, type CancelTimer } from './clock.js';
 export { Deadline } from './deadline.js';
-export { linkAbort, TimedOut, untilAborted, withTimeout, type LinkedAbort } from './timeout.js';
-export { backoffCeilingMs, backoffMs, MAX_BACKOFF_MS, type Backoff } from './backoff.js';
+export { linkAbort, TimedOut, untilAborted, withTimeout, type LinkedAbort } from './deadline.js';
+export { backoffCeilingMs, backoffMs, MAX_BACKOFF_MS, type Backoff } from './retry.js';
 export { retry, type RetryNotice, type RetryOptions, type RetryVerdict } from './retry.js';
-export { RetryBudget } from './retry-budget.js';
+export { RetryBudget } from './retry.js';
 export {
   peekTokens,
   takeToken,
@@ -13,9 +13,9 @@ export {
   type Rate,
   type RateDecision,
 } from './token-bucket.js';
-export { Semaphore } from './semaphore.js';
-export { Turns } from './turns.js';
-export { SingleFlight } from './coalesce.js';
+export { Semaphore } from './concurrency.js';
+export { KeyedMutex } from './concurrency.js';
+export { SingleFlight } from './single-flight.js';
 export {
   Breaker,
   CONSECUTIVE_RULE,
@@ -27,4 +27,4 @@ export {
   type ProbeLease,
 } from './breaker.js';
 export { BreakerMap, type BreakerScope, type BreakerTransition, type TroubledBreaker } from './breaker-map.js';
-export { LatencyMedian } from './typical-time.js';
+export { LatencyMedian } from './latency-median.js';

@@ -1,12 +1,36 @@
 import type { Milliseconds } from '@toolfleet/contracts';
-import { backoffMs, type Backoff } from './backoff.js';
 import type { Clock } from './clock.js';
 import type { Deadline } from './deadline.js';
 
-/** What to do after an attempt, decided from its outcome, which is a value and not an exception. */
+/** Longest wait between two attempts, whatever a policy declares. */
+export const MAX_BACKOFF_MS = 30_000;
+
+/** Parameters of an exponential backoff. */
+export interface Backoff {
+  baseMs: Milliseconds;
+  multiplier: number;
+  /** Cap of one wait; at most `MAX_BACKOFF_MS`. */
+  capMs: Milliseconds;
+}
+
+/** Longest wait before retry `k` (k = 1 is the second attempt): min(cap, base * mult^(k-1)). */
+export function backoffCeilingMs(backoff: Backoff, k: number): Milliseconds {
+  const cap = Math.min(backoff.capMs, MAX_BACKOFF_MS);
+  return Math.max(0, Math.min(cap, backoff.baseMs * backoff.multiplier ** (k - 1)));
+}
+
+/**
+ * Wait before retry `k` with full jitter: uniform in [0, ceiling], and never below the `Retry-After` of the upstream. `random` returns
+ * a number in [0, 1).
+ */
+export function backoffMs(backoff: Backoff, k: number, random: () => number, retryAfterMs = 0): Milliseconds {
+  return Math.max(retryAfterMs, Math.round(random() * backoffCeilingMs(backoff, k)));
+}
+
+/** Whether to try again, decided from the outcome of an attempt, which is a value and not an exception. */
 export type RetryVerdict = { again: false } | { again: true; backoff: Backoff; retryAfterMs?: Milliseconds };
 
-/** One retry that is about to be waited for. */
+/** A retry that is about to be waited for. */
 export interface RetryNotice<T> {
   /** Number of the attempt that will follow, from 2. */
   attempt: number;
@@ -19,18 +43,18 @@ export interface RetryOptions<T> {
   deadline: Deadline;
   /** Ends a wait early. */
   signal: AbortSignal;
-  /** Counts attempts as it likes; `attempt` is the number of the one that gave the outcome, from 1. */
+  /** `attempt` is the number of the attempt with this outcome, from 1. */
   judge: (outcome: T, attempt: number) => RetryVerdict;
   /** In [0, 1); replaced in tests. */
   random?: () => number;
-  /** Called before the wait; `false` forbids the retry (a retry budget that is used up). */
+  /** Called before the wait; `false` prevents the retry (an exhausted retry budget). */
   onRetry?: (notice: RetryNotice<T>) => boolean | void;
 }
 
 /**
- * Repeats `attempt` while the verdict on its outcome says so. A wait that would not end before the deadline is not begun:
- * the last outcome is returned at once, so that the caller still learns the real reason. Own loop instead of p-retry: that
- * repeats on exceptions only and waits on its own timers, so neither outcomes as values nor a fake clock work with it.
+ * Repeats `attempt` until `judge` decides otherwise. When a wait would not end before the deadline, the last outcome is returned at once,
+ * so that the caller learns the actual reason. Not p-retry: it retries on exceptions only and uses its own timers, so neither outcomes as
+ * values nor a fake clock work with it.
  */
 export async function retry<T>(options: RetryOptions<T>, attempt: (number: number) => Promise<T>): Promise<T> {
   const { clock, deadline, signal, judge, random = Math.random } = options;
@@ -44,7 +68,32 @@ export async function retry<T>(options: RetryOptions<T>, attempt: (number: numbe
     try {
       await clock.sleep(delayMs, signal);
     } catch {
-      return outcome; // cancelled while waiting: nothing new is known
+      return outcome; // cancelled while waiting
     }
+  }
+}
+
+/** Retries in reserve, so that calls to a rarely used target can be retried. */
+const RESERVE = 10;
+/** Calls per retry. */
+const CALLS_PER_RETRY = 10;
+
+/**
+ * Limits retries to 10 % of the calls to one target. Without it a failing upstream would get a multiple of its normal load.
+ */
+export class RetryBudget {
+  /** In calls, so that it stays an integer. */
+  #balance = RESERVE * CALLS_PER_RETRY;
+
+  /** Counts one call. */
+  deposit(): void {
+    this.#balance = Math.min(RESERVE * CALLS_PER_RETRY, this.#balance + 1);
+  }
+
+  /** Takes one retry if there is one left. */
+  withdraw(): boolean {
+    if (this.#balance < CALLS_PER_RETRY) return false;
+    this.#balance -= CALLS_PER_RETRY;
+    return true;
   }
 }

@@ -1,13 +1,13 @@
 import { FakeClock } from '@toolfleet/testing';
 import * as fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { backoffCeilingMs, backoffMs } from './backoff.js';
-import { SingleFlight } from './coalesce.js';
+import { backoffCeilingMs, backoffMs } from './retry.js';
+import { SingleFlight } from './single-flight.js';
 import { Deadline } from './deadline.js';
-import { RetryBudget } from './retry-budget.js';
+import { RetryBudget } from './retry.js';
 import { retry, type RetryNotice } from './retry.js';
-import { Semaphore } from './semaphore.js';
-import { TimedOut, withTimeout } from './timeout.js';
+import { Semaphore } from './concurrency.js';
+import { TimedOut, withTimeout } from './deadline.js';
 import { peekTokens, takeToken } from './token-bucket.js';
 
 test('a deadline runs on monotonic time: a jump of the wall clock does not move it', () => {

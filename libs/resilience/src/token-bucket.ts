@@ -12,12 +12,12 @@ export interface Rate {
   periodMs: Milliseconds;
 }
 
-/** Outcome of one ask. */
+/** Outcome of a request for one token. */
 export interface RateDecision {
   allowed: boolean;
-  /** Whole tokens left after this ask. */
+  /** Whole tokens left after this request. */
   remaining: number;
-  /** 0 when allowed, else milliseconds until one token is there. */
+  /** 0 when allowed, else milliseconds until one token is available. */
   retryAfterMs: Milliseconds;
   /** Milliseconds until the bucket is full again. */
   resetMs: Milliseconds;
@@ -26,46 +26,46 @@ export interface RateDecision {
 /** State of a bucket in microseconds of the deciding clock; `undefined` is a full bucket. */
 export type BucketState = number | undefined;
 
-/** Outcome of one ask for several tokens. */
+/** Outcome of a request for several tokens. */
 export interface GrantedTokens extends Omit<RateDecision, 'allowed'> {
-  /** How many of the tokens asked for were there. */
+  /** How many of the requested tokens were available. */
   granted: number;
 }
 
 /** Microseconds per token, and how far the next arrival may lie ahead: a full bucket holds `perPeriod` tokens. */
-export function cellOf(rate: Rate): { interval: number; tolerance: number } {
+function toCell(rate: Rate): { interval: number; tolerance: number } {
   const interval = Math.max(1, Math.ceil((rate.periodMs * 1_000) / rate.perPeriod)); // up: never above the rate
   return { interval, tolerance: interval * rate.perPeriod };
 }
 
 /**
- * Asks for `asked` tokens at `nowMs` and gets as many as are there. Pure: returns the answer and the next state. Asks of
- * one event-loop turn travel together, so this is the form the Lua script has.
+ * Takes up to `requested` tokens at `nowMs`. Pure: returns the answer and the next state. Requests of one event-loop tick are sent to Redis
+ * together, so this is also the form of the Lua script.
  */
 export function takeTokens(
   state: BucketState,
   rate: Rate,
   nowMs: Milliseconds,
-  asked: number,
+  requested: number,
 ): { answer: GrantedTokens; state: number } {
   const now = Math.round(nowMs * 1_000);
-  const { interval, tolerance } = cellOf(rate);
+  const { interval, tolerance } = toCell(rate);
   const tat = Math.max(state ?? now, now);
   const available = Math.max(0, Math.floor((tolerance - (tat - now)) / interval));
-  const granted = Math.min(asked, available);
+  const granted = Math.min(requested, available);
   const settled = tat + granted * interval;
   return {
     state: settled,
     answer: {
       granted,
       remaining: available - granted,
-      retryAfterMs: granted === asked ? 0 : Math.max(1, Math.ceil((settled + interval - tolerance - now) / 1_000)),
+      retryAfterMs: granted === requested ? 0 : Math.max(1, Math.ceil((settled + interval - tolerance - now) / 1_000)),
       resetMs: Math.ceil((settled - now) / 1_000),
     },
   };
 }
 
-/** Asks for one token. */
+/** Takes one token. */
 export function takeToken(
   state: BucketState,
   rate: Rate,
@@ -76,7 +76,7 @@ export function takeToken(
   return { state: taken.state, decision: { allowed: granted === 1, remaining, retryAfterMs, resetMs } };
 }
 
-/** What an ask would find, without taking a token. */
+/** The tokens that are available, without taking one. */
 export function peekTokens(state: BucketState, rate: Rate, nowMs: Milliseconds): number {
   return takeTokens(state, rate, nowMs, 0).answer.remaining;
 }

@@ -1,7 +1,7 @@
-export { BoundedLabel, OTHER_LABEL } from './bounded-label.js';
-export { CHAINED } from './chained-lines.js';
+export { CHAINED } from './log-destinations.js';
 export { createLogger, type Logger, type LoggerOptions, type LogLevel } from './logger.js';
-export { createMetrics, METRICS, type BuildInfo, type MetricEntry, type MetricKey, type Metrics } from './metrics.js';
+export { METRICS, type MetricEntry } from './metric-catalogue.js';
+export { BoundedLabel, createMetrics, OTHER_LABEL, type BuildInfo, type MetricKey, type Metrics } from './metrics.js';
 export { holdsSecret, REDACTED, redact, registerSecret } from './redact.js';
 export { traceHeaders, traceparent, type TraceCarrier, type TraceHeaders } from './propagation.js';
 export {

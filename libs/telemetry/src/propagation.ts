@@ -1,7 +1,7 @@
 /**
  * W3C Trace Context (https://www.w3.org/TR/trace-context/) over HTTP headers, NATS headers and job data: all three carry
- * `traceparent` and `tracestate` as text. It works without a tracing backend, and for calls that are not recorded: the
- * trace is passed on and its id stands in the log of every process, so that the lines of a call can be joined.
+ * `traceparent` and `tracestate` as text. It works without a tracing backend and for unrecorded calls: the trace is propagated and its id is
+ * in the log of every process, so that the lines of a call can be joined.
  */
 import { randomUUID } from 'node:crypto';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
@@ -21,7 +21,7 @@ export interface TraceCarrier {
   get(name: string): string | null | undefined;
 }
 
-/** What travels. */
+/** Headers that propagate a trace. */
 export interface TraceHeaders extends Record<string, string> {
   traceparent: string;
 }
@@ -40,7 +40,7 @@ export function followContexts(): void {
 }
 
 /** The caller's span, or undefined when the headers carry none or a malformed one. */
-export function spanContextOf(carrier: TraceCarrier): SpanContext | undefined {
+export function readSpanContext(carrier: TraceCarrier): SpanContext | undefined {
   const header = carrier.get('traceparent');
   if (!header) return undefined;
   const match = TRACEPARENT.exec(header.trim());
@@ -62,7 +62,7 @@ export function remoteContext(caller: SpanContext): Context {
   return trace.setSpanContext(ROOT_CONTEXT, caller);
 }
 
-/** A trace that begins here and is not recorded. Its ids are those of one UUID: random enough, and nearly free. */
+/** A new trace that is not recorded. Its ids are parts of one UUID, which is random enough and cheap. */
 export function unrecordedTrace(): SpanContext {
   const traceId = randomUUID().replaceAll('-', '');
   return { traceId, spanId: traceId.slice(16), traceFlags: TraceFlags.NONE };

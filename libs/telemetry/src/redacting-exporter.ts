@@ -10,7 +10,7 @@ export class RedactingExporter implements SpanExporter {
   constructor(private readonly inner: SpanExporter) {}
 
   export(spans: ReadableSpan[], done: Parameters<SpanExporter['export']>[1]): void {
-    this.inner.export(holdsSecret(textOf(spans)) ? spans.map(redactedSpan) : spans, done);
+    this.inner.export(holdsSecret(collectText(spans)) ? spans.map(redactedSpan) : spans, done);
   }
 
   shutdown(): Promise<void> {
@@ -23,7 +23,7 @@ export class RedactingExporter implements SpanExporter {
 }
 
 /** Every text of these spans that `redactedSpan` would look at. */
-function textOf(spans: readonly ReadableSpan[]): string {
+function collectText(spans: readonly ReadableSpan[]): string {
   let text = '';
   const add = (attributes: Attributes | undefined): void => {
     for (const key in attributes) {

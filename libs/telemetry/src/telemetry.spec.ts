@@ -3,12 +3,11 @@ import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { FakeClock } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
-import { BoundedLabel } from './bounded-label.js';
-import { BufferedDestination } from './gathered-lines.js';
-import { isoTime } from './iso-time.js';
-import { createLogger } from './logger.js';
-import { createMetrics, METRICS } from './metrics.js';
-import { spanContextOf, traceHeaders, traceparent } from './propagation.js';
+import { BufferedDestination } from './log-destinations.js';
+import { createLogger, isoTime } from './logger.js';
+import { METRICS } from './metric-catalogue.js';
+import { BoundedLabel, createMetrics } from './metrics.js';
+import { readSpanContext, traceHeaders, traceparent } from './propagation.js';
 import { holdsSecret, redact, registerSecret } from './redact.js';
 import { inSpan, beginTrace, inTrace, isTracing, startTracing } from './tracing.js';
 
@@ -148,6 +147,7 @@ describe('metrics', () => {
         'toolfleet_policy_denied_total',
         'toolfleet_tool_quarantined',
         'toolfleet_egress_blocked_total',
+        'toolfleet_result_store_failures_total',
         'toolfleet_retries_total',
         'toolfleet_shed_total',
         'toolfleet_output_mismatch_total',
@@ -182,7 +182,7 @@ describe('trace context', () => {
     ['00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01', undefined],
     [PARENT.toUpperCase(), undefined],
   ])('reads %j as %j', (header, traceId) => {
-    expect(spanContextOf(carrier({ traceparent: header }))?.traceId).toBe(traceId);
+    expect(readSpanContext(carrier({ traceparent: header }))?.traceId).toBe(traceId);
   });
 
   it('is passed on without a collector, over awaits, with its state', async () => {

@@ -14,7 +14,7 @@ import {
   followContexts,
   isSampled,
   remoteContext,
-  spanContextOf,
+  readSpanContext,
   traceHeaders,
   unrecordedTrace,
   type TraceCarrier,
@@ -36,8 +36,8 @@ let tracer: Tracer | undefined;
 let sampleRatio = 1;
 
 /**
- * Begins to record and export spans; until then `inTrace` and `inSpan` only pass contexts on. The SDK is loaded here, so
- * that a process without a collector never loads it. Returns the way to flush and end.
+ * Begins to record and export spans; until then `inTrace` and `inSpan` only propagate contexts. The SDK is loaded here, so
+ * that a process without a collector never loads it. Returns a function that flushes and ends.
  */
 export async function startTracing(options: TracingOptions): Promise<() => Promise<void>> {
   const [
@@ -76,30 +76,30 @@ export function isTracing(): boolean {
 }
 
 /**
- * Serves a request at a door of the fleet inside the caller's trace; a request without one begins a trace, which is recorded
- * for the share of `sampleRatio`. Of the others only the ids travel: in headers, jobs and log lines, without a span.
+ * Serves a request at an entry point inside the caller's trace; a request without a trace begins one, which is recorded for the share of
+ * `sampleRatio`. Of unrecorded traces only the ids are propagated: in headers, jobs and log lines, without a span.
  */
 export function beginTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
-  const caller = spanContextOf(carrier);
+  const caller = readSpanContext(carrier);
   if (caller || !tracer || Math.random() >= sampleRatio) return follow(name, caller ?? unrecordedTrace(), work);
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER, root: true });
   return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
 }
 
 /**
- * Serves a message inside the fleet (NATS, job) inside its sender's trace. It never begins one: doors do. Without a
- * collector, or in a trace that is not sampled, the trace is only passed on.
+ * Serves a message inside the fleet (NATS, job) inside its sender's trace. Only entry points begin traces. Without a
+ * collector, or in a trace that is not sampled, the trace is only propagated.
  */
 export function inTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
-  return follow(name, spanContextOf(carrier), work);
+  return follow(name, readSpanContext(carrier), work);
 }
 
 /**
- * Serves a message nobody waits for: a trace of its own, linked to that of its sender, which may have ended long ago.
+ * Serves a message whose sender does not wait: in a trace of its own, linked to that of the sender, which may have ended long ago.
  * Recorded when the sender's is.
  */
 export function inLinkedTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
-  const sender = spanContextOf(carrier);
+  const sender = readSpanContext(carrier);
   if (!tracer || !sender || !isSampled(sender)) return follow(name, sender, work);
   const span = tracer.startSpan(name, { kind: SpanKind.CONSUMER, root: true, links: [{ context: sender }] });
   return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
@@ -114,12 +114,12 @@ function follow<T>(name: string, caller: SpanContext | undefined, work: () => T)
   return endWith(span, () => context.with(trace.setSpan(parent, span), work));
 }
 
-/** True inside a span that is recorded: steps of others are not worth a span. */
+/** True inside a recorded span; steps of other calls get no span. */
 const isRecording = (): boolean => trace.getActiveSpan()?.isRecording() === true;
 
 /**
- * A request to somebody else, as a step of the active trace. `send` gets the headers that carry the trace on; none without
- * a trace. Only method and host become attributes: paths and queries hold data of tenants.
+ * A request to a server outside the fleet, as a step of the active trace. `send` gets the headers that propagate the trace; none without a
+ * trace. Only method and host become attributes: paths and queries hold data of tenants.
  */
 export function inUpstreamSpan<T extends { readonly status: number }>(
   request: { readonly method: string; readonly url: string },

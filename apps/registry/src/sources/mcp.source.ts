@@ -1,7 +1,7 @@
 import { toToolError, type JsonObject, type ToolError } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionRegister, DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
-import { Turns, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import { KeyedMutex, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
 import { isSuperseded } from '../source-store.js';
@@ -68,7 +68,7 @@ export class McpSource {
   private readonly adding = new Set<WatchedServer>();
   /** Registrations of function entries, by source name. */
   private readonly functions = new Map<string, StoredRegistration>();
-  private readonly turns = new Turns();
+  private readonly mutex = new KeyedMutex();
   private stopped = false;
 
   constructor(
@@ -165,7 +165,7 @@ export class McpSource {
       const found = await this.discover(entry);
       // Not a registration: what was registered under this name before stays.
       if (toServerDefinitions(entry, found).length === 0) return { outcome: NOTHING_REGISTERED };
-      const outcome = await this.turns.take(mcpSource(entry).name, async () => {
+      const outcome = await this.mutex.run(mcpSource(entry).name, async () => {
         const reply = await this.deps.register(toAnnouncement(entry, found), footing);
         if (reply.registered.length > 0) this.onRegistered(this.watch(watched), reply, found);
         return reply;
@@ -197,7 +197,7 @@ export class McpSource {
     watched.isRefreshing = true;
     try {
       const found = await this.discover(entry);
-      await this.turns.take(name, async () => {
+      await this.mutex.run(name, async () => {
         if (!this.isCurrent(watched)) return;
         const footing = registration && { registration, isNew: false };
         this.onRegistered(watched, await this.deps.register(toAnnouncement(entry, found), footing), found);

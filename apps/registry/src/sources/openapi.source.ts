@@ -9,7 +9,7 @@ import type {
 } from '@toolfleet/contracts/registry';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { EgressClient } from '@toolfleet/egress';
-import { Turns, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import { KeyedMutex, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
 import { checkNameConflict } from '../definition-service.js';
@@ -57,7 +57,7 @@ const MIN_REFRESH_MS = 10_000;
 export class OpenApiSource {
   private readonly specs: SpecReader;
   private readonly watched = new Map<string, WatchedDocument>();
-  private readonly turns = new Turns();
+  private readonly mutex = new KeyedMutex();
   /** Stamps of invalid stored registrations, so that each is logged once. */
   private readonly unreadable = new Set<string>();
   private readonly stopped = new AbortController();
@@ -123,7 +123,7 @@ export class OpenApiSource {
     };
     try {
       const { converted, spec } = await this.read(entry, false);
-      const reply = await this.turns.take(openApiSource(entry).name, async () => {
+      const reply = await this.mutex.run(openApiSource(entry).name, async () => {
         const given = await this.register(entry, converted, spec, registration && { registration, isNew: true });
         if (given.registered.length > 0 || given.refused.length === 0)
           this.schedule(Object.assign(this.watch(entry, registration), { sha256: spec.sha256 }));
@@ -214,7 +214,7 @@ export class OpenApiSource {
     const { entry, registration } = watched;
     try {
       const { converted, spec, unchanged } = await this.read(entry, trusted, watched.sha256);
-      await this.turns.take(openApiSource(entry).name, async () => {
+      await this.mutex.run(openApiSource(entry).name, async () => {
         if (!this.isCurrent(watched)) return;
         if (!unchanged) {
           const reply = await this.register(entry, converted, spec, registration && { registration, isNew: false });

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ToolError } from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
-import { Turns, type Clock } from '@toolfleet/resilience';
+import { KeyedMutex, type Clock } from '@toolfleet/resilience';
 import { Holds, Quota } from './quota.js';
 import { filePath, workspacePath, type Entry, type WorkspaceStore, type WriteMode } from './workspace-store.js';
 
@@ -28,7 +28,7 @@ export const DEFAULT_WORKSPACE_LIMITS: WorkspaceLimits = {
 /** Selects the workspace by the context of the call, so that no tool can name another one. */
 export class Workspaces {
   /** Serializes the writes to a workspace in this process, so that they do not refuse each other (see Holds). */
-  private readonly turns = new Turns();
+  private readonly mutex = new KeyedMutex();
   private readonly quota: Quota;
 
   constructor(
@@ -58,7 +58,7 @@ export class Workspaces {
       : `u-${safeName(typeof user === 'string' ? user : '')}/s-${safeName(id)}`;
     const key = `${safeName(tenant)}/${folder}`;
     const deps = { store: this.store, quota: this.quota, limits: this.limits };
-    return new Workspace(key, isProject ? id : undefined, deps, (work) => this.turns.take(key, work));
+    return new Workspace(key, isProject ? id : undefined, deps, (work) => this.mutex.run(key, work));
   }
 }
 

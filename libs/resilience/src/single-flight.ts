@@ -1,4 +1,4 @@
-/** Work of a flight: gets a signal that is aborted when nobody waits for it any more. */
+/** Shared work; its signal is aborted when the last caller has left. */
 type Work<T> = (signal: AbortSignal) => Promise<T>;
 
 interface Flight<T> {
@@ -8,26 +8,25 @@ interface Flight<T> {
 }
 
 /**
- * Runs identical concurrent work once (single flight). A caller that goes away leaves the flight; the work is cancelled
- * only when the last one has left, so one impatient caller cannot spoil the answer for the others. The last one learns how the
- * cancelled work ended.
+ * Runs identical concurrent work once. A caller whose signal is aborted leaves; the work is cancelled only when the last caller has left,
+ * and that caller gets the outcome of the cancelled work.
  */
 export class SingleFlight<T> {
   readonly #flights = new Map<string, Flight<T>>();
 
-  /** Flights in the air. */
+  /** Number of flights. */
   get size(): number {
     return this.#flights.size;
   }
 
-  /** True when `join` would share a flight that is in the air. */
+  /** True when `join` would share running work. */
   has(key: string): boolean {
     return this.#flights.has(key);
   }
 
   /**
-   * Joins the flight of `key` or starts it.
-   * @returns the outcome, and whether this caller joined another one's work
+   * Joins the work of `key` or starts it.
+   * @returns the outcome, and whether this caller joined work that another one had started
    * @throws the reason of `signal` when this caller leaves while others stay
    */
   async join(key: string, signal: AbortSignal, work: Work<T>): Promise<{ value: T; joined: boolean }> {
@@ -53,7 +52,7 @@ export class SingleFlight<T> {
       const leave = () => {
         flight.waiting -= 1;
         if (flight.waiting === 0) {
-          if (this.#flights.get(key) === flight) this.#flights.delete(key); // newcomers must not join a cancelled flight
+          if (this.#flights.get(key) === flight) this.#flights.delete(key); // new callers must not join cancelled work
           flight.abort.abort(signal.reason);
         } else {
           reject(signal.reason);

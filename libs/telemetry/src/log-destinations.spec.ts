@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { CHAINED } from './chained-lines.js';
+import { CHAINED } from './log-destinations.js';
 import { createLogger } from './logger.js';
 import { registerSecret } from './redact.js';
 

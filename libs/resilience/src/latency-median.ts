@@ -1,16 +1,16 @@
 import type { Milliseconds } from '@toolfleet/contracts';
 
-/** Durations needed before anything is said about them. */
+/** Samples needed before there is an estimate. */
 const MIN_SAMPLES = 20;
-/** How far one duration moves the estimate: it follows a change within some dozens of calls. */
+/** Share by which one sample moves the estimate: it follows a change within a few dozen calls. */
 const STEP = 0.05;
 
-/** Running estimate of a median in constant memory: each duration moves it one small step towards itself. */
+/** Running estimate of a median in constant memory: each sample moves it one small step towards itself. */
 export class LatencyMedian {
   #first: Milliseconds[] | undefined = [];
   #median = 0;
 
-  /** Undefined until enough is known. */
+  /** Undefined until there are enough samples. */
   get medianMs(): Milliseconds | undefined {
     return this.#first ? undefined : this.#median;
   }

@@ -1,0 +1,244 @@
+export const CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+const HOP_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
+const WAIT_BUCKETS = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** One metric of the catalogue. `labels` are closed lists or names from the registry, never ids, paths, tenants or error texts. */
+export interface MetricEntry {
+  readonly name: string;
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly labels: readonly string[];
+  readonly help: string;
+  readonly buckets?: readonly number[];
+}
+
+const entry = <const E extends MetricEntry>(value: E): E => value;
+
+/** Every metric of the fleet; names are published and do not change. `docs/metrics.md` is its mirror. */
+export const METRICS = {
+  toolExecutions: entry({
+    name: 'shannon_tool_executions_total',
+    type: 'counter',
+    labels: ['tool_name', 'status'],
+    help: 'Calls by outcome: success, tool_error, refused, system_error',
+  }),
+  toolDuration: entry({
+    name: 'shannon_tool_execution_duration_seconds',
+    type: 'histogram',
+    labels: ['tool_name'],
+    help: 'Time of a call from entry point to reply',
+    buckets: CALL_BUCKETS,
+  }),
+  toolErrors: entry({
+    name: 'shannon_tool_errors_total',
+    type: 'counter',
+    labels: ['tool_name', 'error_type'],
+    help: 'Failed calls by error class',
+  }),
+  toolCostUsd: entry({
+    name: 'shannon_tool_cost_usd',
+    type: 'counter',
+    labels: ['tool_name'],
+    help: 'Cost of calls in USD',
+  }),
+  breakerState: entry({
+    name: 'shannon_circuit_breaker_state',
+    type: 'gauge',
+    labels: ['base_url'],
+    help: 'Worst state of a breaker for any tenant: 0 closed, 1 half-open, 2 open (origin only)',
+  }),
+  breakerFailures: entry({
+    name: 'shannon_circuit_breaker_failures_total',
+    type: 'counter',
+    labels: ['base_url'],
+    help: 'Failures counted by a breaker',
+  }),
+  rateLimitExceeded: entry({
+    name: 'shannon_rate_limit_exceeded_total',
+    type: 'counter',
+    labels: ['tool_name'],
+    help: 'Calls refused by the rate limit',
+  }),
+  rateLimitTokens: entry({
+    name: 'shannon_rate_limit_tokens_available',
+    type: 'gauge',
+    labels: ['tool_name'],
+    help: 'Tokens left in the bucket last asked',
+  }),
+  queueJobs: entry({
+    name: 'toolfleet_queue_jobs',
+    type: 'gauge',
+    labels: ['queue', 'state'],
+    help: 'Jobs of a queue: wait, prioritized, active, delayed, completed, failed',
+  }),
+  queueOldestAge: entry({
+    name: 'toolfleet_queue_oldest_job_age_seconds',
+    type: 'gauge',
+    labels: ['queue'],
+    help: 'Age of the oldest waiting job',
+  }),
+  queueWait: entry({
+    name: 'toolfleet_queue_wait_seconds',
+    type: 'histogram',
+    labels: ['queue'],
+    help: 'Time a job waited before a worker took it',
+    buckets: WAIT_BUCKETS,
+  }),
+  queueStalled: entry({
+    name: 'toolfleet_queue_stalled_total',
+    type: 'counter',
+    labels: ['queue'],
+    help: 'Jobs taken back from workers that died or hung longer than their lock',
+  }),
+  workerSlots: entry({
+    name: 'toolfleet_worker_slots',
+    type: 'gauge',
+    labels: ['executor', 'state'],
+    help: 'Slots of an executor: busy, total',
+  }),
+  eventStreams: entry({
+    name: 'toolfleet_event_streams',
+    type: 'gauge',
+    labels: [],
+    help: 'Open event streams of a gateway',
+  }),
+  gatewayOverhead: entry({
+    name: 'toolfleet_gateway_overhead_seconds',
+    type: 'histogram',
+    labels: ['door'],
+    help: 'Time of a call without its executor',
+    buckets: HOP_BUCKETS,
+  }),
+  sandboxBoot: entry({
+    name: 'toolfleet_sandbox_boot_seconds',
+    type: 'histogram',
+    labels: ['kind'],
+    help: 'Time until a guest can run code: cold, restored',
+    buckets: WAIT_BUCKETS,
+  }),
+  sandboxKilled: entry({
+    name: 'toolfleet_sandbox_killed_total',
+    type: 'counter',
+    labels: ['reason'],
+    help: 'Guests ended from outside',
+  }),
+  budgetReserved: entry({
+    name: 'toolfleet_budget_reserved_micro_usd',
+    type: 'gauge',
+    labels: ['scope'],
+    help: 'Money held by open leases, in micro-USD',
+  }),
+  budgetSpent: entry({
+    name: 'toolfleet_budget_spent_micro_usd_total',
+    type: 'counter',
+    labels: ['scope'],
+    help: 'Money settled, in micro-USD',
+  }),
+  budgetUnavailable: entry({
+    name: 'toolfleet_budget_unavailable_total',
+    type: 'counter',
+    labels: [],
+    help: 'Calls refused because the budget service or its store was unavailable',
+  }),
+  budgetSettlementRefused: entry({
+    name: 'toolfleet_budget_settlement_refused_total',
+    type: 'counter',
+    labels: [],
+    help: 'Settlements the budget service refused to read; their calls are in no ledger row',
+  }),
+  budgetLeaseExpired: entry({
+    name: 'toolfleet_budget_lease_expired_total',
+    type: 'counter',
+    labels: [],
+    help: 'Leases charged in full because they were never settled',
+  }),
+  outcomeUnknown: entry({
+    name: 'toolfleet_outcome_unknown_total',
+    type: 'counter',
+    labels: ['executor'],
+    help: 'Calls whose effect is not known',
+  }),
+  ledgerOutbox: entry({
+    name: 'toolfleet_ledger_outbox_entries',
+    type: 'gauge',
+    labels: [],
+    help: 'Settlements not yet in the ledger',
+  }),
+  limiterFallback: entry({
+    name: 'toolfleet_limiter_fallback',
+    type: 'gauge',
+    labels: [],
+    help: '1 while limits are counted locally because Redis is unavailable',
+  }),
+  redisMemoryUsed: entry({
+    name: 'toolfleet_redis_memory_used_bytes',
+    type: 'gauge',
+    labels: [],
+    help: 'Memory the fullest primary of Redis uses',
+  }),
+  redisMemoryMax: entry({
+    name: 'toolfleet_redis_memory_max_bytes',
+    type: 'gauge',
+    labels: [],
+    help: 'Memory that primary may use: maxmemory, or the memory of its machine where none is set',
+  }),
+  resultStoreFailures: entry({
+    name: 'toolfleet_result_store_failures_total',
+    type: 'counter',
+    labels: ['operation'],
+    help: 'Failed operations of the result store: put, get, delete, sweep',
+  }),
+  natsNoResponders: entry({
+    name: 'toolfleet_nats_no_responders_total',
+    type: 'counter',
+    labels: ['subject_class'],
+    help: 'Requests on subjects without a subscriber',
+  }),
+  natsAckMissed: entry({
+    name: 'toolfleet_nats_ack_missed_total',
+    type: 'counter',
+    labels: ['subject_class'],
+    help: 'Exec messages sent again because no acknowledgement came in time',
+  }),
+  policyDenied: entry({
+    name: 'toolfleet_policy_denied_total',
+    type: 'counter',
+    labels: ['rule'],
+    help: 'Calls denied by a policy rule',
+  }),
+  toolQuarantined: entry({
+    name: 'toolfleet_tool_quarantined',
+    type: 'gauge',
+    labels: ['source'],
+    help: 'Tools that await approval',
+  }),
+  egressBlocked: entry({
+    name: 'toolfleet_egress_blocked_total',
+    type: 'counter',
+    labels: ['layer', 'reason'],
+    help: 'Outbound requests refused',
+  }),
+  outputMismatch: entry({
+    name: 'toolfleet_output_mismatch_total',
+    type: 'counter',
+    help: 'Results of remote tools that do not match their own output schema',
+    labels: ['tool_name'],
+  }),
+  retries: entry({
+    name: 'toolfleet_retries_total',
+    type: 'counter',
+    labels: ['executor', 'reason'],
+    help: 'Attempts after the first',
+  }),
+  shed: entry({
+    name: 'toolfleet_shed_total',
+    type: 'counter',
+    labels: ['executor', 'reason'],
+    help: 'Work refused or dropped because it could not finish in time',
+  }),
+  buildInfo: entry({
+    name: 'toolfleet_build_info',
+    type: 'gauge',
+    labels: ['version', 'revision'],
+    help: 'Version of the running build; always 1',
+  }),
+} as const satisfies Record<string, MetricEntry>;

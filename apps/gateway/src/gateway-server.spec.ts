@@ -31,7 +31,7 @@ class EchoController {
 })
 class EchoModule {}
 
-/** Stands for the NATS door, which is not the subject here. */
+/** A NATS transport that does nothing. */
 const NO_NATS = {
   listen: (done: () => void) => done(),
   close: () => undefined,
@@ -46,7 +46,7 @@ const host = {
   clock: new SystemClock(),
 } as unknown as ServiceHost;
 const CONNECTIONS = { requestTimeoutMs: 2_000, maxConnections: 50, maxConnectionsPerAddress: 40 };
-const door = new GatewayServer(
+const server = new GatewayServer(
   { module: EchoModule },
   NO_NATS,
   { host: '127.0.0.1', port: 0, maxBodyBytes: 1_000_000, maxBodiesBytes: 4_000_000, connections: CONNECTIONS },
@@ -64,8 +64,8 @@ const door = new GatewayServer(
   ],
 );
 
-beforeAll(() => door.start());
-afterAll(() => door.stop());
+beforeAll(() => server.start());
+afterAll(() => server.stop());
 
 interface Sent {
   path?: string;
@@ -74,7 +74,7 @@ interface Sent {
   body?: string | Buffer;
 }
 
-/** A request as it is: `fetch` would repair paths and add a content type. */
+/** Sends a request unchanged: `fetch` would normalize paths and add a content type. */
 function send({ path = '/echo', method = 'POST', type = 'application/json', body }: Sent) {
   return new Promise<{ status: number; allow?: string; body: any }>((resolve, reject) => {
     const headers = type === null ? {} : { 'content-type': type };
@@ -129,7 +129,7 @@ describe('a body', () => {
     });
   });
 
-  it('that is too large is told so', async () => {
+  it('is refused with 413 when it is too large', async () => {
     expect(await send({ body: `"${'x'.repeat(1_000_001)}"` })).toMatchObject({
       status: 413,
       body: { code: 'PAYLOAD_TOO_LARGE' },
@@ -149,7 +149,7 @@ describe('a path', () => {
       'REQUEST_INVALID',
       'A part of the path is too long',
     ],
-  ])('%s is refused in the words of the house', async (_, method, path, status, code, error) => {
+  ])('%s is refused with an error of the catalogue', async (_, method, path, status, code, error) => {
     expect(await send({ method, path, type: null })).toEqual({
       status,
       body: { error, code, hint: expect.any(String) },

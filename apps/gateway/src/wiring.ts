@@ -179,16 +179,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
     auth.watch,
   );
   metrics.onScrape(() => metrics.eventStreams.set({}, streams.open));
-  const natsCalls = new NatsCalls(
-    {
-      authenticate: auth.authenticate,
-      local: settings.TOOLFLEET_LOCAL,
-      trustTenantSubjects: settings.GATEWAY_TRUST_TENANT_SUBJECTS || settings.TOOLFLEET_LOCAL,
-    },
-    clock,
-    settings.GATEWAY_CALL_TIMEOUT_MS,
-    auth.limits,
-  );
+  const { natsCalls, strategy } = wireNats(settings, host, nats, auth);
   const module = GatewayModule.with({
     clock,
     authenticate: auth.authenticate,
@@ -215,17 +206,6 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       new SpendSlices(engine.budget, clock, engine.settings.leaseGraceMs),
       new Readiness(brokers.connections, host.draining),
     ],
-  });
-  const strategy = new NatsStrategy({
-    connection: nats,
-    queue: 'gateway',
-    isEntryPoint: true,
-    admit: (context) => natsCalls.admit(context),
-    // The engine decides which calls to refuse when there are too many: it is fair to tenants.
-    concurrency: settings.GATEWAY_MAX_CALLS,
-    clock,
-    compile: validateMessage,
-    onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),
   });
   return new GatewayServer(
     module,
@@ -256,4 +236,30 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       new MountedConsole(settings.CONSOLE_DIR, logger),
     ],
   );
+}
+
+/** The NATS endpoints: authentication of messages, and the transport that Nest calls the endpoints by. */
+function wireNats(settings: GatewayConfig, { clock, logger }: ServiceHost, nats: Brokers['nats'], auth: Auth) {
+  const natsCalls = new NatsCalls(
+    {
+      authenticate: auth.authenticate,
+      local: settings.TOOLFLEET_LOCAL,
+      trustTenantSubjects: settings.GATEWAY_TRUST_TENANT_SUBJECTS || settings.TOOLFLEET_LOCAL,
+    },
+    clock,
+    settings.GATEWAY_CALL_TIMEOUT_MS,
+    auth.limits,
+  );
+  const strategy = new NatsStrategy({
+    connection: nats,
+    queue: 'gateway',
+    isEntryPoint: true,
+    admit: (context) => natsCalls.admit(context),
+    // The engine decides which calls to refuse when there are too many: it is fair to tenants.
+    concurrency: settings.GATEWAY_MAX_CALLS,
+    clock,
+    compile: validateMessage,
+    onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),
+  });
+  return { natsCalls, strategy };
 }

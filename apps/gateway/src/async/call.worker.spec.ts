@@ -78,7 +78,7 @@ it('keeps pictures and links of a call in its record and in what is published, o
   expect(JSON.stringify([events, kept])).not.toContain(PICTURE.data);
 });
 
-it('says so when content is larger than what is kept', async () => {
+it('notes content that is larger than the limit as omitted', async () => {
   const content = [{ ...PICTURE, data: 'A'.repeat(SIZES.toolResult + 1) }];
   const { record } = await run('large', async () => done({ content }));
   expect(record?.result).toMatchObject({ text: 'words', metadata: { content_omitted: { blocks: 1 } } });
@@ -94,7 +94,7 @@ it('shows progress between start and end', async () => {
   expect(events[2]).toMatchObject({ progress: 1, total: 2, message: 'half' });
 });
 
-it('runs a call that has ended no second time, whatever the queue thinks', async () => {
+it('does not run a call again that has ended', async () => {
   await run('once', async () => done());
   let runs = 0;
   const again = callWorker({
@@ -118,40 +118,43 @@ it.each([
   { job: 'first run', repeated: false, restarted: false, mayHaveBegun: false },
   { job: 'a run whose worker was lost', repeated: true, restarted: false, mayHaveBegun: true },
   { job: 'a run on a store that restarted since', repeated: false, restarted: true, mayHaveBegun: true },
-])('says whether an earlier run may have begun: $job', async ({ job, repeated, restarted, mayHaveBegun }) => {
-  const own = await startRedis({ appendOnly: true });
-  const client = own.client();
-  const now = new StoreGeneration(client);
-  const calls = new RedisCallStore(client, 60, () => clock.now());
-  await calls.create({ callId: job, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
-  const data = { generation: await now.read(), request: { callId: job, principal: { tenantId: 'acme' } } };
-  if (restarted) {
-    await own.kill();
-    await own.restart();
-  }
-  let told: boolean | undefined;
-  const work = callWorker({
-    ...quiet,
-    executeCall: async (request) => {
-      told = request.mayHaveBegun;
-      return done();
-    },
-    store: calls,
-    generation: now,
-    clock,
-    publish: () => undefined,
-  });
-  await work({
-    data,
-    isRepeated: repeated,
-    signal: new AbortController().signal,
-    queuedMs: 0,
-  } as unknown as JobRun<AsyncCallJob>);
-  expect(told).toBe(mayHaveBegun);
-  await own.stop();
-});
+])(
+  'tells the engine whether an earlier run may have begun: $job',
+  async ({ job, repeated, restarted, mayHaveBegun }) => {
+    const own = await startRedis({ appendOnly: true });
+    const client = own.client();
+    const now = new StoreGeneration(client);
+    const calls = new RedisCallStore(client, 60, () => clock.now());
+    await calls.create({ callId: job, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
+    const data = { generation: await now.read(), request: { callId: job, principal: { tenantId: 'acme' } } };
+    if (restarted) {
+      await own.kill();
+      await own.restart();
+    }
+    let told: boolean | undefined;
+    const work = callWorker({
+      ...quiet,
+      executeCall: async (request) => {
+        told = request.mayHaveBegun;
+        return done();
+      },
+      store: calls,
+      generation: now,
+      clock,
+      publish: () => undefined,
+    });
+    await work({
+      data,
+      isRepeated: repeated,
+      signal: new AbortController().signal,
+      queuedMs: 0,
+    } as unknown as JobRun<AsyncCallJob>);
+    expect(told).toBe(mayHaveBegun);
+    await own.stop();
+  },
+);
 
-it('keeps the outcome of a call that ran while its store was away', async () => {
+it('stores the outcome of a call that ran during an outage of its store', async () => {
   const away = await startRedis({ appendOnly: true });
   const client = connectRedis(away.url, { name: 'spec', role: 'commands' });
   await openRedis(client, away.url);
@@ -171,7 +174,7 @@ it('keeps the outcome of a call that ran while its store was away', async () => 
   const request = { callId: 'kept', principal: { tenantId: 'acme' }, toolName: 'x', rawArguments: {} };
   const job = { jobId: 'kept', data: { request }, signal: new AbortController().signal, queuedMs: 0 };
   const worked = work(job as unknown as JobRun<AsyncCallJob>);
-  await eventually('it is away', () => client.status !== 'ready');
+  await eventually('Redis is down', () => client.status !== 'ready');
   await away.restart();
   expect(await worked).toBe('succeeded');
   expect(await calls.get('kept')).toMatchObject({ state: 'succeeded' });
@@ -179,7 +182,7 @@ it('keeps the outcome of a call that ran while its store was away', async () => 
   await away.stop();
 });
 
-it('gives a job back whose record cannot be reached', async () => {
+it('returns a job whose record is unavailable to the queue', async () => {
   const gone = { begin: () => Promise.reject(new Error('away')) } as unknown as RedisCallStore;
   const work = callWorker({
     ...quiet,
@@ -193,7 +196,7 @@ it('gives a job back whose record cannot be reached', async () => {
   await expect(work(job)).rejects.toThrow(RetryLater);
 });
 
-describe('a call whose credential is void by the time it would start', () => {
+describe('a call whose credential is invalid by the time it would start', () => {
   const KEY = 'a pepper of the spec';
   const seen: CallRequest[] = [];
   const engine = async (request: CallRequest): Promise<CallResult> => {

@@ -13,7 +13,7 @@ describe('API key form', () => {
     expect(parseKey(token)?.id).toBe('00000000');
   });
 
-  it('tells every single-character typo', () => {
+  it('detects every single-character typo', () => {
     const { token } = generateKey('local');
     for (let i = 0; i < token.length; i++) {
       const typo = token.slice(0, i) + (token[i] === 'x' ? 'y' : 'x') + token.slice(i + 1);
@@ -28,7 +28,7 @@ describe('API key form', () => {
     },
   );
 
-  it('makes a different id and secret each time', () => {
+  it('generates a different id and secret each time', () => {
     const keys = Array.from({ length: 500 }, () => generateKey('local'));
     expect(new Set(keys.map((key) => key.id)).size).toBe(500);
     expect(new Set(keys.map((key) => key.token)).size).toBe(500);

@@ -14,7 +14,7 @@ function setUp(store = new MemoryKeyStore()) {
 }
 
 describe('API keys', () => {
-  it('stand for what the administrator said', async () => {
+  it('authenticate as the administrator specified', async () => {
     const { keys } = setUp();
     const spec = { tenantId: 'acme', client: 'crm', userId: 'u1', roles: ['dev'], tools: ['web_*'], tier: 'pro' };
     const { token, key } = await keys.issue(spec, 'root');
@@ -58,7 +58,7 @@ describe('API keys', () => {
     await expect(keys.verify(live.token)).resolves.toBeDefined();
   });
 
-  it('ask the store once for a known and for an unknown id alike, and not at all for a typo', async () => {
+  it('read the store once for known and unknown ids, and not at all for a typo', async () => {
     const { keys, store, clock } = setUp();
     const asked: string[] = [];
     const find = store.find.bind(store);
@@ -77,7 +77,7 @@ describe('API keys', () => {
     expect(asked).toEqual([parseKey(token)!.id, parseKey(unknown.token)!.id]);
   });
 
-  it('fail closed and say so when the store is away', async () => {
+  it('fail closed with SERVICE_UNAVAILABLE when the store is unavailable', async () => {
     const { keys, store } = setUp();
     const { token } = await keys.issue({ tenantId: 'acme', client: 'a' }, 'root');
     store.find = () => Promise.reject(new Error('ECONNREFUSED'));
@@ -96,7 +96,7 @@ describe('API keys', () => {
     await expect(keys.issue({ tenantId: 'acme', client: 'a' }, 'root')).resolves.toBeDefined();
   });
 
-  it('revoke only inside the tenant that is named', async () => {
+  it('revoke only within the given tenant', async () => {
     const { keys } = setUp();
     const { key, token } = await keys.issue({ tenantId: 'acme', client: 'a' }, 'root');
     expect(await keys.revoke(key.id, 'evil')).toBe(false);
@@ -105,7 +105,7 @@ describe('API keys', () => {
     expect(await keys.revoke(key.id, 'acme')).toBe(true);
   });
 
-  it('note their last use about once a minute, and survive when that fails', async () => {
+  it('note their last use about once a minute; a failure to do so is ignored', async () => {
     const { keys, store, clock } = setUp();
     const { key, token } = await keys.issue({ tenantId: 'acme', client: 'a' }, 'root');
     const used = async () => (await store.find(key.id))?.lastUsedAt;
@@ -144,7 +144,7 @@ describe('API keys', () => {
 });
 
 describe('the role operator', () => {
-  it('counts for the tenant of the operators only, also on keys made when it had no meaning', async () => {
+  it('counts in the operators’ tenant only, also on older keys that have it', async () => {
     const { keys, store } = setUp();
     const own = await keys.issue({ tenantId: 'operator', client: 'ops', roles: ['operator', 'dev'] }, 'root');
     expect((await keys.verify(own.token)).principal.roles).toEqual(['operator', 'dev']);
@@ -157,7 +157,7 @@ describe('the role operator', () => {
     expect((await keys.verify(older.token)).principal.roles).toEqual(['dev']);
   });
 
-  it('lets keys of tenant local be made in local mode', async () => {
+  it('can create keys of the tenant local in local mode', async () => {
     const { store, clock } = setUp();
     const local = new ApiKeys(store, { ...SETTINGS, localTenant: true }, clock);
     await expect(local.issue({ tenantId: 'local', client: 'a' }, 'root')).resolves.toBeDefined();
@@ -188,7 +188,7 @@ const admin: Principal = {
 const operator: Principal = { tenantId: 'operator', userId: 'ops', roles: ['operator'], tools: ['*'], via: 'api_key' };
 
 describe('a key made by an administrator', () => {
-  it('is of its own tenant, and of its tools and rate class unless it says less', () => {
+  it('has the tenant, tools and tier of its creator, or fewer tools', () => {
     expect(toKeySpec(admin, { client: 'crm' })).toMatchObject({ tenantId: 'acme', tools: admin.tools, tier: 'pro' });
     expect(toKeySpec(admin, { client: 'crm', tools: ['calculator'], roles: ['admin'] })).toMatchObject({
       tools: ['calculator'],
@@ -212,7 +212,7 @@ describe('a key made by an administrator', () => {
 });
 
 describe('a key made by an operator', () => {
-  it('is of any tenant, role and rate class', () => {
+  it('may have any tenant, role and tier', () => {
     const request = { client: 'crm', tenantId: 'globex', roles: ['admin'], tier: 'max' };
     expect(toKeySpec(operator, request)).toMatchObject({ ...request, tools: ['*'] });
     expect(toKeySpec(operator, { client: 'ops', roles: ['operator'] })).toMatchObject({ tenantId: 'operator' });

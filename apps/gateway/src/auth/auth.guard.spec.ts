@@ -142,7 +142,7 @@ describe('guard', () => {
     expect(head).toMatch(/^HTTP\/1\.1 401 /);
   });
 
-  it('leaves open what is marked open', async () => {
+  it('leaves public routes open', async () => {
     const answer = await ask('/open');
     expect([answer.status, await answer.text()]).toEqual([200, 'open']);
   });
@@ -173,7 +173,7 @@ describe('routes for administrators', () => {
     }
   });
 
-  it('serve operators too, and those for operators serve nobody else', async () => {
+  it('also serve operators; routes for operators serve only them', async () => {
     expect(await (await ask('/admin', as(operator))).text()).toBe('secret');
     expect(await (await ask('/operator', as(operator))).text()).toBe('secret');
     for (const token of [user, admin]) {
@@ -182,7 +182,7 @@ describe('routes for administrators', () => {
     }
   });
 
-  it('let a handler say otherwise than its controller', async () => {
+  it('can be overridden by a handler of the controller', async () => {
     expect((await ask('/admin/open')).status).toBe(200);
   });
 });

@@ -35,7 +35,7 @@ describe('authenticate', () => {
     expect((await authenticate({ kind: 'api_key', token })).tenantId).toBe('acme');
   });
 
-  it('asks the store once while a proof is fresh, also for simultaneous calls', async () => {
+  it('reads the store once while a verification is cached, also for simultaneous calls', async () => {
     const { authenticate, store, token, clock } = await setUp();
     let asked = 0;
     const find = store.find.bind(store);
@@ -52,7 +52,7 @@ describe('authenticate', () => {
     expect(asked).toBe(2);
   });
 
-  it('takes the operator key outside local mode too, and nothing near it', async () => {
+  it('accepts the operator key outside local mode, and no similar key', async () => {
     const adminKey = 'an operator key of thirty-two characters';
     const { authenticate } = await setUp({ adminKey });
     expect(await authenticate({ kind: 'bearer', token: adminKey })).toMatchObject({
@@ -72,7 +72,7 @@ describe('authenticate', () => {
     await expect(authenticate({ kind: 'bearer', token })).rejects.toMatchObject(refusal);
   });
 
-  it('refuses an expired key at once, although its proof is fresh', async () => {
+  it('refuses an expired key at once, although its verification is cached', async () => {
     const { authenticate, keys, clock } = await setUp();
     const { token } = await keys.issue({ tenantId: 'acme', client: 'x', expiresAt: clock.now() + 1_000 }, 'root');
     await authenticate({ kind: 'bearer', token });
@@ -80,7 +80,7 @@ describe('authenticate', () => {
     await expect(authenticate({ kind: 'bearer', token })).rejects.toMatchObject(refusal);
   });
 
-  it('does not remember a refusal', async () => {
+  it('does not cache a refusal', async () => {
     const { authenticate, store, token } = await setUp();
     const find = store.find.bind(store);
     store.find = () => Promise.reject(new Error('away'));
@@ -89,7 +89,7 @@ describe('authenticate', () => {
     await expect(authenticate({ kind: 'bearer', token })).resolves.toBeDefined();
   });
 
-  it('takes a JWT as bearer only, also when it was proven just before', async () => {
+  it('accepts a JWT as bearer only, also when it was verified just before', async () => {
     const principal = { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'jwt' } as const;
     const jwt = { verify: async () => ({ principal, expiresAt: Number.MAX_SAFE_INTEGER }) } as unknown as JwtVerifier;
     const { authenticate } = await setUp({ jwt });
@@ -97,7 +97,7 @@ describe('authenticate', () => {
     await expect(authenticate({ kind: 'api_key', token: 'a.b.c' })).rejects.toMatchObject(refusal);
   });
 
-  it('takes a delegation token as bearer only', async () => {
+  it('accepts a delegation token as bearer only', async () => {
     const { authenticate, tokens, token, clock } = await setUp();
     const principal = await authenticate({ kind: 'bearer', token });
     const delegated = issueDelegation(tokens, {
@@ -140,7 +140,7 @@ describe('authenticate', () => {
     await expect(authenticate(credential)).rejects.toMatchObject(refusal);
   });
 
-  it('takes the development key in local mode as operator, of tenant local', async () => {
+  it('accepts the development key in local mode, as operator of the tenant local', async () => {
     const devKey = 'any-16-characters';
     const { authenticate } = await setUp({ devKey, local: true });
     expect(await authenticate({ kind: 'api_key', token: devKey })).toMatchObject({

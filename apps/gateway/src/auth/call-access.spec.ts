@@ -10,7 +10,7 @@ const TOOLS = [
   tool('web_search'),
 ];
 const access = new CallAccess({ list: async () => ({ tools: TOOLS, version: 1, stale: false }) });
-const away = new CallAccess({ list: () => Promise.reject(new Error('the registry is away')) });
+const away = new CallAccess({ list: () => Promise.reject(new Error('the registry is unavailable')) });
 
 const caller = (more: Partial<Principal> = {}): Principal => ({
   tenantId: 'acme',
@@ -68,7 +68,7 @@ describe('access to a call', () => {
     expect((await access.ruleFor(who)).call(what)).toBe(wanted);
   });
 
-  it('tells users without keys apart', async () => {
+  it('distinguishes users without keys', async () => {
     const ann = { ...caller({ via: 'jwt', tools: ['calc*'] }), keyId: undefined } as unknown as Principal;
     const made = call('web_search', { maker: toMaker(ann) });
     expect(await access.may(ann, made)).toBe(true);
@@ -76,7 +76,7 @@ describe('access to a call', () => {
     expect(await access.may(caller({ tools: ['calc*'] }), made)).toBe(false);
   });
 
-  it('is decided by names alone while the registry is away', async () => {
+  it('is decided by names alone while the registry is unavailable', async () => {
     expect(await away.may(caller({ tools: ['calc*'] }), call('calculator'))).toBe(true);
     expect(await away.may(caller({ tools: ['calc*'] }), call('web_search'))).toBe(false);
     expect(await away.may(caller({ tools: ['calc*'] }), call('web_search', { maker: 'key:key1' }))).toBe(true);

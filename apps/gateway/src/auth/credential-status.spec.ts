@@ -32,7 +32,7 @@ describe('the credential of an open stream', () => {
     expect(ended).toBe(1);
   });
 
-  it('ends it when it expires, whatever it is', async () => {
+  it('ends it when the credential expires', async () => {
     const { clock, watch } = await setUp();
     const jwt: Principal = {
       tenantId: 'acme',
@@ -50,7 +50,7 @@ describe('the credential of an open stream', () => {
     expect(ended).toBe(1);
   });
 
-  it('leaves others open, and is forgotten with its stream', async () => {
+  it('leaves other streams open, and ends with its stream', async () => {
     const { clock, keys, watch, principal, id } = await setUp();
     const other = await keys.verify((await keys.issue({ tenantId: 'acme', client: 'other' }, 'root')).token);
     let ended = 0;

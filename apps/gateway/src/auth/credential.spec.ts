@@ -32,7 +32,7 @@ describe('credential of a request', () => {
     expect(() => readRawCredential(headers)).toThrow(refusal);
   });
 
-  it('gives a delegation token room for the globs of its caller', () => {
+  it('may be a delegation token long enough for the globs of its caller', () => {
     const token = `tfd_${'a'.repeat(30_000)}`;
     expect(readCredential([`Bearer ${token}`], [])).toEqual({ kind: 'bearer', token });
     expect(() => readCredential([`Bearer ${token}${'a'.repeat(10_000)}`], [])).toThrow(refusal);

@@ -21,7 +21,7 @@ const setUpVerifier = (more: Partial<JwtComponentSettings> = {}) =>
   jwtSetup({ ...KEYS, ...more }, new FakeClock(), async () => new Response('{"keys":[]}'));
 
 describe('configuration of JWTs', () => {
-  it('makes a verifier, or none without an issuer', async () => {
+  it('builds a verifier, or none without an issuer', async () => {
     await expect(setUpVerifier()?.keys.load()).resolves.toBeUndefined();
     expect(setUpVerifier({ JWT_ISSUER: undefined })).toBeUndefined();
   });

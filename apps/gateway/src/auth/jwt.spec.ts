@@ -54,7 +54,7 @@ const raw = (header: Header, payload: unknown, signature: (input: string) => str
 };
 
 describe('JWT', () => {
-  it('stands for what the configured claims say', async () => {
+  it('yields the principal of the configured claims', async () => {
     const { clock, jwt } = setUp();
     expect(await jwt.verify(await sign(claims(clock)))).toEqual({
       principal: {
@@ -70,7 +70,7 @@ describe('JWT', () => {
     });
   });
 
-  it('is taken up to 30 s before nbf and after exp, and no longer', async () => {
+  it('is accepted up to 30 s before nbf and after exp', async () => {
     const { clock, jwt } = setUp();
     const now = seconds(clock);
     await expect(jwt.verify(await sign({ ...claims(clock), iat: now - 300, exp: now - 29 }))).resolves.toBeDefined();
@@ -156,7 +156,7 @@ describe('JWT', () => {
     }
   });
 
-  it('is no operator, whatever its issuer says', async () => {
+  it('is never an operator', async () => {
     const { clock, jwt } = setUp();
     const token = await sign({ ...claims(clock), realm_access: { roles: ['operator', 'admin'] } });
     expect((await jwt.verify(token)).principal.roles).toEqual(['admin']);
@@ -218,7 +218,7 @@ describe('key set', () => {
     await expect(jwt.verify(await sign(claims(clock)))).resolves.toBeDefined();
   });
 
-  it('answers 503, and does not hammer the issuer, when it was never read', async () => {
+  it('answers 503 until it has been read, without flooding the issuer', async () => {
     let reads = 0;
     const { clock, jwt } = setUp(async () => {
       reads++;
@@ -230,7 +230,7 @@ describe('key set', () => {
     expect(reads).toBe(1);
   });
 
-  it('is read from time to time, so that a withdrawn key stops working', async () => {
+  it('is read periodically, so that a withdrawn key stops working', async () => {
     let current = jwks;
     const { clock, jwt, keys } = setUp(async () => current);
     keys.start();
@@ -246,7 +246,7 @@ describe('key set', () => {
     keys.stop();
   });
 
-  it('makes nobody wait whose key is known while the issuer hangs', async () => {
+  it('verifies tokens with known keys at once while the issuer hangs', async () => {
     let hangs = false;
     const { clock, jwt, keys } = setUp(() => (hangs ? new Promise<string>(() => undefined) : Promise.resolve(jwks)));
     keys.start();
@@ -261,7 +261,7 @@ describe('key set', () => {
     keys.stop();
   });
 
-  it('is fetched through the client it is handed', async () => {
+  it('is fetched through the given client', async () => {
     const asked: string[] = [];
     const source = remoteJwks(`${ISSUER}/jwks`, async (url) => {
       asked.push(url);

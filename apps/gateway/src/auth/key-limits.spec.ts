@@ -53,7 +53,7 @@ describe('requests of a key', () => {
     expect(await (await gateway()).take(id, wide)).toMatchObject({ allowed: true, remainingHour: wide.hour - 4 });
   });
 
-  it('that arrive at once share what is left exactly', async () => {
+  it('share the remaining allowance exactly when they are simultaneous', async () => {
     await farFromMinuteEnd();
     const limits = await gateway();
     const id = newKey();
@@ -62,7 +62,7 @@ describe('requests of a key', () => {
     expect(answers.slice(0, 3).map((answer) => answer?.remainingMinute)).toEqual([19, 18, 17]);
   });
 
-  it('of large tiers are taken some in advance, and never more than there are', async () => {
+  it('are leased in advance for large tiers, never beyond the limit', async () => {
     await farFromMinuteEnd();
     const tier = { minute: 1_200, hour: 10_000, day: 10_000 };
     const both = [await gateway(), await gateway()];
@@ -84,7 +84,7 @@ describe('requests of a key', () => {
     expect(await limits.take(newKey(), { ...tier, hour: 50 }, 60)).toMatchObject({ allowed: false, window: 'hour' });
   });
 
-  it('pass while Redis is away', async () => {
+  it('are admitted while Redis is unavailable', async () => {
     const own = await startRedis();
     const client = own.client();
     await client.ping();
@@ -98,7 +98,7 @@ describe('requests of a key', () => {
 describe('the allowance of a caller', () => {
   const caller: Principal = { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key', keyId: 'k1' };
 
-  it('is shown in headers, and refused in the words Shannon`s users read', async () => {
+  it('is shown in headers, and exceeded with the message of Shannon', async () => {
     await farFromMinuteEnd();
     const tiers = { ...DEFAULT_TIERS, free: { minute: 1, hour: 10, day: 10 } };
     const limits = new RequestLimits(await gateway(), tiers);
@@ -121,7 +121,7 @@ describe('the allowance of a caller', () => {
     expect(shown).toHaveLength(2);
   });
 
-  it('counts the calls of a batch beyond its request, and says what did not fit', async () => {
+  it('counts the calls of a batch beyond its request, and names the size of a batch that does not fit', async () => {
     await farFromMinuteEnd();
     const tiers = { ...DEFAULT_TIERS, free: { minute: 50, hour: 500, day: 500 } };
     const limits = await gateway();
@@ -145,7 +145,7 @@ describe('the allowance of a caller', () => {
     expect(limitedId(user)).toBe('acme/ann');
   });
 
-  it('is that of the named tier; administrators and NATS users without one have theirs, all others the smallest', () => {
+  it('is that of the named tier, else of administrators or NATS users, else the smallest', () => {
     const limits = new RequestLimits({ take: async () => null }, DEFAULT_TIERS);
     expect(limits.tier({ ...caller, tier: 'pro' })).toBe(DEFAULT_TIERS.pro);
     expect(limits.tier({ ...caller, roles: ['admin'] })).toBe(DEFAULT_TIERS.admin);
@@ -161,7 +161,7 @@ describe('the allowance of a caller', () => {
 });
 
 describe('tiers of the configuration file', () => {
-  it('are those of Shannon until changed field by field; new ones start from free', () => {
+  it('default to those of Shannon; new tiers start from free', () => {
     expect(readTiers(undefined)).toEqual({
       free: { minute: 60, hour: 1_000, day: 10_000 },
       pro: { minute: 200, hour: 5_000, day: 50_000 },

@@ -42,7 +42,7 @@ describe('a request without a credential, where those are accepted', () => {
     expect(ask(...headers)).rejects.toMatchObject({ code: 'UNAUTHENTICATED' }),
   );
 
-  it('is proved by its credential from anywhere', async () => {
+  it('is authenticated by its credential from any host', async () => {
     expect(await ask('Host', 'tools.example.com', 'Authorization', 'Bearer x')).toBe(developer);
   });
 });

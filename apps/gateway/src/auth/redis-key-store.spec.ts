@@ -40,7 +40,7 @@ function keyStoreConformance(name: string, open: () => Promise<KeyStore>): void 
       expect((await store.find('aaaaaaaa'))?.client).toBe('crm');
     });
 
-    it('keeps at most two live keys per tenant and client, however many ask at once', async () => {
+    it('keeps at most two live keys per tenant and client under concurrent requests', async () => {
       const outcomes = await Promise.all(Array.from({ length: 10 }, (_, i) => store.create(key(`a${i}`), NOW)));
       expect(outcomes.filter((outcome) => outcome === 'created')).toHaveLength(2);
       expect(outcomes.filter((outcome) => outcome === 'too_many')).toHaveLength(8);

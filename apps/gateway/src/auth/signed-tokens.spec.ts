@@ -40,7 +40,7 @@ describe('a changed secret', () => {
   const NEXT = 't'.repeat(32);
   const MINUTE = 60_000;
 
-  it('refuses no token while some gateways know it and others do not yet', () => {
+  it('refuses no token while only some gateways know it', () => {
     const { clock, tokens: early } = setUp();
     const late = new SignedTokens(SECRET, clock);
     early.rotate(NEXT);
@@ -54,7 +54,7 @@ describe('a changed secret', () => {
     expect(openDelegation(new SignedTokens(NEXT, clock), delegated(early, clock))?.tenantId).toBe('acme');
   });
 
-  it('lets tokens of the old one live to their end, and ends it then', () => {
+  it('accepts tokens of the old secret until they expire', () => {
     const { clock, tokens } = setUp();
     const old = new SignedTokens(SECRET, clock);
     const long = delegated(old, clock, 15 * MINUTE);
@@ -74,7 +74,7 @@ describe('a changed secret', () => {
 });
 
 describe('delegation token', () => {
-  it('stands for the principal, narrowed to the scopes, on behalf of the call', () => {
+  it('yields the principal, narrowed to the scopes, on behalf of the call', () => {
     const { clock, tokens } = setUp();
     const token = issueDelegation(tokens, {
       principal,
@@ -127,7 +127,7 @@ describe('delegation token', () => {
     expect(openDelegation(tokens, delegated(other, clock))).toBeNull();
   });
 
-  it('is of no use as a request state, nor the other way round', () => {
+  it('is invalid as a request state, and vice versa', () => {
     const { clock, tokens } = setUp();
     const binding = { principal, tool: 'bash', arguments: {} };
     const state = sealRequestState(tokens, binding, {}, clock.now() + 1_000);
@@ -142,7 +142,7 @@ describe('delegation token', () => {
     expect(openRequestState(tokens, binding, token.slice(4))).toBeNull();
   });
 
-  it('needs a real secret', () => {
+  it('needs a secret of sufficient length', () => {
     expect(() => new SignedTokens('short', new FakeClock())).toThrow(RangeError);
   });
 });
@@ -150,7 +150,7 @@ describe('delegation token', () => {
 describe('request state', () => {
   const binding = { principal, tool: 'file_write', arguments: { path: 'a', options: { x: 1, y: [1, 2] } } };
 
-  it('comes back for the same caller, tool and arguments, in any order of keys', () => {
+  it('opens for the same caller, tool and arguments, in any order of keys', () => {
     const { clock, tokens } = setUp();
     const token = sealRequestState(tokens, binding, { approved: true }, clock.now() + 1_000);
     const reordered = { ...binding, arguments: { options: { y: [1, 2], x: 1 }, path: 'a' } };

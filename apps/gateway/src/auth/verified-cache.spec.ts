@@ -6,7 +6,7 @@ import { VerifiedCache, VERIFIED_TTL_MS, type Verified } from './verified-cache.
 const verified = (userId: string): Verified => ({ principal: { tenantId: 't', userId } as Principal });
 
 describe('VerifiedCache', () => {
-  it('proves once for simultaneous uses, and again when the proof is old', async () => {
+  it('verifies once for simultaneous uses, and again after its TTL', async () => {
     const clock = new FakeClock();
     const cache = new VerifiedCache(clock);
     let proofs = 0;
@@ -17,7 +17,7 @@ describe('VerifiedCache', () => {
     expect((await use()).userId).toBe('2');
   });
 
-  it('neither keeps nor shares a proof that was under way when a key was revoked', async () => {
+  it('neither caches nor shares a verification in progress when a key is revoked', async () => {
     const cache = new VerifiedCache(new FakeClock());
     const before = Promise.withResolvers<Verified>();
     const early = cache.verify('key', () => before.promise);

@@ -44,7 +44,7 @@ describe('DefinitionCache', () => {
     );
   });
 
-  it('asks once for concurrent callers and again after five minutes', async () => {
+  it('reads once for concurrent callers and again after five minutes', async () => {
     await Promise.all([cache.get('a', 't'), cache.get('a', 't')]);
     clock.at = 299_999;
     await cache.get('a', 't');
@@ -54,14 +54,14 @@ describe('DefinitionCache', () => {
     expect(asked).toEqual(['t/a', 't/a']);
   });
 
-  it('keeps the questions of a tenant called list apart from the lists of others', async () => {
+  it('separates requests of a tenant called list from the lists of others', async () => {
     const [list, definition] = await Promise.all([cache.list('a'), cache.get('a', 'list')]);
     expect(list.tools).toEqual([tool('a')]);
     expect(definition).toEqual(tool('a'));
     expect(asked).toEqual(['list a', 'list/a']);
   });
 
-  it('keeps tenant and name apart, whatever characters they have', async () => {
+  it('separates tenant and name, whatever characters they contain', async () => {
     await cache.get('b/c', 'a');
     await cache.get('c', 'a/b');
     expect(asked).toEqual(['a/b/c', 'a/b/c']);
@@ -70,7 +70,7 @@ describe('DefinitionCache', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('does not wait for what was asked for before a change', async () => {
+  it('does not share a request made before a change', async () => {
     const before = Promise.withResolvers<RegisteredTool>();
     const answers = [before.promise, Promise.resolve(tool('a', '2'))];
     const lists = [
@@ -105,7 +105,7 @@ describe('DefinitionCache', () => {
     expect((await cache.get('b', 't'))?.revision).toBe('1');
   });
 
-  it('does not keep an answer that was asked for before a change', async () => {
+  it('does not cache the answer to a request made before a change', async () => {
     const first = cache.get('a', 't');
     cache.invalidate({ added: [], changed: ['a'], removed: [] });
     await first;
@@ -113,7 +113,7 @@ describe('DefinitionCache', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('uses old definitions while the registry is away, without asking on every call', async () => {
+  it('serves outdated definitions while the registry is unavailable, without a request per call', async () => {
     await cache.get('a', 't');
     await cache.list('t');
     down = true;
@@ -125,13 +125,13 @@ describe('DefinitionCache', () => {
     await expect(cache.get('never seen', 't')).rejects.toThrow('registry away');
   });
 
-  it('does not remember that a tool is missing', async () => {
+  it('does not cache that a tool is missing', async () => {
     expect(await cache.get('missing', 't')).toBeNull();
     expect(await cache.get('missing', 't')).toBeNull();
     expect(asked).toHaveLength(2);
   });
 
-  it('returns the same array while the version stands', async () => {
+  it('returns the same array while the version is unchanged', async () => {
     const first = (await cache.list('t')).tools;
     cache.invalidateAll();
     expect((await cache.list('t')).tools).toBe(first);

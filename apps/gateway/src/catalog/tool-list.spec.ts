@@ -36,7 +36,7 @@ describe('the list', () => {
     expect(await names(caller('*'), { category: 'code' })).toEqual(['execute_python']);
   });
 
-  it('goes on after a cursor, also when the tool it names is gone, and takes no other', async () => {
+  it('continues after a cursor, even if its tool is gone, and refuses invalid cursors', async () => {
     const { next } = await list.page(caller('*'), { limit: 2 });
     expect(await names(caller('*'), { limit: 2, cursor: next })).toEqual(['text_process']);
     const gone = Buffer.from('deleted_tool').toString('base64url');

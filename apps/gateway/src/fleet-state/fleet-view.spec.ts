@@ -29,7 +29,7 @@ function setUp() {
 }
 
 describe('state of the fleet', () => {
-  it('shows processes with slots until they are silent for too long', () => {
+  it('shows processes with slots until their heartbeats stop', () => {
     const { clock, tell, view } = setUp();
     tell({ service: 'mcp-executor', instance: 'm1', slots: { busy: 1, total: 4 } });
     clock.advance(9_000);
@@ -43,14 +43,14 @@ describe('state of the fleet', () => {
     expect(view.executorsNow().map(({ instance }) => instance)).toEqual(['m2']);
   });
 
-  it('passes over what is no status', () => {
+  it('ignores malformed heartbeats', () => {
     const { heard, watch } = setUp();
     for (const body of [undefined, 'x', {}, { service: 1 }, { service: 'a', instance: 'b', ttl_ms: 1 }])
       heard()({ body });
     expect(watch.processes()).toEqual([]);
   });
 
-  it('shows a member the breakers of its tools, and an operator all, the longest of several processes', async () => {
+  it('shows a member the breakers of its tools and an operator all, the longest open of several processes', async () => {
     const { tell, view } = setUp();
     const open = (key: string, forMs: number) => ({ key, state: 'open' as const, open_for_ms: forMs });
     tell({ breakers: [open('mine', 10), open('foreign', 5)] });

@@ -4,7 +4,7 @@ import { startRedis } from '@toolfleet/testing';
 import { expect, it } from 'vitest';
 import { RedisMemory } from './redis-memory.js';
 
-it('shows what Redis uses and the most it may use', async () => {
+it('shows the used and maximum memory of Redis', async () => {
   const server = await startRedis();
   const metrics = createMetrics({ version: '0', revision: 'test' });
   const memory = new RedisMemory(server.client(), metrics, new SystemClock());

@@ -6,6 +6,124 @@ import { SOURCE_PATHS } from './sources-document.js';
 
 const BATCH_ITEM: JsonObject = { type: 'object', properties: callFieldSchemas('batch-item') };
 
+const CALL_PATHS: JsonObject = {
+  '/api/v1/tools': {
+    get: operation('listTools', {
+      summary: 'Tools the caller may use',
+      parameters: [
+        inQuery('category', 'Category or tag'),
+        inQuery('limit', 'Page size; Link has the next page', { type: 'integer', minimum: 1, maximum: 9_999 }),
+        inQuery('cursor', 'From the Link header of the previous page'),
+        inQuery('format', 'Form of the tools', { enum: ['native', 'openai', 'anthropic', 'mcp'] }),
+      ],
+      answers: { '200': answer('Tools by name', list(ref('Tool'))) },
+    }),
+  },
+  '/api/v1/tools/{name}': {
+    get: operation('getTool', {
+      summary: 'One tool',
+      parameters: [inPath('name')],
+      answers: { '200': answer('The tool', ref('Tool')) },
+    }),
+  },
+  '/api/v1/tools/{name}/execute': {
+    post: operation('executeTool', {
+      summary: 'Run a tool',
+      parameters: [
+        inPath('name'),
+        {
+          name: 'Idempotency-Key',
+          in: 'header',
+          schema: { type: 'string', maxLength: 255 },
+          description: 'The first outcome of a key is replayed for 24 h',
+        },
+        {
+          name: 'Prefer',
+          in: 'header',
+          schema: text,
+          description: 'wait=<seconds>: a duplicate of an unfinished call waits for it',
+        },
+      ],
+      body: {
+        type: 'object',
+        required: ['arguments'],
+        properties: { arguments: { type: 'object' }, ...callFieldSchemas('http') },
+        additionalProperties: false,
+      },
+      answers: {
+        '200': answer('The tool ran; `success` says whether it succeeded', ref('CallResult')),
+        '202': answer('Accepted (mode async)', ref('Accepted')),
+      },
+    }),
+  },
+  '/api/v1/tools/batch-execute': {
+    post: operation('executeBatch', {
+      summary: 'Run several tools; OpenAI tool calls or {name, arguments} items',
+      parameters: [
+        {
+          name: 'Idempotency-Key',
+          in: 'header',
+          schema: { type: 'string', maxLength: 250 },
+          description: 'Each call gets it with its position, so that a repeated batch is replayed',
+        },
+      ],
+      body: {
+        anyOf: [
+          list(BATCH_ITEM),
+          { type: 'object', properties: { calls: list(BATCH_ITEM), ...callFieldSchemas('http-batch') } },
+        ],
+      },
+      answers: { '200': answer('Call records in request order', list(ref('CallRecord'))) },
+    }),
+  },
+  '/api/v1/calls/{id}': {
+    get: operation('getCall', {
+      summary: 'An asynchronous call',
+      parameters: [inPath('id')],
+      answers: { '200': answer('State, and the result once it has ended', ref('Call')) },
+    }),
+    delete: operation('cancelCall', {
+      summary: 'Cancel an asynchronous call, waiting or running',
+      parameters: [inPath('id')],
+      answers: {
+        '200': answer('The state in which it ended; a finished call does not change', ref('Call')),
+        '202': answer('It is being stopped and has not ended yet', ref('Call')),
+      },
+    }),
+  },
+  '/api/v1/calls/{id}/events': {
+    get: operation('followCall', {
+      summary: 'Server-sent events: accepted, started, progress, done',
+      parameters: [inPath('id')],
+      answers: {
+        '200': {
+          description: 'Event stream; resumes after Last-Event-ID',
+          content: { 'text/event-stream': { schema: text } },
+        },
+        '204': { description: 'The call has ended and Last-Event-ID was its last event' },
+      },
+    }),
+  },
+  '/api/v1/usage': {
+    get: operation('getUsage', {
+      summary: 'What the tenant used',
+      parameters: [
+        inQuery('from', 'First day'),
+        inQuery('to', 'Last day'),
+        inQuery('group_by', 'Comma list of day, tool, user, agent'),
+        inQuery('format', 'json or csv'),
+      ],
+      answers: { '200': answer('Sums of the ledger', { type: 'object' }) },
+    }),
+  },
+  '/api/v1/budgets': {
+    get: operation('getBudgets', {
+      summary: 'Limits, spent and held',
+      answers: { '200': answer('Per scope', { type: 'object' }) },
+    }),
+  },
+};
+
 /**
  * The public HTTP API as an OpenAPI 3.1 document, served at `/openapi.json`. Request fields come from the table of call fields,
  * refusals from the error catalogue; a spec compares the paths with the controllers.
@@ -19,125 +137,7 @@ export function apiDocument(version: string): JsonObject {
       description: 'Runs the tool calls of agents and services. Errors: docs/errors.md.',
     },
     security: [{ bearer: [] }, { apiKey: [] }],
-    paths: {
-      '/api/v1/tools': {
-        get: operation('listTools', {
-          summary: 'Tools the caller may use',
-          parameters: [
-            inQuery('category', 'Category or tag'),
-            inQuery('limit', 'Page size; Link has the next page', { type: 'integer', minimum: 1, maximum: 9_999 }),
-            inQuery('cursor', 'From the Link header of the previous page'),
-            inQuery('format', 'Form of the tools', { enum: ['native', 'openai', 'anthropic', 'mcp'] }),
-          ],
-          answers: { '200': answer('Tools by name', list(ref('Tool'))) },
-        }),
-      },
-      '/api/v1/tools/{name}': {
-        get: operation('getTool', {
-          summary: 'One tool',
-          parameters: [inPath('name')],
-          answers: { '200': answer('The tool', ref('Tool')) },
-        }),
-      },
-      '/api/v1/tools/{name}/execute': {
-        post: operation('executeTool', {
-          summary: 'Run a tool',
-          parameters: [
-            inPath('name'),
-            {
-              name: 'Idempotency-Key',
-              in: 'header',
-              schema: { type: 'string', maxLength: 255 },
-              description: 'The first outcome of a key is replayed for 24 h',
-            },
-            {
-              name: 'Prefer',
-              in: 'header',
-              schema: text,
-              description: 'wait=<seconds>: a duplicate of an unfinished call waits for it',
-            },
-          ],
-          body: {
-            type: 'object',
-            required: ['arguments'],
-            properties: { arguments: { type: 'object' }, ...callFieldSchemas('http') },
-            additionalProperties: false,
-          },
-          answers: {
-            '200': answer('The tool ran; `success` says whether it succeeded', ref('CallResult')),
-            '202': answer('Accepted (mode async)', ref('Accepted')),
-          },
-        }),
-      },
-      '/api/v1/tools/batch-execute': {
-        post: operation('executeBatch', {
-          summary: 'Run several tools; OpenAI tool calls or {name, arguments} items',
-          parameters: [
-            {
-              name: 'Idempotency-Key',
-              in: 'header',
-              schema: { type: 'string', maxLength: 250 },
-              description: 'Each call gets it with its position, so that a repeated batch is replayed',
-            },
-          ],
-          body: {
-            anyOf: [
-              list(BATCH_ITEM),
-              { type: 'object', properties: { calls: list(BATCH_ITEM), ...callFieldSchemas('http-batch') } },
-            ],
-          },
-          answers: { '200': answer('Call records in request order', list(ref('CallRecord'))) },
-        }),
-      },
-      '/api/v1/calls/{id}': {
-        get: operation('getCall', {
-          summary: 'An asynchronous call',
-          parameters: [inPath('id')],
-          answers: { '200': answer('State, and the result once it has ended', ref('Call')) },
-        }),
-        delete: operation('cancelCall', {
-          summary: 'Cancel an asynchronous call, waiting or running',
-          parameters: [inPath('id')],
-          answers: {
-            '200': answer('The state in which it ended; a finished call does not change', ref('Call')),
-            '202': answer('It is being stopped and has not ended yet', ref('Call')),
-          },
-        }),
-      },
-      '/api/v1/calls/{id}/events': {
-        get: operation('followCall', {
-          summary: 'Server-sent events: accepted, started, progress, done',
-          parameters: [inPath('id')],
-          answers: {
-            '200': {
-              description: 'Event stream; resumes after Last-Event-ID',
-              content: { 'text/event-stream': { schema: text } },
-            },
-            '204': { description: 'The call has ended and Last-Event-ID was its last event' },
-          },
-        }),
-      },
-      '/api/v1/usage': {
-        get: operation('getUsage', {
-          summary: 'What the tenant used',
-          parameters: [
-            inQuery('from', 'First day'),
-            inQuery('to', 'Last day'),
-            inQuery('group_by', 'Comma list of day, tool, user, agent'),
-            inQuery('format', 'json or csv'),
-          ],
-          answers: { '200': answer('Sums of the ledger', { type: 'object' }) },
-        }),
-      },
-      '/api/v1/budgets': {
-        get: operation('getBudgets', {
-          summary: 'Limits, spent and held',
-          answers: { '200': answer('Per scope', { type: 'object' }) },
-        }),
-      },
-      ...SOURCE_PATHS,
-      ...OPERATOR_PATHS,
-    },
+    paths: { ...CALL_PATHS, ...SOURCE_PATHS, ...OPERATOR_PATHS },
     components: {
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer' },

@@ -44,7 +44,7 @@ const item = (n: number, more: object = {}) => ({ name: 'adder', arguments: { n 
 beforeEach(() => void ran.splice(0));
 
 describe('a batch', () => {
-  it('gives each call the key of the batch with its place, or the key the call has', async () => {
+  it('gives each call its own idempotency key, else that of the batch with its position', async () => {
     await native.batch([item(1), item(2, { idempotency_key: 'own' })], request({ 'idempotency-key': 'k' }), reply);
     await native.batch({ calls: [item(3)], idempotency_key: 'b' }, request(), reply);
     await native.batch([item(4)], request(), reply);
@@ -79,7 +79,7 @@ describe('a batch', () => {
     expect(ran).toEqual([]);
   });
 
-  it('listens once to the connection, and stops all its calls when that closes', async () => {
+  it('adds one listener to the connection, and cancels all its calls when it closes', async () => {
     const raw = new EventEmitter();
     await native.batch(
       Array.from({ length: 20 }, (_, n) => item(n)),
@@ -92,7 +92,7 @@ describe('a batch', () => {
     expect(ran.every(({ signal }) => signal.aborted)).toBe(true);
   });
 
-  it('is refused when it says two things at once', async () => {
+  it('is refused when its fields contradict each other', async () => {
     const two = { calls: [item(1)], tool_calls: [item(2)] };
     expect(() => native.batch(two, request(), reply)).toThrow(/either/);
     const keys = { calls: [item(1)], idempotency_key: 'a' };
@@ -100,7 +100,7 @@ describe('a batch', () => {
     expect(ran).toEqual([]);
   });
 
-  it('of Shannon keeps the session of each call, and none where there is none', async () => {
+  it('of Shannon keeps the session of each call, if any', async () => {
     const call = (parameters: object, session?: unknown) => ({
       tool_name: 'adder',
       parameters,

@@ -86,11 +86,11 @@ test.each([
   expect(types(await answer.text())).toEqual(expected);
 });
 
-test('after the last event there is nothing to wait for: 204, on which browsers stop asking', async () => {
+test('after the last event it answers 204, on which browsers stop reconnecting', async () => {
   expect((await follow('ended', '3-0')).status).toBe(204);
 });
 
-test('a call without events ends its stream with its end', async () => {
+test('a stream without events ends with its call', async () => {
   const text = await (await follow('journalled')).text();
   expect(types(text)).toEqual(['done']);
   expect(text).toContain('"state":"succeeded"');

@@ -33,7 +33,7 @@ async function serve(consoleDir: string | undefined) {
 }
 
 describe('the console', () => {
-  it('is served under its path with a policy that runs own files only', async () => {
+  it('is served with a content security policy that allows only its own files', async () => {
     const { server } = await serve(join(folder, 'web'));
     for (const url of ['/console', '/console/', '/console/index.html', '/console?x=1']) {
       const answer = await server.inject(url);
@@ -53,7 +53,7 @@ describe('the console', () => {
     }
   });
 
-  it('lets hashed files be kept for ever, packed, and answers 304 to who has them', async () => {
+  it('serves hashed files compressed and immutable, and answers 304 if the client has them', async () => {
     const { server } = await serve(join(folder, 'web'));
     const url = '/console/assets/app-1a2b.js';
     const plain = await server.inject({ url });
@@ -87,7 +87,7 @@ describe('the console', () => {
     expect(answer.body).not.toContain('outside');
   });
 
-  it.each([undefined, '', '/nowhere'])('says so where there is none: %s', async (consoleDir) => {
+  it.each([undefined, '', '/nowhere'])('answers 404 when there is none: %s', async (consoleDir) => {
     const { server, warnings } = await serve(consoleDir);
     const answer = await server.inject('/console');
     expect(answer.statusCode).toBe(404);

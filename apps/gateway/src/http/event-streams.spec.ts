@@ -14,7 +14,7 @@ const ignored = (): void => undefined;
 describe('places for streams', () => {
   const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 3 });
 
-  it('are shared: a tenant takes its own and leaves those of others', () => {
+  it('are limited per tenant', () => {
     const taken = ['a', 'a', 'a'].map((tenant) => streams.enter(caller(tenant), ignored));
     expect(() => streams.enter(caller('a'), ignored)).toThrow(/Your tenant has 3/);
     taken.push(streams.enter(caller('b'), ignored), streams.enter(caller('c'), ignored));
@@ -57,7 +57,7 @@ async function serving(streams: EventStreams, work: (stream: EventStream) => Pro
 const frame = (bytes: number): string => `data: ${'x'.repeat(bytes)}\n\n`;
 
 describe('a stream that its client does not read', () => {
-  it('waits with its next frame, is cut off, and gives its place back', async () => {
+  it('delays its next frame, then disconnects its client and frees its place', async () => {
     const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5, stalledMs: 300 });
     let sent = 0;
     const open = await serving(streams, async (stream) => {
@@ -73,7 +73,7 @@ describe('a stream that its client does not read', () => {
     expect(sent).toBeLessThan(200);
   });
 
-  it('is closed when the streams of its tenant hold more than they may', async () => {
+  it('is closed when the streams of its tenant have too many unread bytes', async () => {
     const streams = new EventStreams({ maxStreams: 50, maxStreamsPerTenant: 50, stalledMs: 60_000 });
     const ends: boolean[] = [];
     const open = await serving(streams, async (stream) => {
@@ -86,7 +86,7 @@ describe('a stream that its client does not read', () => {
     expect(streams.open).toBe(1);
   });
 
-  it('and whose work throws after the first frame ends its connection', async () => {
+  it('closes its connection when its work throws after the first frame', async () => {
     const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5 });
     const open = await serving(streams, async (stream) => {
       await stream.send(frame(10));
@@ -99,7 +99,7 @@ describe('a stream that its client does not read', () => {
 });
 
 describe('a stream that is read', () => {
-  it('brings every frame of any size', async () => {
+  it('delivers every frame of any size', async () => {
     const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5, stalledMs: 5_000 });
     const open = await serving(streams, async (stream) => {
       for (let count = 0; count < 20; count += 1) await stream.send(frame(1_000_000));
@@ -114,7 +114,7 @@ describe('a stream that is read', () => {
 });
 
 describe('a stream whose credential is void', () => {
-  /** Stands for the watch of credentials: says so when the spec does. */
+  /** A credential watch that the spec triggers. */
   class Watch {
     readonly open = new Set<() => void>();
     watch(_who: Principal, onVoid: () => void): () => void {
@@ -153,7 +153,7 @@ describe('a stream whose credential is void', () => {
     await expect.poll(() => end).toContain('0\r\n\r\n');
   });
 
-  it('is cut off when its client reads nothing', async () => {
+  it('is closed when its client reads nothing', async () => {
     const { progress, makeVoid, left } = await opened(1_000_000);
     let last = -1;
     const isStuck = (): boolean => {

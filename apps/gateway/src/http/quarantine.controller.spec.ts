@@ -31,7 +31,7 @@ describe('a decision about a quarantined tool', () => {
     expect(await controllerOver(...waiting).controller.reject(operator, name, body)).toEqual({ name: key });
   });
 
-  it('of an administrator falls on a tool of its tenant only', async () => {
+  it('of an administrator applies to a tool of its tenant only', async () => {
     const { controller, asked } = controllerOver('crm_find', 'other/crm_find', 'acme/crm_get');
     for (const name of ['crm_find', 'other/crm_find']) {
       const body = { pending_revision: 'r' };
@@ -51,7 +51,7 @@ describe('a decision about a quarantined tool', () => {
     expect(await names(operator)).toEqual(['crm_find', 'other/crm_find', 'acme/crm_get']);
   });
 
-  it('never falls on a tool of another tenant', async () => {
+  it('never applies to a tool of another tenant', async () => {
     const { controller, asked } = controllerOver('other/crm_find');
     await expect(controller.approve(operator, 'crm_find', { pending_revision: 'r' })).rejects.toMatchObject({
       code: 'NOT_FOUND',

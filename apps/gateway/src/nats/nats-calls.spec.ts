@@ -51,7 +51,7 @@ describe('NATS caller', () => {
     await expect(natsPrincipal(caller, { ...trust, trustTenantSubjects: false })).rejects.toMatchObject(refusal);
   });
 
-  it('may be bare in local mode only, and is no administrator', async () => {
+  it('may omit the key in local mode only, and is no administrator', async () => {
     const { trust } = await setUp();
     const caller = { subject: 'tool.call', authorization: [] };
     await expect(natsPrincipal(caller, trust)).rejects.toMatchObject(refusal);
@@ -59,7 +59,7 @@ describe('NATS caller', () => {
     expect(local).toMatchObject({ tenantId: 'local', roles: [], via: 'local' });
   });
 
-  it('may show a delegation token; forged, expired and foreign ones are refused', async () => {
+  it('may present a delegation token; forged, expired and foreign ones are refused', async () => {
     const { clock, tokens, trust, token } = await setUp();
     const principal = await trust.authenticate({ kind: 'bearer', token });
     const delegated = issueDelegation(tokens, {

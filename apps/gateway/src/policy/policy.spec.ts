@@ -34,7 +34,7 @@ const host = () => ({
 });
 
 describe('policy of the gateway', () => {
-  it('shows rules what the documentation says, and nothing else', () => {
+  it('gives rules exactly the documented input', () => {
     expect(policyInput(question('file_write', ['dev'], { path: 'a' }))).toEqual({
       tool: 'file_write',
       user: { id: 'ann', tenant: 'acme', roles: ['dev'], via: 'api_key' },
@@ -67,7 +67,7 @@ describe('policy of the gateway', () => {
     expect(given.clock.pending).toBe(0);
   });
 
-  it('refuses to start with a folder that does not load, and allows nothing', async () => {
+  it('refuses to start with invalid policies, and allows nothing', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'toolfleet-policy-'));
     await writeFile(join(folder, 'tools.rego'), 'package tools\ndeny { }');
     const { policy, component } = policyComponent({ POLICY_DIR: folder, OPA_TIMEOUT_MS: 500 }, host());
@@ -126,7 +126,7 @@ describe('OPA sidecar', () => {
   };
   const input = policyInput(question('file_write', ['dev'], { path: 'a' }));
 
-  it('asks for data.tools.deny and takes its messages', async () => {
+  it('reads data.tools.deny and returns its messages', async () => {
     answer = ({ tool }) => ({ body: JSON.stringify({ result: [`${tool} is closed`] }) });
     expect(await sidecar().decide(input)).toEqual({ deny: ['file_write is closed'] });
     expect(seen).toContainEqual({ method: 'POST', path: '/v1/data/tools/deny', input });
@@ -135,7 +135,7 @@ describe('OPA sidecar', () => {
     expect(await sidecar(`${url}/`).decide(input)).toEqual({ deny: [] });
   });
 
-  it('asks for data.tools.ask, whose absence means nothing and whose faults deny', async () => {
+  it('reads data.tools.ask, which may be absent and denies on errors', async () => {
     answer = () => ({ body: '{"result": []}' });
     asked = { body: '{"result": ["Really?"]}' };
     expect(await sidecar().decide(input)).toEqual({ deny: [], ask: ['Really?'] });
@@ -160,7 +160,7 @@ describe('OPA sidecar', () => {
     expect(deny).toEqual([expect.stringContaining('the policy could not be evaluated: OPA')]);
   });
 
-  it('denies, and is not ready, when nobody listens', async () => {
+  it('denies, and is not ready, when the server is down', async () => {
     const nobody = sidecar('http://127.0.0.1:9', 300);
     expect(await nobody.decide(input)).toEqual({ deny: ['the policy could not be evaluated: OPA did not answer'] });
     expect(await nobody.reachable()).toBe(false);

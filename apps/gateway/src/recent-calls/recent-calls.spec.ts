@@ -30,7 +30,7 @@ const principal = (tenantId: string, roles: string[] = []): Principal => ({
 const ids = (calls: readonly { call_id: string }[]) => calls.map(({ call_id: id }) => id);
 
 describe('store of recent calls', () => {
-  it('gives a tenant its own and the fleet all, oldest first, and what came after a cursor', async () => {
+  it('returns calls of a tenant or the fleet, oldest first, after a cursor', async () => {
     await store.add([call('a1', 'acme'), call('g1', 'globex'), call('a2', 'acme')]);
     const mine = await store.read({ tenantId: 'acme' }, 10);
     expect(ids(mine)).toEqual(['a1', 'a2']);
@@ -40,7 +40,7 @@ describe('store of recent calls', () => {
     expect(await store.read({ tenantId: 'nobody' }, 10)).toEqual([]);
   });
 
-  it('is capped per tenant, so that a busy one pushes nobody out', async () => {
+  it('is capped per tenant, so that a busy tenant evicts no calls of others', async () => {
     const small = new RedisRecentCalls(server.client(), 100);
     await small.add([call('quiet', 'globex')]);
     await small.add(Array.from({ length: 1_000 }, (_, index) => call(`a${index}`, 'acme')));
@@ -52,7 +52,7 @@ describe('store of recent calls', () => {
 });
 
 describe('feed of recent calls', () => {
-  it('is empty where nothing is recorded', async () => {
+  it('is empty if no calls are recorded', async () => {
     const feed = new RecentCallsFeed(undefined, access, clock);
     expect(feed.enabled).toBe(false);
     expect(await feed.read(principal('acme'), 10)).toEqual([]);
@@ -71,7 +71,7 @@ describe('feed of recent calls', () => {
     await admin.return(undefined);
   });
 
-  it('shows a caller only calls it has access to, from the end and from a cursor, however many are between', async () => {
+  it('shows a caller only calls it has access to, from the end and from a cursor', async () => {
     const feed = new RecentCallsFeed(store, access, clock);
     const narrow: Principal = { ...principal('acme'), tools: ['rare'] };
     await store.add([call('rare1', 'acme'), { ...call('other1', 'acme'), user_id: 'ann' }]);

@@ -14,7 +14,7 @@ import {
   type SettingsOf,
 } from '@toolfleet/service';
 
-/** Every environment key of the registry. */
+/** All environment variables of the registry. */
 export const registryConfig = defineConfig(
   'registry',
   {
@@ -24,13 +24,13 @@ export const registryConfig = defineConfig(
     REGISTRY_SECRET_KEY: secret({
       optional: true,
       minLength: MIN_SECRET_KEY_LENGTH,
-      help: 'Seals literal secrets of registrations; unset refuses them. The executors that dial need the same key',
+      help: 'Seals literal secrets of registrations; unset refuses them. The executors that connect to these sources need the same key',
     }),
     REGISTRY_PRESENCE_MS: durationMs({
       default: 1_000,
       min: 50,
       max: 60_000,
-      help: 'How often executors that stopped announcing are looked for',
+      help: 'Interval at which executors that stopped announcing are detected',
     }),
     OPENAPI_ALLOWED_DOMAINS: hostList({
       default: [],
@@ -43,12 +43,17 @@ export const registryConfig = defineConfig(
       max: 256 * 1024 * 1024,
       help: 'Largest OpenAPI document in bytes',
     }),
-    OPENAPI_FETCH_TIMEOUT: integer({ default: 30, min: 1, max: 600, help: 'Seconds a document may take to arrive' }),
+    OPENAPI_FETCH_TIMEOUT: integer({
+      default: 30,
+      min: 1,
+      max: 600,
+      help: 'Time limit for fetching a document, in seconds',
+    }),
     OPENAPI_REFRESH_SECONDS: integer({
       default: 3_600,
       min: 0,
       max: 604_800,
-      help: 'Age at which the document of a spec_url is looked at again; 0 means never',
+      help: 'Age at which the document of a spec_url is read again; 0 means never',
     }),
     OPENAPI_SPEC_DIR: path({
       optional: true,

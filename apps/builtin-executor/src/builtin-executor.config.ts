@@ -40,19 +40,19 @@ const table = {
     default: 256,
     min: 1,
     max: 10_000,
-    help: 'Calls in work at once; more are refused as QUEUE_FULL',
+    help: 'Most calls in flight; more are refused as QUEUE_FULL',
   }),
   BUILTIN_BOUNDED_PROCESSES: integer({
     default: 2,
     min: 1,
     max: 64,
-    help: 'Child processes for patterns, queries, schemas and pages of unknowable cost; tenants take turns',
+    help: 'Child processes for patterns, queries, schemas and pages of unbounded cost; tenants take turns',
   }),
   BUILTIN_ANNOUNCE_TTL_MS: durationMs({
     default: 30_000,
     min: 1_000,
     max: 3_600_000,
-    help: 'Age at which announced tools count as unavailable; they are announced three times as often',
+    help: 'Age at which announced tools count as unavailable; they are announced every third of it',
   }),
   BUILTIN_COSTS_MICRO_USD: list({
     default: [],
@@ -64,13 +64,13 @@ const table = {
   }),
   BUILTIN_PLUGINS_DIR: path({
     optional: true,
-    help: 'Folder of own tools (*.tool.mjs, *.tool.js, *.tool.ts); local mode: plugins in the current folder',
+    help: 'Folder of plugin tools (*.tool.mjs, *.tool.js, *.tool.ts); default in local mode: plugins in the current folder',
   }),
   BUILTIN_PLUGINS_RELOAD_MS: durationMs({
     optional: true,
     min: 100,
     max: 3_600_000,
-    help: 'How often the plugin folder is looked at; unset: every second in local mode, else only at start',
+    help: 'How often the plugin folder is read again; unset: every second in local mode, otherwise only at start',
   }),
   CALCULATOR_RATE_LIMIT: integer({
     default: 2_000,
@@ -83,7 +83,10 @@ const table = {
     help: 'Calls of web_search per minute and tenant; 0 means none',
   }),
 
-  WORKSPACE_STORE: oneOf(['local', 's3'], { default: 'local', help: 'Where workspaces of the file tools lie' }),
+  WORKSPACE_STORE: oneOf(['local', 's3'], {
+    default: 'local',
+    help: 'Where the workspaces of the file tools are stored',
+  }),
   WORKSPACES_DIR: path({ optional: true, help: 'Directory of the workspaces, for WORKSPACE_STORE=local' }),
   SHANNON_SESSION_WORKSPACES_DIR: path({ optional: true, help: 'Older name of WORKSPACES_DIR' }),
   SHANNON_MAX_WORKSPACE_SIZE_MB: integer({
@@ -94,7 +97,7 @@ const table = {
   }),
   WORKSPACES_MUST_EXIST: boolean({
     default: false,
-    help: 'Refuse projects without a workspace; else the first write makes it',
+    help: 'Refuse projects without a workspace; otherwise the first write creates it',
   }),
   S3_ENDPOINT: url({
     optional: true,
@@ -102,8 +105,8 @@ const table = {
     help: 'S3-compatible server, for WORKSPACE_STORE=s3',
   }),
   S3_BUCKET: text({ optional: true, help: 'Bucket of the workspaces' }),
-  S3_PREFIX: text({ default: 'workspaces/', help: 'What every key begins with' }),
-  S3_REGION: text({ default: 'us-east-1', help: 'Region requests are signed for' }),
+  S3_PREFIX: text({ default: 'workspaces/', help: 'Prefix of every key' }),
+  S3_REGION: text({ default: 'us-east-1', help: 'Region for request signatures' }),
   S3_ACCESS_KEY_ID: secret({ optional: true, help: 'Access key of the bucket' }),
   S3_SECRET_ACCESS_KEY: secret({ optional: true, help: 'Secret key of the bucket' }),
 
@@ -111,10 +114,10 @@ const table = {
     default: [],
     help: 'Hosts the web tools may read: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
   }),
-  WEB_RESPECT_ROBOTS: boolean({ default: true, help: 'Ask robots.txt before a page is read' }),
+  WEB_RESPECT_ROBOTS: boolean({ default: true, help: 'Check robots.txt before reading a page' }),
   WEB_SEARCH_PROVIDER: oneOf(SEARCH_PROVIDERS, {
     optional: true,
-    help: 'Who searches: searchapi, brave (both by key), searxng (your own), local (invented results); default searchapi, in local mode local',
+    help: 'Search provider: searchapi, brave (both need a key), searxng (self-hosted), local (simulated results); default searchapi, in local mode local',
   }),
   WEB_SEARCH_URL: url({
     optional: true,
@@ -129,37 +132,37 @@ const table = {
     schemes: ['http', 'https'],
     help: 'OpenAI-compatible API of multi_agent, up to /chat/completions',
   }),
-  LLM_MODEL: text({ default: 'default', help: 'Model of multi_agent unless the call names one' }),
+  LLM_MODEL: text({ default: 'default', help: 'Model of multi_agent unless the call sets one' }),
   LLM_API_KEY: secret({ optional: true, help: 'Key of the model API' }),
   LLM_MICRO_USD_PER_1K_TOKENS: integer({
     default: 0,
     min: 0,
-    help: 'What callers are charged for the tokens of multi_agent',
+    help: 'Price of the tokens of multi_agent',
   }),
   LLM_MAX_TOKENS: integer({
     default: 2_048,
     min: 1,
     max: 1_000_000,
-    help: 'Longest answer of a turn of multi_agent unless the call names one, in tokens; held in the budget with its prompt',
+    help: 'Most tokens of an answer in a turn of multi_agent, unless the call sets a limit; reserved in the budget with the prompt',
   }),
   LLM_BYTES_PER_TOKEN: integer({
     default: 3,
     min: 1,
     max: 16,
-    help: 'Bytes of a prompt counted as one token when a turn is held in the budget; with 1 no model can use more than is held',
+    help: 'Bytes of a prompt that count as one token when a turn is reserved in the budget; with 1 no model can use more than is reserved',
   }),
-  TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Tool calls of one sub-agent at once' }),
-  AGENT_CONCURRENCY: integer({ default: 4, min: 1, max: 100, help: 'Calls of multi_agent in work at once' }),
+  TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Most concurrent tool calls of one sub-agent' }),
+  AGENT_CONCURRENCY: integer({ default: 4, min: 1, max: 100, help: 'Most concurrent calls of multi_agent' }),
 } satisfies ConfigTable;
 
 /** Settings of builtin-executor. */
 export type BuiltinExecutorConfig = SettingsOf<typeof table & typeof SHARED_KEYS>;
 
-/** Everything builtin-executor can be told. */
-export const builtinExecutorConfig = defineConfig('builtin-executor', table, { check: faultsOf });
+/** Configuration of builtin-executor. */
+export const builtinExecutorConfig = defineConfig('builtin-executor', table, { check: checkSettings });
 
 /** Rules over several keys. */
-function faultsOf(settings: BuiltinExecutorConfig): ConfigFault[] {
+function checkSettings(settings: BuiltinExecutorConfig): ConfigFault[] {
   const faults: ConfigFault[] = (['BUILTIN_COSTS_MICRO_USD', 'BUILTIN_RATE_LIMITS'] as const).flatMap((key) =>
     settings[key]
       .filter((item) => !/^[A-Za-z0-9_-]{1,64}=\d{1,12}$/.test(item))

@@ -6,7 +6,7 @@ import type { LifecycleComponent } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 
 /** What the watcher works with. */
-export interface PluginWatcherDeps {
+interface PluginWatcherDeps {
   folder: PluginFolder;
   runner: ToolRunner;
   /** Toolsets of this process; plugins of other toolsets are left to other processes. */

@@ -13,15 +13,14 @@ export interface AnnouncedSource {
   definitions: () => ToolDefinition[];
 }
 
-/** First wait after an announcement nobody took; doubles up to a third of the time to live. */
+/** First wait after a failed announcement; doubles up to a third of the time to live. */
 const RETRY_MS = 250;
-/** A registry that starts asks everyone at once: replicas answer spread over this time. */
+/** A starting registry asks all processes at once; their answers are spread over this time. */
 const SPREAD_MS = 200;
 
 /**
- * Keeps the registry informed of the tools served here: at start, a third of the time to live after each
- * announcement, when the registry starts anew, and when the tools change. Announcing is idempotent; replicas announce the
- * same source.
+ * Announces the tools of this process to the registry: at start, a third of the time to live after each announcement, when the registry
+ * restarts, and when the tools change. Announcing is idempotent; replicas announce the same source.
  */
 export class ToolAnnouncer {
   readonly name = 'tool announcements';
@@ -39,7 +38,7 @@ export class ToolAnnouncer {
   ) {}
 
   async start(): Promise<void> {
-    // The subscription ends with the connection, which outlives this part.
+    // The subscription ends with the connection, which outlives this component.
     this.nats.subscribe(SUBJECTS.definitionAnnounce, () => this.announceSoon());
     this.loop = this.run();
   }
@@ -50,12 +49,12 @@ export class ToolAnnouncer {
     await this.loop;
   }
 
-  /** True once the registry took every source. */
+  /** True once the registry has accepted every source. */
   get isAnnounced(): boolean {
     return this.announced;
   }
 
-  /** Announces again without waiting for the next turn. */
+  /** Announces again without waiting for the next round. */
   announceSoon(): void {
     this.wake.abort();
   }
@@ -86,7 +85,7 @@ export class ToolAnnouncer {
         signal: this.stopped.signal,
       });
       for (const refused of reply.refused)
-        this.logger.warn({ source: source.name, refused }, 'the registry refused a tool');
+        this.logger.warn({ source: source.name, refused }, 'the registry rejected a tool');
       if (reply.added.length + reply.changed.length + reply.removed.length > 0) {
         const { added, changed, removed } = reply;
         this.logger.info({ source: source.name, added, changed, removed }, 'tools announced');
@@ -94,7 +93,7 @@ export class ToolAnnouncer {
       return true;
     } catch (error) {
       if (!this.stopped.signal.aborted && !this.announced)
-        this.logger.info({ source: source.name, reason: String(error) }, 'no registry yet');
+        this.logger.info({ source: source.name, reason: String(error) }, 'the registry is not available yet');
       return false;
     }
   }

@@ -24,7 +24,7 @@ import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { NatsSpending, NatsToolCaller } from './gateway-client.js';
 
 /** What the services are built from. */
-export interface ToolServiceDeps {
+interface ToolServiceDeps {
   settings: BuiltinExecutorConfig;
   bounded: BoundedWork;
   executor: ExecutorDeps;
@@ -112,7 +112,7 @@ function subAgentLimits(settings: BuiltinExecutorConfig): Pick<AgentServices, 'm
   const limit = (key: string, highest: number) => {
     const value = section[key] ?? 3;
     if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > highest) {
-      throw new FatalStartupError(`sub_agent.${key} must be a whole number from 1 to ${highest}`);
+      throw new FatalStartupError(`sub_agent.${key} must be an integer from 1 to ${highest}`);
     }
     return value;
   };

@@ -38,7 +38,7 @@ export interface AttemptLimits {
 }
 
 /** A call that is ready to be sent, except for its credentials. */
-export interface PreparedCall {
+interface PreparedCall {
   message: OperationMessage;
   options: OperationOptions;
   adapter: VendorAdapter | undefined;

@@ -2,32 +2,31 @@ import { isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
 import type { SecurityScheme } from '@toolfleet/openapi';
 import type { OperationOptions } from './operation-options.js';
 
-/** One credential to put into a request, still unexpanded. */
+/** One credential of a request, unexpanded. */
 export type Credential =
   | { kind: 'api_key'; place: 'header' | 'query' | 'cookie'; name: string; value: string }
   | { kind: 'bearer'; token: string }
   | { kind: 'basic'; username: string; password: string }
   | { kind: 'oauth2'; grant: OAuthGrant };
 
-/** What a token is fetched with; values may hold `${VAR}` or be sealed. */
+/** What a token is requested with; values may contain `${VAR}` or be sealed. */
 export interface OAuthGrant {
   tokenUrl: string;
-  /** The document names the token URL, not the configuration. */
+  /** The token URL is from the document, not from the configuration. */
   isOfDocument: boolean;
   clientId: string;
   clientSecret: string;
   scope: string;
   audience?: string;
   refreshToken?: string;
-  /** Where the client identifies itself. */
+  /** Where the client sends its id and secret. */
   clientAuth: 'header' | 'body';
 }
 
 /**
- * The credentials of a call: of the document's OR of AND sets the first one that the
- * configuration satisfies completely, a non-empty one before an anonymous one. Where the document says nothing, or knows
- * none of the configured kind, the configured credential is used as it is. `auth_type: none` sends none: then the
- * upstream's own refusal is the answer.
+ * Chooses the credentials of a call. Of the document's security requirements (alternatives of sets, OpenAPI `security`) it takes the first
+ * set that the configuration satisfies completely, and an anonymous one only after all others. Without requirements, or when none is of
+ * the configured type, the configured credential is used unchanged. `auth_type: none` sends none, and the upstream decides.
  * @throws ToolError AUTH_NOT_CONFIGURED when something is configured and incomplete
  */
 export function chooseCredentials(security: SecurityScheme[][] | undefined, options: OperationOptions): Credential[] {
@@ -39,7 +38,7 @@ export function chooseCredentials(security: SecurityScheme[][] | undefined, opti
     const credentials = set.map((scheme) => credentialFor(scheme, options, named));
     if (credentials.every((credential) => credential !== undefined)) return credentials;
   }
-  if (options.authType !== 'none') return [credentialOf(options.authType, options.authConfig, undefined)];
+  if (options.authType !== 'none') return [toCredential(options.authType, options.authConfig, undefined)];
   if (!security || security.some((set) => set.length === 0)) return [];
   throw notConfigured('no security requirement of the operation is configured completely');
 }
@@ -50,12 +49,12 @@ function credentialFor(
   named: JsonObject | undefined,
 ): Credential | undefined {
   const own = named && Object.hasOwn(named, scheme.id) ? named[scheme.id] : undefined;
-  if (isJsonObject(own)) return credentialOf(typeFor(scheme), own, scheme);
+  if (isJsonObject(own)) return toCredential(typeFor(scheme), own, scheme);
   if (!fits(scheme, authType, authConfig)) return undefined;
-  return credentialOf(authType, authConfig, scheme);
+  return toCredential(authType, authConfig, scheme);
 }
 
-/** Kind of credential a scheme asks for. */
+/** The type of credential that a scheme requires. */
 function typeFor(scheme: SecurityScheme): OperationOptions['authType'] {
   if (scheme.type === 'apiKey') return 'api_key';
   if (scheme.type === 'oauth2') return 'oauth2';
@@ -74,7 +73,7 @@ function fits(scheme: SecurityScheme, authType: OperationOptions['authType'], co
   return typeof name !== 'string' || name.toLowerCase() === scheme.name?.toLowerCase();
 }
 
-function credentialOf(
+function toCredential(
   authType: OperationOptions['authType'],
   config: JsonObject,
   scheme: SecurityScheme | undefined,
@@ -91,22 +90,20 @@ function credentialOf(
     return { kind: 'api_key', place, name: optional(config, 'api_key_name') ?? scheme?.name ?? 'X-API-Key', value };
   }
   const token = optional(config, 'token');
-  return token !== undefined ? { kind: 'bearer', token } : { kind: 'oauth2', grant: grantOf(config, scheme) };
+  return token !== undefined ? { kind: 'bearer', token } : { kind: 'oauth2', grant: toGrant(config, scheme) };
 }
 
-function grantOf(config: JsonObject, scheme: SecurityScheme | undefined): OAuthGrant {
+function toGrant(config: JsonObject, scheme: SecurityScheme | undefined): OAuthGrant {
   const configured = optional(config, 'token_url');
   const tokenUrl = configured ?? scheme?.token_url;
   if (tokenUrl === undefined) {
     throw notConfigured(
       scheme?.interactive_only
-        ? 'AUTH_FLOW_UNSUPPORTED: the scheme only has flows that need a person; configure auth_config.token or token_url'
+        ? 'AUTH_FLOW_UNSUPPORTED: all flows of the scheme need user interaction; configure auth_config.token or token_url'
         : 'auth_config.token_url is missing',
     );
   }
   const scopes = Array.isArray(config.scopes) ? config.scopes.filter((item) => typeof item === 'string') : undefined;
-  const audience = optional(config, 'audience');
-  const refreshToken = optional(config, 'refresh_token');
   return {
     tokenUrl,
     isOfDocument: configured === undefined,
@@ -114,8 +111,8 @@ function grantOf(config: JsonObject, scheme: SecurityScheme | undefined): OAuthG
     clientSecret: optional(config, 'client_secret') ?? '',
     scope: optional(config, 'scope') ?? (scopes ?? scheme?.scopes ?? []).join(' '),
     clientAuth: config.client_auth === 'body' ? 'body' : 'header',
-    ...(audience === undefined ? {} : { audience }),
-    ...(refreshToken === undefined ? {} : { refreshToken }),
+    audience: optional(config, 'audience'),
+    refreshToken: optional(config, 'refresh_token'),
   };
 }
 

@@ -7,15 +7,15 @@ import type { OAuthTokens } from './oauth-tokens.js';
 import type { OperationOptions } from './operation-options.js';
 import type { OutgoingRequest } from './send-request.js';
 
-/** Opens what the registry kept closed: `${VAR}` and sealed literals. */
-export interface SecretSources {
+/** Resolves configured secrets: `${VAR}` and sealed literals. */
+interface SecretSources {
   expander: Pick<VariableExpander, 'expand'>;
   /** Present when `REGISTRY_SECRET_KEY` is set. */
   box?: SecretBox;
 }
 
-/** Expands one configured value of a collection, sealed for its registration. @throws ToolError AUTH_NOT_CONFIGURED naming what is missing */
-export function openSecret(
+/** Resolves one configured value of a collection. @throws ToolError AUTH_NOT_CONFIGURED naming what is missing */
+function openSecret(
   value: string,
   { collection, registration = collection }: { collection: string; registration?: string | undefined },
   { expander, box }: SecretSources,
@@ -37,8 +37,8 @@ export function openSecret(
 }
 
 /**
- * Puts credentials and extra headers into a request, right before it is sent. Everything that is
- * expanded is registered for redaction, so that an echo of it in an answer does not reach the model.
+ * Adds credentials and extra headers to a request right before it is sent. Every resolved secret is registered for redaction, so that an
+ * echo of it in a response does not reach the model.
  */
 export class Credentials {
   constructor(
@@ -46,7 +46,7 @@ export class Credentials {
     private readonly tokens: OAuthTokens,
   ) {}
 
-  /** @returns whether a cached OAuth token was used, so that a 401 is worth one more try with a fresh one */
+  /** @returns whether an OAuth token was used; a 401 is then retried once with a fresh one */
   async apply(
     request: OutgoingRequest,
     call: {
@@ -67,11 +67,11 @@ export class Credentials {
         const { grant } = credential;
         const opened = {
           ...grant,
-          // What a document says is data: it names no variable of this service.
+          // The document is untrusted, so variables in it are not expanded.
           tokenUrl: absoluteUrl(grant.isOfDocument ? grant.tokenUrl : open(grant.tokenUrl), call.baseUrl),
           clientId: open(grant.clientId),
           clientSecret: open(grant.clientSecret),
-          ...(grant.refreshToken === undefined ? {} : { refreshToken: open(grant.refreshToken) }),
+          refreshToken: grant.refreshToken === undefined ? undefined : open(grant.refreshToken),
         };
         const token = await this.tokens.get(opened, call.signal, call.freshToken ?? false);
         setHeader(request, 'Authorization', `Bearer ${token}`);
@@ -79,13 +79,13 @@ export class Credentials {
       } else applyStatic(request, credential, open);
     }
     for (const [name, value] of Object.entries(call.options.extraHeaders)) {
-      setHeader(request, name, filled(open(value), call.body));
+      setHeader(request, name, fillTemplate(open(value), call.body));
     }
     return { usedToken };
   }
 }
 
-/** A relative token URL resolves against the server; an absolute one stays as written for the egress guard to judge. */
+/** Resolves a relative token URL against the server; an absolute one is kept as written, for the egress guard to check. */
 function absoluteUrl(url: string, baseUrl: string): string {
   return /^[a-z][a-z0-9+.-]*:/i.test(url) ? url : new URL(url, `${baseUrl}/`).href;
 }
@@ -120,8 +120,8 @@ function setHeader(request: OutgoingRequest, name: string, value: string): void 
   request.headers[name.toLowerCase()] = headerText(name, value);
 }
 
-/** `{{body.field}}` of an extra header: a scalar of the request body, else nothing. */
-function filled(template: string, body: Json | undefined): string {
+/** Replaces `{{body.field}}` in an extra header by a scalar of the request body, or by nothing. */
+function fillTemplate(template: string, body: Json | undefined): string {
   return template.replace(/\{\{\s*body\.([\w.-]+)\s*\}\}/g, (_, path: string) => {
     let value: Json | undefined = body;
     for (const key of path.split('.')) {

@@ -13,15 +13,15 @@ interface Token {
   refreshToken?: string;
 }
 
-/** A token is fetched anew so long before it expires. */
+/** A token is renewed this long before it expires. */
 const EARLY_MS = 60_000;
-/** Lifetime of a token whose answer names none (RFC 6749 section 5.1 only recommends `expires_in`). */
+/** Lifetime of a token without `expires_in`, which RFC 6749 section 5.1 only recommends. */
 const DEFAULT_LIFETIME_SECONDS = 300;
-const MAX_ANSWER_BYTES = 64 * 1024;
+const MAX_RESPONSE_BYTES = 64 * 1024;
 
 /**
- * Access tokens by token URL, client and scope: one fetch at a time for each, renewed a minute before they expire. The
- * token endpoint is reached through the egress guard like everything else.
+ * Access tokens by grant: one request at a time for each, renewed a minute before they expire. The token endpoint is reached through the
+ * egress guard.
  */
 export class OAuthTokens {
   private readonly tokens = new LRUCache<string, Token>({ max: 1_000 });
@@ -34,18 +34,18 @@ export class OAuthTokens {
 
   /** @throws ToolError AUTH_NOT_CONFIGURED when the endpoint refuses the client; egress errors otherwise */
   async get(grant: OAuthGrant, signal: AbortSignal, fresh: boolean): Promise<string> {
-    const key = keyOf(grant);
+    const key = cacheKey(grant);
     const known = this.tokens.get(key);
     if (known && !fresh && known.expiresAt - this.clock.now() > EARLY_MS) return known.value;
     const { value } = await this.flights.join(key, signal, async (flightSignal) => {
-      const token = await this.ask(grant, known?.refreshToken, flightSignal);
+      const token = await this.requestToken(grant, known?.refreshToken, flightSignal);
       this.tokens.set(key, token);
       return token;
     });
     return value.value;
   }
 
-  private async ask(grant: OAuthGrant, rotated: string | undefined, signal: AbortSignal): Promise<Token> {
+  private async requestToken(grant: OAuthGrant, rotated: string | undefined, signal: AbortSignal): Promise<Token> {
     const refreshToken = rotated ?? grant.refreshToken;
     const form = new URLSearchParams(
       refreshToken === undefined
@@ -72,7 +72,7 @@ export class OAuthTokens {
       headers,
       body: form.toString(),
       signal,
-      maxBytes: MAX_ANSWER_BYTES,
+      maxBytes: MAX_RESPONSE_BYTES,
     });
     return this.read(response.status, await response.body.text(), refreshToken);
   }
@@ -94,14 +94,14 @@ export class OAuthTokens {
       });
     }
     registerSecret(value);
-    const answer = body as { expires_in?: unknown; refresh_token?: unknown };
-    const lifetime = Number(answer.expires_in ?? DEFAULT_LIFETIME_SECONDS);
-    const next = typeof answer.refresh_token === 'string' ? answer.refresh_token : refreshToken;
-    if (next !== undefined) registerSecret(next);
+    const fields = body as { expires_in?: unknown; refresh_token?: unknown };
+    const lifetime = Number(fields.expires_in ?? DEFAULT_LIFETIME_SECONDS);
+    const nextRefreshToken = typeof fields.refresh_token === 'string' ? fields.refresh_token : refreshToken;
+    if (nextRefreshToken !== undefined) registerSecret(nextRefreshToken);
     return {
       value,
       expiresAt: this.clock.now() + (Number.isFinite(lifetime) ? lifetime : DEFAULT_LIFETIME_SECONDS) * 1_000,
-      ...(next === undefined ? {} : { refreshToken: next }),
+      refreshToken: nextRefreshToken,
     };
   }
 }
@@ -114,6 +114,6 @@ function parse(text: string): unknown {
   }
 }
 
-function keyOf(grant: OAuthGrant): string {
+function cacheKey(grant: OAuthGrant): string {
   return createHash('sha256').update(JSON.stringify(grant)).digest('base64url');
 }

@@ -10,10 +10,9 @@ import {
   path,
   REDIS_KEYS,
   secret,
-  type SettingsOf,
 } from '@toolfleet/service';
 
-/** Everything openapi-executor can be told. */
+/** Configuration of openapi-executor. */
 export const openapiExecutorConfig = defineConfig(
   'openapi-executor',
   {
@@ -45,7 +44,7 @@ export const openapiExecutorConfig = defineConfig(
       default: 512,
       min: 1,
       max: 10_000,
-      help: 'Calls in work at once; more are refused as QUEUE_FULL',
+      help: 'Most calls in flight; more are refused as QUEUE_FULL',
     }),
     OPENAPI_LOG_REQUESTS: boolean({
       default: false,
@@ -61,4 +60,3 @@ export const openapiExecutorConfig = defineConfig(
     check: (settings) => egressFaults(settings, 'OPENAPI_ALLOWED_DOMAINS'),
   },
 );
-export type OpenApiExecutorConfig = SettingsOf<(typeof openapiExecutorConfig)['table']>;

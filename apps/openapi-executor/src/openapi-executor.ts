@@ -25,19 +25,21 @@ export class OpenApiExecutor {
   ) {}
 
   /**
-   * One attempt. What happened after it began is in the reply.
+   * Runs one attempt. Failures after it began are in the response.
    * @throws ToolError ARGUMENTS_INVALID, BREAKER_OPEN, EXECUTOR_UNAVAILABLE: the attempt never began
    */
   async execute(message: ExecMessage, limits: AttemptLimits): Promise<ExecResponse> {
     if (!isOperation(message)) {
-      throw new ToolError('INTERNAL', { message: `openapi-executor got a binding of kind ${message.binding.kind}` });
+      throw new ToolError('INTERNAL', {
+        message: `openapi-executor received a binding of kind ${message.binding.kind}`,
+      });
     }
     const startedAt = this.deps.clock.monotonic();
-    const options = this.optionsOf(message);
+    const options = this.readOptionsOnce(message);
     const adapter = await this.adapters.find(options.vendorAdapter);
     let prepared;
     try {
-      // The URL as registered, before anything parses and thereby cleans it.
+      // Checks the URL as registered, before parsing normalizes it.
       this.deps.egress.check(`${message.binding.baseUrl}/`);
       prepared = prepareCall(message, options, adapter);
     } catch (error) {
@@ -45,7 +47,7 @@ export class OpenApiExecutor {
       throw error;
     }
     const { origin } = prepared.request;
-    // A claim that is refused says nothing about the upstream, so it must not count: it is carried around the breaker.
+    // A refused claim says nothing about the upstream, so it bypasses the breaker's count.
     let refusal: ToolError | undefined;
     const outcome = await this.breakers.run<ExecResponse>(
       { key: origin, tenantId: message.context.tenant_id },
@@ -55,7 +57,7 @@ export class OpenApiExecutor {
           refusal = error;
           return failedResponse(error);
         }),
-      (reply) => (refusal ? 'ignored' : judge(reply, message)),
+      (reply) => (refusal ? 'ignored' : classify(reply, message)),
     );
     if (outcome.refused) {
       throw new ToolError('BREAKER_OPEN', {
@@ -65,12 +67,12 @@ export class OpenApiExecutor {
       });
     }
     if (refusal) throw refusal;
-    if (judge(outcome.value, message) === 'failure') this.onFailure(origin);
+    if (classify(outcome.value, message) === 'failure') this.onFailure(origin);
     return { ...outcome.value, execute_ms: Math.round(this.deps.clock.monotonic() - startedAt) };
   }
 
-  /** Options are read once per revision. */
-  private optionsOf(message: OperationMessage): OperationOptions {
+  /** Options are parsed once per revision. */
+  private readOptionsOnce(message: OperationMessage): OperationOptions {
     const key = `${message.tool}@${message.revision}`;
     let options = this.options.get(key);
     if (!options) {
@@ -82,10 +84,10 @@ export class OpenApiExecutor {
 }
 
 /**
- * Only the upstream's own trouble counts: no 4xx but 408 and 429, no refusal of ours, no caller that went away or was in a hurry. A
- * call counts once: what repeats of it meet says nothing new.
+ * What an outcome says about the upstream. Only its own failures count: of the 4xx 408 and 429, no refusal by the fleet, no cancelled call or
+ * shortened deadline. A call counts once, so retries are ignored.
  */
-function judge(reply: ExecResponse, { deadlineShortened = false, attempt }: ExecMessage): BreakerJudgement {
+function classify(reply: ExecResponse, { deadlineShortened = false, attempt }: ExecMessage): BreakerJudgement {
   if (reply.ok) return 'success';
   const isDown = attempt > 1 ? 'ignored' : 'failure';
   const code = reply.failure?.code;

@@ -2,9 +2,9 @@ import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import { SIZES } from '@toolfleet/contracts/subjects';
 
 /** Auth types of a collection: `auth_type` of the configuration file. */
-export type AuthType = 'none' | 'api_key' | 'bearer' | 'basic' | 'oauth2';
+type AuthType = 'none' | 'api_key' | 'bearer' | 'basic' | 'oauth2';
 
-/** Options of a binding as the registry stored them; secrets still `${VAR}` or sealed. */
+/** Options of a binding as the registry stored them; secrets are still `${VAR}` or sealed. */
 export interface OperationOptions {
   authType: AuthType;
   authConfig: JsonObject;
@@ -13,7 +13,7 @@ export interface OperationOptions {
   vendorAdapter?: string;
   /** Source whose sealed secrets these options hold; absent in definitions of version 0.1.0. */
   registration?: string;
-  /** Decompressed bytes of a response that are read. */
+  /** Most bytes of a response that are read, after decompression. */
   maxResponseBytes: number;
 }
 
@@ -30,8 +30,8 @@ export function readOptions(options: JsonObject | undefined): OperationOptions {
     authType: AUTH_TYPES.has(String(source.auth_type)) ? (source.auth_type as AuthType) : 'none',
     authConfig,
     extraHeaders: headers,
-    ...(typeof vendor === 'string' ? { vendorAdapter: vendor } : {}),
-    ...(typeof source.registration === 'string' ? { registration: source.registration } : {}),
+    vendorAdapter: typeof vendor === 'string' ? vendor : undefined,
+    registration: typeof source.registration === 'string' ? source.registration : undefined,
     maxResponseBytes: asked > 0 ? Math.min(asked, SIZES.upstreamResponse) : SIZES.upstreamResponse,
   };
 }

@@ -8,7 +8,7 @@ import { cutText, summarise } from './summarise.js';
 /** Characters of an upstream's error body in `error` (Shannon's users match the text). */
 const ERROR_CHARS = 200;
 
-/** Response headers worth telling; never cookies or anything that authenticates. */
+/** Response headers in the metadata; never cookies or credentials. */
 const SHOWN_HEADERS = [
   'content-range',
   'content-language',
@@ -24,14 +24,14 @@ const SHOWN_HEADERS = [
   'x-ratelimit-reset',
 ] as const;
 
-/** Statuses that are worth another attempt. */
+/** Statuses after which a retry may succeed. */
 export function isTransient(status: number): boolean {
   return status >= 500 || status === 429 || status === 408;
 }
 
 /**
- * Reads an answer within its cap and turns it into the outcome of the attempt: JSON parsed, text
- * as text, the rest base64; statuses from 300 on are failures that keep the upstream's message.
+ * Reads a response of at most `maxBytes` into the outcome of the attempt: JSON parsed, text as a string, everything else as base64. Statuses
+ * from 300 are failures with the upstream's message.
  * @throws ToolError when the body breaks off
  */
 export async function readResponse(
@@ -52,18 +52,18 @@ export async function readResponse(
     if (total > 0 && response.headers['content-encoding'] === undefined) metadata.total_bytes = total;
     metadata.hint = `The response was cut at ${maxBytes} bytes: narrow the call (filters, fields, a smaller page).`;
   }
-  const output = method === 'HEAD' || bytes.byteLength === 0 ? null : outputOf(bytes, contentType, truncated);
+  const output = method === 'HEAD' || bytes.byteLength === 0 ? null : toOutput(bytes, contentType, truncated);
   if (response.status >= 300) return failed(response, output, metadata, now);
-  return { ok: true, output, text: textOf(output, response.status, metadata), metadata };
+  return { ok: true, output, text: toText(output, response.status, metadata), metadata };
 }
 
-function outputOf(bytes: Buffer, contentType: string, truncated: boolean): Json {
+function toOutput(bytes: Buffer, contentType: string, truncated: boolean): Json {
   const type = (contentType.split(';')[0] ?? '').trim().toLowerCase();
   const json = /^[^/]+\/(?:json|[^/]*\+json)$/.test(type);
   if (json || type === '' || isText(type)) {
     const text = decoded(bytes, contentType, type === '');
     if (text !== undefined) {
-      // What we sent as a credential may come back in an answer: it stays out of the model's sight.
+      // The response may echo credentials, which must not reach the model.
       const clean = redact(text);
       return (json || type === '') && !truncated ? (parsed(clean) ?? clean) : clean;
     }
@@ -76,8 +76,8 @@ function outputOf(bytes: Buffer, contentType: string, truncated: boolean): Json 
 }
 
 /**
- * Undefined for what is no JSON, and for JSON no reply could carry: it stays text. Integers that a double cannot hold (ids of
- * 64 bits) become strings of their digits.
+ * Undefined for text that is not JSON or is nested too deep for a reply; it stays text. Integers that a double cannot represent (64-bit ids)
+ * become strings of their digits.
  */
 function parsed(text: string): Json | undefined {
   try {
@@ -107,7 +107,7 @@ function decoded(bytes: Buffer, contentType: string, strict: boolean): string | 
   }
 }
 
-function textOf(output: Json, status: number, metadata: JsonObject): string {
+function toText(output: Json, status: number, metadata: JsonObject): string {
   if (output === null) return `HTTP ${status}, no content`;
   if (typeof output === 'object' && 'content_base64' in output && 'bytes' in output) {
     return `Binary content: ${String((output as JsonObject).content_type)}, ${String((output as JsonObject).bytes)} bytes`;
@@ -121,7 +121,7 @@ function failed(response: EgressResponse, output: Json, metadata: JsonObject, no
   const { status } = response;
   const body = typeof output === 'string' ? output : output === null ? '' : JSON.stringify(output);
   const location = single(response.headers.location);
-  const said = status < 400 && location !== undefined ? `redirect to ${originOf(location)} was not followed` : body;
+  const said = status < 400 && location !== undefined ? `redirect to ${toOrigin(location)} was not followed` : body;
   const message = `HTTP ${status}: ${(said || response.statusText).slice(0, ERROR_CHARS)}`.trimEnd();
   const retryAfterMs = retryAfter(single(response.headers['retry-after']), now);
   return {
@@ -136,7 +136,7 @@ function failed(response: EgressResponse, output: Json, metadata: JsonObject, no
       retryable: isTransient(status),
       details: { http_status: status },
     },
-    ...(retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }),
+    retry_after_ms: retryAfterMs,
   };
 }
 
@@ -147,8 +147,8 @@ function retryAfter(value: string | undefined, now: number): number | undefined 
   return Number.isFinite(ms) && ms > 0 ? Math.min(ms, 3_600_000) : undefined;
 }
 
-/** Only the origin: a query of a redirect may carry what must not be shown. */
-function originOf(location: string): string {
+/** The origin alone, because the query of a redirect may contain secrets. */
+function toOrigin(location: string): string {
   try {
     return new URL(location).origin;
   } catch {

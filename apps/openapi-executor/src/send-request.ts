@@ -1,18 +1,19 @@
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { EgressClient, EgressResponse } from '@toolfleet/egress';
 import type { BuiltRequest } from '@toolfleet/openapi';
+import type { Logger } from '@toolfleet/telemetry';
 
 /** A request on its way out: headers by lower-case name. */
 export interface OutgoingRequest {
   method: string;
   origin: string;
-  /** Goes on the request line as it is. */
+  /** Request target, sent unchanged. */
   target: string;
   headers: Record<string, string>;
   body?: Uint8Array | string;
 }
 
-/** A built request as it is sent; repeated headers are joined as RFC 9110 section 5.3 allows. */
+/** A built request with one value per header; repeated ones are joined as RFC 9110 section 5.3 allows. */
 export function outgoing(built: BuiltRequest): OutgoingRequest {
   const headers: Record<string, string> = Object.create(null);
   for (const [name, value] of built.headers) {
@@ -21,10 +22,10 @@ export function outgoing(built: BuiltRequest): OutgoingRequest {
     headers[key] = before === undefined ? value : `${before}${key === 'cookie' ? '; ' : ', '}${value}`;
   }
   const { method, origin, target, body } = built;
-  return { method, origin, target, headers, ...(body === undefined ? {} : { body }) };
+  return { method, origin, target, headers, body };
 }
 
-/** Sends it through the egress guard: GET and HEAD follow redirects, every other 3xx is the answer. */
+/** Sends a request through the egress guard: GET and HEAD follow redirects, for other methods a 3xx is the response. */
 export function sendRequest(
   egress: EgressClient,
   request: OutgoingRequest,
@@ -40,4 +41,32 @@ export function sendRequest(
     maxBytes: limits.maxBytes,
     onOverflow: 'truncate',
   });
+}
+
+const SECRET_NAME = /authorization|token|secret|password|api_?-?key|cookie/i;
+const MAX_BODY = 2_000;
+
+/** A function that logs requests before they get their credentials. Values under secret names are masked, also in JSON bodies. */
+export function logRequest(logger: Logger): (request: Readonly<OutgoingRequest>, tool: string) => void {
+  return (request, tool) => {
+    const headers = Object.fromEntries(
+      Object.entries(request.headers).map(([name, value]) => [name, SECRET_NAME.test(name) ? '***' : value]),
+    );
+    const target = request.target.replace(/([?&])([^=&]+)=([^&]*)/g, (pair, mark: string, name: string) =>
+      SECRET_NAME.test(name) ? `${mark}${name}=***` : pair,
+    );
+    logger.info(
+      { tool, method: request.method, origin: request.origin, target, headers, body: maskedBody(request) },
+      'request',
+    );
+  };
+}
+
+function maskedBody({ body }: Readonly<OutgoingRequest>): string | undefined {
+  if (body === undefined) return undefined;
+  if (typeof body !== 'string') return `${body.byteLength} bytes`;
+  const masked = body.replace(/"([^"]{1,100})"\s*:\s*"(?:[^"\\]|\\.)*"/g, (pair, name: string) =>
+    SECRET_NAME.test(name) ? `"${name}":"***"` : pair,
+  );
+  return masked.slice(0, MAX_BODY);
 }

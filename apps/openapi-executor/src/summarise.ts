@@ -1,7 +1,7 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 
 /** Longest `text` shown to a model, in characters (as in Shannon). */
-export const MAX_TEXT = 6_000;
+const MAX_TEXT = 6_000;
 
 /** Items of an array, then characters of a string, that are tried until the summary fits. */
 const STEPS: readonly [items: number, characters: number][] = [
@@ -15,7 +15,7 @@ const STEPS: readonly [items: number, characters: number][] = [
 
 /**
  * A value as text for a model, at most 6,000 characters: whole when it fits; else long arrays and strings are shortened
- * evenly, each cut saying how much is missing, before anything is cut off at the end.
+ * evenly, each with a note of what is missing, before the end is cut off.
  */
 export function summarise(value: Json): string {
   if (typeof value === 'string') return cutText(value, MAX_TEXT);
@@ -38,9 +38,9 @@ function shortened(value: Json, items: number, characters: number): Json {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shortened(item, items, characters)]));
 }
 
-/** Cuts a text and says so, inside the limit. */
+/** Cuts a text to `limit` characters, including a note of its full length. */
 export function cutText(text: string, limit: number): string {
   if (text.length <= limit) return text;
-  const note = `… (${text.length} characters in all)`;
+  const note = `… (${text.length} characters in total)`;
   return text.slice(0, Math.max(0, limit - note.length)).toWellFormed() + note;
 }

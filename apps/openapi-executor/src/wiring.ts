@@ -2,10 +2,10 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SecretBox, VariableExpander } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
 import { Credentials } from './credentials.js';
-import { logRequest } from './log-request.js';
 import { OAuthTokens } from './oauth-tokens.js';
 import { OpenApiExecutor } from './openapi-executor.js';
 import { openapiExecutorConfig } from './openapi-executor.config.js';
+import { logRequest } from './send-request.js';
 import { VendorAdapters } from './vendor-adapters/find-adapter.js';
 
 /** The executor of OpenAPI operations: one breaker per origin. */

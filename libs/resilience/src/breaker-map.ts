@@ -12,13 +12,13 @@ export interface BreakerTransition extends TargetTransition {
 /** A breaker that is not closed. */
 export interface TroubledBreaker {
   key: string;
-  /** The one tenant whose calls are refused; absent: those of all. */
+  /** The tenant whose calls are refused; unset: all tenants. */
   tenantId?: string;
   state: 'half_open' | 'open';
   retryAfterMs: number;
 }
 
-/** Whose call it is, and what it is for: a tool, a base URL. */
+/** The tenant of a call and its target: a tool, a base URL. */
 export interface BreakerScope {
   key: string;
   tenantId: string;
@@ -27,7 +27,7 @@ export interface BreakerScope {
 /** Targets, and breakers of tenants. */
 const MAX_BREAKERS = 5_000;
 
-/** Breakers by key (a tool, a base URL), the least recently used ones dropped: keys may come from callers. */
+/** Breakers by key (a tool, a base URL). The least recently used ones are dropped, because keys may come from callers. */
 export class BreakerMap {
   readonly #targets: LRUCache<string, TargetBreaker>;
   readonly #withBreaker: LRUCache<TenantView, true>;
@@ -45,7 +45,7 @@ export class BreakerMap {
 
   /**
    * Runs one call of a tenant unless the breaker refuses it. `isProbe`: the call decides whether the breaker closes.
-   * @throws whatever `work` throws; that counts as a failure
+   * @throws what `work` throws; that counts as a failure
    */
   run<T>(
     { key, tenantId }: BreakerScope,
@@ -60,17 +60,17 @@ export class BreakerMap {
     return this.#targets.peek(key)?.stateOf(tenantId) ?? 'closed';
   }
 
-  /** Whether calls of `key` have been run here lately. */
+  /** Whether calls of `key` have recently run in this process. */
   knows(key: string): boolean {
     return this.#targets.has(key);
   }
 
-  /** Milliseconds until a call of this tenant may be let through; 0 when it may now. */
+  /** Milliseconds until a call of this tenant may pass; 0 when it may now. */
   retryAfterMs({ key, tenantId }: BreakerScope): number {
     return this.#targets.peek(key)?.retryAfterMs(tenantId) ?? 0;
   }
 
-  /** Breakers that are not closed, with the time until a probe is let through. */
+  /** Breakers that are not closed, with the time until a probe may pass. */
   troubled(): TroubledBreaker[] {
     const found: TroubledBreaker[] = [];
     for (const [key, target] of this.#targets.entries()) {
@@ -79,7 +79,7 @@ export class BreakerMap {
     return found;
   }
 
-  /** Opens early, for one tenant or for all, because a peer did. Peers never close each other's breakers. */
+  /** Opens early because a peer did, for one tenant or for all. Peers never close each other's breakers. */
   openUntil(key: string, untilAt: EpochMs, tenantId?: string): void {
     this.#target(key).openUntil(untilAt, tenantId);
   }

@@ -3,16 +3,16 @@ import { EventEmitter } from 'node:events';
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from './clock.js';
 
-/** State of a breaker as shown in metrics and events. */
+/** State of a breaker in metrics and events. */
 export type BreakerState = 'closed' | 'half_open' | 'open';
 
 /** When a breaker opens. */
 export interface BreakerRule {
-  /** Opens after so many failures in a row (5 per base URL). */
+  /** Opens after this many consecutive failures (executors: 5). */
   consecutiveFailures?: number;
-  /** Opens when this share of the calls in the window failed (0.5 of at least 20 in 30 s). */
+  /** Opens when this share of the calls in the window failed (engine: 0.5 of at least 20 in 30 s). */
   errorRate?: { threshold: number; windowMs: Milliseconds; minCalls: number };
-  /** Stays open so long, then lets one probe through. */
+  /** How long it stays open before it lets one probe through. */
   recoveryMs: Milliseconds;
 }
 
@@ -24,15 +24,15 @@ export const ERROR_RATE_RULE: BreakerRule = {
   recoveryMs: 30_000,
 };
 
-/** How an outcome counts. `ignored`: says nothing about the target (the caller cancelled, say). */
+/** How an outcome counts. `ignored`: it says nothing about the target, for example because the caller cancelled. */
 export type BreakerJudgement = 'success' | 'failure' | 'ignored';
 
-/** What `Breaker.run` gives: the outcome of the work, or the refusal to run it. */
+/** Result of `Breaker.run`: the outcome of the work, or the refusal to run it. */
 export type BreakerOutcome<T> = { refused: false; value: T } | { refused: true; retryAfterMs: Milliseconds };
 
 /**
  * Asks whether this process may send the one probe of a half-open breaker; false while another process holds the lease.
- * Must answer true when it cannot know: then it is one probe per process.
+ * Must return true when it cannot know; then each process sends its own probe.
  */
 export type ProbeLease = (name: string, forMs: Milliseconds) => Promise<boolean>;
 
@@ -53,7 +53,7 @@ export interface CallCounts {
 }
 
 /** What a breaker reports to its owner. */
-export interface BreakerListener {
+interface BreakerListener {
   /** @param openUntilAt 0 unless open */
   transition?(state: BreakerState, openUntilAt: EpochMs): void;
   /** After every counted failure and success. */
@@ -64,15 +64,15 @@ type Circuit = CircuitBreaker<[() => Promise<unknown>], unknown>;
 
 /**
  * Fails fast while a target is down. opossum keeps the window, the states and the one probe; this class adds what it lacks:
- * outcomes as values, the consecutive rule, a window that starts empty after recovery, a probe that ends without a verdict
- * (cancelled) not counting as success, and opening early because a peer asked for it. Where opossum has no setting for that,
- * its circuit is replaced by a new one in the wanted state.
+ * outcomes as values, the consecutive rule, a window that starts empty after recovery, an inconclusive probe (cancelled) that does
+ * not count as a success, and opening early because a peer did. Where opossum has no setting for that, its circuit is replaced by a new
+ * one in the required state.
  */
 export class Breaker {
   #circuit: Circuit;
   #failuresInARow = 0;
   #openUntilAt: EpochMs = 0;
-  /** Until then a successful probe of this process counts for more than what peers say. */
+  /** Until then a successful probe of this process overrides openings of peers. */
   #provenUntilAt: EpochMs = 0;
 
   /** @param before calls of the current window that were not run through this breaker */
@@ -109,8 +109,8 @@ export class Breaker {
   }
 
   /**
-   * Runs `work` unless open, or half-open with its one probe under way; tells it whether it is the probe.
-   * @throws whatever `work` throws; that counts as a failure
+   * Runs `work` unless the breaker is open, or half-open with a probe in flight. `isProbe` tells the work whether it is the probe.
+   * @throws what `work` throws; that counts as a failure
    */
   async run<T>(
     work: (isProbe: boolean) => Promise<T>,
@@ -138,8 +138,8 @@ export class Breaker {
   }
 
   /**
-   * Opens because others saw the target fail; never shortens or prolongs what this breaker decided itself. An instant that has
-   * passed makes it half-open: the next call is a probe.
+   * Opens because a peer saw the target fail; never shortens or extends what this breaker decided itself. An instant in the past makes
+   * it half-open: the next call is a probe.
    */
   openUntil(untilAt: EpochMs): void {
     if (this.state !== 'closed') return;
@@ -181,7 +181,7 @@ export class Breaker {
       this.listener.transition?.('open', this.#openUntilAt);
     });
     circuit.on('halfOpen', () => {
-      // A failed probe opens for the whole time of the rule, however short a peer's word was.
+      // A failed probe opens for the whole recovery time of the rule, also when a peer's opening was shorter.
       if (resetMs !== this.rule.recoveryMs) this.#replace(this.#newCircuit(this.rule.recoveryMs, 'half_open'));
       this.listener.transition?.('half_open', 0);
     });
@@ -199,7 +199,7 @@ export class Breaker {
     this.#circuit = circuit;
   }
 
-  /** A probe without a verdict must not close the breaker, so there `ignored` counts as failed. */
+  /** An inconclusive probe must not close the breaker, so for a probe `ignored` counts as failed. */
   #counts(judgement: BreakerJudgement): boolean {
     if (judgement === 'success') {
       this.#failuresInARow = 0;

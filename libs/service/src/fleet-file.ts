@@ -22,7 +22,7 @@ const SCHEMA = CORE_SCHEMA.extend({
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /** Path of the configuration file, or undefined when none is configured. */
-export function fleetFilePath(settings: SettingsOf<typeof FLEET_FILE_KEYS>): string | undefined {
+function fleetFilePath(settings: SettingsOf<typeof FLEET_FILE_KEYS>): string | undefined {
   const named = settings.TOOLFLEET_CONFIG ?? settings.SHANNON_CONFIG_PATH ?? settings.CONFIG_PATH;
   if (named === undefined) return undefined;
   return statSync(named, { throwIfNoEntry: false })?.isDirectory() ? join(named, 'shannon.yaml') : named;

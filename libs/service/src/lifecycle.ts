@@ -55,7 +55,7 @@ const READY_TIMEOUT_MS = 1_000;
 const STOP_TIMEOUT_MS = 3_000;
 
 /** What starting components needs. */
-export interface StartDeps {
+interface StartDeps {
   clock: Clock;
   logger: Logger;
   /** Ends the retries. */

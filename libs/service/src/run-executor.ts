@@ -31,7 +31,7 @@ import { microserviceComponent } from './nest-component.js';
 import { startService, VERSION } from './start-service.js';
 
 /** Settings that every executor has; without `REDIS_URL` it has no journal and runs idempotent tools only. */
-export type ExecutorSettings = SettingsOf<typeof NATS_KEYS> &
+type ExecutorSettings = SettingsOf<typeof NATS_KEYS> &
   SettingsOf<typeof EGRESS_KEYS> &
   Partial<SettingsOf<typeof REDIS_KEYS>>;
 
@@ -69,7 +69,7 @@ export interface Executor {
 
 type Redis = ReturnType<typeof import('@toolfleet/queue/redis').connectRedis>;
 
-/** Builds an executor, starts it and serves its subjects until the process is told to stop. Never throws; see `startService`. */
+/** Builds an executor, starts it and serves its subjects until the process stops. Never throws; see `startService`. */
 export async function runExecutor<T extends ConfigTable>(definition: ExecutorDefinition<T>): Promise<void> {
   await startService(definition.config, (settings, host) => buildExecutor(definition, settings, host));
 }

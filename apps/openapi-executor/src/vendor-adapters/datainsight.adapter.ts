@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { VendorAdapter } from './vendor-adapter.js';
 
-/** Names users say, and the vendor's own. */
+/** Metric names of users, mapped to those of the vendor. */
 const METRIC_ALIASES: ReadonlyMap<string, string> = new Map([
   ['users', 'di:unique_users'],
   ['sessions', 'di:total_sessions'],

@@ -4,14 +4,14 @@ import type { Logger } from '@toolfleet/telemetry';
 import { DataInsightAdapter } from './datainsight.adapter.js';
 import type { VendorAdapter } from './vendor-adapter.js';
 
-/** Adapters that come with the fleet. A new one is a file beside these and a line here (docs/vendor-adapters.md). */
+/** Adapters that ship with the fleet. Add one as a file in this folder and a line here (docs/vendor-adapters.md). */
 const SHIPPED: Readonly<Record<string, () => VendorAdapter>> = {
   datainsight: () => new DataInsightAdapter(),
 };
 
 /**
  * Finds adapters by name, in any case: first the shipped ones, then `<name>.adapter.js` or `.mjs` in the directory
- * of the operator. An unknown or broken adapter is a warning and none, never an error.
+ * of the operator. An unknown or broken adapter is logged as a warning and not used.
  */
 export class VendorAdapters {
   private readonly found = new Map<string, Promise<VendorAdapter | undefined>>();

@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '@toolfleet/contracts';
 
 /**
- * Transforms requests and answers of one vendor's API without touching the core. Hooks run after the
- * arguments were validated and before authentication: an adapter never sees a secret. A hook returns the new value and
- * leaves its input as it is; whatever it throws fails the call, because an untransformed request would be worse.
+ * Transforms requests and responses of one vendor's API. Hooks run after the arguments were validated and before authentication, so an
+ * adapter never sees a secret. A hook returns the new value and must not modify its input; what it throws fails the call, because an
+ * untransformed request could do harm.
  */
 export interface VendorAdapter {
   /** As named in `vendor_adapter`, lower case. */

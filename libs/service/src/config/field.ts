@@ -6,17 +6,7 @@ import { accessSync, constants, statSync } from 'node:fs';
  */
 
 /** Kinds of values; `secret` values are never printed. */
-export type FieldKind =
-  | 'text'
-  | 'url'
-  | 'integer'
-  | 'number'
-  | 'boolean'
-  | 'duration'
-  | 'secret'
-  | 'list'
-  | 'one of'
-  | 'path';
+type FieldKind = 'text' | 'url' | 'integer' | 'number' | 'boolean' | 'duration' | 'secret' | 'list' | 'one of' | 'path';
 
 /** One row of a configuration table. */
 export interface Field<T> {

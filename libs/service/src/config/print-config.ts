@@ -4,7 +4,7 @@ import type { LoadedConfig } from './load-config.js';
 import type { Field } from './field.js';
 
 /** One key in the documentation. */
-export interface ConfigKeyDoc {
+interface ConfigKeyDoc {
   key: string;
   kind: string;
   /** Bounds and choices in words. */

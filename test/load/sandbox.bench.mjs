@@ -25,7 +25,7 @@ const { restore } = await import(dist('wasi/restore.js'));
 const { ThreadPool } = await import(dist('wasi/thread-pool.js'));
 const { warmUp } = await import(dist('wasi/warm-up.js'));
 const { CapturedOutput } = await import(dist('wasi/captured-output.js'));
-const { encodeRequest } = await import(dist('python/result-frame.js'));
+const { encodeRequest } = await import(dist('python/guest-protocol.js'));
 const { LEVELS, PRELOADED_MODULES } = await import(dist('python/strictness.js'));
 const { SystemClock } = await import(new URL('libs/resilience/dist/clock.js', root));
 

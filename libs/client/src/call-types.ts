@@ -31,13 +31,6 @@ export interface ListedTool {
   tags?: string[];
 }
 
-/** Progress of a running call. */
-export interface CallProgress {
-  message?: string;
-  progress?: number;
-  total?: number;
-}
-
 /** An asynchronous call: `GET /api/v1/calls/:id`. `result` is present once the status is final. */
 export interface CallStatus {
   call_id: string;

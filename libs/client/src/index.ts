@@ -1,15 +1,16 @@
-export type { AcceptedBody, CallBody, CallRecord, CallState, Json, JsonObject } from '@toolfleet/contracts';
+export type {
+  AcceptedBody,
+  CallBody,
+  CallProgress,
+  CallRecord,
+  CallState,
+  Json,
+  JsonObject,
+} from '@toolfleet/contracts';
 export type { SlotStatus } from '@toolfleet/contracts/fleet';
 export type { QuarantinedTool } from '@toolfleet/contracts/registry';
 export type { ErrorBody } from '@toolfleet/contracts/wire';
-export {
-  FINAL_STATUSES,
-  type BatchItem,
-  type CallOptions,
-  type CallProgress,
-  type CallStatus,
-  type ListedTool,
-} from './call-types.js';
+export { FINAL_STATUSES, type BatchItem, type CallOptions, type CallStatus, type ListedTool } from './call-types.js';
 export type {
   ApiKey,
   Breaker,

@@ -14,7 +14,7 @@ const WRONG: Record<string, unknown[]> = {
 describe.each(ENTRIES)('fields of a call on %s', (entry) => {
   const schemas = callFieldSchemas(entry) as Record<string, JsonObject & { type?: string; enum?: string[] }>;
 
-  it('are read when they fit and refused by name when they do not', () => {
+  it('accepts valid values and names the invalid ones', () => {
     for (const [name, { type = 'enum', enum: values }] of Object.entries(schemas)) {
       const good = values ? values[0] : GOOD[type];
       expect(readCallFields({ [name]: good } as JsonObject, entry)).toEqual({ [name]: good });
@@ -26,7 +26,7 @@ describe.each(ENTRIES)('fields of a call on %s', (entry) => {
     }
   });
 
-  it('are all there are: a field of another entry point is unknown here, except to _meta', () => {
+  it('rejects fields of other entry points, except in _meta', () => {
     const foreign = Object.keys(CALL_FIELDS).find((name) => !(name in schemas));
     if (foreign === undefined) return;
     const read = () => readCallFields({ [foreign]: 'x' }, entry);
@@ -35,7 +35,7 @@ describe.each(ENTRIES)('fields of a call on %s', (entry) => {
   });
 });
 
-it('a refusal repeats at most ten short names', () => {
+it('an error quotes at most ten short names', () => {
   const source = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`${n}${'n'.repeat(1_000)}`, 1]));
   const refusal = (() => {
     try {

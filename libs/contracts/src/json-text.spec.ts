@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { inexactNumber, inexactNumberMessage, parseExact } from './json-text.js';
 
-describe('numbers JSON.parse does not keep', () => {
+describe('inexact numbers', () => {
   test.each([
     ['9007199254740993', '9007199254740993'],
     ['-9007199254740993', '-9007199254740993'],
@@ -30,7 +30,7 @@ describe('numbers JSON.parse does not keep', () => {
     expect(inexactNumber(json)).toBe(literal);
   });
 
-  test('become strings of their digits in what others answer', () => {
+  test('become strings of their digits in parseExact', () => {
     const { value, asText } = parseExact('{"id":9007199254740993,"name":"9007199254740993","all":[1, -1e999 ,2]}');
     expect(value).toEqual({ id: '9007199254740993', name: '9007199254740993', all: [1, '-1e999', 2] });
     expect(asText).toBe(2);
@@ -38,11 +38,11 @@ describe('numbers JSON.parse does not keep', () => {
     expect(() => parseExact('{"id":9007199254740993')).toThrow(SyntaxError);
   });
 
-  test('a message shows the start of a long one', () => {
+  test('are truncated in messages', () => {
     expect(inexactNumberMessage('9'.repeat(400)).length).toBeLessThan(120);
   });
 
-  test('property: every integer is kept or told, and parseExact loses none', () => {
+  test('property: every integer is exact or reported, and parseExact keeps its digits', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }), fc.string(), (integer, text) => {
         const json = JSON.stringify({ text, n: 0 }).replace(/0}$/, `${integer}}`);
@@ -59,7 +59,7 @@ describe('numbers JSON.parse does not keep', () => {
     );
   });
 
-  test('property: what JSON.stringify writes is always kept', () => {
+  test('property: output of JSON.stringify is always exact', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.double({ noNaN: true }), (value, number) => {
         const json = JSON.stringify([value, Number.isFinite(number) ? number : 0]);

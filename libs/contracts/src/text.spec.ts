@@ -23,7 +23,7 @@ describe('an id', () => {
   });
 });
 
-test('finds what indexOf finds, short and long', () => {
+test('TextSearch finds what indexOf finds, for short and long texts', () => {
   let state = 5;
   const letter = () => 'ab'[(state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0) >>> 31] as string;
   for (let round = 0; round < 300; round += 1) {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { toCamelCase, toSnakeCase } from './wire.js';
 
-test('members are renamed both ways, values and nested names are kept, undefined members are left out', () => {
+test('toSnakeCase and toCamelCase rename members, keep values, and leave out undefined members', () => {
   const inCode = { callId: 'c', timeoutMs: 5, tenant: 't', scopes: { request_id: 'r' }, dryRun: undefined };
   const onWire = { call_id: 'c', timeout_ms: 5, tenant: 't', scopes: { request_id: 'r' } };
   expect(Object.keys(toSnakeCase(inCode))).toEqual(Object.keys(onWire));

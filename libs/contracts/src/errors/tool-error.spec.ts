@@ -14,11 +14,11 @@ describe('an error that quotes what a caller sent', () => {
     ['many keys', Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`key ${index}`, index]))],
     ['faults that quote a huge name', { faults: Array.from({ length: 50 }, () => ({ path: HUGE, [HUGE]: HUGE })) }],
     ['deep nesting', { deep: JSON.parse(`${'['.repeat(5_000)}${']'.repeat(5_000)}`) }],
-  ])('is short in spite of %s', (_what, details) => {
+  ])('is short despite %s', (_what, details) => {
     expect(sizeOf(new ToolError('REQUEST_INVALID', { message: `Unknown ${HUGE}`, details }))).toBeLessThan(128 * 1024);
   });
 
-  it('keeps details and messages of ordinary size as they are', () => {
+  it('keeps details and messages of ordinary size unchanged', () => {
     const details = {
       faults: [{ path: '/a', kind: 'missing' }],
       limit: 5,

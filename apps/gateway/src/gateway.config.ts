@@ -214,6 +214,12 @@ export const gatewayConfig = defineConfig(
     }),
     TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Calls of one batch that run at once' }),
     WASI_TIMEOUT_SECONDS: integer({ default: 60, min: 1, max: 600, help: 'Hard maximum of a sandbox run' }),
+    WASI_MEMORY_LIMIT_MB: integer({
+      default: 512,
+      min: 64,
+      max: 2_048,
+      help: 'Memory limit of a sandbox run in MiB, as set for the sandboxes; shown in the metadata of the tool',
+    }),
     MCP_TIMEOUT_SECONDS: integer({
       default: 30,
       min: 1,

@@ -1,7 +1,7 @@
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { JobQueue, JobWorker, QueueMetrics, StoreGeneration } from '@toolfleet/queue';
 import { validateMessage } from '@toolfleet/schema';
-import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
+import { loadFleetFile, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import { Heartbeat, NatsStrategy } from '@toolfleet/transport';
 import { AsyncCalls, type AsyncCallJob } from './async/async-calls.js';
 import { callWorker } from './async/call.worker.js';
@@ -12,6 +12,7 @@ import { connectBrokers, queueOptions, type Brokers } from './brokers.js';
 import { DefinitionCache } from './catalog/definition-cache.js';
 import { CatalogChanges, RegistrySource } from './catalog/registry-catalog.js';
 import { ToolList, ToolSearch } from './catalog/tool-list.js';
+import { readPythonPolicy, withPythonDefaults } from './engine/settings.js';
 import { SpendSlices } from './engine/spend-slices.js';
 import { wireEngine, type Engine } from './engine/wiring.js';
 import { FleetView, FleetWatch, ToolLimits } from './fleet-state/fleet-view.js';
@@ -57,7 +58,9 @@ type Catalog = ReturnType<typeof wireCatalog>;
 
 /** Which tools there are, and which of them and of their calls a caller may see. */
 function wireCatalog(settings: GatewayConfig, { clock }: ServiceHost, { nats }: Brokers) {
-  const definitions = new DefinitionCache(new RegistrySource(nats), clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const python = readPythonPolicy(loadFleetFile(settings).code_execution);
+  const source = new RegistrySource(nats, withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB));
+  const definitions = new DefinitionCache(source, clock, settings.GATEWAY_CATALOG_TTL_MS);
   const changes = new CatalogChanges();
   const list = new ToolList(definitions);
   const components: LifecycleComponent[] = [

@@ -79,15 +79,16 @@ function argumentsInvalid(tool: string, faults: readonly Fault[]): ToolError {
 }
 
 /**
- * Checks argument values that make a call dangerous although its tool is not (`dangerous_when`); runs on coerced arguments.
- * @throws ToolError TOOL_DANGEROUS
+ * Checks argument values that make a call dangerous although its tool is not (`dangerous_when`). `args` are coerced and contain
+ * the defaults, so an omitted argument is checked as well.
+ * @throws ToolError TOOL_DANGEROUS with the argument and its value in `details`
  */
 export function authorizeArguments(origin: Origin, tool: RegisteredTool, args: JsonObject): void {
   if (origin !== 'public' || !tool.dangerous_when) return;
   for (const { argument, values } of tool.dangerous_when) {
     const value = args[argument];
     if (value !== undefined && values.includes(value)) {
-      throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE, details: { argument } });
+      throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE, details: { argument, value } });
     }
   }
 }

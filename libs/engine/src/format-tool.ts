@@ -1,4 +1,4 @@
-import { toUsd, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, toUsd, type Json, type JsonObject } from '@toolfleet/contracts';
 import {
   DEFAULT_MEMORY_LIMIT_MB,
   DEFAULT_RATE_LIMIT,
@@ -80,6 +80,36 @@ export function toolMetadata(tool: RegisteredTool): JsonObject {
     source: { kind: tool.source.kind, name: tool.source.name },
     revision: tool.revision,
     available: tool.available,
+  };
+}
+
+/**
+ * The tool as its public callers can use it: without the argument values that `dangerous_when` refuses them. An argument whose
+ * default is such a value becomes required, because a call that omits it is refused.
+ */
+export function toPublicTool(tool: RegisteredTool): RegisteredTool {
+  const { dangerous_when: rules, input_schema: schema } = tool;
+  if (!rules?.length || !isJsonObject(schema.properties)) return tool;
+  const properties = { ...schema.properties };
+  const required = Array.isArray(schema.required) ? [...schema.required] : [];
+  for (const { argument, values } of rules) {
+    const property = properties[argument];
+    if (!isJsonObject(property)) continue;
+    const shown: JsonObject = { ...property };
+    const legal = property.type === 'boolean' ? [true, false] : property.enum;
+    if (Array.isArray(legal)) shown.enum = legal.filter((value) => !values.includes(value));
+    if (property.default !== undefined && values.includes(property.default)) {
+      delete shown.default;
+      if (!required.includes(argument)) required.push(argument);
+    }
+    properties[argument] = shown;
+  }
+  const isUsable = (example: JsonObject) =>
+    rules.every(({ argument, values }) => example[argument] === undefined || !values.includes(example[argument]));
+  return {
+    ...tool,
+    input_schema: { ...schema, properties, required },
+    input_examples: tool.input_examples?.filter(isUsable),
   };
 }
 

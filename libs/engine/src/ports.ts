@@ -199,8 +199,6 @@ export interface EngineSettings {
   attempts: Readonly<Record<'mcp' | 'openapi', number>>;
   /** Run limit of a sandbox call by strictness. */
   pythonTimeoutsMs: Readonly<Record<'lenient' | 'standard' | 'strict', Milliseconds>>;
-  /** Strictness of a sandbox call that names none. */
-  pythonStrictness: 'lenient' | 'standard' | 'strict';
   /** WASI_TIMEOUT_SECONDS: maximum of a sandbox run. */
   pythonMaxTimeoutMs: Milliseconds;
   /** TOOL_TIMEOUT_SECONDS: attempt timeout of all other tools. */
@@ -230,7 +228,6 @@ export const DEFAULT_SETTINGS: EngineSettings = {
   openapiTimeoutMs: 30_000,
   attempts: { mcp: 3, openapi: 3 },
   pythonTimeoutsMs: { lenient: 30_000, standard: 10_000, strict: 5_000 },
-  pythonStrictness: 'standard',
   pythonMaxTimeoutMs: 60_000,
   defaultTimeoutMs: 15_000,
   cacheTtlMs: 300_000,

@@ -130,12 +130,15 @@ export function attemptTimeoutMs(
   return request.timeoutMs === undefined ? ofTool : Math.min(ofTool, request.timeoutMs);
 }
 
-/** The run limit of a sandbox call: `timeout_seconds` of its arguments, else by strictness, at most the maximum. */
+/**
+ * The run limit of a sandbox call: `timeout_seconds` of its arguments, else by strictness, at most the maximum. The arguments
+ * contain the default strictness of the fleet, which is part of the definition.
+ */
 function pythonTimeoutMs(args: JsonObject, settings: EngineSettings): Milliseconds {
   if (typeof args.timeout_seconds === 'number' && args.timeout_seconds > 0) {
     return Math.min(args.timeout_seconds * 1_000, settings.pythonMaxTimeoutMs);
   }
-  const level = args.strictness ?? settings.pythonStrictness;
+  const level = args.strictness;
   const byLevel =
     level === 'lenient' || level === 'strict' ? settings.pythonTimeoutsMs[level] : settings.pythonTimeoutsMs.standard;
   return Math.min(byLevel, settings.pythonMaxTimeoutMs);

@@ -18,14 +18,18 @@ const PAGE = 500;
 
 /** Reads definitions from the registry over NATS. */
 export class RegistrySource implements DefinitionSource {
-  constructor(private readonly nats: NatsClient) {}
+  /** @param complete adds what the settings of this fleet say about a tool to its definition */
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly complete: (tool: RegisteredTool) => RegisteredTool = (tool) => tool,
+  ) {}
 
   async get(name: string, tenantId: string): Promise<RegisteredTool | null> {
     const body: DefinitionGet = { name, tenant_id: tenantId };
     const { tool } = await this.nats.request<DefinitionGetReply>(SUBJECTS.definitionGet, body, {
       timeoutMs: ASK_TIMEOUT_MS,
     });
-    return tool;
+    return tool && this.complete(tool);
   }
 
   async list(tenantId: string): Promise<{ tools: RegisteredTool[]; version: number }> {
@@ -36,7 +40,7 @@ export class RegistrySource implements DefinitionSource {
       const page = await this.nats.request<DefinitionListReply>(SUBJECTS.definitionList, body, {
         timeoutMs: ASK_TIMEOUT_MS,
       });
-      tools.push(...page.tools);
+      tools.push(...page.tools.map(this.complete));
       if (page.next_cursor === undefined) return { tools, version: page.version };
       cursor = page.next_cursor;
     }

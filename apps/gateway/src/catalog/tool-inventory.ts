@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { authorize, formatTool, toolMetadata } from '@toolfleet/engine';
+import { authorize, formatTool, toolMetadata, toPublicTool } from '@toolfleet/engine';
 import { mayUse } from '@toolfleet/engine/access';
 import { isAdmin } from '../auth/roles.js';
 import { DefinitionCache } from './definition-cache.js';
@@ -26,7 +26,7 @@ export class ToolInventory {
     if (!tool || !isShown(caller, tool)) {
       throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
     }
-    const { parameters } = formatTool(tool, 'native');
+    const { parameters } = formatTool(toPublicTool(tool), 'native');
     return {
       ...shown(caller, tool),
       parameters: parameters ?? {},

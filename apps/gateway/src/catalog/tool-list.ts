@@ -1,6 +1,6 @@
-import { type Principal, ToolError } from '@toolfleet/contracts';
+import { type Origin, type Principal, ToolError } from '@toolfleet/contracts';
 import { type RegisteredTool, TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
-import { ToolRanker } from '@toolfleet/engine';
+import { toPublicTool, ToolRanker } from '@toolfleet/engine';
 import { mayUse } from '@toolfleet/engine/access';
 import type { DefinitionCache } from './definition-cache.js';
 
@@ -21,7 +21,10 @@ export interface ToolFilter {
   cursor?: string;
 }
 
-/** The catalog as one caller may see it, on every entry point: without dangerous and quarantined tools and those of other tenants. */
+/**
+ * The catalog as one caller may see it, on every entry point: without dangerous and quarantined tools and those of other tenants.
+ * Public callers, the default, do not see argument values that are refused to them.
+ */
 export class ToolList {
   /** Visible tools by list and globs. Lists are replaced and never changed, so an entry is valid as long as its list. */
   private readonly visible = new WeakMap<readonly RegisteredTool[], Map<string, RegisteredTool[]>>();
@@ -29,13 +32,20 @@ export class ToolList {
   constructor(private readonly cache: DefinitionCache) {}
 
   /** Visible tools by name in byte order. The same array as long as nothing changed. */
-  async all(principal: Principal): Promise<{ tools: RegisteredTool[]; version: number; stale: boolean }> {
+  async all(
+    principal: Principal,
+    origin: Origin = 'public',
+  ): Promise<{ tools: RegisteredTool[]; version: number; stale: boolean }> {
     const { tools, version, stale } = await this.cache.list(principal.tenantId);
     let byGlobs = this.visible.get(tools);
     if (!byGlobs) this.visible.set(tools, (byGlobs = new Map()));
-    const scope = JSON.stringify(principal.tools);
+    const scope = `${origin} ${JSON.stringify(principal.tools)}`;
     let shown = byGlobs.get(scope);
-    if (!shown) byGlobs.set(scope, (shown = tools.filter((tool) => isListed(tool) && mayUse(principal.tools, tool))));
+    if (!shown) {
+      shown = tools.filter((tool) => isListed(tool) && mayUse(principal.tools, tool));
+      if (origin === 'public') shown = shown.map(toPublicTool);
+      byGlobs.set(scope, shown);
+    }
     return { tools: shown, version, stale };
   }
 
@@ -43,8 +53,8 @@ export class ToolList {
    * A page, or all tools without a limit. A cursor is the last name of the previous page, so it stays valid when tools change.
    * @throws ToolError REQUEST_INVALID for a malformed cursor
    */
-  async page(principal: Principal, { category, limit, cursor }: ToolFilter): Promise<ToolPage> {
-    const { tools, stale } = await this.all(principal);
+  async page(principal: Principal, { category, limit, cursor }: ToolFilter, origin?: Origin): Promise<ToolPage> {
+    const { tools, stale } = await this.all(principal, origin);
     let shown =
       category === undefined
         ? tools
@@ -59,7 +69,7 @@ export class ToolList {
   }
 
   /**
-   * One tool by name or alias.
+   * One tool by name or alias, as a public caller sees it.
    * @throws ToolError TOOL_NOT_FOUND, also for tools of other tenants; TOOL_DANGEROUS; TOOL_QUARANTINED
    */
   async one(principal: Principal, name: string): Promise<RegisteredTool> {
@@ -73,7 +83,7 @@ export class ToolList {
         message: `Tool '${tool.name}' awaits approval`,
         details: { tool: tool.name },
       });
-    return tool;
+    return toPublicTool(tool);
   }
 }
 

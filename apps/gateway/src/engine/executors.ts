@@ -72,6 +72,8 @@ interface QueueExecutorDeps {
   traceHeaders: () => Readonly<Record<string, string>> | undefined;
   /** Policy of sandbox jobs: section `code_execution` of the configuration file. */
   python?: PythonJobPolicy;
+  /** WASI_MEMORY_LIMIT_MB. Only a lower limit is sent, because each sandbox applies its own setting. */
+  pythonMemoryMb?: number;
 }
 
 /** Runs attempts as jobs of one queue and waits for the reply on this gateway's reply channel. */
@@ -100,8 +102,9 @@ export class QueueExecutor extends Executor {
   }
 
   #pythonPolicy({ tool }: Call): PythonJobPolicy | undefined {
-    const { python } = this.deps;
-    return python && { ...python, memory_limit_mb: tool.memory_limit_mb };
+    const { python, pythonMemoryMb } = this.deps;
+    const { memory_limit_mb: limitMb } = tool;
+    return python && { ...python, memory_limit_mb: limitMb === pythonMemoryMb ? undefined : limitMb };
   }
 }
 

@@ -1,5 +1,6 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import type { PythonJobPolicy, Strictness } from '@toolfleet/contracts/execution';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { DEFAULT_SETTINGS, type EngineSettings } from '@toolfleet/engine';
 import type { BreakerRule } from '@toolfleet/resilience';
 import type { GatewayConfig } from '../gateway.config.js';
@@ -69,4 +70,29 @@ function readModules(lists: Record<string, Json>, policy: PythonJobPolicy, error
       errors.push(`${key} must be a list of module names`);
     else policy.extra_allowed_modules[level] = modules as string[];
   }
+}
+
+/**
+ * Completes the definitions of sandbox tools with the settings of this fleet: the default strictness and the memory limit. The
+ * default is part of the definition so that the danger check, the policy, the time limit and every list see the strictness that
+ * will run.
+ * @param memoryLimitMb upper bound; a definition can only lower it
+ */
+export function withPythonDefaults(
+  { default_strictness: strictness }: Pick<PythonJobPolicy, 'default_strictness'>,
+  memoryLimitMb: number,
+): (tool: RegisteredTool) => RegisteredTool {
+  return (tool) => {
+    if (tool.binding.kind !== 'python') return tool;
+    const { input_schema: schema } = tool;
+    const properties = isJsonObject(schema.properties) ? { ...schema.properties } : {};
+    if (isJsonObject(properties.strictness)) {
+      properties.strictness = { ...properties.strictness, default: strictness };
+    }
+    return {
+      ...tool,
+      input_schema: { ...schema, properties },
+      memory_limit_mb: Math.min(tool.memory_limit_mb ?? memoryLimitMb, memoryLimitMb),
+    };
+  };
 }

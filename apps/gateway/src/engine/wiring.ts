@@ -131,9 +131,10 @@ function wireExecutors(
     return 'fence' in bumped ? bumped.fence : undefined;
   };
   const python = readPythonPolicy(loadFleetFile(settings).code_execution);
+  const queueDeps = { clock, issueToken, traceHeaders, python, pythonMemoryMb: settings.WASI_MEMORY_LIMIT_MB };
   const executorFor = executorTable({
     remote: (subject) => new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken),
-    queue: (name) => new QueueExecutor(queues[name]!, replies, { clock, issueToken, traceHeaders, python }),
+    queue: (name) => new QueueExecutor(queues[name]!, replies, queueDeps),
   });
   return { executorFor, replies, queues: Object.values(queues) };
 }

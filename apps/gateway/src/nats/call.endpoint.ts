@@ -16,7 +16,7 @@ import {
   type ListMessage,
   SPEND_SCHEMA,
 } from './call.schema.js';
-import { NatsCalls } from './nats-calls.js';
+import { NatsCalls, toOrigin } from './nats-calls.js';
 import { SpendSlices } from '../engine/spend-slices.js';
 
 /**
@@ -62,7 +62,8 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolList, { schema: LIST_SCHEMA })
   async tools(message: ListMessage | undefined, context: EndpointContext): Promise<JsonObject[]> {
-    const { tools } = await this.list.page(this.nats.caller(context), { category: message?.category });
+    const caller = this.nats.caller(context);
+    const { tools } = await this.list.page(caller, { category: message?.category }, toOrigin(caller));
     return tools.map((tool) => formatTool(tool, 'native'));
   }
 

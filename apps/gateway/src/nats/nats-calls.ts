@@ -44,9 +44,9 @@ export class NatsCalls {
     return principal;
   }
 
-  /** The request of one call. Publishers are internal callers and may send context; a tool acts with the origin of its call. */
+  /** The request of one call. Internal callers may send context. */
   toCallRequest(principal: Principal, message: CallMessage, context: EndpointContext): CallRequest {
-    const origin: Origin = principal.via === 'delegation' ? (principal.parentOrigin ?? 'public') : 'internal';
+    const origin = toOrigin(principal);
     const askedMs = Math.min(message.timeout_ms ?? this.maxCallMs, this.maxCallMs, context.timeLeftMs);
     return {
       callId: randomUUID(),
@@ -61,6 +61,11 @@ export class NatsCalls {
       ...requestFields(message),
     };
   }
+}
+
+/** Publishers are internal callers; a tool acts with the origin of its call. */
+export function toOrigin({ via, parentOrigin = 'public' }: Principal): Origin {
+  return via === 'delegation' ? parentOrigin : 'internal';
 }
 
 function toCallContext(principal: Principal, message: CallMessage, origin: Origin): CallContext {

@@ -15,7 +15,7 @@ const INPUT_SCHEMA: JsonObject = {
       { type: 'string', minLength: 1, maxLength: 262_144 },
     ),
     strictness: described(
-      'What the program may import and name: lenient (30 s, all modules), standard (10 s, data modules), strict (5 s, pure computation).',
+      'What the program may import and name: standard (10 s, data modules) or strict (5 s, pure computation).',
       { type: 'string', enum: ['lenient', 'standard', 'strict'] },
     ),
     stdin: described('Text the program reads from sys.stdin; also the variable `stdin`.', { type: 'string' }),

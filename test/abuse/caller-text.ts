@@ -12,7 +12,7 @@ import { ToolRanker } from '@toolfleet/engine';
 import { toolAllowed } from '@toolfleet/engine/access';
 import { redactArguments } from '../../apps/gateway/src/engine/redact-arguments.js';
 import { readCredential } from '../../apps/gateway/src/auth/credential.js';
-import { summarise } from '../../apps/openapi-executor/src/summarise.js';
+import { summarise } from '../../apps/openapi-executor/src/read-response.js';
 import { suspicions } from '../../apps/registry/src/quarantine.js';
 import { registeredName } from '../../apps/registry/src/sources/mcp-definitions.js';
 import { evaluate } from '../../libs/builtin-tools/src/calculator/evaluate.js';

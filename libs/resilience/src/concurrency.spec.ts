@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { KeyedMutex } from './concurrency.js';
 
 describe('KeyedMutex', () => {
-  it('runs work of one key in the order of asking, and of other keys at once', async () => {
+  it('runs work of one key in the order of the calls, and of other keys concurrently', async () => {
     const turns = new KeyedMutex();
     const seen: string[] = [];
     const first = Promise.withResolvers<void>();
@@ -14,7 +14,7 @@ describe('KeyedMutex', () => {
     expect(seen).toEqual(['other', 'first', 'second']);
   });
 
-  it('goes on after work that failed, and tells only its asker', async () => {
+  it('continues after work that failed, and rejects only its caller', async () => {
     const turns = new KeyedMutex();
     const failed = turns.run('a', () => Promise.reject(new Error('no')));
     const next = turns.run('a', async () => 'done');

@@ -226,7 +226,7 @@ test('a semaphore runs so many at once, keeps order, refuses beyond its queue', 
   expect(await new Semaphore(2).map([3, 1, 2], async (item) => item * 10)).toEqual([30, 10, 20]);
 });
 
-describe('coalescing', () => {
+describe('SingleFlight', () => {
   test('runs once for all, and again afterwards', async () => {
     const flights = new SingleFlight<number>();
     const { signal } = new AbortController();

@@ -2,8 +2,8 @@ import { createLogger } from '@toolfleet/telemetry';
 import { describe, expect, it } from 'vitest';
 import { nestLogger, nestComponent } from './nest-component.js';
 
-describe('a Nest application as a part', () => {
-  it('is made and opened at start, drained, closed at stop', async () => {
+describe('a Nest application as a component', () => {
+  it('is built and opened at start, drained, and closed at stop', async () => {
     const steps: string[] = [];
     const part = nestComponent({
       name: 'app',
@@ -19,7 +19,7 @@ describe('a Nest application as a part', () => {
     expect(steps).toEqual(['listen', 'drain', 'close']);
   });
 
-  it('leaves nothing open when listening fails, and can be started again', async () => {
+  it('leaves nothing open when listening fails, and can be restarted', async () => {
     let made = 0;
     let closed = 0;
     const part = nestComponent({
@@ -35,7 +35,7 @@ describe('a Nest application as a part', () => {
     expect(part.app?.id).toBe(2);
   });
 
-  it('logs as we do, its chatter at debug', () => {
+  it('logs through the service, its start-up messages at debug', () => {
     const lines: string[] = [];
     const logger = nestLogger(
       createLogger({ service: 'spec', level: 'info', destination: { write: (line) => void lines.push(line) } }),

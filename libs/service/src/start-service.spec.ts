@@ -41,7 +41,7 @@ const messages = (service: ServiceProcess): string[] =>
     .map((line) => (JSON.parse(line) as { message: string }).message);
 
 describe('configuration', () => {
-  it('names every fault at once and ends with 78', async () => {
+  it('reports every fault at once and exits with 78', async () => {
     const service = start({ DEMO_SECRET: 'short', DEMO_BROKER_AWAY: '-1', ADMIN_PORT: 'x', LOG_LEVEL: 'loud' });
     expect(await service.ended).toBe(78);
     for (const key of ['DEMO_SECRET', 'DEMO_BROKER_AWAY', 'ADMIN_PORT', 'LOG_LEVEL'])
@@ -50,7 +50,7 @@ describe('configuration', () => {
     expect(service.log()).toBe('');
   });
 
-  it('--help prints the table, without needing a good configuration', async () => {
+  it('--help prints the table, also with an invalid configuration', async () => {
     const service = start({ ADMIN_PORT: 'x' }, ['--help']);
     expect(await service.ended).toBe(0);
     for (const word of ['DEMO_SECRET or DEMO_SECRET_FILE', 'ADMIN_PORT', 'at least 8 characters', 'default 15000']) {
@@ -59,8 +59,8 @@ describe('configuration', () => {
   });
 });
 
-describe('the life of a service', () => {
-  it('tells its ports, answers its probes and metrics, drains in reverse and ends with 0', async () => {
+describe('the lifecycle of a service', () => {
+  it('announces its ports, serves probes and metrics, drains in reverse and exits with 0', async () => {
     const portFile = join(folder, 'ports.json');
     const service = start({ TOOLFLEET_PORT_FILE: portFile, DEMO_DRAIN_MS: '300' });
     await service.ready();
@@ -102,7 +102,7 @@ describe('the life of a service', () => {
     ]);
   });
 
-  it('waits for a broker in one line per try, not ready and alive meanwhile', async () => {
+  it('waits for a broker with one log line per attempt, alive but not ready', async () => {
     const service = start({ DEMO_BROKER_AWAY: '3' });
     await eventually('the admin port is open', () => service.facts['admin_port'] !== undefined);
     expect((await service.admin('/health/startup')).status).toBe(503);
@@ -115,13 +115,13 @@ describe('the life of a service', () => {
     expect(await service.terminate()).toBe(0);
   });
 
-  it('can be ended while it waits for a broker', async () => {
+  it('can be stopped while it waits for a broker', async () => {
     const service = start({ DEMO_BROKER_AWAY: '1000' });
     await eventually('it waits', () => messages(service).some((message) => message.startsWith('waiting for broker')));
     expect(await service.terminate()).toBe(0);
   });
 
-  it('refuses a start that cannot succeed with 78, a bug with 1', async () => {
+  it('exits with 78 when a start cannot succeed, with 1 on a bug', async () => {
     const refused = start({ DEMO_REFUSE: '1' });
     expect(await refused.ended).toBe(78);
     expect(messages(refused)).toContain('cannot start: Redis has maxmemory-policy allkeys-lru');
@@ -130,7 +130,7 @@ describe('the life of a service', () => {
     expect(broken.log()).toContain('TypeError');
   });
 
-  it('bounds the drain', async () => {
+  it('limits the time of the drain', async () => {
     const service = start({ DEMO_DRAIN_MS: '60000', DRAIN_TIMEOUT_MS: '200' });
     await service.ready();
     expect(await service.terminate()).toBe(0);
@@ -138,7 +138,7 @@ describe('the life of a service', () => {
     expect(messages(service)).toContain('stop broker');
   });
 
-  it('ends at once on a second signal', async () => {
+  it('exits at once on a second signal', async () => {
     const service = start({ DEMO_DRAIN_MS: '60000', DRAIN_TIMEOUT_MS: '60000' });
     await service.ready();
     process.kill(service.pid, 'SIGINT');
@@ -154,7 +154,7 @@ describe('the life of a service', () => {
     expect(await service.ended).toBe(0);
   });
 
-  it('does not outlive a parent that ended while it was starting', async () => {
+  it('does not outlive a parent that ended while it was loading', async () => {
     // Loading takes its time, and the end of the channel arrives before the service listens for it.
     const wait = encodeURIComponent('await new Promise((resolve) => setTimeout(resolve, 500));');
     const service = start({ NODE_OPTIONS: `--import=data:text/javascript,${wait}` });
@@ -162,7 +162,7 @@ describe('the life of a service', () => {
     expect(await service.ended).toBe(0);
   });
 
-  it('says clearly that a port is taken', async () => {
+  it('reports that a port is in use', async () => {
     const first = start();
     await first.ready();
     const second = start({ ADMIN_PORT: String(first.facts['admin_port']) });
@@ -175,7 +175,7 @@ describe('the life of a service', () => {
 
 describe('secrets', () => {
   const canary = 'canary-7f3a9c51e2';
-  it('never reach the log, not even in a crash', async () => {
+  it('never reach the log, also not in a crash', async () => {
     const service = start({ DEMO_SECRET: canary, DEMO_CRASH: '1' });
     expect(await service.ended).toBe(1);
     expect(service.log()).toContain('the secret is [redacted]');
@@ -184,7 +184,7 @@ describe('secrets', () => {
     expect(service.log() + service.errors()).not.toContain(canary);
   });
 
-  it('are read again when Kubernetes swaps the directory of their file', async () => {
+  it('are read again when Kubernetes replaces the directory of their file', async () => {
     const mount = mkdtempSync(join(folder, 'mount-'));
     const version = (name: string, value: string): void => {
       mkdirSync(join(mount, name));
@@ -206,7 +206,7 @@ describe('secrets', () => {
     await service.terminate();
   });
 
-  it('says of a changed file that nobody follows that a restart is needed', async () => {
+  it('logs that a changed file without a follower needs a restart', async () => {
     const file = join(folder, 'unfollowed');
     writeFileSync(file, `${canary}-one`);
     const service = start({ DEMO_OTHER_SECRET_FILE: file });

@@ -5,7 +5,7 @@ import { FatalStartupError } from './lifecycle.js';
 
 const coded = (code: string, message = 'x', cause?: unknown) => Object.assign(new Error(message, { cause }), { code });
 
-describe('an error of a start', () => {
+describe('an error during the start', () => {
   it.each([
     ['a closed port', coded('ECONNREFUSED')],
     ['every address of a name', new AggregateError([coded('ECONNREFUSED'), coded('ENETUNREACH')])],
@@ -31,7 +31,7 @@ describe('an error of a start', () => {
     ['no error at all', 'text'],
   ])('%s ends the process', (_name, error) => expect(classifyStartupError(error)).toBe('bug'));
 
-  it('of building the parts is a mistake unless the program is wrong', () => {
+  it('of building the components is a mistake unless it is a bug', () => {
     expect(classifyBuildError(new RangeError('GATEWAY_TOKEN_SECRET needs at least 32 characters'))).toBe('mistake');
     expect(classifyBuildError(coded('ERR_INVALID_URL'))).toBe('mistake');
     expect(classifyBuildError(new TypeError('x is undefined'))).toBe('bug');

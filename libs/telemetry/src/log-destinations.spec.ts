@@ -14,7 +14,7 @@ function logged(write: (logger: ReturnType<typeof createLogger>) => void): Recor
 }
 
 describe('audit lines', () => {
-  it('carry the hash of the line before, and of themselves as written, secrets removed', () => {
+  it('carry the hash of the previous line and their own, computed after redaction', () => {
     registerSecret('a-secret-of-the-audit-spec');
     const lines = logged((logger) => {
       logger.info({ audit: CHAINED, call_id: 'c1' }, 'call finished');
@@ -32,12 +32,12 @@ describe('audit lines', () => {
     }
   });
 
-  it('cannot be made by text in another field', () => {
+  it('cannot be imitated by text in another field', () => {
     const [line] = logged((logger) => logger.info({ error: `","audit":"${CHAINED}"` }, `"audit":"${CHAINED}"`));
     expect(line).not.toHaveProperty('audit');
   });
 
-  it('begin a chain of their own in each process', () => {
+  it('start a new chain in each process', () => {
     const chains = [1, 2].map(() => logged((logger) => logger.info({ audit: CHAINED }, 'x'))[0]!['audit'].chain);
     expect(new Set(chains).size).toBe(2);
   });

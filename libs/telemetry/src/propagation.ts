@@ -32,7 +32,7 @@ const MAX_TRACESTATE = 512;
 
 let hasManager = false;
 
-/** Makes contexts follow asynchronous code; done when the first trace is seen. */
+/** Propagates contexts through asynchronous code; installed with the first trace. */
 export function followContexts(): void {
   if (hasManager) return;
   hasManager = true;
@@ -52,7 +52,7 @@ export function readSpanContext(carrier: TraceCarrier): SpanContext | undefined 
     spanId: match[3] as string,
     traceFlags: Number.parseInt(match[4] as string, 16) & TraceFlags.SAMPLED,
     isRemote: true,
-    ...(state && state.length <= MAX_TRACESTATE ? { traceState: createTraceState(state) } : {}),
+    traceState: state && state.length <= MAX_TRACESTATE ? createTraceState(state) : undefined,
   };
   return isSpanContextValid(found) ? found : undefined;
 }

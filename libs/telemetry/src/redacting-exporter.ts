@@ -3,8 +3,8 @@ import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace';
 import { holdsSecret, redact } from './redact.js';
 
 /**
- * Removes secrets from everything textual in a span before it leaves the process. Nearly every batch is clean: its texts are
- * searched as one, and spans are only written anew when something is found.
+ * Removes secrets from all texts of a span before it leaves the process. Nearly every batch is clean, so its texts are searched at once and
+ * spans are copied only when a secret is found.
  */
 export class RedactingExporter implements SpanExporter {
   constructor(private readonly inner: SpanExporter) {}
@@ -22,7 +22,7 @@ export class RedactingExporter implements SpanExporter {
   }
 }
 
-/** Every text of these spans that `redactedSpan` would look at. */
+/** Every text of these spans that `redactedSpan` would redact. */
 function collectText(spans: readonly ReadableSpan[]): string {
   let text = '';
   const add = (attributes: Attributes | undefined): void => {
@@ -42,17 +42,17 @@ function collectText(spans: readonly ReadableSpan[]): string {
   return text;
 }
 
-/** The span with other texts; everything else is read through to the original. */
+/** The span with redacted texts; everything else is inherited from the original. */
 function redactedSpan(span: ReadableSpan): ReadableSpan {
   return Object.create(span, {
     name: { value: redact(span.name) },
     attributes: { value: redactedAttributes(span.attributes) },
-    status: { value: { ...span.status, ...(span.status.message ? { message: redact(span.status.message) } : {}) } },
+    status: { value: { ...span.status, message: span.status.message && redact(span.status.message) } },
     events: {
       value: span.events.map((event) => ({
         ...event,
         name: redact(event.name),
-        ...(event.attributes ? { attributes: redactedAttributes(event.attributes) } : {}),
+        attributes: event.attributes && redactedAttributes(event.attributes),
       })),
     },
   }) as ReadableSpan;

@@ -33,8 +33,8 @@ describe('redaction by value', () => {
       expect(holdsSecret(out)).toBe(false);
     });
   }
-  it('leaves other text alone', () => expect(redact('nothing to see')).toBe('nothing to see'));
-  it('does not take short words for secrets', () => {
+  it('leaves other text unchanged', () => expect(redact('nothing to see')).toBe('nothing to see'));
+  it('does not treat short words as secrets', () => {
     registerSecret('on');
     expect(redact('on and on')).toBe('on and on');
   });
@@ -48,7 +48,7 @@ describe('the log', () => {
     destination: { write: (line) => void lines.push(line) },
   });
 
-  it('removes secrets by path and by value, errors and their stacks included', () => {
+  it('removes secrets by field name and by value, also in errors and their stacks', () => {
     registerSecret('top-secret-value');
     logger.info({ headers: { authorization: 'Bearer abc', 'x-api-key': 'k' }, args: { password: 'p' } }, 'a');
     logger.info(
@@ -61,7 +61,7 @@ describe('the log', () => {
     expect(JSON.parse(lines[2] as string)).toMatchObject({ level: 'error', service: 'spec', message: 'b [redacted]' });
   });
 
-  it('names the trace of each line of a call, recorded or not, whoever began it', async () => {
+  it('adds the trace of a call to each line, recorded or not', async () => {
     lines.splice(0);
     const inExecutor = (headers: Record<string, string>) =>
       inTrace('executor', carrier(headers), async () => {
@@ -78,7 +78,7 @@ describe('the log', () => {
     expect(ids).toEqual([begun.split('-')[1], PARENT.split('-')[1], undefined]);
   });
 
-  it('tells the time as Date does', () => {
+  it('formats the time as Date does', () => {
     const some = fc.integer({ min: 0, max: 4_102_444_800_000 });
     // Two of one minute and one of another: what is kept of the minute is used and replaced.
     fc.assert(
@@ -88,7 +88,7 @@ describe('the log', () => {
     );
   });
 
-  it('is written many lines at once, in order, without waiting long', () => {
+  it('writes many lines at once, in order and without a long delay', () => {
     const clock = new FakeClock();
     const written: string[] = [];
     const gathered = new BufferedDestination({ write: (text) => void written.push(text) }, clock);
@@ -107,7 +107,7 @@ describe('the log', () => {
 });
 
 describe('metrics', () => {
-  it('have the established names', () => {
+  it('have the published names', () => {
     // Literals on purpose: a rename must fail here.
     expect(
       Object.values(METRICS)
@@ -156,7 +156,7 @@ describe('metrics', () => {
     );
   });
 
-  it('appear once touched, in the process that measures them', async () => {
+  it('appear at their first use, in the process that measures them', async () => {
     const metrics = createMetrics({ version: '1.2.3', revision: 'abc' });
     metrics.toolExecutions.inc({ tool_name: 'calculator', status: 'success' });
     const text = await metrics.registry.metrics();
@@ -165,7 +165,7 @@ describe('metrics', () => {
     expect(text).not.toContain('toolfleet_sandbox_boot_seconds');
   });
 
-  it('bound the values of a label', () => {
+  it('limit the values of a label', () => {
     const label = new BoundedLabel(2);
     expect(['a', 'b', 'c', 'a'].map((value) => label.of(value))).toEqual(['a', 'b', 'other', 'a']);
   });
@@ -185,7 +185,7 @@ describe('trace context', () => {
     expect(readSpanContext(carrier({ traceparent: header }))?.traceId).toBe(traceId);
   });
 
-  it('is passed on without a collector, over awaits, with its state', async () => {
+  it('is propagated without a collector, across awaits, with its state', async () => {
     expect(traceHeaders()).toBeUndefined();
     const inside = await inTrace('spec', carrier({ traceparent: PARENT, tracestate: 'a=1,b=2' }), async () => {
       await new Promise((resolve) => setImmediate(resolve));

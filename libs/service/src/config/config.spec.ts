@@ -69,7 +69,7 @@ describe('values', () => {
     else expect(load()).toEqual(expected);
   });
 
-  it('unset and empty mean the default, undefined when optional, a fault when required', () => {
+  it('unset and empty give the default, undefined when optional, a fault when required', () => {
     const config = defineConfig('spec', {
       A: integer({ default: 7, help }),
       B: text({ optional: true, help }),
@@ -85,7 +85,7 @@ describe('values', () => {
     expectTypeOf<Settings['C']>().toEqualTypeOf<string>();
   });
 
-  it('rules over several keys run once each value is good', () => {
+  it('checks rules over several keys once each value is valid', () => {
     const config = defineConfig(
       'spec',
       { LOW: integer({ default: 1, help }), HIGH: integer({ default: 2, help }) },
@@ -125,7 +125,7 @@ describe('secrets', () => {
     expect(JSON.stringify(faults)).not.toContain('seven77');
   });
 
-  it('are never shown', () => {
+  it('are never printed', () => {
     const database = defineConfig('spec', { ...config.table, DATABASE_URL: url({ help, optional: true }) });
     const loaded = loadConfig(database, {
       TOKEN: 'do-not-show-me',
@@ -143,7 +143,7 @@ describe('secrets', () => {
 });
 
 describe('the table', () => {
-  it('is documented: own keys in their order, then those every service has', () => {
+  it('is documented: own keys in their order, then the shared keys', () => {
     const config = defineConfig('spec', {
       B_KEY: integer({ default: 3, min: 1, max: 9, help: 'the b' }),
       A_KEY: secret({ help: 'the a' }),
@@ -157,7 +157,7 @@ describe('the table', () => {
     expect(rows.map((row) => row.key)).toContain('ADMIN_PORT');
   });
 
-  it('refuses names that are no environment keys, or the file form of a secret', () => {
+  it('refuses keys that are not UPPER_SNAKE_CASE or the file form of a secret', () => {
     expect(() => defineConfig('spec', { lower: text({ help }) })).toThrow(/UPPER_SNAKE_CASE/);
     expect(() => defineConfig('spec', { A: secret({ help }), A_FILE: path({ help }) })).toThrow(/file form/);
   });

@@ -12,7 +12,7 @@ it.each(['production', 'staging', '', 'Development', 'dev '])('it is refused in 
   expect(egressFaults({ EGRESS_ALLOW_ANY_HOST: false, ENVIRONMENT: environment })).toEqual([]);
 });
 
-it('names the flag that permits every host', () => {
+it('names the setting that permits every host', () => {
   const settings = {
     EGRESS_ALLOW_ANY_HOST: false,
     ENVIRONMENT: 'production',

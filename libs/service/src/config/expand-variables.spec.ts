@@ -22,7 +22,7 @@ describe('VariableExpander', () => {
     ['plain', 'plain'],
   ])('%s becomes %s', (value, expected) => expect(expander.expand(value)).toBe(expected));
 
-  it('registers what it expanded for redaction', () => {
+  it('registers expanded values for redaction', () => {
     expander.expand('$TOKEN');
     expect(holdsSecret('x canary-token-1 y')).toBe(true);
   });

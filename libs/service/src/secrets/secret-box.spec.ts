@@ -5,7 +5,7 @@ const KEY = 'a key of at least thirty-two characters';
 const CONTEXT = secretContext('openapi', 'github');
 
 describe('SecretBox', () => {
-  it('opens what it sealed; the same secret seals alike in one place only', () => {
+  it('opens what it sealed; the same secret has equal seals in one context only', () => {
     const box = new SecretBox(KEY);
     const sealed = box.seal('s3cret ✓', CONTEXT);
     expect(isSealed(sealed)).toBe(true);
@@ -17,7 +17,7 @@ describe('SecretBox', () => {
     expect(box.open(box.seal('', CONTEXT), CONTEXT)).toBe('');
   });
 
-  it('refuses another key, another place, and every changed byte', () => {
+  it('refuses another key, another context, and every changed byte', () => {
     const box = new SecretBox(KEY);
     const sealed = box.seal('s3cret', CONTEXT);
     expect(() => new SecretBox(`${KEY}!`).open(sealed, CONTEXT)).toThrow('cannot be opened');

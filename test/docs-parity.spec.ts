@@ -118,6 +118,7 @@ describe('reference pages', () => {
       budgetThreshold: 'published when a limit passes 80 %',
       mcpAnswer:
         'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',
+      mcpCancel: 'published by a gateway when an MCP client cancels a request that runs on another one',
       breakerChanged:
         'prefix: `breaker.changed.<service>` is published when a breaker opens: the other replicas of the service open theirs early',
       fleetStatus: 'published every few seconds by gateways and executors, for operators’ views',

@@ -104,6 +104,7 @@ const RIGHTS: Record<string, Rights> = {
       'tool.result.acme.c1',
       'tool.result.evil.c1',
       'mcp.answer.g1.q1',
+      'mcp.cancel',
       'breaker.changed.gateway',
       'fleet.status',
     ],
@@ -117,6 +118,7 @@ const RIGHTS: Record<string, Rights> = {
       'exec.progress.g1.t1',
       'fleet.status',
       'mcp.answer.g1.q1',
+      'mcp.cancel',
     ],
   },
   registry: {

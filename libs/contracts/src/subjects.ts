@@ -42,6 +42,8 @@ export const SUBJECTS = {
   budgetThreshold: 'budget.threshold',
   /** Prefix; see `answerSubject`. */
   mcpAnswer: 'mcp.answer',
+  /** Published by a gateway when an MCP client cancels a request that runs on another one. */
+  mcpCancel: 'mcp.cancel',
   /** Prefix; see `breakerSubject`. */
   breakerChanged: 'breaker.changed',
   /** Published by every gateway and executor every few seconds, for operators' views. */

@@ -1,32 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingHttpHeaders } from 'node:http';
-import { CLIENT_CAPABILITIES_META_KEY, isInitializeRequest } from '@modelcontextprotocol/server';
+import { CLIENT_CAPABILITIES_META_KEY } from '@modelcontextprotocol/server';
 import { answerSubject } from '@toolfleet/contracts/subjects';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { NatsClient } from '@toolfleet/transport';
-
-/**
- * Session ids of 2025 clients on a stateless endpoint. Only a client that can show forms gets one: the prefix itself records
- * that capability of its `initialize` request, so that any replica knows it later. It grants nothing, so it is not signed.
- */
-const SESSION_PREFIX = 'elicits-';
-
-/** The session id to answer an `initialize` request with; undefined for clients that cannot show forms. */
-export function newSessionId(body: Json | undefined): string | undefined {
-  if (!isInitializeRequest(body)) return undefined;
-  return supportsForms(body.params.capabilities) ? `${SESSION_PREFIX}${randomUUID()}` : undefined;
-}
-
-/** Whether the 2025 client of a session declared at `initialize` that it can show forms. */
-export function sessionSupportsForms(session: string | null | undefined): boolean {
-  return session?.startsWith(SESSION_PREFIX) === true;
-}
-
-/** Whether a request carries a session id that this endpoint did not issue. */
-export function hasForeignSession(headers: IncomingHttpHeaders): boolean {
-  const session = headers['mcp-session-id'];
-  return session !== undefined && !sessionSupportsForms(String(session));
-}
 
 /** Whether declared client capabilities include forms; `elicitation: {}` means forms. */
 export function supportsForms(capabilities: unknown): boolean {

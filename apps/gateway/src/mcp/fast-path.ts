@@ -8,10 +8,11 @@ import {
   type CallToolResult,
 } from '@modelcontextprotocol/server';
 import { isJsonObject, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
-import { hasForeignSession, readClientCapabilities, sessionSupportsForms, supportsForms } from './elicitation.js';
+import { readClientCapabilities, supportsForms } from './elicitation.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import { findVisibleTools } from './mcp-server.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
+import { hasForeignSession, readSession, sessionSupportsForms } from './session.js';
 import { callPlainTool } from './tool-call.js';
 
 /** A request that the fast path may answer. */
@@ -23,7 +24,7 @@ interface PlainRequest {
   params: JsonObject;
   /** `_meta` without the protocol's own keys. */
   meta: JsonObject;
-  /** Session id of a 2025 client that can show forms. */
+  /** Session id of a 2025 client. */
   session: string | undefined;
 }
 
@@ -59,8 +60,7 @@ export function readPlainRequest(headers: IncomingHttpHeaders, body: Json | unde
   const isModern = hasEnvelope(wire);
   if (!(isModern ? isValidModern(headers, wire, method, params) : isValidLegacy(headers))) return undefined;
   const meta = Object.fromEntries(Object.entries(wire).filter(([key]) => !key.startsWith(PREFIX)));
-  const session = headers['mcp-session-id'];
-  return { isModern, id, method, params, meta, session: session === undefined ? undefined : String(session) };
+  return { isModern, id, method, params, meta, session: readSession(headers) };
 }
 
 /** The response to a plain request as JSON, or undefined when the SDK has to serve it after all. */

@@ -2,6 +2,7 @@ import type { CallRequest, CallResult, JsonObject, Principal, ToolError } from '
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { EventStreams } from '../http/event-streams.js';
+import type { CallCancellations } from './cancellation.js';
 import type { ElicitationRelay } from './elicitation.js';
 import type { CatalogRenderer } from './rendered-catalog.js';
 import type { TaskStore } from './tasks.js';
@@ -24,6 +25,8 @@ export interface McpEndpointDeps {
   tasks?: TaskStore;
   /** Routes answers of 2025 clients to the replica that asked; without it those clients are not asked for approval. */
   elicitation?: ElicitationRelay;
+  /** Cancels calls of 2025 clients; without it they can only close their requests. */
+  cancellations?: CallCancellations;
   requestState: RequestStateCodec;
   /** Why the caller's credential is void by now; undefined while it is valid. */
   refusalOf?(principal: Principal): Promise<ToolError | undefined>;

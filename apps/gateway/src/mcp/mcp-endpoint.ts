@@ -22,7 +22,7 @@ import { challenge, protectedResourceMetadata } from '../auth/credential.js';
 import type { Mounted } from '../gateway-server.js';
 import { takeOverReply } from '../http/connections.js';
 import { leaveUnread } from '../http/request-body.js';
-import { newSessionId } from './elicitation.js';
+import { readCancelledIds } from './cancellation.js';
 import { answerPlainRequest, readPlainRequest } from './fast-path.js';
 import type { McpEndpointDeps, McpEndpointOptions, McpServerDeps } from './mcp-deps.js';
 import { createMcpServer, type GatewayMcpServer } from './mcp-server.js';
@@ -36,6 +36,7 @@ import {
   resourceUrl,
   toAuthInfo,
 } from './request-access.js';
+import { newSessionId, readCancellableId, readSession } from './session.js';
 import { checkBody, errorResponse, parseBody, toWebRequest, writeJson, writeWebResponse } from './web-bridge.js';
 
 const SERVER_ERROR = -32_000;
@@ -186,7 +187,39 @@ export class McpEndpoint implements Mounted {
       if (refusal) return writeJson(out, refusal.entry.http, JSON.stringify(errorBody(refusal)));
     }
     if (isResponse(body) && deps.elicitation?.deliver(principal, body)) return void out.writeHead(202).end();
-    const fast = await this.answerFast(request, body, disconnected.signal);
+    const session = readSession(raw.headers);
+    try {
+      for (const id of readCancelledIds(body)) deps.cancellations?.cancel({ principal, session, id });
+    } catch (error) {
+      const { message, entry } = toToolError(error);
+      return writeJson(out, entry.http, JSON.stringify(errorResponse(undefined, SERVER_ERROR, message)));
+    }
+    const id = readCancellableId(raw.headers, body);
+    const tracked = id === undefined ? undefined : deps.cancellations?.track({ principal, session, id });
+    if (!tracked) return this.answer(request, out, principal, { bytes, body, disconnected });
+    const onCancel = (): void => disconnected.abort(tracked.signal.reason);
+    tracked.signal.addEventListener('abort', onCancel, { once: true });
+    if (tracked.signal.aborted) onCancel();
+    try {
+      await this.answer(request, out, principal, { bytes, body, disconnected });
+    } finally {
+      tracked.done();
+    }
+  }
+
+  /** Answers a checked request by the fast path or the SDK. A request whose client cancelled it ends without a response. */
+  private async answer(
+    request: AdmittedRequest,
+    out: ServerResponse,
+    principal: Principal,
+    { bytes, body, disconnected }: { bytes: Buffer | undefined; body: Json | undefined; disconnected: AbortController },
+  ): Promise<void> {
+    const { deps } = this;
+    const { raw } = request;
+    const { signal } = disconnected;
+    const fast = signal.aborted ? undefined : await this.answerFast(request, body, signal);
+    // The protocol wants no response to a cancelled request, and HTTP wants one: an event stream without events.
+    if (signal.aborted) return void out.writeHead(200, { 'content-type': 'text/event-stream' }).end();
     if (fast !== undefined) return writeJson(out, 200, fast);
     let leave: (() => void) | undefined;
     if (opensStream(raw, body)) {
@@ -198,9 +231,9 @@ export class McpEndpoint implements Mounted {
       }
     }
     try {
-      const web = toWebRequest(raw, MCP_PATH, bytes, body, disconnected.signal);
+      const web = toWebRequest(raw, MCP_PATH, bytes, body, signal);
       const response = await this.respond(web, { authInfo: toAuthInfo(principal), parsedBody: body });
-      const session = response.ok && deps.elicitation ? newSessionId(body) : undefined;
+      const session = response.ok && !response.headers.has('mcp-session-id') ? newSessionId(body) : undefined;
       await writeWebResponse(response, out, session === undefined ? {} : { 'mcp-session-id': session });
     } finally {
       leave?.();

@@ -5,10 +5,10 @@ import {
   type ServerCapabilities,
 } from '@modelcontextprotocol/server';
 import type { JsonObject, Principal } from '@toolfleet/contracts';
-import { sessionSupportsForms } from './elicitation.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import { readPage, type RenderedCatalog } from './rendered-catalog.js';
 import { CALL_TOOL, readInnerCall, SEARCH_SURFACE, SEARCH_TOOLS, searchTools } from './search-surface.js';
+import { sessionSupportsForms } from './session.js';
 import { installTasks, TASKS_EXTENSION } from './tasks.js';
 import { callTool, type NamedCall } from './tool-call.js';
 

@@ -11,6 +11,7 @@ import type { ToolList, ToolSearch } from '../catalog/tool-list.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { RequestLimits } from '../auth/key-limits.js';
 import type { EventStreams } from '../http/event-streams.js';
+import { CallCancellations } from './cancellation.js';
 import { ElicitationRelay } from './elicitation.js';
 import { McpEndpoint } from './mcp-endpoint.js';
 import { QueueTasks } from './queue-tasks.js';
@@ -50,6 +51,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       onCatalogChanged: (changed) => deps.changes.subscribe(changed),
       tasks: new QueueTasks(deps.calls, deps.asyncCalls, settings.CALL_RESULT_TTL_SECONDS),
       elicitation: new ElicitationRelay(deps.nats),
+      cancellations: new CallCancellations(clock, deps.nats),
       requestState: {
         seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
         open: (binding, token) => openRequestState(tokens, binding, token),

@@ -1,0 +1,44 @@
+/**
+ * What people read (comments, messages, titles of tests, documents) is plain English: none of the phrases that reviews found
+ * again and again (`tools/phrases.mjs`). The test names the line and what to write instead.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { findPhrases } from '../tools/phrases.mjs';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const TEXT = /\.(ts|tsx|mjs|js|md|ya?ml|sh|py|lua|conf|toml|rego|css|html)$/;
+/** The patterns themselves, the history, and texts of others: test data and their expectations. */
+const SKIPPED = /^(tools\/phrases\.mjs|test\/language\.spec\.ts|CHANGELOG\.md|test\/data\/|test\/load\/results\/)/;
+
+const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' })
+  .split('\n')
+  .filter((path) => TEXT.test(path) && !SKIPPED.test(path) && existsSync(join(ROOT, path)));
+
+describe('language', () => {
+  it('has none of the phrases that read like a translation', () => {
+    const found = files.flatMap((path) =>
+      findPhrases(path, readFileSync(join(ROOT, path), 'utf8')).map(
+        ({ line, phrase, advice }) => `${path}:${line}: "${phrase}"; write ${advice}`,
+      ),
+    );
+    expect(found).toEqual([]);
+  });
+
+  it.each([
+    ['a comment', 'x.ts', '/** Nobody reads it. */\nconst a = 1;\n', 1],
+    ['a message', 'x.ts', "const a = 1;\nthrow new Error('The store is away');\n", 2],
+    ['a document', 'x.md', '# Title\n\nWhoever asks gets it.\n', 3],
+    ['a comment of a script', 'x.lua', 'local a = 1\n-- Kept for ever.\n', 2],
+  ])('finds a phrase in %s', (_, path, text, line) => {
+    expect(findPhrases(path, text)).toMatchObject([{ line }]);
+  });
+
+  it('leaves code alone', () => {
+    expect(findPhrases('x.ts', "const beside = call.door; // `door` of a call\nf('nobody');\n")).toEqual([]);
+    expect(findPhrases('x.md', 'Use `input.door`.\n\n```rego\n# beside\n```\n')).toEqual([]);
+  });
+});

@@ -164,7 +164,7 @@ describe('reference pages', () => {
     await same(
       page(
         'Metrics',
-        'Every service serves the metrics it touches at `/metrics` of its admin port, beside those of Node.\nLabel values come from closed lists or from the registry; unknown ones count as `other`.',
+        'Every service serves the metrics it touches at `/metrics` of its admin port, with those of Node.\nLabel values come from closed lists or from the registry; unknown ones count as `other`.',
         table(['Name', 'Type', 'Labels', 'Meaning'], rows),
       ),
       'metrics.md',

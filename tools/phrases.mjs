@@ -5,7 +5,7 @@ import { parseSync } from 'vite';
 
 /** `[pattern, advice]`. Add a pattern when a review finds a phrase of the kind more than once. */
 export const PHRASES = [
-  [/\b[Nn]o ?body\b|\b[Nn]o one\b/, 'name the subject: "no caller", "no service", "unused"'],
+  [/\b[Nn]obody\b|\b[Nn]o one\b/, 'name the subject: "no caller", "no service", "unused"'],
   [/\bwhoever\b/i, '"the caller that", "any service that"'],
   [/\bbeside\b/i, '"next to", "in addition to", "alongside"'],
   [/\bfor ever\b/i, '"indefinitely", "permanently"'],

@@ -51,7 +51,7 @@ describe('drainOutbox', () => {
     await ledger.close();
   });
 
-  it('keeps everything while the ledger is away', async () => {
+  it('keeps everything while the ledger is unavailable', async () => {
     const outbox = await settledCalls(3);
     const ledger = new UsageLedger(sqliteDialect(':memory:'));
     await ledger.open();

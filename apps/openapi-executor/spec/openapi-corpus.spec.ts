@@ -84,7 +84,7 @@ describe('documents of the corpus', () => {
   }
 });
 
-/** Arguments as the gateway hands them on. The generator is simple; what it cannot satisfy is sent as it is. */
+/** Arguments as the gateway hands them on. The generator is simple; what it cannot satisfy is sent unchanged. */
 function asRead(tool: OpenApiTool, schema: JsonObject, instance: JsonObject): JsonObject {
   const rules = { toolName: tool.name, refuseUnknown: !tool.idempotent, bodyProperty: 'body' };
   const read = new ArgumentReader(schema, rules).read(instance);

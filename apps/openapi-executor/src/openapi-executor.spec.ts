@@ -190,7 +190,7 @@ describe('openapi-executor', () => {
     expect(JSON.stringify(reply).length).toBeGreaterThan(deep.length); // a reply has to be written down
   });
 
-  it('cuts answers at their cap and says so', async () => {
+  it('cuts answers at their cap and marks them', async () => {
     upstream.answerWith((_, response) => {
       const body = JSON.stringify('x'.repeat(50_000));
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);

@@ -75,7 +75,7 @@ describe('Catalog', () => {
     expect(catalog.list({}).tools).toHaveLength(3);
   });
 
-  it('answers with what it knows while the store is away, and starts over when it was emptied', async () => {
+  it('answers from memory while the store is unavailable, and starts over when it was emptied', async () => {
     const { catalog, store } = await catalogOf([tool('a')]);
     const version = store.version.bind(store);
     store.version = () => Promise.reject(new Error('away'));

@@ -131,7 +131,7 @@ describe('registry service', () => {
     await register([builtin('a')], { ttl_ms: 500 });
     await eventually('the change is known', async () => changes.some((change) => change.added.includes('a')));
     expect(await names()).toEqual(['a', 'execute_python']);
-    await eventually('the executor is away', async () => (await get('a'))?.available === false);
+    await eventually('the executor is unavailable', async () => (await get('a'))?.available === false);
     expect(changes.at(-1)).toMatchObject({ changed: ['a'], source: { kind: 'builtin', name: 'builtin.compute' } });
     expect(await names()).toEqual(['a', 'execute_python']);
     expect(await send(SUBJECTS.definitionRetire, { source: { kind: 'builtin', name: 'builtin.compute' } })).toEqual({
@@ -455,7 +455,7 @@ describe('registry service', () => {
       expect(JSON.stringify(held).length).toBeLessThan(5 * 1024 * 1024);
     });
 
-    it('are taken as they are where the entry says so', async () => {
+    it('are accepted unchanged where the entry allows it', async () => {
       await start({}, env());
       await add({ pin: 'warn' });
       text = changed(({ paths }) => (paths['/pets'].get.summary = 'Lists pets and more'));
@@ -474,7 +474,7 @@ describe('registry service', () => {
         { name: 'search', description: 'Searches', input_schema: { type: 'object' } } as DiscoverReply['tools'][number],
       ];
     });
-    /** Stands in for mcp-executor, which alone dials servers. */
+    /** A substitute for mcp-executor, the only service that dials servers. */
     const discover = async () => {
       const executor = await NatsClient.connect({ url: nats.url, name: 'mcp-executor' });
       executor.link.subscribe(SUBJECTS.execMcpDiscover, (request) => {

@@ -52,7 +52,7 @@ describe('policy in force', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('stays when a new one is bad, unreadable or gone, and says so once', async () => {
+  it('stays when a new one is invalid, unreadable or missing, and reports that once', async () => {
     const { clock, source, policy, events } = setUp(denying('one'));
     await policy.start();
     const { hash } = policy;

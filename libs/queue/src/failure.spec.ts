@@ -152,7 +152,7 @@ describe('a Redis that goes away', () => {
     await server.stop();
   });
 
-  it('is named in one line when it is away from the start', async () => {
+  it('is named in one line when it is unavailable from the start', async () => {
     const client = connectRedis('redis://me:geheim@127.0.0.1:1', { name: 'spec' });
     await expect(openRedis(client, 'redis://me:geheim@127.0.0.1:1')).rejects.toThrow(
       /^no Redis at redis:\/\/127\.0\.0\.1:1: /,

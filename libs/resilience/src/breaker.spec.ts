@@ -253,7 +253,7 @@ describe('by tenant', () => {
     expect(map.stateOf('k', 'busy')).toBe('open');
   });
 
-  test('a call is told that it is the probe', async () => {
+  test('a call knows that it is the probe', async () => {
     const { map, calls } = mapOf({ consecutiveFailures: 1, recoveryMs: 30 });
     await calls(1, 'one');
     await expect.poll(() => map.stateOf('k', 'one'), { interval: 5 }).toBe('half_open');

@@ -123,7 +123,7 @@ describe('retry', () => {
     expect(clock.pending).toBe(0);
   });
 
-  test('property: a wait lies in [Retry-After, max(Retry-After, min(cap, base x mult^(k-1)))], hard cap 30 s', () => {
+  test('property: a wait is in [Retry-After, max(Retry-After, min(cap, base x mult^(k-1)))], hard cap 30 s', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 60_000 }),
@@ -241,7 +241,7 @@ describe('SingleFlight', () => {
     expect(flights.size).toBe(0);
   });
 
-  test('who leaves does not stop the others; when all have left, the work is stopped and tells the last how it ended', async () => {
+  test('a caller that leaves does not stop the others; when all have left, the work stops and the last one gets its outcome', async () => {
     const flights = new SingleFlight<number>();
     const [first, second] = [new AbortController(), new AbortController()];
     let work: AbortSignal | undefined;

@@ -11,7 +11,7 @@ test('is compiled once per content', () => {
   expect(compileSchema({ ...schema(), required: ['a'] })).not.toBe(compileSchema(schema()));
 });
 
-test('speaks 2020-12, and draft-07 where the schema says so', () => {
+test('supports 2020-12, and draft-07 where $schema names it', () => {
   const tuple = { type: 'object', properties: { t: { prefixItems: [{ type: 'integer' }], items: false } } };
   expect(compileSchema(tuple).check({ t: [1, 2] })).toBe(false);
   const old = {
@@ -165,7 +165,7 @@ test('a schema of too many parts is refused before it is compiled', () => {
   );
 });
 
-test('validation that would take exponential time stops, and says so', () => {
+test('validation that would take exponential time stops with an error', () => {
   let nested: Json = 1;
   for (let level = 0; level < 40; level += 1) nested = { c: nested };
   const twice = (next: JsonObject): JsonObject[] => [

@@ -221,7 +221,7 @@ describe('faults', () => {
     expect(found[0]?.slice(1)).toEqual([kind, message]);
   });
 
-  test('an empty text is fine where the schema says so', () => {
+  test('an empty string is valid where the schema allows it', () => {
     expect(
       args(object({ content: { type: 'string', minLength: 0 } }, { required: ['content'] }), { content: '' }),
     ).toEqual({ content: '' });
@@ -271,7 +271,7 @@ describe('unknown arguments', () => {
       dropped: ['zap', '__proto__x'],
     });
   });
-  test('are refused where the schema or the tool says so', () => {
+  test('are refused where the schema or the tool forbids them', () => {
     expect(faults({ ...schema, additionalProperties: false }, { zap: 2 })).toEqual([
       ['/zap', 'unknown', "Unknown parameter 'zap'"],
     ]);

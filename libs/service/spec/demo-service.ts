@@ -19,7 +19,7 @@ const config = defineConfig('demo', {
   DEMO_REFUSE: boolean({ default: false, help: 'refuse to start' }),
   DEMO_BUG: boolean({ default: false, help: 'throw a TypeError at start' }),
   DEMO_DRAIN_MS: durationMs({ default: 0, help: 'time a drain takes' }),
-  DEMO_CRASH: boolean({ default: false, help: 'reject where nobody listens' }),
+  DEMO_CRASH: boolean({ default: false, help: 'reject a promise without a handler' }),
 });
 
 await startService(config, async (settings, host): Promise<LifecycleComponent[]> => {

@@ -212,7 +212,7 @@ describe('secrets', () => {
     const service = start({ DEMO_OTHER_SECRET_FILE: file });
     await service.ready();
     writeFileSync(file, `${canary}-two`);
-    await eventually('it says so', () => service.log().includes('uses the new value after a restart'));
+    await eventually('it is logged', () => service.log().includes('uses the new value after a restart'));
     expect(service.log()).toContain('"key":"DEMO_OTHER_SECRET"');
     await service.terminate();
   });

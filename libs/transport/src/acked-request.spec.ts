@@ -223,7 +223,7 @@ describe('the ack-first hop', () => {
     const broken = async (): Promise<number> => {
       asked++;
       if (asked === 3) held[0]?.respond('{}');
-      throw new Error('Redis is away');
+      throw new Error('Redis is unavailable');
     };
     expect(await client.requestAcked('x.journal', message('j1'), { bumpFence: broken, timeoutMs: 5_000 })).toEqual({});
     expect(slow.seen).toHaveLength(1);

@@ -10,7 +10,7 @@ it('reports the subject that the server denies to its user', async () => {
   const onFault = (error: unknown): void => void refused.push((error as Error).message);
   const client = await NatsClient.connect({ url: server.tenantUrl('acme'), name: 'spec', onFault });
   client.publish('budget.reserve', {});
-  await eventually('it is told', () => refused.length > 0);
+  await eventually('it is refused', () => refused.length > 0);
   expect(refused).toEqual(['NATS refuses this user to publish on budget.reserve']);
   await client.close();
   await server.stop();
@@ -23,7 +23,7 @@ it('reconnects with a changed password, without a restart', async () => {
   const client = await NatsClient.connect({ url, name: 'spec', user: 'fleet', password: () => password });
   client.subscribe('echo', () => undefined);
 
-  // As an operator rotates it: first the server, which drops whoever has the old one, then the secret of the service.
+  // As an operator rotates it: first at the server, which drops clients with the old one, then the secret of the service.
   const file = join(server.folder, 'nats.conf');
   await writeFile(file, (await readFile(file, 'utf8')).replace('fleet-password', 'changed-password'));
   process.kill(server.pid, 'SIGHUP');

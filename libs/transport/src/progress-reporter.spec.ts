@@ -17,7 +17,7 @@ let report: EndpointContext['progress'];
 
 @Controller()
 class Counter {
-  /** Reports `steps` steps at once, then ends when the test says so. */
+  /** Reports `steps` steps at once, then ends when the test releases it. */
   @Endpoint('p.count', { exec: true })
   async count({ steps }: { steps: number }, context: EndpointContext): Promise<string> {
     report = context.progress;

@@ -61,7 +61,7 @@ class EchoEndpoint {
 
   @Endpoint('t.break')
   break(body: { listener?: string }): never {
-    throw new Error(body.listener === 'throws' ? LISTENER_THROWS : 'a fault of ours');
+    throw new Error(body.listener === 'throws' ? LISTENER_THROWS : 'an internal fault');
   }
 
   @Endpoint('t.quote')
@@ -227,7 +227,7 @@ describe('errors', () => {
 
   it('that are not ToolErrors become INTERNAL and are reported', async () => {
     await expect(client.request('t.break', {})).rejects.toMatchObject({ code: 'INTERNAL' });
-    expect(faults.at(-1)).toMatchObject({ message: 'a fault of ours' });
+    expect(faults.at(-1)).toMatchObject({ message: 'an internal fault' });
   });
 
   it('EXECUTOR_UNAVAILABLE when no service listens', async () => {

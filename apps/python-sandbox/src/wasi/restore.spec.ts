@@ -38,7 +38,7 @@ describe.each([true, false])('a restored interpreter (marks its writes: %s)', (m
   });
 
   it.each(Object.entries(SCRIBBLERS))(
-    'lies in a reused memory byte for byte as in a fresh one, after %s',
+    'is byte for byte the same in a reused memory as in a fresh one, after %s',
     (_, code) => {
       const used = one.restore();
       const fresh = Buffer.from(bytes(used));

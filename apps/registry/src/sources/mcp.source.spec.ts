@@ -199,7 +199,7 @@ describe('McpSource', () => {
     });
   });
 
-  it('keeps trying a server that is away or refuses the credential, and retires nothing', async () => {
+  it('keeps trying a server that is unavailable or refuses the credential, and removes nothing', async () => {
     next = () => {
       throw asked === 1
         ? new ToolError('NETWORK_ERROR', { message: 'down' })

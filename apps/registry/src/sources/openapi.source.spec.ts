@@ -209,7 +209,7 @@ describe('OpenApiSource', () => {
     source.stop();
   });
 
-  it('keeps trying a document that is away', async () => {
+  it('keeps trying a document that is unavailable', async () => {
     spec = { text: 'x', status: 500 };
     source.start([{ name: 'col', spec_url: `${upstream.url}/spec.json`, base_url: upstream.url }]);
     await expect.poll(() => logged.at(-1)?.error).toContain('SPEC_FETCH_REFUSED');

@@ -106,7 +106,7 @@ describe('schemas of 3.0', () => {
 });
 
 describe('schemas of 3.1', () => {
-  it('keeps what stands beside a reference, and resolves anchors', () => {
+  it('keeps siblings of a reference, and resolves anchors', () => {
     const schemas = { A: { $anchor: 'a', type: 'string' } };
     const { body } = convert({ $ref: '#a', maxLength: 3, description: 'd' }, schemas, '3.1.0');
     expect(body).toEqual({ $ref: '#/$defs/A', maxLength: 3, description: 'd' });

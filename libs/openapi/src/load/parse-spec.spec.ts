@@ -32,7 +32,7 @@ paths:
     expect(parseSpec('\uFEFF{"openapi":"3.1.0"}').dialect).toBe('3.1');
   });
 
-  it('keeps the last of duplicated keys, as JSON does, and says so', () => {
+  it('keeps the last of duplicated keys, as JSON does, and warns', () => {
     const { root, findings } = parseSpec('openapi: 3.1.0\ninfo: {title: a}\ninfo: {title: b}\n');
     expect(root.info).toEqual({ title: 'b' });
     expect(findings.list()[0]?.message).toContain('duplicated key at line');

@@ -158,7 +158,7 @@ describe('reference pages', () => {
     const rows = Object.values(METRICS as Record<string, MetricEntry>).map((metric) => [
       `\`${metric.name}\``,
       metric.type,
-      metric.labels.join(', ') || '–',
+      metric.labels.map((label) => `\`${label}\``).join(', ') || '–',
       metric.help,
     ]);
     await same(

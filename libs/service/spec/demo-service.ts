@@ -51,7 +51,7 @@ await startService(config, async (settings, host): Promise<LifecycleComponent[]>
         host.logger.info('drained worker');
       },
     }),
-    part('door', {
+    part('endpoint', {
       async start() {
         process.on('SIGUSR2', () => (isReady = !isReady));
         if (settings.DEMO_CRASH) void Promise.reject(new Error(`lost ${settings.DEMO_SECRET}`));

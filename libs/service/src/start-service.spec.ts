@@ -79,7 +79,7 @@ describe('the lifecycle of a service', () => {
     process.kill(service.pid, 'SIGUSR2');
     await eventually('it is not ready', async () => (await service.admin('/health/ready')).status === 503);
     expect(JSON.parse((await service.admin('/health/ready')).body)).toMatchObject({
-      parts: { broker: false, door: true },
+      parts: { broker: false, endpoint: true },
     });
     expect((await service.admin('/health/live')).status).toBe(200);
 
@@ -91,11 +91,11 @@ describe('the lifecycle of a service', () => {
     expect(await ended).toBe(0);
     const tail = messages(service).slice(-8);
     expect(tail).toEqual([
-      'drain door',
+      'drain endpoint',
       'drain worker',
       'drained worker',
       'drain broker',
-      'stop door',
+      'stop endpoint',
       'stop worker',
       'stop broker',
       'ended',

@@ -190,11 +190,13 @@ describe('3,000 calls at once over two gateways', () => {
   };
 
   it(`get through a limit of ${RATE} a minute as often as it says, and what refills meanwhile`, async () => {
-    // The limit is a gateway's setting: these two replace the first ones.
-    await Promise.all([fleet.terminate('gateway'), fleet.terminate('gateway')]);
-    const limit = { CALCULATOR_RATE_LIMIT: String(RATE) };
-    await Promise.all([fleet.launch('gateway', limit), fleet.launch('gateway', limit)]);
-    await fleet.untilListed(['calculator']);
+    // The limit is part of the definition: another executor announces the tool with it.
+    await fleet.terminate('builtin-executor');
+    await fleet.launch('builtin-executor', { CALCULATOR_RATE_LIMIT: String(RATE) });
+    for (const gateway of [0, 1]) {
+      const metadata = () => fleet.ask({ path: '/tools/calculator/metadata', gateway });
+      await expect.poll(async () => (await metadata()).body.rate_limit, { timeout: 10_000 }).toBe(RATE);
+    }
 
     // A gateway that waits for Redis for more than 100 ms, as on a busy machine, decides with its share of the limit. Tokens that
     // Redis granted meanwhile are lost. Such a flood cannot show that the shared limit is exact, so another one follows.

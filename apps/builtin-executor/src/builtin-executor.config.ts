@@ -60,7 +60,7 @@ const table = {
   }),
   BUILTIN_RATE_LIMITS: list({
     default: [],
-    help: 'Calls per minute and tenant by tool, e.g. "json_process=6000,fetch_page=300"; 0 means none',
+    help: 'Calls per minute and tenant by tool, e.g. "json_process=6000,fetch_page=300"; 0 means no limit; overrides the limits of single tools',
   }),
   BUILTIN_PLUGINS_DIR: path({
     optional: true,
@@ -75,12 +75,12 @@ const table = {
   CALCULATOR_RATE_LIMIT: integer({
     default: 2_000,
     min: 0,
-    help: 'Calls of calculator per minute and tenant; 0 means none',
+    help: 'Calls of calculator per minute and tenant; 0 means no limit',
   }),
   WEB_SEARCH_RATE_LIMIT: integer({
     default: 120,
     min: 0,
-    help: 'Calls of web_search per minute and tenant; 0 means none',
+    help: 'Calls of web_search per minute and tenant; 0 means no limit',
   }),
 
   WORKSPACE_STORE: oneOf(['local', 's3'], {

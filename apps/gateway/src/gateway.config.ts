@@ -251,9 +251,6 @@ export const gatewayConfig = defineConfig(
       max: 100_000,
       help: 'Calls in the window before the rate counts',
     }),
-    WEB_SEARCH_RATE_LIMIT: integer({ default: 120, min: 1, help: 'Calls of web_search per minute and tenant' }),
-    CALCULATOR_RATE_LIMIT: integer({ default: 2_000, min: 1, help: 'Calls of calculator per minute and tenant' }),
-    PYTHON_EXECUTOR_RATE_LIMIT: integer({ default: 60, min: 1, help: 'Calls of execute_python per minute and tenant' }),
     GRACEFUL_ERROR_AS_SUCCESS: boolean({
       default: false,
       help: 'Reports failures of tools as success:true with metadata.fallback, for older callers',

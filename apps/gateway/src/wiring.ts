@@ -154,7 +154,7 @@ function wireFleetState(
   ];
   return {
     view: new FleetView(watch, queues, catalog.list),
-    limits: new ToolLimits(catalog.list, engine.rateLimiter, engine.settings),
+    limits: new ToolLimits(catalog.list, engine.rateLimiter),
     recentCalls: new RecentCallsFeed(engine.recentCalls, catalog.access, clock),
     components,
   };

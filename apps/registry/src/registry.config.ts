@@ -63,12 +63,12 @@ export const registryConfig = defineConfig(
     PYTHON_EXECUTOR_RATE_LIMIT: integer({
       default: 60,
       min: 0,
-      help: 'Calls of execute_python (alias python_executor) per minute and tenant',
+      help: 'Calls of execute_python (alias python_executor) per minute and tenant; 0 means no limit',
     }),
     MCP_RATE_LIMIT_DEFAULT: integer({
       default: 60,
       min: 0,
-      help: 'Calls per minute and tenant of an MCP tool that declares no limit',
+      help: 'Calls per minute and tenant of an MCP tool that declares no limit; 0 means no limit',
     }),
   },
   {

@@ -211,8 +211,6 @@ export interface EngineSettings {
   sessionTtlMs: Milliseconds;
   /** GRACEFUL_ERROR_AS_SUCCESS: shows explained failures with `success: true`. */
   gracefulErrorAsSuccess: boolean;
-  /** Calls per minute by tool name; overrides the definition (WEB_SEARCH_RATE_LIMIT, …). */
-  rateLimits: Readonly<Record<string, number>>;
   /** TOOL_PARALLELISM: concurrent calls of one batch. */
   parallelism: number;
   /** GATEWAY_MAX_CALLS: calls in flight, without cached and coalesced ones. */
@@ -234,7 +232,6 @@ export const DEFAULT_SETTINGS: EngineSettings = {
   staleTtlMs: 1_800_000,
   sessionTtlMs: 300_000,
   gracefulErrorAsSuccess: false,
-  rateLimits: {},
   parallelism: 5,
   maxConcurrentCalls: 4_096,
   leaseGraceMs: 5_000,

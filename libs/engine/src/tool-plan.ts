@@ -71,7 +71,7 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
     timeoutMs: toolTimeoutMs(tool, settings),
     bounded: tool.binding.kind !== 'python' && !callsTools(tool),
     cacheTtlMs: idempotent ? declaredTtlMs : 0,
-    rate: toolRate(tool, settings),
+    rate: toolRate(tool),
     waitsForRate: tool.rate_limit_mode === 'wait',
     microUsd,
     reserveMicroUsd: Math.max(tool.cost_cap_micro_usd ?? 0, microUsd),
@@ -93,9 +93,12 @@ export function callsTools({ binding }: Pick<RegisteredTool, 'binding'>): boolea
   return binding.kind === 'builtin' && binding.toolset === 'agent';
 }
 
-/** Calls that each tenant may make of a tool: the operator's limit, else the tool's own, else the default. 0 means no limit. */
-export function toolRate(tool: RegisteredTool, settings: Pick<EngineSettings, 'rateLimits'>): Rate | undefined {
-  const perMinute = settings.rateLimits[tool.name] ?? tool.rate_limit ?? DEFAULT_RATE_LIMIT;
+/**
+ * Calls that each tenant may make of a tool. Limits that an operator sets are part of the definition: the process that announces
+ * the tool applies them, so that every gateway, list and view has the same one. 0 means no limit.
+ */
+export function toolRate(tool: Pick<RegisteredTool, 'rate_limit'>): Rate | undefined {
+  const perMinute = tool.rate_limit ?? DEFAULT_RATE_LIMIT;
   return perMinute > 0 ? { perPeriod: perMinute, periodMs: MINUTE_MS } : undefined;
 }
 

@@ -29,11 +29,6 @@ export function engineSettings(config: GatewayConfig): EngineSettings {
     cacheTtlMs: config.RESULT_CACHE_TTL_SECONDS * 1_000,
     sessionTtlMs: config.RESULT_CACHE_TTL_SECONDS * 1_000,
     staleTtlMs: config.RESULT_STALE_SECONDS * 1_000,
-    rateLimits: {
-      web_search: config.WEB_SEARCH_RATE_LIMIT,
-      calculator: config.CALCULATOR_RATE_LIMIT,
-      execute_python: config.PYTHON_EXECUTOR_RATE_LIMIT,
-    },
   };
 }
 

@@ -4,7 +4,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 import type { JobQueue } from '@toolfleet/queue';
-import { rateKey, toolRate, type EngineSettings, type RateLimiter } from '@toolfleet/engine';
+import { rateKey, toolRate, type RateLimiter } from '@toolfleet/engine';
 import { isOperator } from '../auth/roles.js';
 import type { ToolList } from '../catalog/tool-list.js';
 import { orUnavailable } from '../engine/store-health.js';
@@ -156,14 +156,13 @@ export class ToolLimits {
   constructor(
     private readonly list: ToolList,
     private readonly limiter: RateLimiter,
-    private readonly settings: Pick<EngineSettings, 'rateLimits'>,
   ) {}
 
   /** Limited tools by name. */
   async of(caller: Principal): Promise<ToolLimit[]> {
     const { tools } = await this.list.all(caller);
     const limited = tools.flatMap((tool) => {
-      const rate = toolRate(tool, this.settings);
+      const rate = toolRate(tool);
       return rate ? [{ name: tool.name, rate }] : [];
     });
     return Promise.all(

@@ -22,7 +22,7 @@ export function cache(
     if (!plan.idempotent || freshMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined)
       return next(call);
     const key = identity.resultKey;
-    const shared = (latencies.medianMs(tool.name) ?? SHARED_FROM_MS) >= SHARED_FROM_MS;
+    const shared = (latencies.medianMs(call) ?? SHARED_FROM_MS) >= SHARED_FROM_MS;
     const lookup = ports.cache.get(key, shared);
     const cached = lookup instanceof Promise ? await lookup : lookup;
     if (cached) {

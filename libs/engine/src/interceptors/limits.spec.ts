@@ -151,4 +151,35 @@ describe('limits', () => {
     expect(answers.filter((answer) => answer === 'DEADLINE_EXCEEDED')).toHaveLength(9);
     expect(executor.calls).toHaveLength(21);
   });
+
+  test('load shedding: another tenant, and a queued tool, are not refused because of the time of earlier calls', async () => {
+    const other = { tenantId: 'globex', userId: 'bob', roles: [], tools: ['*'], via: 'api_key' as const };
+    for (const [tool, principal] of [
+      [{}, other],
+      [{ binding: { kind: 'python' as const } }, undefined],
+    ] as const) {
+      const { call, clock } = anEngine(
+        { ...tool, cache_ttl_seconds: 0 },
+        new ScriptedExecutor(async ({ deadline }) => {
+          await clock.sleep(deadline.remainingMs() < 600 ? 100 : 1_000);
+          return okReply(null, { execute_ms: 1_000 });
+        }),
+      );
+      for (let index = 0; index < 22; index += 1) await over(clock, 1_000, call());
+      const fast = await over(clock, 600, call({ timeLeftMs: 500, principal: principal ?? aRequest(clock).principal }));
+      expect(fast.ok).toBe(true);
+    }
+  });
+
+  test('load shedding: a queued tool is refused when its calls wait longer than the time left', async () => {
+    const { call } = anEngine(
+      { binding: { kind: 'python' }, cache_ttl_seconds: 0 },
+      new ScriptedExecutor(() => okReply(null, { execute_ms: 5, queue_ms: 800 })),
+    );
+    for (let index = 0; index < 22; index += 1) await call();
+    await expect(call({ timeLeftMs: 500 })).rejects.toMatchObject({
+      code: 'DEADLINE_EXCEEDED',
+      details: { typical_ms: 800 },
+    });
+  });
 });

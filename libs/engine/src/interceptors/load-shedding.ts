@@ -1,53 +1,71 @@
 import { ToolError, type CallResult, type Milliseconds } from '@toolfleet/contracts';
 import { LatencyMedian } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
-import type { Interceptor } from '../call.js';
+import type { Call, Interceptor } from '../call.js';
 
-const MAX_TOOLS = 5_000;
+/** Pairs of tenant and tool that are remembered: a few hundred bytes each. A forgotten pair is measured anew. */
+const MAX_MEDIANS = 20_000;
 /** Time for the hops to the executor and back. */
 const HOP_RESERVE_MS = 10;
 /** One of this many hopeless calls runs anyway: without it the engine would not notice that a tool became faster. */
 const PROBE_EVERY = 10;
 
-/** Median latency of each tool, from its successful live calls; time in a queue included. */
-export class ToolLatencies {
-  readonly #medians = new LRUCache<string, LatencyMedian>({ max: MAX_TOOLS });
-
-  /** Undefined until enough calls of the tool were measured. */
-  medianMs(tool: string): Milliseconds | undefined {
-    return this.#medians.get(tool)?.medianMs;
-  }
-
-  record(tool: string, { ok, provenance, timing }: CallResult): void {
-    if (!ok || provenance !== 'live') return;
-    let median = this.#medians.get(tool);
-    if (!median) this.#medians.set(tool, (median = new LatencyMedian()));
-    median.add(timing.execute_ms + timing.queue_ms);
-  }
+interface Typical {
+  readonly median: LatencyMedian;
+  /** Hopeless calls since the start; every tenth of them runs. */
+  hopeless: number;
 }
 
 /**
- * Refuses calls that have less time left than their tool usually takes. They would fail at the deadline anyway, after using the
- * executor's time; a refusal now lets the caller react earlier. Also measures the latencies.
+ * Median time that each tenant's calls of a tool need, from its successful live calls. Tenants are separate, because what one of
+ * them sends must not refuse the calls of another. Of queued tools (Python, agents), whose time depends on the program in the
+ * arguments, only the time in the queue counts: how long other programs ran says nothing about the next one.
+ */
+export class ToolLatencies {
+  readonly #typical = new LRUCache<string, Typical>({ max: MAX_MEDIANS });
+
+  /** Undefined until enough calls of the tool by this tenant were measured. */
+  medianMs(call: Call): Milliseconds | undefined {
+    return this.#typical.get(latencyKey(call))?.median.medianMs;
+  }
+
+  record(call: Call, { ok, provenance, timing }: CallResult): void {
+    if (!ok || provenance !== 'live') return;
+    const key = latencyKey(call);
+    let typical = this.#typical.get(key);
+    if (!typical) this.#typical.set(key, (typical = { median: new LatencyMedian(), hopeless: 0 }));
+    typical.median.add(call.plan.bounded ? timing.execute_ms + timing.queue_ms : timing.queue_ms);
+  }
+
+  /** Counts a call that has less time than usual. @returns true when it has to run, to measure the tool again */
+  isProbe(call: Call): boolean {
+    const typical = this.#typical.get(latencyKey(call));
+    return !typical || (typical.hopeless += 1) % PROBE_EVERY === 0;
+  }
+}
+
+function latencyKey({ tool, request }: Call): string {
+  return `${tool.name} ${request.principal.tenantId}`;
+}
+
+/**
+ * Refuses calls that have less time left than this tenant's calls of the tool usually take. They would fail at the deadline anyway,
+ * after using the executor's time; a refusal now lets the caller react earlier. Also measures the latencies.
  * @throws ToolError DEADLINE_EXCEEDED
  */
 export function loadShedding(latencies: ToolLatencies): Interceptor {
-  const refusals = new LRUCache<string, number>({ max: MAX_TOOLS });
   return async (call, next) => {
-    const { name } = call.tool;
-    const medianMs = latencies.medianMs(name);
-    if (medianMs !== undefined && call.deadline.remainingMs() < medianMs + HOP_RESERVE_MS) {
-      const refused = (refusals.get(name) ?? 0) + 1;
-      refusals.set(name, refused);
-      if (refused % PROBE_EVERY !== 0) {
-        throw new ToolError('DEADLINE_EXCEEDED', {
-          message: `'${name}' usually takes ${Math.round(medianMs)}ms, which is more than the time left`,
-          details: { typical_ms: Math.round(medianMs) },
-        });
-      }
+    const medianMs = latencies.medianMs(call);
+    const isHopeless = medianMs !== undefined && call.deadline.remainingMs() < medianMs + HOP_RESERVE_MS;
+    if (isHopeless && !latencies.isProbe(call)) {
+      const what = call.plan.bounded ? 'takes' : 'waits in its queue for';
+      throw new ToolError('DEADLINE_EXCEEDED', {
+        message: `'${call.tool.name}' usually ${what} ${Math.round(medianMs)}ms, which is more than the time left`,
+        details: { typical_ms: Math.round(medianMs) },
+      });
     }
     const result = await next(call);
-    latencies.record(name, result);
+    latencies.record(call, result);
     return result;
   };
 }

@@ -101,6 +101,37 @@ onLinux('a supervised process', () => {
   });
 });
 
+/** Runs a runner that is killed right after it has spawned its first process; resolves when the runner has ended. */
+async function killAfterSpawn(options: object): Promise<void> {
+  const program = `
+    import childProcess from 'node:child_process';
+    import { syncBuiltinESMExports } from 'node:module';
+    const { spawn } = childProcess;
+    childProcess.spawn = (...all) => { spawn(...all); process.kill(process.pid, 'SIGKILL'); };
+    syncBuiltinESMExports();
+    const { startProcess } = await import(${JSON.stringify(pathToFileURL(join(ROOT, 'tools/local/child-process.mjs')).href)});
+    startProcess({ name: 'part', env: process.env, logFile: '/dev/null', ...${JSON.stringify(options)} });`;
+  const runner = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: 'ignore' });
+  expect(await new Promise((resolve) => runner.once('exit', (_code, signal) => resolve(signal)))).toBe('SIGKILL');
+}
+
+onLinux('a process whose runner is killed right after spawning it', () => {
+  const ends = (text: string) => expect.poll(() => processesNaming(text), { timeout: 20_000 }).toEqual([]);
+
+  it('ends a program without a channel', async () => {
+    const seconds = `8${process.pid}.5`;
+    await killAfterSpawn({ command: 'sleep', args: [seconds] });
+    await ends(`sleep\0${seconds}`);
+  });
+
+  it('ends the samples, whose channel closes while they load', async () => {
+    const mark = `mark-${process.pid}`;
+    const main = join(ROOT, 'tools/samples/dist/main.js');
+    await killAfterSpawn({ command: process.execPath, args: [main, '0', mark], ipc: true });
+    await ends(mark);
+  });
+});
+
 onLinux('npm start', () => {
   const start = async (env: Record<string, string>) => {
     const child = spawn(process.execPath, [join(ROOT, 'tools/local/up.mjs')], {

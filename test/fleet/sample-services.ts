@@ -23,7 +23,7 @@ export async function startSampleServices(): Promise<SampleServices> {
   const ports = await Promise.all([freePort(), freePort(), freePort()]);
   const [api, mcp, model] = ports.map((port) => `http://127.0.0.1:${port}`) as [string, string, string];
   const child = spawnChild(process.execPath, [MAIN], {
-    stdio: 'ignore',
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'], // They end when this process does.
     env: {
       PATH: process.env['PATH'],
       HOST: '127.0.0.1',

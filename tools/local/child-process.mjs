@@ -24,22 +24,32 @@ export function portIsFree(port) {
   });
 }
 
-/** Ends a process group once the pipe to this process closes, however this process ended. */
-const WATCH = 'cat >/dev/null; kill -9 "-$0" 2>/dev/null';
+/**
+ * Becomes the program in its arguments, after starting a watcher in the same process group that kills the group once the pipe from
+ * this process closes. The program inherits the pipe's owner from its first instant, so there is no moment at which this process can
+ * end and leave it running.
+ */
+const WATCHED = '(cat <&3 >/dev/null; kill -9 -$$) 2>/dev/null & exec "$@" 3<&-';
 
 /**
  * Starts a program in its own process group, so that Ctrl-C at the terminal reaches only the runner, which then stops
- * everything in order. A runner that is killed leaves nothing behind either: a service sees the end of its channel (`ipc`), any
- * other program is ended by a shell that holds the other end of a pipe. `onExit` receives the exit code or the signal.
+ * everything in order. A runner that is killed leaves nothing behind either: a service sees the end of its channel (`ipc`), and a
+ * watcher ends any other program. `onExit` receives the exit code or the signal; 127 means that the program could not be started.
  * @returns {{name: string, pid: number, exited: Promise<number|string>, running: () => boolean, stop: (graceMs: number) => Promise<void>}}
  */
 export function startProcess({ name, command, args, env, logFile, ipc = false, onExit, onMessage }) {
   const log = openSync(logFile, 'a');
-  const child = spawn(command, args, { env, detached: true, stdio: ['ignore', log, log, ...(ipc ? ['ipc'] : [])] });
+  const child = ipc
+    ? spawn(command, args, { env, detached: true, stdio: ['ignore', log, log, 'ipc'] })
+    : spawn('/bin/sh', ['-c', WATCHED, 'sh', command, ...args], {
+        env,
+        detached: true,
+        stdio: ['ignore', log, log, 'pipe'],
+      });
   closeSync(log);
   const killGroup = (signal) => {
     try {
-      process.kill(-child.pid, signal);
+      process.kill(-Number(child.pid), signal);
     } catch {
       // Already gone.
     }
@@ -57,7 +67,10 @@ export function startProcess({ name, command, args, env, logFile, ipc = false, o
     child.once('exit', (code, signal) => end(code ?? signal));
   });
   if (ipc) child.on('message', (message) => onMessage?.(message));
-  if (!ipc && child.pid) watch(child);
+  if (!ipc) {
+    child.stdio[3].on('error', () => undefined);
+    child.stdio[3].unref();
+  }
   return {
     name,
     pid: child.pid,
@@ -71,19 +84,4 @@ export function startProcess({ name, command, args, env, logFile, ipc = false, o
       clearTimeout(timer);
     },
   };
-}
-
-function watch(child) {
-  const watcher = spawn('/bin/sh', ['-c', WATCH, String(child.pid)], {
-    detached: true, // Ctrl-C at the terminal must not end it first.
-    stdio: ['pipe', 'ignore', 'ignore'],
-  });
-  watcher.on('error', () => undefined);
-  watcher.unref();
-  watcher.stdin.unref();
-  // The pid of a child that ended may soon belong to another process.
-  child.once('exit', () => {
-    watcher.kill('SIGKILL');
-    watcher.stdin.destroy();
-  });
 }

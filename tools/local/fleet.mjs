@@ -231,7 +231,8 @@ async function startSamples({ root, logDir, supervise }) {
   supervise({
     name: 'samples',
     logFile,
-    spawn: (onExit) => startProcess({ name: 'samples', command: process.execPath, args, env, logFile, onExit }),
+    spawn: (onExit) =>
+      startProcess({ name: 'samples', command: process.execPath, args, env, logFile, ipc: true, onExit }),
   });
   return mapKeys(
     ports,

@@ -5,3 +5,8 @@
 import './sample-api.js';
 import './mcp-server.js';
 import './model-server.js';
+
+// Started by the local runner or a test, the samples must not outlive their parent. When the parent ended while this process was
+// loading, 'disconnect' was emitted before anything listened, and only `connected` tells.
+if (process.connected) process.on('disconnect', () => process.exit(0));
+else if (process.send) process.exit(0);

@@ -19,6 +19,7 @@ const config = defineConfig('demo', {
   DEMO_REFUSE: boolean({ default: false, help: 'refuse to start' }),
   DEMO_BUG: boolean({ default: false, help: 'throw a TypeError at start' }),
   DEMO_DRAIN_MS: durationMs({ default: 0, help: 'time a drain takes' }),
+  DEMO_DRAIN_FAILS: boolean({ default: false, help: 'the drain fails in the end' }),
   DEMO_CRASH: boolean({ default: false, help: 'reject a promise without a handler' }),
 });
 
@@ -43,11 +44,16 @@ await startService(config, async (settings, host): Promise<LifecycleComponent[]>
         if (settings.DEMO_SECRET) host.logger.info(`the secret is ${settings.DEMO_SECRET}`);
       },
       ready: () => isReady,
+      async stop() {
+        host.logger.info('stop broker');
+        if (settings.DEMO_DRAIN_FAILS) await host.clock.sleep(settings.DEMO_DRAIN_MS);
+      },
     }),
     part('worker', {
       async drain() {
         host.logger.info('drain worker');
         await host.clock.sleep(settings.DEMO_DRAIN_MS);
+        if (settings.DEMO_DRAIN_FAILS) throw new Error('2 calls were lost');
         host.logger.info('drained worker');
       },
     }),

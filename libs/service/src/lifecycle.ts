@@ -112,7 +112,7 @@ export async function checkReady(
 ): Promise<{ ready: boolean; parts: Record<string, boolean> }> {
   const check = async (component: LifecycleComponent) => {
     const ready = async () => (await component.ready?.()) ?? true;
-    const answer = await withTimeout(state.clock, READY_TIMEOUT_MS, ready).catch(() => false);
+    const answer = await withTimeout(state.clock, READY_TIMEOUT_MS, ready, () => undefined).catch(() => false);
     return [component.name, answer === true] as const;
   };
   const answers = await Promise.all(components.map(check));
@@ -122,47 +122,57 @@ export async function checkReady(
 
 /**
  * Drains the components in reverse order within `drainMs` altogether, then stops them in reverse order. One that fails or hangs is
- * logged and does not keep the others from being drained and stopped.
+ * logged, also when it fails after its time, and does not keep the others from being drained and stopped.
  */
 export async function drainAndStop(
   components: readonly LifecycleComponent[],
   { clock, logger, drainMs }: { clock: Clock; logger: Logger; drainMs: number },
 ): Promise<void> {
   const reversed = components.toReversed();
-  const drainUntil = clock.monotonic() + drainMs;
-  for (const component of reversed) {
-    if (!component.drain) continue;
-    const { name: part } = component;
+  const run = async (part: string, activity: string, ms: number, work: () => Promise<void> | undefined) => {
+    const logFailure = (error: unknown) =>
+      logger.error({ part, error }, `${part} failed to ${activity}: ${oneLine(error)}`);
     try {
-      const done = await withTimeout(clock, Math.max(0, drainUntil - clock.monotonic()), () => component.drain?.());
-      if (done === TIMED_OUT) logger.warn({ part }, `${part} did not drain in time`);
+      const done = await withTimeout(clock, ms, work, logFailure);
+      if (done === TIMED_OUT) logger.warn({ part }, `${part} did not ${activity} in time`);
     } catch (error) {
-      logger.error({ part, error }, `${part} failed while draining: ${oneLine(error)}`);
+      logFailure(error);
     }
+  };
+  const drainUntil = clock.monotonic() + drainMs;
+  for (const part of reversed) {
+    if (part.drain) await run(part.name, 'drain', Math.max(0, drainUntil - clock.monotonic()), () => part.drain?.());
   }
   const stopUntil = clock.monotonic() + STOP_TIMEOUT_MS;
-  for (const component of reversed) {
-    if (!component.stop) continue;
-    const { name: part } = component;
-    try {
-      const done = await withTimeout(clock, Math.max(100, stopUntil - clock.monotonic()), () => component.stop?.());
-      if (done === TIMED_OUT) logger.warn({ part }, `${part} did not stop in time`);
-    } catch (error) {
-      logger.warn({ part }, `${part} failed while stopping: ${oneLine(error)}`);
-    }
+  for (const part of reversed) {
+    if (part.stop) await run(part.name, 'stop', Math.max(100, stopUntil - clock.monotonic()), () => part.stop?.());
   }
 }
 
 const TIMED_OUT = Symbol('timed out');
 
-/** The outcome of `work`, or `TIMED_OUT` after `ms`; a rejection after that is dropped. */
-async function withTimeout<T>(clock: Clock, ms: number, work: () => Promise<T> | T): Promise<T | typeof TIMED_OUT> {
+/**
+ * The outcome of `work`, or `TIMED_OUT` after `ms`.
+ * @param onLateError receives the error of work that fails after its time
+ */
+async function withTimeout<T>(
+  clock: Clock,
+  ms: number,
+  work: () => Promise<T> | T,
+  onLateError: (error: unknown) => void,
+): Promise<T | typeof TIMED_OUT> {
+  let timedOut = false;
   let cancel = (): void => undefined;
   const late = new Promise<typeof TIMED_OUT>((resolve) => {
-    cancel = clock.after(ms, () => resolve(TIMED_OUT));
+    cancel = clock.after(ms, () => {
+      timedOut = true;
+      resolve(TIMED_OUT);
+    });
   });
+  const working = (async () => work())();
+  working.catch((error: unknown) => timedOut && onLateError(error));
   try {
-    return await Promise.race([(async () => work())(), late]);
+    return await Promise.race([working, late]);
   } finally {
     cancel();
   }

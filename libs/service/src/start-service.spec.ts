@@ -138,6 +138,17 @@ describe('the lifecycle of a service', () => {
     expect(messages(service)).toContain('stop broker');
   });
 
+  it.each([
+    ['in time', '15000', []],
+    ['after its time', '100', ['worker did not drain in time']],
+  ])('logs the error of a drain that fails %s', async (_when, limitMs, warnings) => {
+    const service = start({ DEMO_DRAIN_MS: '400', DRAIN_TIMEOUT_MS: limitMs, DEMO_DRAIN_FAILS: 'true' });
+    await service.ready();
+    expect(await service.terminate()).toBe(0);
+    const about = messages(service).filter((message) => /^worker (did|failed)/.test(message));
+    expect(about).toEqual([...warnings, 'worker failed to drain: 2 calls were lost']);
+  });
+
   it('exits at once on a second signal', async () => {
     const service = start({ DEMO_DRAIN_MS: '60000', DRAIN_TIMEOUT_MS: '60000' });
     await service.ready();

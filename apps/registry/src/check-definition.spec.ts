@@ -60,7 +60,7 @@ describe('checkDefinition', () => {
       'retry_policy',
     ],
     ['an unknown retry policy', { retry_policy: { kind: 'always' } }, 'retry_policy'],
-    ['an unknown context key', { context_keys: ['tenant_id'] }, 'context_keys'],
+    ['an unknown context key', { context_keys: ['trace_id'] }, 'context_keys'],
     ['an unknown toolset', { binding: { kind: 'builtin', toolset: 'root', handler: 'x' } }, 'binding'],
     [
       'a binding of another kind',

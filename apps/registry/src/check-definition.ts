@@ -1,6 +1,6 @@
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import {
-  CONTEXT_KEYS,
+  DECLARED_KEYS,
   TOOL_NAME_PATTERN,
   TOOLSETS,
   type Binding,
@@ -115,7 +115,7 @@ const DEFINITION_SCHEMA: JsonObject = {
     requires_auth: flag,
     sandboxed: flag,
     session_aware: flag,
-    context_keys: list({ enum: [...CONTEXT_KEYS] }, CONTEXT_KEYS.length),
+    context_keys: list({ enum: [...DECLARED_KEYS] }, DECLARED_KEYS.length),
     required_roles: list(text(64), 50),
     idempotent: flag,
     retry_policy: retryPolicy,

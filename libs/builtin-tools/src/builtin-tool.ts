@@ -9,7 +9,7 @@ import type {
   Usage,
 } from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
-import type { ContextKey, DangerousArgument, RetryPolicy, Toolset } from '@toolfleet/contracts/tool-definition';
+import type { DangerousArgument, DeclaredKey, RetryPolicy, Toolset } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { AgentServices } from './agent/agent-services.js';
 import type { BoundedWork } from './bounded/bounded-work.js';
@@ -17,13 +17,17 @@ import type { Workspaces } from './files/workspaces.js';
 import type { PageReader } from './web/page-reader.js';
 import type { SearchProvider } from './web/web-search.tool.js';
 
+/** Key of the tenant of a run, for services of the process (workspaces, fair queues). A tool cannot name it. */
+export const TENANT: unique symbol = Symbol('tenant');
+
 /** The call that a handler serves. */
 export interface ToolRun {
   callId: string;
   /** The name by which the tool was called. */
   tool: string;
-  /** The tenant and the context keys that this tool may receive. */
-  context: ExecContext;
+  /** The context keys that this tool declares; the tenant only if it declares `tenant_id`. */
+  context: Partial<ExecContext>;
+  readonly [TENANT]: string;
   /** Aborted at the deadline and when the caller cancels. Pass it to everything that waits. */
   signal: AbortSignal;
   clock: Clock;
@@ -60,7 +64,7 @@ export interface ToolMetadata {
   dangerousWhen?: DangerousArgument[];
   requiresAuth?: boolean;
   sessionAware?: boolean;
-  contextKeys?: ContextKey[];
+  contextKeys?: DeclaredKey[];
   /** Running it twice has the same effect as running it once. Default false. */
   idempotent?: boolean;
   retryPolicy?: RetryPolicy;

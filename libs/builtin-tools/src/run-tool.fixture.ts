@@ -1,7 +1,7 @@
 import type { CallProgress, JsonObject } from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
 import { SystemClock } from '@toolfleet/resilience';
-import type { BuiltinTool, ToolOutcome, ToolServices } from './builtin-tool.js';
+import { TENANT, type BuiltinTool, type ToolOutcome, type ToolServices } from './builtin-tool.js';
 
 /** Options of a run in a spec. */
 export interface RunOptions {
@@ -18,7 +18,8 @@ export async function runTool(tool: BuiltinTool, args: JsonObject, options: RunO
   const run = {
     callId: 'call_spec',
     tool: tool.metadata.name,
-    context: { tenant_id: 'acme', ...options.context },
+    context: { ...options.context },
+    [TENANT]: options.context?.tenant_id ?? 'acme',
     signal: options.signal ?? AbortSignal.timeout(options.timeoutMs ?? 20_000),
     clock,
     deadlineAt: clock.now() + (options.timeoutMs ?? 20_000),

@@ -1,7 +1,14 @@
 import { isToolError, ToolError, type CallProgress, type EpochMs } from '@toolfleet/contracts';
 import { failedResponse, toFailure, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
-import type { BuiltinTool, ServiceName, ToolOutcome, ToolRun, ToolServices } from './builtin-tool.js';
+import {
+  TENANT,
+  type BuiltinTool,
+  type ServiceName,
+  type ToolOutcome,
+  type ToolRun,
+  type ToolServices,
+} from './builtin-tool.js';
 
 /** Limits and listeners of an attempt. */
 interface AttemptOptions {
@@ -68,10 +75,13 @@ export class ToolRunner {
     const tool = binding.kind === 'builtin' ? this.byHandler.get(binding.handler) : undefined;
     if (!tool) throw new ToolError('EXECUTOR_UNAVAILABLE', { message: `This executor does not serve ${message.tool}` });
     options.signal.throwIfAborted();
+    const { tenant_id: tenantId, ...context } = message.context;
+    const receivesTenant = tool.metadata.contextKeys?.includes('tenant_id') === true;
     const run: ToolRun = {
       callId: message.call_id,
       tool: message.tool,
-      context: message.context,
+      context: receivesTenant ? message.context : context,
+      [TENANT]: tenantId,
       signal: options.signal,
       clock: this.clock,
       deadlineAt: options.deadlineAt,

@@ -79,6 +79,10 @@ export interface DangerousArgument {
 export const CONTEXT_KEYS = ['session_id', 'user_id', 'project_id', 'model', 'prompt_params'] as const;
 export type ContextKey = (typeof CONTEXT_KEYS)[number];
 
+/** Context that a definition may declare: what callers send, and the tenant, which is always that of the credential. */
+export const DECLARED_KEYS = [...CONTEXT_KEYS, 'tenant_id'] as const;
+export type DeclaredKey = (typeof DECLARED_KEYS)[number];
+
 /** Owner of a tool's name. A second source that registers the same name gets 409. */
 export interface ToolSource {
   kind: 'builtin' | 'openapi' | 'mcp' | 'plugin';
@@ -136,7 +140,7 @@ export interface ToolDefinition {
   /** The tool receives session_id and user_id, which become part of the cache key. Default false. */
   session_aware?: boolean;
   /** Further context that the tool receives. */
-  context_keys?: ContextKey[];
+  context_keys?: DeclaredKey[];
   /** The caller needs at least one of these roles. */
   required_roles?: string[];
   /** Default false: undeclared tools are never retried or cached. */

@@ -3,7 +3,10 @@ import type { ToolInput } from '@toolfleet/contracts/execution';
 import type { ContextKey, RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { canonicalJson, fingerprint } from '@toolfleet/schema';
 
-/** Builds everything the tool can observe of a call; executors receive exactly this (`toExecMessage`). */
+/**
+ * Builds everything the tool can observe of a call; executors receive exactly this (`toExecMessage`). The tenant is always part
+ * of it, for breakers, workspaces and fair queues of the executor; it reaches the tool itself only if its definition declares it.
+ */
 export function toToolInput(tool: RegisteredTool, request: CallRequest, args: ToolInput['arguments']): ToolInput {
   return {
     tool: tool.name,
@@ -22,7 +25,7 @@ const SESSION_KEYS: readonly ContextKey[] = ['session_id', 'user_id'];
  * arguments, so a model never sees it.
  */
 function toToolContext(tool: RegisteredTool, request: CallRequest): CallContext {
-  const declared = tool.context_keys ?? [];
+  const declared = (tool.context_keys ?? []).filter((key) => key !== 'tenant_id'); // taken from the credential
   const allowed = request.origin === 'internal' ? declared : declared.filter((key) => SESSION_KEYS.includes(key));
   const context: CallContext = {};
   for (const key of tool.session_aware ? [...SESSION_KEYS, ...allowed] : allowed) {

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { ToolError, type Json } from '@toolfleet/contracts';
-import type { ExecContext } from '@toolfleet/contracts/execution';
+import { TENANT, type ToolRun } from '../builtin-tool.js';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { BoundedJob } from './bounded-child.js';
 import { FairQueue } from './fair-queue.js';
@@ -46,8 +46,8 @@ export interface JobBounds {
 }
 
 /** The limits of a job that come from the call. Part of the plugin API. */
-export function boundsOf(run: { signal: AbortSignal; context: ExecContext }): Omit<JobBounds, 'timeoutMs'> {
-  return { signal: run.signal, tenant: run.context.tenant_id };
+export function boundsOf(run: Pick<ToolRun, 'signal' | typeof TENANT>): Omit<JobBounds, 'timeoutMs'> {
+  return { signal: run.signal, tenant: run[TENANT] };
 }
 
 interface WaitingJob {

@@ -36,7 +36,7 @@ export const fileRead = defineTool<
   cacheTtlSeconds: 0,
   needs: ['workspaces'],
   async handler({ path, encoding = 'utf-8', offset = 1, limit = DEFAULT_LINES }, run) {
-    const bytes = await run.workspaces.of(run.context).read(path);
+    const bytes = await run.workspaces.of(run).read(path);
     const binary = encoding === 'base64' || encoding === 'hex';
     const text = decodeText(binary ? bytes.subarray(0, MAX_BINARY) : bytes, encoding);
     if (binary) {
@@ -95,7 +95,7 @@ export const fileList = defineTool<{ path?: string; pattern?: string; recursive?
     const deep = recursive || (pattern !== undefined && pattern.includes('/'));
     const matches = pattern === undefined ? () => true : compileGlob(pattern);
     const depth = path.split('/').filter((name) => name !== '' && name !== '.').length;
-    const entries = await run.workspaces.of(run.context).list(path, deep, SCANNED);
+    const entries = await run.workspaces.of(run).list(path, deep, SCANNED);
     const found = entries.filter((entry) => matches(entry.names.slice(depth)));
     const shown = found.slice(0, SHOWN).map(toEntryOutput);
     const text = shown
@@ -119,7 +119,7 @@ export const fileExists = defineTool<{ path: string }, ['workspaces']>({
   cacheTtlSeconds: 0,
   needs: ['workspaces'],
   async handler({ path }, run) {
-    const entry = await run.workspaces.of(run.context).stat(path);
+    const entry = await run.workspaces.of(run).stat(path);
     return ok(
       { exists: entry !== undefined, ...(entry ? toEntryOutput(entry) : { path }) },
       entry ? `${path} exists (${entry.type})` : `${path} does not exist`,

@@ -61,7 +61,7 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
     const { use_regex: useRegex = false, ignore_case: ignoreCase = false } = args;
     if (useRegex) checkPattern(query, ignoreCase);
     const inGlob = pattern === undefined ? () => true : compileGlob(pattern);
-    const workspace = run.workspaces.of(run.context);
+    const workspace = run.workspaces.of(run);
     const found: JsonObject[] = [];
     let scanned = 0;
     let more = false;

@@ -40,7 +40,7 @@ export const fileWrite = defineTool<
   needs: ['workspaces'],
   async handler({ path, content, encoding = 'utf-8', mode = 'overwrite' }, run) {
     const bytes = encodeText(content, encoding);
-    await run.workspaces.of(run.context).write(path, bytes, mode);
+    await run.workspaces.of(run).write(path, bytes, mode);
     return ok({ path, bytes: bytes.length, mode }, `Wrote ${bytes.length} bytes to ${path}`);
   },
 });
@@ -90,7 +90,7 @@ export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
   needs: ['workspaces'],
   async handler({ path, old_text: oldText, new_text: newText, replace_all: replaceAll = false }, run) {
     let replaced = 0;
-    await run.workspaces.of(run.context).change(path, (before) => {
+    await run.workspaces.of(run).change(path, (before) => {
       const text = decodeText(before, 'utf-8');
       const pieces = new TextSearch(oldText).split(text, MAX_REPLACED + 1);
       replaced = pieces.length - 1;
@@ -121,7 +121,7 @@ export const fileMkdir = defineTool<{ path: string }, ['workspaces']>({
   cacheTtlSeconds: 0,
   needs: ['workspaces'],
   async handler({ path }, run) {
-    await run.workspaces.of(run.context).makeDirectory(path);
+    await run.workspaces.of(run).makeDirectory(path);
     return ok({ path, created: true }, `Directory ${path} exists`);
   },
 });
@@ -145,7 +145,7 @@ export const fileDelete = defineTool<{ path: string; recursive?: boolean }, ['wo
   dangerous: true,
   needs: ['workspaces'],
   async handler({ path, recursive = false }, run) {
-    const deleted = await run.workspaces.of(run.context).remove(path, recursive);
+    const deleted = await run.workspaces.of(run).remove(path, recursive);
     return ok({ path, deleted }, `Deleted ${path} (${deleted} entr${deleted === 1 ? 'y' : 'ies'})`);
   },
 });

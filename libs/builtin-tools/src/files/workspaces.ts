@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { ToolError } from '@toolfleet/contracts';
-import type { ExecContext } from '@toolfleet/contracts/execution';
+import { TENANT, type ToolRun } from '../builtin-tool.js';
 import { KeyedMutex, type Clock } from '@toolfleet/resilience';
 import { Holds, Quota } from './quota.js';
 import { filePath, workspacePath, type Entry, type WorkspaceStore, type WriteMode } from './workspace-store.js';
@@ -44,8 +44,8 @@ export class Workspaces {
    * includes the user, because callers choose session ids, and two users of a tenant may use the same one.
    * @throws ToolError `project_id is required for file operations`
    */
-  of(context: ExecContext): Workspace {
-    const { tenant_id: tenant, user_id: user, project_id: project, session_id: session } = context;
+  of({ context, [TENANT]: tenant }: Pick<ToolRun, 'context' | typeof TENANT>): Workspace {
+    const { user_id: user, project_id: project, session_id: session } = context;
     const id = project ?? session;
     if (typeof id !== 'string' || id === '')
       throw new ToolError('TOOL_ERROR', {

@@ -92,7 +92,7 @@ export default ({ defineTool, ok, ToolError }) =>
         // What the tool says no to; the model reads the message.
         throw new ToolError('TOOL_ERROR', { message: 'Too many words' });
       }
-      // run.signal is aborted at the deadline: hand it to everything that waits. run.context.tenant_id is who calls.
+      // run.signal is aborted at the deadline: hand it to everything that waits. run.context has what contextKeys names.
       run.progress({ message: 'counted' });
       return ok({ words: words.length }, \`\${words.length} words\`);
     },

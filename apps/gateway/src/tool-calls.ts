@@ -1,11 +1,13 @@
-import type {
-  AcceptedBody,
-  CallBody,
-  CallRequest,
-  CallResult,
-  CallRecord,
-  JsonObject,
-  Principal,
+import {
+  ToolError,
+  type AcceptedBody,
+  type CallBody,
+  type CallRequest,
+  type CallResult,
+  type CallRecord,
+  type EpochMs,
+  type JsonObject,
+  type Principal,
 } from '@toolfleet/contracts';
 import { callBody, type ExecuteCall } from '@toolfleet/engine';
 import { callRecord, readBatch, runBatch, type BatchAnswer, type BatchItem } from '@toolfleet/engine/batch';
@@ -54,9 +56,10 @@ export class ToolCalls {
   }
 }
 
-/** The sender of a batch, and where to show what is left of its request limits. */
+/** The sender of a batch, when the batch must have ended, and where to show what is left of the sender's request limits. */
 export interface BatchSender {
   caller: Principal;
+  deadlineAt: EpochMs;
   showAllowance?: ShowAllowance;
 }
 
@@ -74,24 +77,37 @@ export class BatchCalls {
 
   /**
    * Runs a batch and returns its answers in order.
+   * @param shared fields for all items, and how the batch runs (`parallel`, `max_parallel`)
    * @throws ToolError REQUEST_INVALID for a malformed batch, RATE_LIMITED if it exceeds the limits of the caller
    */
   async answers(
     items: unknown,
-    shared: CallFields,
+    { parallel, max_parallel: maxParallel, ...shared }: CallFields,
     from: BatchSender,
     requestFor: RequestMaker,
   ): Promise<BatchAnswer[]> {
     const batch = readBatch(items);
+    const parallelism = this.#parallelism(parallel, maxParallel);
     await this.limits.countBatch(from.caller, batch.length, from.showAllowance);
     const makeRequest = (item: BatchItem, args: JsonObject, index: number) =>
       requestFor(item.name, args, fieldsOfItem(shared, item, index), item.source);
-    return runBatch(this.executeCall, batch, makeRequest, { parallelism: this.parallelism, clock: this.clock });
+    return runBatch(this.executeCall, batch, makeRequest, {
+      parallelism,
+      deadlineAt: from.deadlineAt,
+      clock: this.clock,
+    });
   }
 
   /** Runs a batch and returns its call records in order. @throws like `answers` */
   async run(items: unknown, shared: CallFields, from: BatchSender, requestFor: RequestMaker): Promise<CallRecord[]> {
     return (await this.answers(items, shared, from, requestFor)).map(callRecord);
+  }
+
+  #parallelism(parallel = true, maxParallel?: number): number {
+    if (parallel) return Math.min(maxParallel ?? this.parallelism, this.parallelism);
+    if (maxParallel === undefined || maxParallel === 1) return 1;
+    const message = `Invalid request: max_parallel must be absent or 1 with parallel false, not ${maxParallel}`;
+    throw new ToolError('REQUEST_INVALID', { message, details: { fields: ['parallel', 'max_parallel'] } });
   }
 }
 

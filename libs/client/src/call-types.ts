@@ -1,13 +1,19 @@
 import type { CallBody, CallState, JsonObject } from '@toolfleet/contracts';
 import type { CallFieldsOn } from '@toolfleet/contracts/call-fields';
 
-/** Options of a call in addition to its tool and arguments. All but the two below travel with the request. */
-export type CallOptions = Omit<CallFieldsOn<'http'>, 'mode'> & {
+/** Options that the client applies itself. */
+interface WaitOptions {
   /** Stops waiting and, where the transport supports it, cancels the call. */
   signal?: AbortSignal;
   /** Longest wait for the response in milliseconds; default 125,000 (the gateway's own limit is 120 s). */
   waitMs?: number;
-};
+}
+
+/** Options of a call in addition to its tool and arguments. All but those of the client travel with the request. */
+export type CallOptions = Omit<CallFieldsOn<'http'>, 'mode'> & WaitOptions;
+
+/** Options of a batch: fields for all its items, and how many run at once (`parallel: false` for one after the other). */
+export type BatchOptions = CallFieldsOn<'http-batch'> & WaitOptions;
 
 /** One call of a batch. Its fields take precedence over the options of the batch. */
 export interface BatchItem extends CallFieldsOn<'batch-item'> {
@@ -51,7 +57,7 @@ export const FINAL_STATUSES: ReadonlySet<CallState> = new Set([
 ]);
 
 /** Separates the options that travel in the body from those that the client applies itself. */
-export function splitOptions({ signal, waitMs = 125_000, ...fields }: CallOptions): {
+export function splitOptions({ signal, waitMs = 125_000, ...fields }: CallOptions | BatchOptions): {
   fields: JsonObject;
   signal?: AbortSignal;
   waitMs: number;

@@ -10,7 +10,14 @@ export type {
 export type { SlotStatus } from '@toolfleet/contracts/fleet';
 export type { QuarantinedTool } from '@toolfleet/contracts/registry';
 export type { ErrorBody } from '@toolfleet/contracts/wire';
-export { FINAL_STATUSES, type BatchItem, type CallOptions, type CallStatus, type ListedTool } from './call-types.js';
+export {
+  FINAL_STATUSES,
+  type BatchItem,
+  type BatchOptions,
+  type CallOptions,
+  type CallStatus,
+  type ListedTool,
+} from './call-types.js';
 export type {
   ApiKey,
   Breaker,

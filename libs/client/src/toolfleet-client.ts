@@ -3,6 +3,7 @@ import {
   FINAL_STATUSES,
   splitOptions,
   type BatchItem,
+  type BatchOptions,
   type CallOptions,
   type CallStatus,
   type ListedTool,
@@ -77,7 +78,7 @@ export class ToolfleetClient {
   }
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */
-  async batch(calls: readonly BatchItem[], options: CallOptions = {}): Promise<CallRecord[]> {
+  async batch(calls: readonly BatchItem[], options: BatchOptions = {}): Promise<CallRecord[]> {
     const { fields, signal, waitMs } = splitOptions(options);
     const { body } = await this.#send('POST', '/api/v1/tools/batch-execute', {
       json: { calls: calls as unknown as JsonObject[], ...fields },

@@ -1,6 +1,6 @@
 import { connect, headers as newHeaders, type NatsConnection } from 'nats';
 import type { AcceptedBody, CallBody, CallRecord, CallState, JsonObject } from '@toolfleet/contracts';
-import { splitOptions, type BatchItem, type CallOptions, type ListedTool } from './call-types.js';
+import { splitOptions, type BatchItem, type BatchOptions, type CallOptions, type ListedTool } from './call-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
 /** Address of NATS and credentials. */
@@ -55,7 +55,7 @@ export class ToolfleetNatsClient {
   }
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */
-  batch(calls: readonly BatchItem[], options: CallOptions = {}): Promise<CallRecord[]> {
+  batch(calls: readonly BatchItem[], options: BatchOptions = {}): Promise<CallRecord[]> {
     const { fields, waitMs, signal } = splitOptions(options);
     const body = { calls: calls as unknown as JsonObject[], ...fields };
     return this.#request<CallRecord[]>('batch', body, waitMs, signal);

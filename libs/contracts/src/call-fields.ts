@@ -60,6 +60,16 @@ export const CALL_FIELDS = {
     description: 'Check everything up to the price and run nothing',
   },
   no_retry: { schema: FLAG, on: [...CALLS, ...BATCHES, 'batch-item'], description: 'Make one attempt only' },
+  parallel: {
+    schema: FLAG,
+    on: BATCHES,
+    description: 'false: each item starts when the one before it has ended; default true',
+  },
+  max_parallel: {
+    schema: { type: 'integer', minimum: 1, maximum: 100 },
+    on: BATCHES,
+    description: 'Most items that run at once; never above TOOL_PARALLELISM',
+  },
   project_id: { schema: ID, on: INTERNAL, description: 'Project whose files the call works on' },
   model: { schema: ID, on: INTERNAL, description: 'Model that asked for the call' },
   prompt_params: {

@@ -6,6 +6,7 @@ import { callRecord, MAX_BATCH, readBatch, runBatch } from './batch.js';
 import type { ExecuteCall } from './execute-call.js';
 
 const clock = new FakeClock();
+const LIMITS = { parallelism: 5, deadlineAt: clock.now() + 120_000, clock };
 const openAi = (id: string, args: unknown, name = 'adder') => ({
   id,
   type: 'function',
@@ -23,8 +24,8 @@ const result = (output: number): CallResult => ({
 });
 const run = (execute: ExecuteCall, body: unknown, parallelism = 5) =>
   runBatch(execute, readBatch(body), (item, args) => aRequest(clock, { toolName: item.name, rawArguments: args }), {
+    ...LIMITS,
     parallelism,
-    clock,
   });
 
 test('reads OpenAI tool calls, Shannon requests and native calls, with arguments as object or text', () => {
@@ -119,7 +120,7 @@ test('items with different sessions or idempotency keys are different calls', as
         context: { user_id: 'u', session_id: (source.session_context as JsonObject | undefined)?.session_id as string },
         idempotencyKey: fields.idempotency_key,
       }),
-    { parallelism: 5, clock },
+    LIMITS,
   );
   expect(ran).toEqual([
     ['s1', undefined],
@@ -142,7 +143,7 @@ test.each<[string, Partial<CallRequest>]>([
     async () => result((runs += 1)),
     readBatch([openAi('c1', { a: 1 }), openAi('c2', { a: 1 })]),
     (_item, rawArguments, index) => aRequest(clock, { rawArguments, ...requests[index] }),
-    { parallelism: 5, clock },
+    LIMITS,
   );
   expect(runs).toBe(2);
   expect(answers.map(({ duplicateOf }) => duplicateOf)).toEqual([undefined, undefined]);
@@ -160,7 +161,7 @@ test('a request that cannot be built refuses the batch before anything has run',
       if (item.id === 'c2') throw new ToolError('REQUEST_INVALID');
       return aRequest(clock, { rawArguments });
     },
-    { parallelism: 5, clock },
+    LIMITS,
   );
   await expect(answers).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
   expect(ran).toEqual([]);

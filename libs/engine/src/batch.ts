@@ -6,6 +6,7 @@ import {
   type CallRecord,
   type CallRequest,
   type CallResult,
+  type EpochMs,
   type Json,
   type JsonObject,
 } from '@toolfleet/contracts';
@@ -110,8 +111,18 @@ function readArguments(value: Json): JsonObject | ToolError {
 /** Builds the request of one item; `index` is its position in the batch. */
 type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;
 
+/** How a batch runs. */
+export interface BatchLimits {
+  /** Most items at a time. With 1 an item starts when the one before it has ended. */
+  parallelism: number;
+  /** End of the whole batch on the wall clock of `clock`. */
+  deadlineAt: EpochMs;
+  clock: Clock;
+}
+
 /**
- * Runs a batch, at most `parallelism` items at a time. Answers are in the order of the items; a failure affects its own item only.
+ * Runs a batch. Items start in their order, and answers are in that order; a failure affects its own item only. The time limit of
+ * an item begins when the item starts, and ends with the batch at the latest.
  * Equal items (same tool, arguments, session, context, idempotency key, …) run once: later ones get the first one's outcome and
  * are marked.
  * @throws ToolError whatever `requestFor` throws, before any item has run
@@ -120,8 +131,9 @@ export async function runBatch(
   execute: ExecuteCall,
   items: readonly BatchItem[],
   requestFor: ItemRequest,
-  limits: { parallelism: number; clock: Clock },
+  limits: BatchLimits,
 ): Promise<BatchAnswer[]> {
+  const builtAt = limits.clock.now();
   // All requests are built first, so that an invalid item refuses the batch before anything has run.
   const requests = items.map((item, index) =>
     item.arguments instanceof ToolError ? item.arguments : requestFor(item, item.arguments, index),
@@ -136,11 +148,18 @@ export async function runBatch(
       const key = requestKey({ ...request, idempotencyKey: item.fields.idempotency_key });
       const first = firsts.get(key);
       if (first) return { ...(await first.answer), item, duplicateOf: first.id, durationMs: 0 };
-      const answer = slots.run(() => runOne(execute, item, request, limits.clock)) as Promise<BatchAnswer>; // the queue is unbounded, so it never refuses
+      const answer = slots.run(() =>
+        runOne(execute, item, startLater(request, builtAt, limits), limits.clock),
+      ) as Promise<BatchAnswer>; // the queue is unbounded, so it never refuses
       firsts.set(key, { id: item.id, answer });
       return answer;
     }),
   );
+}
+
+/** Moves the deadline of a request by the time that it has waited for its turn. */
+function startLater(request: CallRequest, builtAt: EpochMs, { clock, deadlineAt }: BatchLimits): CallRequest {
+  return { ...request, deadlineAt: Math.min(request.deadlineAt + clock.now() - builtAt, deadlineAt) };
 }
 
 async function runOne(execute: ExecuteCall, item: BatchItem, request: CallRequest, clock: Clock): Promise<BatchAnswer> {

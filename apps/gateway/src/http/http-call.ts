@@ -30,7 +30,11 @@ export class HttpCalls {
 
   /** The sender of a batch; what is left of its limits is shown in the headers of the answer. */
   batchSender(http: HttpRequest, reply: FastifyReply): BatchSender {
-    return { caller: requirePrincipal(http), showAllowance: (headers) => void reply.headers(headers) };
+    return {
+      caller: requirePrincipal(http),
+      deadlineAt: this.clock.now() + this.maxCallMs,
+      showAllowance: (headers) => void reply.headers(headers),
+    };
   }
 
   /** The request of one call. Of a public caller only `session_id` and `user_id` reach a tool. */

@@ -15,7 +15,7 @@ import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
 import { BatchCalls, ToolCalls } from '../tool-calls.js';
 import { ToolList, ToolSearch } from '../catalog/tool-list.js';
-import { readerFor } from './request-body.js';
+import { readBatchBody, readerFor } from './request-body.js';
 import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
 
 /** Body of `POST /tools/execute` and one item of `/tools/batch-execute`. */
@@ -121,13 +121,17 @@ export class ShannonController {
     return shannonBody((await this.http.traced(request, () => this.calls.run(call))).body);
   }
 
-  /** A bare array in, an array in the same order out; an unknown tool is an item with `success: false`. */
+  /**
+   * An array of calls, or an object with `calls` and fields for all, in; an array in the same order out. An unknown tool is an item
+   * with `success: false`.
+   */
   @Post('batch-execute')
   @HttpCode(200)
   async batch(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    const { calls, fields } = readBatchBody(raw);
     const answers = await this.batches.answers(
-      raw,
-      withHeaderKey(request, {}),
+      calls,
+      withHeaderKey(request, fields),
       this.http.batchSender(request, reply),
       (name, args, own, { session_context: session }) =>
         this.http.toCallRequest(request, reply, name, args, { ...own, ...readSession(session) }),

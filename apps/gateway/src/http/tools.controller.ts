@@ -4,7 +4,7 @@ import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fie
 import { formatTool, TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import { bodyObject, readerFor } from './request-body.js';
+import { bodyObject, readBatchBody, readerFor } from './request-body.js';
 import { Caller } from '../auth/auth.guard.js';
 import { BatchCalls, ToolCalls } from '../tool-calls.js';
 import { ToolList } from '../catalog/tool-list.js';
@@ -26,23 +26,6 @@ function readExecuteToolBody(body: unknown): ExecuteToolBody {
     });
   }
   return { ...fields, arguments: source.arguments };
-}
-
-/** Body of `POST /api/v1/tools/batch-execute`: an array of calls, or an object with `calls` (OpenAI: `tool_calls`) and fields for all. */
-interface BatchBody {
-  /** Read by the engine. */
-  calls: unknown;
-  fields: CallFieldsOn<'http-batch'>;
-}
-
-/** @throws ToolError REQUEST_INVALID */
-function readBatchBody(body: unknown): BatchBody {
-  if (Array.isArray(body)) return { calls: body, fields: {} };
-  const source = bodyObject(body);
-  const fields = readCallFields(source, 'http-batch', ['calls', 'tool_calls']);
-  if (source.calls !== undefined && source.tool_calls !== undefined)
-    throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });
-  return { calls: source.calls ?? source.tool_calls, fields };
 }
 
 /** Query of `GET /api/v1/tools`. */

@@ -48,10 +48,10 @@ export class CallEndpoint {
 
   @Endpoint(SUBJECTS.toolBatch, { schema: BATCH_SCHEMA })
   async batch(message: BatchMessage, context: EndpointContext): Promise<CallRecord[]> {
-    const caller = this.nats.caller(context);
+    const sender = this.nats.batchSender(context);
     const { calls, ...fields } = message;
-    return this.batches.run(calls, fields, { caller }, (name, args, own) =>
-      this.nats.toCallRequest(caller, { ...own, name, arguments: args }, context),
+    return this.batches.run(calls, fields, sender, (name, args, own) =>
+      this.nats.toCallRequest(sender.caller, { ...own, name, arguments: args }, context),
     );
   }
 

@@ -15,6 +15,7 @@ import type { EndpointContext } from '@toolfleet/transport';
 import type { RequestLimits } from '../auth/key-limits.js';
 import type { Authenticate } from '../auth/authenticate.js';
 import { readCredential, unauthenticated } from '../auth/credential.js';
+import type { BatchSender } from '../tool-calls.js';
 
 /** Turns NATS messages into call requests: authenticates the sender, counts the message, sets rights and deadline. */
 export class NatsCalls {
@@ -42,6 +43,12 @@ export class NatsCalls {
     const principal = this.#admitted.get(context);
     if (!principal) throw new Error('no principal: the message was not admitted');
     return principal;
+  }
+
+  /** The sender of a batch. */
+  batchSender(context: EndpointContext): BatchSender {
+    const deadlineAt = this.clock.now() + Math.min(this.maxCallMs, context.timeLeftMs);
+    return { caller: this.caller(context), deadlineAt };
   }
 
   /** The request of one call. Internal callers may send context. */

@@ -1,0 +1,174 @@
+/** Batches of a running fleet over HTTP, Shannon's path, NATS and the clients: in order, with a limit, and per item. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ToolfleetClient } from '@toolfleet/client';
+import { ToolfleetNatsClient } from '@toolfleet/client/nats';
+import { NatsClient } from '@toolfleet/transport';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestFleet } from '../fleet/test-fleet.js';
+
+/** `step` reports which run it is and how many ran at once; `flaky` fails with a network error and counts its attempts. */
+const STEPS = `let runs = 0; let running = 0;
+export default ({ defineTool, ok }) => defineTool({
+  name: 'step', description: 'Takes a while', category: 'data', rateLimit: 0, idempotent: true, cacheTtlSeconds: 0,
+  inputSchema: { type: 'object', properties: { label: { type: 'string' }, ms: { type: 'integer' }, fails: { type: 'boolean' } } },
+  handler: async ({ label, ms = 100, fails }, run) => {
+    const started = (runs += 1);
+    const together = (running += 1);
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    running -= 1;
+    if (fails) throw new Error('the step failed');
+    return ok({ label, started, together }, 'done');
+  },
+});`;
+const FLAKY = `export default ({ defineTool, ToolError }) => defineTool({
+  name: 'flaky', description: 'Cannot reach its upstream', category: 'data', rateLimit: 0, idempotent: true,
+  retryPolicy: { kind: 'network' }, inputSchema: { type: 'object', properties: { label: { type: 'string' } } },
+  handler: () => { throw new ToolError('NETWORK_ERROR', { message: 'no upstream' }); },
+});`;
+
+let fleet: TestFleet;
+let nats: NatsClient;
+let plugins: string;
+beforeAll(async () => {
+  plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
+  await writeFile(join(plugins, 'step.tool.mjs'), STEPS);
+  await writeFile(join(plugins, 'flaky.tool.mjs'), FLAKY);
+  fleet = await TestFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
+    tools: ['step', 'flaky'],
+    env: { BUILTIN_PLUGINS_DIR: plugins, TOOL_PARALLELISM: '4' },
+  });
+  nats = await NatsClient.connect({ url: fleet.nats.url, name: 'batches' });
+});
+afterAll(async () => {
+  await nats?.close();
+  await fleet?.stop();
+  if (plugins) await rm(plugins, { recursive: true, force: true });
+});
+
+interface Body {
+  success: boolean;
+  output: { label: string; started: number; together: number } | null;
+  metadata: Record<string, unknown>;
+}
+const overNats = async (body: object): Promise<Body[]> => {
+  const headers = { Authorization: `Bearer ${fleet.adminKey}` };
+  const records = await nats.request('tool.batch', body, { timeoutMs: 30_000, headers });
+  return (records as { result: string }[]).map(({ result }) => JSON.parse(result) as Body);
+};
+const overHttp = async (body: object): Promise<Body[]> => {
+  const answer = await fleet.ask({ path: '/api/v1/tools/batch-execute', body });
+  expect(answer, answer.text).toMatchObject({ status: 200 });
+  return answer.body.map(({ result }: { result: string }) => JSON.parse(result) as Body);
+};
+const overShannon = async (body: object): Promise<Body[]> => {
+  const answer = await fleet.ask({ path: '/tools/batch-execute', body });
+  expect(answer, answer.text).toMatchObject({ status: 200 });
+  return answer.body;
+};
+const ENTRY_POINTS: [string, (body: object) => Promise<Body[]>][] = [
+  ['HTTP', overHttp],
+  ['Shannon’s path', overShannon],
+  ['NATS', overNats],
+];
+
+let labels = 0;
+const step = (fields: object = {}, args: object = {}) => ({
+  tool_name: 'step',
+  parameters: { label: `step ${(labels += 1)}`, ...args },
+  ...fields,
+});
+const steps = (count: number) => Array.from({ length: count }, () => step());
+const outputs = (bodies: Body[]) => bodies.map(({ output }) => output!);
+const most = (bodies: Body[]) => Math.max(...outputs(bodies).map(({ together }) => together));
+
+describe.each(ENTRY_POINTS)('a batch over %s', (_name, send) => {
+  it('runs several items at once, at most TOOL_PARALLELISM', async () => {
+    const bodies = await send({ calls: steps(8) });
+    expect(most(bodies)).toBeGreaterThan(1);
+    expect(most(bodies)).toBeLessThanOrEqual(4);
+    expect(most(await send({ calls: steps(8), max_parallel: 100 }))).toBeLessThanOrEqual(4);
+  });
+
+  it('runs its items one after the other, in their order, with parallel false', async () => {
+    const calls = steps(4);
+    // The first ones take longest; a failure does not stop the later ones.
+    calls.splice(1, 0, step({}, { ms: 300, fails: true }));
+    calls.unshift(step({}, { ms: 300 }));
+    const bodies = await send({ calls, parallel: false });
+    expect(bodies.map(({ success }) => success)).toEqual([true, true, false, true, true, true]);
+    const ran = outputs(bodies.filter(({ success }) => success));
+    expect(ran.map(({ together }) => together)).toEqual([1, 1, 1, 1, 1]);
+    const starts = ran.map(({ started }) => started);
+    expect(starts).toEqual(starts.toSorted((a, b) => a - b));
+    const sent = calls.map(({ parameters }) => parameters.label).filter((_label, index) => index !== 2);
+    expect(ran.map(({ label }) => label)).toEqual(sent);
+  });
+
+  it('runs at most max_parallel items at once', async () => {
+    expect(most(await send({ calls: steps(6), max_parallel: 2 }))).toBe(2);
+    expect(most(await send({ calls: steps(3), max_parallel: 1 }))).toBe(1);
+  });
+
+  it('gives each item its own time from its start', async () => {
+    const calls = Array.from({ length: 4 }, () => step({ timeout_ms: 2_000 }, { ms: 700 }));
+    const bodies = await send({ calls, parallel: false });
+    expect(bodies.map(({ success, metadata }) => [success, metadata['code']])).toEqual(
+      Array.from({ length: 4 }, () => [true, undefined]),
+    );
+  });
+
+  it('runs nothing for an item with dry_run, and tries once for one with no_retry', async () => {
+    const flaky = (fields: object) => ({
+      tool_name: 'flaky',
+      parameters: { label: `flaky ${(labels += 1)}` },
+      ...fields,
+    });
+    const [dry, run, once, retried] = await send({
+      calls: [step({ dry_run: true }), step(), flaky({ no_retry: true }), flaky({})],
+    });
+    expect(dry).toMatchObject({ success: true, output: { dry_run: true } });
+    expect(run).toMatchObject({ success: true, output: { label: expect.any(String) } });
+    expect(once).toMatchObject({ success: false, metadata: { attempts: 1 } });
+    expect(Number(retried!.metadata['attempts'])).toBeGreaterThan(1);
+  });
+});
+
+it.each<[object, RegExp]>([
+  [{ parallel: 'no' }, /parallel must be/],
+  [{ max_parallel: 0 }, /max_parallel must be/],
+  [{ max_parallel: 101 }, /max_parallel must be/],
+  [{ parallel: false, max_parallel: 3 }, /max_parallel must be absent or 1 with parallel false, not 3/],
+])('a batch with %o is refused as a whole on every entry point', async (fields, message) => {
+  const body = { calls: steps(2), ...fields };
+  for (const path of ['/api/v1/tools/batch-execute', '/tools/batch-execute']) {
+    const refused = await fleet.ask({ path, body });
+    expect(refused).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });
+    expect(refused.body.error).toMatch(message);
+  }
+  await expect(overNats(body)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+  // The order of a batch is no property of a single call or of an item.
+  for (const field of ['parallel', 'max_parallel']) {
+    const item = await fleet.ask({ path: '/tools/batch-execute', body: [step({ [field]: 1 })] });
+    expect(item.body).toMatchObject({ code: 'REQUEST_INVALID', error: `Item 0: Unknown field '${field}'` });
+    expect((await fleet.call('step', {}, { fields: { [field]: 1 } })).status).toBe(400);
+  }
+});
+
+it('the clients send the order and the limit of a batch', async () => {
+  const http = new ToolfleetClient({ url: fleet.url(), apiKey: fleet.adminKey });
+  const natsClient = await ToolfleetNatsClient.connect({ url: fleet.nats.url, apiKey: fleet.adminKey });
+  try {
+    for (const client of [http, natsClient]) {
+      for (const options of [{ parallel: false }, { max_parallel: 1 }]) {
+        const calls = steps(3).map(({ tool_name: name, parameters }) => ({ name, arguments: parameters }));
+        const records = await client.batch(calls, options);
+        expect(most(records.map(({ result }) => JSON.parse(result) as Body))).toBe(1);
+      }
+    }
+  } finally {
+    await natsClient.close();
+  }
+});

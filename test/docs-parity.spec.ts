@@ -8,6 +8,7 @@ import { CATALOGUE, type ErrorEntry } from '@toolfleet/contracts';
 import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
 import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
+import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/nats/call.schema.js';
 import { documentConfig, type ServiceConfig } from '@toolfleet/service';
 import { METRICS, type MetricEntry } from '@toolfleet/telemetry';
@@ -78,6 +79,65 @@ describe('reference pages', () => {
         table(['Field', 'Value', 'Read in', 'Meaning'], rows),
       ),
       'call-fields.md',
+    );
+  });
+
+  it('tool settings', async () => {
+    const rows = Object.entries(TOOL_SETTINGS).map(([name, { fallback, description }]) => [
+      `\`${name}\``,
+      fallback,
+      description,
+    ]);
+    await same(
+      page(
+        'Tool settings',
+        'Every tool accepts the same settings: a builtin tool or plugin, an [MCP server](mcp.md), a function endpoint, or\nan operation of an [OpenAPI document](openapi.md).',
+        table(['Setting', 'Default', 'Meaning'], rows),
+        '## Where to set them',
+        table(
+          ['Where', 'Applies to'],
+          [
+            [
+              'fields of an entry of `mcp_servers`, `mcp_tools` or `openapi_tools`, or of a registration (`POST /api/v1/sources/mcp`, `/api/v1/sources/openapi`, `/tools/mcp/register`, `/tools/openapi/register`)',
+              'all tools of the source',
+            ],
+            ['`overrides` there: name patterns with settings', 'the tools of the source that the pattern matches'],
+            [
+              '`tool_settings` in the configuration file: name patterns with settings',
+              'the tools of the fleet that the pattern matches, from every source and of every tenant',
+            ],
+            [
+              '`defineTool` ([write a tool](write-a-tool.md)), in camel case: `rateLimitMode`, `stubData`',
+              'a builtin tool or a plugin',
+            ],
+          ],
+        ),
+        [
+          '```yaml',
+          'mcp_servers:',
+          '  crm:',
+          '    url: https://crm.example.com/mcp',
+          '    rate_limit: 120                                   # of every tool of the server',
+          '    overrides:',
+          '      "get_*": { idempotent: true, cache_ttl_seconds: 60 }',
+          '      "delete_*": { dangerous: true }',
+          '      get_rates: { stub_data: { EUR: 1 } }',
+          'tool_settings:                                        # tools of all sources, also builtin ones',
+          '  fetch_page: { requires_auth: true, rate_limit_mode: wait }',
+          '  execute_python: { memory_limit_mb: 256 }',
+          '  "*_delete_*": { dangerous: true }',
+          '```',
+        ].join('\n'),
+        '## Patterns',
+        'A pattern is a whole tool name in which `*` stands for any characters. `overrides` match the name in the fleet (`crm_get_rates`) or at\nthe source (`get_rates`, an operationId); `tool_settings` match the name in the fleet. If several patterns match, the more specific one\nwins for each setting: an exact name over patterns, then the pattern with more characters besides `*`. The order of the patterns does\nnot matter. A pattern in `overrides` that matches no tool is reported in the response of the registration and in the log.',
+        'A remote server chooses the names of its tools. To be safe from new names, protect all tools and open the known ones:\n`overrides: { "*": { dangerous: true }, "get_*": { dangerous: false } }`, or list them in `tools` or `operations`.',
+        '## Precedence',
+        '`tool_settings`, then `overrides`, then fields of the entry, then what the tool itself declares, including hints of a remote server. Two\nrules protect what is declared:\n\n- `dangerous` and `requires_auth` of a tool itself stay: a setting cannot lift `dangerous` from `file_delete`. Likewise, `tool_settings`\n  cannot lift what an entry and its `overrides` set.\n- `cache_ttl_seconds` of an entry does not apply to OpenAPI methods that write (`POST`, `PUT`, `PATCH`, `DELETE`); an override that\n  matches the operation does.',
+        'Settings are the administrator’s: changing them never quarantines a tool. They apply when the source is registered again, for the file\nat the next start of the registry. An unknown setting or a wrong value is refused with the name of the field: a registration with 400\n`REQUEST_INVALID`, an entry of the file is left out and logged, and with a fault in `tool_settings` the registry does not start.',
+        '## What the tool receives',
+        'The tools of `session_aware` sources receive the session and the user of the call: MCP servers as `io.toolfleet/session-id` and\n`io.toolfleet/user-id` in `_meta`, function endpoints and OpenAPI services as the headers `X-Session-Id` and `X-User-Id`\n(percent-encoded outside printable ASCII), builtin tools in `run.context`. `memory_limit_mb` belongs to processes of the fleet: set it in\nthe entry of a local MCP server (`command`) or for `execute_python` in `tool_settings`.',
+      ),
+      'tool-settings.md',
     );
   });
 

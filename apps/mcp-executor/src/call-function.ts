@@ -1,5 +1,5 @@
 import { ToolError, type Json } from '@toolfleet/contracts';
-import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
+import { failedResponse, sessionHeaders, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
@@ -61,9 +61,9 @@ export async function callFunction(
   }
 }
 
-/** Headers for this call only: the idempotency key, where the endpoint asked for it, and the trace. */
+/** Headers for this call only: session and user of a session-aware tool, the idempotency key where the endpoint asked for it, and the trace. */
 function forwardedHeaders(message: ExecMessage, { traceparent }: AttemptLimits): Record<string, string> {
-  const headers: Record<string, string> = {};
+  const headers = sessionHeaders(message.context);
   if (message.context.forward_idempotency_key) headers['idempotency-key'] = message.call_id;
   if (traceparent) headers['traceparent'] = traceparent;
   return headers;

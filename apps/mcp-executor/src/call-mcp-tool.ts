@@ -32,6 +32,9 @@ export interface Attempt {
 
 /** Where the fleet's idempotency key is sent to servers that asked for it; MCP defines no key of its own. */
 const IDEMPOTENCY_META = 'io.toolfleet/idempotency-key';
+/** Session and user of the caller, for tools that the administrator declared session-aware. */
+const SESSION_META = 'io.toolfleet/session-id';
+const USER_META = 'io.toolfleet/user-id';
 
 /**
  * One attempt at a tool of an MCP server. If the server refused it because of the session, protocol revision or credential, the
@@ -112,6 +115,9 @@ async function attemptOnce(
 function toMeta(message: ExecMessage, limits: AttemptLimits): JsonObject | undefined {
   const meta: JsonObject = {};
   if (message.context.forward_idempotency_key) meta[IDEMPOTENCY_META] = message.call_id;
+  const { session_id: session, user_id: user } = message.context;
+  if (session !== undefined) meta[SESSION_META] = session;
+  if (user !== undefined) meta[USER_META] = user;
   if (limits.traceparent) meta['traceparent'] = limits.traceparent;
   return Object.keys(meta).length > 0 ? meta : undefined;
 }

@@ -6,7 +6,7 @@ import {
   type JsonObject,
   type Milliseconds,
 } from '@toolfleet/contracts';
-import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
+import { failedResponse, sessionHeaders, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { OpenApiBinding } from '@toolfleet/contracts/tool-definition';
 import type { EgressClient } from '@toolfleet/egress';
 import { buildRequest, planFrom } from '@toolfleet/openapi';
@@ -67,6 +67,7 @@ export function prepareCall(
       hook(adapter, () => adapter.transformHeaders?.(headers, binding.operationId, promptParams)) ?? headers;
     request.headers = Object.fromEntries(Object.entries(changed).map(([name, value]) => [name.toLowerCase(), value]));
   }
+  Object.assign(request.headers, sessionHeaders(context));
   if (context.forward_idempotency_key) request.headers['idempotency-key'] ??= message.call_id;
   return { message, options, adapter, request, body };
 }

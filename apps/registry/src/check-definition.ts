@@ -7,6 +7,7 @@ import {
   type ToolDefinition,
   type ToolSource,
 } from '@toolfleet/contracts/tool-definition';
+import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { checkFanOut, checkSchemaSize, compileSchema, validateMessage } from '@toolfleet/schema';
 import { PYTHON_SOURCE, sourceTenant } from './tool-key.js';
 
@@ -62,24 +63,7 @@ const bindings: JsonObject[] = [
   },
 ];
 
-const retryPolicy: JsonObject = {
-  oneOf: [
-    { properties: { kind: { enum: ['none', 'network', 'idempotent'] } } },
-    {
-      properties: {
-        kind: { const: 'custom' },
-        max_attempts: whole(1, 10),
-        base_delay_ms: whole(0, 30_000),
-        multiplier: { type: 'number', minimum: 1, maximum: 10 },
-        max_delay_ms: whole(0, 30_000),
-        on: list({ enum: ['timeout', 'network_error', 'internal_error'] }, 3),
-      },
-      required: ['max_attempts', 'base_delay_ms', 'multiplier'],
-    },
-  ],
-  type: 'object',
-  required: ['kind'],
-};
+const settingSchemas = Object.fromEntries(Object.entries(TOOL_SETTINGS).map(([name, { schema }]) => [name, schema]));
 
 /**
  * Shape and ranges of an announced definition (`ToolDefinition` of libs/contracts). Rules that involve several fields are code in
@@ -97,13 +81,9 @@ const DEFINITION_SCHEMA: JsonObject = {
     input_schema: anyObject,
     output_schema: anyObject,
     binding: { type: 'object', oneOf: bindings },
-    timeout_seconds: { type: 'number', exclusiveMinimum: 0, maximum: 3_600 },
-    memory_limit_mb: whole(1, 65_536),
-    rate_limit: whole(0, 1_000_000_000),
-    rate_limit_mode: { enum: ['reject', 'wait'] },
+    ...settingSchemas,
     cost_per_use_micro_usd: whole(0, MAX_MICRO_USD),
     cost_cap_micro_usd: whole(0, MAX_MICRO_USD),
-    dangerous: flag,
     dangerous_when: list(
       {
         type: 'object',
@@ -112,14 +92,9 @@ const DEFINITION_SCHEMA: JsonObject = {
       },
       20,
     ),
-    requires_auth: flag,
     sandboxed: flag,
-    session_aware: flag,
     context_keys: list({ enum: [...DECLARED_KEYS] }, DECLARED_KEYS.length),
     required_roles: list(text(64), 50),
-    idempotent: flag,
-    retry_policy: retryPolicy,
-    cache_ttl_seconds: whole(0, 86_400),
     forwards_idempotency_key: flag,
     task_support: { enum: ['forbidden', 'optional', 'required'] },
     annotations: anyObject,

@@ -10,6 +10,7 @@ import { DefinitionService } from './definition-service.js';
 import { MemoryDefinitionStore } from '../spec/memory-definition-store.js';
 import { QuarantineService } from './quarantine.js';
 import { ToolOverrides } from './tool-overrides.js';
+import type { SettingsByPattern } from './tool-settings.js';
 
 const BUILTIN: ToolSource = { kind: 'builtin', name: 'builtin.compute' };
 const SERVER: ToolSource = { kind: 'mcp', name: 'crm' };
@@ -50,16 +51,20 @@ beforeEach(() => {
   store = new MemoryDefinitionStore(clock);
   catalog = new Catalog(store, clock);
   changes = [];
+  service = makeService({});
+  quarantine = new QuarantineService(store, catalog, clock, publish, silent);
+});
+const publish = (change: DefinitionChanged): void => void changes.push(change);
+const makeService = (settings: SettingsByPattern): DefinitionService => {
   const overrides = new ToolOverrides({
     pythonRateLimit: 30,
     mcpRateLimit: 60,
     remoteCostMicroUsd: 1_000,
     mcpCostMicroUsd: new Map([['CRM_SEARCH', 5_000]]),
+    settings,
   });
-  const publish = (change: DefinitionChanged): void => void changes.push(change);
-  service = new DefinitionService(store, catalog, overrides, clock, publish);
-  quarantine = new QuarantineService(store, catalog, clock, publish, silent);
-});
+  return new DefinitionService(store, catalog, overrides, clock, publish);
+};
 const announce = (source: ToolSource, definitions: unknown[], more: object = {}) =>
   service.register({ source, definitions: definitions as ToolDefinition[], replace: true, ...more });
 const list = async (tenant_id?: string) => {
@@ -140,7 +145,25 @@ describe('DefinitionService', () => {
     ]);
   });
 
+  it('gives tools of every source the settings of the operator', async () => {
+    service = makeService({ 'crm_*': { dangerous: true }, a: { rate_limit: 3, dangerous: false } });
+    await announce(SERVER, [remote('crm_find')]);
+    await announce(BUILTIN, [builtin('a'), builtin('crm_local')]);
+    expect((await list()).map((tool) => [tool.name, tool.dangerous, tool.rate_limit])).toEqual([
+      ['a', false, 3],
+      ['crm_find', true, 60],
+      ['crm_local', true, undefined],
+    ]);
+  });
+
   describe('quarantine', () => {
+    it('is not caused by a setting of the operator', async () => {
+      await announce(SERVER, [remote('crm_find')]);
+      service = makeService({ '*': { dangerous: true, idempotent: true, stub_data: { found: [] } } });
+      expect((await announce(SERVER, [remote('crm_find')])).quarantined).toEqual([]);
+      expect(await list()).toMatchObject([{ dangerous: true, idempotent: true, stub_data: { found: [] } }]);
+    });
+
     it('holds a changed remote tool until exactly this change is approved', async () => {
       await announce(SERVER, [remote('crm_find')]);
       clock.advance(5);
@@ -276,6 +299,17 @@ describe('DefinitionService', () => {
       expect(await refusals(guarded({ required_roles: ['ops'] }))).toEqual([]);
       expect(await refusals(guarded({ required_roles: ['dev'] }))).toHaveLength(1);
       expect(await refusals(builtin('a', { required_roles: ['ops'] }))).toHaveLength(1);
+    });
+
+    it('are not raised by a setting of the operator, who may take it back', async () => {
+      service = makeService({ a: { dangerous: true, requires_auth: true } });
+      expect(await refusals(builtin('a'))).toEqual([]);
+      expect(await list()).toMatchObject([{ dangerous: true, requires_auth: true }]);
+      service = makeService({ a: { dangerous: false } });
+      expect(await refusals(builtin('a'))).toEqual([]);
+      expect(await list()).toMatchObject([{ dangerous: false }]);
+      await announce(BUILTIN, [guarded()]);
+      expect(await list()).toMatchObject([{ dangerous: true }]);
     });
 
     it('outlive the tool and apply to its next announcement', async () => {

@@ -175,11 +175,13 @@ export class DefinitionService {
         if (listed.has(key))
           throw new ToolError('TOOL_NAME_CONFLICT', { message: 'The source announces this name twice' });
         listed.add(key);
-        const definition = this.overrides.apply(checkDefinition(announced, source, compile));
+        const declared = checkDefinition(announced, source, compile);
+        const definition = this.overrides.apply(declared);
         this.checkOwner(definition, owner);
+        // Floors hold what executors announced, so that the operator can take settings back.
         const floor = floors?.get(key);
-        if (floor) checkProtections(floor, definition);
-        const next = floors && raisedFloor(floor, definition);
+        if (floor) checkProtections(floor, declared);
+        const next = floors && raisedFloor(floor, declared);
         if (next) raised.set(key, next);
         accepted.set(key, this.decide(key, definition, announcement));
       } catch (error) {

@@ -1,6 +1,7 @@
 import { toMicroUsd } from '@toolfleet/contracts';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { FatalStartupError } from '@toolfleet/service';
+import { applySettings, matchSettings, type SettingsByPattern } from './tool-settings.js';
 
 /** Prices and rate limits an operator configures. */
 interface OverrideTable {
@@ -12,17 +13,23 @@ interface OverrideTable {
   remoteCostMicroUsd: number;
   /** Price in micro-USD by tool name in upper case (`MCP_COST_<NAME>`); takes precedence over the definition. */
   mcpCostMicroUsd: ReadonlyMap<string, number>;
+  /** Section `tool_settings` of the configuration file. */
+  settings: SettingsByPattern;
 }
 
 /**
- * Completes definitions with the operator's prices and limits. Declared values stay, except the price of a tool that the
- * operator named and the rate limit of `execute_python`.
+ * Completes definitions with the operator's prices, limits and settings. Declared values stay, except the price of a tool that the
+ * operator named, the rate limit of `execute_python`, and what `tool_settings` sets.
  */
 export class ToolOverrides {
   constructor(private readonly table: OverrideTable) {}
 
-  /** The definition with all prices and limits; the argument is not changed. */
+  /** The definition with all prices, limits and settings; the argument is not changed. */
   apply(definition: ToolDefinition): ToolDefinition {
+    return applySettings(this.applyTable(definition), matchSettings(this.table.settings, [definition.name]));
+  }
+
+  private applyTable(definition: ToolDefinition): ToolDefinition {
     const { kind } = definition.binding;
     if (kind === 'python') return { ...definition, rate_limit: this.table.pythonRateLimit };
     const cost = definition.cost_per_use_micro_usd ?? this.table.remoteCostMicroUsd;

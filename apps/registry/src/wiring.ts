@@ -1,5 +1,5 @@
 import { Module, type DynamicModule } from '@nestjs/common';
-import { isJsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
 import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
@@ -7,6 +7,7 @@ import { EgressClient } from '@toolfleet/egress';
 import { connectRedis, toRedisOptions, redisPart, workersAliveMs } from '@toolfleet/queue/redis';
 import {
   environmentByPrefix,
+  FatalStartupError,
   loadFleetFile,
   microserviceComponent,
   SecretBox,
@@ -32,6 +33,7 @@ import { OpenApiSource } from './sources/openapi.source.js';
 import { PythonSource } from './sources/python.source.js';
 import { createSealFor } from './sources/secrets.js';
 import { readMcpCosts, ToolOverrides } from './tool-overrides.js';
+import { readToolSettings } from './tool-settings.js';
 
 /** Price of MCP and OpenAPI tools that declare none: 0.001 USD. */
 const REMOTE_COST_MICRO_USD = 1_000;
@@ -72,9 +74,10 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     logger.info({ version, source, ...counts }, 'the catalog changed');
     if (nats.connected) nats.publish(SUBJECTS.definitionChanged, change);
   };
+  const file = loadFleetFile(settings);
   const store = new RedisDefinitionStore(redis);
   const catalog = new Catalog(store, clock);
-  const definitions = new DefinitionService(store, catalog, toolOverrides(settings), clock, publish);
+  const definitions = new DefinitionService(store, catalog, toolOverrides(settings, file), clock, publish);
   const quarantine = new QuarantineService(store, catalog, clock, publish, logger);
   const sourceStore = new SourceStore(store);
   const egress = egressClient(settings, host);
@@ -102,13 +105,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     clock,
     logger,
   );
-  const sources = new FleetSources(
-    loadFleetFile(settings),
-    { python, openapi, mcp, mcpSealFor },
-    definitions,
-    sourceStore,
-    host,
-  );
+  const sources = new FleetSources(file, { python, openapi, mcp, mcpSealFor }, definitions, sourceStore, host);
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'registry',
@@ -147,12 +144,16 @@ function countQuarantined(catalog: Catalog, { metrics }: ServiceHost): void {
   }
 }
 
-function toolOverrides(settings: RegistryConfig): ToolOverrides {
+/** @throws FatalStartupError for invalid settings: a typo must not leave a tool without its protection */
+function toolOverrides(settings: RegistryConfig, file: JsonObject): ToolOverrides {
+  const toolSettings = readToolSettings(file);
+  if (typeof toolSettings === 'string') throw new FatalStartupError(`The configuration file ${toolSettings}`);
   return new ToolOverrides({
     pythonRateLimit: settings.PYTHON_EXECUTOR_RATE_LIMIT,
     mcpRateLimit: settings.MCP_RATE_LIMIT_DEFAULT,
     remoteCostMicroUsd: REMOTE_COST_MICRO_USD,
     mcpCostMicroUsd: readMcpCosts(environmentByPrefix('MCP_COST_')),
+    settings: toolSettings,
   });
 }
 

@@ -58,6 +58,8 @@ export interface ToolMetadata {
   memoryLimitMb?: number;
   /** Calls per minute and tenant; default 60, 0 = none. */
   rateLimit?: number;
+  /** `wait`: calls beyond the limit wait until their deadline instead of failing with 429. Default `reject`. */
+  rateLimitMode?: 'reject' | 'wait';
   costMicroUsd?: MicroUsd;
   costCapMicroUsd?: MicroUsd;
   dangerous?: boolean;
@@ -69,6 +71,8 @@ export interface ToolMetadata {
   idempotent?: boolean;
   retryPolicy?: RetryPolicy;
   cacheTtlSeconds?: number;
+  /** Returned with a disclaimer when the tool cannot be reached and there is no cached result. */
+  stubData?: Json;
   annotations?: JsonObject;
   aliases?: string[];
   author?: string;

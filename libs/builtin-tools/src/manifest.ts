@@ -69,6 +69,8 @@ const WIRE_NAMES = {
   idempotent: 'idempotent',
   retryPolicy: 'retry_policy',
   cacheTtlSeconds: 'cache_ttl_seconds',
+  rateLimitMode: 'rate_limit_mode',
+  stubData: 'stub_data',
   annotations: 'annotations',
   author: 'author',
   inputExamples: 'input_examples',

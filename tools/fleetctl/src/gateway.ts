@@ -1,7 +1,8 @@
 import type { ListedTool } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
 import type { ErrorBody } from '@toolfleet/contracts/wire';
-import { CliError, EXIT, suggestion } from './cli-error.js';
+import { suggestion } from '@toolfleet/contracts/text';
+import { CliError, EXIT } from './cli-error.js';
 import type { Connection } from './connection.js';
 
 /** A response of the gateway with its parsed body. */

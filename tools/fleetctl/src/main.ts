@@ -1,3 +1,4 @@
+import { suggestion } from '@toolfleet/contracts/text';
 import { type Command, commandHelp, generalHelp } from './command.js';
 import { audit } from './commands/audit.js';
 import { call, jobs } from './commands/call.js';
@@ -9,7 +10,7 @@ import { keys } from './commands/keys.js';
 import { openapi, runOpenapi } from './commands/openapi.js';
 import { toolNew } from './commands/tool-new.js';
 import { usage } from './commands/usage.js';
-import { CliError, EXIT, suggestion } from './cli-error.js';
+import { CliError, EXIT } from './cli-error.js';
 import { findConnection, type Environment } from './connection.js';
 import { Gateway } from './gateway.js';
 import { hasSwitch, parseCommandLine, type CommandLine } from './command-line.js';

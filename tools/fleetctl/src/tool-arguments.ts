@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import type { Json, JsonObject } from '@toolfleet/contracts';
 import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
-import { CliError, EXIT, suggestion } from './cli-error.js';
+import { suggestion } from '@toolfleet/contracts/text';
+import { CliError, EXIT } from './cli-error.js';
 import { type CommandLine, optionValue } from './command-line.js';
 
 /** Options of `call` itself. A tool's argument of such a name must be given as `name=value` or in `--arguments`. */

@@ -1,4 +1,5 @@
 import type { JsonObject } from '@toolfleet/contracts';
+import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { answer, inPath, inQuery, list, operation, text } from './openapi-parts.js';
 
 const record = (required: string[], properties: JsonObject): JsonObject => ({ type: 'object', required, properties });
@@ -7,6 +8,19 @@ const number: JsonObject = { type: 'number' };
 const visibility: JsonObject = {
   enum: ['tenant', 'fleet'],
   description: 'Owner of the tools; default tenant; fleet needs an operator',
+};
+
+/** Settings of all tools of a source, and of those that a name pattern matches (docs/tool-settings.md). */
+const settings: JsonObject = Object.fromEntries(
+  Object.entries(TOOL_SETTINGS).flatMap(([name, { schema, description }]): [string, JsonObject][] =>
+    // Belongs to local processes, which registrations cannot start.
+    name === 'memory_limit_mb' ? [] : [[name, { ...schema, description }]],
+  ),
+);
+settings.overrides = {
+  type: 'object',
+  description: 'Settings by name pattern, in which * stands for any characters; the more specific pattern wins',
+  additionalProperties: { type: 'object', properties: { ...settings } },
 };
 
 /**
@@ -30,8 +44,7 @@ export const SOURCE_PATHS: JsonObject = {
         extra_headers: object,
         category: text,
         base_cost_per_use: number,
-        rate_limit: number,
-        timeout_seconds: number,
+        ...settings,
         max_response_bytes: { type: 'integer' },
         vendor_adapter: text,
         refresh_seconds: number,
@@ -71,8 +84,7 @@ export const SOURCE_PATHS: JsonObject = {
         pin: { enum: ['refuse', 'warn', 'off'] },
         category: text,
         cost_per_use: number,
-        rate_limit: number,
-        timeout_seconds: number,
+        ...settings,
         visibility,
       }),
       answers: {

@@ -2,7 +2,7 @@ import type { JsonObject } from '@toolfleet/contracts';
 import type { DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import { describe, expect, it } from 'vitest';
 import { checkDefinition } from '../check-definition.js';
-import { toFunctionDefinition, toServerDefinitions, droppedPatterns, registeredName } from './mcp-definitions.js';
+import { toFunctionDefinition, toServerDefinitions, serverNotes, registeredName } from './mcp-definitions.js';
 import { readMcpEntries } from './mcp-entry.js';
 
 const found = (...tools: Partial<RemoteTool>[]): DiscoverReply => ({
@@ -115,13 +115,13 @@ describe('a remote schema with a pattern that cannot be checked', () => {
     const [definition] = toServerDefinitions(entry, listed);
     expect(() => checkDefinition(definition, { kind: 'mcp', name: 'files' }, true)).not.toThrow();
     expect(definition?.input_schema).toEqual({ type: 'object', properties: { id: { type: 'string' } } });
-    expect(droppedPatterns(entry, listed)).toEqual([
+    expect(serverNotes(entry, listed)).toEqual([
       `files_find: the pattern ${JSON.stringify(pattern)} cannot be checked and is dropped`,
     ]);
   });
 
   it('is not reported for a tool that the entry does not allow', () => {
-    expect(droppedPatterns({ ...entry, tools: ['other'] }, found({ name: 'find', input_schema }))).toEqual([]);
+    expect(serverNotes({ ...entry, tools: ['other'] }, found({ name: 'find', input_schema }))).toEqual([]);
   });
 });
 
@@ -146,7 +146,7 @@ describe('entries of the configuration file', () => {
       { name: 'relative', message: 'needs an http or https URL as url' },
       { name: 'file', message: 'needs an http or https URL as url' },
       { name: 'nowhere', message: 'needs a url' },
-      { name: 'typo', message: 'has an unknown field trusteed' },
+      { name: 'typo', message: 'has an unknown field trusteed; did you mean trusted?' },
       { name: 'half', message: 'needs func_name' },
     ]);
     expect(readMcpEntries({})).toEqual({ entries: [], faults: [] });

@@ -6,6 +6,7 @@ import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contract
 import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
 import type { McpEntry } from './mcp-entry.js';
+import { unusedPatternsNote, withEntrySettings } from '../tool-settings.js';
 import { dropUncheckablePatterns, droppedPatternNote } from './uncheckable-patterns.js';
 
 /** Characters of a server's tool name that are read; servers can send names of any length. */
@@ -64,7 +65,7 @@ export function toFunctionDefinition(entry: McpEntry): ToolDefinition {
     remoteName: functionName,
     options: parameters?.length ? connectionOptions(entry) : { ...connectionOptions(entry), whole_args: true },
   };
-  return {
+  const definition: ToolDefinition = {
     name: entry.name,
     version: VERSION,
     description: entry.description ?? `MCP tool ${entry.name}`,
@@ -75,6 +76,7 @@ export function toFunctionDefinition(entry: McpEntry): ToolDefinition {
     idempotent: false,
     ...declaredLimits(entry),
   };
+  return withEntrySettings(definition, entry);
 }
 
 function toToolDefinition(entry: McpEntry, tool: RemoteTool, options: JsonObject): ToolDefinition {
@@ -84,7 +86,7 @@ function toToolDefinition(entry: McpEntry, tool: RemoteTool, options: JsonObject
   // MCP: clients must consider annotations untrusted unless they come from a trusted server. They never grant a permission.
   const promised =
     entry.trusted === true && (annotations['readOnlyHint'] === true || annotations['idempotentHint'] === true);
-  return {
+  const definition: ToolDefinition = {
     name: registeredName(entry, tool.name),
     aliases: [`${entry.name}.${tool.name}`],
     version: VERSION,
@@ -105,10 +107,17 @@ function toToolDefinition(entry: McpEntry, tool: RemoteTool, options: JsonObject
     annotations: Object.keys(annotations).length > 0 ? annotations : undefined,
     ...declaredLimits(entry),
   };
+  return withEntrySettings(definition, entry);
+}
+
+/** What an administrator should know about the tools of a server: schema patterns that were dropped, and overrides without a tool. */
+export function serverNotes(entry: McpEntry, found: DiscoverReply): string[] {
+  const unused = unusedPatternsNote(entry.overrides, toServerDefinitions(entry, found));
+  return unused === undefined ? droppedPatterns(entry, found) : [unused, ...droppedPatterns(entry, found)];
 }
 
 /** A line for each pattern that was dropped from the schemas of a listed tool, because arguments cannot be checked against it. */
-export function droppedPatterns(entry: McpEntry, found: DiscoverReply): string[] {
+function droppedPatterns(entry: McpEntry, found: DiscoverReply): string[] {
   return found.tools
     .filter(({ name }) => entry.tools?.includes(name) ?? true)
     .flatMap((tool) => {
@@ -118,12 +127,11 @@ export function droppedPatterns(entry: McpEntry, found: DiscoverReply): string[]
     });
 }
 
-/** The price and the limits that an entry declares. */
+/** The price, the time limit of a server that reports progress, and the task support that an entry declares. */
 function declaredLimits(entry: McpEntry): Partial<ToolDefinition> {
   return {
     cost_per_use_micro_usd: entry.cost_per_use === undefined ? undefined : toMicroUsd(entry.cost_per_use),
-    rate_limit: entry.rate_limit,
-    timeout_seconds: entry.max_seconds ?? entry.timeout_seconds,
+    timeout_seconds: entry.max_seconds,
     forwards_idempotency_key: entry.forwards_idempotency_key || undefined,
     task_support: entry.task_support,
   };

@@ -1,5 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { McpRegister } from '@toolfleet/contracts/registry';
+import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
+import { isToolSetting, overridesViolation, settingViolation, unknownField } from '../tool-settings.js';
 
 /** An entry of `mcp_servers` or `mcp_tools` in the configuration file, or a registration. Variables are not expanded. */
 export interface McpEntry extends McpRegister {
@@ -8,7 +10,6 @@ export interface McpEntry extends McpRegister {
   args?: string[];
   env?: JsonObject;
   cwd?: string;
-  memory_limit_mb?: number;
   max_response_bytes?: number;
   /** Longest attempt of a server that reports progress; `timeout_seconds` then limits the time between two reports. */
   max_seconds?: number;
@@ -46,8 +47,6 @@ const FIELDS: Record<string, Check> = {
   headers: isJsonObject,
   parameters: (value) => Array.isArray(value) && value.every(isJsonObject),
   cost_per_use: isNumber,
-  rate_limit: isNumber,
-  timeout_seconds: isNumber,
   trusted: isFlag,
   pin: (value) => ['refuse', 'warn', 'off'].includes(String(value)),
   prefix: isText,
@@ -57,13 +56,14 @@ const FIELDS: Record<string, Check> = {
   args: isTexts,
   env: isJsonObject,
   cwd: isText,
-  memory_limit_mb: isNumber,
   max_response_bytes: isNumber,
   max_seconds: isNumber,
   refresh_seconds: isNumber,
   forwards_idempotency_key: isFlag,
   task_support: (value) => ['forbidden', 'optional', 'required'].includes(String(value)),
 };
+
+const KNOWN_FIELDS: readonly string[] = [...Object.keys(FIELDS), ...Object.keys(TOOL_SETTINGS), 'overrides'];
 
 /** Reads `mcp_servers` and `mcp_tools` of the configuration file, without entries that have `enabled: false`. */
 export function readMcpEntries(file: JsonObject): McpEntries {
@@ -90,8 +90,13 @@ export function readMcpEntry(name: string, body: Json | undefined, isTool: boole
   if (!isJsonObject(body)) return 'must be a mapping';
   for (const [field, value] of Object.entries(body)) {
     if (value === null) continue;
+    if (field === 'overrides' || isToolSetting(field)) {
+      const violation = field === 'overrides' ? overridesViolation(value, field) : settingViolation(field, value);
+      if (violation) return violation;
+      continue;
+    }
     const check = FIELDS[field];
-    if (!check) return `has an unknown field ${field}`;
+    if (!check) return unknownField(field, KNOWN_FIELDS);
     if (check === isHttpUrl && !check(value)) return 'needs an http or https URL as url';
     if (!check(value)) return `has a wrong value for ${field}`;
   }
@@ -100,6 +105,8 @@ export function readMcpEntry(name: string, body: Json | undefined, isTool: boole
   );
   const entry = { ...given, name, url: String(given['url'] ?? '') } as unknown as McpEntry;
   const isLocal = entry.command !== undefined;
+  if (!isLocal && entry.memory_limit_mb !== undefined)
+    return 'cannot set memory_limit_mb: only a local server (command) has a memory limit';
   if (!isLocal && entry.url === '') return 'needs a url';
   if (isTool && entry.func_name === undefined) return 'needs func_name';
   return entry;

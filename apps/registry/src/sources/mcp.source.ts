@@ -7,8 +7,8 @@ import { registrationStamp, type Footing, type StoredRegistration } from '../def
 import { isSuperseded } from '../source-store.js';
 import {
   discoverMessage,
-  droppedPatterns,
   mcpSource,
+  serverNotes,
   toAnnouncement,
   toFunctionDefinition,
   toServerDefinitions,
@@ -170,7 +170,7 @@ export class McpSource {
         if (reply.registered.length > 0) this.onRegistered(this.watch(watched), reply, found);
         return reply;
       });
-      return { outcome, notes: droppedPatterns(entry, found) };
+      return { outcome, notes: serverNotes(entry, found) };
     } catch (error) {
       return { outcome: toToolError(error) };
     } finally {
@@ -213,8 +213,12 @@ export class McpSource {
     const { name, refresh_seconds: seconds } = watched.entry;
     watched.failures = 0;
     watched.state = { server: name, state: 'ok', tools: reply.registered.length };
-    const notes = droppedPatterns(watched.entry, found);
-    if (notes.length > 0) this.logger.warn({ server: name, notes }, 'schemas of MCP tools were changed');
+    const notes = serverNotes(watched.entry, found);
+    if (notes.length > 0)
+      this.logger.warn(
+        { server: name, notes },
+        'the tools of an MCP server differ from what its entry or its schemas say',
+      );
     this.logOutcome(name, reply);
     if (seconds === 0) return;
     const refreshMs = seconds === undefined ? found.ttl_ms || DEFAULT_REFRESH_MS : seconds * 1_000;

@@ -7,6 +7,7 @@ import { assertAnyTool, convertDocument, parseSpec, type Conversion, type SpecWa
 import type { Clock } from '@toolfleet/resilience';
 import { bindingOptions, suppliedParameters, toOperationDefinition } from './openapi-definitions.js';
 import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
+import { unusedPatternsNote } from '../tool-settings.js';
 import { sealOpenApiSecrets, type Seal } from './secrets.js';
 import type { LoadedSpec } from './spec-reader.js';
 import { isCheckable } from './uncheckable-patterns.js';
@@ -61,6 +62,8 @@ export async function convertEntry(
     else definitions.push(toOperationDefinition(tool, tool.baseUrl() as string, entry, options, version));
   }
   const warnings = conversion.findings.list();
+  const unused = unusedPatternsNote(entry.overrides, definitions);
+  if (unused !== undefined) warnings.unshift({ pointer: '', message: unused });
   if (definitions.length > MANY_TOOLS) warnings.unshift(sizeWarning(definitions));
   return { definitions, refused, warnings };
 }

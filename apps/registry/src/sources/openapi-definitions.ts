@@ -3,6 +3,7 @@ import type { OpenApiBinding, ToolDefinition, ToolSource } from '@toolfleet/cont
 import { planJson, type OpenApiTool, type ParameterPlace } from '@toolfleet/openapi';
 import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
+import { withEntrySettings } from '../tool-settings.js';
 import type { OpenApiEntry } from './openapi-entry.js';
 
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/;
@@ -61,12 +62,10 @@ export function toOperationDefinition(
   const output = tool.outputSchema();
   if (output) definition.output_schema = output;
   if (entry.base_cost_per_use !== undefined) definition.cost_per_use_micro_usd = toMicroUsd(entry.base_cost_per_use);
-  if (entry.rate_limit !== undefined) definition.rate_limit = Math.floor(entry.rate_limit);
-  if (entry.timeout_seconds !== undefined) definition.timeout_seconds = entry.timeout_seconds;
   if (!CACHEABLE.has(tool.method)) definition.cache_ttl_seconds = 0;
   if (!tool.idempotent) definition.forwards_idempotency_key = true;
   if (entry.vendor_adapter ?? entry.auth_config?.vendor) definition.context_keys = ['prompt_params'];
-  return definition;
+  return withEntrySettings(definition, entry);
 }
 
 /** `collection.tool` resolves with and without the name prefix. */

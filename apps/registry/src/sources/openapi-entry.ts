@@ -1,5 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { OpenApiRegister } from '@toolfleet/contracts/registry';
+import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
+import { isToolSetting, overridesViolation, settingViolation, unknownField } from '../tool-settings.js';
 
 /** An entry of `openapi_tools` in the configuration file, or a registration. Variables are not expanded. */
 export interface OpenApiEntry extends OpenApiRegister {
@@ -41,8 +43,6 @@ const FIELDS: Readonly<Record<string, Check>> = {
   operations: isTexts,
   tags: isTexts,
   base_url: isText,
-  rate_limit: isNumber,
-  timeout_seconds: isNumber,
   max_response_bytes: isNumber,
   name_prefix: (value) => typeof value === 'string' && /^[A-Za-z0-9_-]{0,40}$/.test(value),
   vendor_adapter: isText,
@@ -52,6 +52,13 @@ const FIELDS: Readonly<Record<string, Check>> = {
   server_variables: (value) => isJsonObject(value) && Object.values(value).every(isText),
   server: isText,
 };
+
+const KNOWN_FIELDS: readonly string[] = [
+  ...Object.keys(CHOICES),
+  ...Object.keys(FIELDS),
+  ...Object.keys(TOOL_SETTINGS),
+  'overrides',
+];
 
 /** Part of an alias (`collection.tool`) and of a source name. */
 const COLLECTION_NAME = /^[A-Za-z0-9_.-]{1,100}$/;
@@ -88,8 +95,14 @@ export function readOpenApiEntry(name: string, body: Json | undefined): OpenApiE
       if (!choices.includes(value as string)) return `needs ${field} to be one of ${choices.join(', ')}`;
       continue;
     }
+    if (field === 'memory_limit_mb') return 'cannot set memory_limit_mb: an operation runs outside the fleet';
+    if (field === 'overrides' || isToolSetting(field)) {
+      const violation = field === 'overrides' ? overridesViolation(value, field) : settingViolation(field, value);
+      if (violation) return violation;
+      continue;
+    }
     const check = FIELDS[field];
-    if (!check) return `has an unknown field ${field}`;
+    if (!check) return unknownField(field, KNOWN_FIELDS);
     if (!check(value)) return `has a wrong value for ${field}`;
   }
   const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));

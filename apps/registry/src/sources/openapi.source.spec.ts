@@ -261,7 +261,10 @@ describe('OpenApiSource', () => {
     const text = document({ '/a': op('a') });
     for (const [request, error] of [
       [{}, 'The request needs spec_url, spec_path or spec_inline'],
-      [{ spec_inline: text, opperations: ['a'] }, 'The request has an unknown field opperations'],
+      [
+        { spec_inline: text, opperations: ['a'] },
+        'The request has an unknown field opperations; did you mean operations?',
+      ],
       [{ spec_inline: text, operations: ['b'] }, expect.stringContaining('NO_OPERATION_SELECTED')],
     ] as const) {
       expect(await source.validate(request as never)).toMatchObject({ valid: false, errors: [error] });

@@ -50,6 +50,22 @@ export interface ExecContext extends ToolContext {
   forward_idempotency_key?: boolean;
 }
 
+/**
+ * Headers with the session and the user of a call, for upstreams whose tools are session-aware. Values are percent-encoded where
+ * they are not printable ASCII.
+ */
+export function sessionHeaders(context: CallContext): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [header, value] of [
+    ['x-session-id', context.session_id],
+    ['x-user-id', context.user_id],
+  ] as const) {
+    if (typeof value !== 'string') continue;
+    headers[header] = value.toWellFormed().replaceAll(/[^!-$&-~]+/g, encodeURIComponent);
+  }
+  return headers;
+}
+
 /** Response of an executor: the outcome of one attempt. The engine adds provenance and number of attempts. */
 export type ExecResponse = Pick<CallResult, 'ok' | 'output' | 'text' | 'metadata'> &
   Partial<Pick<CallResult, 'failure' | 'content' | 'usage'>> & {

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../json.js';
 import type { RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
+import type { ToolSettings } from '../tool-settings.js';
 
 /** `registry.definition.get`: by name or alias, as seen by a tenant. */
 export interface DefinitionGet {
@@ -125,8 +126,13 @@ export interface QuarantineRejectReply {
   name: string;
 }
 
+/** Tool settings for a whole source, and by name pattern. A pattern is a tool name in which `*` stands for any characters. */
+interface SourceSettings extends ToolSettings {
+  overrides?: { [pattern: string]: ToolSettings };
+}
+
 /** `registry.openapi.register` and one entry of `openapi_tools` in the configuration file. */
-export interface OpenApiRegister {
+export interface OpenApiRegister extends SourceSettings {
   /** Collection name. */
   name: string;
   enabled?: boolean;
@@ -141,8 +147,6 @@ export interface OpenApiRegister {
   operations?: string[];
   tags?: string[];
   base_url?: string;
-  rate_limit?: number;
-  timeout_seconds?: number;
   max_response_bytes?: number;
   name_prefix?: string;
   vendor_adapter?: string;
@@ -186,7 +190,7 @@ export interface OpenApiValidateReply {
 }
 
 /** `registry.mcp.register`: an MCP server, or with `func_name` a plain `{"function","args"}` endpoint as one tool. */
-export interface McpRegister {
+export interface McpRegister extends SourceSettings {
   name: string;
   url: string;
   func_name?: string;
@@ -197,8 +201,6 @@ export interface McpRegister {
   /** Parameters of a `func_name` endpoint, as in the configuration file. */
   parameters?: JsonObject[];
   cost_per_use?: number;
-  rate_limit?: number;
-  timeout_seconds?: number;
   trusted?: boolean;
   pin?: 'refuse' | 'warn' | 'off';
   prefix?: string;

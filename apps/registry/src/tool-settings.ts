@@ -1,0 +1,173 @@
+/**
+ * What an administrator sets about tools: fields of a source's entry apply to all its tools, `overrides` of the entry to those a
+ * name pattern matches, and the section `tool_settings` of the configuration file to tools of every source.
+ */
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { suggestion } from '@toolfleet/contracts/text';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
+import { TOOL_SETTINGS, type ToolSettings } from '@toolfleet/contracts/tool-settings';
+import { compileSchema, explainErrors, type CompiledSchema } from '@toolfleet/schema';
+
+/** Settings by name pattern: a tool name in which `*` stands for any characters. */
+export type SettingsByPattern = Readonly<Record<string, ToolSettings>>;
+
+type Name = keyof ToolSettings;
+const NAMES = Object.keys(TOOL_SETTINGS) as Name[];
+const CHECKS: Readonly<Record<string, CompiledSchema>> = Object.fromEntries(
+  NAMES.map((name) => [name, compileSchema(TOOL_SETTINGS[name].schema)]),
+);
+/** A local MCP server is one process for all its tools, so its limit belongs to the entry. */
+const NAMES_OF_SOURCE = NAMES.filter((name) => name !== 'memory_limit_mb');
+
+const PATTERN = /^[A-Za-z0-9_.*/:-]{1,512}$/;
+const MAX_PATTERNS = 1_000;
+
+/** Whether a field of an entry is a tool setting. */
+export function isToolSetting(field: string): field is Name {
+  return Object.hasOwn(TOOL_SETTINGS, field);
+}
+
+/** What is wrong with the value of a setting, to follow the name of its entry; undefined when nothing is. */
+export function settingViolation(field: Name, value: Json, path: string = field): string | undefined {
+  const check = CHECKS[field];
+  if (!check || check.check(value)) return undefined;
+  const reasons = explainErrors(check.errors(value)).map(({ path: at, message }) =>
+    at ? `${at}: ${message}` : message,
+  );
+  return `has a wrong value for ${path}: ${reasons.join('; ')}`;
+}
+
+/** What is wrong with `overrides` of an entry or with the section `tool_settings`; undefined when nothing is. */
+export function overridesViolation(
+  value: Json,
+  path: string,
+  names: readonly Name[] = NAMES_OF_SOURCE,
+): string | undefined {
+  if (!isJsonObject(value)) return `has a wrong value for ${path}: must map name patterns to settings`;
+  const entries = Object.entries(value);
+  if (entries.length > MAX_PATTERNS) return `has more than ${MAX_PATTERNS} patterns in ${path}`;
+  for (const [pattern, settings] of entries) {
+    const at = `${path}[${JSON.stringify(pattern.slice(0, 80))}]`;
+    if (!PATTERN.test(pattern)) return `has an invalid pattern ${at}: use tool names, with * for any characters`;
+    if (!isJsonObject(settings)) return `has a wrong value for ${at}: must be a mapping of settings`;
+    for (const [field, setting] of Object.entries(settings)) {
+      if (!isToolSetting(field) || !names.includes(field)) return `${unknownField(field, names)} in ${at}`;
+      if (setting === null) continue;
+      const violation = settingViolation(field, setting, `${at}.${field}`);
+      if (violation) return violation;
+    }
+  }
+  return undefined;
+}
+
+/** The message for a field that an entry does not have, to follow the name of the entry. */
+export function unknownField(field: string, known: Iterable<string>): string {
+  return `has an unknown field ${field.slice(0, 80)}${suggestion(field.slice(0, 80), known)}`;
+}
+
+/** Reads the section `tool_settings`. @returns a message when it is invalid */
+export function readToolSettings(file: JsonObject): SettingsByPattern | string {
+  const section = file['tool_settings'];
+  if (section === undefined || section === null) return {};
+  return overridesViolation(section, 'tool_settings', NAMES) ?? (section as SettingsByPattern);
+}
+
+/**
+ * The settings that apply to a tool with these names. A more specific pattern wins, field by field: an exact name over patterns,
+ * then the pattern with more characters besides `*`. The order in the mapping does not matter, because many JSON writers sort keys.
+ */
+export function matchSettings(overrides: SettingsByPattern | undefined, names: readonly string[]): ToolSettings {
+  const matching = Object.keys(overrides ?? {})
+    .filter((pattern) => names.some((name) => matches(pattern, name)))
+    .toSorted((a, b) => specificity(a) - specificity(b) || (a < b ? -1 : 1));
+  return Object.assign({}, ...matching.map((pattern) => withoutNull(overrides?.[pattern] ?? {}))) as ToolSettings;
+}
+
+/** Patterns that match none of the tools, probably typos. Each tool has several names. */
+export function unusedPatterns(
+  overrides: SettingsByPattern | undefined,
+  tools: readonly (readonly string[])[],
+): string[] {
+  return Object.keys(overrides ?? {}).filter(
+    (pattern) => !tools.some((names) => names.some((name) => matches(pattern, name))),
+  );
+}
+
+/** A line about patterns of an entry that match no tool; undefined when all match. */
+export function unusedPatternsNote(
+  overrides: SettingsByPattern | undefined,
+  definitions: readonly ToolDefinition[],
+): string | undefined {
+  const unused = unusedPatterns(overrides, definitions.map(namesInOverrides));
+  return unused.length > 0 ? `overrides match no tool: ${unused.slice(0, 20).join(', ')}` : undefined;
+}
+
+/** Names by which `overrides` of an entry may refer to a tool: its registered name and its name at the source. */
+function namesInOverrides({ name, binding }: ToolDefinition): string[] {
+  if (binding.kind === 'mcp') return [name, binding.remoteName];
+  return binding.kind === 'openapi' ? [name, binding.operationId] : [name];
+}
+
+/**
+ * A definition with the settings of its entry.
+ * @param entry settings of the whole source, and its `overrides`
+ */
+export function withEntrySettings(
+  definition: ToolDefinition,
+  entry: ToolSettings & { overrides?: SettingsByPattern },
+): ToolDefinition {
+  const ofSource = pickSettings(entry as JsonObject);
+  // Calls of a method that writes have to reach the server, unless an override names the tool.
+  if (definition.cache_ttl_seconds === 0) delete ofSource.cache_ttl_seconds;
+  // With `max_seconds`, `timeout_seconds` of the entry limits the time between two reports of progress.
+  if (definition.timeout_seconds !== undefined) delete ofSource.timeout_seconds;
+  const ofTool = matchSettings(entry.overrides, namesInOverrides(definition));
+  return applySettings(definition, { ...ofSource, ...ofTool });
+}
+
+/**
+ * A definition with settings that take precedence over what it declares, except that protections only rise: a tool that declares
+ * itself dangerous, or requires a user, stays so.
+ */
+export function applySettings(definition: ToolDefinition, settings: ToolSettings): ToolDefinition {
+  if (Object.keys(settings).length === 0) return definition;
+  const { memory_limit_mb: memoryMb, ...given } = settings;
+  const applied: ToolDefinition = { ...definition, ...given };
+  if (definition.dangerous) applied.dangerous = true;
+  if (definition.requires_auth) applied.requires_auth = true;
+  const { binding } = applied;
+  if (binding.kind === 'python' && memoryMb !== undefined) applied.memory_limit_mb = memoryMb;
+  // mcp-executor limits attempts by the options of the connection, too.
+  if (binding.kind === 'mcp' && given.timeout_seconds !== undefined)
+    applied.binding = { ...binding, options: { ...binding.options, timeout_seconds: given.timeout_seconds } };
+  return applied;
+}
+
+function pickSettings(entry: JsonObject): ToolSettings {
+  return Object.fromEntries(
+    NAMES_OF_SOURCE.flatMap((name) => (entry[name] === undefined || entry[name] === null ? [] : [[name, entry[name]]])),
+  ) as ToolSettings;
+}
+
+function withoutNull(settings: ToolSettings): ToolSettings {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null)) as ToolSettings;
+}
+
+function specificity(pattern: string): number {
+  return pattern.includes('*') ? pattern.replaceAll('*', '').length : Infinity;
+}
+
+/** Matches in linear time per `*`: each part between two `*` is searched after the one before. */
+function matches(pattern: string, name: string): boolean {
+  const [first = '', ...parts] = pattern.split('*');
+  const last = parts.pop();
+  if (last === undefined) return pattern === name;
+  if (!name.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of parts) {
+    const found = name.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return name.length - last.length >= at && name.endsWith(last);
+}

@@ -1,0 +1,117 @@
+import type { JsonObject } from './json.js';
+import type { ToolDefinition } from './tool-definition.js';
+
+/**
+ * Settings that every tool accepts: a builtin tool or plugin, an MCP server, a function endpoint or an OpenAPI
+ * operation. An absent setting leaves the declaration of the tool, or the default.
+ */
+export type ToolSettings = Pick<
+  ToolDefinition,
+  | 'dangerous'
+  | 'requires_auth'
+  | 'session_aware'
+  | 'idempotent'
+  | 'retry_policy'
+  | 'stub_data'
+  | 'rate_limit'
+  | 'rate_limit_mode'
+  | 'cache_ttl_seconds'
+  | 'timeout_seconds'
+  | 'memory_limit_mb'
+>;
+
+interface ToolSetting {
+  /** JSON Schema of the value. */
+  schema: JsonObject;
+  /** Default as shown in the documentation. */
+  fallback: string;
+  description: string;
+}
+
+const whole = (minimum: number, maximum: number): JsonObject => ({ type: 'integer', minimum, maximum });
+const flag: JsonObject = { type: 'boolean' };
+
+const RETRY_POLICY: JsonObject = {
+  oneOf: [
+    { properties: { kind: { enum: ['none', 'network', 'idempotent'] } } },
+    {
+      properties: {
+        kind: { const: 'custom' },
+        max_attempts: whole(1, 10),
+        base_delay_ms: whole(0, 30_000),
+        multiplier: { type: 'number', minimum: 1, maximum: 10 },
+        max_delay_ms: whole(0, 30_000),
+        on: { type: 'array', items: { enum: ['timeout', 'network_error', 'internal_error'] }, maxItems: 3 },
+      },
+      required: ['max_attempts', 'base_delay_ms', 'multiplier'],
+    },
+  ],
+  type: 'object',
+  required: ['kind'],
+};
+
+/**
+ * The one table of tool settings. The registry checks announced definitions, entries of the configuration file and registrations
+ * with these schemas; the API document and docs/tool-settings.md are generated from them.
+ */
+export const TOOL_SETTINGS: { readonly [Name in keyof Required<ToolSettings>]: ToolSetting } = {
+  dangerous: {
+    schema: flag,
+    fallback: '`false`',
+    description:
+      'Not listed for public callers, and their calls are refused with 403 `TOOL_DANGEROUS`, whatever the policy',
+  },
+  requires_auth: {
+    schema: flag,
+    fallback: '`false`',
+    description: 'The caller must be an authenticated user, not only a tenant; otherwise 403 `PERMISSION_DENIED`',
+  },
+  session_aware: {
+    schema: flag,
+    fallback: '`false`',
+    description: 'The tool receives `session_id` and `user_id`, which become part of its cache key',
+  },
+  idempotent: {
+    schema: flag,
+    fallback: 'HTTP method (OpenAPI), hints of a `trusted` MCP server, else `false`',
+    description:
+      'Repeating a call is safe: failed attempts can be retried and results cached. Names are never used to guess it',
+  },
+  retry_policy: {
+    schema: RETRY_POLICY,
+    fallback: '`network` for idempotent MCP and OpenAPI tools, else `none`',
+    description:
+      '`{kind}` with `none`, `network` or `idempotent`, or `{kind: custom, max_attempts, base_delay_ms, multiplier, max_delay_ms, on}`. A tool that is not idempotent is never retried',
+  },
+  stub_data: {
+    schema: {},
+    fallback: 'none',
+    description:
+      'Any JSON except `null`: returned with a disclaimer and `metadata.fallback: "stub_data"` when the tool cannot be reached and there is no cached result',
+  },
+  rate_limit: {
+    schema: whole(0, 1_000_000_000),
+    fallback: '60; MCP: `MCP_RATE_LIMIT_DEFAULT`',
+    description: 'Calls per minute and tenant; 0 = no limit',
+  },
+  rate_limit_mode: {
+    schema: { enum: ['reject', 'wait'] },
+    fallback: '`reject`',
+    description: '`reject` fails with 429 at once, `wait` waits for the rate limit until the deadline of the call',
+  },
+  cache_ttl_seconds: {
+    schema: whole(0, 86_400),
+    fallback: '300; OpenAPI methods that write: 0',
+    description: 'How long results of an idempotent tool are cached; 0 = never',
+  },
+  timeout_seconds: {
+    schema: { type: 'number', exclusiveMinimum: 0, maximum: 3_600 },
+    fallback: 'by name and kind ([time](call-lifecycle.md#time))',
+    description: 'Longest attempt',
+  },
+  memory_limit_mb: {
+    schema: whole(1, 65_536),
+    fallback: '`WASI_MEMORY_LIMIT_MB`; local MCP servers: 512',
+    description: 'Memory of a run of `execute_python`, or of the process of a local MCP server',
+  },
+};

@@ -28,6 +28,7 @@ export const getWeather = defineTool<{ city: string; unit?: 'celsius' | 'fahrenh
     additionalProperties: false,
   },
   inputExamples: [{ city: 'Lisbon' }],
+  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
   idempotent: true,
   timeoutSeconds: 5,
   handler({ city, unit = 'celsius' }) {

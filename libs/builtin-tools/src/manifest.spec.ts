@@ -38,6 +38,14 @@ describe.each(MANIFEST.map((tool) => [tool.metadata.name, tool] as const))('%s',
     const effects = ['file_write', 'file_edit', 'file_delete', 'multi_agent'];
     expect(tool.metadata.idempotent ?? false).toBe(!effects.includes(name));
   });
+
+  it('tells clients whether it changes something', () => {
+    const effects = ['file_write', 'file_edit', 'file_mkdir', 'file_delete', 'multi_agent'];
+    const { readOnlyHint, destructiveHint, openWorldHint } = tool.metadata.annotations ?? {};
+    expect(readOnlyHint).toBe(!effects.includes(name));
+    expect(destructiveHint).toBe(effects.includes(name) && name !== 'file_mkdir');
+    expect(openWorldHint).toBe(['web_search', 'fetch_page', 'crawl_batch', 'multi_agent'].includes(name));
+  });
 });
 
 describe('definitions', () => {

@@ -5,6 +5,7 @@ import {
   SHOWN_TIMEOUT_SECONDS,
   type RegisteredTool,
 } from '@toolfleet/contracts/tool-definition';
+import { inlineDefinitions, type SchemaStyle } from '@toolfleet/schema';
 
 /** Formats in which a definition can be listed. */
 export const TOOL_FORMATS = ['native', 'openai', 'anthropic', 'mcp'] as const;
@@ -12,32 +13,31 @@ export type ToolFormat = (typeof TOOL_FORMATS)[number];
 
 /**
  * Renders a definition in the format that a model provider or client expects. No format contains the context keys, because they
- * are not part of the input schema.
+ * are not part of the input schema. Schemas are listed without `$schema`, which some clients take for an unknown dialect.
+ * @param style `inline` expands references, for providers that refuse `$defs`
  */
-export function formatTool(tool: RegisteredTool, format: ToolFormat): JsonObject {
+export function formatTool(tool: RegisteredTool, format: ToolFormat, style: SchemaStyle = 'defs'): JsonObject {
+  const parameters = toParameters(tool, style);
   switch (format) {
     case 'native':
-      return toNative(tool);
+      return toNative(tool, parameters);
     case 'openai':
-      return {
-        type: 'function',
-        function: { name: tool.name, description: tool.description, parameters: toParameters(tool) },
-      };
+      return { type: 'function', function: { name: tool.name, description: tool.description, parameters } };
     case 'anthropic':
-      return { name: tool.name, description: tool.description, input_schema: toParameters(tool) };
+      return { name: tool.name, description: tool.description, input_schema: parameters };
     case 'mcp':
-      return toMcp(tool);
+      return toMcp(tool, parameters, style);
   }
 }
 
 /** The tool object of the public API. */
-function toNative(tool: RegisteredTool): JsonObject {
+function toNative(tool: RegisteredTool, parameters: JsonObject): JsonObject {
   const shown: JsonObject = {
     name: tool.name,
     description: tool.description,
     category: tool.category,
     version: tool.version,
-    parameters: toParameters(tool),
+    parameters,
     timeout_seconds: tool.timeout_seconds ?? SHOWN_TIMEOUT_SECONDS,
     cost_per_use: toUsd(tool.cost_per_use_micro_usd ?? 0),
   };
@@ -46,14 +46,34 @@ function toNative(tool: RegisteredTool): JsonObject {
   return shown;
 }
 
-function toMcp(tool: RegisteredTool): JsonObject {
-  const { title } = tool.annotations ?? {};
+/** A tool as MCP clients see it. Only an object schema is a valid output schema in all protocol revisions. */
+function toMcp(tool: RegisteredTool, inputSchema: JsonObject, style: SchemaStyle): JsonObject {
+  const annotations = toolAnnotations(tool);
+  const { title } = annotations;
   const shown: JsonObject = { name: tool.name };
   if (typeof title === 'string') shown.title = title;
   shown.description = tool.description;
-  shown.inputSchema = toParameters(tool);
-  if (tool.output_schema) shown.outputSchema = tool.output_schema;
-  if (tool.annotations) shown.annotations = tool.annotations;
+  shown.inputSchema = inputSchema;
+  if (tool.output_schema?.type === 'object') shown.outputSchema = toListedSchema(tool.output_schema, style);
+  shown.annotations = annotations;
+  return shown;
+}
+
+/** Methods that RFC 9110 section 9.2.1 calls safe. */
+const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'QUERY']);
+
+/**
+ * The annotations of a tool for MCP clients. Those of an operation follow from its HTTP method; an operation that is not safe may
+ * overwrite or delete. `idempotentHint` is what this fleet acts on, so a claim of an untrusted server does not appear in it.
+ */
+export function toolAnnotations({ annotations, binding, idempotent }: RegisteredTool): JsonObject {
+  const shown: JsonObject = {};
+  if (binding.kind === 'openapi') {
+    const isSafe = SAFE_METHODS.has(binding.method.toUpperCase());
+    Object.assign(shown, { readOnlyHint: isSafe, destructiveHint: !isSafe, openWorldHint: true });
+  }
+  Object.assign(shown, annotations);
+  if (idempotent !== undefined) shown.idempotentHint = idempotent;
   return shown;
 }
 
@@ -114,9 +134,20 @@ export function toPublicTool(tool: RegisteredTool): RegisteredTool {
 }
 
 /** The input schema with `type` and `properties`, which some providers require. */
-function toParameters(tool: RegisteredTool): JsonObject {
-  const schema = tool.input_schema;
+function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
+  const schema = toListedSchema(tool.input_schema, style);
   return schema.type === 'object' && schema.properties
     ? schema
     : { ...schema, type: 'object', properties: schema.properties ?? {} };
+}
+
+/** Expanded schemas by the registered one, which is replaced and never changed. */
+const inlined = new WeakMap<JsonObject, JsonObject>();
+
+function toListedSchema(registered: JsonObject, style: SchemaStyle): JsonObject {
+  const { $schema: _dialect, ...schema } = registered;
+  if (style === 'defs') return schema;
+  let expanded = inlined.get(registered);
+  if (!expanded) inlined.set(registered, (expanded = inlineDefinitions(schema)));
+  return expanded;
 }

@@ -22,7 +22,14 @@ export {
 } from './ports.js';
 export { authorize } from './admit.js';
 export { toExecMessage } from './attempt.js';
-export { formatTool, TOOL_FORMATS, toolMetadata, toPublicTool, type ToolFormat } from './format-tool.js';
+export {
+  formatTool,
+  TOOL_FORMATS,
+  toolAnnotations,
+  toolMetadata,
+  toPublicTool,
+  type ToolFormat,
+} from './format-tool.js';
 export { MAX_CACHED_CHARS, MemoryRateLimiter, MemoryResultCache, MemorySessionResults } from './memory-stores.js';
 export { ToolRanker } from './rank-tools.js';
 export { callBody, failed } from './result.js';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { authorize, formatTool, toolMetadata, toPublicTool } from '@toolfleet/engine';
+import { authorize, formatTool, toolAnnotations, toolMetadata, toPublicTool } from '@toolfleet/engine';
 import { mayUse } from '@toolfleet/engine/access';
 import { isAdmin } from '../auth/roles.js';
 import { DefinitionCache } from './definition-cache.js';
@@ -31,7 +31,7 @@ export class ToolInventory {
       ...shown(caller, tool),
       parameters: parameters ?? {},
       ...(tool.output_schema ? { output_schema: tool.output_schema } : {}),
-      ...(tool.annotations ? { annotations: tool.annotations } : {}),
+      annotations: toolAnnotations(tool),
     };
   }
 }

@@ -1,10 +1,17 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { callFieldSchemas } from '@toolfleet/contracts/call-fields';
+import { TOOL_FORMATS } from '@toolfleet/engine';
+import { SCHEMA_STYLES } from '@toolfleet/schema';
 import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
 import { OPERATOR_PATHS, OPERATOR_SCHEMAS } from './operator-document.js';
 import { SOURCE_PATHS } from './sources-document.js';
 
 const BATCH_ITEM: JsonObject = { type: 'object', properties: callFieldSchemas('batch-item') };
+
+const TOOL_FORMAT = inQuery('format', 'Form of the tools', { enum: [...TOOL_FORMATS] });
+const SCHEMA_STYLE = inQuery('schema_style', 'inline: schemas without $defs, for providers that refuse them', {
+  enum: [...SCHEMA_STYLES],
+});
 
 const CALL_PATHS: JsonObject = {
   '/api/v1/tools': {
@@ -14,7 +21,8 @@ const CALL_PATHS: JsonObject = {
         inQuery('category', 'Category or tag'),
         inQuery('limit', 'Page size; Link has the next page', { type: 'integer', minimum: 1, maximum: 9_999 }),
         inQuery('cursor', 'From the Link header of the previous page'),
-        inQuery('format', 'Form of the tools', { enum: ['native', 'openai', 'anthropic', 'mcp'] }),
+        TOOL_FORMAT,
+        SCHEMA_STYLE,
       ],
       answers: { '200': answer('Tools by name', list(ref('Tool'))) },
     }),
@@ -22,7 +30,7 @@ const CALL_PATHS: JsonObject = {
   '/api/v1/tools/{name}': {
     get: operation('getTool', {
       summary: 'One tool',
-      parameters: [inPath('name')],
+      parameters: [inPath('name'), TOOL_FORMAT, SCHEMA_STYLE],
       answers: { '200': answer('The tool', ref('Tool')) },
     }),
   },

@@ -1,4 +1,15 @@
-import { IsBoolean, IsInt, IsObject, IsOptional, IsString, Max, MaxLength, Min, MinLength } from 'class-validator';
+import {
+  IsBoolean,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsOptional,
+  IsString,
+  Max,
+  MaxLength,
+  Min,
+  MinLength,
+} from 'class-validator';
 import {
   type JsonObject,
   isJsonObject,
@@ -7,6 +18,7 @@ import {
   type Json,
   type Principal,
 } from '@toolfleet/contracts';
+import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { formatTool, toolMetadata } from '@toolfleet/engine';
@@ -56,8 +68,15 @@ class SelectBody {
   max_tools?: number;
 }
 
+/** Query of the endpoints that return schemas. */
+class SchemaQuery {
+  @IsOptional()
+  @IsIn(SCHEMA_STYLES)
+  schema_style?: SchemaStyle;
+}
+
 /** Query of the list endpoints. */
-class ShannonListQuery {
+class ShannonListQuery extends SchemaQuery {
   @IsOptional()
   @IsString()
   @MaxLength(64)
@@ -70,6 +89,7 @@ class ShannonListQuery {
 }
 
 const readQuery = readerFor(ShannonListQuery);
+const readSchemaQuery = readerFor(SchemaQuery);
 const readExecute = readerFor(ShannonExecuteBody);
 const readSelect = readerFor(SelectBody);
 const DEFAULT_SELECTED = 2;
@@ -97,14 +117,14 @@ export class ShannonController {
 
   @Get('schemas')
   async schemas(@Caller() caller: Principal, @Query() query: unknown): Promise<JsonObject[]> {
-    return (await this.list.page(caller, { category: readQuery(query).category })).tools.map((tool) =>
-      toSchema(formatTool(tool, 'native')),
-    );
+    const { category, schema_style: style } = readQuery(query);
+    const { tools } = await this.list.page(caller, { category });
+    return tools.map((tool) => toSchema(formatTool(tool, 'native', style)));
   }
 
   @Get(':name/schema')
-  async schema(@Caller() caller: Principal, @Param('name') name: string): Promise<JsonObject> {
-    return toSchema(formatTool(await this.list.one(caller, name), 'native'));
+  async schema(@Caller() caller: Principal, @Param('name') name: string, @Query() query: unknown): Promise<JsonObject> {
+    return toSchema(formatTool(await this.list.one(caller, name), 'native', readSchemaQuery(query).schema_style));
   }
 
   @Get(':name/metadata')

@@ -2,6 +2,7 @@ import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator'
 import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import { formatTool, TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
+import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { bodyObject, readBatchBody, readerFor } from './request-body.js';
@@ -50,6 +51,11 @@ class ListToolsQuery {
   @IsIn(TOOL_FORMATS)
   format?: ToolFormat;
 
+  /** `inline`: schemas without `$defs`. */
+  @IsOptional()
+  @IsIn(SCHEMA_STYLES)
+  schema_style?: SchemaStyle;
+
   /** Accepted and ignored: dangerous tools are always left out. */
   @IsOptional()
   @IsString()
@@ -61,6 +67,10 @@ class FormatQuery {
   @IsOptional()
   @IsIn(TOOL_FORMATS)
   format?: ToolFormat;
+
+  @IsOptional()
+  @IsIn(SCHEMA_STYLES)
+  schema_style?: SchemaStyle;
 }
 
 const readQuery = readerFor(ListToolsQuery);
@@ -84,7 +94,7 @@ export class ToolsController {
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    const { category, limit, cursor, format } = readQuery(query);
+    const { category, limit, cursor, format = 'native', schema_style: style } = readQuery(query);
     const page = await this.list.page(caller, {
       category,
       limit: limit === undefined ? undefined : Number(limit),
@@ -96,13 +106,14 @@ export class ToolsController {
       void reply.header('Link', `<${url.pathname}${url.search}>; rel="next"`);
     }
     if (page.stale) void reply.header('Warning', '110 toolfleet "Response is stale"');
-    return page.tools.map((tool) => formatTool(tool, format ?? 'native'));
+    return page.tools.map((tool) => formatTool(tool, format, style));
   }
 
   /** One tool in the requested format. */
   @Get(':name')
   async one(@Caller() caller: Principal, @Param('name') name: string, @Query() query: unknown) {
-    return formatTool(await this.list.one(caller, name), readFormat(query).format ?? 'native');
+    const { format = 'native', schema_style: style } = readFormat(query);
+    return formatTool(await this.list.one(caller, name), format, style);
   }
 
   /** OpenAI-format tool calls or `{name, arguments}`; an array, or an object with `calls`. */

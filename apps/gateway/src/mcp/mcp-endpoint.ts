@@ -33,6 +33,7 @@ import {
   METADATA_PATHS,
   metadataUrl,
   readPrincipal,
+  readSchemaStyle,
   resourceUrl,
   toAuthInfo,
 } from './request-access.js';
@@ -54,6 +55,7 @@ type AdmittedRequest = FastifyRequest & { mcpCaller?: Principal };
  */
 export class McpEndpoint implements Mounted {
   protected readonly deps: McpServerDeps;
+  private readonly inlineDeps: McpServerDeps;
   protected readonly handler: McpHttpHandler;
   private readonly unsubscribe: (() => void) | undefined;
   private inFlight = 0;
@@ -68,6 +70,7 @@ export class McpEndpoint implements Mounted {
       }
     };
     this.deps = { ...deps, executeCall, options, renderer: new CatalogRenderer() };
+    this.inlineDeps = { ...this.deps, renderer: new CatalogRenderer('inline') };
     this.handler = createMcpHandler((request) => this.createServer(request), {
       bus: new InMemoryServerEventBus((error) => deps.onFault?.(error)),
       maxRequestBodySize: options.maxBodyBytes,
@@ -127,7 +130,7 @@ export class McpEndpoint implements Mounted {
 
   /** The SDK server for one request. */
   protected createServer(request: McpRequestContext): Promise<GatewayMcpServer> {
-    return createMcpServer(this.deps, readPrincipal(request.authInfo), request);
+    return createMcpServer(this.depsFor(request.requestInfo?.url), readPrincipal(request.authInfo), request);
   }
 
   /** The response to a request that needs the SDK. */
@@ -142,7 +145,12 @@ export class McpEndpoint implements Mounted {
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const plain = readPlainRequest(raw.headers, body);
-    return plain && mcpCaller && answerPlainRequest(this.deps, mcpCaller, plain, signal);
+    return plain && mcpCaller && answerPlainRequest(this.depsFor(raw.url), mcpCaller, plain, signal);
+  }
+
+  /** @throws ToolError REQUEST_INVALID when the URL names an unknown style of schemas */
+  private depsFor(url: string | undefined): McpServerDeps {
+    return readSchemaStyle(url) === 'inline' ? this.inlineDeps : this.deps;
   }
 
   /** Authenticates a request by its headers, or refuses it. */
@@ -189,6 +197,7 @@ export class McpEndpoint implements Mounted {
     if (isResponse(body) && deps.elicitation?.deliver(principal, body)) return void out.writeHead(202).end();
     const session = readSession(raw.headers);
     try {
+      readSchemaStyle(raw.url);
       for (const id of readCancelledIds(body)) deps.cancellations?.cancel({ principal, session, id });
     } catch (error) {
       const { message, entry } = toToolError(error);
@@ -231,7 +240,7 @@ export class McpEndpoint implements Mounted {
       }
     }
     try {
-      const web = toWebRequest(raw, MCP_PATH, bytes, body, signal);
+      const web = toWebRequest(raw, raw.url ?? MCP_PATH, bytes, body, signal);
       const response = await this.respond(web, { authInfo: toAuthInfo(principal), parsedBody: body });
       const session = response.ok && !response.headers.has('mcp-session-id') ? newSessionId(body) : undefined;
       await writeWebResponse(response, out, session === undefined ? {} : { 'mcp-session-id': session });

@@ -80,7 +80,8 @@ export async function createMcpServer(
     const call = { name: params.name, arguments: (params.arguments ?? {}) as JsonObject };
     if (!isSearch) return callTool(toolCall, call, context);
     if (call.name === SEARCH_TOOLS) {
-      return searchTools(call.arguments, (query, limit) => deps.searchTools(principal, query, limit));
+      const search = (query: string, limit: number) => deps.searchTools(principal, query, limit);
+      return searchTools(call.arguments, search, deps.renderer.style);
     }
     const inner = call.name === CALL_TOOL ? readInnerCall(call.arguments) : call;
     return 'content' in inner ? (inner as CallToolResult) : callTool(toolCall, inner as NamedCall, context);

@@ -1,5 +1,7 @@
 import { ProtocolError, ProtocolErrorCode, type Tool } from '@modelcontextprotocol/server';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { formatTool } from '@toolfleet/engine';
+import type { SchemaStyle } from '@toolfleet/schema';
 
 /** One page of `tools/list`. */
 interface ListPage {
@@ -28,9 +30,11 @@ const PAGE_TOOLS = 1_000;
 export class CatalogRenderer {
   private readonly rendered = new WeakMap<readonly RegisteredTool[], RenderedCatalog>();
 
+  constructor(readonly style: SchemaStyle = 'defs') {}
+
   render(tools: readonly RegisteredTool[]): RenderedCatalog {
     let catalog = this.rendered.get(tools);
-    if (!catalog) this.rendered.set(tools, (catalog = renderCatalog(tools)));
+    if (!catalog) this.rendered.set(tools, (catalog = renderCatalog(tools, this.style)));
     return catalog;
   }
 }
@@ -42,26 +46,13 @@ export function readPage(catalog: RenderedCatalog, cursor: string | undefined): 
   return page;
 }
 
-/** A tool as MCP clients see it. Only an object schema is a valid output schema in both protocol revisions. */
-export function renderTool(tool: RegisteredTool): Tool {
-  const { title: given, ...annotations } = tool.annotations ?? {};
-  const title = typeof given === 'string' ? given : undefined;
-  return {
-    name: tool.name,
-    title,
-    description: tool.description,
-    inputSchema: tool.input_schema as Tool['inputSchema'],
-    outputSchema: tool.output_schema?.['type'] === 'object' ? (tool.output_schema as Tool['outputSchema']) : undefined,
-    annotations: {
-      ...annotations,
-      ...(tool.idempotent === undefined ? {} : { idempotentHint: tool.idempotent }),
-      title,
-    },
-    _meta: tool.available === false ? { 'io.toolfleet/available': false } : undefined,
-  };
+/** A tool as MCP clients see it. */
+export function renderTool(tool: RegisteredTool, style?: SchemaStyle): Tool {
+  const shown = formatTool(tool, 'mcp', style) as Tool;
+  return tool.available === false ? { ...shown, _meta: { 'io.toolfleet/available': false } } : shown;
 }
 
-function renderCatalog(all: readonly RegisteredTool[]): RenderedCatalog {
+function renderCatalog(all: readonly RegisteredTool[], style: SchemaStyle): RenderedCatalog {
   const sorted = all.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
   const pages = new Map<string, ListPage>();
   for (let from = 0, cursor = ''; ;) {
@@ -69,7 +60,7 @@ function renderCatalog(all: readonly RegisteredTool[]): RenderedCatalog {
     const last = slice.at(-1);
     const more = from + PAGE_TOOLS < sorted.length && last;
     const nextCursor = more ? Buffer.from(last.name).toString('base64url') : undefined;
-    const page = { tools: slice.map(renderTool), nextCursor };
+    const page = { tools: slice.map((tool) => renderTool(tool, style)), nextCursor };
     pages.set(cursor, { ...page, json: JSON.stringify(page).slice(1, -1) });
     if (nextCursor === undefined) break;
     from += PAGE_TOOLS;

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { AuthInfo } from '@modelcontextprotocol/server';
-import { isJsonObject, type Principal } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type Principal } from '@toolfleet/contracts';
+import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { hostName, LOOPBACK_NAMES, originName } from '../auth/loopback.js';
 import type { McpEndpointOptions } from './mcp-deps.js';
 
@@ -49,6 +50,17 @@ export function resourceUrl({ headers, socket }: IncomingMessage, options: McpEn
 export function metadataUrl(request: IncomingMessage, options: McpEndpointOptions): string | undefined {
   const resource = resourceUrl(request, options);
   return resource === undefined ? undefined : `${new URL(resource).origin}${METADATA_PATHS[1]}`;
+}
+
+/**
+ * The style of listed schemas that the query of a request chooses: `/mcp?schema_style=inline`.
+ * @throws ToolError REQUEST_INVALID for an unknown style
+ */
+export function readSchemaStyle(url: string | undefined): SchemaStyle {
+  const wanted = new URL(url ?? '/', 'http://gateway').searchParams.get('schema_style') ?? 'defs';
+  const style = SCHEMA_STYLES.find((known) => known === wanted);
+  if (style) return style;
+  throw new ToolError('REQUEST_INVALID', { message: `schema_style must be one of ${SCHEMA_STYLES.join(', ')}` });
 }
 
 /** The principal travels through the SDK as its auth info; the token itself does not. */

@@ -1,6 +1,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { SchemaStyle } from '@toolfleet/schema';
 import { renderTool } from './rendered-catalog.js';
 import type { NamedCall } from './tool-call.js';
 
@@ -35,6 +36,7 @@ export const SEARCH_SURFACE: readonly RegisteredTool[] = [
       required: ['name'],
     },
     idempotent: false,
+    annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
   },
   {
     ...base,
@@ -48,7 +50,7 @@ export const SEARCH_SURFACE: readonly RegisteredTool[] = [
       },
       required: ['query'],
     },
-    annotations: { readOnlyHint: true },
+    annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
   },
 ];
 
@@ -56,6 +58,7 @@ export const SEARCH_SURFACE: readonly RegisteredTool[] = [
 export async function searchTools(
   args: JsonObject,
   search: (query: string, limit: number) => Promise<readonly RegisteredTool[]>,
+  style: SchemaStyle,
 ): Promise<CallToolResult> {
   const query = args['query'];
   if (typeof query !== 'string' || query.trim() === '')
@@ -63,7 +66,7 @@ export async function searchTools(
   const wanted = Number(args['limit'] ?? DEFAULT_LIMIT);
   const limit = Number.isInteger(wanted) ? Math.min(Math.max(wanted, 1), MAX_LIMIT) : DEFAULT_LIMIT;
   const found = (await search(query, limit)).map((tool) => {
-    const { name, description, inputSchema } = renderTool(tool);
+    const { name, description, inputSchema } = renderTool(tool, style);
     return { name, description, input_schema: inputSchema };
   });
   const text = found.length === 0 ? 'No matching tool; try other words.' : JSON.stringify(found);

@@ -95,7 +95,7 @@ const EXECUTE_PYTHON: ToolDefinition = {
   idempotent: true,
   cache_ttl_seconds: 0,
   retry_policy: { kind: 'none' },
-  annotations: { readOnlyHint: true, idempotentHint: true, openWorldHint: false },
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   input_examples: [
     { code: 'import json\njson.dumps({"a": 1})' },
     { code: 'sum(args)', strictness: 'strict', args: [1, 2, 3] },

@@ -57,6 +57,8 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
     required: ['tasks'],
     additionalProperties: false,
   },
+  // Its tools act with the caller's rights, whatever these are.
+  annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
   inputExamples: [
     { tasks: [{ name: 'sum', instruction: 'Compute 12.5% of 840 with the calculator', tools: ['calculator'] }] },
   ],

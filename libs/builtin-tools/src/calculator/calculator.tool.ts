@@ -40,6 +40,7 @@ export const calculator = defineTool<{ expression: string }>({
   },
   inputExamples: [{ expression: '(2 + 3) * 4' }, { expression: '1200 + 19%' }, { expression: '2^128' }],
   rateLimit: 2_000,
+  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
   idempotent: true,
   timeoutSeconds: 5,
   handler({ expression }) {

@@ -53,6 +53,7 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
     additionalProperties: false,
   },
   inputExamples: [{ query: 'TODO', pattern: '*.py' }],
+  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
   idempotent: true,
   cacheTtlSeconds: 0,
   needs: ['workspaces', 'bounded'],

@@ -65,6 +65,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
     { json_string: '{"a":1}', operation: 'patch', patch: [{ op: 'replace', path: '/a', value: 2 }] },
   ],
   rateLimit: 600,
+  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
   idempotent: true,
   timeoutSeconds: 10,
   needs: ['bounded'],

@@ -95,6 +95,7 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
     { text: 'a1 b22', operation: 'regex', find: '([a-z])(\\d+)' },
   ],
   rateLimit: 600,
+  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
   idempotent: true,
   timeoutSeconds: 10,
   needs: ['bounded'],

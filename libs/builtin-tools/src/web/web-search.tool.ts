@@ -24,7 +24,7 @@ export const webSearch = defineTool<{ query: string; max_results?: number }, ['s
     required: ['query'],
   },
   inputExamples: [{ query: 'latest AI news', max_results: 5 }],
-  annotations: { openWorldHint: true, readOnlyHint: true },
+  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: true },
   idempotent: true,
   timeoutSeconds: 30,
   rateLimit: 120,

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { inlineDefinitions } from '@toolfleet/schema';
 import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
 import type { OperationPlan } from '../plan.js';
-import { inlineDefinitions } from './collect-defs.js';
 import { convertBody, type ConvertedBody } from './convert-body.js';
 import type { ToolContext } from './convert-document.js';
 import { convertParameters, type ConvertedParameters } from './convert-parameters.js';
@@ -88,7 +88,7 @@ export class OpenApiTool {
     schema.additionalProperties = false;
     const definitions = this.context.requestDefs.collect(targets);
     if (definitions && definitions !== 'too_many') schema.$defs = definitions;
-    const { schemaStyle, inlineDepth = 4 } = this.context.options;
+    const { schemaStyle, inlineDepth } = this.context.options;
     return schemaStyle === 'inline' ? inlineDefinitions(schema, inlineDepth) : schema;
   }
 

@@ -2,7 +2,7 @@
  * Reference pages are made from the code: this spec renders them and compares with the files, in both directions.
  * After a change: `npm run docs`.
  */
-import { globSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { CATALOGUE, type ErrorEntry } from '@toolfleet/contracts';
 import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
@@ -36,7 +36,7 @@ describe('reference pages', () => {
           String(entry.http),
           entry.class,
           entry.retryable ? 'yes' : 'no',
-          entry.chargeable ? 'yes' : 'no',
+          { nothing: 'no', cost: 'yes', reservation: 'what was reserved' }[entry.charge],
           entry.hint,
         ]);
     const head = ['Code', 'HTTP', 'Class', 'Retryable', 'Charged', 'Hint'];
@@ -49,6 +49,24 @@ describe('reference pages', () => {
       ),
       'errors.md',
     );
+  });
+
+  it('the table of charges in budgets.md has every code of a failure once, with its charge', () => {
+    const charges: Record<string, ErrorEntry['charge']> = {
+      nothing: 'nothing',
+      'its cost': 'cost',
+      'what was reserved': 'reservation',
+    };
+    const listed = readFileSync(`${ROOT}docs/budgets.md`, 'utf8')
+      .split('\n')
+      .map((line) => line.split('|').map((part) => part.trim()))
+      .flatMap(([, , codes = '', charge = '']) =>
+        charges[charge] ? [...codes.matchAll(/`([A-Z_]+)`/g)].map(([, code]) => `${code}: ${charges[charge]}`) : [],
+      );
+    const failures = Object.entries(CATALOGUE as Record<string, ErrorEntry>)
+      .filter(([, entry]) => entry.origin === 'execution')
+      .map(([code, entry]) => `${code}: ${entry.charge}`);
+    expect(listed.toSorted()).toEqual(failures.toSorted());
   });
 
   it('fields of a call', async () => {
@@ -285,7 +303,17 @@ describe('reference pages', () => {
         metadata: { type: 'object' },
         content: { type: 'array', items: { type: 'object' }, description: 'rich content as MCP has it' },
         execution_time_ms: { type: 'integer' },
-        usage: { type: 'object', properties: { tokens: { type: 'integer' }, cost_usd: { type: 'number' } } },
+        usage: {
+          type: 'object',
+          properties: {
+            tokens: { type: 'integer' },
+            cost_usd: { type: 'number' },
+            replayed: {
+              const: true,
+              description: 'present when this is the charge of the first call with the same key',
+            },
+          },
+        },
         call_id: { type: 'string' },
       },
       required: ['success', 'output', 'text', 'error', 'metadata', 'execution_time_ms', 'usage', 'call_id'],

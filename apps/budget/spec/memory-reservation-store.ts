@@ -118,24 +118,28 @@ export class MemoryReservationStore extends ReservationStore {
     return { admitted: true };
   }
 
-  override async settle(tenantId: string, settlements: readonly Settlement[]): Promise<SettleOutcome> {
+  override async settle(
+    tenantId: string,
+    settlements: readonly Settlement[],
+    costOverrun = false,
+  ): Promise<SettleOutcome> {
     const tenant = await this.tenant(tenantId);
     const { result, spending } = this.step(tenant, 100, (charged) => {
       let settled = 0;
-      for (const one of settlements) if (this.settleOne(tenant, one, charged)) settled += 1;
+      for (const one of settlements) if (this.settleOne(tenant, one, costOverrun, charged)) settled += 1;
       return settled;
     });
     return { settled: result, spending };
   }
 
-  private settleOne(tenant: Tenant, one: Settlement, charged: ChargedRow[]): boolean {
+  private settleOne(tenant: Tenant, one: Settlement, costOverrun: boolean, charged: ChargedRow[]): boolean {
     if (this.isDone(tenant, one.callId)) return false;
     const lease = tenant.leases.get(one.callId);
     if (lease && lease.expiresAt <= this.clock.now()) {
       this.expire(tenant, one.callId, lease, charged);
       return false;
     }
-    const amount = lease ? settledAmount(lease, one) : { microUsd: one.microUsd, tokens: one.tokens };
+    const amount = lease ? settledAmount(lease, one, costOverrun) : { microUsd: one.microUsd, tokens: one.tokens };
     const scopes = lease?.scopes ?? this.scopesOf(one).map((scope) => scope.name);
     if (lease) this.drop(tenant, one.callId, lease);
     this.charge(tenant, one.callId, scopes, amount, 'settled', one.row, charged);

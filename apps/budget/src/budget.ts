@@ -77,8 +77,9 @@ export class Budget {
       [...perTenant].map(async ([tenantId, indexes]) => {
         const open = indexes.map((index) => requests[index] as ReserveRequest);
         const admissions = await this.reserveIn(tenantId, open, withinMs);
+        const { costOverrun } = tenantLimits(this.limitTable, tenantId);
         for (const [position, index] of indexes.entries()) {
-          answers[index] = toAnswer(open[position] as ReserveRequest, admissions[position]);
+          answers[index] = toAnswer(open[position] as ReserveRequest, admissions[position], costOverrun);
         }
       }),
     );
@@ -135,6 +136,7 @@ export class Budget {
             tokens: one.tokens,
             row: JSON.stringify(one.row),
           })),
+          tenantLimits(this.limitTable, tenantId).costOverrun,
         );
         const outcome = await this.orUnavailable(settling, withinMs);
         this.events.active(tenantId);
@@ -237,12 +239,12 @@ function toReservationRequest(request: ReserveRequest): ReservationRequest {
   return toCamelCase(request);
 }
 
-function toAnswer(request: ReserveRequest, admission: Admission | undefined): ReserveAnswer {
+function toAnswer(request: ReserveRequest, admission: Admission | undefined, costOverrun: boolean): ReserveAnswer {
   if (!admission) {
     return { admitted: false, call_id: request.call_id, code: 'BUDGET_UNAVAILABLE', scope: 'store', limit: 0, used: 0 };
   }
   return admission.admitted
-    ? { admitted: true, call_id: request.call_id }
+    ? { admitted: true, call_id: request.call_id, may_overrun: costOverrun || undefined }
     : { ...admission, call_id: request.call_id, scope: shownScope(admission.scope) };
 }
 

@@ -74,12 +74,12 @@ export function charge(counters: Counters, amount: Amount): void {
 }
 
 /**
- * What a settlement charges: at most the money of the lease. Tokens are capped only if the lease has some, because a tool without a
+ * What a settlement charges: at most the money of the lease, unless overruns are allowed. Tokens are capped only if the lease has some, because a tool without a
  * declared cap reports its tokens afterwards; the limit then applies to the next call.
  */
-export function settledAmount(lease: Amount, actual: Amount): Amount {
+export function settledAmount(lease: Amount, actual: Amount, costOverrun = false): Amount {
   return {
-    microUsd: Math.min(actual.microUsd, lease.microUsd),
+    microUsd: costOverrun ? actual.microUsd : Math.min(actual.microUsd, lease.microUsd),
     tokens: lease.tokens > 0 ? Math.min(actual.tokens, lease.tokens) : actual.tokens,
   };
 }

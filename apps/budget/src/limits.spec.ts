@@ -28,6 +28,8 @@ describe('limits', () => {
     });
     expect(tenantLimits(table, 'other')).toMatchObject({ tenant: { microUsd: null }, agent: { tokens: 5_000 } });
     expect(readLimitTable(defaults, {}).tenants.size).toBe(0);
+    const overruns = readLimitTable(defaults, { budget: { tenants: { acme: { allow_cost_overrun: true } } } });
+    expect([overruns.defaults.costOverrun, overruns.tenants.get('acme')?.costOverrun]).toEqual([false, true]);
   });
 
   it.each([

@@ -8,7 +8,10 @@ export const SCOPE_KINDS = ['request', 'agent', 'task', 'day', 'tenant'] as cons
 export type ScopeKind = (typeof SCOPE_KINDS)[number];
 
 /** Limits of one tenant by kind of scope. */
-export type TenantLimits = Record<ScopeKind, ScopeLimit>;
+export interface TenantLimits extends Record<ScopeKind, ScopeLimit> {
+  /** A call may cost more than was reserved for it, where its tool reports more. */
+  costOverrun: boolean;
+}
 
 /** Configured limits: the defaults, and those of tenants with limits of their own. */
 export interface LimitTable {
@@ -26,6 +29,7 @@ export function unlimited(): TenantLimits {
     task: { ...UNLIMITED },
     day: { ...UNLIMITED },
     tenant: { ...UNLIMITED },
+    costOverrun: false,
   };
 }
 
@@ -46,10 +50,11 @@ interface LimitSettings {
   max_tokens_per_day?: number | null;
   max_cost_per_tenant?: number | null;
   max_tokens_per_tenant?: number | null;
+  allow_cost_overrun?: boolean;
 }
 
 /** Scope and currency of each setting. */
-const SETTINGS: Record<keyof LimitSettings, [ScopeKind, keyof ScopeLimit]> = {
+const SETTINGS: Record<Exclude<keyof LimitSettings, 'allow_cost_overrun'>, [ScopeKind, keyof ScopeLimit]> = {
   max_cost_per_request: ['request', 'microUsd'],
   max_tokens_per_request: ['request', 'tokens'],
   cost_budget_per_agent: ['agent', 'microUsd'],
@@ -62,7 +67,7 @@ const SETTINGS: Record<keyof LimitSettings, [ScopeKind, keyof ScopeLimit]> = {
   max_tokens_per_tenant: ['tenant', 'tokens'],
 };
 
-const SETTING_NAMES = Object.keys(SETTINGS) as (keyof LimitSettings)[];
+const SETTING_NAMES = Object.keys(SETTINGS) as (keyof typeof SETTINGS)[];
 
 /**
  * Applies settings to limits: a number replaces, null removes, and an absent setting keeps the limit.
@@ -70,6 +75,7 @@ const SETTING_NAMES = Object.keys(SETTINGS) as (keyof LimitSettings)[];
  */
 export function withSettings(base: TenantLimits, settings: LimitSettings): TenantLimits {
   const limits = structuredClone(base);
+  limits.costOverrun = settings.allow_cost_overrun ?? base.costOverrun;
   for (const name of SETTING_NAMES) {
     const value = settings[name];
     if (value === undefined) continue;
@@ -94,7 +100,7 @@ function toLimit(name: string, currency: keyof ScopeLimit, value: number): numbe
  * budget:
  *   defaults: { max_cost_per_day: 50 }          # USD, or integer tokens; null removes a limit
  *   tenants:
- *     acme: { max_cost_per_tenant: 500, token_budget_per_agent: null }
+ *     acme: { max_cost_per_tenant: 500, token_budget_per_agent: null, allow_cost_overrun: true }
  * ```
  * @throws FatalStartupError naming the path of the wrong value
  */
@@ -115,7 +121,14 @@ function overlay(base: TenantLimits, value: unknown, place: string): TenantLimit
   const settings = toSection(value, place);
   const names: readonly string[] = SETTING_NAMES;
   for (const [key, setting] of Object.entries(settings)) {
-    if (!names.includes(key)) throw new FatalStartupError(`${place}.${key}: unknown limit; known: ${names.join(', ')}`);
+    if (key === 'allow_cost_overrun') {
+      if (typeof setting !== 'boolean') throw new FatalStartupError(`${place}.${key} must be true or false`);
+      continue;
+    }
+    if (!names.includes(key))
+      throw new FatalStartupError(
+        `${place}.${key}: unknown limit; known: ${[...names, 'allow_cost_overrun'].join(', ')}`,
+      );
     if (setting !== null && typeof setting !== 'number')
       throw new FatalStartupError(`${place}.${key} must be a number or null`);
   }

@@ -142,7 +142,12 @@ export class RedisReservationStore extends ReservationStore {
       : { admitted: false, code: 'TOKEN_LIMIT_EXCEEDED', scope, limit: limit.tokens ?? 0, used };
   }
 
-  override async settle(tenantId: string, settlements: readonly Settlement[]): Promise<SettleOutcome> {
+  override async settle(
+    tenantId: string,
+    settlements: readonly Settlement[],
+    costOverrun = false,
+  ): Promise<SettleOutcome> {
+    const head = [...this.head, costOverrun ? 1 : 0];
     const outcome: SettleOutcome = { settled: 0, spending: [] };
     for (let start = 0; start < settlements.length; start += CALLS_PER_RUN) {
       const table = new ScopeTable();
@@ -151,7 +156,7 @@ export class RedisReservationStore extends ReservationStore {
         const indexes = table.toIndexes(countedScopes(one.scopes, one.callId));
         calls.push(one.callId, one.microUsd, one.tokens, one.row, ...indexes);
       }
-      const reply = await this.run(tenantId, 'settle', [...this.head, table.names.length, ...table.names, ...calls]);
+      const reply = await this.run(tenantId, 'settle', [...head, table.names.length, ...table.names, ...calls]);
       if (!Array.isArray(reply)) throw unreadable('settle');
       outcome.settled += Number(reply[0]);
       outcome.spending.push(...toSpending(reply[1]));

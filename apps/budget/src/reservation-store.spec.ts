@@ -74,6 +74,14 @@ function conformance(name: string, make: MakeSubject): void {
       ]);
     });
 
+    it('charges more than was leased where overruns are allowed', async () => {
+      const { store, outbox } = await make();
+      await store.reserve('t', money(100), [ask('a', 50)]);
+      await store.settle('t', [settlement('a', 80)], true);
+      expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, spentMicroUsd: 80 });
+      expect((await rowsOf(outbox)).map((row) => row.microUsd)).toEqual([80]);
+    });
+
     it('settles an id once, in one message and over many', async () => {
       const { store, outbox } = await make();
       await store.reserve('t', money(100), [ask('a', 50)]);

@@ -107,8 +107,11 @@ export abstract class ReservationStore {
     limits: TenantLimits,
     requests: readonly ReservationRequest[],
   ): Promise<Admission[]>;
-  /** Replaces leases by actual usage, once per call id. Usage without a lease is charged unchanged. */
-  abstract settle(tenantId: string, settlements: readonly Settlement[]): Promise<SettleOutcome>;
+  /**
+   * Replaces leases by actual usage, once per call id. Usage without a lease is charged unchanged.
+   * @param costOverrun charges more money than was leased, as settled; otherwise at most the lease
+   */
+  abstract settle(tenantId: string, settlements: readonly Settlement[], costOverrun?: boolean): Promise<SettleOutcome>;
   /** Releases leases in full. Returns how many there were. */
   abstract release(tenantId: string, callIds: readonly string[]): Promise<number>;
   /** Charges expired leases and removes unused scopes. */

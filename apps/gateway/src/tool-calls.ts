@@ -49,8 +49,8 @@ export class ToolCalls {
 
   /** Stores a call for asynchronous execution; durable when this resolves. @throws ToolError when it is refused */
   async accept(request: CallRequest): Promise<AcceptedBody> {
-    // A dry run refuses at once what would fail later: unknown tool, permissions, arguments, policy.
-    await this.executeCall({ ...request, dryRun: true });
+    // Refuses at once what would fail later: unknown tool, permissions, arguments, policy.
+    await this.executeCall({ ...request, admitOnly: true });
     await this.async.accept(request);
     return { call_id: request.callId, status: 'accepted' };
   }

@@ -85,7 +85,6 @@ export interface RecentCall {
   code?: string;
   error?: string;
   provenance?: string;
-  dry_run?: true;
   attempts: number;
   duration_ms: number;
   stages: CallStages;

@@ -39,8 +39,13 @@ export interface CallRequest {
   timeoutMs?: Milliseconds;
   /** Makes one attempt only. */
   noRetry?: boolean;
-  /** Checks the call and its price without running the tool. */
+  /** Checks the call and its price without running the tool. Not an execution: no metric counts it and the log marks it. */
   dryRun?: boolean;
+  /**
+   * Checks a call that is about to be queued, without running the tool. Only a refusal ends the call here and is recorded; the
+   * execution is recorded when it happens.
+   */
+  admitOnly?: boolean;
   /** Set by MCP when a person approved this call. */
   approved?: Approval;
   /**
@@ -80,6 +85,8 @@ export interface Usage {
   microUsd: MicroUsd;
   /** The tool reserved and settled these amounts in slices; only the excess is still to be charged. */
   settled?: boolean;
+  /** The amounts of an earlier call with the same idempotency key, whose outcome this is. This call is not charged. */
+  replayed?: boolean;
 }
 
 /** Where the time of a call went. */
@@ -150,7 +157,8 @@ export interface CallBody {
   /** Images, audio, links and embedded resources in MCP's format; at most `SIZES.toolResult` bytes. Absent when there are none. */
   content?: ContentBlock[];
   execution_time_ms: Milliseconds;
-  usage: { tokens: number; cost_usd: number };
+  /** What the call was charged; `replayed` marks the charge of the first call with the same idempotency key. */
+  usage: { tokens: number; cost_usd: number; replayed?: true };
   call_id: string;
 }
 

@@ -1,4 +1,4 @@
-import type { CallRequest, CallResult, JsonObject, Milliseconds } from '@toolfleet/contracts';
+import type { CallRequest, CallResult, JsonObject, MicroUsd, Milliseconds } from '@toolfleet/contracts';
 import type { ToolInput } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Deadline } from '@toolfleet/resilience';
@@ -10,7 +10,7 @@ import { attemptTimeoutMs, type ToolPlan } from './tool-plan.js';
 /**
  * One call from the moment the engine takes it until it ends: a single mutable object, shared by all attempts and observers and
  * filled in as the call gets further. Observers report from it. The engine decides two things from it: how a call ends that is
- * stopped (`attempts` and `tool`, see `withinDeadline`), and whether it is charged (`isReplay`, see `budget`).
+ * stopped (`attempts` and `tool`, see `withinDeadline`), and whether it is charged (`isReplay`, see `withCharge`).
  */
 export interface ActiveCall {
   readonly request: CallRequest;
@@ -68,6 +68,8 @@ export interface Call {
   readonly journalled: boolean;
   /** Longest run of this attempt, without time spent in a queue. */
   readonly timeoutMs: Milliseconds;
+  /** Most that the call is charged besides settled slices; infinite for a tool without a price, which reserves nothing. */
+  readonly maxMicroUsd: MicroUsd;
 }
 
 /** Builds the first attempt of an admitted call. */
@@ -96,6 +98,7 @@ export function buildCall(
     fence: 0,
     journalled: false,
     timeoutMs: attemptTimeoutMs(plan, request, args, settings),
+    maxMicroUsd: plan.reserveMicroUsd > 0 ? plan.reserveMicroUsd : Number.POSITIVE_INFINITY,
   };
 }
 

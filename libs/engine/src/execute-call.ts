@@ -1,4 +1,4 @@
-import type { CallRequest, CallResult } from '@toolfleet/contracts';
+import { blankResult, type CallRequest, type CallResult } from '@toolfleet/contracts';
 import { answerDryRun, authorize, authorizeArguments, decidePolicy, parseArguments, resolveTool } from './admit.js';
 import { runAttempt } from './attempt.js';
 import { buildCall, compose, newActiveCall, observe, type Interceptor, type Observer } from './call.js';
@@ -76,6 +76,7 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
       await decidePolicy(ports.policy, active, tool, args);
       active.admittedAt = clock.monotonic();
 
+      if (request.admitOnly) return blankResult({ ok: true });
       const call = buildCall(active, tool, plan, args, { signal, deadline, settings });
       return request.dryRun ? answerDryRun(ports, call) : finishCall(active, await run(call));
     }),

@@ -1,7 +1,6 @@
 import {
   blankResult,
   CATALOGUE,
-  syntheticTokens,
   ToolError,
   toToolError,
   toUsd,
@@ -15,6 +14,7 @@ import {
 import { toFailure } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { ActiveCall } from './call.js';
+import { shownTokens } from './charge.js';
 
 /** Longest `text` of a response, in UTF-16 units. */
 const MAX_TEXT_CHARS = 6_000;
@@ -73,11 +73,11 @@ export function callBody(callId: string, result: CallResult, durationMs: number)
   return body;
 }
 
-/** Tokens that were used, else synthetic ones for the cost of a charged call, else 0. */
-function toShownUsage({ usage, provenance, attempts, ok }: CallResult): CallBody['usage'] {
-  const { tokens, microUsd } = usage;
-  const isCharged = provenance === 'live' && attempts > 0 && (ok || microUsd > 0);
-  return { tokens: tokens > 0 ? tokens : isCharged ? syntheticTokens(microUsd) : 0, cost_usd: toUsd(microUsd) };
+function toShownUsage(result: CallResult): CallBody['usage'] {
+  const { microUsd, replayed } = result.usage;
+  const usage: CallBody['usage'] = { tokens: shownTokens(result), cost_usd: toUsd(microUsd) };
+  if (replayed) usage.replayed = true;
+  return usage;
 }
 
 function toMetadata(result: CallResult): JsonObject {
@@ -96,7 +96,7 @@ function toMetadata(result: CallResult): JsonObject {
   metadata.code = failure.code;
   metadata.error_type = failure.errorType;
   metadata.retryable = failure.retryable;
-  metadata.chargeable = CATALOGUE[failure.code].chargeable;
+  metadata.chargeable = CATALOGUE[failure.code].charge !== 'nothing';
   metadata.suggestion = suggestionFor(failure.code, failure.errorType);
   if (failure.retryAfterMs !== undefined) metadata.retry_after_ms = failure.retryAfterMs;
   if (failure.details) metadata.details = failure.details;

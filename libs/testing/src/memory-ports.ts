@@ -47,6 +47,9 @@ export class AllowAll extends PolicyPort {
 export class MemoryBudget extends BudgetPort {
   readonly settled: SettleRequest[] = [];
   readonly released: string[] = [];
+  readonly reserved: ReserveRequest[] = [];
+  /** Whether a call may cost more than it reserved. */
+  mayOverrun = false;
   readonly held = new Map<string, number>();
   spent = 0;
 
@@ -67,7 +70,8 @@ export class MemoryBudget extends BudgetPort {
       };
     }
     this.held.set(ask.call_id, ask.micro_usd);
-    return { admitted: true, call_id: ask.call_id };
+    this.reserved.push(ask);
+    return { admitted: true, call_id: ask.call_id, may_overrun: this.mayOverrun || undefined };
   }
 
   override settle(ask: SettleRequest): void {

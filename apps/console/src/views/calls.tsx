@@ -134,7 +134,6 @@ function CallRow({ call, open, onToggle }: { call: RecentCall; open: boolean; on
           <span className="row">
             <Badge tone={tone}>{text}</Badge>
             {call.code !== undefined && <code>{call.code}</code>}
-            {call.dry_run && <Badge>dry run</Badge>}
           </span>
         </td>
         <td data-label="Ended" className="numbers ended" title={dateTime(call.ended_at)}>

@@ -21,7 +21,7 @@ interface BufferedCall {
 }
 
 /**
- * Records finished calls for the operator views. A call only appends to a bounded buffer; a timer writes the buffer to the
+ * Records finished calls, without dry runs, for the operator views. A call only appends to a bounded buffer; a timer writes the buffer to the
  * store. While the store is unavailable, records are lost and calls are unaffected.
  */
 export class CallRecorder extends Audit {
@@ -37,7 +37,7 @@ export class CallRecorder extends Audit {
   }
 
   override finished(record: AuditRecord): void {
-    if (this.#buffer.length >= MAX_BATCH) return;
+    if (record.call.request.dryRun || this.#buffer.length >= MAX_BATCH) return;
     const { tenantId } = record.call.request.principal;
     const ofTenant = this.#perTenant.get(tenantId) ?? 0;
     if (ofTenant >= MAX_BATCH_OF_TENANT) return;
@@ -73,7 +73,6 @@ function toRecentCall({ record, endedAt, trace }: BufferedCall): RecentCall {
     code: record.code,
     error: redactedError(record)?.slice(0, MAX_ERROR_CHARS),
     provenance: record.provenance,
-    dry_run: request.dryRun ? true : undefined,
     attempts: record.attempts,
     duration_ms: toTenths(record.durationMs),
     stages: toStages(record),

@@ -30,7 +30,7 @@ export function toCallStatus({ ok, code }: Pick<AuditRecord, 'ok' | 'code'>): Ca
 }
 
 /**
- * Writes one log line per call and one per retry. The lines of calls are the audit log: each contains the hash of the previous
+ * Writes one log line per call, per dry run and per retry. The lines of calls are the audit log: each contains the hash of the previous
  * one, from the start of this process to its end (`fleetctl audit verify`).
  */
 export class CallLog extends Audit {
@@ -66,7 +66,7 @@ export class CallLog extends Audit {
         provenance: record.provenance,
         audit: CHAINED,
       },
-      'call finished',
+      request.dryRun ? 'dry run finished' : 'call finished',
     );
   }
 

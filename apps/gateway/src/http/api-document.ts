@@ -184,7 +184,14 @@ const SCHEMAS: JsonObject = {
         description: 'Images, audio, links and embedded resources as MCP has them, when the tool gave any',
       },
       execution_time_ms: { type: 'integer' },
-      usage: { type: 'object', properties: { tokens: { type: 'integer' }, cost_usd: { type: 'number' } } },
+      usage: {
+        type: 'object',
+        properties: {
+          tokens: { type: 'integer' },
+          cost_usd: { type: 'number' },
+          replayed: { const: true, description: 'present when this is the charge of the first call with the same key' },
+        },
+      },
       call_id: text,
     },
     required: ['success', 'output', 'text', 'error', 'metadata', 'execution_time_ms', 'usage', 'call_id'],

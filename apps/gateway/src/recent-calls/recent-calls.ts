@@ -39,7 +39,6 @@ export interface RecentCall {
   /** Message of the failure, without values that the caller sent. */
   error?: string;
   provenance?: string;
-  dry_run?: true;
   attempts: number;
   duration_ms: number;
   stages: CallStages;

@@ -1,6 +1,12 @@
 /** Class of a failure as models and metrics see it. */
 export type ErrorClass = 'timeout' | 'invalid_arguments' | 'tool_not_found' | 'network_error' | 'internal_error';
 
+/**
+ * What a failed call costs: `nothing` where the fleet refused it or could not deliver it; its `cost` (what the tool reports, else
+ * its price) where the executor worked on it; the whole `reservation` where it is unknown.
+ */
+type FailureCharge = 'nothing' | 'cost' | 'reservation';
+
 /** Everything about one error code. */
 export interface ErrorEntry {
   /** `request`: refused before the tool ran, with the HTTP status. `execution`: the tool ran and failed, reported in-band with 200. */
@@ -8,16 +14,16 @@ export interface ErrorEntry {
   http: number;
   class: ErrorClass;
   retryable: boolean;
-  /** Whether the reserved cost is settled although the call failed. */
-  chargeable: boolean;
+  /** What a call that failed with this code costs. */
+  charge: FailureCharge;
   /** What the caller (a person or a model) can do. */
   hint: string;
 }
 
 const request = (http: number, errorClass: ErrorClass, retryable: boolean, hint: string) =>
-  ({ origin: 'request', http, class: errorClass, retryable, chargeable: false, hint }) as const;
-const execution = (errorClass: ErrorClass, retryable: boolean, chargeable: boolean, hint: string) =>
-  ({ origin: 'execution', http: 200, class: errorClass, retryable, chargeable, hint }) as const;
+  ({ origin: 'request', http, class: errorClass, retryable, charge: 'nothing', hint }) as const;
+const execution = (errorClass: ErrorClass, retryable: boolean, charge: FailureCharge, hint: string) =>
+  ({ origin: 'execution', http: 200, class: errorClass, retryable, charge, hint }) as const;
 
 /**
  * Every error code with its status, class, retryability, charge and hint. No other place decides any of these; a test compares
@@ -78,47 +84,52 @@ export const CATALOGUE = {
   SERVICE_UNAVAILABLE: request(503, 'internal_error', true, 'A service of the fleet is unavailable; retry later.'),
   DEADLINE_EXCEEDED: request(504, 'timeout', true, 'Give the call more time, or retry later.'),
 
-  ATTEMPT_TIMED_OUT: execution('timeout', true, true, 'Retry later or simplify the request.'),
-  CANCELLED: execution('timeout', true, true, 'Retry the call if it is still needed.'),
-  OUTCOME_UNKNOWN: execution('internal_error', false, true, 'Check whether the call took effect before you retry it.'),
+  ATTEMPT_TIMED_OUT: execution('timeout', true, 'cost', 'Retry later or simplify the request.'),
+  CANCELLED: execution('timeout', true, 'cost', 'Retry the call if it is still needed.'),
+  OUTCOME_UNKNOWN: execution(
+    'internal_error',
+    false,
+    'reservation',
+    'Check whether the call took effect before you retry it.',
+  ),
   UPSTREAM_ERROR: execution(
     'network_error',
     false,
-    true,
+    'cost',
     'Read the upstream message; correct the arguments or retry later.',
   ),
-  NETWORK_ERROR: execution('network_error', true, false, 'The upstream is unreachable; retry later.'),
-  EGRESS_REFUSED: execution('network_error', false, false, 'The address is not on the allowlist of the fleet.'),
-  RESULT_TOO_LARGE: execution('internal_error', false, true, 'Narrow the request so that the result is smaller.'),
-  EXECUTION_FAILED: execution('internal_error', false, true, 'Read the message and correct the request.'),
-  SANDBOX_ERROR: execution('internal_error', false, true, 'Read the Python error and correct the code.'),
-  MEMORY_EXCEEDED: execution('internal_error', false, true, 'Use less memory.'),
-  OUTPUT_LIMIT: execution('internal_error', false, true, 'Print or return less.'),
+  NETWORK_ERROR: execution('network_error', true, 'nothing', 'The upstream is unreachable; retry later.'),
+  EGRESS_REFUSED: execution('network_error', false, 'nothing', 'The address is not on the allowlist of the fleet.'),
+  RESULT_TOO_LARGE: execution('internal_error', false, 'cost', 'Narrow the request so that the result is smaller.'),
+  EXECUTION_FAILED: execution('internal_error', false, 'cost', 'Read the message and correct the request.'),
+  SANDBOX_ERROR: execution('internal_error', false, 'cost', 'Read the Python error and correct the code.'),
+  MEMORY_EXCEEDED: execution('internal_error', false, 'cost', 'Use less memory.'),
+  OUTPUT_LIMIT: execution('internal_error', false, 'cost', 'Print or return less.'),
   SANDBOX_POLICY: execution(
     'internal_error',
     false,
-    true,
+    'nothing',
     'Use only the allowed modules and builtins of this strictness.',
   ),
   SANDBOX_CRASHED: execution(
     'internal_error',
     false,
-    true,
+    'cost',
     'The interpreter terminated abnormally; simplify the code.',
   ),
   WORKER_LOST: execution(
     'internal_error',
     false,
-    true,
+    'cost',
     'The worker died while running this; do not retry it unchanged.',
   ),
   AUTH_NOT_CONFIGURED: execution(
     'internal_error',
     false,
-    false,
+    'nothing',
     'The operator must configure credentials for this upstream.',
   ),
-  TOOL_ERROR: execution('internal_error', false, true, 'Read the message and correct the request.'),
+  TOOL_ERROR: execution('internal_error', false, 'cost', 'Read the message and correct the request.'),
 } as const satisfies Record<string, ErrorEntry>;
 
 /** A code of the catalogue. */

@@ -31,7 +31,12 @@ export interface BudgetReserve {
   asks: ReserveRequest[];
 }
 export type ReserveAnswer =
-  | { admitted: true; call_id: string }
+  | {
+      admitted: true;
+      call_id: string;
+      /** The tenant's settings let a call cost more than it reserved, where its tool reports more. */
+      may_overrun?: true;
+    }
   | {
       admitted: false;
       call_id: string;

@@ -1,18 +1,9 @@
-import {
-  CATALOGUE,
-  syntheticTokens,
-  ToolError,
-  toMicroUsd,
-  type CallResult,
-  type MicroUsd,
-  type Usage,
-} from '@toolfleet/contracts';
+import { ToolError, type CallResult, type Usage } from '@toolfleet/contracts';
 import type { BudgetScopes, ReserveAnswer, SettleRequest } from '@toolfleet/contracts/budget';
 import { toSnakeCase } from '@toolfleet/contracts/wire';
 import type { Call, Interceptor } from '../call.js';
+import { isExecution, shownTokens, withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
-
-const FREE: Usage = { tokens: 0, microUsd: 0 };
 
 /**
  * Reserves the most that a call may cost, runs it, and settles what it did cost or releases the reservation. An exception inside
@@ -31,20 +22,23 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         tokens: 0,
         lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
         shares_request: call.plan.callsTools,
+        user_id: call.request.principal.userId || undefined,
+        tool_name: call.tool.name,
       },
       call.signal,
     );
     const answer = reserved instanceof Promise ? await reserved : reserved;
     if (!answer.admitted) throw refusal(answer);
+    const reservedCall = answer.may_overrun ? { ...call, maxMicroUsd: Number.POSITIVE_INFINITY } : call;
     let result: CallResult | undefined;
     let reported: Usage | undefined;
     try {
-      const outcome = await next(call);
+      const outcome = await next(reservedCall);
       reported = outcome.usage;
-      result = { ...outcome, usage: computeCharge(call, outcome) };
+      result = call.active.isReplay ? outcome : withCharge(reservedCall, outcome);
       return result;
     } finally {
-      if (result && reported && isRecorded(result)) {
+      if (result && reported && isExecution(result)) {
         ports.budget.settle(toSettlement(call, scopes, result, reported, ports.clock.now()));
       } else {
         ports.budget.release(call.callId, scopes);
@@ -57,31 +51,6 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
 export function budgetScopes(call: Call): BudgetScopes {
   const { principal, requestId, agentId, taskId } = call.request;
   return toSnakeCase({ tenantId: principal.tenantId, requestId: requestId ?? call.callId, agentId, taskId });
-}
-
-/**
- * Computes what a call costs: what the tool reports (`metadata.cost_usd` above 0, or its usage), else the price of the definition.
- * Results that no executor produced for this call are free. Failures cost only where the catalogue marks them chargeable; an
- * unknown outcome costs everything that was reserved.
- */
-function computeCharge({ active, plan }: Call, result: CallResult): Usage {
-  if (result.provenance !== 'live' || active.isReplay) return FREE;
-  const { failure, usage } = result;
-  const { tokens } = usage;
-  if (failure?.code === 'OUTCOME_UNKNOWN') return { tokens, microUsd: plan.reserveMicroUsd };
-  const reported = reportedMicroUsd(result);
-  if (failure && !CATALOGUE[failure.code].chargeable && reported === 0 && tokens === 0) return FREE;
-  return { tokens, microUsd: reported > 0 ? reported : plan.microUsd };
-}
-
-function reportedMicroUsd({ metadata, usage }: CallResult): MicroUsd {
-  const usd = metadata.cost_usd;
-  return typeof usd === 'number' && usd > 0 && Number.isFinite(usd) ? toMicroUsd(usd) : usage.microUsd;
-}
-
-/** Charged calls have a row in `token_usage`, and so has every live success, even a free one. */
-function isRecorded({ usage, ok, provenance, attempts }: CallResult): boolean {
-  return usage.microUsd > 0 || usage.tokens > 0 || (ok && provenance === 'live' && attempts > 0);
 }
 
 /**
@@ -110,7 +79,7 @@ function toSettlement(
       user_id: principal.userId,
       tool_name: call.tool.name,
       ...toSnakeCase({ agentId, taskId, requestId }),
-      tokens: tokens > 0 || settled ? tokens : syntheticTokens(microUsd),
+      tokens: tokens > 0 || settled ? tokens : shownTokens(result),
       real_tokens: tokens,
       micro_usd: microUsd,
       success: result.ok,

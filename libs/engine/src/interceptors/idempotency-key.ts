@@ -1,6 +1,7 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
 import type { KeyedCall } from '@toolfleet/journal';
 import type { Call, Interceptor } from '../call.js';
+import { withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
 
 const MAX_KEY_CHARS = 255;
@@ -52,11 +53,7 @@ export async function answerDuplicate(
   }
   switch (known.kind) {
     case 'finished':
-      call.active.isReplay = true;
-      return {
-        ...known.outcome,
-        metadata: { ...known.outcome.metadata, idempotent_replay: true, replayed_call_id: known.callId },
-      };
+      return toReplay(call, known.outcome, known.callId);
     case 'mismatch':
       throw new ToolError('IDEMPOTENCY_MISMATCH', {
         message: 'This idempotency key was used with another tool, other arguments or another context',
@@ -71,4 +68,15 @@ export async function answerDuplicate(
       // The first call was withdrawn before its effect while this one waited, so the key is free again.
       throw new ToolError('CALL_IN_PROGRESS', { retryAfterMs: POLL_MS });
   }
+}
+
+/** The outcome of the first call, with its charge, marked as such. An outcome that its executor stored has no charge yet. */
+function toReplay(call: Call, outcome: CallResult, firstCallId: string): CallResult {
+  const first = withCharge(call, outcome);
+  call.active.isReplay = true;
+  return {
+    ...first,
+    usage: { ...first.usage, replayed: true },
+    metadata: { ...first.metadata, idempotent_replay: true, replayed_call_id: firstCallId },
+  };
 }

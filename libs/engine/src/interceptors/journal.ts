@@ -10,6 +10,7 @@ import {
 import { leavesOutcomeOpen } from '@toolfleet/contracts/execution';
 import type { Acceptance } from '@toolfleet/journal';
 import type { Call, Interceptor, Next } from '../call.js';
+import { withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
 import { failed } from '../result.js';
 import { answerDuplicate } from './idempotency-key.js';
@@ -101,8 +102,9 @@ async function settleOpenOutcome(ports: Ports, call: Call, result: CallResult): 
   return outcome;
 }
 
+/** Stores an outcome with its charge, which a replay shows. */
 async function storeOutcome(ports: Ports, call: Call, outcome: CallResult): Promise<void> {
-  await withTimeout(ports, call, ports.journal.finish(call.callId, 'current', outcome));
+  await withTimeout(ports, call, ports.journal.finish(call.callId, 'current', withCharge(call, outcome)));
 }
 
 function isLastAttempt(call: Call, failure: ExecutionFailure): boolean {

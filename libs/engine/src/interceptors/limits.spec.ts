@@ -60,7 +60,7 @@ describe('limits', () => {
     for (const [usage, charged, shown] of [
       [{ tokens: 900, microUsd: 0, settled: true }, { tokens: 0, micro_usd: 40 }, 40],
       [{ tokens: 900, microUsd: 90, settled: true }, { tokens: 0, micro_usd: 0 }, 90],
-      [{ tokens: 900, microUsd: 90 }, { tokens: 900, micro_usd: 90 }, 90],
+      [{ tokens: 900, microUsd: 90 }, { tokens: 900, micro_usd: 40 }, 40],
     ] as const) {
       const { call, budget } = anEngine(cost, new ScriptedExecutor(() => okReply(null, { usage })));
       expect(await call()).toMatchObject({ usage: { tokens: 900, microUsd: shown } });
@@ -94,13 +94,14 @@ describe('limits', () => {
   test.each<[string, ReturnType<typeof okReply>, 'settled' | 'released']>([
     ['a success', okReply(), 'settled'],
     ['a failure of the tool', failedReply('TOOL_ERROR'), 'settled'],
-    ['a network failure', failedReply('NETWORK_ERROR'), 'released'],
+    ['a network failure', failedReply('NETWORK_ERROR'), 'settled'],
+    ['a refusal', failedReply('RATE_LIMITED'), 'released'],
   ])('%s is %s', async (_, reply, what) => {
     const { call, budget } = anEngine(
       { cost_per_use_micro_usd: 100 },
       new ScriptedExecutor(() => reply as ReturnType<typeof okReply>),
     );
-    await call();
+    await call().catch(() => undefined);
     expect(budget[what]).toHaveLength(1);
     expect(budget.held.size).toBe(0);
   });

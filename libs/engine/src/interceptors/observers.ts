@@ -1,13 +1,13 @@
-import { isToolError, toToolError, toUsd, type CallResult } from '@toolfleet/contracts';
+import { isToolError, toToolError, toUsd, type CallResult, type MicroUsd } from '@toolfleet/contracts';
 import type { ActiveCall, Observer } from '../call.js';
 import type { AuditRecord, EnginePorts } from '../ports.js';
 
-/** Writes one audit record per call. Converts unknown exceptions to INTERNAL, so that no call crashes its entry point. */
+/** Writes one audit record per call; admission is recorded only if it refuses the call. Converts unknown exceptions to INTERNAL, so that no call crashes its entry point. */
 export function audit(ports: Pick<EnginePorts, 'audit' | 'clock'>): Observer {
   return async (active, next) => {
     try {
       const result = await next(active);
-      ports.audit.finished(toAuditRecord(active, result, ports.clock.monotonic()));
+      if (!active.request.admitOnly) ports.audit.finished(toAuditRecord(active, result, ports.clock.monotonic()));
       return result;
     } catch (thrown) {
       const error = toToolError(thrown);
@@ -29,7 +29,7 @@ export function trace(ports: Pick<EnginePorts, 'tracer'>): Observer {
           span.set({
             'tool.category': active.tool?.category ?? '',
             'tool.success': result.ok,
-            'tool.cost_usd': toUsd(result.usage.microUsd),
+            'tool.cost_usd': toUsd(chargedMicroUsd(result)),
             'tool.provenance': result.provenance,
             'tool.attempts': result.attempts,
           });
@@ -51,12 +51,14 @@ export function trace(ports: Pick<EnginePorts, 'tracer'>): Observer {
     );
 }
 
-/** Counts every call in the metrics. */
+/** Counts every call in the metrics, except dry runs and successful admission, which execute nothing. */
 export function meter(ports: Pick<EnginePorts, 'meter' | 'clock'>): Observer {
   return async (active, next) => {
+    const { admitOnly, dryRun } = active.request;
+    if (dryRun) return next(active);
     try {
       const result = await next(active);
-      ports.meter.finished(toAuditRecord(active, result, ports.clock.monotonic()));
+      if (!admitOnly) ports.meter.finished(toAuditRecord(active, result, ports.clock.monotonic()));
       return result;
     } catch (thrown) {
       ports.meter.finished(toAuditRecord(active, toToolError(thrown), ports.clock.monotonic()));
@@ -84,7 +86,7 @@ function toAuditRecord(active: ActiveCall, outcome: CallResult | Error, nowMs: n
     call: active,
     ok: outcome.ok,
     durationMs,
-    microUsd: outcome.usage.microUsd,
+    microUsd: chargedMicroUsd(outcome),
     executeMs: outcome.timing.queue_ms + outcome.timing.execute_ms,
     timing: outcome.timing,
     provenance: outcome.provenance,
@@ -93,4 +95,9 @@ function toAuditRecord(active: ActiveCall, outcome: CallResult | Error, nowMs: n
     errorType: outcome.failure?.errorType,
     error: outcome.failure?.message,
   };
+}
+
+/** What this call was charged. A replay shows the charge of the first call and costs nothing. */
+function chargedMicroUsd({ usage }: CallResult): MicroUsd {
+  return usage.replayed ? 0 : usage.microUsd;
 }

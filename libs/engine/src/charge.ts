@@ -1,0 +1,71 @@
+import { CATALOGUE, syntheticTokens, toMicroUsd, toUsd, type CallResult, type MicroUsd } from '@toolfleet/contracts';
+import type { Call } from './call.js';
+
+/** Amounts in micro-USD of one call. */
+interface Price {
+  /** What the call is charged, slices included. */
+  microUsd: MicroUsd;
+  /** What it would be charged without the limit of its reservation. */
+  wantedMicroUsd: MicroUsd;
+}
+
+/**
+ * Replaces the usage that a tool reported by the charge of its call, the one amount that the answer, the metrics and the ledger
+ * show. A charge that differs from what the tool reported, or exceeds the reservation, is explained in the metadata. Charging a
+ * result again does not change it, so a result may be stored with its charge.
+ */
+export function withCharge(call: Call, result: CallResult): CallResult {
+  const { microUsd, wantedMicroUsd } = priceOf(call, result);
+  const { usage, metadata } = result;
+  const charged: CallResult = { ...result, usage: { ...usage, microUsd } };
+  const reservedMicroUsd = call.plan.reserveMicroUsd;
+  if (wantedMicroUsd > microUsd) {
+    charged.metadata = { ...metadata, cost_usd: toUsd(microUsd), reported_cost_usd: toUsd(wantedMicroUsd) };
+  } else if (reservedMicroUsd > 0 && microUsd - settledMicroUsd(result) > reservedMicroUsd) {
+    charged.metadata = { ...metadata, cost_overrun_usd: toUsd(microUsd - settledMicroUsd(result) - reservedMicroUsd) };
+  }
+  return charged;
+}
+
+/**
+ * What a call costs: what the tool reports (`metadata.cost_usd` above 0, or its usage), else the price of its definition, and at
+ * most what was reserved. Slices that the tool settled while it ran have reservations of their own. The catalogue says which
+ * failures cost nothing; usage that a tool reports with one of them still counts.
+ */
+function priceOf({ plan, active, maxMicroUsd }: Call, result: CallResult): Price {
+  if (result.provenance !== 'live' || active.isReplay) return { microUsd: 0, wantedMicroUsd: 0 };
+  const charge = result.failure ? CATALOGUE[result.failure.code].charge : 'cost';
+  if (charge === 'reservation') return { microUsd: plan.reserveMicroUsd, wantedMicroUsd: plan.reserveMicroUsd };
+  const reported = reportedMicroUsd(result);
+  const wantedMicroUsd = reported > 0 || charge === 'nothing' ? reported : plan.microUsd;
+  const settled = settledMicroUsd(result);
+  const microUsd = settled + Math.min(Math.max(0, wantedMicroUsd - settled), maxMicroUsd);
+  return { microUsd, wantedMicroUsd: Math.max(microUsd, wantedMicroUsd) };
+}
+
+function reportedMicroUsd({ metadata, usage }: CallResult): MicroUsd {
+  const usd = metadata.cost_usd;
+  return typeof usd === 'number' && usd > 0 && Number.isFinite(usd) ? toMicroUsd(usd) : usage.microUsd;
+}
+
+/** The part of the usage that the tool reserved and settled in slices. */
+function settledMicroUsd({ usage }: CallResult): MicroUsd {
+  return usage.settled ? usage.microUsd : 0;
+}
+
+/**
+ * True for a result whose call has a row in the ledger: every one that an executor worked on, free or not. Refused calls,
+ * replays and results of another call have none.
+ */
+export function isExecution({ failure, metadata, provenance, attempts, usage }: CallResult): boolean {
+  if (usage.replayed || attempts === 0) return false;
+  const code = provenance === 'live' ? failure?.code : metadata.replaced_code;
+  const entry = typeof code === 'string' ? CATALOGUE[code as keyof typeof CATALOGUE] : undefined;
+  return entry?.origin !== 'request' || usage.microUsd > 0 || usage.tokens > 0;
+}
+
+/** Tokens of a charged result, as its answer and its row show them: those that were used, else synthetic ones for its cost. */
+export function shownTokens({ usage, provenance, attempts, ok }: CallResult): number {
+  if (usage.tokens > 0) return usage.tokens;
+  return provenance === 'live' && attempts > 0 && (ok || usage.microUsd > 0) ? syntheticTokens(usage.microUsd) : 0;
+}

@@ -1,0 +1,239 @@
+/** What calls cost, in a running fleet: the answer, the metrics and the ledger agree, one row for each execution and none for anything else. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+
+const PRICE_USD = 0.001;
+/** A port without a listener. */
+const AWAY = 'http://127.0.0.1:1';
+/** `paid` may be repeated, `paid_once` may not, `free` costs nothing. */
+const TOOLS = `export default ({ defineTool, ok, ToolError }) => {
+  const run = async ({ mode }, { signal }) => {
+    if (mode === 'fails') throw new ToolError('TOOL_ERROR', { message: 'no such city' });
+    if (mode === 'hangs') await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    return ok({ mode }, mode, mode === 'reports' ? { metadata: { cost_usd: 0.005 } } : {});
+  };
+  const tool = (name, more) => defineTool({
+    name, description: 'A tool with a price', category: 'data', rateLimit: 0, cacheTtlSeconds: 0,
+    inputSchema: { type: 'object', properties: { mode: { type: 'string' } }, required: ['mode'] },
+    handler: run, ...more,
+  });
+  return [
+    tool('paid', { idempotent: true, costMicroUsd: 1000 }),
+    tool('paid_once', { costMicroUsd: 1000 }),
+    tool('free', { idempotent: true }),
+  ];
+};`;
+
+let fleet: TestFleet;
+let plugins: string;
+beforeAll(async () => {
+  plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
+  await writeFile(join(plugins, 'ledger.tool.mjs'), TOOLS);
+  const away = {
+    url: `${AWAY}/functions`,
+    func_name: 'away',
+    description: 'Away',
+    parameters: [],
+    cost_per_use: PRICE_USD,
+  };
+  fleet = await TestFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'python-sandbox': 1 },
+    tools: ['paid', 'paid_once', 'free', 'away', 'execute_python'],
+    config: { mcp_tools: { away }, budget: { tenants: { globex: { allow_cost_overrun: true } } } },
+    env: { BUILTIN_PLUGINS_DIR: plugins, EGRESS_ALLOWED_ENDPOINTS: AWAY, MCP_ALLOWED_DOMAINS: '127.0.0.1' },
+  });
+});
+afterAll(async () => {
+  await fleet?.stop();
+  await rm(plugins, { recursive: true, force: true });
+});
+
+interface Row {
+  tool_name: string;
+  user_id: string;
+  cost_usd: number;
+  total_tokens: number;
+  success: number;
+  provenance: string;
+  kind: string;
+}
+function readRows(callId: string): Row[] {
+  const ledger = new DatabaseSync(join(fleet.folder, 'budget.db'), { readOnly: true });
+  try {
+    return ledger.prepare('SELECT * FROM token_usage WHERE call_id = ?').all(callId) as unknown as Row[];
+  } finally {
+    ledger.close();
+  }
+}
+async function rowOf(callId: string): Promise<Row> {
+  await eventually(`call ${callId} is in the ledger`, async () => readRows(callId).length === 1, { timeoutMs: 20_000 });
+  return readRows(callId)[0]!;
+}
+/** Rows are written in order, so a later row proves that an earlier call has none. */
+async function expectNoRow(callId: string): Promise<void> {
+  await rowOf((await fleet.call('free', { mode: 'ok' })).body.call_id);
+  expect(readRows(callId)).toEqual([]);
+}
+async function metric(name: string, labels: string): Promise<number> {
+  const { body } = await fleet.process('gateway').admin('/metrics');
+  const line = body.split('\n').find((text) => text.startsWith(`${name}{`) && text.includes(labels));
+  return Number(line?.split(' ').at(-1) ?? 0);
+}
+const executions = async (tool: string) => {
+  const { body } = await fleet.process('gateway').admin('/metrics');
+  const lines = body.split('\n').filter((line) => line.startsWith(`shannon_tool_executions_total{tool_name="${tool}"`));
+  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+};
+
+describe('what a call costs, by how it ended', () => {
+  it.each<[string, () => Promise<Answer>, { code?: string; cost: number; tool: string }]>([
+    ['a success: its price', () => fleet.call('paid', { mode: 'ok' }), { cost: PRICE_USD, tool: 'paid' }],
+    [
+      'a failure of the tool: its price',
+      () => fleet.call('paid', { mode: 'fails' }),
+      { code: 'TOOL_ERROR', cost: PRICE_USD, tool: 'paid' },
+    ],
+    [
+      'a time-out: its price',
+      () => fleet.call('paid', { mode: 'hangs' }, { fields: { timeout_ms: 300 } }),
+      { code: 'ATTEMPT_TIMED_OUT', cost: PRICE_USD, tool: 'paid' },
+    ],
+    [
+      'an unknown outcome: what was reserved',
+      () => fleet.call('paid_once', { mode: 'hangs' }, { fields: { timeout_ms: 300 } }),
+      { code: 'OUTCOME_UNKNOWN', cost: PRICE_USD, tool: 'paid_once' },
+    ],
+    ['a free tool: nothing', () => fleet.call('free', { mode: 'ok' }), { cost: 0, tool: 'free' }],
+    [
+      'a free tool that fails: nothing',
+      () => fleet.call('free', { mode: 'fails' }),
+      { code: 'TOOL_ERROR', cost: 0, tool: 'free' },
+    ],
+    [
+      'a Python error: its price',
+      () => fleet.call('execute_python', { code: '1 / 0' }),
+      { code: 'SANDBOX_ERROR', cost: PRICE_USD, tool: 'execute_python' },
+    ],
+    [
+      'a program that the sandbox refuses: nothing',
+      () => fleet.call('execute_python', { code: 'import os' }),
+      { code: 'SANDBOX_POLICY', cost: 0, tool: 'execute_python' },
+    ],
+    [
+      'an unreachable upstream: nothing',
+      () => fleet.call('away', {}, { fields: { no_retry: true } }),
+      { code: 'NETWORK_ERROR', cost: 0, tool: 'away' },
+    ],
+  ])('%s', async (_how, send, { code, cost, tool }) => {
+    const costBefore = await metric('shannon_tool_cost_usd', `tool_name="${tool}"`);
+    const { status, body } = await send();
+    expect([status, body.metadata.code, body.usage.cost_usd]).toEqual([200, code, cost]);
+    const row = await rowOf(body.call_id);
+    expect(row).toMatchObject({ tool_name: tool, cost_usd: cost, success: code ? 0 : 1, kind: 'settled' });
+    expect(row.total_tokens).toBe(body.usage.tokens);
+    expect((await metric('shannon_tool_cost_usd', `tool_name="${tool}"`)) - costBefore).toBeCloseTo(cost, 9);
+  });
+
+  it.each<[string, () => Promise<Answer>, number]>([
+    ['invalid arguments', () => fleet.call('paid', {}), 400],
+    ['an unknown tool', () => fleet.call('no_such_tool', {}), 404],
+  ])('%s: nothing, and no row', async (_how, send, status) => {
+    const answer = await send();
+    expect(answer.status).toBe(status);
+    await expectNoRow(answer.body.call_id ?? '');
+  });
+});
+
+describe('a reported cost above the price', () => {
+  it('is charged up to the reservation, the same in answer, metric and row', async () => {
+    const before = await metric('shannon_tool_cost_usd', 'tool_name="paid"');
+    const { body } = await fleet.call('paid', { mode: 'reports' });
+    expect(body).toMatchObject({
+      usage: { cost_usd: PRICE_USD },
+      metadata: { cost_usd: PRICE_USD, reported_cost_usd: 0.005 },
+    });
+    expect(await rowOf(body.call_id)).toMatchObject({ cost_usd: PRICE_USD });
+    expect((await metric('shannon_tool_cost_usd', 'tool_name="paid"')) - before).toBeCloseTo(PRICE_USD, 9);
+  });
+
+  it('is charged in full, and marked, for a tenant that allows overruns', async () => {
+    const { body } = await fleet.call('paid', { mode: 'reports' }, { key: fleet.keys['globex']! });
+    expect(body).toMatchObject({ usage: { cost_usd: 0.005 }, metadata: { cost_usd: 0.005, cost_overrun_usd: 0.004 } });
+    expect(await rowOf(body.call_id)).toMatchObject({ cost_usd: 0.005 });
+  });
+});
+
+it('a replay shows the usage of the first answer, marked, and has no row', async () => {
+  const fields = { idempotency_key: 'the-key' };
+  const first = await fleet.call('paid_once', { mode: 'ok' }, { fields });
+  const cost = await metric('shannon_tool_cost_usd', 'tool_name="paid_once"');
+  const again = await fleet.call('paid_once', { mode: 'ok' }, { fields });
+  expect(again.body.usage).toEqual({ ...first.body.usage, replayed: true });
+  expect(first.body.usage).toEqual({ tokens: 500, cost_usd: PRICE_USD });
+  expect(await rowOf(first.body.call_id)).toMatchObject({ cost_usd: PRICE_USD, total_tokens: 500 });
+  expect(await metric('shannon_tool_cost_usd', 'tool_name="paid_once"')).toBe(cost);
+});
+
+describe('what is no execution', () => {
+  const recentIds = async () => {
+    const { body } = await fleet.ask({ path: '/api/v1/recent-calls', key: fleet.operatorKey });
+    return (body.calls as { call_id: string }[]).map(({ call_id: id }) => id);
+  };
+  const logLines = (callId: string) =>
+    fleet
+      .process('gateway')
+      .log()
+      .split('\n')
+      .filter((line) => line.includes(callId) && line.includes('finished'));
+
+  it('a dry run: no row, no metric, no recent call, and its own line in the log', async () => {
+    const before = await executions('paid');
+    const dry = await fleet.call('paid', { mode: 'ok' }, { fields: { dry_run: true } });
+    const real = await fleet.call('paid', { mode: 'ok' });
+    await eventually('the real call is shown', async () => (await recentIds()).includes(real.body.call_id));
+    expect(await recentIds()).not.toContain(dry.body.call_id);
+    expect(await executions('paid')).toBe(before + 1);
+    await eventually('the dry run is logged', async () => logLines(dry.body.call_id).length > 0);
+    expect(logLines(dry.body.call_id)).toEqual([expect.stringContaining('"dry run finished"')]);
+    await expectNoRow(dry.body.call_id);
+  });
+
+  it('the admission of an asynchronous call: its execution is counted and logged once', async () => {
+    const before = await executions('paid');
+    const { body } = await fleet.call('paid', { mode: 'ok' }, { fields: { mode: 'async' } });
+    await eventually('the call ended', async () => {
+      const { body: call } = await fleet.ask({ path: `/api/v1/calls/${body.call_id}` });
+      return call.status === 'succeeded';
+    });
+    expect(await rowOf(body.call_id)).toMatchObject({ cost_usd: PRICE_USD });
+    expect(await executions('paid')).toBe(before + 1);
+    await eventually('the call is logged', async () => logLines(body.call_id).length > 0);
+    expect(logLines(body.call_id)).toEqual([expect.stringContaining('"door":"queue"')]);
+    await eventually('the call is shown', async () => (await recentIds()).includes(body.call_id));
+    expect((await recentIds()).filter((id) => id === body.call_id)).toHaveLength(1);
+  });
+
+  it('an asynchronous call that is refused at once is recorded as refused', async () => {
+    const before = await metric('shannon_tool_executions_total', 'tool_name="paid",status="refused"');
+    const { status } = await fleet.call('paid', {}, { fields: { mode: 'async' } });
+    expect(status).toBe(400);
+    expect(await metric('shannon_tool_executions_total', 'tool_name="paid",status="refused"')).toBe(before + 1);
+  });
+});
+
+it('a lease that expires has a row with the tool and the user of its call', async () => {
+  const ask = fleet.call('paid', { mode: 'hangs' }, { fields: { timeout_ms: 1_000 } }).catch(() => undefined);
+  const leases = fleet.redis.client();
+  await eventually('the call is reserved', async () => (await leases.hlen('{b:acme}:leases')) > 0);
+  const [callId] = await leases.hkeys('{b:acme}:leases');
+  await fleet.kill('gateway');
+  await ask;
+  const row = await rowOf(callId!);
+  expect(row).toMatchObject({ tool_name: 'paid', kind: 'expired', cost_usd: PRICE_USD, provenance: 'unknown' });
+  expect(row.user_id).not.toBe('unknown');
+});

@@ -1,9 +1,9 @@
-import { ToolError, type Json } from '@toolfleet/contracts';
+import { ToolError, type ErrorCode, type Json } from '@toolfleet/contracts';
 import { failedResponse, sessionHeaders, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
-import { classifyMcpError } from './mcp-error.js';
+import { classifyMcpError, isServerFault } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
 import type { OpenSecret } from './open-secret.js';
 import { MAX_TEXT, parseJsonOrText } from './tool-result.js';
@@ -86,16 +86,17 @@ function toResponse(text: string): ExecResponse {
 }
 
 function toStatusFault(status: number, text: string, retryAfter: number | undefined): Attempt {
-  const retryable = status === 408 || status >= 500;
-  const error = new ToolError(
-    retryable ? 'NETWORK_ERROR' : status === 401 || status === 403 ? 'AUTH_NOT_CONFIGURED' : 'UPSTREAM_ERROR',
-    {
-      message: `HTTP ${status}: ${text.slice(0, MAX_UPSTREAM_TEXT)}`,
-      details: { status, delivered: true },
-      retryAfterMs: retryAfter,
-    },
-  );
-  return { reply: failedResponse(error), targetFault: retryable };
+  const error = new ToolError(toErrorCode(status), {
+    message: `HTTP ${status}: ${text.slice(0, MAX_UPSTREAM_TEXT)}`,
+    details: { status, delivered: true },
+    retryAfterMs: retryAfter,
+  });
+  return { reply: failedResponse(error), targetFault: isServerFault(status) };
+}
+
+function toErrorCode(status: number): ErrorCode {
+  if (status === 401 || status === 403) return 'AUTH_NOT_CONFIGURED';
+  return isServerFault(status) && status !== 429 ? 'NETWORK_ERROR' : 'UPSTREAM_ERROR';
 }
 
 function readRetryAfterMs(header: string | string[] | undefined): number | undefined {

@@ -50,12 +50,16 @@ export function classifyMcpError(error: unknown, server: string): McpFault {
   };
 }
 
+/** True for an HTTP status that says that the server is failing or overloaded. It counts for the breaker of its base URL. */
+export function isServerFault(status: number): boolean {
+  return status >= 500 || status === 408 || status === 429;
+}
+
 function toHttpFault(error: SdkHttpError, server: string): McpFault {
   const status = error.status ?? 0;
   if (status === 401 || status === 403) return unauthorized(server, status);
   const text = typeof error.data?.text === 'string' ? error.data.text : error.message;
-  const retryable = status === 408 || status === 429 || status >= 500;
-  const failure = new ToolError(retryable && status !== 429 ? 'NETWORK_ERROR' : 'UPSTREAM_ERROR', {
+  const failure = new ToolError(isServerFault(status) && status !== 429 ? 'NETWORK_ERROR' : 'UPSTREAM_ERROR', {
     message: `HTTP ${status}: ${cut(text)}`,
     details: { server, status, delivered: true },
   });
@@ -63,7 +67,7 @@ function toHttpFault(error: SdkHttpError, server: string): McpFault {
   return {
     error: failure,
     reconnect: status === 404 || status === 400 || status === 405,
-    targetFault: status >= 500 || status === 408 || status === 429,
+    targetFault: isServerFault(status),
   };
 }
 

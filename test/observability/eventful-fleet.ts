@@ -73,6 +73,12 @@ export async function startEventfulFleet(): Promise<EventfulFleet> {
     'calls that succeed': async () => {
       for (const { status } of await Promise.all([calculate(), python('1 + 1'), calculate()])) want(status, 200);
     },
+    'a call that the cache answers': async () => {
+      const expression = `${(number += 1)} * 2`;
+      await fleet.call('calculator', { expression });
+      const { body } = await fleet.call('calculator', { expression });
+      want(body.metadata.provenance, 'cache');
+    },
     'a call without a waiting caller': async () => {
       const accepted = await fleet.call('calculator', { expression: '6 * 7' }, { fields: { mode: 'async' } });
       want(accepted.status, 202);

@@ -3,6 +3,7 @@
  * that export to a collector. Its log line carries the ids of call and trace, recorded or not, its metrics the tool and
  * outcome of that line.
  */
+import { randomBytes } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { eventually } from '@toolfleet/testing';
@@ -150,6 +151,19 @@ describe.concurrent('a call', () => {
     expect(ofJob().find(({ name }) => name === 'tool_execution')!.attributes['call.id']).toBe(body.call_id);
   });
 
+  it.each(['/tools/batch-execute', '/api/v1/tools/batch-execute'])('of a batch of %s is in its trace', async (path) => {
+    const traceId = randomBytes(16).toString('hex');
+    const calls = [1, 2].map((n) => ({ tool_name: 'calculator', parameters: { expression: `${n} * ${path.length}` } }));
+    await fleet.ask({ path, headers: { traceparent: `00-${traceId}-00f067aa0ba902b7-01` }, body: calls });
+    const ofBatch = () => sink.spans.filter((span) => span.traceId === traceId);
+    const executions = () => ofBatch().filter(({ name }) => name === 'tool_execution');
+    await eventually('both calls are recorded', () => executions().length === 2, PATIENCE);
+    for (const span of executions()) {
+      await expectPath(span, ['tool_execution', 'http call']);
+      expect(span.attributes).toMatchObject({ 'tool.name': 'calculator', 'tool.category': 'data' });
+    }
+  });
+
   it('that is not recorded has a trace all the same: in its line, and up to the upstream', async () => {
     await fleet.launch('gateway', { OTEL_TRACES_SAMPLE_RATIO: '0' });
     const { body } = await fleet.call('echo', {}, { gateway: 1 });
@@ -171,5 +185,18 @@ describe.concurrent('a call', () => {
     const { body: metrics } = await fleet.process('gateway').admin('/metrics');
     expect(metrics).toMatch(/shannon_tool_executions_total\{tool_name="calculator",status="success"\} [1-9]/);
     expect(call.attributes).toMatchObject({ 'tool.name': 'calculator', 'tool.success': true });
+  });
+
+  it('that the cache answers, and one whose failure is explained, are counted by tool', async () => {
+    for (const expected of ['live', 'cache']) {
+      const { body } = await fleet.call('calculator', { expression: '11 * 11' });
+      expect(body.metadata.provenance).toBe(expected);
+    }
+    expect((await fleet.call('calculator', { expression: '1 / 0' })).body.success).toBe(false);
+    const { body: metrics } = await fleet.process('gateway').admin('/metrics');
+    const counted = (series: string) => expect(metrics).toMatch(new RegExp(`${series} [1-9]`));
+    counted('toolfleet_cache_lookups_total\\{tool_name="calculator",outcome="hit"\\}');
+    counted('toolfleet_cache_lookups_total\\{tool_name="calculator",outcome="miss"\\}');
+    counted('toolfleet_fallbacks_total\\{tool_name="calculator",kind="graceful_error"\\}');
   });
 });

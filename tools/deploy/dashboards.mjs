@@ -45,6 +45,25 @@ export const DASHBOARDS = {
         'reqps',
         [[`sum by (tool_name) (rate(shannon_rate_limit_exceeded_total${RATE}))`, '{{tool_name}}']],
       ],
+      [
+        'Hit rate of the result cache',
+        'percentunit',
+        [
+          [
+            `sum(rate(toolfleet_cache_lookups_total{outcome="hit"}${RATE})) / sum(rate(toolfleet_cache_lookups_total{outcome=~"hit|miss"}${RATE}))`,
+            'hits',
+          ],
+          [
+            `topk(5, sum by (tool_name) (rate(toolfleet_cache_lookups_total{outcome="hit"}${RATE})) / sum by (tool_name) (rate(toolfleet_cache_lookups_total{outcome=~"hit|miss"}${RATE})))`,
+            '{{tool_name}}',
+          ],
+        ],
+      ],
+      [
+        'Failures replaced or explained',
+        'reqps',
+        [[`sum by (kind) (rate(toolfleet_fallbacks_total${RATE}))`, '{{kind}}']],
+      ],
       ['Denied by policy', 'reqps', [[`sum by (rule) (rate(toolfleet_policy_denied_total${RATE}))`, '{{rule}}']]],
       ['Limits counted locally (1: Redis is unavailable)', 'short', [['max(toolfleet_limiter_fallback)', 'local']], 1],
       [

@@ -28,6 +28,7 @@ export async function resolveTool(
   const tool = await catalog.resolve(toolName, principal.tenantId, signal);
   if (!tool) throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${toolName}' not found` });
   active.tool = tool;
+  active.span?.set({ 'tool.category': tool.category });
   return tool;
 }
 

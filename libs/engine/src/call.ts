@@ -4,7 +4,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Deadline } from '@toolfleet/resilience';
 import type { Coercion } from '@toolfleet/schema';
 import { CallIdentity, toToolInput } from './call-identity.js';
-import type { EngineSettings } from './ports.js';
+import type { CallSpan, EngineSettings } from './ports.js';
 import { attemptTimeoutMs, type ToolPlan } from './tool-plan.js';
 
 /**
@@ -18,6 +18,8 @@ export interface ActiveCall {
   readonly startedAt: Milliseconds;
   /** The resolved definition; absent until the tool is found. */
   tool?: RegisteredTool;
+  /** The span of the call, so that a step can add to it what it has found out; absent outside a call of the engine. */
+  span?: CallSpan;
   /** Arguments after coercion, with defaults; absent until they are valid. */
   arguments?: JsonObject;
   /** Lossless conversions made on the arguments. */

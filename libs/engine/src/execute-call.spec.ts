@@ -5,6 +5,7 @@ import { aRequest, anEngine, okReply, ScriptedExecutor } from '@toolfleet/testin
 import { describe, expect, test } from 'vitest';
 import { toExecMessage } from './attempt.js';
 import { makeExecuteCall } from './execute-call.js';
+import { Tracer, type CallSpan } from './ports.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
 describe('executeCall', () => {
@@ -19,6 +20,24 @@ describe('executeCall', () => {
       attempts: 1,
       metadata: { coercions: [{ path: '/a', from: 'string', to: 'integer' }], dropped_arguments: ['zap'] },
     });
+  });
+
+  test('the span has the category of the tool before the tool runs', async () => {
+    const attributes: Record<string, unknown> = {};
+    class OneSpan extends Tracer {
+      override span<T>(_name: string, first: object, work: (span: CallSpan) => Promise<T>): Promise<T> {
+        Object.assign(attributes, first);
+        return work({ set: (more) => void Object.assign(attributes, more) });
+      }
+    }
+    let before = {};
+    const executor = new ScriptedExecutor(() => {
+      before = { ...attributes };
+      return okReply(3);
+    });
+    await anEngine({ category: 'math' }, executor, { tracer: new OneSpan() }).call();
+    expect(before).toMatchObject({ 'tool.name': 'adder', 'tool.category': 'math' });
+    expect(attributes).toMatchObject({ 'tool.category': 'math', 'tool.success': true });
   });
 
   test('progress is reported until the call has ended', async () => {

@@ -182,7 +182,8 @@ export abstract class Meter {
   rateLimited(_tool: string): void {}
   tokensAvailable(_tool: string, _tokens: number): void {}
   cacheLookup(_tool: string, _outcome: 'hit' | 'miss' | 'coalesced'): void {}
-  retried(_tool: string): void {}
+  /** `executor`: kind of the binding. */
+  retried(_tool: string, _executor: Binding['kind']): void {}
   outputMismatched(_tool: string): void {}
   fellBack(_tool: string, _kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {}
 }

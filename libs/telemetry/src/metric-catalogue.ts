@@ -223,11 +223,23 @@ export const METRICS = {
     help: 'Results of remote tools that do not match their own output schema',
     labels: ['tool_name'],
   }),
+  cacheLookups: entry({
+    name: 'toolfleet_cache_lookups_total',
+    type: 'counter',
+    labels: ['tool_name', 'outcome'],
+    help: 'Lookups in the result cache: hit, miss; and coalesced, calls that missed and shared the result of a running call',
+  }),
+  fallbacks: entry({
+    name: 'toolfleet_fallbacks_total',
+    type: 'counter',
+    labels: ['tool_name', 'kind'],
+    help: 'Failures that were replaced or explained: stale_cache, stub_data, graceful_error',
+  }),
   retries: entry({
     name: 'toolfleet_retries_total',
     type: 'counter',
     labels: ['executor', 'reason'],
-    help: 'Attempts after the first',
+    help: 'Attempts after the first, by kind of executor: builtin, mcp, openapi, python',
   }),
   shed: entry({
     name: 'toolfleet_shed_total',

@@ -148,6 +148,8 @@ describe('metrics', () => {
         'toolfleet_tool_quarantined',
         'toolfleet_egress_blocked_total',
         'toolfleet_result_store_failures_total',
+        'toolfleet_cache_lookups_total',
+        'toolfleet_fallbacks_total',
         'toolfleet_retries_total',
         'toolfleet_shed_total',
         'toolfleet_output_mismatch_total',

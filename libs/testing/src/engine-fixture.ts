@@ -3,7 +3,14 @@ import type { CallRequest, ExecutionFailure } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { CATALOGUE, type ErrorCode } from '@toolfleet/contracts';
-import { DEFAULT_SETTINGS, Executor, makeExecuteCall, type Call, type EngineSettings } from '@toolfleet/engine';
+import {
+  DEFAULT_SETTINGS,
+  Executor,
+  makeExecuteCall,
+  type Call,
+  type EngineSettings,
+  type Tracer,
+} from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { FakeClock } from './fake-clock.js';
 import { MapJournal, MemoryAudit, MemoryBudget, memoryPorts } from './memory-ports.js';
@@ -93,12 +100,13 @@ export function hangs(call: Call): Promise<ExecResponse> {
 export function anEngine(
   tool: Partial<RegisteredTool>,
   executor: ScriptedExecutor,
-  parts: { limitMicroUsd?: number; asSuccess?: boolean; settings?: Partial<EngineSettings> } = {},
+  parts: { limitMicroUsd?: number; asSuccess?: boolean; settings?: Partial<EngineSettings>; tracer?: Tracer } = {},
 ) {
   const clock = new FakeClock();
   const [audit, budget, journal] = [new MemoryAudit(), new MemoryBudget(parts.limitMicroUsd), new MapJournal()];
   const settings = { ...DEFAULT_SETTINGS, gracefulErrorAsSuccess: parts.asSuccess ?? false, ...parts.settings };
-  const ports = memoryPorts([aTool(tool)], executor, { clock, audit, budget, journal, settings });
+  const more = parts.tracer ? { tracer: parts.tracer } : {};
+  const ports = memoryPorts([aTool(tool)], executor, { clock, audit, budget, journal, settings, ...more });
   const execute = makeExecuteCall(ports);
   const call = (request: Parameters<typeof aRequest>[1] = {}) => execute(aRequest(clock, request));
   return { clock, audit, budget, journal, ports, call, executor };

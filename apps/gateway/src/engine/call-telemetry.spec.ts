@@ -2,7 +2,7 @@ import type { AuditRecord } from '@toolfleet/engine';
 import { createMetrics, type Logger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, expect, test } from 'vitest';
-import { CallLog, limiterFallback } from './call-telemetry.js';
+import { CallLog, CallMetrics, limiterFallback } from './call-telemetry.js';
 
 const lines: [level: string, fields: Record<string, unknown>, message: string][] = [];
 const log = new CallLog({
@@ -101,4 +101,16 @@ test('the limiter fallback metric is 1 while limits are decided locally, and 0 a
   expect(await shown()).toBe('1');
   clock.advance(16_000);
   expect(await shown()).toBe('0');
+});
+
+test('counts retries by kind of executor, and lookups and fallbacks by tool', async () => {
+  const metrics = createMetrics({ version: '0', revision: '0' }, {});
+  const meter = new CallMetrics(metrics);
+  meter.retried('adder', 'mcp');
+  meter.cacheLookup('adder', 'hit');
+  meter.fellBack('adder', 'stub_data');
+  const text = await metrics.scrape();
+  expect(text).toContain('toolfleet_retries_total{executor="mcp",reason="attempt_failed"} 1');
+  expect(text).toContain('toolfleet_cache_lookups_total{tool_name="adder",outcome="hit"} 1');
+  expect(text).toContain('toolfleet_fallbacks_total{tool_name="adder",kind="stub_data"} 1');
 });

@@ -103,6 +103,7 @@ export class CallMetrics extends Meter {
     super();
     // rate() sees no increase when a series appears with value 1, so the series has to exist before the first failure.
     metrics.budgetUnavailable.inc(0);
+    metrics.budgetSettlementRefused.inc(0);
   }
 
   override finished(record: AuditRecord): void {
@@ -133,8 +134,16 @@ export class CallMetrics extends Meter {
     this.metrics.outputMismatch.inc({ tool_name: this.names.of(tool) });
   }
 
-  override retried(tool: string): void {
-    this.metrics.retries.inc({ executor: this.names.of(tool), reason: 'attempt_failed' });
+  override retried(_tool: string, executor: string): void {
+    this.metrics.retries.inc({ executor, reason: 'attempt_failed' });
+  }
+
+  override cacheLookup(tool: string, outcome: 'hit' | 'miss' | 'coalesced'): void {
+    this.metrics.cacheLookups.inc({ tool_name: this.names.of(tool), outcome });
+  }
+
+  override fellBack(tool: string, kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {
+    this.metrics.fallbacks.inc({ tool_name: this.names.of(tool), kind });
   }
 }
 

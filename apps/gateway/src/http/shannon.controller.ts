@@ -149,12 +149,15 @@ export class ShannonController {
   @HttpCode(200)
   async batch(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const { calls, fields } = readBatchBody(raw);
-    const answers = await this.batches.answers(
-      calls,
-      withHeaderKey(request, fields),
-      this.http.batchSender(request, reply),
-      (name, args, own, { session_context: session }) =>
-        this.http.toCallRequest(request, reply, name, args, { ...own, ...readSession(session) }),
+    const shared = withHeaderKey(request, fields);
+    const answers = await this.http.traced(request, () =>
+      this.batches.answers(
+        calls,
+        shared,
+        this.http.batchSender(request, reply),
+        (name, args, own, { session_context: session }) =>
+          this.http.toCallRequest(request, reply, name, args, { ...own, ...readSession(session) }),
+      ),
     );
     return answers.map((answer) => shannonBody(answerBody(answer)));
   }

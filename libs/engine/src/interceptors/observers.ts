@@ -17,17 +17,17 @@ export function audit(ports: Pick<EnginePorts, 'audit' | 'clock'>): Observer {
   };
 }
 
-/** Runs every call in a span `tool_execution`. */
+/** Runs every call in a span `tool_execution`. `resolveTool` adds the category as soon as the tool is known. */
 export function trace(ports: Pick<EnginePorts, 'tracer'>): Observer {
   return (active, next) =>
     ports.tracer.span(
       'tool_execution',
       { 'tool.name': active.request.toolName, 'call.id': active.request.callId },
       async (span) => {
+        active.span = span;
         try {
           const result = await next(active);
           span.set({
-            'tool.category': active.tool?.category ?? '',
             'tool.success': result.ok,
             'tool.cost_usd': toUsd(chargedMicroUsd(result)),
             'tool.provenance': result.provenance,
@@ -39,7 +39,6 @@ export function trace(ports: Pick<EnginePorts, 'tracer'>): Observer {
         } catch (thrown) {
           const error = toToolError(thrown);
           span.set({
-            'tool.category': active.tool?.category ?? '',
             'tool.success': false,
             'tool.cost_usd': 0,
             'error.code': error.code,

@@ -41,6 +41,12 @@ export interface CatalogTool {
   requires_auth: boolean;
   session_aware: boolean;
   rate_limit: number;
+  rate_limit_mode: 'reject' | 'wait';
+  /** Null: the default of the tool's kind. */
+  retry_policy: JsonObject | null;
+  cache_ttl_seconds: number | null;
+  /** Any JSON; null when the tool has none. */
+  stub_data: unknown;
   timeout_seconds: number;
   memory_limit_mb: number;
   cost_per_use: number;

@@ -87,7 +87,7 @@ export const TOOL_SETTINGS: { readonly [Name in keyof Required<ToolSettings>]: T
     schema: {},
     fallback: 'none',
     description:
-      'Any JSON except `null`: returned with a disclaimer and `metadata.fallback: "stub_data"` when the tool cannot be reached and there is no cached result',
+      'Any JSON except `null`: returned with a disclaimer and `metadata.fallback: "stub_data"` when the tool cannot be reached and there is no cached result. A call that may have had an effect is never replaced',
   },
   rate_limit: {
     schema: whole(0, 1_000_000_000),

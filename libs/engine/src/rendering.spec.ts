@@ -135,6 +135,10 @@ describe('formatTool', () => {
     const { rate_limit: _, ...undeclared } = aTool();
     expect(toolMetadata(undeclared)).toMatchObject({
       rate_limit: 60,
+      rate_limit_mode: 'reject',
+      retry_policy: null,
+      cache_ttl_seconds: null,
+      stub_data: null,
       timeout_seconds: 30,
       memory_limit_mb: 128,
       dangerous: false,

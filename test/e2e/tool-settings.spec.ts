@@ -1,0 +1,353 @@
+/**
+ * One set of tool settings for tools of every kind, from the configuration file and by registration: what an administrator sets
+ * decides what a caller may do and what the upstream receives.
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { toNodeHandler } from '@modelcontextprotocol/node';
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { TestFleet } from '../fleet/test-fleet.js';
+
+/** Settings of each tool of the upstream, by its name there. No tool is idempotent or protected by itself. */
+const SETTINGS = {
+  look: { idempotent: true, cache_ttl_seconds: 1 },
+  flaky: {
+    idempotent: true,
+    cache_ttl_seconds: 0,
+    retry_policy: { kind: 'custom', max_attempts: 2, base_delay_ms: 1, multiplier: 1 },
+  },
+  once: {},
+  drop: { dangerous: true },
+  limited: { rate_limit: 1 },
+  // A failed call that may have had an effect is never replaced.
+  stubbed: { idempotent: true, retry_policy: { kind: 'none' }, stub_data: { rate: 1.5 } },
+  whoami: { session_aware: true, requires_auth: true },
+} as const;
+type Tool = keyof typeof SETTINGS;
+const TOOLS = Object.keys(SETTINGS) as Tool[];
+/** For sources of several tools; `drop*` shows that patterns work, and `*` that exact names go over it. */
+const { drop, ...exact } = SETTINGS;
+const OVERRIDES = { '*': { rate_limit: 0 }, 'drop*': drop, ...exact };
+
+interface Upstream {
+  origin: string;
+  /** Calls that arrived, by id, which every call has as its argument. */
+  calls: Map<string, number>;
+  /** Session and user that arrived with the call of `whoami`, by id. */
+  callers: Map<string, { session: unknown; user: unknown }>;
+  stop(): Promise<void>;
+}
+
+/** A server whose tools exist three times: at an MCP server, as functions, and as operations. `flaky` fails once, `stubbed` always. */
+async function startUpstream(): Promise<Upstream> {
+  const calls = new Map<string, number>();
+  const callers = new Map<string, { session: unknown; user: unknown }>();
+  const arrive = (id: string): number => {
+    calls.set(id, (calls.get(id) ?? 0) + 1);
+    return calls.get(id) as number;
+  };
+  const fails = (tool: string, id: string): boolean =>
+    tool === 'stubbed' || ((tool === 'flaky' || tool === 'once') && calls.get(id) === 1);
+  const mcp = toNodeHandler(
+    createMcpHandler(() => {
+      const server = new McpServer({ name: 'settings', version: '1.0.0' });
+      for (const tool of TOOLS) {
+        server.registerTool(
+          tool,
+          { description: `The tool ${tool}.`, inputSchema: z.object({ id: z.string() }) },
+          ({ id }) => ({
+            content: [{ type: 'text', text: `${tool} ${id}` }],
+          }),
+        );
+      }
+      return server;
+    }),
+  );
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { pathname } = new URL(request.url ?? '/', 'http://upstream');
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = chunks.length > 0 ? JSON.parse(Buffer.concat(chunks).toString()) : {};
+    const send = (status: number, value: unknown): void =>
+      void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+    if (pathname === '/openapi.json') return send(200, document(origin));
+    const isMcpCall = pathname === '/mcp' && body.method === 'tools/call';
+    const [tool, id] =
+      pathname === '/functions'
+        ? [body.function, body.args.id]
+        : isMcpCall
+          ? [body.params.name, body.params.arguments.id]
+          : [pathname.slice(1), body.id];
+    if (pathname !== '/mcp' || isMcpCall) {
+      arrive(id);
+      const meta = body.params?._meta ?? {};
+      callers.set(id, {
+        session: meta['io.toolfleet/session-id'] ?? request.headers['x-session-id'],
+        user: meta['io.toolfleet/user-id'] ?? request.headers['x-user-id'],
+      });
+      if (fails(tool, id)) return send(503, { error: 'busy' });
+    }
+    if (pathname !== '/mcp') return send(200, { tool, id });
+    await mcp(request, response, body);
+  };
+  const server = createServer((request, response) => void answer(request, response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    origin,
+    calls,
+    callers,
+    stop: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** Every operation is a POST, which is neither idempotent nor cached unless a setting makes it so. */
+const document = (origin: string) => ({
+  openapi: '3.1.0',
+  info: { title: 'settings', version: '1.0.0' },
+  servers: [{ url: origin }],
+  paths: Object.fromEntries(
+    TOOLS.map((tool) => [
+      `/${tool}`,
+      {
+        post: {
+          operationId: tool,
+          requestBody: {
+            required: true,
+            content: {
+              'application/json': {
+                schema: { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] },
+              },
+            },
+          },
+          responses: { 200: { description: 'Done' } },
+        },
+      },
+    ]),
+  ),
+});
+
+/** A plugin that lets calls of its process fail; the operator protects it in `tool_settings`. */
+const PLUGIN = `export default ({ defineTool, ok }) => ['plug_open', 'plug_closed'].map((name) => defineTool({
+  name, description: 'Answers', category: 'data', inputSchema: { type: 'object', properties: {} },
+  stubData: { from: 'stub' }, rateLimitMode: 'reject',
+  handler: () => ok({ from: 'plugin' }, 'answered'),
+}));`;
+
+let upstream: Upstream;
+let fleet: TestFleet;
+let plugins: string;
+let ids = 0;
+
+const functionEntry = (tool: Tool) => ({
+  url: `${upstream.origin}/functions`,
+  func_name: tool,
+  parameters: [{ name: 'id', type: 'string', required: true }],
+  rate_limit: 0,
+  ...SETTINGS[tool],
+});
+const mcpEntry = () => ({ url: `${upstream.origin}/mcp`, overrides: OVERRIDES });
+const openApiEntry = (prefix: string) => ({
+  spec_url: `${upstream.origin}/openapi.json`,
+  name_prefix: `${prefix}_`,
+  overrides: OVERRIDES,
+});
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
+  await writeFile(join(plugins, 'plug.tool.mjs'), PLUGIN);
+  const listed = TOOLS.filter((tool) => tool !== 'drop');
+  fleet = await TestFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'openapi-executor': 1 },
+    tools: [
+      'text_process',
+      'plug_open',
+      ...['mf', 'ff', 'of'].flatMap((prefix) => listed.map((tool) => `${prefix}_${tool}`)),
+    ],
+    config: {
+      mcp_servers: { mf: mcpEntry() },
+      mcp_tools: Object.fromEntries(TOOLS.map((tool) => [`ff_${tool}`, functionEntry(tool)])),
+      openapi_tools: { of: { enabled: true, ...openApiEntry('of') } },
+      tool_settings: {
+        'plug_c*': { dangerous: true },
+        text_process: { rate_limit: 1 },
+        file_delete: { dangerous: false },
+      },
+    },
+    env: {
+      BUILTIN_PLUGINS_DIR: plugins,
+      BUILTIN_TOOLSETS: 'compute,files',
+      EGRESS_ALLOWED_ENDPOINTS: upstream.origin,
+      MCP_ALLOWED_DOMAINS: '127.0.0.1',
+      OPENAPI_ALLOWED_DOMAINS: '127.0.0.1',
+    },
+  });
+  const register = async (path: string, body: object): Promise<void> => {
+    const { status, text } = await fleet.ask({ path, body });
+    expect([status, text]).toEqual([201, expect.anything()]);
+  };
+  await register('/api/v1/sources/mcp', { name: 'ma', ...mcpEntry() });
+  await register('/api/v1/sources/openapi', { name: 'oa', ...openApiEntry('oa') });
+  for (const tool of TOOLS) await register('/api/v1/sources/mcp', { name: `fa_${tool}`, ...functionEntry(tool) });
+  await fleet.untilListed(['ma', 'fa', 'oa'].flatMap((prefix) => listed.map((tool) => `${prefix}_${tool}`)));
+});
+afterAll(async () => {
+  await fleet?.stop();
+  await upstream?.stop();
+  if (plugins) await rm(plugins, { recursive: true, force: true });
+});
+
+describe.each([
+  ['an MCP server of the file', 'mf'],
+  ['functions of the file', 'ff'],
+  ['an OpenAPI document of the file', 'of'],
+  ['a registered MCP server', 'ma'],
+  ['registered functions', 'fa'],
+  ['a registered OpenAPI document', 'oa'],
+])('the settings of %s', (_kind, prefix) => {
+  const call = (tool: Tool, id: string, fields: object = {}) =>
+    fleet.call(`${prefix}_${tool}`, prefix.startsWith('o') ? { body: { id } } : { id }, {
+      key: fleet.keys['acme']!,
+      fields,
+    });
+  const nextId = (): string => `${prefix}-${(ids += 1)}`;
+
+  it('dangerous: refused and not listed', async () => {
+    const id = nextId();
+    const { status, body } = await call('drop', id);
+    expect([status, body.error]).toEqual([403, 'Tool not available via direct execution']);
+    expect((await fleet.ask({ path: '/tools/list' })).body).not.toContain(`${prefix}_drop`);
+    expect(upstream.calls.get(id)).toBeUndefined();
+  });
+
+  it('rate_limit: 429 for the second call of a minute', async () => {
+    expect((await call('limited', nextId())).body).toMatchObject({ success: true });
+    const { status, body } = await call('limited', nextId());
+    expect([status, body.code]).toEqual([429, 'RATE_LIMITED']);
+  });
+
+  it('idempotent and cache_ttl_seconds: cached for a second', async () => {
+    const id = nextId();
+    expect((await call('look', id)).body).toMatchObject({ success: true, metadata: { provenance: 'live' } });
+    expect((await call('look', id)).body).toMatchObject({ success: true, metadata: { provenance: 'cache' } });
+    await sleep(1_100);
+    expect((await call('look', id)).body).toMatchObject({ success: true, metadata: { provenance: 'live' } });
+    expect(upstream.calls.get(id)).toBe(2);
+  });
+
+  it('idempotent and retry_policy: a failed attempt is repeated, and not without them', async () => {
+    const [repeated, single] = [nextId(), nextId()];
+    expect((await call('flaky', repeated)).body).toMatchObject({ success: true, metadata: { attempts: 2 } });
+    expect((await call('once', single)).body).toMatchObject({ success: false });
+    expect([upstream.calls.get(repeated), upstream.calls.get(single)]).toEqual([2, 1]);
+  });
+
+  it('stub_data: returned with a disclaimer while the upstream fails', async () => {
+    const { body } = await call('stubbed', nextId());
+    expect(body).toMatchObject({
+      success: true,
+      output: { rate: 1.5 },
+      metadata: { provenance: 'stub', fallback: 'stub_data', disclaimer: expect.any(String) },
+    });
+  });
+
+  it('session_aware: the upstream receives session and user', async () => {
+    const [aware, unaware] = [nextId(), nextId()];
+    await call('whoami', aware, { session_id: 'session 1' });
+    await call('look', unaware, { session_id: 'session 1' });
+    const { session, user } = upstream.callers.get(aware)!;
+    expect(session).toBe(prefix.startsWith('m') ? 'session 1' : 'session%201');
+    expect(user).toMatch(/./);
+    expect(upstream.callers.get(unaware)).toEqual({ session: undefined, user: undefined });
+    expect((await fleet.ask({ path: `/tools/${prefix}_whoami/metadata` })).body).toMatchObject({
+      session_aware: true,
+      requires_auth: true,
+    });
+    expect((await fleet.ask({ path: `/tools/${prefix}_flaky/metadata` })).body).toMatchObject({
+      idempotent: true,
+      cache_ttl_seconds: 0,
+      retry_policy: SETTINGS.flaky.retry_policy,
+    });
+  });
+});
+
+describe('tool_settings of the file', () => {
+  it('limit builtin tools and protect plugins', async () => {
+    const text = () => fleet.call('text_process', { operation: 'count', text: `text ${(ids += 1)}` });
+    expect((await text()).status).toBe(200);
+    expect((await text()).body).toMatchObject({ code: 'RATE_LIMITED' });
+    expect((await fleet.call('plug_open', {})).body).toMatchObject({ output: { from: 'plugin' } });
+    expect((await fleet.call('plug_closed', {})).status).toBe(403);
+  });
+
+  it('do not lift a protection of the tool itself', async () => {
+    expect((await fleet.call('file_delete', { path: 'a' })).status).toBe(403);
+  });
+
+  it('with a fault stop the registry', async () => {
+    const path = join(plugins, 'fleet.yaml');
+    await writeFile(path, 'tool_settings: { "delete_*": { dangerus: true } }');
+    await expect(fleet.launch('registry', { TOOLFLEET_CONFIG: path })).rejects.toThrow();
+    expect(fleet.logs()).toContain('has an unknown field dangerus; did you mean dangerous?');
+  });
+});
+
+describe('a registration with', () => {
+  it.each([
+    ['an unknown setting', { dangerus: true }, 'has an unknown field dangerus; did you mean dangerous?'],
+    ['a wrong value', { rate_limit_mode: 'queue' }, 'has a wrong value for rate_limit_mode'],
+    ['an unknown setting in overrides', { overrides: { '*': { cache: 1 } } }, 'has an unknown field cache'],
+  ])('%s is refused', async (_what, fields, message) => {
+    for (const [kind, entry] of [
+      ['mcp', mcpEntry()],
+      ['mcp', functionEntry('once')],
+      ['openapi', openApiEntry('odd')],
+    ] as const) {
+      const { status, body } = await fleet.ask({
+        path: `/api/v1/sources/${kind}`,
+        body: { name: 'odd', ...entry, ...fields },
+      });
+      expect([status, body.code, body.error]).toEqual([400, 'REQUEST_INVALID', expect.stringContaining(message)]);
+    }
+  });
+
+  it('overrides that match no tool reports them', async () => {
+    const overrides = { 'delte_*': { dangerous: true } };
+    const mcp = await fleet.ask({ path: '/api/v1/sources/mcp', body: { name: 'mtypo', ...mcpEntry(), overrides } });
+    expect(mcp.body.message).toContain('overrides match no tool: delte_*');
+    const openapi = { name: 'otypo', ...openApiEntry('otypo'), overrides };
+    const { body } = await fleet.ask({ path: '/api/v1/sources/openapi', body: openapi });
+    expect(body.warnings).toContain('overrides match no tool: delte_*');
+  });
+
+  it('changed settings applies them without quarantine', async () => {
+    await fleet.ask({
+      path: '/api/v1/sources/mcp',
+      body: { name: 'ma', ...mcpEntry(), overrides: { '*': { dangerous: true } } },
+    });
+    await eventually(
+      'the new setting is in effect',
+      async () => (await fleet.call('ma_once', { id: 'x' })).status === 403,
+    );
+    expect((await fleet.ask({ path: '/api/v1/quarantine' })).body).toEqual([]);
+  });
+});
+
+describe('stubData of a plugin', () => {
+  it('is returned while its executor is down', async () => {
+    await fleet.kill('builtin-executor');
+    const { body } = await fleet.call('plug_open', {});
+    expect(body).toMatchObject({ success: true, output: { from: 'stub' }, metadata: { fallback: 'stub_data' } });
+  });
+});

@@ -470,7 +470,12 @@ describe('an idempotency key', () => {
 
 describe('an answer belongs to what its tool could observe', () => {
   const inProject = (name: string, project: number, args: object, fields: object = {}) =>
-    overNats('acme', 'call', { name, arguments: args, project_id: `p${project}`, ...fields }, fleet.adminKey);
+    overNats(
+      'acme',
+      'call',
+      { name, arguments: args, project_id: `p${project}`, create_project: true, ...fields },
+      fleet.adminKey,
+    );
   const projects = Array.from({ length: 10 }, (_, index) => index);
 
   it('reads of the same path at the same time get the files of their own projects', async () => {

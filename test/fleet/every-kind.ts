@@ -167,8 +167,8 @@ const CALLS: readonly Kind[] = [
   [
     'files of a workspace, for internal callers',
     async (host) => {
-      const project_id = `project-${process.pid}`;
-      const file = (name: string, args: object) => overNats(host, 'call', { name, arguments: args, project_id });
+      const session_id = `files-${process.pid}`;
+      const file = (name: string, args: object) => overNats(host, 'call', { name, arguments: args, session_id });
       expect(await file('file_write', { path: 'a.txt', content: 'kept' })).toMatchObject({ success: true });
       expect(JSON.stringify(await file('file_read', { path: 'a.txt' }))).toContain('kept');
     },

@@ -97,7 +97,7 @@ const table = {
   }),
   WORKSPACES_MUST_EXIST: boolean({
     default: false,
-    help: 'Refuse projects without a workspace; otherwise the first write creates it',
+    help: 'Refuse projects without a workspace, also those that a key or the configuration declares',
   }),
   S3_ENDPOINT: url({
     optional: true,

@@ -205,7 +205,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.recentCalls,
       streams,
       natsCalls,
-      new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS),
+      new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS, auth.projects),
       new SpendSlices(engine.budget, clock, engine.settings.leaseGraceMs),
       new Readiness(brokers.connections, host.draining),
     ],
@@ -252,6 +252,7 @@ function wireNats(settings: GatewayConfig, { clock, logger }: ServiceHost, nats:
     clock,
     settings.GATEWAY_CALL_TIMEOUT_MS,
     auth.limits,
+    auth.projects,
   );
   const strategy = new NatsStrategy({
     connection: nats,

@@ -155,6 +155,8 @@ export interface ApiKey {
   user_id: string;
   roles: string[];
   tools: string[];
+  /** Projects it may use; empty: its tenant's default project. */
+  projects: string[];
   tier: string | null;
   created_at: string;
   expires_at: string | null;
@@ -169,6 +171,8 @@ export interface NewKey {
   user_id?: string;
   roles?: string[];
   tools?: string[];
+  /** Project ids and globs; default: the tenant's default project. */
+  projects?: string[];
   tier?: string;
   expires_in_seconds?: number;
 }

@@ -71,6 +71,11 @@ export const CALL_FIELDS = {
     description: 'Most items that run at once; never above TOOL_PARALLELISM',
   },
   project_id: { schema: ID, on: INTERNAL, description: 'Project whose files the call works on' },
+  create_project: {
+    schema: FLAG,
+    on: INTERNAL,
+    description: 'The call may create the workspace of a project that has none; otherwise: Project not found',
+  },
   model: { schema: ID, on: INTERNAL, description: 'Model that asked for the call' },
   prompt_params: {
     schema: { type: 'object' },

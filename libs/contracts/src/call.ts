@@ -9,8 +9,18 @@ import type { ToolError } from './errors/tool-error.js';
 /** Transport that a call came through. */
 export type Door = 'http' | 'mcp' | 'nats' | 'queue';
 
-/** Session fields and trusted context that came with a call, already stripped for its origin. */
-export type CallContext = Partial<Record<ContextKey, Json>>;
+/**
+ * Session fields and trusted context that came with a call, already stripped for its origin. `create_project` accompanies
+ * `project_id`: true for a project that exists by declaration or may be created, false for one that must have a workspace.
+ */
+export type CallContext = Partial<Record<ContextKey | 'create_project', Json>>;
+
+/** Session that a call has by its connection, or by its caller where the protocol has no connections. */
+export interface ExchangeSession {
+  id: string;
+  /** `principal`: all calls of a user share it. Sandbox runs do not receive it, because they would share variables and queue up. */
+  scope: 'connection' | 'principal';
+}
 
 /**
  * One request to run a tool, as every transport passes it to the engine. Transports build it from the fields of
@@ -25,6 +35,11 @@ export interface CallRequest {
   origin: Origin;
   door: Door;
   context: CallContext;
+  /**
+   * Session of the MCP exchange that the call came in. Session-aware tools receive it when the call names no `session_id`; results
+   * are not deduplicated in it.
+   */
+  exchangeSession?: ExchangeSession;
   /** The call must finish by then. */
   deadlineAt: EpochMs;
   /** Aborted when the caller goes away or cancels. */

@@ -19,6 +19,7 @@ export {
   type Approval,
   type CallBody,
   type CallContext,
+  type ExchangeSession,
   type CallMessage,
   type CallProgress,
   type CallRecord,

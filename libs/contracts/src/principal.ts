@@ -7,6 +7,11 @@ export interface Principal {
   roles: readonly string[];
   /** Globs of the tool names that the caller may use; `*` matches any characters. */
   tools: readonly string[];
+  /**
+   * Projects that the credential may use: ids, and globs with `*`. Calls that name no project work on the first id. Absent: none for
+   * public callers, all of the tenant for internal ones; the tenant's default project in both cases.
+   */
+  projects?: readonly string[];
   /** How the caller authenticated. */
   via: 'api_key' | 'jwt' | 'nats_subject' | 'delegation' | 'local';
   /** Public id of the API key when `via` is `api_key`. */
@@ -19,6 +24,8 @@ export interface Principal {
   parentCallId?: string;
   /** Origin of that call. A tool that runs for a public caller makes public calls. */
   parentOrigin?: Origin;
+  /** Project of that call; calls on its behalf work on no other. */
+  parentProject?: { id: string; create: boolean };
   /** Budgets of that call. Everything done on its behalf spends from them, whatever ids the nested call sends. */
   parentSpends?: SpendingScopes;
 }

@@ -18,21 +18,31 @@ export function toToolInput(tool: RegisteredTool, request: CallRequest, args: To
 
 /** Context keys that a session-aware tool receives on every entry point. */
 const SESSION_KEYS: readonly ContextKey[] = ['session_id', 'user_id'];
+/** Context keys of public callers. Their entry points take `project_id` from the credential, never from the body of a request. */
+const PUBLIC_KEYS: readonly ContextKey[] = [...SESSION_KEYS, 'project_id'];
 
 /**
  * Selects the part of the caller's context that a tool receives: `session_id` and `user_id` for session-aware tools, and the
- * `context_keys` of the definition, of which public callers can set these two only. The context travels separately from the
- * arguments, so a model never sees it.
+ * `context_keys` of the definition, of which calls of public callers have these two and `project_id` only. The context travels
+ * separately from the arguments, so a model never sees it.
  */
 function toToolContext(tool: RegisteredTool, request: CallRequest): CallContext {
   const declared = (tool.context_keys ?? []).filter((key) => key !== 'tenant_id'); // taken from the credential
-  const allowed = request.origin === 'internal' ? declared : declared.filter((key) => SESSION_KEYS.includes(key));
+  const allowed = request.origin === 'internal' ? declared : declared.filter((key) => PUBLIC_KEYS.includes(key));
   const context: CallContext = {};
   for (const key of tool.session_aware ? [...SESSION_KEYS, ...allowed] : allowed) {
-    const value = key === 'user_id' ? actingUserId(request) : request.context[key];
+    const value = contextValue(tool, request, key);
     if (value !== undefined && value !== '') context[key] = value;
   }
+  if (context.project_id !== undefined) context.create_project = request.context.create_project;
   return context;
+}
+
+function contextValue(tool: RegisteredTool, request: CallRequest, key: ContextKey): Json | undefined {
+  if (key === 'user_id') return actingUserId(request);
+  if (key !== 'session_id' || request.context.session_id !== undefined) return request.context[key];
+  const { exchangeSession: session } = request;
+  return session?.scope === 'principal' && tool.binding.kind === 'python' ? undefined : session?.id;
 }
 
 /** The user that a call is made for: the authenticated user, or the one that an internal caller names in the context. */

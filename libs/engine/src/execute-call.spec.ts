@@ -157,17 +157,17 @@ describe('executeCall', () => {
     expect(audit.records).toHaveLength(1);
   });
 
-  test('tools of public callers get session_id and user_id only, separate from the arguments', async () => {
+  test('tools of public callers get session, user and project only, separate from the arguments', async () => {
     const context = { session_id: 's', project_id: 'p', model: 'm' };
-    const tool = { session_aware: true, context_keys: ['project_id' as const] };
+    const tool = { session_aware: true, context_keys: ['project_id' as const, 'model' as const] };
     const sent = ({ executor }: { executor: ScriptedExecutor }) => toExecMessage(executor.calls[0]!).context;
     const open = anEngine(tool, new ScriptedExecutor(() => okReply()));
     await open.call({ context });
-    expect(sent(open)).toEqual({ tenant_id: 'acme', session_id: 's', user_id: 'ann' });
+    expect(sent(open)).toEqual({ tenant_id: 'acme', session_id: 's', user_id: 'ann', project_id: 'p' });
     expect(open.executor.calls[0]?.arguments).toEqual({ a: 1, b: 1 });
     const inside = anEngine(tool, new ScriptedExecutor(() => okReply()));
     await inside.call({ context, origin: 'internal' });
-    expect(sent(inside)).toEqual({ tenant_id: 'acme', session_id: 's', user_id: 'ann', project_id: 'p' });
+    expect(sent(inside)).toEqual({ tenant_id: 'acme', session_id: 's', user_id: 'ann', project_id: 'p', model: 'm' });
     const plain = anEngine({}, new ScriptedExecutor(() => okReply()));
     await plain.call({ context });
     expect(sent(plain)).toEqual({ tenant_id: 'acme' });

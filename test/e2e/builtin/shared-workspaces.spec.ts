@@ -38,7 +38,7 @@ afterAll(async () => {
 async function call(name: string, args: object): Promise<any> {
   const headers = natsHeaders();
   headers.set('Authorization', `Bearer ${fleet.adminKey}`);
-  const message = JSON.stringify({ name, arguments: args, project_id: 'shop' });
+  const message = JSON.stringify({ name, arguments: args, project_id: 'shop', create_project: true });
   return (await nats.request('tool.call', message, { timeout: 30_000, headers })).json();
 }
 

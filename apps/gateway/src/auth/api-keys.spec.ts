@@ -194,6 +194,11 @@ describe('a key made by an administrator', () => {
       tools: ['calculator'],
       roles: ['admin'],
     });
+    const limited = { ...admin, projects: ['web-*'] };
+    expect(toKeySpec(limited, { client: 'crm' }).projects).toEqual(['web-*']);
+    expect(toKeySpec(limited, { client: 'crm', projects: ['web-1'] }).projects).toEqual(['web-1']);
+    expect(() => toKeySpec(limited, { client: 'crm', projects: ['shop'] })).toThrow('Your key may not use shop.');
+    expect(toKeySpec({ ...admin, projects: ['*'] }, { client: 'crm' }).projects).toBeUndefined();
     expect(toKeySpec({ ...admin, tier: undefined }, { client: 'crm' }).tier).toBeUndefined();
   });
 

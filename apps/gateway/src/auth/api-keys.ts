@@ -8,7 +8,7 @@ import {
   ToolError,
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import { narrowGlobs } from '@toolfleet/engine/access';
+import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
 import { generateKey, parseKey } from './api-key-format.js';
 import { effectiveRoles, administers, isOperator } from './roles.js';
 import { unauthenticated } from './credential.js';
@@ -26,6 +26,8 @@ export interface ApiKeyRecord {
   roles: string[];
   /** Tool globs. */
   tools: string[];
+  /** Projects it may use (`Principal.projects`). */
+  projects?: string[];
   /** Name of a tier of `rate_limits.tiers`. */
   tier?: string;
   /** Budget that this key spends from. */
@@ -69,6 +71,8 @@ interface KeySpec {
   roles?: string[];
   /** Tool globs; default every tool. */
   tools?: string[];
+  /** Project ids and globs; default the tenant's default project. */
+  projects?: string[];
   tier?: string;
   budgetId?: string;
   expiresAt?: EpochMs;
@@ -95,6 +99,8 @@ interface ApiKeysSettings {
 /** Names are tokens of NATS subjects and parts of Redis keys; none may contain a wildcard or separator. */
 const NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 const GLOB_PATTERN = /^[A-Za-z0-9_*-]{1,64}$/;
+/** Visible ASCII without the comma, as ids appear in headers and in lists of `fleetctl`. */
+const PROJECT_PATTERN = /^[\x21-\x2b\x2d-\x7e]{1,255}$/;
 const MAX_LIST = 100;
 /** `lastUsedAt` is written at most once a minute per key. */
 const TOUCH_EVERY_MS = 60_000;
@@ -134,6 +140,7 @@ export class ApiKeys {
         client: spec.client,
         roles: spec.roles ?? [],
         tools: spec.tools ?? ['*'],
+        projects: spec.projects,
         tier: spec.tier,
         budgetId: spec.budgetId,
         createdAt: now,
@@ -171,6 +178,7 @@ export class ApiKeys {
         userId: record.userId,
         roles: effectiveRoles(record.tenantId, record.roles),
         tools: record.tools,
+        projects: record.projects,
         via: 'api_key',
         keyId: record.id,
         tier: record.tier,
@@ -248,6 +256,11 @@ function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
     faults.set('roles', `needs at most ${MAX_LIST} names; each ${NAME}`);
   if (spec.tools && !isValidList(spec.tools, GLOB_PATTERN, 1))
     faults.set('tools', `needs 1 to ${MAX_LIST} tool names, in which "*" stands for any characters`);
+  if (spec.projects && !isValidList(spec.projects, PROJECT_PATTERN, 1))
+    faults.set(
+      'projects',
+      `needs 1 to ${MAX_LIST} project ids of visible ASCII characters without commas, in which "*" stands for any characters`,
+    );
   if (spec.tier !== undefined && !NAME_PATTERN.test(spec.tier)) faults.set('tier', NAME);
   if (spec.budgetId !== undefined && !NAME_PATTERN.test(spec.budgetId)) faults.set('budget_id', NAME);
   if (spec.expiresAt !== undefined && !(spec.expiresAt > now)) faults.set('expires_at', 'must be in the future');
@@ -263,11 +276,14 @@ export type KeyRequest = Omit<KeySpec, 'tenantId'> & { tenantId?: string | undef
 
 /**
  * Checks that a caller grants no more than it holds, and completes the request: administrators create keys of their own tenant
- * and tier, only operators create operators, and no key may call tools that its creator may not.
+ * and tier, only operators create operators, and no key may call tools or use projects that its creator may not.
  * @throws ToolError PERMISSION_DENIED naming the field
  */
 export function toKeySpec(caller: Principal, request: KeyRequest): KeySpec {
   const { tenantId = caller.tenantId, roles = [], tools = [...caller.tools], tier } = request;
+  // A key without projects may name any of them over NATS, so a restricted creator passes its own restriction on.
+  const isRestricted = caller.projects !== undefined && !caller.projects.includes('*');
+  const projects = request.projects ?? (isRestricted ? [...(caller.projects ?? [])] : undefined);
   if (!administers(caller, tenantId)) deny('tenant_id', 'Creating keys of another tenant needs the role operator.');
   if (!isOperator(caller)) {
     if (roles.includes(OPERATOR_ROLE)) deny('roles', 'Only operators can create operators.');
@@ -276,7 +292,9 @@ export function toKeySpec(caller: Principal, request: KeyRequest): KeySpec {
   const covered = new Set(narrowGlobs(caller.tools, tools));
   const beyond = tools.filter((glob) => !covered.has(glob));
   if (beyond.length > 0) deny('tools', `Your key may not call ${beyond.join(', ')}.`);
-  return { ...request, tenantId, roles, tools, tier: isOperator(caller) ? tier : caller.tier };
+  const foreign = isRestricted ? projects?.filter((project) => !toolAllowed(caller.projects ?? [], project)) : [];
+  if (foreign?.length) deny('projects', `Your key may not use ${foreign.join(', ')}.`);
+  return { ...request, tenantId, roles, tools, projects, tier: isOperator(caller) ? tier : caller.tier };
 }
 
 function deny(field: string, message: string): never {

@@ -38,6 +38,7 @@ export const LOCAL_OPERATOR: Principal = {
   userId: 'dev',
   roles: [ADMIN_ROLE, OPERATOR_ROLE],
   tools: ['*'],
+  projects: ['*'],
   via: 'local',
 };
 

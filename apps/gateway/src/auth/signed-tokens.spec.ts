@@ -31,6 +31,7 @@ const delegated = (tokens: SignedTokens, clock: FakeClock, forMs = 1_000): strin
   issueDelegation(tokens, {
     principal,
     callId: 'c1',
+    project: { id: 'shop', create: true },
     spends: { requestId: 'r1' },
     scopes: ['*'],
     expiresAt: clock.now() + forMs,
@@ -80,6 +81,7 @@ describe('delegation token', () => {
       principal,
       callId: 'c1',
       spends: { requestId: 'r1', taskId: 't1' },
+      project: { id: 'shop', create: false },
       scopes: ['web_search', 'file_write'],
       expiresAt: clock.now() + 1_000,
     });
@@ -90,6 +92,7 @@ describe('delegation token', () => {
       tools: ['web_search'],
       via: 'delegation',
       parentCallId: 'c1',
+      parentProject: { id: 'shop', create: false },
       parentSpends: { requestId: 'r1', taskId: 't1' },
       expiresAt: clock.now() + 1_000,
       tier: 'pro',

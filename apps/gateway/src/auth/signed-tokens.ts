@@ -106,6 +106,8 @@ interface DelegationGrant {
   origin?: Origin;
   /** The call on whose behalf further calls are made. */
   callId: string;
+  /** Project of that call. */
+  project?: Principal['parentProject'];
   /** Budgets that call spends from. */
   spends: SpendingScopes;
   /** Tools that these calls may use, at most those of the principal. */
@@ -128,6 +130,7 @@ export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): s
     o: grant.origin === 'internal' ? grant.origin : undefined,
     l: principal.tier,
     k: principal.keyId,
+    j: grant.project && [grant.project.id, grant.project.create],
   };
   return DELEGATION_PREFIX + tokens.sign('delegation', payload, grant.expiresAt);
 }
@@ -138,6 +141,7 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
   const payload = tokens.open('delegation', token.slice(DELEGATION_PREFIX.length));
   if (!payload) return null;
   // The MAC proves that issueDelegation wrote it, so its shape is known.
+  const [project, create = false] = (payload['j'] ?? []) as [string?, boolean?];
   const [requestId, agentId, taskId] = payload['b'] as [string, string | null, string | null];
   return {
     tenantId: payload['t'] as string,
@@ -153,6 +157,7 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
       agentId: agentId ?? undefined,
       taskId: taskId ?? undefined,
     },
+    parentProject: project === undefined ? undefined : { id: project, create },
     parentOrigin: payload['o'] as Origin | undefined,
     tier: payload['l'] as string | undefined,
     keyId: payload['k'] as string | undefined,

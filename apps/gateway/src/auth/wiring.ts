@@ -7,6 +7,7 @@ import { LOCAL_OPERATOR, makeAuthenticate } from './authenticate.js';
 import { CredentialStatus, CredentialWatch } from './credential-status.js';
 import { jwtComponent } from './jwt-component.js';
 import { readTiers, RequestLimits } from './key-limits.js';
+import { Projects, readDefaultProjects } from './projects.js';
 import { RedisKeyLimits } from './redis-key-limits.js';
 import { RedisKeyStore } from './redis-key-store.js';
 import { RegisterAuth } from './register-auth.js';
@@ -44,7 +45,7 @@ export function wireAuth(settings: GatewayConfig, host: ServiceHost, redis: Brok
     adminKey: settings.GATEWAY_ADMIN_KEY,
     anonymous: settings.GATEWAY_SKIP_AUTH ? LOCAL_OPERATOR : undefined,
   });
-  const { rate_limits: rateLimits } = loadFleetFile(settings);
+  const { rate_limits: rateLimits, default_projects: defaultProjects } = loadFleetFile(settings);
   const tiers = readTiers(isJsonObject(rateLimits) ? rateLimits.tiers : undefined);
   const components: LifecycleComponent[] = jwt ? [jwt.component] : [];
   return {
@@ -58,6 +59,8 @@ export function wireAuth(settings: GatewayConfig, host: ServiceHost, redis: Brok
     watch: new CredentialWatch(status, clock),
     limits: new RequestLimits(new RedisKeyLimits(redis, clock), tiers),
     registerAuth: new RegisterAuth(authenticate, settings.MCP_REGISTER_TOKEN),
+    /** Which project a call works on. */
+    projects: new Projects(readDefaultProjects(defaultProjects)),
     components,
   };
 }

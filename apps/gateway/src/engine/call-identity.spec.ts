@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { isToolError, type CallRequest, type JsonObject } from '@toolfleet/contracts';
+import { isToolError, type CallRequest, type ExchangeSession, type JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import {
@@ -121,8 +121,10 @@ const request: fc.Arbitrary<Partial<CallRequest>> = fc
         project_id: maybe('p', 'q'),
         model: maybe('m'),
         prompt_params: maybe({ x: 1 }),
+        create_project: maybe(true, false),
       })
       .map(dropUndefined),
+    exchangeSession: maybe<ExchangeSession>({ id: 's', scope: 'connection' }, { id: 'm', scope: 'principal' }),
     idempotencyKey: maybe(undefined, undefined, 'k'),
     requestId: maybe('r'),
     agentId: maybe('g'),

@@ -118,11 +118,13 @@ type TokenIssuer = (call: Call) => string | undefined;
 export function delegationIssuer(tokens: SignedTokens, clock: Clock): TokenIssuer {
   return (call) => {
     if (!call.plan.callsTools) return undefined;
-    const { principal, origin, requestId, agentId, taskId } = call.request;
+    const { principal, origin, requestId, agentId, taskId, context } = call.request;
+    const { project_id: project, create_project: create } = context;
     return issueDelegation(tokens, {
       principal,
       origin,
       callId: call.callId,
+      project: typeof project === 'string' ? { id: project, create: create === true } : undefined,
       spends: { requestId: requestId ?? call.callId, agentId, taskId },
       scopes: ['*'],
       expiresAt: clock.now() + call.deadline.remainingMs(),

@@ -7,6 +7,12 @@ import { OPERATOR_PATHS, OPERATOR_SCHEMAS } from './operator-document.js';
 import { SOURCE_PATHS } from './sources-document.js';
 
 const BATCH_ITEM: JsonObject = { type: 'object', properties: callFieldSchemas('batch-item') };
+const PROJECT_PARAMETER: JsonObject = {
+  name: 'X-Project-Id',
+  in: 'header',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+  description: 'Project whose files the call works on, one of those of the key; default: its first one',
+};
 
 const TOOL_FORMAT = inQuery('format', 'Form of the tools', { enum: [...TOOL_FORMATS] });
 const SCHEMA_STYLE = inQuery('schema_style', 'inline: schemas without $defs, for providers that refuse them', {
@@ -39,6 +45,7 @@ const CALL_PATHS: JsonObject = {
       summary: 'Run a tool',
       parameters: [
         inPath('name'),
+        PROJECT_PARAMETER,
         {
           name: 'Idempotency-Key',
           in: 'header',
@@ -68,6 +75,7 @@ const CALL_PATHS: JsonObject = {
     post: operation('executeBatch', {
       summary: 'Run several tools; OpenAI tool calls or {name, arguments} items',
       parameters: [
+        PROJECT_PARAMETER,
         {
           name: 'Idempotency-Key',
           in: 'header',

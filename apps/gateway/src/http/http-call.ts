@@ -4,6 +4,7 @@ import { CALL_FIELDS, requestFields, type CallFields } from '@toolfleet/contract
 import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { PROJECT_HEADER, Projects } from '../auth/projects.js';
 import type { GuardedRequest } from '../auth/auth.guard.js';
 import type { BatchSender } from '../tool-calls.js';
 import type { CallIdCarrier } from './error.filter.js';
@@ -21,6 +22,7 @@ export class HttpCalls {
     private readonly clock: Clock,
     /** Longest call in ms. */
     private readonly maxCallMs: number,
+    private readonly projects: Projects = new Projects(),
   ) {}
 
   /** Runs the work of a request in the caller's trace (W3C `traceparent`). */
@@ -37,7 +39,10 @@ export class HttpCalls {
     };
   }
 
-  /** The request of one call. Of a public caller only `session_id` and `user_id` reach a tool. */
+  /**
+   * The request of one call. Of a public caller only session, user and project reach a tool.
+   * @throws ToolError PERMISSION_DENIED when the header `X-Project-Id` names a project that the credential may not use
+   */
   toCallRequest(
     http: HttpRequest,
     reply: FastifyReply,
@@ -55,7 +60,11 @@ export class HttpCalls {
       principal,
       origin: 'public',
       door: 'http',
-      context: { user_id: principal.userId, session_id: fields.session_id },
+      context: {
+        user_id: principal.userId,
+        session_id: fields.session_id,
+        ...this.projects.choose(principal, 'public', { id: readHeader(http, PROJECT_HEADER) }),
+      },
       deadlineAt: this.clock.now() + Math.min(fields.timeout_ms ?? this.maxCallMs, this.maxCallMs),
       signal: disconnectSignal(reply),
       idempotencyWaitMs: preferredWaitMs(readHeader(http, 'prefer')),

@@ -41,6 +41,11 @@ class CreateKeyBody {
   tools?: string[];
 
   @IsOptional()
+  @IsArray()
+  @IsString({ each: true })
+  projects?: string[];
+
+  @IsOptional()
   @IsString()
   @MaxLength(64)
   tier?: string;
@@ -91,6 +96,7 @@ export class KeysController {
           userId: body.user_id,
           roles: body.roles,
           tools: body.tools,
+          projects: body.projects,
           tier: body.tier,
           expiresAt:
             body.expires_in_seconds === undefined ? undefined : this.clock.now() + body.expires_in_seconds * 1_000,
@@ -120,6 +126,7 @@ function toKeyBody(key: KeyView) {
     user_id: key.userId,
     roles: key.roles,
     tools: key.tools,
+    projects: key.projects ?? [],
     tier: key.tier ?? null,
     created_at: new Date(key.createdAt).toISOString(),
     expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),

@@ -12,7 +12,7 @@ import { readClientCapabilities, supportsForms } from './elicitation.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import { findVisibleTools } from './mcp-server.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
-import { hasForeignSession, readSession, sessionSupportsForms } from './session.js';
+import { hasForeignSession, readSession, sessionSupportsForms, type Exchange } from './session.js';
 import { callPlainTool } from './tool-call.js';
 
 /** A request that the fast path may answer. */
@@ -66,9 +66,8 @@ export function readPlainRequest(headers: IncomingHttpHeaders, body: Json | unde
 /** The response to a plain request as JSON, or undefined when the SDK has to serve it after all. */
 export async function answerPlainRequest(
   deps: McpServerDeps,
-  principal: Principal,
+  { principal, exchange, signal }: { principal: Principal; exchange: Exchange | undefined; signal: AbortSignal },
   request: PlainRequest,
-  signal: AbortSignal,
 ): Promise<string | undefined> {
   const { catalog, isSearch } = await findVisibleTools(deps, principal);
   const { isModern, params, meta } = request;
@@ -81,7 +80,7 @@ export async function answerPlainRequest(
     : sessionSupportsForms(request.session);
   let result: CallToolResult | undefined;
   try {
-    result = await callPlainTool(deps, { name, arguments: args, meta, principal, signal }, canElicit);
+    result = await callPlainTool(deps, { name, arguments: args, meta, principal, exchange, signal }, canElicit);
   } catch (error) {
     // Wrong fields in `_meta`, or a tool that left the catalog since it was listed: the SDK words the error.
     if (error instanceof ProtocolError) return undefined;

@@ -1,6 +1,7 @@
 import type { CallRequest, CallResult, JsonObject, Principal, ToolError } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
+import type { Projects } from '../auth/projects.js';
 import type { EventStreams } from '../http/event-streams.js';
 import type { CallCancellations } from './cancellation.js';
 import type { ElicitationRelay } from './elicitation.js';
@@ -27,6 +28,8 @@ export interface McpEndpointDeps {
   elicitation?: ElicitationRelay;
   /** Cancels calls of 2025 clients; without it they can only close their requests. */
   cancellations?: CallCancellations;
+  /** Which project a call works on; without it calls have none. */
+  projects?: Pick<Projects, 'choose'>;
   requestState: RequestStateCodec;
   /** Why the caller's credential is void by now; undefined while it is valid. */
   refusalOf?(principal: Principal): Promise<ToolError | undefined>;

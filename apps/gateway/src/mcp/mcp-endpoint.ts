@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import {
   createMcpHandler,
   InMemoryServerEventBus,
@@ -19,6 +19,7 @@ import {
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata } from '../auth/credential.js';
+import { PROJECT_HEADER } from '../auth/projects.js';
 import type { Mounted } from '../gateway-server.js';
 import { takeOverReply } from '../http/connections.js';
 import { leaveUnread } from '../http/request-body.js';
@@ -37,15 +38,15 @@ import {
   resourceUrl,
   toAuthInfo,
 } from './request-access.js';
-import { newSessionId, readCancellableId, readSession } from './session.js';
+import { exchangeSession, newSessionId, readCancellableId, readSession, type Exchange } from './session.js';
 import { checkBody, errorResponse, parseBody, toWebRequest, writeJson, writeWebResponse } from './web-bridge.js';
 
 const SERVER_ERROR = -32_000;
 /** Interval at which draining checks for calls in flight. */
 const POLL_MS = 20;
 
-/** A request after `admit`: its caller is authenticated. */
-type AdmittedRequest = FastifyRequest & { mcpCaller?: Principal };
+/** A request after `admit`: its caller is authenticated and may use its project. */
+type AdmittedRequest = FastifyRequest & { mcpCaller?: Principal; exchange?: Exchange };
 
 /**
  * The MCP endpoint on the gateway's HTTP server: stateless, for both protocol revisions, so that any replica can answer any
@@ -140,12 +141,14 @@ export class McpEndpoint implements Mounted {
 
   /** The response of the fast path as JSON; undefined when the request needs the SDK. */
   protected async answerFast(
-    { raw, mcpCaller }: AdmittedRequest,
+    { raw, mcpCaller, exchange }: AdmittedRequest,
     body: Json | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const plain = readPlainRequest(raw.headers, body);
-    return plain && mcpCaller && answerPlainRequest(this.depsFor(raw.url), mcpCaller, plain, signal);
+    return (
+      plain && mcpCaller && answerPlainRequest(this.depsFor(raw.url), { principal: mcpCaller, exchange, signal }, plain)
+    );
   }
 
   /** @throws ToolError REQUEST_INVALID when the URL names an unknown style of schemas */
@@ -165,6 +168,7 @@ export class McpEndpoint implements Mounted {
     if (foreign !== undefined) return refuse(403, errorResponse(undefined, SERVER_ERROR, foreign));
     try {
       request.mcpCaller = await deps.authenticate(raw.rawHeaders);
+      request.exchange = this.readExchange(raw.headers, request.mcpCaller);
       return undefined;
     } catch (error) {
       const known = toToolError(error);
@@ -174,6 +178,16 @@ export class McpEndpoint implements Mounted {
       const body = isToolError(error) ? errorBody(known) : { error: 'Internal error', code: 'INTERNAL' };
       return refuse(known.entry.http, body);
     }
+  }
+
+  /** @throws ToolError PERMISSION_DENIED when the header `X-Project-Id` names a project that the credential may not use */
+  private readExchange(headers: IncomingHttpHeaders, principal: Principal): Exchange {
+    const named = headers[PROJECT_HEADER];
+    const id = named === undefined ? undefined : String(named);
+    return {
+      session: exchangeSession(headers),
+      project: this.deps.projects?.choose(principal, 'public', { id }) ?? {},
+    };
   }
 
   private async serve(request: AdmittedRequest, out: ServerResponse): Promise<void> {
@@ -241,7 +255,7 @@ export class McpEndpoint implements Mounted {
     }
     try {
       const web = toWebRequest(raw, raw.url ?? MCP_PATH, bytes, body, signal);
-      const response = await this.respond(web, { authInfo: toAuthInfo(principal), parsedBody: body });
+      const response = await this.respond(web, { authInfo: toAuthInfo(principal, request.exchange), parsedBody: body });
       const session = response.ok && !response.headers.has('mcp-session-id') ? newSessionId(body) : undefined;
       await writeWebResponse(response, out, session === undefined ? {} : { 'mcp-session-id': session });
     } finally {

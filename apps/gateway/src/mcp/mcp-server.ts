@@ -8,6 +8,7 @@ import type { JsonObject, Principal } from '@toolfleet/contracts';
 import type { McpServerDeps } from './mcp-deps.js';
 import { readPage, type RenderedCatalog } from './rendered-catalog.js';
 import { CALL_TOOL, readInnerCall, SEARCH_SURFACE, SEARCH_TOOLS, searchTools } from './search-surface.js';
+import { readExchange } from './request-access.js';
 import { sessionSupportsForms } from './session.js';
 import { installTasks, TASKS_EXTENSION } from './tasks.js';
 import { callTool, type NamedCall } from './tool-call.js';
@@ -71,6 +72,7 @@ export async function createMcpServer(
   const toolCall = {
     deps,
     principal,
+    exchange: readExchange(request.authInfo),
     server,
     catalog: isSearch ? undefined : catalog,
     isModern,

@@ -4,6 +4,7 @@ import { isJsonObject, ToolError, type Principal } from '@toolfleet/contracts';
 import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { hostName, LOOPBACK_NAMES, originName } from '../auth/loopback.js';
 import type { McpEndpointOptions } from './mcp-deps.js';
+import type { Exchange } from './session.js';
 
 export const MCP_PATH = '/mcp';
 /** Where the metadata is served: RFC 9728 section 3.1 inserts the well-known path before the resource's own. */
@@ -63,9 +64,9 @@ export function readSchemaStyle(url: string | undefined): SchemaStyle {
   throw new ToolError('REQUEST_INVALID', { message: `schema_style must be one of ${SCHEMA_STYLES.join(', ')}` });
 }
 
-/** The principal travels through the SDK as its auth info; the token itself does not. */
-export function toAuthInfo(principal: Principal): AuthInfo {
-  return { token: '', clientId: principal.userId, scopes: [...principal.tools], extra: { principal } };
+/** Principal and exchange travel through the SDK as its auth info; the token itself does not. */
+export function toAuthInfo(principal: Principal, exchange: Exchange | undefined): AuthInfo {
+  return { token: '', clientId: principal.userId, scopes: [...principal.tools], extra: { principal, exchange } };
 }
 
 /** The principal that `toAuthInfo` stored. @throws TypeError when there is none: the request was not authenticated */
@@ -73,4 +74,9 @@ export function readPrincipal(authInfo: AuthInfo | undefined): Principal {
   const principal: unknown = authInfo?.extra?.['principal'];
   if (!isJsonObject(principal)) throw new TypeError('a request without a principal reached the MCP endpoint');
   return principal as unknown as Principal;
+}
+
+/** The exchange that `toAuthInfo` stored. */
+export function readExchange(authInfo: AuthInfo | undefined): Exchange {
+  return (authInfo?.extra?.['exchange'] as Exchange | undefined) ?? { project: {} };
 }

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isInitializeRequest } from '@modelcontextprotocol/server';
-import { isJsonObject, type Json } from '@toolfleet/contracts';
+import { isJsonObject, type ExchangeSession, type Json } from '@toolfleet/contracts';
+import { isPlainId } from '@toolfleet/contracts/text';
+import type { ProjectContext } from '../auth/projects.js';
 import { supportsForms } from './elicitation.js';
 
 /**
@@ -11,6 +13,22 @@ import { supportsForms } from './elicitation.js';
 const WITH_FORMS = 'elicits-';
 const WITHOUT_FORMS = 'session-';
 const MODERN = '2026-07-28';
+
+/** What the HTTP exchange of a call adds to its context. */
+export interface Exchange {
+  session?: ExchangeSession;
+  project: ProjectContext;
+}
+
+/**
+ * The session that calls of an exchange have when they name none: that of a 2025 client, or the caller itself in 2026-07-28, which
+ * has no sessions. Tools keep state per user, so the id need not name the user.
+ */
+export function exchangeSession(headers: IncomingHttpHeaders): ExchangeSession | undefined {
+  if (headers['mcp-protocol-version'] === MODERN) return { id: 'mcp', scope: 'principal' };
+  const id = readSession(headers);
+  return isPlainId(id) && id.length <= 255 ? { id, scope: 'connection' } : undefined;
+}
 
 /** The session id to answer an `initialize` request with; undefined for all other bodies. */
 export function newSessionId(body: Json | undefined): string | undefined {

@@ -26,6 +26,7 @@ import type { McpServerDeps } from './mcp-deps.js';
 import type { GatewayMcpServer } from './mcp-server.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { renderRefusal, renderResult } from './render-result.js';
+import type { Exchange } from './session.js';
 import { startTask, supportsTask } from './tasks.js';
 
 /** Longest silence towards a client that asked for progress, while its call waits or runs. */
@@ -41,6 +42,7 @@ export interface NamedCall {
 interface ToolCallContext {
   deps: McpServerDeps;
   principal: Principal;
+  exchange: Exchange | undefined;
   server: GatewayMcpServer;
   /** Tools that may become tasks; undefined behind the search surface, where none may. */
   catalog: RenderedCatalog | undefined;
@@ -60,12 +62,12 @@ export async function callTool(
   call: NamedCall,
   context: ServerContext,
 ): Promise<CallToolResult> {
-  const { deps, principal } = toolCall;
+  const { deps, principal, exchange } = toolCall;
   const progress = notifyProgress(context, deps.clock);
   const { signal } = context.mcpReq;
   const meta = toMeta(context.mcpReq._meta);
   const buildRequest = (approved?: Approval): CallRequest => ({
-    ...toCallRequest({ ...call, meta, principal, signal }, deps),
+    ...toCallRequest({ ...call, meta, principal, exchange, signal }, deps),
     onProgress: progress?.report,
     approved,
   });
@@ -132,10 +134,14 @@ interface McpCall extends NamedCall {
   /** `_meta` of the request: the fields that HTTP takes in its body. */
   meta: JsonObject;
   principal: Principal;
+  exchange: Exchange | undefined;
   signal: AbortSignal;
 }
 
-function toCallRequest({ name, arguments: args, meta, principal, signal }: McpCall, deps: McpServerDeps): CallRequest {
+function toCallRequest(
+  { name, arguments: args, meta, principal, exchange, signal }: McpCall,
+  deps: McpServerDeps,
+): CallRequest {
   const { maxCallMs } = deps.options;
   const fields = readMetaFields(meta);
   return {
@@ -145,7 +151,8 @@ function toCallRequest({ name, arguments: args, meta, principal, signal }: McpCa
     principal,
     origin: 'public',
     door: 'mcp',
-    context: { user_id: principal.userId, session_id: fields.session_id },
+    context: { user_id: principal.userId, session_id: fields.session_id, ...exchange?.project },
+    exchangeSession: exchange?.session,
     deadlineAt: deps.clock.now() + Math.min(fields.timeout_ms ?? maxCallMs, maxCallMs),
     signal,
     ...requestFields(fields),

@@ -2,6 +2,7 @@ import type { ExecuteCall } from '@toolfleet/engine';
 import { isDevelopment, VERSION, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
 import { type Authenticate, authenticateRequest } from '../auth/authenticate.js';
+import type { Projects } from '../auth/projects.js';
 import type { CredentialStatus } from '../auth/credential-status.js';
 import { openRequestState, sealRequestState, type SignedTokens } from '../auth/signed-tokens.js';
 import type { AsyncCalls } from '../async/async-calls.js';
@@ -30,6 +31,7 @@ interface McpWiringDeps {
   nats: NatsClient;
   streams: EventStreams;
   status: CredentialStatus;
+  projects: Projects;
 }
 
 /** Builds the MCP endpoint of this gateway. */
@@ -52,6 +54,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       tasks: new QueueTasks(deps.calls, deps.asyncCalls, settings.CALL_RESULT_TTL_SECONDS),
       elicitation: new ElicitationRelay(deps.nats),
       cancellations: new CallCancellations(clock, deps.nats),
+      projects: deps.projects,
       requestState: {
         seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
         open: (binding, token) => openRequestState(tokens, binding, token),

@@ -14,6 +14,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from '@toolfleet/transport';
 import type { RequestLimits } from '../auth/key-limits.js';
 import type { Authenticate } from '../auth/authenticate.js';
+import { Projects } from '../auth/projects.js';
 import { readCredential, unauthenticated } from '../auth/credential.js';
 import type { BatchSender } from '../tool-calls.js';
 
@@ -27,6 +28,7 @@ export class NatsCalls {
     /** Longest call in ms. */
     private readonly maxCallMs: number,
     private readonly limits: Pick<RequestLimits, 'count'>,
+    private readonly projects: Projects = new Projects(),
   ) {}
 
   /** Authenticates the sender of a message and counts it, before the body is read. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
@@ -62,24 +64,26 @@ export class NatsCalls {
       principal,
       origin,
       door: 'nats',
-      context: toCallContext(principal, message, origin),
+      context: this.toCallContext(principal, message, origin),
       deadlineAt: this.clock.now() + askedMs,
       signal: context.signal,
       ...requestFields(message),
     };
+  }
+
+  private toCallContext(principal: Principal, message: CallMessage, origin: Origin): CallContext {
+    const { session_id, project_id: id, create_project: create, model, prompt_params } = message;
+    if (origin === 'public')
+      return { user_id: principal.userId, session_id, ...this.projects.choose(principal, origin, { id }) };
+    const project = this.projects.choose(principal, origin, { id, create });
+    // A service may name the user it calls for. The tenant always comes from the credential.
+    return { user_id: message.user_id ?? principal.userId, session_id, ...project, model, prompt_params };
   }
 }
 
 /** Publishers are internal callers; a tool acts with the origin of its call. */
 export function toOrigin({ via, parentOrigin = 'public' }: Principal): Origin {
   return via === 'delegation' ? parentOrigin : 'internal';
-}
-
-function toCallContext(principal: Principal, message: CallMessage, origin: Origin): CallContext {
-  const { session_id, project_id, model, prompt_params } = message;
-  if (origin === 'public') return { user_id: principal.userId, session_id };
-  // A service may name the user it calls for. The tenant always comes from the credential.
-  return { user_id: message.user_id ?? principal.userId, session_id, project_id, model, prompt_params };
 }
 
 /** What identifies the sender of a NATS message. */

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { JsonObject } from '@toolfleet/contracts';
 import { S3_KEY, S3_OF_YOUR_OWN, startS3 } from '@toolfleet/testing';
 import { bucketOf, caller, catchToolError, inBucket, STORES } from '../../spec/workspaces.fixture.js';
+import { DEFAULT_WORKSPACE_LIMITS } from './workspaces.js';
 
 let root: string;
 beforeAll(async () => {
@@ -219,5 +220,39 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
     expect(await catchToolError(other('file_read', { path: 'a' }, {}))).toBe(
       'project_id is required for file operations',
     );
+  });
+
+  const EVERY_TOOL: [string, JsonObject][] = [
+    ['file_read', { path: 'a' }],
+    ['file_list', {}],
+    ['file_exists', { path: 'a' }],
+    ['file_search', { query: 'x' }],
+    ['file_mkdir', { path: 'a' }],
+    ['file_write', { path: 'a', content: '1' }],
+    ['file_edit', { path: 'a', old_text: '1', new_text: '2' }],
+    ['file_delete', { path: 'a' }],
+  ];
+
+  it('know no project without a workspace, and create none, unless the call says it exists', async () => {
+    const { store } = await make();
+    const other = caller(store);
+    const unknown = { project_id: 'ghost', create_project: false };
+    for (const [name, args] of EVERY_TOOL)
+      expect(await catchToolError(other(name, args, unknown)), name).toBe('Project not found: ghost');
+    expect(await store.exists('acme/p-ghost')).toBe(false);
+
+    const declared = { ...unknown, create_project: true };
+    expect(await other('file_exists', { path: 'a' }, declared)).toMatchObject({ exists: false });
+    expect(await other('file_list', {}, declared)).toMatchObject({ entries: [] });
+    await other('file_mkdir', { path: 'reports' }, declared);
+    expect(await other('file_list', {}, unknown)).toMatchObject({ count: 1 });
+  });
+
+  it('never create a project where WORKSPACES_MUST_EXIST is set', async () => {
+    const strict = caller((await make()).store, { ...DEFAULT_WORKSPACE_LIMITS, mustExist: true });
+    for (const [name, args] of EVERY_TOOL) {
+      const pending = strict(name, args, { project_id: 'ghost', create_project: true });
+      expect(await catchToolError(pending), name).toBe('Project not found: ghost');
+    }
   });
 });

@@ -45,12 +45,12 @@ export class Workspaces {
    * @throws ToolError `project_id is required for file operations`
    */
   of({ context, [TENANT]: tenant }: Pick<ToolRun, 'context' | typeof TENANT>): Workspace {
-    const { user_id: user, project_id: project, session_id: session } = context;
+    const { user_id: user, project_id: project, session_id: session, create_project: create } = context;
     const id = project ?? session;
     if (typeof id !== 'string' || id === '')
       throw new ToolError('TOOL_ERROR', {
         message: 'project_id is required for file operations',
-        details: { hint: 'Send session_id as a field of the call; internal callers may send project_id' },
+        details: { hint: 'Send session_id as a field of the call, or use a credential with a project' },
       });
     const isProject = typeof project === 'string';
     const folder = isProject
@@ -58,23 +58,37 @@ export class Workspaces {
       : `u-${safeName(typeof user === 'string' ? user : '')}/s-${safeName(id)}`;
     const key = `${safeName(tenant)}/${folder}`;
     const deps = { store: this.store, quota: this.quota, limits: this.limits };
-    return new Workspace(key, isProject ? id : undefined, deps, (work) => this.mutex.run(key, work));
+    const existence = isProject ? { project: id, rule: this.existenceRule(create) } : undefined;
+    return new Workspace(key, existence, deps, (work) => this.mutex.run(key, work));
+  }
+
+  private existenceRule(create: unknown): ExistenceRule {
+    if (this.limits.mustExist || create === false) return 'by_workspace';
+    return create === true ? 'declared' : 'by_write';
   }
 }
+
+/**
+ * When a project exists. `declared`: always, initially empty. `by_workspace`: when it has a workspace. `by_write`: like
+ * `by_workspace`, but writing creates it; calls of gateways older than 0.2.0 do not say what they want.
+ */
+type ExistenceRule = 'declared' | 'by_workspace' | 'by_write';
 
 /** A workspace. Checks paths and enforces the quota. */
 class Workspace {
   constructor(
     private readonly key: string,
-    /** Project id; undefined for a session, whose workspace always exists, initially empty. */
-    private readonly project: string | undefined,
+    /** Undefined for a session, whose workspace always exists, initially empty. */
+    private readonly existence: { project: string; rule: ExistenceRule } | undefined,
     private readonly deps: { store: WorkspaceStore; quota: Quota; limits: WorkspaceLimits },
     private readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>,
   ) {}
 
   /** The entry at a path; undefined if there is none. */
   async stat(path: string): Promise<Entry | undefined> {
-    return this.deps.store.stat(this.key, workspacePath(path));
+    const names = workspacePath(path);
+    await this.assertNotUnknown();
+    return this.deps.store.stat(this.key, names);
   }
 
   /** @throws ToolError if the file does not exist or exceeds `maxFileBytes` */
@@ -95,7 +109,7 @@ class Workspace {
   /** Writes a file within the quota. */
   async write(path: string, bytes: Uint8Array, mode: WriteMode): Promise<void> {
     const names = filePath(path);
-    await this.assertCreatable();
+    await this.assertNotUnknown();
     await this.inTurn(() =>
       this.deps.quota.within({ workspace: this.key, names, bytes: bytes.length, mode }, () =>
         this.deps.store.write(this.key, names, bytes, mode),
@@ -120,7 +134,7 @@ class Workspace {
   /** Creates a directory with missing parents; does nothing if it exists. */
   async makeDirectory(path: string): Promise<void> {
     const names = filePath(path);
-    await this.assertCreatable();
+    await this.assertNotUnknown();
     await this.inTurn(() =>
       this.deps.quota.within({ workspace: this.key, names, bytes: 0, mode: 'create' }, () =>
         this.deps.store.makeDirectory(this.key, names),
@@ -136,12 +150,13 @@ class Workspace {
   }
 
   private async assertExists(): Promise<void> {
-    if (this.project === undefined || (await this.deps.store.exists(this.key))) return;
-    throw new ToolError('TOOL_ERROR', { message: `Project not found: ${this.project}` });
+    if (!this.existence || this.existence.rule === 'declared' || (await this.deps.store.exists(this.key))) return;
+    throw new ToolError('TOOL_ERROR', { message: `Project not found: ${this.existence.project}` });
   }
 
-  private async assertCreatable(): Promise<void> {
-    if (this.deps.limits.mustExist) await this.assertExists();
+  /** @throws ToolError for a project that this call can neither find nor create */
+  private async assertNotUnknown(): Promise<void> {
+    if (this.existence?.rule === 'by_workspace') await this.assertExists();
   }
 }
 

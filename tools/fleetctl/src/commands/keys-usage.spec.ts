@@ -26,6 +26,8 @@ describe('keys and usage', () => {
       expires_in_seconds: 172_800,
       roles: ['admin'],
     });
+    await run(['keys', 'create', 'ci', '--projects', 'shop, blog-*']);
+    expect(seen.at(-1)?.body).toEqual({ client: 'ci', projects: ['shop', 'blog-*'] });
     await run(['keys', 'create', 'ops', '--operator', '--admin']);
     expect(seen.at(-1)?.body).toEqual({ client: 'ops', tenant_id: 'operator', roles: ['admin', 'operator'] });
     expect((await run(['keys', 'revoke', 'k1'])).out).toBe('Revoked k1\n');

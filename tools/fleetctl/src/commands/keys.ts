@@ -17,13 +17,14 @@ export const keys: Command = {
   options: [
     ['--tenant <id>', 'create: tenant; default: your own; others as operator'],
     ['--tools <globs>', 'create: globs of the tools it may call, separated by commas'],
+    ['--projects <ids>', 'create: projects whose files it may use, separated by commas; the first is its default'],
     ['--tier <name>', 'create: rate class (operators)'],
     ['--expires <30d|12h>', 'create: lifetime; default: until revoked'],
     ['--admin', 'create: administers its tenant: keys, tools, approvals'],
     ['--operator', 'create: operates the fleet; belongs to tenant operator'],
   ],
   verbs: ['list', 'create', 'revoke'],
-  known: ['tenant', 'tools', 'tier', 'expires', 'admin', 'operator'],
+  known: ['tenant', 'tools', 'projects', 'tier', 'expires', 'admin', 'operator'],
   async run(context) {
     const [verb = 'list', subject] = context.words;
     if (verb === 'list') return list(context);
@@ -57,11 +58,12 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
 
 async function create({ gateway, json, terminal, line }: CommandContext, client: string): Promise<number> {
   const request: JsonObject = { client };
-  const [tenant, tools, tier, expires] = ['tenant', 'tools', 'tier', 'expires'].map((option) =>
+  const [tenant, tools, projects, tier, expires] = ['tenant', 'tools', 'projects', 'tier', 'expires'].map((option) =>
     optionValue(line, option),
   );
   if (tenant) request['tenant_id'] = tenant;
   if (tools) request['tools'] = tools.split(',').map((glob) => glob.trim());
+  if (projects) request['projects'] = projects.split(',').map((project) => project.trim());
   if (tier) request['tier'] = tier;
   if (expires) request['expires_in_seconds'] = parseDuration(expires);
   const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role));

@@ -41,7 +41,17 @@ describe('web_search', () => {
   it('is deterministic and returns ten results by default', async () => {
     expect(await search({ query: 'x' })).toEqual(await search({ query: 'x' }));
     expect(((await search({ query: 'x' })).output as { results: [] }).results).toHaveLength(10);
-    expect(((await search({ query: 'x', max_results: -3 })).output as { results: [] }).results).toHaveLength(1);
+  });
+
+  it.each([0, -3, 21])('refuses max_results %i, which the provider cannot return', async (asked) => {
+    expect(await catchToolError(search({ query: 'x', max_results: asked }))).toMatchObject({
+      code: 'ARGUMENTS_INVALID',
+      message: `max_results must be an integer from 1 to 20 with the provider local, not ${asked}`,
+    });
+  });
+
+  it('returns as many results as the provider can', async () => {
+    expect(((await search({ query: 'x', max_results: 20 })).output as { results: [] }).results).toHaveLength(20);
   });
 
   it.each<[Exclude<SearchProviderName, 'local'>, string, string, JsonObject]>([

@@ -4,7 +4,6 @@ import type { EgressClient } from '@toolfleet/egress';
 import { defineTool, ok } from '../builtin-tool.js';
 
 const DEFAULT_RESULTS = 10;
-const MAX_RESULTS = 50;
 const MAX_QUERY = 1_000;
 
 /** `web_search`: schema, version, price and category are those published by Shannon. */
@@ -31,12 +30,17 @@ export const webSearch = defineTool<{ query: string; max_results?: number }, ['s
   costMicroUsd: 4_000,
   needs: ['search'],
   async handler({ query, max_results: asked = DEFAULT_RESULTS }, run) {
-    const limit = Math.min(MAX_RESULTS, Math.max(1, Math.trunc(asked)));
-    const results = await run.search.search(query.slice(0, MAX_QUERY), limit, run.signal);
+    const { name, maxResults } = run.search;
+    if (!Number.isInteger(asked) || asked < 1 || asked > maxResults)
+      throw new ToolError('ARGUMENTS_INVALID', {
+        message: `max_results must be an integer from 1 to ${maxResults} with the provider ${name}, not ${asked}`,
+        details: { argument: 'max_results', minimum: 1, maximum: maxResults },
+      });
+    const results = await run.search.search(query.slice(0, MAX_QUERY), asked, run.signal);
     const lines = results.map((result, index) => `${index + 1}. ${result.title} (${result.url})\n   ${result.snippet}`);
     const text = [`Found ${results.length} results for '${query}'`, ...lines].join('\n');
     return ok({ results: results.map((result) => ({ ...result })) }, text, {
-      metadata: { source: run.search.name, untrusted: true },
+      metadata: { source: name, untrusted: true },
     });
   },
 });
@@ -54,7 +58,9 @@ interface SearchResult {
 export abstract class SearchProvider {
   /** Shown as `metadata.source`. */
   abstract readonly name: string;
-  /** Results, best first. @throws ToolError UPSTREAM_ERROR, NETWORK_ERROR, AUTH_NOT_CONFIGURED */
+  /** Most results of one search. */
+  abstract readonly maxResults: number;
+  /** Results, best first; `maxResults` of them at most. @throws ToolError UPSTREAM_ERROR, NETWORK_ERROR, AUTH_NOT_CONFIGURED */
   abstract search(query: string, maxResults: number, signal: AbortSignal): Promise<SearchResult[]>;
 }
 
@@ -67,6 +73,8 @@ interface Dialect {
   url: (base: string, query: string, maxResults: number) => string;
   headers: (key: string) => Record<string, string>;
   needsKey: boolean;
+  /** Most results that one request can ask for; for SearXNG the most that are kept of one page. */
+  maxResults: number;
   hits: (answer: JsonObject) => Json | undefined;
   /** Names of title, URL, snippet and date in a result. */
   fields: readonly [string, string, string, string];
@@ -79,15 +87,16 @@ const DIALECTS: Readonly<Record<Exclude<SearchProviderName, 'local'>, Dialect>> 
       `${base}/api/v1/search?${new URLSearchParams({ engine: 'google', q: query, num: String(max) })}`,
     headers: (key) => ({ authorization: `Bearer ${key}` }),
     needsKey: true,
+    maxResults: 50,
     hits: (answer) => answer['organic_results'],
     fields: ['title', 'link', 'snippet', 'date'],
   },
   /** https://api-dashboard.search.brave.com/app/documentation/web-search */
   brave: {
-    url: (base, query, max) =>
-      `${base}/res/v1/web/search?${new URLSearchParams({ q: query, count: String(Math.min(max, 20)) })}`,
+    url: (base, query, max) => `${base}/res/v1/web/search?${new URLSearchParams({ q: query, count: String(max) })}`,
     headers: (key) => ({ 'x-subscription-token': key }),
     needsKey: true,
+    maxResults: 20,
     hits: (answer) => (isJsonObject(answer['web']) ? answer['web']['results'] : []),
     fields: ['title', 'url', 'description', 'age'],
   },
@@ -96,6 +105,7 @@ const DIALECTS: Readonly<Record<Exclude<SearchProviderName, 'local'>, Dialect>> 
     url: (base, query) => `${base}/search?${new URLSearchParams({ q: query, format: 'json' })}`,
     headers: (key): Record<string, string> => (key === '' ? {} : { authorization: `Bearer ${key}` }),
     needsKey: false,
+    maxResults: 50,
     hits: (answer) => answer['results'],
     fields: ['title', 'url', 'content', 'publishedDate'],
   },
@@ -118,6 +128,10 @@ export class HttpSearchProvider extends SearchProvider {
     private readonly egress: EgressClient,
   ) {
     super();
+  }
+
+  override get maxResults(): number {
+    return DIALECTS[this.name].maxResults;
   }
 
   override async search(query: string, maxResults: number, signal: AbortSignal): Promise<SearchResult[]> {
@@ -184,6 +198,7 @@ const SUBJECTS = [
 /** Deterministic simulated results for tests and demos without a network. The URLs are example addresses (RFC 2606). */
 export class LocalSearchProvider extends SearchProvider {
   override readonly name = 'local';
+  override readonly maxResults = 20;
 
   override search(query: string, maxResults: number): Promise<SearchResult[]> {
     const seed = createHash('sha256').update(query.toLowerCase().trim()).digest();
@@ -192,7 +207,7 @@ export class LocalSearchProvider extends SearchProvider {
       .replaceAll(/[^\p{L}\p{N}]+/gu, '-')
       .replaceAll(/^-|-$/g, '')
       .slice(0, 60);
-    const results = Array.from({ length: Math.min(maxResults, 20) }, (_, index) => ({
+    const results = Array.from({ length: maxResults }, (_, index) => ({
       title: `${SUBJECTS[((seed[index % 32] ?? 0) + index) % SUBJECTS.length]} ${query}`,
       url: `https://example.com/${encodeURIComponent(slug)}/${index + 1}`,
       snippet: `Simulated result ${index + 1} for "${query}". Set WEB_SEARCH_PROVIDER for real ones.`,

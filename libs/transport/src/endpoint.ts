@@ -62,8 +62,8 @@ export class EndpointContext {
   readonly headers: IncomingHeaders;
   /** Milliseconds until the deadline when the message arrived. */
   readonly remainingMs: Milliseconds;
-  /** `Tf-Call-Id`, when the caller is part of the fleet. */
-  readonly callId: string | undefined;
+  /** Sent with errors. `Tf-Call-Id` where the caller is part of the fleet; an entry point sets the id that it gives the call. */
+  callId: string | undefined;
   /** False when the message has no reply subject. */
   readonly expectsReply: boolean;
   /** Arrival on the monotonic clock. */

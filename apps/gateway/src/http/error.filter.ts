@@ -24,7 +24,9 @@ export class ErrorFilter implements ExceptionFilter {
     const reply = http.getResponse<FastifyReply>();
     if (reply.sent || reply.raw.destroyed) return;
     const request = http.getRequest<FastifyRequest & CallIdCarrier>();
-    const error = toRequestError(thrown);
+    const error = lacksToolName(request.url)
+      ? new ToolError('REQUEST_INVALID', { message: NO_TOOL_NAME })
+      : toRequestError(thrown);
     try {
       if (error.code === 'PAYLOAD_TOO_LARGE') await discardBody(request.raw, this.clock);
       sendError(reply, request.url, error, request.callId);
@@ -47,6 +49,11 @@ export function toRequestError(thrown: unknown): ToolError {
   if (status >= 400 && status < 500) return new ToolError('REQUEST_INVALID', { message });
   return toToolError(thrown);
 }
+
+const NO_TOOL_NAME = 'The path has no tool name';
+
+/** Whether a path has an empty segment in the place of a tool's name. No route matches it. */
+const lacksToolName = (url: string): boolean => /^\/(?:api\/v1\/)?tools\/\/\w/.test(url);
 
 /** Nest's message is `Cannot PUT /path?query`; the query may contain secrets. */
 const withoutQuery = (message: string): string => message.split('?', 1)[0]!;

@@ -34,6 +34,8 @@ export class NatsCalls {
   /** Authenticates the sender of a message and counts it, before the body is read. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
   async admit(context: EndpointContext): Promise<void> {
     const authorization = context.headers.get(HEADERS.authorization);
+    // Errors carry the id of the call; the one that a caller sends is not used.
+    context.callId = isSingleCall(context.subject) ? randomUUID() : undefined;
     const caller = { subject: context.subject, authorization: authorization === undefined ? [] : [authorization] };
     const principal = await natsPrincipal(caller, this.trust);
     await this.limits.count(principal);
@@ -53,12 +55,12 @@ export class NatsCalls {
     return { caller: this.caller(context), deadlineAt };
   }
 
-  /** The request of one call. Internal callers may send context. */
+  /** The request of one call, or of one item of a batch. Internal callers may send context. */
   toCallRequest(principal: Principal, message: CallMessage, context: EndpointContext): CallRequest {
     const origin = toOrigin(principal);
     const askedMs = Math.min(message.timeout_ms ?? this.maxCallMs, this.maxCallMs, context.timeLeftMs);
     return {
-      callId: randomUUID(),
+      callId: context.callId ?? randomUUID(),
       toolName: message.name,
       rawArguments: message.arguments,
       principal,
@@ -79,6 +81,10 @@ export class NatsCalls {
     // A service may name the user it calls for. The tenant always comes from the credential.
     return { user_id: message.user_id ?? principal.userId, session_id, ...project, model, prompt_params };
   }
+}
+
+function isSingleCall(subject: string): boolean {
+  return subject === SUBJECTS.toolCall || subject.startsWith(`${SUBJECTS.toolCall}.`);
 }
 
 /** Publishers are internal callers; a tool acts with the origin of its call. */

@@ -15,7 +15,7 @@ import { inexactNumber, inexactNumberMessage, isNestedTooDeep } from '@toolfleet
 import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { requestKey } from './call-identity.js';
 import type { ExecuteCall } from './execute-call.js';
-import { callBody, failed } from './result.js';
+import { callBody, explainFailure, failed } from './result.js';
 
 /** One call of a batch, independent of the format it was sent in. */
 export interface BatchItem {
@@ -190,7 +190,7 @@ export function callRecord(answer: BatchAnswer): CallRecord {
 /** Renders an answer as the body of a single call. In a batch a refusal is in-band too, because other items succeeded. */
 export function answerBody(answer: BatchAnswer): ReturnType<typeof callBody> {
   const { outcome, duplicateOf } = answer;
-  const result = isToolError(outcome) ? failed(outcome) : outcome;
+  const result = isToolError(outcome) ? explainFailure(answer.item.name, failed(outcome)) : outcome;
   const marked =
     duplicateOf === undefined
       ? result

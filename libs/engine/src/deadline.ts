@@ -1,7 +1,7 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
 import { Deadline, linkAbort, TimedOut, type Clock } from '@toolfleet/resilience';
 import type { ActiveCall } from './call.js';
-import { failed } from './result.js';
+import { explainFailure, failed } from './result.js';
 
 /** Time after the deadline for the steps of the engine to end by themselves; then the call ends without them. */
 const GRACE_MS = 200;
@@ -49,14 +49,15 @@ export async function withinDeadline(
 
 /** Ends a call that was stopped between two steps: as refused when no attempt had begun, else as failed. */
 function interrupted({ attempts, tool, request }: ActiveCall, reason: unknown): CallResult {
-  if (!(reason instanceof TimedOut)) return failed(toCancellation(reason));
+  const end = (error: ToolError) => explainFailure(request.toolName, failed(error));
+  if (!(reason instanceof TimedOut)) return end(toCancellation(reason));
   if (attempts === 0) throw deadlineExceeded();
   if (tool?.idempotent !== true) {
     const message = `It is not known whether '${request.toolName}' took effect`;
-    return failed(new ToolError('OUTCOME_UNKNOWN', { message }));
+    return end(new ToolError('OUTCOME_UNKNOWN', { message }));
   }
   const message = `Tool '${request.toolName}' timed out: the deadline of the call passed`;
-  return failed(new ToolError('ATTEMPT_TIMED_OUT', { message }));
+  return end(new ToolError('ATTEMPT_TIMED_OUT', { message }));
 }
 
 /** The reason of an abort that was not a time-out: the ToolError it was aborted with, else CANCELLED. */

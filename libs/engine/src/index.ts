@@ -32,5 +32,5 @@ export {
 } from './format-tool.js';
 export { MAX_CACHED_CHARS, MemoryRateLimiter, MemoryResultCache, MemorySessionResults } from './memory-stores.js';
 export { ToolRanker } from './rank-tools.js';
-export { callBody, failed } from './result.js';
+export { callBody, explainFailure, failed } from './result.js';
 export { rateKey, toolRate } from './tool-plan.js';

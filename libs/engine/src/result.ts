@@ -18,6 +18,8 @@ import { shownTokens } from './charge.js';
 
 /** Longest `text` of a response, in UTF-16 units. */
 const MAX_TEXT_CHARS = 6_000;
+/** Longest name of a tool in an explanation; an item of a batch may send a longer text as its name. */
+const MAX_TOOL_CHARS = 200;
 
 /** A failed result without output. `error` may be anything that was thrown; unknown errors become INTERNAL. */
 export function failed(error: unknown, fields: Partial<CallResult> = {}): CallResult {
@@ -116,7 +118,28 @@ function suggestionFor(code: ErrorCode, errorType: ErrorClass): string {
   return CATALOGUE[code].hint || SUGGESTIONS[errorType];
 }
 
-/** Renders a failure as JSON text for a model. */
-export function explainFailure(tool: string, { code, errorType, message }: ExecutionFailure): string {
-  return JSON.stringify({ error: errorType, tool, message, suggestion: suggestionFor(code, errorType) });
+/**
+ * Explains a failure to a model: `text` becomes JSON with the class of the error, the tool, the message and a suggestion. The
+ * message also has what the tool itself wrote, such as a traceback. The result is marked with `metadata.fallback`.
+ */
+export function explainFailure(tool: string, result: CallResult): CallResult {
+  const { failure, text, metadata } = result;
+  if (!failure) return result;
+  const { code, errorType, message } = failure;
+  const words = text.includes(message) ? text : [message, text].filter((part) => part !== '').join('\n');
+  const render = (shown: string) =>
+    JSON.stringify({
+      error: errorType,
+      tool: tool.slice(0, MAX_TOOL_CHARS),
+      message: shown,
+      suggestion: suggestionFor(code, errorType),
+    });
+  let rendered = render(words);
+  // Escaping makes a message longer by an unknown factor, so it is cut in proportion until the JSON fits.
+  for (let kept = words.length; rendered.length > MAX_TEXT_CHARS && kept > 0;) {
+    kept = Math.floor(((kept - 1) * MAX_TEXT_CHARS) / rendered.length);
+    // Half of a surrogate pair would be escaped.
+    rendered = render(`${words.slice(0, kept).replace(/[\uD800-\uDBFF]$/, '')}…`);
+  }
+  return { ...result, text: rendered, metadata: { ...metadata, fallback: 'graceful_error' } };
 }

@@ -8,7 +8,7 @@ import {
   type CallState,
 } from '@toolfleet/contracts';
 import { resultSubject } from '@toolfleet/contracts/subjects';
-import { callBody, failed, type ExecuteCall } from '@toolfleet/engine';
+import { callBody, explainFailure, failed, type ExecuteCall } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
 import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
@@ -66,7 +66,10 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
       onProgress: (progress) => void store.append(callId, { type: 'progress', ...progress }).catch(() => undefined),
     };
     const outcome = await executeCall(request).catch(toToolError);
-    const result = withQueueTime(isToolError(outcome) ? failed(outcome) : outcome, queuedMs);
+    const result = withQueueTime(
+      isToolError(outcome) ? explainFailure(sent.toolName, failed(outcome)) : outcome,
+      queuedMs,
+    );
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
     const state = toCallState(result, signal);
     const isFirstEnd = await retryUntilStored(clock, () => store.finish(callId, state, body));

@@ -1,4 +1,4 @@
-import { CATALOGUE, type CallResult, type ErrorCode, type ExecutionFailure } from '@toolfleet/contracts';
+import type { CallResult, ErrorCode, ExecutionFailure } from '@toolfleet/contracts';
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 import { explainFailure, isRefusal } from '../result.js';
@@ -35,7 +35,8 @@ export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings'
     }
     if (isRefusal(result.failure) && !ports.settings.gracefulErrorAsSuccess) return result;
     ports.meter.fellBack(call.tool.name, 'graceful_error');
-    return explained(call, result, result.failure, ports.settings.gracefulErrorAsSuccess);
+    const explained = explainFailure(call.tool.name, result);
+    return ports.settings.gracefulErrorAsSuccess ? { ...explained, ok: true } : explained;
   };
 }
 
@@ -87,13 +88,4 @@ function substitute(failedResult: CallResult, result: CallResult): CallResult {
     timing: failedResult.timing,
     attempts: failedResult.attempts,
   };
-}
-
-function explained(call: Call, result: CallResult, failure: ExecutionFailure, asSuccess: boolean): CallResult {
-  const text =
-    result.text === '' || CATALOGUE[failure.code].class !== 'internal_error'
-      ? explainFailure(call.tool.name, failure)
-      : result.text;
-  const marked: CallResult = { ...result, text, metadata: { ...result.metadata, fallback: 'graceful_error' } };
-  return asSuccess ? { ...marked, ok: true } : marked;
 }

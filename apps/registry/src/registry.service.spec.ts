@@ -272,9 +272,16 @@ describe('registry service', () => {
       expect(reply.message).toContain('auth_config.token');
       expect(JSON.stringify(reply)).not.toContain('literal-canary');
       expect(await add({ auth_config: { token: '${PETS_TOKEN}' } })).toMatchObject({ success: true });
-      await expect(add({ auth_config: { token: '${PETS_TOKEN}' }, tenant: 'acme' })).rejects.toMatchObject({
-        code: 'REQUEST_INVALID',
-      });
+      for (const fields of [
+        { auth_config: { token: '${PETS_TOKEN}' } },
+        // Only the document itself may contain them, not a field of the same name elsewhere.
+        { extra_headers: { spec_inline: '${PETS_TOKEN}' } },
+        { extra_headers: { stub_data: '${PETS_TOKEN}' } },
+      ])
+        await expect(add({ ...fields, tenant: 'acme' })).rejects.toMatchObject({
+          code: 'REQUEST_INVALID',
+          message: expect.stringContaining('${VARIABLES}') as string,
+        });
     });
 
     it('binds secrets to tenant and registration, and takes none that are sealed', async () => {

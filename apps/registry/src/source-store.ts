@@ -42,7 +42,9 @@ export class SourceStore {
   claim(kind: Kind, name: string, tenant: string | undefined, body: JsonObject): string {
     if (!NAME.test(name)) throw invalid('name', 'must be 1 to 100 letters, digits, "_", "-" or "."');
     // Variables hold the operator's secrets. A tenant could have them sent to its own server.
-    if (tenant !== undefined && hasVariable(body))
+    // The document and the stub are never expanded. Fields of the same name deeper in the body, such as headers, are.
+    const { spec_inline: _document, stub_data: _stub, ...expanded } = body;
+    if (tenant !== undefined && hasVariable(expanded))
       throw invalid('body', 'must not contain ${VARIABLES} when a tenant registers a source');
     // Only the registry seals. A sealed value in a request was copied from another registration.
     if (holdsSealed(body)) throw invalid('body', 'must contain plain secrets, not sealed ones');
@@ -81,9 +83,7 @@ export function isSuperseded(error: unknown): boolean {
 function hasVariable(value: Json): boolean {
   if (typeof value === 'string') return VARIABLE.test(value);
   if (Array.isArray(value)) return value.some(hasVariable);
-  return (
-    isJsonObject(value) && Object.entries(value).some(([key, member]) => key !== 'spec_inline' && hasVariable(member))
-  );
+  return isJsonObject(value) && Object.values(value).some(hasVariable);
 }
 
 function invalid(field: string, message: string): ToolError {

@@ -237,3 +237,30 @@ it('a lease that expires has a row with the tool and the user of its call', asyn
   expect(row).toMatchObject({ tool_name: 'paid', kind: 'expired', cost_usd: PRICE_USD, provenance: 'unknown' });
   expect(row.user_id).not.toBe('unknown');
 });
+
+describe('without an executor', () => {
+  let lonely: TestFleet;
+  beforeAll(async () => {
+    lonely = await TestFleet.start({
+      services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
+      tools: ['paid', 'execute_python'],
+      env: { BUILTIN_PLUGINS_DIR: plugins, GATEWAY_CALL_TIMEOUT_MS: '2000' },
+    });
+    await lonely.kill('builtin-executor');
+  });
+  afterAll(() => lonely?.stop());
+
+  it.each<[string, string, object, number, string]>([
+    ['on NATS', 'paid', { mode: 'ok' }, 502, 'EXECUTOR_UNAVAILABLE'],
+    ['in a queue until the deadline', 'execute_python', { code: '1' }, 504, 'DEADLINE_EXCEEDED'],
+  ])('%s, a call costs nothing', async (_where, tool, args, status, code) => {
+    const answer = await lonely.call(tool, args);
+    expect([answer.status, answer.body.code]).toEqual([status, code]);
+    const tenant = async () =>
+      (await lonely.ask({ path: '/api/v1/budgets' })).body.budgets.find(
+        ({ scope }: { scope: string }) => scope === 'tenant',
+      );
+    await expect.poll(tenant).toMatchObject({ spent_usd: 0, held_usd: 0 });
+    expect((await lonely.ask({ path: '/api/v1/usage' })).body.rows).toEqual([]);
+  });
+});

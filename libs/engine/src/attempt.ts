@@ -3,12 +3,14 @@ import { toCallResult, type ExecMessage } from '@toolfleet/contracts/execution';
 import { TimedOut, type Clock } from '@toolfleet/resilience';
 import { explainErrors } from '@toolfleet/schema';
 import type { Call, Next } from './call.js';
-import { toCancellation } from './deadline.js';
+import { deadlineExceeded, toCancellation } from './deadline.js';
 import type { EnginePorts } from './ports.js';
 import { failed } from './result.js';
 
 /** After a cancellation an executor has this long to report what was used up to then. After a deadline it has no time. */
 const CANCEL_GRACE_MS = 1_000;
+/** After a deadline a queue has this long to report that the attempt never began; the answer leaves within 250 ms. */
+const QUEUE_GRACE_MS = 150;
 /** Violations of the output schema that are listed in the metadata of a result. */
 const MAX_MISMATCHES = 5;
 
@@ -22,7 +24,7 @@ export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock' | 'm
     try {
       const executor = ports.executorFor(call.tool.binding);
       call.active.attempts += 1;
-      const response = await untilAborted(executor.execute(call), call.signal, ports.clock);
+      const response = await untilAborted(executor.execute(call), call, ports.clock);
       return reportMismatch(call, toCallResult(response, ports.clock.monotonic() - from), ports.meter);
     } catch (thrown) {
       const timing = { queue_ms: 0, wait_ms: 0, execute_ms: ports.clock.monotonic() - from };
@@ -31,14 +33,18 @@ export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock' | 'm
   };
 }
 
-/** Settles with the response, or rejects when the signal is aborted; after a cancellation it waits for a last response. */
-function untilAborted<T>(response: Promise<T>, signal: AbortSignal, clock: Clock): Promise<T> {
+/**
+ * Settles with the response, or rejects when the signal is aborted. After a cancellation it waits for a last response, and after a
+ * deadline for a queue.
+ */
+function untilAborted<T>(response: Promise<T>, { signal, plan }: Call, clock: Clock): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     let cancel = () => {};
     const leave = () => reject(signal.reason);
     const onAbort = () => {
-      if (signal.reason instanceof TimedOut) leave();
-      else cancel = clock.after(CANCEL_GRACE_MS, leave);
+      if (!(signal.reason instanceof TimedOut)) cancel = clock.after(CANCEL_GRACE_MS, leave);
+      else if (plan.bounded) leave();
+      else cancel = clock.after(QUEUE_GRACE_MS, leave);
     };
     if (signal.aborted) onAbort();
     else signal.addEventListener('abort', onAbort, { once: true });
@@ -54,7 +60,13 @@ function toAttemptError(thrown: unknown, { signal, tool }: Call): ToolError {
     if (isToolError(thrown)) return thrown;
     return new ToolError('INTERNAL', { message: `Internal error while running '${tool.name}'`, cause: thrown });
   }
-  if (!(signal.reason instanceof TimedOut)) return toCancellation(signal.reason);
+  const neverStarted = isToolError(thrown) && thrown.details?.started === false;
+  if (!(signal.reason instanceof TimedOut)) {
+    const cancelled = toCancellation(signal.reason);
+    if (!neverStarted) return cancelled;
+    return new ToolError(cancelled.code, { message: cancelled.message, details: { started: false } });
+  }
+  if (neverStarted) return deadlineExceeded();
   const timeoutMs = Math.round(signal.reason.timeoutMs);
   return new ToolError('ATTEMPT_TIMED_OUT', {
     message: `Tool '${tool.name}' timed out after ${timeoutMs}ms`,

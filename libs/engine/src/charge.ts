@@ -1,4 +1,12 @@
-import { CATALOGUE, syntheticTokens, toMicroUsd, toUsd, type CallResult, type MicroUsd } from '@toolfleet/contracts';
+import {
+  CATALOGUE,
+  syntheticTokens,
+  toMicroUsd,
+  toUsd,
+  type CallResult,
+  type ErrorEntry,
+  type MicroUsd,
+} from '@toolfleet/contracts';
 import type { Call } from './call.js';
 
 /** Amounts in micro-USD of one call. */
@@ -34,13 +42,23 @@ export function withCharge(call: Call, result: CallResult): CallResult {
  */
 function priceOf({ plan, active, maxMicroUsd }: Call, result: CallResult): Price {
   if (result.provenance !== 'live' || active.isReplay) return { microUsd: 0, wantedMicroUsd: 0 };
-  const charge = result.failure ? CATALOGUE[result.failure.code].charge : 'cost';
+  const charge = toFailureCharge(result.failure);
   if (charge === 'reservation') return { microUsd: plan.reserveMicroUsd, wantedMicroUsd: plan.reserveMicroUsd };
   const reported = reportedMicroUsd(result);
   const wantedMicroUsd = reported > 0 || charge === 'nothing' ? reported : plan.microUsd;
   const settled = settledMicroUsd(result);
   const microUsd = settled + Math.min(Math.max(0, wantedMicroUsd - settled), maxMicroUsd);
   return { microUsd, wantedMicroUsd: Math.max(microUsd, wantedMicroUsd) };
+}
+
+function toFailureCharge(failure: CallResult['failure']): ErrorEntry['charge'] {
+  if (!failure) return 'cost';
+  return neverStarted(failure) ? 'nothing' : CATALOGUE[failure.code].charge;
+}
+
+/** True for a call that ended while it waited in a queue. */
+function neverStarted(failure: CallResult['failure']): boolean {
+  return failure?.details?.started === false;
 }
 
 function reportedMicroUsd({ metadata, usage }: CallResult): MicroUsd {
@@ -58,7 +76,7 @@ function settledMicroUsd({ usage }: CallResult): MicroUsd {
  * replays and results of another call have none.
  */
 export function isExecution({ failure, metadata, provenance, attempts, usage }: CallResult): boolean {
-  if (usage.replayed || attempts === 0) return false;
+  if (usage.replayed || attempts === 0 || neverStarted(failure)) return false;
   const code = provenance === 'live' ? failure?.code : metadata.replaced_code;
   const entry = typeof code === 'string' ? CATALOGUE[code as keyof typeof CATALOGUE] : undefined;
   return entry?.origin !== 'request' || usage.microUsd > 0 || usage.tokens > 0;

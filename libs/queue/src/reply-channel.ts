@@ -39,6 +39,8 @@ interface PendingJob {
 const CHECK_MS = 2_000;
 /** Time for a worker to reply to the cancellation of a running job with the usage up to then. */
 const CANCEL_REPLY_MS = 1_000;
+/** Time to learn whether a job had begun, before its caller is answered at the deadline. */
+const REMOVE_MS = 100;
 /** After this many consecutive reads without a record, Redis has lost the job. */
 const MISSING_LIMIT = 2;
 
@@ -100,7 +102,7 @@ export class ReplyChannel {
   /**
    * Adds a job and waits for its reply.
    * @throws ToolError what the handler threw; QUEUE_FULL; SERVICE_UNAVAILABLE while Redis is unavailable; DEADLINE_EXCEEDED; CANCELLED when
-   *   the signal fires; WORKER_LOST when the workers of the job died or Redis lost it
+   *   the signal fires, both with `details.started: false` if no worker had taken the job; WORKER_LOST when the workers of the job died or Redis lost it
    */
   async submit<D extends JobData, R>(queue: JobQueue<D, R>, data: D, options: SubmitOptions): Promise<R> {
     const jobId = options.jobId ?? toJobId(data.call_id, data.attempt ?? 1);
@@ -126,10 +128,18 @@ export class ReplyChannel {
     });
     let gaveUp = false;
     const giveUp = (error: ToolError): void => {
+      if (gaveUp) return;
       gaveUp = true;
-      this.#pending.get(key)?.reject(error);
-      // The worker enforces the deadline too; this removes a job that is still waiting.
-      queue.cancel(jobId).catch(() => undefined);
+      const reject = (reason: ToolError) => this.#pending.get(key)?.reject(reason);
+      const cancelLate = this.#clock.after(REMOVE_MS, () => reject(error));
+      // The worker enforces the deadline too; this removes a job that is still waiting, which then provably never began.
+      queue.cancel(jobId).then(
+        (outcome) => {
+          cancelLate();
+          reject(outcome === 'removed' ? notStarted(error) : error);
+        },
+        () => undefined,
+      );
     };
     const cancelTimer = this.#clock.after(remainingMs, () =>
       giveUp(new ToolError('DEADLINE_EXCEEDED', { message: 'No result in time' })),
@@ -140,7 +150,8 @@ export class ReplyChannel {
       if (options.signal?.reason instanceof TimedOut) return giveUp(cancelled);
       queue.cancel(jobId).then(
         (outcome) => {
-          if (outcome !== 'signalled') giveUp(cancelled);
+          if (outcome === 'removed') this.#pending.get(key)?.reject(notStarted(cancelled));
+          else if (outcome === 'finished') giveUp(cancelled);
           else stopWaitingForCancel = this.#clock.after(CANCEL_REPLY_MS, () => giveUp(cancelled));
         },
         () => giveUp(cancelled),
@@ -223,6 +234,10 @@ export class ReplyChannel {
       // Redis is unavailable. The next check reads the record, and the deadline limits the wait.
     }
   }
+}
+
+function notStarted({ code, message, cause }: ToolError): ToolError {
+  return new ToolError(code, { message, cause, details: { started: false } });
 }
 
 /** Undefined for text that is not a JSON object. */

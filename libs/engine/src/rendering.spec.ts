@@ -120,7 +120,7 @@ describe('formatTool', () => {
       title: 'Adder',
       description: 'Adds two numbers',
       inputSchema: schema,
-      annotations: { title: 'Adder', readOnlyHint: true },
+      annotations: { title: 'Adder', readOnlyHint: true, idempotentHint: true },
     });
   });
 

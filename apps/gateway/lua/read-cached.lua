@@ -1,7 +1,5 @@
--- A cached result and how long it will still be kept, read at one instant.
--- KEYS[1] result.
--- @returns {text, ms left}, or nil
+-- A cached result, how long it will still be kept, and the version of its scope, read at one instant.
+-- KEYS[1] result, KEYS[2] version of the scope.
+-- @returns {text or nil, ms left, version; empty when no call with effects has set one lately}
 
-local text = redis.call('GET', KEYS[1])
-if not text then return nil end
-return {text, redis.call('PTTL', KEYS[1])}
+return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2]) or ''}

@@ -192,7 +192,7 @@ export const gatewayConfig = defineConfig(
       default: 300,
       min: 0,
       max: 86_400,
-      help: 'Cache time of results of idempotent tools that declare none, and of the history of a session',
+      help: 'Cache time of results of builtin tools and plugins that are idempotent and declare none, and of the history of a session; with 0 headers of upstreams do not count either',
     }),
     RESULT_STALE_SECONDS: integer({
       default: 1_800,

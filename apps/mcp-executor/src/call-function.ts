@@ -1,7 +1,8 @@
 import { ToolError, type ErrorCode, type Json } from '@toolfleet/contracts';
 import { failedResponse, sessionHeaders, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
-import type { EgressClient } from '@toolfleet/egress';
+import { readFreshnessMs, type EgressClient } from '@toolfleet/egress';
+import type { Clock } from '@toolfleet/resilience';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
 import { classifyMcpError, isServerFault } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
@@ -26,6 +27,7 @@ export async function callFunction(
   message: ExecMessage & { binding: McpBinding },
   target: McpTarget,
   deps: FunctionDeps,
+  clock: Clock,
   limits: AttemptLimits,
 ): Promise<Attempt> {
   try {
@@ -53,7 +55,10 @@ export async function callFunction(
       maxBytes: target.maxResponseBytes ?? deps.maxResponseBytes,
     });
     const text = await response.body.text();
-    if (response.status >= 200 && response.status < 300) return { reply: toResponse(text), targetFault: false };
+    if (response.status >= 200 && response.status < 300) {
+      const cache_ttl_ms = readFreshnessMs(response.headers, clock.now());
+      return { reply: { ...toResponse(text), cache_ttl_ms }, targetFault: false };
+    }
     return toStatusFault(response.status, text, readRetryAfterMs(response.headers['retry-after']));
   } catch (error) {
     const fault = classifyMcpError(error, target.server);

@@ -49,7 +49,7 @@ export class McpExecutor {
       { key: baseUrl, tenantId: message.context.tenant_id },
       () =>
         target.transport === 'function-args'
-          ? callFunction(message, target, this.functions, all)
+          ? callFunction(message, target, this.functions, this.clock, all)
           : callMcpTool(message, target, this.pool, this.clock, all),
       ({ reply, targetFault }) => {
         const code = reply.failure?.code;

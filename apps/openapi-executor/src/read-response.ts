@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, parseExact } from '@toolfleet/contracts/json-text';
-import type { EgressResponse } from '@toolfleet/egress';
+import { readFreshnessMs, type EgressResponse } from '@toolfleet/egress';
 import { redact } from '@toolfleet/telemetry';
 
 /** Characters of an upstream's error body in `error` (Shannon's users match the text). */
@@ -53,7 +53,8 @@ export async function readResponse(
   }
   const output = method === 'HEAD' || bytes.byteLength === 0 ? null : toOutput(bytes, contentType, truncated);
   if (response.status >= 300) return failed(response, output, metadata, now);
-  return { ok: true, output, text: toText(output, response.status, metadata), metadata };
+  const text = toText(output, response.status, metadata);
+  return { ok: true, output, text, metadata, cache_ttl_ms: readFreshnessMs(response.headers, now) };
 }
 
 function toOutput(bytes: Buffer, contentType: string, truncated: boolean): Json {

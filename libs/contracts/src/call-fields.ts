@@ -70,6 +70,12 @@ export const CALL_FIELDS = {
     on: BATCHES,
     description: 'Most items that run at once; never above TOOL_PARALLELISM',
   },
+  cache: {
+    schema: { enum: ['no-store', 'reload'] },
+    on: [...CALLS, ...BATCHES, 'batch-item'],
+    description:
+      'Runs the tool instead of reusing an earlier result. reload: later calls may reuse the new one; no-store: it is not kept for them',
+  },
   project_id: { schema: ID, on: INTERNAL, description: 'Project whose files the call works on' },
   create_project: {
     schema: FLAG,
@@ -202,7 +208,10 @@ function findViolation(schema: FieldSchema, value: Json): string | undefined {
 /** The fields that a `CallRequest` has under the same names. `session_id` and others become its `context` instead. */
 export function requestFields(
   fields: CallFields,
-): Pick<CallRequest, 'requestId' | 'agentId' | 'taskId' | 'idempotencyKey' | 'timeoutMs' | 'noRetry' | 'dryRun'> {
-  const { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run } = fields;
-  return toCamelCase({ request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run });
+): Pick<
+  CallRequest,
+  'requestId' | 'agentId' | 'taskId' | 'idempotencyKey' | 'timeoutMs' | 'noRetry' | 'dryRun' | 'cache'
+> {
+  const { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run, cache } = fields;
+  return toCamelCase({ request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run, cache });
 }

@@ -54,6 +54,8 @@ export interface CallRequest {
   timeoutMs?: Milliseconds;
   /** Makes one attempt only. */
   noRetry?: boolean;
+  /** Runs the tool instead of reusing an earlier result; `no-store` also does not keep the new one for other calls. */
+  cache?: 'no-store' | 'reload';
   /** Checks the call and its price without running the tool. Not an execution: no metric counts it and the log marks it. */
   dryRun?: boolean;
   /**
@@ -143,6 +145,8 @@ export interface CallResult {
   metadata: JsonObject;
   /** Rich content for MCP clients. */
   content?: ContentBlock[];
+  /** How long the upstream lets the result be reused (`Cache-Control`); 0: not at all. Absent: it does not say. */
+  cacheTtlMs?: Milliseconds;
   timing: CallTiming;
   /** Attempts begun; 0 for a cached result. */
   attempts: number;

@@ -146,7 +146,7 @@ export interface ToolDefinition {
   /** Default false: undeclared tools are never retried or cached. */
   idempotent?: boolean;
   retry_policy?: RetryPolicy;
-  /** How long results of an idempotent tool are cached, in seconds; default 300, 0: never. */
+  /** How long results of an idempotent tool are cached, in seconds; 0: never. Default 300; for remote tools as `Cache-Control` allows. */
   cache_ttl_seconds?: number;
   /** Returned with a disclaimer when the tool is unreachable and no cached result exists. */
   stub_data?: Json;

@@ -146,7 +146,8 @@ export async function runBatch(
       if (request instanceof ToolError) return { item, callId: '', outcome: request, durationMs: 0 };
       // The key of the batch differs per position, so only the item's own key is compared.
       const key = requestKey({ ...request, idempotencyKey: item.fields.idempotency_key });
-      const first = firsts.get(key);
+      // Each item for which the caller requests a live result gets its own.
+      const first = request.cache === undefined ? firsts.get(key) : undefined;
       if (first) return { ...(await first.answer), item, duplicateOf: first.id, durationMs: 0 };
       const answer = slots.run(() =>
         runOne(execute, item, startLater(request, builtAt, limits), limits.clock),

@@ -4,7 +4,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Deadline } from '@toolfleet/resilience';
 import type { Coercion } from '@toolfleet/schema';
 import { CallIdentity, toToolInput } from './call-identity.js';
-import type { CallSpan, EngineSettings } from './ports.js';
+import type { CacheVersion, CallSpan, EngineSettings } from './ports.js';
 import { attemptTimeoutMs, type ToolPlan } from './tool-plan.js';
 
 /**
@@ -72,6 +72,8 @@ export interface Call {
   readonly timeoutMs: Milliseconds;
   /** Most that the call is charged besides settled slices; infinite for a tool without a price, which reserves nothing. */
   readonly maxMicroUsd: MicroUsd;
+  /** Version of the source's cached results when this call looked its result up; undefined when it did not, or is unknown. */
+  readonly cacheVersion?: CacheVersion;
 }
 
 /** Builds the first attempt of an admitted call. */

@@ -14,6 +14,8 @@ export {
   type AuditRecord,
   type CacheAges,
   type CachedResult,
+  type CacheLookup,
+  type CacheScope,
   type CallSpan,
   type EnginePorts,
   type EngineSettings,

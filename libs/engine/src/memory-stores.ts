@@ -1,7 +1,14 @@
 import { LRUCache } from 'lru-cache';
 import type { CallResult, EpochMs, Json, Milliseconds } from '@toolfleet/contracts';
 import { peekTokens, takeToken, type Clock, type Rate, type RateDecision } from '@toolfleet/resilience';
-import { RateLimiter, ResultCache, SessionResults, type CachedResult } from './ports.js';
+import {
+  RateLimiter,
+  ResultCache,
+  SessionResults,
+  type CacheAges,
+  type CachedResult,
+  type CacheScope,
+} from './ports.js';
 
 /** Larger results are not cached: a gateway has to hold a thousand of them. In characters, roughly as JSON. */
 export const MAX_CACHED_CHARS = 256 * 1024;
@@ -15,15 +22,21 @@ const MAX_SESSION_RESULTS = 5_000;
 /** A bucket that is evicted starts full again, as an idle bucket would be. */
 const MAX_BUCKETS = 50_000;
 
+/** Versions of scopes that are remembered. A forgotten scope gets a new version: its results are not found any more. */
+const MAX_SCOPES = 20_000;
+
 interface CacheEntry extends CachedResult {
   /** Monotonic ms. */
   readonly endsAt: Milliseconds;
+  readonly version: string;
 }
 
 /** Result cache of one process; also the near cache in front of a shared one. */
 export class MemoryResultCache extends ResultCache {
   readonly #fresh: LRUCache<string, CacheEntry>;
   readonly #stale: LRUCache<string, CacheEntry>;
+  readonly #versions = new LRUCache<string, string>({ max: MAX_SCOPES });
+  #lastVersion = 0;
 
   constructor(
     private readonly clock: Clock,
@@ -34,34 +47,57 @@ export class MemoryResultCache extends ResultCache {
     this.#stale = new LRUCache({ max: limits.maxStale ?? MAX_STALE, maxSize: MAX_CHARS });
   }
 
-  override get(key: string): CachedResult | undefined {
-    return this.#getUnexpired(this.#fresh, key);
+  override get(key: string, scope: CacheScope): { cached?: CachedResult; version: string } {
+    const version = this.#version(scope);
+    return { cached: this.#getUnexpired(this.#fresh, key, version), version };
   }
 
-  override getStale(key: string): CachedResult | undefined {
-    return this.#getUnexpired(this.#stale, key);
+  override getStale(key: string, scope: CacheScope): CachedResult | undefined {
+    return this.#getUnexpired(this.#stale, key, this.#version(scope));
   }
 
   override set(
     key: string,
     result: CallResult,
-    ages: { freshMs: Milliseconds; staleMs: Milliseconds; storedAt?: EpochMs },
+    ages: Pick<CacheAges, 'freshMs' | 'staleMs' | 'version'> & { storedAt?: EpochMs },
   ): void {
+    const { version } = ages;
     const size = roughSize(result, MAX_CACHED_CHARS);
     if (size > MAX_CACHED_CHARS) return;
     const storedAt = ages.storedAt ?? this.clock.now();
     const now = this.clock.monotonic();
-    if (ages.freshMs > 0) this.#fresh.set(key, { result, storedAt, endsAt: now + ages.freshMs }, { size: size + 100 });
-    if (ages.staleMs > 0) this.#stale.set(key, { result, storedAt, endsAt: now + ages.staleMs }, { size: size + 100 });
+    if (ages.freshMs > 0)
+      this.#fresh.set(key, { result, storedAt, version, endsAt: now + ages.freshMs }, { size: size + 100 });
+    if (ages.staleMs > 0)
+      this.#stale.set(key, { result, storedAt, version, endsAt: now + ages.staleMs }, { size: size + 100 });
   }
 
-  #getUnexpired(entries: LRUCache<string, CacheEntry>, key: string): CachedResult | undefined {
+  override drop(scope: CacheScope): void {
+    this.#versions.set(scopeName(scope), this.#newVersion());
+  }
+
+  #version(scope: CacheScope): string {
+    const name = scopeName(scope);
+    let version = this.#versions.get(name);
+    if (version === undefined) this.#versions.set(name, (version = this.#newVersion()));
+    return version;
+  }
+
+  #newVersion(): string {
+    return String((this.#lastVersion += 1));
+  }
+
+  #getUnexpired(entries: LRUCache<string, CacheEntry>, key: string, version: string): CachedResult | undefined {
     const entry = entries.get(key);
     if (!entry) return undefined;
-    if (entry.endsAt > this.clock.monotonic()) return entry;
+    if (entry.endsAt > this.clock.monotonic() && entry.version === version) return entry;
     entries.delete(key);
     return undefined;
   }
+}
+
+function scopeName({ tenantId, source }: CacheScope): string {
+  return `${tenantId} ${source}`;
 }
 
 /** Estimates the characters of a result as JSON; stops counting just above `limit`. */

@@ -92,24 +92,49 @@ export interface CachedResult {
   storedAt: EpochMs;
 }
 
-/** How long a result may answer other calls, and where. */
+/**
+ * Where results are looked up. `process`: in this process only, for work that is cheaper than a remote lookup. `near`: in this
+ * process, then in the shared store. `fleet`: in the shared store, where every `drop` by any replica is seen.
+ */
+type CacheReach = 'process' | 'near' | 'fleet';
+
+/** The results that a call with effects drops together: those of one tenant and one source of tools. */
+export interface CacheScope {
+  tenantId: string;
+  /** Kind and name of the source. */
+  source: string;
+  reach: CacheReach;
+}
+
+/** Opaque; each `drop` changes it. */
+export type CacheVersion = string;
+
+/** Outcome of a lookup. */
+export interface CacheLookup {
+  cached?: CachedResult;
+  /** Undefined when the shared store did not answer and `reach` is `fleet`. */
+  version: CacheVersion | undefined;
+}
+
+/** How long a result may answer other calls, and where it is kept. */
 export interface CacheAges {
   freshMs: Milliseconds;
   /** How long it may replace a failure. */
   staleMs: Milliseconds;
-  /** False: kept in this process only. */
-  shared: boolean;
-  /** Tenant whose quota of kept results a shared entry counts against. */
-  tenantId: string;
+  scope: CacheScope;
+  /** Version that the lookup before the call found. A result that was read before a `drop` is never served after it. */
+  version: CacheVersion;
 }
 
 /** Successful results of idempotent calls. Never throws: a store that fails is a miss. */
 export abstract class ResultCache {
-  /** A fresh result. `shared: false` looks in this process only, for work that is cheaper than a remote lookup. */
-  abstract get(key: string, shared: boolean): MaybePromise<CachedResult | undefined>;
+  /** A fresh result, and the version of its scope. */
+  abstract get(key: string, scope: CacheScope): MaybePromise<CacheLookup>;
   /** A result no older than the `staleMs` it was stored with. */
-  abstract getStale(key: string): MaybePromise<CachedResult | undefined>;
+  abstract getStale(key: string, scope: CacheScope): MaybePromise<CachedResult | undefined>;
   abstract set(key: string, result: CallResult, ages: CacheAges): void;
+  /** Drops all results of a scope. Resolves when lookups of all replicas see it, or after a short time-out. */
+  abstract drop(scope: CacheScope): MaybePromise<void>;
 }
 
 /** Results of earlier calls of a session. */

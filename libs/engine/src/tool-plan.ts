@@ -19,8 +19,12 @@ export interface ToolPlan {
   readonly timeoutMs: Milliseconds | undefined;
   /** False for queued tools: waiting in the queue belongs to the attempt, so only the deadline ends it here. */
   readonly bounded: boolean;
-  /** 0: never cached. */
-  readonly cacheTtlMs: Milliseconds;
+  /** How long results are cached. 0: never; undefined: as long as the upstream allows. */
+  readonly cacheTtlMs: Milliseconds | undefined;
+  /** True: a call may change what other tools of the same source answer. */
+  readonly hasEffects: boolean;
+  /** True: calls of other tools, on any replica, may change the result. Of builtin tools, only uncached ones depend on others. */
+  readonly mutableSource: boolean;
   /** Undefined: no rate limit. */
   readonly rate: Rate | undefined;
   /** True: a call waits for its token until the deadline instead of being refused. */
@@ -56,7 +60,6 @@ export class ToolPlans {
 
 function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
   const idempotent = tool.idempotent === true;
-  const declaredTtlMs = tool.cache_ttl_seconds === undefined ? settings.cacheTtlMs : tool.cache_ttl_seconds * 1_000;
   const microUsd = tool.cost_per_use_micro_usd ?? 0;
   return {
     reader: new ArgumentReader(tool.input_schema, {
@@ -70,12 +73,35 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
     retry: deriveRetryRule(tool, settings),
     timeoutMs: toolTimeoutMs(tool, settings),
     bounded: tool.binding.kind !== 'python' && !callsTools(tool),
-    cacheTtlMs: idempotent ? declaredTtlMs : 0,
+    cacheTtlMs: idempotent ? cacheTtlMs(tool, settings) : 0,
+    hasEffects: hasEffects(tool),
+    mutableSource: tool.source.kind !== 'builtin',
     rate: toolRate(tool),
     waitsForRate: tool.rate_limit_mode === 'wait',
     microUsd,
     reserveMicroUsd: Math.max(tool.cost_cap_micro_usd ?? 0, microUsd),
   };
+}
+
+/** The declared TTL; without one, remote tools are cached only as their upstream allows, because only it knows what changes. */
+function cacheTtlMs(tool: RegisteredTool, settings: EngineSettings): Milliseconds | undefined {
+  if (tool.cache_ttl_seconds !== undefined) return tool.cache_ttl_seconds * 1_000;
+  const { kind } = tool.binding;
+  const isRemote = kind === 'openapi' || kind === 'mcp';
+  return isRemote && settings.cacheTtlMs > 0 ? undefined : settings.cacheTtlMs;
+}
+
+/** Methods without effects: RFC 9110 section 9.2.1, and QUERY of OpenAPI 3.2. */
+const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'QUERY']);
+
+/** A tool that is declared cacheable has no effects. Tools that call tools leave the effects to the calls they make. */
+function hasEffects(tool: RegisteredTool): boolean {
+  const { binding } = tool;
+  if (callsTools(tool)) return false;
+  if (!tool.idempotent) return true;
+  if ((tool.cache_ttl_seconds ?? 0) > 0) return false;
+  if (binding.kind === 'openapi') return !SAFE_METHODS.has(binding.method.toUpperCase());
+  return binding.kind === 'mcp' && tool.annotations?.readOnlyHint !== true;
 }
 
 /** An output schema that does not compile is ignored: it must not make the tool unusable. */

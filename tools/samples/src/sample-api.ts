@@ -18,7 +18,9 @@ async function route(request: IncomingMessage, response: ServerResponse): Promis
   const method = request.method ?? 'GET';
   if (url.pathname === '/health') return send(response, { status: 200, body: { status: 'ok' } });
   if (url.pathname === '/openapi.json') return describe(request, response);
-  if (collection === 'quotes' && method === 'GET') return send(response, quote(url, request));
+  // Prices hold for a minute.
+  if (collection === 'quotes' && method === 'GET')
+    return send(response, quote(url, request), { 'cache-control': 'max-age=60' });
   if (collection !== 'parcels') return send(response, { status: 404, body: { error: 'not found' } });
   if (id === undefined && method === 'GET') {
     const status = (url.searchParams.get('status') ?? '').split(',').filter(Boolean);
@@ -61,9 +63,9 @@ function label(response: ServerResponse, id: string): void {
   response.writeHead(200, { 'content-type': 'image/svg+xml' }).end(svg);
 }
 
-function send(response: ServerResponse, { status, body }: Answer): void {
+function send(response: ServerResponse, { status, body }: Answer, headers: Record<string, string> = {}): void {
   if (body === undefined) return void response.writeHead(status).end();
-  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
 }
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {

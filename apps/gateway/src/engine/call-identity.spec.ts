@@ -40,9 +40,10 @@ class Mirror extends Executor {
 }
 
 class NoCache extends ResultCache {
-  override get = () => undefined;
+  override get = () => ({ version: undefined });
   override getStale = () => undefined;
   override set = () => {};
+  override drop = () => {};
 }
 
 const ARGUMENTS = { type: 'object', properties: { a: {}, session_id: {} } };
@@ -61,7 +62,15 @@ const TOOLS: readonly RegisteredTool[] = [
 ].flatMap((tool) => [
   aTool({ ...tool, input_schema: ARGUMENTS, revision: tool.name }),
   aTool({ ...tool, name: `${tool.name}_uncached`, input_schema: ARGUMENTS, cache_ttl_seconds: 0 }),
-  aTool({ ...tool, name: `${tool.name}_effect`, input_schema: ARGUMENTS, idempotent: false }),
+  aTool({ ...tool, name: `${tool.name}_plugin`, input_schema: ARGUMENTS, source: { kind: 'plugin', name: 'plugin' } }),
+  // Effects drop the cached results of their own source, so these have another one.
+  aTool({
+    ...tool,
+    name: `${tool.name}_effect`,
+    input_schema: ARGUMENTS,
+    idempotent: false,
+    source: { kind: 'plugin', name: 'effects' },
+  }),
 ]);
 const AGENT = aTool({ name: 'agent', binding: { kind: 'builtin', toolset: 'agent', handler: 'agent' } });
 

@@ -128,12 +128,17 @@ describe('the quota of a tenant', () => {
   it('includes entries of the shared cache, which are evicted like other results', async () => {
     const results = new RedisKeptResults(redis, QUOTA);
     const cache = new RedisResultCache(redis, clock, { results });
-    const ages = { freshMs: 60_000, staleMs: 60_000, shared: true, tenantId: 'acme' };
-    cache.set('first', large(60_000), ages);
-    await eventually('it is stored', async () => (await redis.exists('rc:first')) === 1);
-    cache.set('second', large(60_000), ages);
-    await eventually('the other one is', async () => (await redis.exists('rc:second')) === 1);
-    expect(await redis.exists('rc:first')).toBe(0);
+    const scope = { tenantId: 'acme', source: 'openapi parcels', reach: 'fleet' as const };
+    const store = async (key: string) => {
+      const { version = '' } = await cache.get(key, scope);
+      cache.set(key, large(60_000), { freshMs: 60_000, staleMs: 60_000, scope, version });
+    };
+    const isStored = async (key: string) => (await redis.exists(`rc:{acme:openapi%20parcels}:${key}`)) === 1;
+    await store('first');
+    await eventually('it is stored', () => isStored('first'));
+    await store('second');
+    await eventually('the other one is', () => isStored('second'));
+    expect(await isStored('first')).toBe(false);
   });
 });
 

@@ -18,6 +18,12 @@ const TOOL_FORMAT = inQuery('format', 'Form of the tools', { enum: [...TOOL_FORM
 const SCHEMA_STYLE = inQuery('schema_style', 'inline: schemas without $defs, for providers that refuse them', {
   enum: [...SCHEMA_STYLES],
 });
+const CACHE_CONTROL: JsonObject = {
+  name: 'Cache-Control',
+  in: 'header',
+  schema: text,
+  description: 'no-store is the same as the field cache with no-store, no-cache and max-age=0 as the field with reload',
+};
 
 const CALL_PATHS: JsonObject = {
   '/api/v1/tools': {
@@ -52,6 +58,7 @@ const CALL_PATHS: JsonObject = {
           schema: { type: 'string', maxLength: 255 },
           description: 'The first outcome of a key is replayed for 24 h',
         },
+        CACHE_CONTROL,
         {
           name: 'Prefer',
           in: 'header',
@@ -82,6 +89,7 @@ const CALL_PATHS: JsonObject = {
           schema: { type: 'string', maxLength: 250 },
           description: 'Each call gets it with its position, so that a repeated batch is replayed',
         },
+        CACHE_CONTROL,
       ],
       body: {
         anyOf: [

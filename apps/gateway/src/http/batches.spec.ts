@@ -51,6 +51,15 @@ describe('a batch', () => {
     expect(ran.map(({ idempotencyKey }) => idempotencyKey)).toEqual(['k#0', 'own', 'b#0', undefined]);
   });
 
+  it('reads Cache-Control for all items without a field of their own', async () => {
+    const items = [item(1), item(2, { cache: 'no-store' })];
+    await native.batch(items, request({ 'cache-control': 'max-age=0' }), reply);
+    await native.batch({ calls: [item(3)], cache: 'reload' }, request({ 'cache-control': 'No-Store' }), reply);
+    await shannon.batch([{ tool_name: 'adder', parameters: {} }], request({ 'cache-control': 'a, no-store' }), reply);
+    await native.batch([item(4)], request({ 'cache-control': 'max-age=10' }), reply);
+    expect(ran.map((call) => call.cache)).toEqual(['reload', 'no-store', 'reload', 'no-store', undefined]);
+  });
+
   it('runs each item under its own fields, over those of the batch', async () => {
     await native.batch(
       { calls: [item(1, { dry_run: true, no_retry: true }), item(2, { timeout_ms: 600_000 })], timeout_ms: 50 },

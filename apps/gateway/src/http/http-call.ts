@@ -74,12 +74,14 @@ export class HttpCalls {
 }
 
 /**
- * Adds the key of the header `Idempotency-Key`, which is equivalent to the field `idempotency_key`.
+ * Adds the fields that standard headers express: `Idempotency-Key` is equivalent to `idempotency_key`, and `Cache-Control` with
+ * `no-store` to `cache: "no-store"`, with `no-cache` or `max-age=0` to `cache: "reload"`. The field `cache` goes before its header.
  * @throws ToolError REQUEST_INVALID when both are given and differ, or the header is empty or too long
  */
-export function withHeaderKey<T extends CallFields>(http: HttpRequest, fields: T): T {
+export function withHeaderFields<T extends CallFields>(http: HttpRequest, fields: T): T {
+  const cache = fields.cache ?? readCacheControl(readHeader(http, 'cache-control'));
   const key = readHeader(http, 'idempotency-key');
-  if (key === undefined) return fields;
+  if (key === undefined) return cache === undefined ? fields : { ...fields, cache };
   if (fields.idempotency_key !== undefined && fields.idempotency_key !== key)
     throw new ToolError('REQUEST_INVALID', { message: 'Idempotency-Key and idempotency_key differ; send one of them' });
   if (key.length === 0 || key.length > MAX_IDEMPOTENCY_KEY) {
@@ -87,7 +89,16 @@ export function withHeaderKey<T extends CallFields>(http: HttpRequest, fields: T
       message: `Idempotency-Key must have 1 to ${MAX_IDEMPOTENCY_KEY} characters`,
     });
   }
-  return { ...fields, idempotency_key: key };
+  return { ...fields, idempotency_key: key, cache };
+}
+
+/** The directives of a request (RFC 9111 section 5.2.1) that ask for a live result; all others are ignored. */
+function readCacheControl(header: string | undefined): CallFields['cache'] {
+  if (header === undefined) return undefined;
+  const directives = header.toLowerCase().split(',');
+  const has = (directive: string): boolean => directives.some((each) => each.trim() === directive);
+  if (has('no-store')) return 'no-store';
+  return has('no-cache') || has('max-age=0') ? 'reload' : undefined;
 }
 
 /** The authenticated caller of a guarded route. */

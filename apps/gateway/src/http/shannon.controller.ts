@@ -28,7 +28,7 @@ import { Caller } from '../auth/auth.guard.js';
 import { BatchCalls, ToolCalls } from '../tool-calls.js';
 import { ToolList, ToolSearch } from '../catalog/tool-list.js';
 import { readBatchBody, readerFor } from './request-body.js';
-import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
+import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 
 /** Body of `POST /tools/execute` and one item of `/tools/batch-execute`. */
 class ShannonExecuteBody {
@@ -136,7 +136,7 @@ export class ShannonController {
   @HttpCode(200)
   async execute(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const body = readExecute(raw);
-    const fields = withHeaderKey(request, readSession(body.session_context));
+    const fields = withHeaderFields(request, readSession(body.session_context));
     const call = this.http.toCallRequest(request, reply, body.tool_name, body.parameters, fields);
     return shannonBody((await this.http.traced(request, () => this.calls.run(call))).body);
   }
@@ -149,7 +149,7 @@ export class ShannonController {
   @HttpCode(200)
   async batch(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const { calls, fields } = readBatchBody(raw);
-    const shared = withHeaderKey(request, fields);
+    const shared = withHeaderFields(request, fields);
     const answers = await this.http.traced(request, () =>
       this.batches.answers(
         calls,

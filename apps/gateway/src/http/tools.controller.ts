@@ -9,7 +9,7 @@ import { bodyObject, readBatchBody, readerFor } from './request-body.js';
 import { Caller } from '../auth/auth.guard.js';
 import { BatchCalls, ToolCalls } from '../tool-calls.js';
 import { ToolList } from '../catalog/tool-list.js';
-import { HttpCalls, withHeaderKey, type HttpRequest } from './http-call.js';
+import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 import { ToolInventory } from '../catalog/tool-inventory.js';
 
 /** Body of `POST /api/v1/tools/:name/execute`. */
@@ -121,7 +121,7 @@ export class ToolsController {
   @HttpCode(200)
   batch(@Body() body: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const { calls, fields } = readBatchBody(body);
-    const shared = withHeaderKey(request, fields);
+    const shared = withHeaderFields(request, fields);
     return this.http.traced(request, () =>
       this.batches.run(calls, shared, this.http.batchSender(request, reply), (name, args, own) =>
         this.http.toCallRequest(request, reply, name, args, own),
@@ -138,7 +138,7 @@ export class ToolsController {
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    const fields = withHeaderKey(request, readExecuteToolBody(body));
+    const fields = withHeaderFields(request, readExecuteToolBody(body));
     const call = this.http.toCallRequest(request, reply, name, fields.arguments, fields);
     if (fields.mode === 'async' && !fields.dry_run) {
       const accepted = await this.http.traced(request, () => this.calls.accept(call));

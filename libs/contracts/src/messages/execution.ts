@@ -74,6 +74,8 @@ export type ExecResponse = Pick<CallResult, 'ok' | 'output' | 'text' | 'metadata
     queue_ms?: Milliseconds;
     /** Earliest retry, requested by the upstream (`Retry-After`). */
     retry_after_ms?: Milliseconds;
+    /** How long the upstream lets the result be reused (`Cache-Control`); 0: not at all. Absent: it does not say. */
+    cache_ttl_ms?: Milliseconds;
   };
 
 /** A job of `python-runs` or `agent-runs`: an attempt and what its queue needs. */
@@ -182,6 +184,7 @@ export function toCallResult(response: ExecResponse, executeMs: Milliseconds): C
   });
   if (usage) result.usage = usage;
   if (content) result.content = content;
+  if (response.cache_ttl_ms !== undefined) result.cacheTtlMs = response.cache_ttl_ms;
   if (!ok) result.failure = readFailure(response);
   return result;
 }

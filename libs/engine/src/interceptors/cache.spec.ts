@@ -1,5 +1,15 @@
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { anEngine, failedReply, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { makeExecuteCall } from '../execute-call.js';
+import {
+  anEngine,
+  aRequest,
+  aTool,
+  failedReply,
+  okReply,
+  over,
+  ScriptedExecutor,
+} from '@toolfleet/testing/engine-fixture';
+import { MemoryCatalog } from '@toolfleet/testing/memory-ports';
 import { describe, expect, test } from 'vitest';
 
 describe('cache, single flight and session dedupe', () => {
@@ -105,5 +115,84 @@ describe('cache, single flight and session dedupe', () => {
     clock.advance(300_000);
     expect(await call({ context })).toMatchObject({ output: 'second' });
     expect(executor.calls).toHaveLength(2);
+  });
+});
+
+describe('cached results of remote tools', () => {
+  const operation = (method: string, parts: Partial<RegisteredTool> = {}): Partial<RegisteredTool> => ({
+    binding: {
+      kind: 'openapi',
+      collection: 'c',
+      baseUrl: 'http://c.example',
+      operationId: method,
+      method,
+      path: '/',
+      plan: {},
+    },
+    source: { kind: 'openapi', name: 'c' },
+    ...parts,
+  });
+
+  test.each<[string, Partial<RegisteredTool>, number | undefined, number]>([
+    ['its upstream does not say', operation('GET'), undefined, 2],
+    ['its upstream forbids it', operation('GET'), 0, 2],
+    ['its upstream allows it', operation('GET'), 10_000, 1],
+    ['its entry allows it', operation('GET', { cache_ttl_seconds: 10 }), undefined, 1],
+    ['its entry allows it and its upstream does not', operation('GET', { cache_ttl_seconds: 10 }), 0, 1],
+    ['its entry forbids what its upstream allows', operation('GET', { cache_ttl_seconds: 0 }), 10_000, 2],
+    ['it writes', operation('PUT'), 10_000, 2],
+  ])('a tool when %s', async (_when, tool, cache_ttl_ms, runs) => {
+    const { call, executor, clock } = anEngine(tool, new ScriptedExecutor(() => okReply('x', { cache_ttl_ms })));
+    const context = { session_id: 's' };
+    await call({ context });
+    await call({ context });
+    expect(executor.calls).toHaveLength(runs);
+    clock.advance(10_001);
+    await call({ context });
+    expect(executor.calls).toHaveLength(runs + 1);
+  });
+
+  test('replace a failure unless the upstream forbids to keep them or the caller asks for a live result', async () => {
+    for (const [cache_ttl_ms, cache, ok] of [
+      [undefined, undefined, true],
+      [0, undefined, false],
+      [undefined, 'reload', false],
+    ] as const) {
+      const executor = new ScriptedExecutor(
+        () => okReply('x', { cache_ttl_ms }),
+        () => failedReply('NETWORK_ERROR'),
+      );
+      const { call } = anEngine(operation('GET', { retry_policy: { kind: 'none' } }), executor);
+      await call();
+      expect(await call({ cache })).toMatchObject({ ok });
+    }
+  });
+
+  test('a read does not join one that began before a write of the same source', async () => {
+    let state = 'old';
+    const executor = new ScriptedExecutor(async ({ tool }) => {
+      if (tool.name === 'write') return okReply((state = 'new'));
+      const read = state;
+      await clock.sleep(100);
+      return okReply(read);
+    });
+    const { clock, ports } = anEngine({}, executor);
+    const catalog = new MemoryCatalog([
+      aTool(operation('GET', { name: 'read', cache_ttl_seconds: 60 })),
+      aTool(operation('PUT', { name: 'write' })),
+    ]);
+    const execute = makeExecuteCall({ ...ports, catalog });
+    const call = (toolName: string, tenantId = 'acme') =>
+      execute(aRequest(clock, { toolName, principal: { ...aRequest(clock).principal, tenantId } }));
+    const [before, joined] = [call('read'), call('read')];
+    await clock.run(50);
+    await call('write');
+    const after = over(clock, 200, call('read'));
+    expect((await Promise.all([before, joined, after])).map(({ output }) => output)).toEqual(['old', 'old', 'new']);
+    // The read that began first ended last but one; it did not replace the newer result.
+    expect(await call('read')).toMatchObject({ output: 'new', provenance: 'cache' });
+    await over(clock, 200, call('read', 'globex'));
+    await call('write');
+    expect(await call('read', 'globex')).toMatchObject({ provenance: 'cache' });
   });
 });

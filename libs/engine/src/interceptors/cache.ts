@@ -1,14 +1,15 @@
 import { costNothing, type CallResult } from '@toolfleet/contracts';
-import type { Interceptor } from '../call.js';
-import type { EnginePorts } from '../ports.js';
+import type { Call, Interceptor, Next } from '../call.js';
+import type { CacheScope, EnginePorts, ResultCache } from '../ports.js';
 import type { ToolLatencies } from './load-shedding.js';
 
 /** Tools that are faster than this are not looked up in the shared cache: the lookup would take longer than the work. */
 const SHARED_FROM_MS = 5;
 
 /**
- * Answers idempotent calls from the cache, without using quota or budget, and stores successful live results. Calls with an
- * idempotency key bypass the cache: the journal has their first outcome, and that one must be replayed.
+ * Answers idempotent calls from the cache, without using quota or budget, and stores successful live results. A call with effects
+ * drops what its tenant has cached of its source. Calls with an idempotency key bypass the cache: the journal has their first
+ * outcome, and that one must be replayed.
  */
 export function cache(
   ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>,
@@ -17,25 +18,55 @@ export function cache(
   const { staleTtlMs } = ports.settings;
   return async (call, next) => {
     const { identity, plan, request, tool } = call;
-    const freshMs = plan.cacheTtlMs;
+    if (plan.hasEffects) return runAndDrop(ports.cache, call, next);
     // A TTL of 0 also keeps results out of the stale cache.
-    if (!plan.idempotent || freshMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined)
+    if (!plan.idempotent || plan.cacheTtlMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined)
       return next(call);
+    if (request.cache === 'no-store') return next(call);
     const key = identity.resultKey;
-    const shared = (latencies.medianMs(call) ?? SHARED_FROM_MS) >= SHARED_FROM_MS;
-    const lookup = ports.cache.get(key, shared);
-    const cached = lookup instanceof Promise ? await lookup : lookup;
-    if (cached) {
+    const isFast = (latencies.medianMs(call) ?? SHARED_FROM_MS) < SHARED_FROM_MS;
+    const scope = toCacheScope(call, isFast);
+    const lookup = ports.cache.get(key, scope);
+    const { cached, version } = lookup instanceof Promise ? await lookup : lookup;
+    if (cached && request.cache === undefined) {
       ports.meter.cacheLookup(tool.name, 'hit');
       return toCachedResult(cached.result, ports.clock.now() - cached.storedAt);
     }
     ports.meter.cacheLookup(tool.name, 'miss');
-    const result = await next(call);
-    if (result.ok && result.provenance === 'live') {
-      ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs, shared, tenantId: request.principal.tenantId });
-    }
+    const result = await next({ ...call, cacheVersion: version });
+    const freshMs = freshnessMs(call, result);
+    if (freshMs !== undefined && version !== undefined && result.ok && result.provenance === 'live')
+      ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs, scope, version });
     return result;
   };
+}
+
+/**
+ * The cached results that belong together with those of this call's tool. Results of a source whose tools may have effects are
+ * looked up where the effects of every replica are seen.
+ */
+export function toCacheScope({ plan, request, tool }: Call, isFast = false): CacheScope {
+  const reach = plan.mutableSource ? 'fleet' : isFast ? 'process' : 'near';
+  return { tenantId: request.principal.tenantId, source: `${tool.source.kind} ${tool.source.name}`, reach };
+}
+
+/**
+ * Runs a call with effects and drops the results that it may have changed, before its caller gets the answer. A failed call may
+ * have had its effect, too.
+ */
+async function runAndDrop(results: ResultCache, call: Call, next: Next): Promise<CallResult> {
+  try {
+    return await next(call);
+  } finally {
+    if (call.active.attempts > 0) await results.drop(toCacheScope(call));
+  }
+}
+
+/** How long a result may answer other calls: as declared, else as its upstream allows. Undefined: it must not be kept at all. */
+function freshnessMs({ plan }: Call, { cacheTtlMs }: CallResult): number | undefined {
+  if (plan.cacheTtlMs !== undefined) return plan.cacheTtlMs;
+  // Without a statement of the upstream the result may replace a failure, marked as stale, but answers no other call.
+  return cacheTtlMs === 0 ? undefined : (cacheTtlMs ?? 0);
 }
 
 function toCachedResult(result: CallResult, ageMs: number): CallResult {

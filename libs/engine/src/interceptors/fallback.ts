@@ -2,6 +2,7 @@ import type { CallResult, ErrorCode, ExecutionFailure } from '@toolfleet/contrac
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 import { explainFailure, isRefusal } from '../result.js';
+import { toCacheScope } from './cache.js';
 
 /** Failures that mean "the tool could not be reached or did not answer". The answer of a tool itself is never replaced. */
 const REPLACEABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -50,8 +51,8 @@ async function staleResult(
   call: Call,
   failedResult: CallResult,
 ): Promise<CallResult | undefined> {
-  if (!call.plan.idempotent || !call.identity.isShareable) return undefined;
-  const stale = await ports.cache.getStale(call.identity.resultKey);
+  if (!call.plan.idempotent || !call.identity.isShareable || call.request.cache !== undefined) return undefined;
+  const stale = await ports.cache.getStale(call.identity.resultKey, toCacheScope(call));
   if (!stale) return undefined;
   return substitute(failedResult, {
     ...stale.result,

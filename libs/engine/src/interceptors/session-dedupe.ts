@@ -3,7 +3,8 @@ import type { Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
- * Answers a call that was made before in the same session with its earlier result, for idempotent tools only. Tools with
+ * Answers a call that was made before in the same session with its earlier result, for idempotent builtin tools only: results of
+ * other sources change with calls that this process may not see, so only the cache repeats them. Tools with
  * `cache_ttl_seconds: 0` are exempt: each of their calls counts.
  */
 export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'settings'>): Interceptor {
@@ -11,6 +12,7 @@ export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'setti
   return async (call, next) => {
     const { identity, plan, request } = call;
     if (plan.cacheTtlMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined) return next(call);
+    if (plan.mutableSource || request.cache !== undefined) return next(call);
     const { sessionKey } = identity;
     if (sessionKey === undefined) return next(call);
     const lookup = ports.sessionResults.get(sessionKey, identity.resultKey);

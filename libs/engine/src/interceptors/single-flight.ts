@@ -14,7 +14,10 @@ export function singleFlight(ports: Pick<EnginePorts, 'meter'>): Interceptor {
     const { identity, plan, request } = call;
     if (!plan.idempotent || !identity.isShareable || request.idempotencyKey !== undefined || keepsState(call))
       return next(call);
-    const key = identity.resultKey;
+    if (request.cache !== undefined || plan.hasEffects) return next(call);
+    // A call joins no run that began before the last effect on its source, and none when that is unknown.
+    if (plan.mutableSource && call.cacheVersion === undefined) return next(call);
+    const key = plan.mutableSource ? `${call.cacheVersion} ${identity.resultKey}` : identity.resultKey;
     const joins = flights.has(key);
     try {
       const { value } = await flights.join(key, call.signal, (signal) => next({ ...call, signal }));

@@ -1,0 +1,146 @@
+/** Reads after writes are never answered with the state before the write, on any replica; nothing else is run again for them. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { NatsClient } from '@toolfleet/transport';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
+import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+
+/** Plugins with a cached read and a write of the same data. `runs` shows whether a read was answered from the cache. */
+const NOTE_READ = `let runs = 0;
+export default ({ defineTool, ok }) => defineTool({
+  name: 'note_read', description: 'Reads the note', category: 'data', idempotent: true, rateLimit: 0,
+  inputSchema: { type: 'object', properties: {} },
+  handler: () => ok({ note: globalThis.note ?? 'empty', runs: (runs += 1) }, 'read'),
+});`;
+const NOTE_WRITE = `export default ({ defineTool, ok }) => defineTool({
+  name: 'note_write', description: 'Writes the note', category: 'data', rateLimit: 0,
+  inputSchema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+  handler: ({ text }) => ok({ note: (globalThis.note = text) }, 'written'),
+});`;
+
+let samples: SampleServices;
+let plugins: string;
+let fleet: TestFleet;
+beforeAll(async () => {
+  samples = await startSampleServices();
+  plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
+  await writeFile(join(plugins, 'note-read.tool.mjs'), NOTE_READ);
+  await writeFile(join(plugins, 'note-write.tool.mjs'), NOTE_WRITE);
+  fleet = await TestFleet.start({
+    services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'openapi-executor': 1 },
+    tools: ['parcels_getParcel', 'note_read', 'note_write'],
+    config: samples.config,
+    env: { ...samples.env, BUILTIN_PLUGINS_DIR: plugins },
+  });
+});
+afterAll(async () => {
+  await fleet?.stop();
+  await samples?.stop();
+  await rm(plugins, { recursive: true, force: true });
+});
+
+const provenance = ({ body }: Answer) => body.metadata.provenance;
+const ID = { parcel_id: 'P-1001' };
+const moveTo = (city: string, gateway = 0) =>
+  fleet.call('parcels_changeAddress', { ...ID, body: { name: 'Ada', city } }, { gateway });
+
+describe('an operation of an OpenAPI document', () => {
+  const cityOf = async (gateway: number, fields = {}) => {
+    const answer = await fleet.call('parcels_getParcel', ID, { gateway, fields });
+    return [answer.body.output.to.city, provenance(answer)];
+  };
+  const quote = (kg: number, ask: Parameters<TestFleet['call']>[2] = {}) =>
+    fleet.call('parcels_getQuote', { weight_kg: kg }, ask);
+
+  it('reads what was written right before, on every gateway and in a session', async () => {
+    for (const [index, city] of ['Paris', 'Rome', 'Oslo', 'Bern'].entries()) {
+      const session = { session_id: 'reader' };
+      await Promise.all([cityOf(0, session), cityOf(1, session), cityOf(0), cityOf(1)]);
+      expect((await moveTo(city, index % 2)).body).toMatchObject({ success: true, output: { to: { city } } });
+      expect(await Promise.all([cityOf(0, session), cityOf(1, session), cityOf(0), cityOf(1)])).toEqual(
+        Array.from({ length: 4 }, () => [city, 'live']),
+      );
+    }
+  });
+
+  it('is cached for all gateways as long as the upstream allows, and until the tenant changes something there', async () => {
+    expect(provenance(await quote(1))).toBe('live');
+    await expect.poll(async () => provenance(await quote(1, { gateway: 1 }))).toBe('cache');
+    expect(provenance(await quote(1))).toBe('cache');
+    const other = { key: fleet.keys['globex']! };
+    await quote(1, other);
+    await expect.poll(async () => provenance(await quote(1, other))).toBe('cache');
+
+    await moveTo('Lima', 1);
+    expect(provenance(await quote(1))).toBe('live');
+    expect(provenance(await quote(1, other))).toBe('cache');
+  });
+
+  it('keeps its cached results when a write was refused before it ran', async () => {
+    await quote(2);
+    await expect.poll(async () => provenance(await quote(2))).toBe('cache');
+    expect((await fleet.call('parcels_changeAddress', { parcel_id: 'x' })).status).toBe(400);
+    const dryRun = { fields: { dry_run: true } };
+    expect((await fleet.call('parcels_changeAddress', { ...ID, body: { name: 'A', city: 'B' } }, dryRun)).status).toBe(
+      200,
+    );
+    expect(provenance(await quote(2))).toBe('cache');
+  });
+
+  it.each<[string, Parameters<TestFleet['call']>[2]]>([
+    ['cache: reload', { fields: { cache: 'reload' } }],
+    ['cache: no-store', { fields: { cache: 'no-store' } }],
+    ['Cache-Control: no-cache', { headers: { 'cache-control': 'no-cache' } }],
+    ['Cache-Control: no-store', { headers: { 'cache-control': 'no-store' } }],
+  ])('runs again with %s', async (_what, ask) => {
+    await quote(3);
+    await expect.poll(async () => provenance(await quote(3))).toBe('cache');
+    expect(provenance(await quote(3, ask))).toBe('live');
+    expect(provenance(await quote(3))).toBe('cache');
+  });
+
+  it('keeps a result for later calls with reload, and none with no-store', async () => {
+    expect(provenance(await quote(4, { fields: { cache: 'no-store' } }))).toBe('live');
+    expect(provenance(await quote(4, { fields: { cache: 'reload' } }))).toBe('live');
+    await expect.poll(async () => provenance(await quote(4))).toBe('cache');
+    await quote(5, { fields: { cache: 'no-store' } });
+    expect(provenance(await quote(5))).toBe('live');
+  });
+
+  it('runs again over NATS and MCP, too', async () => {
+    const call = { name: 'parcels_getQuote', arguments: { weight_kg: 6 } };
+    await quote(6);
+    await expect.poll(async () => provenance(await quote(6))).toBe('cache');
+    const nats = await NatsClient.connect({ url: fleet.nats.url, name: 'cached-reads' });
+    const headers = { Authorization: `Bearer ${fleet.adminKey}` };
+    const overNats = await nats.request('tool.call', { ...call, cache: 'reload' }, { timeoutMs: 20_000, headers });
+    await nats.close();
+    expect(overNats).toMatchObject({ metadata: { provenance: 'live' } });
+    const overMcp = async (_meta: object) => {
+      const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { ...call, _meta } };
+      return fleet.ask({ path: '/mcp', body, headers: { accept: 'application/json, text/event-stream' } });
+    };
+    expect((await overMcp({})).text).toContain('"provenance":"cache"');
+    expect((await overMcp({ cache: 'reload' })).text).toContain('"provenance":"live"');
+    expect((await fleet.call(call.name, call.arguments, { fields: { cache: 'never' } })).body).toMatchObject({
+      code: 'REQUEST_INVALID',
+      error: expect.stringContaining('cache must be one of no-store, reload'),
+    });
+  });
+});
+
+describe('a plugin whose reads are cached', () => {
+  const read = async (gateway: number) => (await fleet.call('note_read', {}, { gateway })).body.output;
+
+  it('reads what another of its tools wrote on another gateway', async () => {
+    for (const [index, text] of ['one', 'two', 'three', 'four'].entries()) {
+      const { runs } = await read(1);
+      await expect.poll(() => read(1)).toMatchObject({ runs });
+      expect(await read(0)).toMatchObject({ runs });
+      expect((await fleet.call('note_write', { text }, { gateway: index % 2 })).body.success).toBe(true);
+      expect(await Promise.all([read(0), read(1)])).toMatchObject([{ note: text }, { note: text }]);
+    }
+  });
+});

@@ -170,7 +170,7 @@ export async function answerDryRun(
     },
     timeout_ms: call.timeoutMs,
     idempotent: plan.idempotent,
-    max_attempts: plan.retry.maxAttempts,
+    max_attempts: call.request.noRetry ? 1 : plan.retry.maxAttempts,
     breaker: ports.breakers.stateOf(tool.name),
   };
   return blankResult({

@@ -196,6 +196,12 @@ test('a dry run shows arguments, price and limits and runs nothing', async () =>
   await expect(call({ dryRun: true, rawArguments: {} })).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
 });
 
+test('a dry run shows how often the call would be attempted', async () => {
+  const { call } = anEngine({ idempotent: true, retry_policy: { kind: 'network' } }, once);
+  expect((await call({ dryRun: true })).output).toMatchObject({ max_attempts: 3 });
+  expect((await call({ dryRun: true, noRetry: true })).output).toMatchObject({ max_attempts: 1 });
+});
+
 describe('calls that a tool makes', () => {
   const principal: Principal = {
     tenantId: 'acme',

@@ -158,6 +158,12 @@ export class FleetUnderTest {
     return this.http(`/api/v1/tools/${tool}/execute`, { body: { arguments: args, ...fields }, ...options });
   }
 
+  /** Calls a tool that cannot be reached as a new tenant: breakers count by tenant, so the next probe finds it closed. */
+  async callUnreachable() {
+    const key = await this.key('unreachable', { tenant_id: this.fresh('unreachable') });
+    return this.call('up_unreachable', { text: this.fresh() }, { key });
+  }
+
   python(code, args = {}) {
     return this.call('execute_python', { code, ...args });
   }
@@ -200,7 +206,7 @@ export class FleetUnderTest {
     return this.#keys.get(id);
   }
 
-  /** Metrics of a service as text; of the sum of samples of one series with `metric`. */
+  /** Metrics of a service as text. */
   async metrics(service) {
     const { admin_url: admin } = this.services.find(({ name }) => name === service);
     return (await fetch(`${admin}/metrics`)).text();

@@ -453,7 +453,7 @@ export default {
         suggestion: present,
         fallback: 'graceful_error',
       },
-      see: async (fleet) => explanation(await fleet.call('up_unreachable', { text: fleet.fresh() })),
+      see: async (fleet) => explanation(await fleet.callUnreachable()),
       needs: 'own',
     },
     {

@@ -32,7 +32,7 @@ export default {
       reliance: 'state and failures by base URL',
       expected: { shannon_circuit_breaker_state: 'gauge', shannon_circuit_breaker_failures_total: 'counter' },
       async see(fleet) {
-        await fleet.call('up_unreachable', { text: fleet.fresh() });
+        await fleet.callUnreachable();
         return typesOf(await fleet.metrics('mcp-executor'));
       },
       needs: 'own',
@@ -216,15 +216,15 @@ export default {
     },
     {
       name: 'the hit rate of the cache in the metrics',
-      reliance: 'lookups of the cache are counted by result',
+      reliance: 'lookups of the cache are counted by outcome',
       expected: { hits: 1, misses: 1 },
       async see(fleet) {
         const key = fleet.fresh();
         const call = () => fleet.call('probe_repeatable', { key });
         const name = 'toolfleet_cache_lookups_total';
         return {
-          misses: await fleet.growth(name, { result: 'miss' }, call),
-          hits: await fleet.growth(name, { result: 'hit' }, call),
+          misses: await fleet.growth(name, { tool_name: 'probe_repeatable', outcome: 'miss' }, call),
+          hits: await fleet.growth(name, { tool_name: 'probe_repeatable', outcome: 'hit' }, call),
         };
       },
       needs: 'own',
@@ -234,8 +234,8 @@ export default {
       reliance: 'each explained or replaced failure is counted',
       expected: 1,
       see: (fleet) =>
-        fleet.growth('toolfleet_fallbacks_total', { fallback: 'graceful_error' }, () =>
-          fleet.call('up_unreachable', { text: fleet.fresh() }),
+        fleet.growth('toolfleet_fallbacks_total', { tool_name: 'up_unreachable', kind: 'graceful_error' }, () =>
+          fleet.callUnreachable(),
         ),
       needs: 'own',
     },

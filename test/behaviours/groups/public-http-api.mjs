@@ -234,7 +234,7 @@ export default {
         status: 200,
         body: { success: false, metadata: { code: 'NETWORK_ERROR', error_type: 'network_error' } },
       },
-      see: (fleet) => fleet.call('up_unreachable', { text: fleet.fresh() }),
+      see: (fleet) => fleet.callUnreachable(),
       needs: 'own',
     },
     {

@@ -4,6 +4,7 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { NatsClient } from '@toolfleet/transport';
 import { endChild, eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../../fleet/counting-mcp-server.js';
@@ -93,6 +94,31 @@ describe('tasks', () => {
   it('reach no dangerous tool on behalf of a public caller', async () => {
     const { results } = await run([task('writer', 'CALL file_write {"path":"a","content":"b"}', 'SAY {results}')]);
     expect(results[0]?.response).toContain('This task has no tool file_write');
+  });
+
+  it('reach the dangerous tools that policy allows, on behalf of an internal caller', async () => {
+    await fleet.launch('builtin-executor', { BUILTIN_TOOLSETS: 'files' });
+    await fleet.untilListed(['file_read']);
+    const keyWith = async (roles: string[]): Promise<string> =>
+      (await fleet.ask({ path: '/api/v1/keys', body: { client: 'service', roles } })).body.token;
+    const nats = await NatsClient.connect({ url: fleet.nats.url, name: 'internal' });
+    const write = async (roles: string[], path: string): Promise<string> => {
+      const tasks = [task('writer', `CALL file_write ${JSON.stringify({ path, content: 'b' })}`, 'SAY {results}')];
+      const reply = await nats.request<{ output: { results: Task[] } }>(
+        'tool.call',
+        { name: 'multi_agent', arguments: { tasks }, session_id: 'agents' },
+        { timeoutMs: 30_000, headers: { Authorization: `Bearer ${await keyWith(roles)}` } },
+      );
+      return JSON.stringify(reply.output.results[0]);
+    };
+    try {
+      expect(await write(['admin', 'agent_files'], 'allowed.txt')).toContain('{"tool":"file_write","success":true}');
+      expect(await write(['admin'], 'denied.txt')).toContain(
+        'file_write on behalf of an agent requires role agent_files',
+      );
+    } finally {
+      await nats.close();
+    }
   });
 
   it('end after three rounds of tool calls', async () => {

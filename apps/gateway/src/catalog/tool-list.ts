@@ -23,7 +23,8 @@ export interface ToolFilter {
 
 /**
  * The catalog as one caller may see it, on every entry point: without dangerous and quarantined tools and those of other tenants.
- * Public callers, the default, do not see argument values that are refused to them.
+ * Public callers, the default, do not see argument values that are refused to them. A tool that acts for an internal caller also
+ * sees dangerous tools, because only names from this list reach its sub-agents; policy decides on each of their calls.
  */
 export class ToolList {
   /** Visible tools by list and globs. Lists are replaced and never changed, so an entry is valid as long as its list. */
@@ -39,10 +40,13 @@ export class ToolList {
     const { tools, version, stale } = await this.cache.list(principal.tenantId);
     let byGlobs = this.visible.get(tools);
     if (!byGlobs) this.visible.set(tools, (byGlobs = new Map()));
-    const scope = `${origin} ${JSON.stringify(principal.tools)}`;
+    const listsDangerous = principal.via === 'delegation' && origin === 'internal';
+    const scope = `${origin} ${listsDangerous} ${JSON.stringify(principal.tools)}`;
     let shown = byGlobs.get(scope);
     if (!shown) {
-      shown = tools.filter((tool) => isListed(tool) && mayUse(principal.tools, tool));
+      shown = tools.filter(
+        (tool) => !tool.quarantine && (listsDangerous || !tool.dangerous) && mayUse(principal.tools, tool),
+      );
       if (origin === 'public') shown = shown.map(toPublicTool);
       byGlobs.set(scope, shown);
     }
@@ -86,8 +90,6 @@ export class ToolList {
     return toPublicTool(tool);
   }
 }
-
-const isListed = (tool: RegisteredTool): boolean => !tool.dangerous && !tool.quarantine;
 
 const toCursor = (name: string): string => Buffer.from(name).toString('base64url');
 

@@ -1,12 +1,13 @@
-import type {
-  CallProgress,
-  ContentBlock,
-  EpochMs,
-  Json,
-  JsonObject,
-  MicroUsd,
+import {
   ToolError,
-  Usage,
+  type CallProgress,
+  type ContentBlock,
+  type EpochMs,
+  type ErrorCode,
+  type Json,
+  type JsonObject,
+  type MicroUsd,
+  type Usage,
 } from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
 import type { DangerousArgument, DeclaredKey, RetryPolicy, Toolset } from '@toolfleet/contracts/tool-definition';
@@ -90,9 +91,18 @@ export interface BuiltinTool {
   readonly handle: (args: JsonObject, run: ToolRun, services: ToolServices) => ToolOutcome | Promise<ToolOutcome>;
 }
 
+/** A step around the handler of one tool, for what the fixed chain of the fleet does not know, such as a lock or a translation. */
+export type ToolInterceptor<Args> = (
+  args: Args,
+  run: ToolRun,
+  next: (args: Args) => Promise<ToolOutcome>,
+) => ToolOutcome | Promise<ToolOutcome>;
+
 /** The argument of `defineTool`. `Args` is the type of the arguments after validation. */
 type ToolSpec<Args, Needs extends readonly ServiceName[]> = ToolMetadata & {
   needs?: Needs;
+  /** Run around the handler in each attempt, outermost first, after the fixed chain. They cannot skip a step of it. */
+  interceptors?: readonly ToolInterceptor<Args>[];
   handler: (args: Args, run: ToolRun & Pick<ToolServices, Needs[number]>) => ToolOutcome | Promise<ToolOutcome>;
 };
 
@@ -104,16 +114,21 @@ type ToolSpec<Args, Needs extends readonly ServiceName[]> = ToolMetadata & {
 export function defineTool<Args extends object, const Needs extends readonly ServiceName[] = readonly []>(
   spec: ToolSpec<Args, Needs>,
 ): BuiltinTool {
-  const { needs, handler, ...metadata } = spec;
+  const { needs, handler, interceptors = [], ...metadata } = spec;
   const names: readonly ServiceName[] = needs ?? [];
+  const handle: BuiltinTool['handle'] = (args, run, services) => {
+    if (names.length === 0) return handler(args as Args, run as ToolRun & Pick<ToolServices, Needs[number]>);
+    const injected = Object.fromEntries(names.map((name) => [name, services[name]]));
+    return handler(args as Args, { ...run, ...injected } as ToolRun & Pick<ToolServices, Needs[number]>);
+  };
   return {
     metadata,
     needs: names,
-    handle(args, run, services) {
-      if (names.length === 0) return handler(args as Args, run as ToolRun & Pick<ToolServices, Needs[number]>);
-      const injected = Object.fromEntries(names.map((name) => [name, services[name]]));
-      return handler(args as Args, { ...run, ...injected } as ToolRun & Pick<ToolServices, Needs[number]>);
-    },
+    handle: interceptors.reduceRight<BuiltinTool['handle']>(
+      (inner, intercept) => (args, run, services) =>
+        intercept(args as Args, run, async (changed) => inner(changed as JsonObject, run, services)),
+      handle,
+    ),
   };
 }
 
@@ -158,6 +173,27 @@ export function ok(
   extra: Pick<ToolOutcome, 'metadata' | 'usage' | 'content' | 'failure'> = {},
 ): ToolOutcome {
   return { output, text: cutText(text), ...extra };
+}
+
+/** How a tool failed. */
+export interface FailOptions {
+  /** A code of the catalogue; default TOOL_ERROR. The code decides whether the call is retried and charged. */
+  code?: ErrorCode;
+  /** What the model can do instead; shown after the message and in `metadata.details.hint`. */
+  hint?: string;
+  details?: JsonObject;
+  /** Partial output, for programs. */
+  output?: Json;
+  /** Earliest useful retry, in ms. */
+  retryAfterMs?: number;
+}
+
+/** Builds the outcome of a tool that failed: a value, for handlers that return a failure instead of throwing a ToolError. */
+export function fail(message: string, options: FailOptions = {}): ToolOutcome {
+  const { code = 'TOOL_ERROR', hint, output = null, retryAfterMs } = options;
+  const details = hint === undefined ? options.details : { ...options.details, hint };
+  const failure = new ToolError(code, { message, details, retryAfterMs });
+  return { output, text: cutText(hint === undefined ? message : `${message} ${hint}`), failure };
 }
 
 /** Cuts a text at the limit and appends how much is missing. Does not split surrogate pairs. */

@@ -1,4 +1,4 @@
-/** What plugins receive of a call, on every entry point of a running fleet. */
+/** What plugins receive of a call, on every entry point of a running fleet, and what they can answer. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,22 @@ const MIRRORS = `const mirror = ({ defineTool, ok }, name, declared) => defineTo
   inputSchema: { type: 'object', properties: {} },
   handler: (args, run) => ok({ args, context: run.context, visible: JSON.stringify(run) }, 'context'),
 });
+const rejecting = ({ defineTool, ok, fail }) => defineTool({
+  name: 'order', description: 'Orders a number of items', category: 'data', rateLimit: 0,
+  inputSchema: { type: 'object', properties: { items: { type: 'integer' } }, required: ['items'] },
+  interceptors: [
+    async ({ items }, run, next) => {
+      const outcome = await next({ items: items * 12 });
+      return { ...outcome, metadata: { ...outcome.metadata, counted_in: 'dozens' } };
+    },
+    (args, run, next) => (args.items === 0 ? ok({ ordered: 0 }, 'nothing to order') : next(args)),
+  ],
+  handler: ({ items }) =>
+    items > 24 ? fail('Only 24 items are left', { hint: 'Order at most 2 dozen.', output: { left: 24 } })
+    : ok({ ordered: items }, items + ' ordered'),
+});
 export default (api) => [
+  rejecting(api),
   mirror(api, 'mirror_nothing', {}),
   mirror(api, 'mirror_session', { sessionAware: true }),
   mirror(api, 'mirror_tenant', { contextKeys: ['tenant_id'] }),
@@ -71,5 +86,26 @@ describe.each([
   it('receives the tenant of the credential if it declares it, and never that of another', async () => {
     expect((await call('mirror_tenant')).context).toEqual({ tenant_id: 'acme' });
     expect((await call('mirror_tenant', 'globex')).context).toEqual({ tenant_id: 'globex' });
+  });
+});
+
+describe('a plugin', () => {
+  const order = async (items: unknown) => (await fleet.call('order', { items })).body;
+
+  it('fails with a code, a hint and partial output that it returns', async () => {
+    const body = await order(3);
+    expect(body).toMatchObject({
+      success: false,
+      output: { left: 24 },
+      error: 'Only 24 items are left',
+      metadata: { code: 'TOOL_ERROR', details: { hint: 'Order at most 2 dozen.' } },
+    });
+    expect(body.text).toContain('Order at most 2 dozen.');
+  });
+
+  it('wraps its handler with interceptors, after the arguments were checked', async () => {
+    expect(await order(2)).toMatchObject({ output: { ordered: 24 }, metadata: { counted_in: 'dozens' } });
+    expect(await order(0)).toMatchObject({ output: { ordered: 0 }, metadata: { counted_in: 'dozens' } });
+    expect(await order('many')).toMatchObject({ code: 'ARGUMENTS_INVALID' });
   });
 });

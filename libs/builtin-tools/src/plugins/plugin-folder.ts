@@ -6,10 +6,10 @@ import { ToolError } from '@toolfleet/contracts';
 import { TOOL_NAME_PATTERN, TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { compileSchema, sha256Hex } from '@toolfleet/schema';
 import { boundsOf } from '../bounded/bounded-work.js';
-import { defineTool, ok, type BuiltinTool } from '../builtin-tool.js';
+import { defineTool, fail, ok, type BuiltinTool } from '../builtin-tool.js';
 
 /** Passed to a plugin file, which therefore needs no imports and no build: `export default ({ defineTool, ok }) => …`. */
-const PLUGIN_API = { defineTool, ok, ToolError, boundsOf } as const;
+const PLUGIN_API = { defineTool, ok, fail, ToolError, boundsOf } as const;
 type PluginApi = typeof PLUGIN_API;
 
 /** Default export of a plugin file: tools, or a function that creates them. */

@@ -26,6 +26,7 @@ const SETTINGS = {
   once: {},
   drop: { dangerous: true },
   limited: { rate_limit: 1 },
+  patient: { rate_limit: 1, rate_limit_mode: 'wait' },
   // A failed call that may have had an effect is never replaced.
   stubbed: { idempotent: true, retry_policy: { kind: 'none' }, stub_data: { rate: 1.5 } },
   whoami: { session_aware: true, requires_auth: true },
@@ -235,6 +236,15 @@ describe.each([
     expect((await call('limited', nextId())).body).toMatchObject({ success: true });
     const { status, body } = await call('limited', nextId());
     expect([status, body.code]).toEqual([429, 'RATE_LIMITED']);
+  });
+
+  it('rate_limit_mode: the second call waits instead of failing', async () => {
+    expect((await call('patient', nextId())).body).toMatchObject({ success: true });
+    const waiting = await Promise.race([
+      call('patient', nextId()).then(({ body }) => body, String),
+      sleep(700, 'waits'),
+    ]);
+    expect(waiting).toBe('waits');
   });
 
   it('idempotent and cache_ttl_seconds: cached for a second', async () => {

@@ -84,10 +84,7 @@ export function matchSettings(overrides: SettingsByPattern | undefined, names: r
 }
 
 /** Patterns that match none of the tools, probably typos. Each tool has several names. */
-export function unusedPatterns(
-  overrides: SettingsByPattern | undefined,
-  tools: readonly (readonly string[])[],
-): string[] {
+function unusedPatterns(overrides: SettingsByPattern | undefined, tools: readonly (readonly string[])[]): string[] {
   return Object.keys(overrides ?? {}).filter(
     (pattern) => !tools.some((names) => names.some((name) => matches(pattern, name))),
   );

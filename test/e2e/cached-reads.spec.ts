@@ -20,6 +20,17 @@ const NOTE_WRITE = `export default ({ defineTool, ok }) => defineTool({
   handler: ({ text }) => ok({ note: (globalThis.note = text) }, 'written'),
 });`;
 
+const parcelsEntry = ({ api }: SampleServices): object => ({
+  enabled: true,
+  spec_url: `${api}/openapi.json`,
+  base_url: api,
+  category: 'logistics',
+  name_prefix: 'parcels_',
+  auth_type: 'none',
+});
+/** The sample API once more, as a collection whose operator allows caching. */
+const DEPOT = { name_prefix: 'depot_', cache_ttl_seconds: 60 };
+
 let samples: SampleServices;
 let plugins: string;
 let fleet: TestFleet;
@@ -30,8 +41,11 @@ beforeAll(async () => {
   await writeFile(join(plugins, 'note-write.tool.mjs'), NOTE_WRITE);
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'openapi-executor': 1 },
-    tools: ['parcels_getParcel', 'note_read', 'note_write'],
-    config: samples.config,
+    tools: ['parcels_getParcel', 'depot_getParcel', 'note_read', 'note_write'],
+    config: {
+      ...samples.config,
+      openapi_tools: { parcels: parcelsEntry(samples), depot: { ...parcelsEntry(samples), ...DEPOT } },
+    },
     env: { ...samples.env, BUILTIN_PLUGINS_DIR: plugins },
   });
 });
@@ -129,6 +143,16 @@ describe('an operation of an OpenAPI document', () => {
       error: expect.stringContaining('cache must be one of no-store, reload'),
     });
   });
+});
+
+it('an operation whose entry has cache_ttl_seconds is cached until a write of the same collection', async () => {
+  const read = (gateway: number) => fleet.call('depot_getParcel', { parcel_id: 'P-1002' }, { gateway });
+  await read(0);
+  await expect.poll(async () => provenance(await read(1))).toBe('cache');
+  const to = { name: 'Grace', city: 'Bergen' };
+  expect((await fleet.call('depot_changeAddress', { parcel_id: 'P-1002', body: to })).body.success).toBe(true);
+  const answers = await Promise.all([read(0), read(1)]);
+  expect(answers.map(({ body }) => body.output.to.city)).toEqual(['Bergen', 'Bergen']);
 });
 
 describe('a plugin whose reads are cached', () => {

@@ -101,7 +101,7 @@ export const TOOL_SETTINGS: { readonly [Name in keyof Required<ToolSettings>]: T
   },
   cache_ttl_seconds: {
     schema: whole(0, 86_400),
-    fallback: '300; OpenAPI methods that write: 0',
+    fallback: '300; remote tools: as `Cache-Control` of the response allows; OpenAPI methods that write: 0',
     description: 'How long results of an idempotent tool are cached; 0 = never',
   },
   timeout_seconds: {

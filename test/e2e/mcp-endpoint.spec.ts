@@ -173,6 +173,6 @@ describe('access', () => {
   it('needs a credential', async () => {
     const refused = await fetch(url, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } });
     expect(refused.status).toBe(401);
-    expect(refused.headers.get('www-authenticate')).toContain('resource_metadata=');
+    expect(refused.headers.get('www-authenticate')).toBe('Bearer realm="toolfleet"');
   });
 });

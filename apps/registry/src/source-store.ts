@@ -44,8 +44,14 @@ export class SourceStore {
     // Variables hold the operator's secrets. A tenant could have them sent to its own server.
     // The document and the stub are never expanded. Fields of the same name deeper in the body, such as headers, are.
     const { spec_inline: _document, stub_data: _stub, ...expanded } = body;
-    if (tenant !== undefined && hasVariable(expanded))
-      throw invalid('body', 'must not contain ${VARIABLES} when a tenant registers a source');
+    const variable = tenant === undefined ? undefined : findVariable(expanded);
+    if (variable !== undefined) {
+      const why = `must not contain ${variable}: variables are for sources of the fleet`;
+      throw invalid(
+        'body',
+        `${why} (the configuration file, or visibility "fleet" by an operator); send the value itself`,
+      );
+    }
     // Only the registry seals. A sealed value in a request was copied from another registration.
     if (holdsSealed(body)) throw invalid('body', 'must contain plain secrets, not sealed ones');
     const source = sourceName(name, tenant);
@@ -80,10 +86,15 @@ export function isSuperseded(error: unknown): boolean {
   return isToolError(error) && error.details?.['reason'] === SUPERSEDED;
 }
 
-function hasVariable(value: Json): boolean {
-  if (typeof value === 'string') return VARIABLE.test(value);
-  if (Array.isArray(value)) return value.some(hasVariable);
-  return isJsonObject(value) && Object.values(value).some(hasVariable);
+/** The first variable in a value. */
+function findVariable(value: Json): string | undefined {
+  if (typeof value === 'string') return VARIABLE.exec(value)?.[0];
+  if (!Array.isArray(value) && !isJsonObject(value)) return undefined;
+  for (const member of Object.values(value)) {
+    const found = findVariable(member as Json);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 function invalid(field: string, message: string): ToolError {

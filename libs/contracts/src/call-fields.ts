@@ -147,7 +147,8 @@ export function readCallFields<E extends CallEntry>(
 ): CallFieldsOn<E> {
   const names: readonly string[] = NAMES[entry];
   if (entry !== 'mcp') {
-    rejectUnknownFields(Object.keys(source).filter((name) => !names.includes(name) && !others.includes(name)));
+    const unknown = Object.keys(source).filter((name) => !names.includes(name) && !others.includes(name));
+    rejectUnknownFields(unknown, others.includes('arguments') && source['arguments'] === undefined);
   }
   const read: Record<string, Json> = {};
   const reasons: string[] = [];
@@ -176,13 +177,16 @@ const MAX_NAMES = 10;
 const MAX_NAME_CHARS = 64;
 
 /** @throws ToolError REQUEST_INVALID that lists the names, unless there are none */
-export function rejectUnknownFields(names: readonly string[]): void {
+export function rejectUnknownFields(names: readonly string[], lacksArguments = false): void {
   if (names.length === 0) return;
   const unknown = names
     .slice(0, MAX_NAMES)
     .map((name) => (name.length > MAX_NAME_CHARS ? `${name.slice(0, MAX_NAME_CHARS)}…` : name));
   const quoted = unknown.map((name) => `'${name}'`).join(', ');
-  throw new ToolError('REQUEST_INVALID', { message: `Unknown field ${quoted}`, details: { unknown } });
+  const advice = lacksArguments
+    ? `; arguments of the tool belong in arguments: {"arguments": {"${unknown[0]}": …}}`
+    : '';
+  throw new ToolError('REQUEST_INVALID', { message: `Unknown field ${quoted}${advice}`, details: { unknown } });
 }
 
 function findViolation(schema: FieldSchema, value: Json): string | undefined {

@@ -116,6 +116,7 @@ export const HEADERS = {
   traceparent: 'traceparent',
   tracestate: 'tracestate',
   authorization: 'Authorization',
+  apiKey: 'X-API-Key',
 } as const;
 
 /** Largest sizes on the wire, in bytes. */

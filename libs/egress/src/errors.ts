@@ -24,13 +24,25 @@ export type EgressReason =
 /** Called for every refusal, before it is thrown. */
 export type BlockedHook = (layer: EgressLayer, reason: EgressReason) => void;
 
+/** Refusals that an exact origin in `EGRESS_ALLOWED_ENDPOINTS` lifts. */
+const ALLOWABLE: ReadonlySet<EgressReason> = new Set([
+  'scheme',
+  'port',
+  'ip_literal',
+  'not_allowlisted',
+  'internal_name',
+  'address',
+]);
+
 /**
  * An EGRESS_REFUSED error with `layer` and `reason` in its details. It names the host, which the operator needs to allow
  * it, but never path or query, which may contain secrets.
  */
 export function refusal(layer: EgressLayer, reason: EgressReason, host?: string): ToolError {
+  const advice =
+    host && ALLOWABLE.has(reason) ? '; to allow this origin, the operator adds it to EGRESS_ALLOWED_ENDPOINTS' : '';
   return new ToolError('EGRESS_REFUSED', {
-    message: `Refused by the egress guard (${reason.replaceAll('_', ' ')})${host ? `: ${host}` : ''}`,
+    message: `Refused by the egress guard (${reason.replaceAll('_', ' ')})${host ? `: ${host}` : ''}${advice}`,
     details: host ? { layer, reason, host } : { layer, reason },
   });
 }

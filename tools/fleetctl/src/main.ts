@@ -14,6 +14,7 @@ import { CliError, EXIT } from './cli-error.js';
 import { findConnection, type Environment } from './connection.js';
 import { Gateway } from './gateway.js';
 import { hasSwitch, parseCommandLine, type CommandLine } from './command-line.js';
+import { CALL_OPTIONS } from './tool-arguments.js';
 import { systemTerminal, type Terminal } from './terminal.js';
 
 /** Every command by name, in the order of the help. */
@@ -94,6 +95,12 @@ async function dispatch(
   const found = findCommand(line.words);
   if (!found) {
     if (line.words.length > 0 && line.words[0] !== 'help') throw new CliError(unknownCommand(line.words), EXIT.usage);
+    const strange = [...line.options.keys()].find((option) => !GLOBAL.includes(option));
+    if (strange !== undefined)
+      throw new CliError(
+        `Unknown option --${strange}${suggestion(strange, GLOBAL, '--')} (see "fleetctl help")`,
+        EXIT.usage,
+      );
     const asked = findCommand(line.words.slice(1));
     terminal.out(asked ? commandHelp(asked.command) : generalHelp(COMMANDS));
     return line.words.length === 0 && !hasSwitch(line, 'help') ? EXIT.usage : EXIT.ok;
@@ -122,9 +129,10 @@ async function dispatch(
 }
 
 function rejectUnknownOptions(line: CommandLine, command: Command): void {
-  const { known } = command;
-  if (!known) return;
-  const strange = [...line.options.keys()].find((option) => !GLOBAL.includes(option) && !known.includes(option));
+  // Options after the name of a tool are its arguments; those before it are not.
+  const known = command.known ?? CALL_OPTIONS;
+  const given = command.known ? [...line.options.keys()] : [...line.own];
+  const strange = given.find((option) => !GLOBAL.includes(option) && !known.includes(option));
   if (strange !== undefined)
     throw new CliError(
       `Unknown option --${strange}${suggestion(strange, [...GLOBAL, ...known], '--')} (fleetctl ${command.usage.split(' ')[0]} --help)`,

@@ -6,7 +6,7 @@ import { CliError, EXIT } from './cli-error.js';
 import { type CommandLine, optionValue } from './command-line.js';
 
 /** Options of `call` itself. A tool's argument of such a name must be given as `name=value` or in `--arguments`. */
-const CALL_OPTIONS = [
+export const CALL_OPTIONS = [
   'arguments',
   'url',
   'key',
@@ -27,9 +27,9 @@ const CALL_OPTIONS = [
 /**
  * Arguments of a tool from a command line; later ones take precedence: `--arguments JSON` (`@file`, `-` for standard input),
  * `--name value` options, and `name=value` words. Values get the type in the schema: `--max_results 5` is a number, a repeated
- * option an array, an option without a value true, `--no-name` false. `name:=JSON` accepts any JSON. Dashes match underscores.
+ * option an array, an option of a boolean without a value true, `--no-name` false. `name:=JSON` accepts any JSON. Dashes match underscores.
  * @param claimed options of `call` that are arguments of this tool instead
- * @throws CliError for invalid JSON, and for unknown arguments if the schema does not allow them
+ * @throws CliError for invalid JSON, missing values, and unknown arguments if the schema does not allow them
  */
 export async function toolArguments(
   line: CommandLine,
@@ -62,13 +62,13 @@ export async function toolArguments(
   return given;
 }
 
-/** @throws CliError with a similar name, when the schema has no such argument and allows no others */
+/** @throws CliError with a similar name, when the schema has no such argument and does not allow others: they would be dropped */
 function rejectUnknownArgument(schema: JsonObject, name: string, prefix: string): void {
   const properties = (schema['properties'] ?? {}) as Record<string, JsonObject>;
-  if (schema['additionalProperties'] !== false || Object.hasOwn(properties, name)) return;
+  if ((schema['additionalProperties'] ?? false) !== false || Object.hasOwn(properties, name)) return;
   const known = Object.keys(properties);
   throw new CliError(
-    `The tool has no argument ${name}${suggestion(name, known, prefix)} (its arguments: ${known.join(', ') || 'none'})`,
+    `The tool has no argument ${prefix}${name}${suggestion(name, known, prefix)} (its arguments: ${known.join(', ') || 'none'})`,
     EXIT.usage,
   );
 }
@@ -128,7 +128,10 @@ function toValue(property: JsonObject | undefined, values: readonly (string | tr
 
 /** Converts text to a type of the schema. Text that does not convert is kept, and the gateway reports it. */
 function scalar(types: readonly string[], value: string | true, name: string): Json {
-  if (value === true) return true;
+  if (value === true) {
+    if (types.length === 0 || types.includes('boolean')) return true;
+    throw new CliError(`--${name} requires a value: --${name} <${types.join(' or ')}>`, EXIT.usage);
+  }
   if (types.includes('string')) return value;
   if (types.includes('integer') || types.includes('number'))
     return value.trim() !== '' && Number.isFinite(Number(value)) && !inexactNumber(value) ? Number(value) : value;

@@ -6,7 +6,7 @@ import { requireAdmin } from './roles.js';
 
 /**
  * Authorizes the registration of sources: administrators for their tenant, operators for the fleet, and the holder of
- * `MCP_REGISTER_TOKEN` (as `Authorization: Bearer`, or `X-Admin-Token` as Shannon's clients send it), who counts as an operator.
+ * `MCP_REGISTER_TOKEN` (as `Authorization: Bearer` or `X-API-Key`, or `X-Admin-Token` as Shannon's clients send it), who counts as an operator.
  */
 export class RegisterAuth {
   private readonly expected: Buffer | undefined;
@@ -43,7 +43,7 @@ export class RegisterAuth {
     const adminToken = readHeader(rawHeaders, 'x-admin-token');
     if (adminToken !== undefined && this.isToken(adminToken)) return true;
     const credential = readRawCredential(rawHeaders);
-    return credential?.kind === 'bearer' && this.isToken(credential.token);
+    return credential !== undefined && this.isToken(credential.token);
   }
 
   private isToken(presented: string): boolean {

@@ -10,7 +10,6 @@ import { errorBody } from '@toolfleet/contracts/wire';
 import {
   isJsonObject,
   isToolError,
-  ToolError,
   toToolError,
   type Json,
   type JsonObject,
@@ -29,10 +28,12 @@ import type { McpEndpointDeps, McpEndpointOptions, McpServerDeps } from './mcp-d
 import { createMcpServer, type GatewayMcpServer } from './mcp-server.js';
 import { CatalogRenderer } from './rendered-catalog.js';
 import {
+  AUTHORIZATION_SERVER_PATHS,
   checkOrigin,
   MCP_PATH,
   METADATA_PATHS,
   metadataUrl,
+  noOAuthBody,
   readPrincipal,
   readSchemaStyle,
   resourceUrl,
@@ -108,10 +109,22 @@ export class McpEndpoint implements Mounted {
       });
       for (const url of METADATA_PATHS) {
         scope.get(url, (request, reply) => {
-          const resource = resourceUrl(request.raw, options);
+          const resource = metadataUrl(request.raw, options) && resourceUrl(request.raw, options);
           if (resource !== undefined) return reply.send(protectedResourceMetadata(resource, options.issuer));
-          const error = new ToolError('NOT_FOUND', { message: 'No metadata: this gateway has no GATEWAY_PUBLIC_URL' });
-          return reply.code(404).send(errorBody(error));
+          return reply.code(404).send(noOAuthBody(options.issuer));
+        });
+      }
+      for (const url of AUTHORIZATION_SERVER_PATHS) {
+        scope.route({
+          method: ['GET', 'POST'],
+          url,
+          config: { admitsCallers: true },
+          // Before the body is read.
+          onRequest: async (request, reply) => {
+            leaveUnread(request.raw, this.deps.clock);
+            return reply.code(404).send(noOAuthBody(options.issuer));
+          },
+          handler: (_request, reply) => reply,
         });
       }
     });

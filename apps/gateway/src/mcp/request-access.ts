@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { AuthInfo } from '@modelcontextprotocol/server';
-import { isJsonObject, ToolError, type Principal } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { errorBody } from '@toolfleet/contracts/wire';
 import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { hostName, LOOPBACK_NAMES, originName } from '../auth/loopback.js';
 import type { McpEndpointOptions } from './mcp-deps.js';
@@ -47,8 +48,40 @@ export function resourceUrl({ headers, socket }: IncomingMessage, options: McpEn
   return `http://${name}:${socket.localPort}${MCP_PATH}`;
 }
 
-/** URL of the metadata that an OAuth client reads first; undefined where there is none. */
+/**
+ * Paths at which OAuth clients look for an authorization server when a resource names none (revision 2025-03-26 of MCP): its
+ * metadata, and the default paths of its endpoints.
+ */
+export const AUTHORIZATION_SERVER_PATHS = [
+  '/.well-known/oauth-authorization-server',
+  `/.well-known/oauth-authorization-server${MCP_PATH}`,
+  '/.well-known/openid-configuration',
+  `/.well-known/openid-configuration${MCP_PATH}`,
+  `${MCP_PATH}/.well-known/openid-configuration`,
+  '/register',
+  '/authorize',
+  '/token',
+];
+
+/**
+ * What a client that looks for OAuth gets: the error of this API, which is an OAuth error (RFC 6749 section 5.2), too, so that
+ * clients show its description instead of "invalid response".
+ */
+export function noOAuthBody(issuer: string | undefined): JsonObject {
+  const keys = 'API keys, in Authorization: Bearer or X-API-Key';
+  const message =
+    issuer === undefined
+      ? `This gateway has no OAuth sign-in and takes ${keys}. Check the key.`
+      : `This gateway is no authorization server. It takes ${keys}, and access tokens of ${issuer}.`;
+  return { ...errorBody(new ToolError('NOT_FOUND', { message })), error_description: message };
+}
+
+/**
+ * URL of the metadata that an OAuth client reads first. Undefined without an issuer: a client that is sent there would try to sign in
+ * instead of reporting that its key was refused.
+ */
 export function metadataUrl(request: IncomingMessage, options: McpEndpointOptions): string | undefined {
+  if (options.issuer === undefined) return undefined;
   const resource = resourceUrl(request, options);
   return resource === undefined ? undefined : `${new URL(resource).origin}${METADATA_PATHS[1]}`;
 }

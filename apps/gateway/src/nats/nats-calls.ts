@@ -33,10 +33,14 @@ export class NatsCalls {
 
   /** Authenticates the sender of a message and counts it, before the body is read. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
   async admit(context: EndpointContext): Promise<void> {
-    const authorization = context.headers.get(HEADERS.authorization);
     // Errors carry the id of the call; the one that a caller sends is not used.
     context.callId = isSingleCall(context.subject) ? randomUUID() : undefined;
-    const caller = { subject: context.subject, authorization: authorization === undefined ? [] : [authorization] };
+    const values = (name: string) => [context.headers.get(name)].filter((value) => value !== undefined);
+    const caller = {
+      subject: context.subject,
+      authorization: values(HEADERS.authorization),
+      apiKey: values(HEADERS.apiKey),
+    };
     const principal = await natsPrincipal(caller, this.trust);
     await this.limits.count(principal);
     this.#admitted.set(context, principal);
@@ -97,6 +101,8 @@ interface NatsCaller {
   subject: string;
   /** All values of the `Authorization` header. */
   authorization: readonly string[];
+  /** All values of the `X-API-Key` header. */
+  apiKey?: readonly string[];
 }
 
 interface NatsTrust {
@@ -117,7 +123,7 @@ const TENANT_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
  */
 export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promise<Principal> {
   const tenantId = readTenant(caller.subject);
-  const credential = readCredential(caller.authorization, []);
+  const credential = readCredential(caller.authorization, caller.apiKey ?? []);
   if (credential) {
     const principal = await trust.authenticate(credential);
     if (tenantId !== undefined && tenantId !== principal.tenantId) throw unauthenticated();

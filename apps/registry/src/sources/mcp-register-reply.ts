@@ -48,5 +48,5 @@ function summarize({ registered, refused }: DefinitionRegisterReply): string {
 /** Tells where to allow a refused address: the egress rules belong to another service. */
 function egressAdvice({ code }: ToolError): string {
   if (code !== 'EGRESS_REFUSED') return '';
-  return '; allow the host in MCP_ALLOWED_DOMAINS of mcp-executor, or a private address as exact origin in EGRESS_ALLOWED_ENDPOINTS';
+  return '; allow the host in MCP_ALLOWED_DOMAINS of mcp-executor, if it is public';
 }

@@ -9,7 +9,7 @@ describe('call', () => {
     routes.set('GET /api/v1/tools/calculator', () => ({ status: 200, body: strict }));
     expect(await run(['call', 'calculator', '--expresion', '1'])).toMatchObject({
       code: 2,
-      error: expect.stringContaining('has no argument expresion; did you mean --expression?'),
+      error: expect.stringContaining('has no argument --expresion; did you mean --expression?'),
     });
     expect((await run(['describe', 'calcualtor'])).error).toContain('did you mean calculator?');
     expect((await run(['call', 'othr', 'x=1'])).error).toContain('did you mean other?');
@@ -35,6 +35,21 @@ describe('call', () => {
     const { code, out } = await run(['call', 'calculator', ...words], { input: '{"expression":"from input"}' });
     expect([code, out]).toEqual([0, '42\n']);
     expect(sentArguments()).toEqual(expected);
+  });
+
+  it.each([
+    [['call', 'calculator', '--expression'], '--expression requires a value: --expression <string>'],
+    [['call', 'calculator', '--digits', '--exact'], '--digits requires a value: --digits <integer>'],
+    [['call', 'calculator', '--tags'], '--tags requires a value: --tags <integer>'],
+    [['call', 'calculator', '--expression', '1', '--bogus'], 'The tool has no argument --bogus'],
+    [['call', 'calculator', '--expression', '1', '--no-bogus'], 'The tool has no argument --bogus'],
+    [['call', '--bogus', 'calculator'], 'the tool is missing before --bogus'],
+    [['--bogus=1', 'call', 'calculator', 'expression=1'], 'Unknown option --bogus'],
+    [['--bogus'], 'Unknown option --bogus'],
+    [['tools', '--bogus'], 'Unknown option --bogus'],
+  ])('%j names the option', async (argv, message) => {
+    expect(await run(argv)).toMatchObject({ code: 2, error: expect.stringContaining(message) });
+    expect(seen.filter(({ method }) => method === 'POST')).toEqual([]);
   });
 
   it('passes --url to a tool that has such an argument', async () => {

@@ -5,7 +5,7 @@ import { Refused, type Gateway, getTool } from '../gateway.js';
 import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
 import { ProgressLine, waitForCall, describeProgress, UNFINISHED, type CallStatus } from '../follow-call.js';
 import { jsonText, paint, plain, type Terminal } from '../terminal.js';
-import { toolArguments } from '../tool-arguments.js';
+import { CALL_OPTIONS, toolArguments } from '../tool-arguments.js';
 
 /** `fleetctl call`. */
 export const call: Command = {
@@ -24,7 +24,11 @@ export const call: Command = {
   async run(context) {
     const { line, words, terminal, json, signal } = context;
     const [name, ...rest] = words;
-    if (name === undefined) throw new CliError(`usage: fleetctl ${call.usage}`, EXIT.usage);
+    if (name === undefined) {
+      const [option] = [...line.options.keys()].filter((one) => !(CALL_OPTIONS as readonly string[]).includes(one));
+      const hint = option === undefined ? '' : `the tool is missing before --${option}; `;
+      throw new CliError(`${hint}usage: fleetctl ${call.usage}`, EXIT.usage);
+    }
     const path = `/api/v1/tools/${encodeURIComponent(name)}`;
     const { fleet, schema, claimed } = await resolveTool(context, name, rest);
     const args = await toolArguments(line, rest, schema, terminal.readInput, claimed);

@@ -1,0 +1,145 @@
+/** The mistakes of a first hour: each answer names what was wrong and what to do. */
+import { auth, type OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { connect, headers as natsHeaders } from 'nats';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestFleet } from '../fleet/test-fleet.js';
+
+const REGISTER_TOKEN = 'register-token-of-this-spec-0123456789';
+let fleet: TestFleet;
+
+beforeAll(async () => {
+  fleet = await TestFleet.start({
+    services: { budget: 1, registry: 1, 'builtin-executor': 1, 'mcp-executor': 1, gateway: 1 },
+    env: { MCP_REGISTER_TOKEN: REGISTER_TOKEN },
+    tools: ['calculator'],
+  });
+});
+afterAll(() => fleet?.stop());
+
+/** A client that signs in with OAuth when it gets a 401, as the MCP inspector and mcp-remote do. */
+function signingIn(): OAuthClientProvider {
+  return {
+    redirectUrl: 'http://localhost:9/callback',
+    clientMetadata: { redirect_uris: ['http://localhost:9/callback'] },
+    clientInformation: () => undefined,
+    saveClientInformation: () => undefined,
+    tokens: () => undefined,
+    saveTokens: () => undefined,
+    redirectToAuthorization: () => undefined,
+    saveCodeVerifier: () => undefined,
+    codeVerifier: () => '',
+  };
+}
+
+describe('a refused key over MCP', () => {
+  const PLAIN = 'This gateway has no OAuth sign-in and takes API keys';
+
+  it('is reported without pointing to OAuth metadata', async () => {
+    const headers = { Authorization: 'Bearer wrong', 'content-type': 'application/json' };
+    const refused = await fetch(`${fleet.url()}/mcp`, { method: 'POST', body: '{}', headers });
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="toolfleet"']);
+    expect(await refused.json()).toMatchObject({ code: 'UNAUTHENTICATED' });
+  });
+
+  it('reads as such in clients that try to sign in', async () => {
+    const requestInit = { headers: { Authorization: 'Bearer wrong' } };
+    const transport = new TransportV1(new URL(`${fleet.url()}/mcp`), { requestInit, authProvider: signingIn() });
+    await expect(new ClientV1({ name: 'v1', version: '1' }).connect(transport)).rejects.toThrow(PLAIN);
+    await expect(auth(signingIn(), { serverUrl: `${fleet.url()}/mcp` })).rejects.toThrow(PLAIN);
+  });
+
+  it.each([
+    ['GET', '/.well-known/oauth-protected-resource'],
+    ['GET', '/.well-known/oauth-protected-resource/mcp'],
+    ['GET', '/.well-known/oauth-authorization-server'],
+    ['GET', '/.well-known/oauth-authorization-server/mcp'],
+    ['GET', '/.well-known/openid-configuration'],
+    ['GET', '/mcp/.well-known/openid-configuration'],
+    ['GET', '/authorize?response_type=code'],
+    ['POST', '/register'],
+    ['POST', '/token'],
+  ])('%s %s is 404 with JSON that names what this fleet takes', async (method, path) => {
+    const body = method === 'POST' ? { redirect_uris: [] } : undefined;
+    const answer = await fleet.ask({ method, path, body, key: null });
+    expect(answer.status).toBe(404);
+    expect(answer.body).toMatchObject({ code: 'NOT_FOUND', error_description: expect.stringContaining(PLAIN) });
+  });
+});
+
+describe('X-API-Key', () => {
+  const calculate = { name: 'calculator', arguments: { expression: '6*7' } };
+  it.each<[string, string, unknown]>([
+    ['GET', '/api/v1/tools', undefined],
+    ['POST', '/api/v1/tools/calculator/execute', { arguments: { expression: '6*7' } }],
+    ['POST', '/api/v1/tools/batch-execute', [calculate]],
+    ['GET', '/api/v1/usage', undefined],
+    ['GET', '/api/v1/catalog', undefined],
+    ['GET', '/tools/list', undefined],
+    ['POST', '/tools/execute', { tool_name: 'calculator', parameters: { expression: '6*7' } }],
+    ['POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/call', params: calculate }],
+  ])('opens %s %s', async (method, path, body) => {
+    const headers = { 'X-API-Key': fleet.adminKey, accept: 'application/json, text/event-stream' };
+    const answer = await fleet.ask({ method, path, body: body as object | undefined, key: null, headers });
+    expect(answer.status, answer.text).toBe(200);
+  });
+
+  it('may hold the registration token', async () => {
+    const answer = await fetch(`${fleet.url()}/api/v1/sources/mcp`, {
+      method: 'POST',
+      headers: { 'X-API-Key': REGISTER_TOKEN, 'content-type': 'application/json' },
+      body: '{}',
+    });
+    expect(answer.status).toBe(400);
+  });
+
+  it('opens tool.call over NATS', async () => {
+    const nats = await connect({ servers: `127.0.0.1:${fleet.nats.port}` });
+    const call = async (key: string): Promise<object> => {
+      const headers = natsHeaders();
+      headers.set('X-API-Key', key);
+      const reply = await nats.request('tool.call', JSON.stringify(calculate), { timeout: 20_000, headers });
+      return reply.json();
+    };
+    expect(await call(fleet.adminKey)).toMatchObject({ success: true, text: '42' });
+    expect(await call('wrong')).not.toMatchObject({ success: true });
+    await nats.close();
+  });
+});
+
+describe('a body without arguments', () => {
+  it('is answered with where they belong', async () => {
+    const answer = await fleet.ask({
+      method: 'POST',
+      path: '/api/v1/tools/calculator/execute',
+      body: { expression: '1' },
+    });
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toBe(
+      `Unknown field 'expression'; arguments of the tool belong in arguments: {"arguments": {"expression": …}}`,
+    );
+  });
+});
+
+describe('a registration', () => {
+  const register = (body: object) => fleet.ask({ method: 'POST', path: '/api/v1/sources/mcp', body });
+
+  it('of an address on this machine names the setting that allows it', async () => {
+    const { body } = await register({ name: 'mine', url: 'http://127.0.0.1:9/mcp', transport: 'streamable-http' });
+    expect(JSON.stringify(body)).toMatch(
+      /Refused by the egress guard \(\w+\): 127\.0\.0\.1; .*EGRESS_ALLOWED_ENDPOINTS/,
+    );
+  });
+
+  it('with a variable of the fleet names the variable and what is allowed', async () => {
+    const { status, body } = await register({
+      name: 'mine',
+      url: 'https://mcp.example/mcp',
+      transport: 'streamable-http',
+      headers: { Authorization: 'Bearer ${CRM_TOKEN}' },
+    });
+    expect(status).toBe(400);
+    expect(body.error).toMatch(/must not contain \$\{CRM_TOKEN\}.*visibility "fleet".*send the value itself/);
+  });
+});

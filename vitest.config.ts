@@ -5,10 +5,10 @@ const SOURCE_CONDITION_CLASH = [/\/@modelcontextprotocol\//, /\/eventsource(-par
 
 /**
  * Specs import our own packages from source (the `source` export condition), so that no build is needed to run them.
- * `unit` is next to the code and needs no broker unless a spec starts one; `integration` starts real
- * processes; `cluster` (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus and
- * check:rego) needs cases of other projects, which those commands get; `abuse` (npm run test:abuse) runs the abuse tests of
- * `integration` at full length.
+ * `unit` is next to the code and needs no broker unless a spec starts one. `e2e` and `integration` (faults, abuse, measurements)
+ * start real processes: `e2e` two files at a time, `integration` one. `cluster` (npm run test:cluster) puts them on clustered
+ * stores; `corpus` (npm run check:openapi-corpus and check:rego) needs cases of other projects, which those commands get; `abuse`
+ * (npm run test:abuse) runs the abuse tests of `integration` at full length.
  */
 const shared = {
   resolve: { conditions: ['source'] },
@@ -58,14 +58,20 @@ export default defineConfig({
         ...shared,
         test: {
           ...patient,
+          name: 'e2e',
+          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
+          include: ['test/e2e/**/*.spec.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 180_000,
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...patient,
           name: 'integration',
           server: { deps: { inline: SOURCE_CONDITION_CLASH } },
-          include: [
-            'test/e2e/**/*.spec.ts',
-            'test/failure/**/*.spec.ts',
-            'test/abuse/**/*.spec.ts',
-            'test/observability/**/*.spec.ts',
-          ],
+          include: ['test/failure/**/*.spec.ts', 'test/abuse/**/*.spec.ts', 'test/observability/**/*.spec.ts'],
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 180_000,

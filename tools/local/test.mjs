@@ -38,7 +38,7 @@ for (const [name, args] of selection.length > 0 ? [] : checks) {
 }
 const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
 // Sequential: on two cores, specs that start whole fleets would starve during the unit tests.
-for (const project of (process.env.TEST_PROJECTS ?? 'unit,integration').split(',')) {
+for (const project of (process.env.TEST_PROJECTS ?? 'unit,e2e,integration').split(',')) {
   const report = join(stateDir, `test-report-${project}.json`);
   rmSync(report, { force: true });
   const args = [

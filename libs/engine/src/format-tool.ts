@@ -13,7 +13,8 @@ export type ToolFormat = (typeof TOOL_FORMATS)[number];
 
 /**
  * Renders a definition in the format that a model provider or client expects. No format contains the context keys, because they
- * are not part of the input schema. Schemas are listed without `$schema`, which some clients take for an unknown dialect.
+ * are not part of the input schema. Schemas of remote tools are listed without `$schema`, which some clients take for an unknown
+ * dialect; an author of a builtin tool or a plugin sets it on purpose.
  * @param style `inline` expands references, for providers that refuse `$defs`
  */
 export function formatTool(tool: RegisteredTool, format: ToolFormat, style: SchemaStyle = 'defs'): JsonObject {
@@ -54,7 +55,7 @@ function toMcp(tool: RegisteredTool, inputSchema: JsonObject, style: SchemaStyle
   if (typeof title === 'string') shown.title = title;
   shown.description = tool.description;
   shown.inputSchema = inputSchema;
-  if (tool.output_schema?.type === 'object') shown.outputSchema = toListedSchema(tool.output_schema, style);
+  if (tool.output_schema?.type === 'object') shown.outputSchema = toListedSchema(tool, tool.output_schema, style);
   shown.annotations = annotations;
   return shown;
 }
@@ -139,7 +140,7 @@ export function toPublicTool(tool: RegisteredTool): RegisteredTool {
 
 /** The input schema with `type` and `properties`, which some providers require. */
 function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
-  const schema = toListedSchema(tool.input_schema, style);
+  const schema = toListedSchema(tool, tool.input_schema, style);
   return schema.type === 'object' && schema.properties
     ? schema
     : { ...schema, type: 'object', properties: schema.properties ?? {} };
@@ -148,7 +149,9 @@ function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
 /** Expanded schemas by the registered one, which is replaced and never changed. */
 const inlined = new WeakMap<JsonObject, JsonObject>();
 
-function toListedSchema(registered: JsonObject, style: SchemaStyle): JsonObject {
+function toListedSchema({ binding }: RegisteredTool, registered: JsonObject, style: SchemaStyle): JsonObject {
+  const isRemote = binding.kind === 'mcp' || binding.kind === 'openapi';
+  if (style === 'defs' && !isRemote) return registered;
   const { $schema: _dialect, ...schema } = registered;
   if (style === 'defs') return schema;
   let expanded = inlined.get(registered);

@@ -201,9 +201,9 @@ export class FleetUnderTest {
         body: { client, tenant_id: 'probes', tier: 'enterprise', ...spec },
       });
       if (status !== 201) throw new Error(`no key: ${text}`);
-      this.#keys.set(id, body.token);
+      this.#keys.set(id, body);
     }
-    return this.#keys.get(id);
+    return this.#keys.get(id).token;
   }
 
   /** Metrics of a service as text. */
@@ -294,8 +294,11 @@ export class FleetUnderTest {
     return record;
   }
 
+  /** Ends the connection and, on a fleet that goes on, revokes the keys that the probes made. */
   async close() {
     await this.#nats?.close();
+    const made = this.isOwn ? [] : [...this.#keys.values()];
+    await Promise.all(made.map(({ id }) => this.http(`/api/v1/keys/${id}`, { method: 'DELETE' })));
   }
 }
 

@@ -6,9 +6,9 @@ export default ({ defineTool, ok }) =>
     category: 'custom',
     inputSchema: { type: 'object', properties: {} },
     interceptors: [
-      async (_call, next) => {
-        await next();
-        return ok({ seen: 'by the interceptor' }, 'intercepted');
+      async (args, _run, next) => {
+        const outcome = await next(args);
+        return ok({ ...outcome.output, seen: 'by the interceptor' }, 'intercepted');
       },
     ],
     handler: () => ok({ seen: 'by the handler' }, 'handled'),

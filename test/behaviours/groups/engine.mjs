@@ -246,6 +246,17 @@ export default {
       },
     },
     {
+      name: 'cache: no-store',
+      reliance: 'the call runs although an earlier result could be reused',
+      expected: { runs: [1, 1, 2] },
+      async see(fleet) {
+        const key = fleet.fresh();
+        const run = async (fields) => (await fleet.call('probe_repeatable', { key }, { fields })).body.output?.runs;
+        return { runs: [await run({}), await run({}), await run({ cache: 'no-store' })] };
+      },
+      needs: 'own',
+    },
+    {
       name: 'cache hits and the rate limit',
       reliance: 'a hit uses no token of the limit and is still logged and counted',
       expected: { statuses: [200, 200, 200, 200, 200, 200], executions: 6 },

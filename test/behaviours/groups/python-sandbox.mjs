@@ -257,21 +257,5 @@ export default {
       },
       needs: 'nats',
     },
-    {
-      name: 'a module that an administrator adds at run time',
-      reliance: 'no restart is needed to allow another module',
-      expected: { before: 'SANDBOX_POLICY', added: 200, after: true },
-      async see(fleet) {
-        const code = () => `import platform\nresult = 1 # ${fleet.fresh()}`;
-        const before = (await fleet.python(code())).body.metadata.code;
-        const added = await fleet.http('/api/v1/code-execution/modules', {
-          method: 'PUT',
-          body: { standard: ['platform'] },
-        });
-        await new Promise((resolve) => setTimeout(resolve, 1_500));
-        return { before, added: added.status, after: (await fleet.python(code())).body.success };
-      },
-      needs: 'own',
-    },
   ],
 };

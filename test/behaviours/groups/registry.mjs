@@ -175,11 +175,11 @@ export default {
       needs: 'own',
     },
     {
-      name: 'a function endpoint declared idempotent',
+      name: 'cache_ttl_seconds of an idempotent function endpoint',
       reliance: 'its results are cached',
       expected: { idempotent: true, from_cache: 'true', requests: 1 },
       async see(fleet) {
-        const name = await register(fleet, 'echo', { idempotent: true });
+        const name = await register(fleet, 'echo', { idempotent: true, cache_ttl_seconds: 60 });
         const metadata = (await fleet.http(`/tools/${name}/metadata`)).body;
         await fleet.call(name, { text: 'same' });
         const again = await fleet.call(name, { text: 'same' });
@@ -192,11 +192,11 @@ export default {
       needs: 'own',
     },
     {
-      name: 'cache_ttl_seconds 0 of a function endpoint',
-      reliance: 'its results are never cached',
+      name: 'an idempotent function endpoint without cache_ttl_seconds',
+      reliance: 'results of a remote tool are reused only where that was allowed',
       expected: { from_cache: absent, requests: 2 },
       async see(fleet) {
-        const name = await register(fleet, 'echo', { idempotent: true, cache_ttl_seconds: 0 });
+        const name = await register(fleet, 'echo', { idempotent: true });
         await fleet.call(name, { text: 'same' });
         const again = await fleet.call(name, { text: 'same' });
         return {
@@ -261,7 +261,7 @@ export default {
       reliance: 'the session is part of the cache key: two sessions do not share a result',
       expected: { session_aware: true, requests: 2 },
       async see(fleet) {
-        const name = await register(fleet, 'echo', { session_aware: true, idempotent: true });
+        const name = await register(fleet, 'echo', { session_aware: true, idempotent: true, cache_ttl_seconds: 60 });
         const metadata = (await fleet.http(`/tools/${name}/metadata`)).body;
         for (const session of ['a', 'b', 'a']) {
           await fleet.call(name, { text: 'same' }, { fields: { session_id: session } });

@@ -1,8 +1,7 @@
-import { ToolError, type Json } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { encodeUnreserved, headerText, type SecurityScheme } from '@toolfleet/openapi';
 import { isSealed, secretContext, type SecretBox, type VariableExpander } from '@toolfleet/service';
 import { registerSecret } from '@toolfleet/telemetry';
-import { chooseCredentials, type Credential } from './choose-credentials.js';
 import type { OAuthTokens } from './oauth-tokens.js';
 import type { OperationOptions } from './operation-options.js';
 import type { OutgoingRequest } from './send-request.js';
@@ -131,4 +130,133 @@ function fillTemplate(template: string, body: Json | undefined): string {
     }
     return ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : '';
   });
+}
+
+/** One credential of a request, unexpanded. */
+type Credential =
+  | { kind: 'api_key'; place: 'header' | 'query' | 'cookie'; name: string; value: string }
+  | { kind: 'bearer'; token: string }
+  | { kind: 'basic'; username: string; password: string }
+  | { kind: 'oauth2'; grant: OAuthGrant };
+
+/** What a token is requested with; values may contain `${VAR}` or be sealed. */
+export interface OAuthGrant {
+  tokenUrl: string;
+  /** The token URL is from the document, not from the configuration. */
+  isOfDocument: boolean;
+  clientId: string;
+  clientSecret: string;
+  scope: string;
+  audience?: string;
+  refreshToken?: string;
+  /** Where the client sends its id and secret. */
+  clientAuth: 'header' | 'body';
+}
+
+/**
+ * Chooses the credentials of a call. Of the document's security requirements (alternatives of sets, OpenAPI `security`) it takes the first
+ * set that the configuration satisfies completely, and an anonymous one only after all others. Without requirements, or when none is of
+ * the configured type, the configured credential is used unchanged. `auth_type: none` sends none, and the upstream decides.
+ * @throws ToolError AUTH_NOT_CONFIGURED when something is configured and incomplete
+ */
+function chooseCredentials(security: SecurityScheme[][] | undefined, options: OperationOptions): Credential[] {
+  const named = isJsonObject(options.authConfig.schemes) ? options.authConfig.schemes : undefined;
+  if (options.authType === 'none' && !named) return [];
+  if (security?.length === 0) return []; // `security: []`: the operation is public
+  for (const set of security ?? []) {
+    if (set.length === 0) continue;
+    const credentials = set.map((scheme) => credentialFor(scheme, options, named));
+    if (credentials.every((credential) => credential !== undefined)) return credentials;
+  }
+  if (options.authType !== 'none') return [toCredential(options.authType, options.authConfig, undefined)];
+  if (!security || security.some((set) => set.length === 0)) return [];
+  throw notConfigured('no security requirement of the operation is configured completely');
+}
+
+function credentialFor(
+  scheme: SecurityScheme,
+  { authType, authConfig }: OperationOptions,
+  named: JsonObject | undefined,
+): Credential | undefined {
+  const own = named && Object.hasOwn(named, scheme.id) ? named[scheme.id] : undefined;
+  if (isJsonObject(own)) return toCredential(typeFor(scheme), own, scheme);
+  if (!fits(scheme, authType, authConfig)) return undefined;
+  return toCredential(authType, authConfig, scheme);
+}
+
+/** The type of credential that a scheme requires. */
+function typeFor(scheme: SecurityScheme): OperationOptions['authType'] {
+  if (scheme.type === 'apiKey') return 'api_key';
+  if (scheme.type === 'oauth2') return 'oauth2';
+  return scheme.scheme === 'basic' ? 'basic' : 'bearer';
+}
+
+function fits(scheme: SecurityScheme, authType: OperationOptions['authType'], config: JsonObject): boolean {
+  const tokenBased =
+    scheme.type === 'oauth2' ||
+    scheme.type === 'openIdConnect' ||
+    (scheme.type === 'http' && scheme.scheme === 'bearer');
+  if (authType === 'bearer' || authType === 'oauth2') return tokenBased;
+  if (authType === 'basic') return scheme.type === 'http' && scheme.scheme === 'basic';
+  if (authType !== 'api_key' || scheme.type !== 'apiKey') return false;
+  const name = config.api_key_name;
+  return typeof name !== 'string' || name.toLowerCase() === scheme.name?.toLowerCase();
+}
+
+function toCredential(
+  authType: OperationOptions['authType'],
+  config: JsonObject,
+  scheme: SecurityScheme | undefined,
+): Credential {
+  if (authType === 'bearer') return { kind: 'bearer', token: required(config, 'token') };
+  if (authType === 'basic') {
+    return { kind: 'basic', username: required(config, 'username'), password: optional(config, 'password') ?? '' };
+  }
+  if (authType === 'api_key') {
+    const place = optional(config, 'api_key_location') ?? scheme?.in ?? 'header';
+    if (place !== 'header' && place !== 'query' && place !== 'cookie')
+      throw notConfigured('api_key_location is unknown');
+    const value = optional(config, 'api_key_value') ?? required(config, 'value');
+    return { kind: 'api_key', place, name: optional(config, 'api_key_name') ?? scheme?.name ?? 'X-API-Key', value };
+  }
+  const token = optional(config, 'token');
+  return token !== undefined ? { kind: 'bearer', token } : { kind: 'oauth2', grant: toGrant(config, scheme) };
+}
+
+function toGrant(config: JsonObject, scheme: SecurityScheme | undefined): OAuthGrant {
+  const configured = optional(config, 'token_url');
+  const tokenUrl = configured ?? scheme?.token_url;
+  if (tokenUrl === undefined) {
+    throw notConfigured(
+      scheme?.interactive_only
+        ? 'AUTH_FLOW_UNSUPPORTED: all flows of the scheme need user interaction; configure auth_config.token or token_url'
+        : 'auth_config.token_url is missing',
+    );
+  }
+  const scopes = Array.isArray(config.scopes) ? config.scopes.filter((item) => typeof item === 'string') : undefined;
+  return {
+    tokenUrl,
+    isOfDocument: configured === undefined,
+    clientId: required(config, 'client_id'),
+    clientSecret: optional(config, 'client_secret') ?? '',
+    scope: optional(config, 'scope') ?? (scopes ?? scheme?.scopes ?? []).join(' '),
+    clientAuth: config.client_auth === 'body' ? 'body' : 'header',
+    audience: optional(config, 'audience'),
+    refreshToken: optional(config, 'refresh_token'),
+  };
+}
+
+function optional(config: JsonObject, name: string): string | undefined {
+  const value = Object.hasOwn(config, name) ? config[name] : undefined;
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function required(config: JsonObject, name: string): string {
+  const value = optional(config, name);
+  if (value === undefined) throw notConfigured(`auth_config.${name} is missing`);
+  return value;
+}
+
+function notConfigured(message: string): ToolError {
+  return new ToolError('AUTH_NOT_CONFIGURED', { message: `AUTH_NOT_CONFIGURED: ${message}` });
 }

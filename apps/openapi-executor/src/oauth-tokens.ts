@@ -4,7 +4,7 @@ import type { EgressClient } from '@toolfleet/egress';
 import { SingleFlight, type Clock } from '@toolfleet/resilience';
 import { redact, registerSecret } from '@toolfleet/telemetry';
 import { LRUCache } from 'lru-cache';
-import type { OAuthGrant } from './choose-credentials.js';
+import type { OAuthGrant } from './credentials.js';
 
 interface Token {
   value: string;

@@ -203,6 +203,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.view,
       fleet.limits,
       fleet.recentCalls,
+      engine.pythonModules,
       streams,
       natsCalls,
       new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS, auth.projects),

@@ -38,7 +38,7 @@ export class Gateway {
 
   /** Sends a request. @throws Refused unless the status is 2xx; CliError without a response */
   async request<T>(
-    method: 'GET' | 'POST' | 'DELETE',
+    method: 'GET' | 'POST' | 'PUT' | 'DELETE',
     path: string,
     body?: unknown,
     signal?: AbortSignal,

@@ -7,6 +7,7 @@ import { config } from './commands/config.js';
 import { describe, tools } from './commands/tools.js';
 import { health } from './commands/health.js';
 import { keys } from './commands/keys.js';
+import { pythonModules } from './commands/python-modules.js';
 import { openapi, runOpenapi } from './commands/openapi.js';
 import { toolNew } from './commands/tool-new.js';
 import { usage } from './commands/usage.js';
@@ -25,6 +26,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['jobs', jobs],
   ['usage', usage],
   ['keys', keys],
+  ['python-modules', pythonModules],
   ['health', health],
   ['audit', audit],
   ['tool new', toolNew],

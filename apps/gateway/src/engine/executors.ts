@@ -70,8 +70,8 @@ interface QueueExecutorDeps {
   issueToken: TokenIssuer;
   /** Headers of the active trace; undefined when no trace is recorded. */
   traceHeaders: () => Readonly<Record<string, string>> | undefined;
-  /** Policy of sandbox jobs: section `code_execution` of the configuration file. */
-  python?: PythonJobPolicy;
+  /** Reads the policy of the next sandbox job. */
+  python?: () => Promise<PythonJobPolicy>;
   /** WASI_MEMORY_LIMIT_MB. Only a lower limit is sent, because each sandbox applies its own setting. */
   pythonMemoryMb?: number;
 }
@@ -86,13 +86,14 @@ export class QueueExecutor extends Executor {
     super();
   }
 
-  override execute(call: Call): Promise<ExecResponse> {
+  override async execute(call: Call): Promise<ExecResponse> {
+    const python = call.tool.binding.kind === 'python' ? await this.#pythonPolicy(call) : undefined;
     const job: NewExecJob = {
       ...toExecMessage(call, this.deps.issueToken(call)),
       tenant_id: call.request.principal.tenantId,
       timeout_ms: call.timeoutMs,
       traceparent: this.deps.traceHeaders()?.traceparent,
-      python: call.tool.binding.kind === 'python' ? this.#pythonPolicy(call) : undefined,
+      python,
     };
     return this.replies.submit(this.queue, job, {
       deadlineAt: this.deps.clock.now() + call.deadline.remainingMs(),
@@ -101,9 +102,10 @@ export class QueueExecutor extends Executor {
     });
   }
 
-  #pythonPolicy({ tool }: Call): PythonJobPolicy | undefined {
-    const { python, pythonMemoryMb } = this.deps;
+  async #pythonPolicy({ tool }: Call): Promise<PythonJobPolicy | undefined> {
+    const { pythonMemoryMb } = this.deps;
     const { memory_limit_mb: limitMb } = tool;
+    const python = await this.deps.python?.();
     return python && { ...python, memory_limit_mb: limitMb === pythonMemoryMb ? undefined : limitMb };
   }
 }

@@ -33,7 +33,8 @@ export function engineSettings(config: GatewayConfig): EngineSettings {
 }
 
 const LEVELS: readonly Strictness[] = ['lenient', 'standard', 'strict'];
-const MODULE_NAME = /^[A-Za-z_][A-Za-z0-9_.]{0,99}$/;
+/** A Python module, with or without its packages. */
+export const MODULE_NAME = /^[A-Za-z_][A-Za-z0-9_.]{0,99}$/;
 
 /**
  * Reads section `code_execution` of the configuration file; an absent section gives the defaults.

@@ -19,6 +19,7 @@ import { BudgetClient } from './budget-client.js';
 import { CallRecorder } from './call-recorder.js';
 import { Audits, CallLog, CallMetrics, CallSpans, limiterFallback } from './call-telemetry.js';
 import { delegationIssuer, executorTable, QueueExecutor, RemoteExecutor, type NewExecJob } from './executors.js';
+import { PythonModules } from './redis-python-modules.js';
 import { RedisKeptResults } from './redis-kept-results.js';
 import { redisProbeLease } from './redis-probe-lease.js';
 import { RedisRateLimiter } from './redis-rate-limiter.js';
@@ -98,6 +99,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     recentCalls,
     callLog,
     queues: executors.queues,
+    pythonModules: executors.pythonModules,
     components,
   };
 }
@@ -105,7 +107,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
 /** Where tools run: executors behind NATS subjects, and the queues of Python and of agents. */
 function wireExecutors(
   settings: GatewayConfig,
-  { clock }: ServiceHost,
+  { clock, logger }: ServiceHost,
   { brokers, tokens }: EngineDeps,
   journal: RedisJournal,
 ) {
@@ -130,13 +132,15 @@ function wireExecutors(
     const bumped = await journal.bump(callId);
     return 'fence' in bumped ? bumped.fence : undefined;
   };
-  const python = readPythonPolicy(loadFleetFile(settings).code_execution);
+  const configured = readPythonPolicy(loadFleetFile(settings).code_execution);
+  const pythonModules = new PythonModules(brokers.redis, configured, logger);
+  const python = () => pythonModules.policy();
   const queueDeps = { clock, issueToken, traceHeaders, python, pythonMemoryMb: settings.WASI_MEMORY_LIMIT_MB };
   const executorFor = executorTable({
     remote: (subject) => new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken),
     queue: (name) => new QueueExecutor(queues[name]!, replies, queueDeps),
   });
-  return { executorFor, replies, queues: Object.values(queues) };
+  return { executorFor, replies, queues: Object.values(queues), pythonModules };
 }
 
 function wireBudget({ clock, logger, metrics }: ServiceHost, { nats }: Brokers): BudgetClient {

@@ -104,6 +104,21 @@ export const OPERATOR_PATHS: JsonObject = {
       answers: { '200': answer('Rejected', record({ name: text })) },
     }),
   },
+  '/api/v1/python/modules': {
+    get: operation('listPythonModules', {
+      summary:
+        'Modules that Python runs may import in addition, from the configuration file and added at run time (admin)',
+      answers: { '200': answer('By source and level', ref('PythonModules')) },
+    }),
+  },
+  '/api/v1/python/modules/{level}': {
+    put: operation('setPythonModules', {
+      summary: 'Replaces the modules added to a level; applies to the next call on every gateway (operator)',
+      parameters: [inPath('level')],
+      body: { type: 'object', required: ['modules'], properties: { modules: list(text) } },
+      answers: { '200': answer('By source and level', ref('PythonModules')) },
+    }),
+  },
   '/api/v1/keys': {
     get: operation('listKeys', {
       summary: 'API keys of the tenant, for operators of all tenants; without secrets (admin)',
@@ -215,6 +230,10 @@ export const OPERATOR_SCHEMAS: JsonObject = {
     rejected: record({ at: integer, by: text }),
     diff: list(record({ field: text, before: {}, after: {} })),
     diff_omitted: { const: true },
+  }),
+  PythonModules: record({
+    configured: record({ standard: list(text), strict: list(text) }),
+    added: record({ standard: list(text), strict: list(text) }),
   }),
   ApiKey: record({
     id: text,

@@ -1,0 +1,54 @@
+/** Modules of Python runs that an operator adds while the fleet runs. */
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { TestFleet } from '../fleet/test-fleet.js';
+
+const PATH = '/api/v1/python/modules';
+let fleet: TestFleet;
+let runs = 0;
+beforeAll(async () => {
+  fleet = await TestFleet.start({
+    services: { gateway: 2, registry: 1, budget: 1, 'python-sandbox': 1 },
+    tools: ['execute_python'],
+    env: { PYTHON_EXECUTOR_RATE_LIMIT: '0' },
+  });
+});
+afterAll(() => fleet?.stop());
+
+const put = (level: string, modules: unknown, key = fleet.operatorKey, gateway = 0) =>
+  fleet.ask({ path: `${PATH}/${level}`, method: 'PUT', body: { modules }, key, gateway });
+async function importsOs(gateway: number): Promise<boolean> {
+  const code = `import os\nos.name  # ${(runs += 1)}`;
+  return (await fleet.call('execute_python', { code }, { gateway })).body.success;
+}
+
+it('a module that an operator adds may be imported from the next call on, over every gateway, until it is removed', async () => {
+  expect([await importsOs(0), await importsOs(1)]).toEqual([false, false]);
+  const added = await put('standard', ['os']);
+  expect(added, added.text).toMatchObject({ status: 200, body: { added: { standard: ['os'], strict: [] } } });
+  expect([await importsOs(0), await importsOs(1)]).toEqual([true, true]);
+  await put('standard', [], fleet.operatorKey, 1);
+  expect([await importsOs(0), await importsOs(1)]).toEqual([false, false]);
+});
+
+it('only operators change the modules, administrators see them, and the audit log names who changed what', async () => {
+  expect(await put('standard', ['os'], fleet.adminKey)).toMatchObject({ status: 403 });
+  expect(await fleet.ask({ path: PATH, key: fleet.keys['acme']! })).toMatchObject({ status: 403 });
+  expect(await fleet.ask({ path: PATH })).toMatchObject({ status: 200, body: { added: { standard: [] } } });
+  await eventually('the audit log has a line', () =>
+    fleet
+      .process('gateway')
+      .log()
+      .split('\n')
+      .some((line) => line.includes('python modules changed') && line.includes('"audit":')),
+  );
+});
+
+it.each([
+  ['lenient', ['os'], 'level must be one of standard, strict'],
+  ['standard', ['os; import sys'], 'is not a module name'],
+])('level %s with %j is refused', async (level, modules, message) => {
+  const answer = await put(level, modules);
+  expect(answer).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });
+  expect(answer.text).toContain(message);
+});

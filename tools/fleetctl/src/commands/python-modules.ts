@@ -1,0 +1,36 @@
+import { CliError, EXIT } from '../cli-error.js';
+import type { Command } from '../command.js';
+import { jsonText, table } from '../terminal.js';
+
+type Lists = Record<string, string[]>;
+
+/** `fleetctl python-modules`. */
+export const pythonModules: Command = {
+  usage: 'python-modules [list] | python-modules set <standard|strict> [module …]',
+  summary: 'Modules that Python runs may import in addition (set: operators; replaces the added modules of a level)',
+  verbs: ['list', 'set'],
+  async run({ gateway, json, terminal, words }) {
+    const [verb = 'list', level, ...modules] = words;
+    const path = '/api/v1/python/modules';
+    if (verb !== 'list' && (verb !== 'set' || level === undefined))
+      throw new CliError(`usage: fleetctl ${pythonModules.usage}`, EXIT.usage);
+    const { body } =
+      verb === 'list'
+        ? await gateway().request<Record<'configured' | 'added', Lists>>('GET', path)
+        : await gateway().request<Record<'configured' | 'added', Lists>>(
+            'PUT',
+            `${path}/${encodeURIComponent(level!)}`,
+            {
+              modules,
+            },
+          );
+    if (json) terminal.out(`${jsonText(body, 2)}\n`);
+    else {
+      const rows = Object.entries(body).flatMap(([source, lists]) =>
+        Object.entries(lists).map(([name, listed]) => [name, source, listed.join(',') || '-']),
+      );
+      terminal.out(table(['LEVEL', 'SOURCE', 'MODULES'], rows, terminal.width));
+    }
+    return EXIT.ok;
+  },
+};

@@ -81,7 +81,7 @@ export const TOOL_SETTINGS: { readonly [Name in keyof Required<ToolSettings>]: T
     schema: RETRY_POLICY,
     fallback: '`network` for idempotent MCP and OpenAPI tools, else `none`',
     description:
-      '`{kind}` with `none`, `network` or `idempotent`, or `{kind: custom, max_attempts, base_delay_ms, multiplier, max_delay_ms, on}`. A tool that is not idempotent is never retried',
+      '`{ kind }` with `none`, `network` or `idempotent`, or `{ kind: custom, max_attempts, base_delay_ms, multiplier, max_delay_ms, on }`. A tool that is not idempotent is never retried',
   },
   stub_data: {
     schema: {},

@@ -315,6 +315,20 @@ describe('docker-compose.yml and the image', () => {
     );
   });
 
+  it('can take the keys of APIs from an external secret store', () => {
+    const override = new yaml.Type('!override', {
+      kind: 'mapping',
+      construct: (replaces: unknown) => ({ replaces }),
+    });
+    const schema = yaml.DEFAULT_SCHEMA.extend(override);
+    const { secrets } = yaml.load(read('deploy/compose/external-secrets.yml'), { schema }) as Compose;
+    for (const [name, secret] of Object.entries(secrets)) {
+      expect(Object.keys(compose.secrets)).toContain(name);
+      expect(secret).toEqual({ replaces: { external: true } });
+    }
+    expect(Object.keys(secrets)).toEqual(['weather_api_key', 'github_token']);
+  });
+
   it('mount files that exist and depend on services that exist', () => {
     for (const [, service] of services) {
       for (const mount of service.volumes ?? []) {

@@ -1,22 +1,33 @@
 /** The mistakes of a first hour: each answer names what was wrong and what to do. */
+import { mkdtempSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { auth, type OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { eventually } from '@toolfleet/testing';
 import { connect, headers as natsHeaders } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startCountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 const REGISTER_TOKEN = 'register-token-of-this-spec-0123456789';
+const folder = mkdtempSync(join(tmpdir(), 'toolfleet-first-errors-'));
+const allowedEndpoints = join(folder, 'allowed-endpoints');
 let fleet: TestFleet;
 
 beforeAll(async () => {
   fleet = await TestFleet.start({
     services: { budget: 1, registry: 1, 'builtin-executor': 1, 'mcp-executor': 1, gateway: 1 },
-    env: { MCP_REGISTER_TOKEN: REGISTER_TOKEN },
+    env: { MCP_REGISTER_TOKEN: REGISTER_TOKEN, EGRESS_ENDPOINTS_FILE: allowedEndpoints },
     tools: ['calculator'],
   });
 });
-afterAll(() => fleet?.stop());
+afterAll(async () => {
+  await fleet?.stop();
+  await rm(folder, { recursive: true });
+});
 
 /** A client that signs in with OAuth when it gets a 401, as the MCP inspector and mcp-remote do. */
 function signingIn(): OAuthClientProvider {
@@ -130,6 +141,17 @@ describe('a registration', () => {
     expect(JSON.stringify(body)).toMatch(
       /Refused by the egress guard \(\w+\): 127\.0\.0\.1; .*EGRESS_ALLOWED_ENDPOINTS/,
     );
+  });
+
+  it('succeeds once the origin is in the file of allowed endpoints, without a restart', async () => {
+    const server = await startCountingMcpServer();
+    const mine = () => register({ name: 'mine', url: `${server.origin}/mcp`, transport: 'streamable-http' });
+    expect(await mine()).toMatchObject({ status: 422, body: { code: 'SOURCE_REFUSED' } });
+    await writeFile(allowedEndpoints, `# servers on this machine\n${server.origin}\n`);
+    await eventually('the file was read', async () => (await mine()).status < 300);
+    const call = await fleet.call('mine_add', { a: 1, b: 2 });
+    expect(call.body).toMatchObject({ success: true, text: '3' });
+    await server.stop();
   });
 
   it('with a variable of the fleet names the variable and what is allowed', async () => {

@@ -98,6 +98,7 @@ export async function startFleet({ root, stateDir, say, step = (_title, work) =>
       EGRESS_ALLOWED_ENDPOINTS: [process.env.EGRESS_ALLOWED_ENDPOINTS, ...Object.values(samples)]
         .filter(Boolean)
         .join(','),
+      EGRESS_ENDPOINTS_FILE: process.env.EGRESS_ENDPOINTS_FILE ?? join(stateDir, 'allowed-endpoints'),
     };
     const services = await step(`starting the ${SERVICES.length} services`, () =>
       Promise.all(SERVICES.map((name) => startService({ name, root, logDir, environment, supervise }))),

@@ -6,6 +6,7 @@ import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EgressClient } from '@toolfleet/egress';
 import { connectRedis, toRedisOptions, redisPart, workersAliveMs } from '@toolfleet/queue/redis';
 import {
+  AllowedEndpoints,
   environmentByPrefix,
   FatalStartupError,
   loadFleetFile,
@@ -80,7 +81,8 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   const definitions = new DefinitionService(store, catalog, toolOverrides(settings, file), clock, publish);
   const quarantine = new QuarantineService(store, catalog, clock, publish, logger);
   const sourceStore = new SourceStore(store);
-  const egress = egressClient(settings, host);
+  const allowedEndpoints = new AllowedEndpoints(settings, clock, logger);
+  const egress = egressClient(settings, allowedEndpoints, host);
   const box = settings.REGISTRY_SECRET_KEY === undefined ? undefined : new SecretBox(settings.REGISTRY_SECRET_KEY);
   const openApiSealFor = createSealFor('openapi', box);
   const mcpSealFor = createSealFor('mcp', box);
@@ -127,6 +129,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   return [
     nats.asComponent(),
     redisPart(redis, settings.REDIS_URL),
+    allowedEndpoints,
     { name: 'egress', stop: () => egress.close() },
     { name: 'catalog', start: () => catalog.refresh() },
     new LivenessSweeper(definitions, settings.REGISTRY_PRESENCE_MS, clock, logger),
@@ -157,7 +160,11 @@ function toolOverrides(settings: RegistryConfig, file: JsonObject): ToolOverride
   });
 }
 
-function egressClient(settings: RegistryConfig, { clock, logger, metrics }: ServiceHost): EgressClient {
+function egressClient(
+  settings: RegistryConfig,
+  allowedEndpoints: AllowedEndpoints,
+  { clock, logger, metrics }: ServiceHost,
+): EgressClient {
   if (settings.OPENAPI_ALLOWED_DOMAINS.includes('*')) {
     logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets documents be fetched from every public host');
   }
@@ -165,7 +172,7 @@ function egressClient(settings: RegistryConfig, { clock, logger, metrics }: Serv
     trace: inUpstreamSpan,
     allowlist: settings.OPENAPI_ALLOWED_DOMAINS,
     allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
-    allowedEndpoints: settings.EGRESS_ALLOWED_ENDPOINTS,
+    allowedEndpoints,
     deniedCidrs: settings.EGRESS_DENIED_CIDRS,
     clock,
     onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),

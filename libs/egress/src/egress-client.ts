@@ -24,8 +24,12 @@ import {
   isRedirect,
   redirectTarget,
   type GuardedUrl,
+  type OriginSet,
   type UrlPolicy,
 } from './url-guard.js';
+
+const originSet = (origins: EgressOptions['allowedEndpoints'] = []): OriginSet =>
+  'has' in origins ? origins : new Set(origins.map(endpointOrigin));
 
 /** A request target in origin-form (RFC 9112, 3.2.1): visible ASCII without a fragment. */
 const RAW_TARGET = /^\/[\u0021-\u0022\u0024-\u005b\u005d-\u007e]*$/;
@@ -51,7 +55,7 @@ export class EgressClient {
       allowlist: new Allowlist(options.allowlist, options.allowAnyHost),
       schemes: options.schemes ?? ['https'],
       ports: options.ports ?? [80, 443],
-      allowedEndpoints: new Set((options.allowedEndpoints ?? []).map(endpointOrigin)),
+      allowedEndpoints: originSet(options.allowedEndpoints),
     };
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.clock = options.clock ?? new SystemClock();

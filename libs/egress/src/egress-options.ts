@@ -5,6 +5,7 @@ import type { BlockedHook } from './errors.js';
 import type { EgressTimeouts } from './request-timeouts.js';
 import type { Resolver } from './resolver.js';
 import type { EgressBody } from './response-body.js';
+import type { OriginSet } from './url-guard.js';
 
 /** Configures what an egress client may reach, and its limits. Comments name the defaults. */
 export interface EgressOptions {
@@ -12,8 +13,8 @@ export interface EgressOptions {
   allowlist: readonly string[];
   /** Development flag that permits `*` in the allowlist. Default false. */
   allowAnyHost?: boolean;
-  /** `EGRESS_ALLOWED_ENDPOINTS`: exact origins that only need a well-formed URL. Default none. */
-  allowedEndpoints?: readonly string[];
+  /** Exact origins that only need a well-formed URL: a list, or a set that may change. Default none. */
+  allowedEndpoints?: readonly string[] | OriginSet;
   /** Schemes for every listed host; default `https`. An entry `http://host` allows plain HTTP to that host. */
   schemes?: readonly ('https' | 'http')[];
   /** Ports for every listed host; default 80 and 443. */

@@ -24,7 +24,7 @@ export type EgressReason =
 /** Called for every refusal, before it is thrown. */
 export type BlockedHook = (layer: EgressLayer, reason: EgressReason) => void;
 
-/** Refusals that an exact origin in `EGRESS_ALLOWED_ENDPOINTS` lifts. */
+/** Refusals that an allowed endpoint lifts. */
 const ALLOWABLE: ReadonlySet<EgressReason> = new Set([
   'scheme',
   'port',
@@ -34,13 +34,15 @@ const ALLOWABLE: ReadonlySet<EgressReason> = new Set([
   'address',
 ]);
 
+const ADVICE =
+  'to allow this origin, the operator adds it to EGRESS_ALLOWED_ENDPOINTS or, without a restart, to the file of EGRESS_ENDPOINTS_FILE (npm start: .toolfleet/allowed-endpoints)';
+
 /**
  * An EGRESS_REFUSED error with `layer` and `reason` in its details. It names the host, which the operator needs to allow
  * it, but never path or query, which may contain secrets.
  */
 export function refusal(layer: EgressLayer, reason: EgressReason, host?: string): ToolError {
-  const advice =
-    host && ALLOWABLE.has(reason) ? '; to allow this origin, the operator adds it to EGRESS_ALLOWED_ENDPOINTS' : '';
+  const advice = host && ALLOWABLE.has(reason) ? `; ${ADVICE}` : '';
   return new ToolError('EGRESS_REFUSED', {
     message: `Refused by the egress guard (${reason.replaceAll('_', ' ')})${host ? `: ${host}` : ''}${advice}`,
     details: host ? { layer, reason, host } : { layer, reason },

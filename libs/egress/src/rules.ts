@@ -2,6 +2,8 @@
 import { AddressGuard } from './address-guard.js';
 import { Allowlist, endpointOrigin } from './url-guard.js';
 
+export { endpointOrigin };
+
 /** @throws ToolError REQUEST_INVALID unless `entry` is `host`, `*.host`, `host:port`, `http://host` or `*` */
 export function checkAllowEntry(entry: string): void {
   new Allowlist([entry], true);

@@ -73,6 +73,11 @@ export class Allowlist {
   }
 }
 
+/** Answers whether an origin, in the form of {@link endpointOrigin}, is allowed. */
+export interface OriginSet {
+  has(origin: string): boolean;
+}
+
 /** The rules of {@link guardUrl}. */
 export interface UrlPolicy {
   allowlist: Allowlist;
@@ -81,7 +86,7 @@ export interface UrlPolicy {
   /** Ports allowed for every listed host. */
   ports: readonly number[];
   /** Exact `scheme://host:port` origins that skip the checks of scheme, port, address literals, allowlist and internal names. */
-  allowedEndpoints: ReadonlySet<string>;
+  allowedEndpoints: OriginSet;
 }
 
 /** A URL that passed {@link guardUrl}. Later steps use only this, so that no second parser can read the URL differently. */
@@ -94,7 +99,7 @@ export interface GuardedUrl {
   protocol: 'http:' | 'https:';
   /** Path and query as sent. */
   target: string;
-  /** Listed in `EGRESS_ALLOWED_ENDPOINTS`. */
+  /** An allowed endpoint, which skips the checks of addresses. */
   exempt: boolean;
   href: string;
 }

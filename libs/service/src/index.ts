@@ -1,3 +1,4 @@
+export { AllowedEndpoints } from './allowed-endpoints.js';
 export {
   defineConfig,
   EGRESS_KEYS,

@@ -18,6 +18,7 @@ import {
   type EndpointContext,
   type EndpointOptions,
 } from '@toolfleet/transport';
+import { AllowedEndpoints } from './allowed-endpoints.js';
 import type {
   ConfigTable,
   EGRESS_KEYS,
@@ -124,6 +125,7 @@ export async function buildExecutor<T extends ConfigTable>(
 /** What `runExecutor` gives to an app: the connections, and guarded ways out. Everything is closed with the service. */
 export class ExecutorDeps {
   private readonly clients: EgressClient[] = [];
+  private readonly allowedEndpoints: AllowedEndpoints;
   private breakers: SharedBreakers | undefined;
 
   private constructor(
@@ -132,7 +134,9 @@ export class ExecutorDeps {
     readonly nats: NatsClient,
     /** Unset without `REDIS_URL`. */
     readonly redis: { client: Redis; guard: JournalGuard; component: LifecycleComponent } | undefined,
-  ) {}
+  ) {
+    this.allowedEndpoints = new AllowedEndpoints(settings, host.clock, host.logger);
+  }
 
   static async create(settings: ExecutorSettings, host: ServiceHost, sharesRedis: boolean): Promise<ExecutorDeps> {
     const { clock, metrics, service } = host;
@@ -143,7 +147,7 @@ export class ExecutorDeps {
 
   /** Connections in the order they start. Call it after the app is built. */
   get connections(): LifecycleComponent[] {
-    return [this.nats.asComponent(), this.redis?.component, this.breakers?.asComponent()].filter(
+    return [this.nats.asComponent(), this.redis?.component, this.breakers?.asComponent(), this.allowedEndpoints].filter(
       (one) => one !== undefined,
     );
   }
@@ -151,7 +155,7 @@ export class ExecutorDeps {
   /**
    * A client that reaches the allowed hosts only.
    * @param options.allowlist key of the setting that lists the hosts; without it no host is allowed
-   * @param options.endpoints exact origins that may also be local addresses; default: `EGRESS_ALLOWED_ENDPOINTS`
+   * @param options.endpoints exact origins that may also be local addresses; default: those of the settings
    * @param options.maxBytes longest response, after decompression
    */
   egress(options: { allowlist?: string; endpoints?: readonly string[]; maxBytes?: number }): EgressClient {
@@ -164,7 +168,7 @@ export class ExecutorDeps {
       trace: inUpstreamSpan,
       allowlist,
       allowAnyHost: this.settings.EGRESS_ALLOW_ANY_HOST,
-      allowedEndpoints: endpoints ?? this.settings.EGRESS_ALLOWED_ENDPOINTS,
+      allowedEndpoints: endpoints ?? this.allowedEndpoints,
       deniedCidrs: this.settings.EGRESS_DENIED_CIDRS,
       clock,
       limits: maxBytes === undefined ? undefined : { maxBytes },

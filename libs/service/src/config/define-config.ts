@@ -108,6 +108,10 @@ export const EGRESS_KEYS = {
     item: checkEndpoint,
     help: 'Exact origins (scheme://host:port) that may be local addresses, e.g. a server on this machine',
   }),
+  EGRESS_ENDPOINTS_FILE: path({
+    optional: true,
+    help: 'File with more such origins, one a line; a change counts within a second, without a restart',
+  }),
   EGRESS_DENIED_CIDRS: list({
     default: [],
     item: checkAddressRange,

@@ -1,0 +1,66 @@
+import { readFile } from 'node:fs/promises';
+import { endpointOrigin } from '@toolfleet/egress/rules';
+import type { Clock } from '@toolfleet/resilience';
+import type { Logger } from '@toolfleet/telemetry';
+import type { EGRESS_KEYS, SettingsOf } from './config/define-config.js';
+import type { LifecycleComponent } from './lifecycle.js';
+
+/** How long a change of the file may take to count. Polling one small file is cheap, and watchers miss swapped symlinks. */
+const READ_EVERY_MS = 1_000;
+
+/**
+ * The origins that skip the egress guard: those of `EGRESS_ALLOWED_ENDPOINTS`, and the lines of the file
+ * `EGRESS_ENDPOINTS_FILE`, which is read while the service runs, so that a developer can allow a server without a restart.
+ */
+export class AllowedEndpoints implements LifecycleComponent {
+  readonly name = 'allowed endpoints';
+  private readonly fixed: ReadonlySet<string>;
+  private fromFile: ReadonlySet<string> = new Set();
+  private text = '';
+  private cancel = (): void => undefined;
+  private stopped = false;
+
+  constructor(
+    private readonly egress: Pick<SettingsOf<typeof EGRESS_KEYS>, 'EGRESS_ALLOWED_ENDPOINTS' | 'EGRESS_ENDPOINTS_FILE'>,
+    private readonly clock: Clock,
+    private readonly logger: Logger,
+  ) {
+    this.fixed = new Set(egress.EGRESS_ALLOWED_ENDPOINTS.map(endpointOrigin));
+  }
+
+  /** @param origin in the canonical form of {@link endpointOrigin} */
+  has(origin: string): boolean {
+    return this.fixed.has(origin) || this.fromFile.has(origin);
+  }
+
+  async start(): Promise<void> {
+    const { EGRESS_ENDPOINTS_FILE: file } = this.egress;
+    if (file === undefined) return;
+    await this.read(file);
+    if (this.stopped) return;
+    this.cancel = this.clock.after(READ_EVERY_MS, () => void this.start());
+  }
+
+  stop(): Promise<void> {
+    this.stopped = true;
+    this.cancel();
+    return Promise.resolve();
+  }
+
+  /** A file that cannot be read, or a line that is no origin, keeps what was allowed before. A missing file is an empty one. */
+  private async read(file: string): Promise<void> {
+    try {
+      const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return '';
+        throw error;
+      });
+      if (text === this.text) return;
+      this.text = text;
+      const lines = text.split('\n').map((line) => line.replace(/#.*/, '').trim());
+      this.fromFile = new Set(lines.filter((line) => line !== '').map(endpointOrigin));
+      this.logger.info({ origins: [...this.fromFile] }, 'the file of allowed endpoints changed');
+    } catch (error) {
+      this.logger.warn({ file, reason: (error as Error).message }, 'the file of allowed endpoints is ignored');
+    }
+  }
+}

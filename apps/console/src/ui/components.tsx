@@ -25,10 +25,11 @@ export function Head({ title, about, children }: { title: ReactNode; about?: Rea
 
 /** An error with its hint. */
 export function ErrorNotice({ error, onRetry }: { error: ToolCallError; onRetry?: () => void }) {
+  const isDenied = error.code === 'PERMISSION_DENIED';
   return (
     <div className="notice bad" role="alert">
-      <strong>{error.status === 403 ? 'Your key may not do this' : error.message}</strong>
-      {error.status === 403 && <span>{error.message}</span>}
+      <strong>{isDenied ? 'Your key may not do this' : error.message}</strong>
+      {isDenied && <span>{error.message}</span>}
       {error.hint !== undefined && <span>{error.hint}</span>}
       <span className="small soft">
         {error.code}

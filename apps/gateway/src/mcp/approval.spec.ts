@@ -56,7 +56,8 @@ describe.each(['auto', 'legacy'] as const)('a call that needs approval (%s)', (m
     const { url, seen } = await serveEndpoint({ elicitation: await relay() });
     const { made } = await client(url, mode, answer);
     const result = await call(made, 'careful');
-    expect(result).toMatchObject({ isError: true, _meta: { code: 'PERMISSION_DENIED' } });
+    expect(result).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_DECLINED' } });
+    expect(JSON.stringify(result)).not.toContain('credential');
     expect(seen.some(({ approved }) => approved)).toBe(false);
   });
 
@@ -104,7 +105,7 @@ describe('an answer of a 2025 client', () => {
     other.deliver(alice, { id: first.id, result: { action: 'decline', who: 'alice' } });
     other.deliver(alice, { id: second.id, error: { code: -32_601, message: 'no such method' } });
     expect(await first.answer).toMatchObject({ who: 'alice' });
-    await expect(second.answer).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
+    await expect(second.answer).rejects.toMatchObject({ code: 'APPROVAL_REQUIRED' });
   });
 
   it('is not awaited after the client disconnected', async () => {
@@ -156,7 +157,7 @@ it('an approval of one call is not valid for another (2026)', async () => {
   };
   expect((await ask({ text: 'two' }, answer)).result).toMatchObject({
     isError: true,
-    _meta: { code: 'PERMISSION_DENIED' },
+    _meta: { code: 'APPROVAL_REQUIRED' },
   });
   expect(seen.some(({ approved }) => approved)).toBe(false);
   expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });

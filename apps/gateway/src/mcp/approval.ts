@@ -37,7 +37,7 @@ export function requestApproval(
 /**
  * The approval in a call that a 2026-07-28 client repeated; undefined when the call carries none. The idempotency key is
  * derived from the signed state: one approval runs one call, and sending it again replays the outcome.
- * @throws ToolError PERMISSION_DENIED when it was declined, expired, or belongs to another call
+ * @throws ToolError APPROVAL_DECLINED when it was declined; APPROVAL_REQUIRED when it expired or belongs to another call
  */
 export function readApproval(
   context: ServerContext,
@@ -48,7 +48,7 @@ export function readApproval(
   if (typeof sent !== 'string') return undefined;
   const { asked, revision, id } = states.open(call, sent) ?? {};
   if (!Array.isArray(asked) || typeof revision !== 'string' || typeof id !== 'string') {
-    throw new ToolError('PERMISSION_DENIED', { message: 'The approval has expired or belongs to another call' });
+    throw new ToolError('APPROVAL_REQUIRED', { message: 'The approval has expired or belongs to another call' });
   }
   const answer = inputResponse(context.mcpReq.inputResponses, KEY);
   requireConsent(answer.kind === 'elicit' ? answer : {});
@@ -57,7 +57,8 @@ export function readApproval(
 
 /**
  * Asks a 2025 client on the stream of its own request and waits for the answer.
- * @throws ToolError PERMISSION_DENIED when it was declined or not answered in time; CANCELLED when the client disconnected
+ * @throws ToolError APPROVAL_DECLINED when it was declined; APPROVAL_REQUIRED when it was not answered in time; CANCELLED when
+ *   the client disconnected
  */
 export async function elicitApproval(
   questions: readonly string[],
@@ -75,7 +76,7 @@ export async function elicitApproval(
   const onAbort = (): void =>
     stopped.reject(new ToolError('CANCELLED', { message: 'The client closed the connection' }));
   const cancelTimer = clock.after(APPROVAL_TTL_MS, () =>
-    stopped.reject(new ToolError('PERMISSION_DENIED', { message: 'The approval request was not answered in time' })),
+    stopped.reject(new ToolError('APPROVAL_REQUIRED', { message: 'The approval request was not answered in time' })),
   );
   signal.addEventListener('abort', onAbort, { once: true });
   try {
@@ -108,8 +109,8 @@ function approvalForm(questions: readonly string[], { tool, arguments: args }: C
   };
 }
 
-/** @throws ToolError PERMISSION_DENIED unless the form was accepted with `approve: true` */
+/** @throws ToolError APPROVAL_DECLINED unless the form was accepted with `approve: true` */
 function requireConsent(answer: { action?: unknown; content?: unknown }): void {
   if (answer.action === 'accept' && isJsonObject(answer.content) && answer.content['approve'] === true) return;
-  throw new ToolError('PERMISSION_DENIED', { message: 'The call was not approved' });
+  throw new ToolError('APPROVAL_DECLINED', { message: 'The call was not approved' });
 }

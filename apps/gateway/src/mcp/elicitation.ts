@@ -80,7 +80,7 @@ export class ElicitationRelay {
       if (!pending || !isJsonObject(body)) return;
       if (body['tenant_id'] !== pending.from.tenantId || body['user_id'] !== pending.from.userId) return;
       if (isJsonObject(body['result'])) pending.resolve(body['result']);
-      else pending.reject(new ToolError('PERMISSION_DENIED', { message: 'The client could not ask for approval' }));
+      else pending.reject(new ToolError('APPROVAL_REQUIRED', { message: 'The client could not ask for approval' }));
     });
     await this.nats.link.flush();
   }

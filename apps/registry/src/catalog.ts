@@ -186,6 +186,7 @@ export class Catalog {
         reason: quarantine.reason,
         since_at: quarantine.sinceAt,
         pending_revision: quarantine.pendingRevision,
+        rejected: quarantine.rejected ? true : undefined,
       },
     };
     const made = { tool, chars: known?.chars ?? JSON.stringify(tool).length };

@@ -248,10 +248,12 @@ describe('DefinitionService', () => {
         rejected: { by: 'ann' },
         pendingRevision: pending,
       });
+      expect(catalog.get('crm_find', undefined)?.quarantine).toMatchObject({ rejected: true });
       expect(await list()).toEqual([]);
       // Another change is another question.
       await announce(SERVER, [remote('crm_find', { description: 'Something new' })]);
       await catalog.refresh();
+      expect(catalog.get('crm_find', undefined)?.quarantine?.rejected).toBeUndefined();
       expect(catalog.stored('crm_find')?.quarantine?.rejected).toBeUndefined();
       await announce(SERVER, [remote('crm_find')]);
       expect(await list()).toHaveLength(1);

@@ -168,8 +168,11 @@ export interface RegisteredTool extends ToolDefinition {
   revision: string;
   /** False while no live executor serves it. The tool stays listed, marked as unavailable. */
   available: boolean;
-  /** Present while a changed remote tool awaits approval. It is not listed and calls fail with TOOL_QUARANTINED. */
-  quarantine?: { reason: string; since_at: number; pending_revision: string };
+  /**
+   * Present while a changed remote tool awaits approval, or after an administrator rejected the change. It is not listed and
+   * calls fail with TOOL_QUARANTINED.
+   */
+  quarantine?: { reason: string; since_at: number; pending_revision: string; rejected?: boolean };
 }
 
 /** Valid tool names. */

@@ -37,11 +37,7 @@ export async function resolveTool(
  * @throws ToolError TOOL_QUARANTINED, TOOL_DANGEROUS, PERMISSION_DENIED
  */
 export function authorize(principal: Principal, origin: Origin, tool: RegisteredTool): void {
-  if (tool.quarantine) {
-    throw new ToolError('TOOL_QUARANTINED', {
-      message: `Tool '${tool.name}' awaits approval: ${tool.quarantine.reason}`,
-    });
-  }
+  if (tool.quarantine) throw quarantineRefusal(tool.name, tool.quarantine);
   if (tool.dangerous && origin === 'public') throw new ToolError('TOOL_DANGEROUS', { message: DANGEROUS_MESSAGE });
   // A tool that starts tools that call tools could recurse without end.
   if (principal.via === 'delegation' && callsTools(tool)) deny(`'${tool.name}' may not be started on behalf of a tool`);
@@ -50,6 +46,15 @@ export function authorize(principal: Principal, origin: Origin, tool: Registered
     deny(`Tool '${tool.name}' requires role ${tool.required_roles?.join(' or ')}`);
   }
   if (tool.requires_auth && principal.userId === '') deny(`Tool '${tool.name}' requires an authenticated user`);
+}
+
+/** The refusal of a tool that awaits a decision of an administrator, or that one rejected. */
+export function quarantineRefusal(
+  tool: string,
+  { reason, rejected }: NonNullable<RegisteredTool['quarantine']>,
+): ToolError {
+  const state = rejected ? 'was rejected by an administrator' : 'awaits approval';
+  return new ToolError('TOOL_QUARANTINED', { message: `Tool '${tool}' ${state}: ${reason}`, details: { tool } });
 }
 
 function deny(message: string): never {

@@ -22,8 +22,9 @@ export {
   type PolicyRequest,
   type PolicyResult,
 } from './ports.js';
-export { authorize } from './admit.js';
+export { authorize, quarantineRefusal } from './admit.js';
 export { toExecMessage } from './attempt.js';
+export { toCancellation } from './deadline.js';
 export {
   formatTool,
   TOOL_FORMATS,

@@ -1,6 +1,6 @@
 import { type Origin, type Principal, ToolError } from '@toolfleet/contracts';
 import { type RegisteredTool, TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
-import { toPublicTool, ToolRanker } from '@toolfleet/engine';
+import { quarantineRefusal, toPublicTool, ToolRanker } from '@toolfleet/engine';
 import { mayUse } from '@toolfleet/engine/access';
 import type { DefinitionCache } from './definition-cache.js';
 
@@ -82,11 +82,7 @@ export class ToolList {
       throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
     }
     if (tool.dangerous) throw new ToolError('TOOL_DANGEROUS');
-    if (tool.quarantine)
-      throw new ToolError('TOOL_QUARANTINED', {
-        message: `Tool '${tool.name}' awaits approval`,
-        details: { tool: tool.name },
-      });
+    if (tool.quarantine) throw quarantineRefusal(tool.name, tool.quarantine);
     return toPublicTool(tool);
   }
 }

@@ -37,7 +37,10 @@ export interface CatalogTool {
   available: boolean;
   dangerous: boolean;
   sandboxed: boolean;
+  /** A call may be repeated with the same outcome. */
   idempotent: boolean;
+  /** A call may change something outside. Calls that a tool makes of other tools have effects of their own. */
+  has_effects: boolean;
   requires_auth: boolean;
   session_aware: boolean;
   rate_limit: number;
@@ -65,7 +68,7 @@ export interface CatalogToolDetail extends CatalogTool {
 }
 
 /** How a recent call ended. */
-export type RecentCallStatus = 'success' | 'tool_error' | 'refused' | 'system_error';
+export type RecentCallStatus = 'success' | 'tool_error' | 'refused' | 'cancelled' | 'system_error';
 
 /** Milliseconds that a call spent in each stage. */
 export interface CallStages {

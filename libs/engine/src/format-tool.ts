@@ -6,6 +6,7 @@ import {
   type RegisteredTool,
 } from '@toolfleet/contracts/tool-definition';
 import { inlineDefinitions, type SchemaStyle } from '@toolfleet/schema';
+import { hasEffects, isSafeMethod } from './tool-plan.js';
 
 /** Formats in which a definition can be listed. */
 export const TOOL_FORMATS = ['native', 'openai', 'anthropic', 'mcp'] as const;
@@ -60,9 +61,6 @@ function toMcp(tool: RegisteredTool, inputSchema: JsonObject, style: SchemaStyle
   return shown;
 }
 
-/** Methods that RFC 9110 section 9.2.1 calls safe. */
-const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'QUERY']);
-
 /**
  * The annotations of a tool for MCP clients. Those of an operation follow from its HTTP method; an operation that is not safe may
  * overwrite or delete. `idempotentHint` is what this fleet acts on, so a claim of an untrusted server does not appear in it.
@@ -70,7 +68,7 @@ const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TR
 export function toolAnnotations({ annotations, binding, idempotent }: RegisteredTool): JsonObject {
   const shown: JsonObject = {};
   if (binding.kind === 'openapi') {
-    const isSafe = SAFE_METHODS.has(binding.method.toUpperCase());
+    const isSafe = isSafeMethod(binding.method);
     Object.assign(shown, { readOnlyHint: isSafe, destructiveHint: !isSafe, openWorldHint: true });
   }
   Object.assign(shown, annotations);
@@ -95,6 +93,7 @@ export function toolMetadata(tool: RegisteredTool): JsonObject {
     dangerous: tool.dangerous ?? false,
     session_aware: tool.session_aware ?? false,
     idempotent: tool.idempotent ?? false,
+    has_effects: hasEffects(tool),
     retry_policy: optional(tool.retry_policy),
     rate_limit_mode: tool.rate_limit_mode ?? 'reject',
     cache_ttl_seconds: optional(tool.cache_ttl_seconds),

@@ -4,6 +4,7 @@ import { aTool } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { callRecord } from './batch.js';
 import { callBody } from './result.js';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { formatTool, toolMetadata } from './format-tool.js';
 import { ToolRanker } from './rank-tools.js';
 
@@ -148,6 +149,17 @@ describe('formatTool', () => {
       cost_per_use: 0,
       author: null,
     });
+  });
+
+  test.each<[string, Partial<RegisteredTool>, boolean]>([
+    ['GET', {}, false],
+    ['PUT', {}, true],
+    ['DELETE', {}, true],
+    ['DELETE', { idempotent: false }, true],
+    ['delete', {}, true],
+  ])('metadata says that a %s operation with %j has effects: %s', (method, more, expected) => {
+    const binding = { kind: 'openapi', method } as unknown as RegisteredTool['binding'];
+    expect(toolMetadata(aTool({ binding, idempotent: true, ...more })).has_effects).toBe(expected);
   });
 });
 

@@ -94,13 +94,19 @@ function cacheTtlMs(tool: RegisteredTool, settings: EngineSettings): Millisecond
 /** Methods without effects: RFC 9110 section 9.2.1, and QUERY of OpenAPI 3.2. */
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'QUERY']);
 
-/** A tool that is declared cacheable has no effects. Tools that call tools leave the effects to the calls they make. */
-function hasEffects(tool: RegisteredTool): boolean {
+/** Whether an HTTP method has no effects. */
+export const isSafeMethod = (method: string): boolean => SAFE_METHODS.has(method.toUpperCase());
+
+/**
+ * Whether a call may change something outside. A tool that is declared cacheable has no effects. Tools that call tools leave the
+ * effects to the calls they make.
+ */
+export function hasEffects(tool: RegisteredTool): boolean {
   const { binding } = tool;
   if (callsTools(tool)) return false;
   if (!tool.idempotent) return true;
   if ((tool.cache_ttl_seconds ?? 0) > 0) return false;
-  if (binding.kind === 'openapi') return !SAFE_METHODS.has(binding.method.toUpperCase());
+  if (binding.kind === 'openapi') return !isSafeMethod(binding.method);
   return binding.kind === 'mcp' && tool.annotations?.readOnlyHint !== true;
 }
 

@@ -19,7 +19,7 @@ export const METRICS = {
     name: 'shannon_tool_executions_total',
     type: 'counter',
     labels: ['tool_name', 'status'],
-    help: 'Calls by outcome: success, tool_error, refused, system_error',
+    help: 'Calls by outcome: success, tool_error, refused, cancelled, system_error',
   }),
   toolDuration: entry({
     name: 'shannon_tool_execution_duration_seconds',

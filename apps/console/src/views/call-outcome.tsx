@@ -78,7 +78,7 @@ function Failure({ error, metadata }: { error: string | null; metadata: JsonObje
       {typeof suggestion === 'string' && <span>{suggestion}</span>}
       <span className="small soft">
         {typeof code === 'string' ? code : 'TOOL_ERROR'}
-        {retryable === true ? ' · may work later' : retryable === false ? ' · the same call will fail again' : ''}
+        {retryable === true && ' · may be retried'}
       </span>
     </div>
   );

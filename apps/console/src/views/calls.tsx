@@ -12,6 +12,7 @@ const STATUS: Readonly<Record<RecentCallStatus, readonly [Tone, string]>> = {
   success: ['good', 'success'],
   tool_error: ['bad', 'tool failed'],
   refused: ['warn', 'refused'],
+  cancelled: ['plain', 'cancelled'],
   system_error: ['bad', 'fleet failed'],
 };
 

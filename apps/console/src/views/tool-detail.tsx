@@ -51,6 +51,12 @@ export function ToolDetailView({ name }: { name: string }) {
   );
 }
 
+/** What a call may change, and whether the fleet or a person may repeat it. */
+function describeEffects({ idempotent, has_effects: hasEffects }: CatalogTool): string {
+  if (!idempotent) return 'may change data; repeating a call may change it again';
+  return hasEffects ? 'may change data; repeating a call has the same outcome' : 'none, may be repeated';
+}
+
 function Properties({ tool }: { tool: CatalogToolDetail }) {
   const facts: [string, string][] = [
     ['Kind', KIND_NAMES[tool.kind]],
@@ -60,7 +66,7 @@ function Properties({ tool }: { tool: CatalogToolDetail }) {
     ['Price per call', tool.cost_per_use > 0 ? money(tool.cost_per_use) : 'free'],
     ['Rate limit', tool.rate_limit > 0 ? `${count(tool.rate_limit)} a minute` : 'none'],
     ['Time limit', `${tool.timeout_seconds} s`],
-    ['Effects', tool.idempotent ? 'none, may be repeated' : 'may have effects'],
+    ['Effects', describeEffects(tool)],
     ['Sandboxed', tool.sandboxed ? `yes, ${tool.memory_limit_mb} MB` : 'no'],
     ['Tags', tool.tags.join(', ') || 'none'],
   ];

@@ -1,8 +1,9 @@
+import { ToolError, type ErrorCode } from '@toolfleet/contracts';
 import type { AuditRecord } from '@toolfleet/engine';
 import { createMetrics, type Logger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, expect, test } from 'vitest';
-import { CallLog, CallMetrics, limiterFallback } from './call-telemetry.js';
+import { CallLog, CallMetrics, limiterFallback, toCallStatus } from './call-telemetry.js';
 
 const lines: [level: string, fields: Record<string, unknown>, message: string][] = [];
 const log = new CallLog({
@@ -89,6 +90,22 @@ test('logs a retry as a warning with tool, attempt, maximum and delay', () => {
       'retrying call',
     ],
   ]);
+});
+
+test.each<[string, ErrorCode, AbortSignal, string]>([
+  ['a cancelled call', 'CANCELLED', AbortSignal.abort(), 'cancelled'],
+  ['a cancelled call that may have taken effect', 'OUTCOME_UNKNOWN', AbortSignal.abort(), 'cancelled'],
+  [
+    'a call whose worker stopped after it began',
+    'OUTCOME_UNKNOWN',
+    AbortSignal.abort(new ToolError('SERVICE_UNAVAILABLE')),
+    'system_error',
+  ],
+  ['a call whose executor was lost', 'OUTCOME_UNKNOWN', new AbortController().signal, 'system_error'],
+  ['a tool that failed just before', 'TOOL_ERROR', AbortSignal.abort(), 'tool_error'],
+])('%s has its own status', (_, code, signal, status) => {
+  const { call } = record();
+  expect(toCallStatus({ ok: false, code, call: { ...call, request: { ...call.request, signal } } })).toBe(status);
 });
 
 test('the limiter fallback metric is 1 while limits are decided locally, and 0 again later', async () => {

@@ -1,15 +1,15 @@
 import { CATALOGUE, toUsd } from '@toolfleet/contracts';
-import { Audit, Meter, Tracer, type AuditRecord, type CallSpan } from '@toolfleet/engine';
+import { Audit, Meter, toCancellation, Tracer, type AuditRecord, type CallSpan } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
 import { BoundedLabel, CHAINED, inSpan, OTHER_LABEL, type Logger, type Metrics } from '@toolfleet/telemetry';
 import { redactArguments, redactedError } from './redact-arguments.js';
 
 /**
- * How a call ended: `refused` before its tool ran, `tool_error` because of the tool or its upstream, `system_error` because of
- * the fleet. Only `system_error` uses up the error budget.
+ * How a call ended: `refused` before its tool ran, `cancelled` by its caller, `tool_error` because of the tool or its upstream,
+ * `system_error` because of the fleet. Only `system_error` uses up the error budget.
  */
-export type CallStatus = 'success' | 'tool_error' | 'refused' | 'system_error';
+export type CallStatus = 'success' | 'tool_error' | 'refused' | 'cancelled' | 'system_error';
 
 const SYSTEM_CODES = new Set([
   'INTERNAL',
@@ -22,12 +22,20 @@ const SYSTEM_CODES = new Set([
   'OUTCOME_UNKNOWN',
 ]);
 
-/** The status of a finished call, as metrics and operator views show it. */
-export function toCallStatus({ ok, code }: Pick<AuditRecord, 'ok' | 'code'>): CallStatus {
+/**
+ * The status of a finished call, as metrics and operator views show it. A call whose caller cancelled it is `cancelled`, also
+ * when it may have taken effect before (OUTCOME_UNKNOWN): that is no failure of the fleet.
+ */
+export function toCallStatus({ ok, code, call }: Pick<AuditRecord, 'ok' | 'code' | 'call'>): CallStatus {
   if (ok || code === undefined) return ok ? 'success' : 'tool_error';
+  if (code === 'CANCELLED') return 'cancelled';
+  if (code === 'OUTCOME_UNKNOWN' && wasCancelled(call.request.signal)) return 'cancelled';
   if (SYSTEM_CODES.has(code)) return 'system_error';
   return CATALOGUE[code].origin === 'request' ? 'refused' : 'tool_error';
 }
+
+const wasCancelled = ({ aborted, reason }: AbortSignal): boolean =>
+  aborted && toCancellation(reason).code === 'CANCELLED';
 
 /**
  * Writes one log line per call, per dry run and per retry. The lines of calls are the audit log: each contains the hash of the previous

@@ -31,6 +31,12 @@ export const budgetConfig = defineConfig('budget', {
     default: '.toolfleet/data/budget.db',
     help: 'File of the embedded usage ledger; not used with DATABASE_URL',
   }),
+  BUDGET_LEDGER_RETENTION_DAYS: integer({
+    optional: true,
+    min: 2,
+    max: 36_500,
+    help: 'Days for which the ledger keeps a row per call; older days become sums per tenant, tool, user and agent; unset keeps all rows',
+  }),
   ...FLEET_FILE_KEYS,
   MAX_COST_PER_REQUEST: number({ default: 0.5, min: 0, help: 'USD that all calls of one request may cost' }),
   MAX_TOKENS_PER_REQUEST: integer({ default: 10_000, min: 0, help: 'Tokens that all calls of one request may use' }),

@@ -167,15 +167,17 @@ export function countedScopes(scopes: BudgetScopes, callId: string, sharesReques
   return named;
 }
 
+export const DAY_MS = 86_400_000;
+
 /** Number of whole days since 1970-01-01 UTC. */
 export function epochDay(at: number): number {
-  return Math.floor(at / 86_400_000);
+  return Math.floor(at / DAY_MS);
 }
 
 /** A counter's name for people: `day:20778` becomes `day:2026-11-21`. */
 export function shownScope(name: string): string {
   if (!name.startsWith('day:')) return name;
-  return `day:${new Date(Number(name.slice(4)) * 86_400_000).toISOString().slice(0, 10)}`;
+  return `day:${new Date(Number(name.slice(4)) * DAY_MS).toISOString().slice(0, 10)}`;
 }
 
 /** Kind of a scope by the name of its counters: `agent:planner` is an agent. */

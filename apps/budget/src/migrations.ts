@@ -1,6 +1,7 @@
 /** Migrations of the ledger, the same for SQLite and PostgreSQL. */
-import type { Kysely } from 'kysely';
+import { PostgresAdapter, type Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
+import { partitionByDay } from './ledger-days.js';
 
 /**
  * The ledger, one row per call. The columns up to `cache_creation_tokens` are those that existing reports read. The primary key
@@ -54,8 +55,34 @@ const slices: Migration = {
   },
 };
 
+/**
+ * Sums of days whose rows are gone, one row per tenant, day, tool, user and agent or several of them; reports add them up.
+ * `charged_at` is the start of the day. PostgreSQL gets its partitions; SQLite, which deletes rows instead, an index to find the oldest.
+ */
+const days: Migration = {
+  async up(db: Kysely<unknown>): Promise<void> {
+    await db.schema
+      .createTable('usage_daily')
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('charged_at', 'bigint', (column) => column.notNull())
+      .addColumn('day', 'text', (column) => column.notNull())
+      .addColumn('tool_name', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text', (column) => column.notNull())
+      .addColumn('caller_agent_id', 'text')
+      .addColumn('calls', 'bigint', (column) => column.notNull())
+      .addColumn('total_tokens', 'bigint', (column) => column.notNull())
+      .addColumn('real_tokens', 'bigint', (column) => column.notNull())
+      .addColumn('micro_usd', 'bigint', (column) => column.notNull())
+      .execute();
+    await db.schema.createIndex('usage_daily_time').on('usage_daily').columns(['tenant_id', 'charged_at']).execute();
+    if (db.getExecutor().adapter instanceof PostgresAdapter) return partitionByDay(db);
+    await db.schema.createIndex('token_usage_charged').on('token_usage').column('charged_at').execute();
+  },
+};
+
 /** All migrations by name, in order. A released migration is never edited. */
 export const MIGRATIONS: Record<string, Migration> = {
   '0001-token-usage': tokenUsage,
   '0002-slices': slices,
+  '0003-days': days,
 };

@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
+import { Kysely, sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { epochDay } from './limits.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
+import { MIGRATIONS } from './migrations.js';
 import { UsageLedger } from './usage-ledger.js';
 import type { LedgerRow } from './usage-ledger.js';
 
@@ -84,6 +86,39 @@ function conformance(name: string, make: () => Promise<{ store: UsageLedger; reo
       await store.close();
     });
 
+    it('replaces old days by sums that reports and limits still count', async () => {
+      const { store, reopen } = await make();
+      const day = 24 * HOUR;
+      const rows = [
+        ...Array.from({ length: 3 }, (_, i) => row(`old${i}`, { charged_at: NOON - 9 * day, real_tokens: 7 })),
+        row('slice', { charged_at: NOON - 9 * day, parent_call_id: 'old0' }),
+        row('agent', { charged_at: NOON - 9 * day, agent_id: 'planner', user_id: 'bob' }),
+        row('next', { charged_at: NOON - 8 * day }),
+        row('kept', { charged_at: NOON - 7 * day }),
+        row('now'),
+      ];
+      await store.append(rows);
+      const reports = async (from: UsageLedger) => [
+        await from.sums({ tenantId: 'acme', groupBy: ['day', 'tool', 'user', 'agent'] }),
+        await from.sums({ groupBy: ['tenant'], toAt: NOON - 6 * day }),
+        await from.spentSince('acme', NOON, NOON - day),
+      ];
+      const before = await reports(store);
+      expect(await store.rollUpBefore(NOON - 7 * day)).toBe(6);
+      expect(await reports(store)).toEqual(before);
+      expect(await store.rollUpBefore(NOON - 7 * day)).toBe(0);
+      // Rows of a day that is gone may still arrive from the outbox, after a restart as well.
+      await store.append([row('late', { charged_at: NOON - 9 * day })]);
+      await store.close();
+      const again = await reopen();
+      await again.append([row('kept', { charged_at: NOON - 7 * day }), row('later', { charged_at: NOON - 9 * day })]);
+      expect(await again.rollUpBefore(NOON - 7 * day)).toBe(2);
+      expect(await again.sums({ tenantId: 'acme', groupBy: [] })).toEqual([
+        { calls: 9, tokens: 1_000, micro_usd: 100 },
+      ]);
+      await again.close();
+    });
+
     it('holds sums beyond 32 bits and long batches', async () => {
       const { store } = await make();
       await store.append(Array.from({ length: 1_200 }, (_, i) => row(`c${i}`, { micro_usd: 5_000_000_000 })));
@@ -136,5 +171,46 @@ describe.skipIf(!POSTGRES_PROGRAMS)('on PostgreSQL', () => {
     const url = await server.createDatabase(`ledger_${(databases += 1)}`);
     const reopen = () => opened(new UsageLedger(postgresDialect(url)));
     return { store: await reopen(), reopen };
+  });
+
+  it('gets partitions without copying the rows it has, which leave by day as well', async () => {
+    const url = await server.createDatabase('grown');
+    const db = new Kysely<unknown>({ dialect: postgresDialect(url) });
+    await MIGRATIONS['0001-token-usage']!.up(db);
+    await MIGRATIONS['0002-slices']!.up(db);
+    const insert = (callId: string, at: number) =>
+      sql`insert into token_usage select 'ann', null, '', '', '', 0, 0, 0, 0, 0, 0, 0, 'acme', ${callId}, 'settled', 'calculator',
+        null, null, 0, 5, 1, 'live', ${at}, ${at}, ${new Date(at).toISOString().slice(0, 10)}, null on conflict do nothing`.execute(
+        db,
+      );
+    const day = 24 * HOUR;
+    const now = Date.now();
+    for (const [index, at] of [now - 9 * day, now - 9 * day, now - 8 * day, now].entries())
+      await insert(`c${index}`, at);
+    await MIGRATIONS['0003-days']!.up(db);
+    // The release before knows nothing of partitions: its inserts work, and repeat none.
+    await insert('c3', now);
+    await insert('c4', now);
+    await sql`create table kysely_migration (name varchar(255) primary key, timestamp varchar(255) not null)`.execute(
+      db,
+    );
+    for (const name of Object.keys(MIGRATIONS))
+      await sql`insert into kysely_migration values (${name}, '2026-11-21T00:00:00Z')`.execute(db);
+    await db.destroy();
+    const ledger = await opened(new UsageLedger(postgresDialect(url)));
+    expect(await ledger.rollUpBefore(now - 2 * day)).toBe(3);
+    expect(await ledger.sums({ groupBy: [] })).toEqual([{ calls: 5, tokens: 0, micro_usd: 25 }]);
+    // Once all its days are old, the partition of the first rows is dropped.
+    await ledger.append([row('new', { charged_at: now + 3 * day })]);
+    expect(await ledger.rollUpBefore(now + 2 * day)).toBe(2);
+    expect(await ledger.rollUpBefore(now + 2 * day)).toBe(0);
+    expect(await ledger.sums({ groupBy: [] })).toEqual([{ calls: 6, tokens: 100, micro_usd: 35 }]);
+    await ledger.close();
+    const check = new Kysely<unknown>({ dialect: postgresDialect(url) });
+    const left = await sql`select relname from pg_class where relkind = 'r' and relname like 'token_usage%'`.execute(
+      check,
+    );
+    expect(left.rows).toHaveLength(1);
+    await check.destroy();
   });
 });

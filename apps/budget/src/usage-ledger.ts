@@ -1,8 +1,9 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { UsageRow, UsageSum } from '@toolfleet/contracts/budget';
-import { Kysely, sql, type CompiledQuery, type Dialect } from 'kysely';
+import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
-import { epochDay } from './limits.js';
+import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
+import { DAY_MS, epochDay } from './limits.js';
 import { MIGRATIONS } from './migrations.js';
 import type { LedgerSum } from './reservation-store.js';
 
@@ -63,13 +64,13 @@ interface TokenUsageTable {
  */
 const INSERT_SIZES = [64, 8, 1] as const;
 
-const GROUP_COLUMN: Record<UsageGroup, keyof TokenUsageTable> = {
+const GROUP_COLUMN = {
   day: 'day',
   tool: 'tool_name',
   user: 'user_id',
   agent: 'caller_agent_id',
   tenant: 'tenant_id',
-};
+} as const satisfies Record<UsageGroup, keyof UsageDailyTable>;
 const GROUP_FIELD: Record<UsageGroup, 'day' | 'tool_name' | 'user_id' | 'agent_id' | 'tenant_id'> = {
   day: 'day',
   tool: 'tool_name',
@@ -78,16 +79,39 @@ const GROUP_FIELD: Record<UsageGroup, 'day' | 'tool_name' | 'user_id' | 'agent_i
   tenant: 'tenant_id',
 };
 
+/** Columns of `usage_daily`: sums of a day whose rows are gone. `charged_at` is the start of the day. */
+type UsageDailyTable = Pick<
+  TokenUsageTable,
+  | 'tenant_id'
+  | 'charged_at'
+  | 'day'
+  | 'tool_name'
+  | 'user_id'
+  | 'caller_agent_id'
+  | 'total_tokens'
+  | 'real_tokens'
+  | 'micro_usd'
+> & { calls: number };
+
+interface LedgerTables {
+  token_usage: TokenUsageTable;
+  usage_daily: UsageDailyTable;
+}
+
 /**
- * The ledger of record, in the embedded SQLite or PostgreSQL with the same schema and portable SQL. Rows are only appended, one per
- * call or slice. Database failures reject.
+ * The ledger of record, in the embedded SQLite or PostgreSQL with the same columns and portable SQL. Rows are appended, one per
+ * call or slice, and days that are older than the retention become sums. Database failures reject.
  */
 export class UsageLedger {
-  private readonly db: Kysely<{ token_usage: TokenUsageTable }>;
+  private readonly db: Kysely<LedgerTables>;
+  private readonly days: LedgerDays;
   private readonly inserts = new Map<number, CompiledQuery>();
 
   constructor(dialect: Dialect) {
-    this.db = new Kysely<{ token_usage: TokenUsageTable }>({ dialect });
+    this.db = new Kysely<LedgerTables>({ dialect });
+    const isPostgres = this.db.getExecutor().adapter instanceof PostgresAdapter;
+    const db = this.db as unknown as Kysely<unknown>;
+    this.days = isPostgres ? new PartitionedDays(db) : new DeletedDays(db);
   }
 
   /** Migrates the schema to the latest version. */
@@ -101,6 +125,7 @@ export class UsageLedger {
   async append(rows: readonly LedgerRow[]): Promise<void> {
     if (rows.length === 0) return;
     const values = rows.map(tableRow);
+    await this.days.prepare(new Set(rows.map((row) => epochDay(row.charged_at))));
     await this.db.transaction().execute(async (transaction) => {
       let start = 0;
       for (const size of INSERT_SIZES) {
@@ -125,22 +150,26 @@ export class UsageLedger {
     return compiled;
   }
 
-  /** Sums per group, ordered by group. Days are UTC days of the charge. */
+  /** Replaces the rows of the days before that of `at` by sums of each day. Returns the number of rows replaced. */
+  rollUpBefore(at: EpochMs): Promise<number> {
+    return this.days.rollUpBefore(epochDay(at));
+  }
+
+  /**
+   * Sums per group, ordered by group. Days are UTC days of the charge. A day whose rows are gone is in a report from the instant it
+   * started, as a whole.
+   */
   async sums(query: UsageQuery): Promise<UsageSum[]> {
     const columns = query.groupBy.map((group) => GROUP_COLUMN[group]);
+    const all = this.usage('token_usage', query).unionAll(this.usage('usage_daily', query));
     let select = this.db
-      .selectFrom('token_usage')
+      .selectFrom(all.as('usage'))
       .select(columns)
       .select([
-        sql<number>`cast(coalesce(sum(case when parent_call_id is null then 1 else 0 end), 0) as bigint)`.as('calls'),
+        sql<number>`cast(coalesce(sum(calls), 0) as bigint)`.as('calls'),
         sql<number>`cast(coalesce(sum(total_tokens), 0) as bigint)`.as('tokens'),
         sql<number>`cast(coalesce(sum(micro_usd), 0) as bigint)`.as('micro_usd'),
       ]);
-    if (query.tenantId !== undefined) select = select.where('tenant_id', '=', query.tenantId);
-    if (query.fromAt !== undefined) select = select.where('charged_at', '>=', query.fromAt);
-    if (query.toAt !== undefined) select = select.where('charged_at', '<', query.toAt);
-    if (query.toolName !== undefined) select = select.where('tool_name', '=', query.toolName);
-    if (query.userId !== undefined) select = select.where('user_id', '=', query.userId);
     for (const column of columns) select = select.groupBy(column).orderBy(column);
     const rows = await select.execute();
     return rows.map((row) => {
@@ -150,11 +179,36 @@ export class UsageLedger {
         micro_usd: Number(row.micro_usd),
       };
       for (const group of query.groupBy) {
-        const value = (row as Partial<TokenUsageTable>)[GROUP_COLUMN[group]];
+        const value = (row as Partial<UsageDailyTable>)[GROUP_COLUMN[group]];
         if (value !== null && value !== undefined) sum[GROUP_FIELD[group]] = String(value);
       }
       return sum;
     });
+  }
+
+  /** The rows of a query in one table. Both tables have the columns that reports use, except `calls`. */
+  private usage(table: keyof LedgerTables, query: Omit<UsageQuery, 'groupBy'>) {
+    const calls =
+      table === 'usage_daily' ? sql<number>`calls` : sql<number>`case when parent_call_id is null then 1 else 0 end`;
+    let select = this.db
+      .selectFrom(table as 'usage_daily')
+      .select([
+        'tenant_id',
+        'user_id',
+        'caller_agent_id',
+        'tool_name',
+        'day',
+        'total_tokens',
+        'real_tokens',
+        'micro_usd',
+      ])
+      .select(calls.as('calls'));
+    if (query.tenantId !== undefined) select = select.where('tenant_id', '=', query.tenantId);
+    if (query.fromAt !== undefined) select = select.where('charged_at', '>=', query.fromAt);
+    if (query.toAt !== undefined) select = select.where('charged_at', '<', query.toAt);
+    if (query.toolName !== undefined) select = select.where('tool_name', '=', query.toolName);
+    if (query.userId !== undefined) select = select.where('user_id', '=', query.userId);
+    return select;
   }
 
   /**
@@ -162,25 +216,31 @@ export class UsageLedger {
    * used, without the tokens derived from costs.
    */
   async spentSince(tenantId: string, now: EpochMs, since: EpochMs): Promise<LedgerSum[]> {
-    const spent = () =>
-      this.db
-        .selectFrom('token_usage')
-        .where('tenant_id', '=', tenantId)
-        .select([
-          sql<number>`cast(coalesce(sum(micro_usd), 0) as bigint)`.as('micro_usd'),
-          sql<number>`cast(coalesce(sum(real_tokens), 0) as bigint)`.as('tokens'),
-        ]);
+    const amounts = [
+      sql<number>`cast(coalesce(sum(micro_usd), 0) as bigint)`.as('micro_usd'),
+      sql<number>`cast(coalesce(sum(real_tokens), 0) as bigint)`.as('tokens'),
+    ];
+    const ever = this.usage('token_usage', { tenantId }).unionAll(this.usage('usage_daily', { tenantId }));
+    // Rows of the last days are always there, so that today and the scopes of `since` need no sums of days.
+    const recent = () => this.db.selectFrom('token_usage').where('tenant_id', '=', tenantId).select(amounts);
+    const today = epochDay(now);
     const sum = (scope: string, row: { micro_usd: number; tokens: number } | undefined): LedgerSum => ({
       scope,
       microUsd: Number(row?.micro_usd ?? 0),
       tokens: Number(row?.tokens ?? 0),
     });
     const sums = [
-      sum('tenant', await spent().executeTakeFirst()),
-      sum(`day:${epochDay(now)}`, await spent().where('day', '=', utcDay(now)).executeTakeFirst()),
+      sum('tenant', await this.db.selectFrom(ever.as('usage')).select(amounts).executeTakeFirst()),
+      sum(
+        `day:${today}`,
+        await recent()
+          .where('charged_at', '>=', today * DAY_MS)
+          .where('charged_at', '<', (today + 1) * DAY_MS)
+          .executeTakeFirst(),
+      ),
     ];
     for (const [prefix, column] of NAMED_SCOPES) {
-      const rows = await spent()
+      const rows = await recent()
         .where('charged_at', '>=', since)
         .where(column, 'is not', null)
         .select(column)

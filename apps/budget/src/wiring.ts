@@ -7,6 +7,7 @@ import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
+import { LedgerRetention } from './ledger-retention.js';
 import { readLimitTable, unlimited, withSettings, type LimitTable } from './limits.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
@@ -81,6 +82,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     { clock, logger, metrics },
   );
   redis.on('ready', () => upkeep.reconnected());
+  const keptDays = settings.BUDGET_LEDGER_RETENTION_DAYS;
   return [
     nats.asComponent(),
     redisPart(redis, settings.REDIS_URL),
@@ -93,6 +95,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
       stop: () => ledger.close(),
     },
     upkeep,
+    ...(keptDays === undefined ? [] : [new LedgerRetention(ledger, keptDays, { clock, logger })]),
     natsEndpoint(budget, settings, nats, host),
   ];
 }

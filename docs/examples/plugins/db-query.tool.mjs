@@ -6,7 +6,7 @@
  *   2. a read-only transaction (PostgreSQL) or a read-only connection (SQLite): the database itself refuses to write;
  *   3. at most 200 rows are read, whatever the query would return;
  *   4. an end: PostgreSQL stops a query after DB_QUERY_TIMEOUT_MS (5 s) itself; the child process the query runs in is
- *      killed a second later, because SQLite runs inside the process and hears no signal.
+ *      killed two seconds later, because SQLite runs inside the process and hears no signal.
  * Give it a database user that may SELECT what the model may see, and nothing else: functions are called with its rights.
  *
  * DB_QUERY_URL (or DB_QUERY_URL_FILE): sqlite:/data/shop.db or postgres://reader@host/shop. `{project}` in it stands for the
@@ -20,7 +20,9 @@ import { fileURLToPath } from 'node:url';
 const MAX_ROWS = 200;
 const TIMEOUT_MS = Number(process.env.DB_QUERY_TIMEOUT_MS ?? 5_000);
 /** The child may run this much longer: a server that works without a caller is worse than a late answer. */
-const CHILD_GRACE_MS = 1_000;
+const CHILD_GRACE_MS = 2_000;
+/** What a child that is connected to its database sends before it runs the query. */
+const CONNECTED = 'connected';
 /** Longest answer in characters of JSON. */
 const MAX_RESULT = 1_000_000;
 
@@ -104,12 +106,16 @@ function inChild(query, signal) {
       settle(value);
     };
     const aborted = () => end(reject, signal.reason);
-    const timer = setTimeout(
-      () => end(resolve, { error: `The query took longer than ${TIMEOUT_MS / 1_000} s` }),
-      TIMEOUT_MS + CHILD_GRACE_MS,
-    );
+    // The query has its time from here on: the start of the child, which depends on the machine, ends with the call at the latest.
+    let timer;
+    const connected = () => {
+      timer = setTimeout(
+        () => end(resolve, { error: `The query took longer than ${TIMEOUT_MS / 1_000} s` }),
+        TIMEOUT_MS + CHILD_GRACE_MS,
+      );
+    };
     signal.addEventListener('abort', aborted, { once: true });
-    child.once('message', (answer) => end(resolve, answer));
+    child.on('message', (message) => (message === CONNECTED ? connected() : end(resolve, message)));
     child.once('exit', () => end(resolve, { error: 'The query ended abnormally' }));
     child.once('error', (error) => end(resolve, { error: error.message }));
     child.send(query);
@@ -139,6 +145,7 @@ async function answerOf({ url, sql, params, timeoutMs }) {
 async function readSqlite(path, sql, params) {
   const { DatabaseSync } = await import('node:sqlite');
   const database = new DatabaseSync(path, { readOnly: true, allowExtension: false });
+  process.send(CONNECTED);
   const statement = database.prepare(sql);
   statement.setReadBigInts(false);
   const rows = [];
@@ -154,9 +161,10 @@ async function readPostgres(url, sql, params, timeoutMs) {
   const client = new pg.Client({
     connectionString: url,
     statement_timeout: timeoutMs,
-    connectionTimeoutMillis: timeoutMs,
+    connectionTimeoutMillis: timeoutMs + CHILD_GRACE_MS,
   });
   await client.connect();
+  process.send(CONNECTED);
   try {
     await client.query('BEGIN TRANSACTION READ ONLY');
     // The extended protocol takes one statement; the cursor hands out no more rows than asked for.

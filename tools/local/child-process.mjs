@@ -1,18 +1,19 @@
 /** Child processes of the local runner: logged to a file, stopped by pid, never left behind. */
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { closeSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 
-/** A free loopback TCP port. */
-export function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
+/** Below the ephemeral ports of every system: no connection takes a port of this range before its owner binds it. */
+const FIRST_PORT = 10_000;
+const LAST_PORT = 32_000;
+
+/** A loopback TCP port that nothing listens on. */
+export async function freePort() {
+  for (;;) {
+    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
+    if (await portIsFree(port)) return port;
+  }
 }
 
 /** True when the loopback port can be bound. */

@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
-import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { randomInt } from 'node:crypto';
+import { createServer, type Socket } from 'node:net';
 
 /** Kills the child and removes its folder when the pipe to this process closes, whatever ended this process. */
 const WATCH = 'cat >/dev/null; kill -9 "$0" 2>/dev/null; if [ -n "$1" ]; then rm -rf "$1"; fi';
@@ -42,15 +43,26 @@ export async function endChild(
   return code;
 }
 
-/** A loopback port that was free a moment ago. The caller must retry with another one if it is taken by then. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+/**
+ * Below the ephemeral ports of every system: no connection, and no listener on port 0, takes a port of this range between the moment it
+ * is chosen and the moment its owner binds it, or while its owner is restarted.
+ */
+const FIRST_PORT = 10_000;
+const LAST_PORT = 32_000;
+
+/** A loopback port that nothing listens on. Another caller may have chosen the same one, so callers that can should retry. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
+    if (await canListen(port)) return port;
+  }
+}
+
+function canListen(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 }
 

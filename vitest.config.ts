@@ -1,18 +1,17 @@
 import { defineConfig } from 'vitest/config';
 
-/** Third-party packages that publish a `source` condition of their own; node cannot run TypeScript below node_modules. */
-const SOURCE_CONDITION_CLASH = [/\/@modelcontextprotocol\//, /\/eventsource(-parser)?\//];
+const SOURCE = '@toolfleet/source';
 
 /**
- * Specs import our own packages from source (the `source` export condition), so that no build is needed to run them.
+ * Specs import our own packages from source (by an export condition that no other package has), so that no build is needed to run them.
  * `unit` is next to the code and needs no broker unless a spec starts one. `e2e` and `integration` (faults, abuse, measurements)
  * start real processes: `e2e` two files at a time, `integration` one. `cluster` (npm run test:cluster) puts them on clustered
  * stores; `corpus` (npm run check:openapi-corpus and check:rego) needs cases of other projects, which those commands get; `abuse`
  * (npm run test:abuse) runs the abuse tests of `integration` at full length.
  */
 const shared = {
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } },
+  resolve: { conditions: [SOURCE] },
+  ssr: { resolve: { conditions: [SOURCE], externalConditions: [SOURCE] } },
   // Specs lie outside the packages' tsconfig, from which the decorator mode would be read.
   oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
 };
@@ -30,7 +29,6 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'unit',
-          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: [
             'apps/*/src/**/*.spec.ts',
             'libs/*/src/**/*.spec.ts',
@@ -47,7 +45,6 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'browser',
-          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['test/browser/**/*.spec.ts'],
           fileParallelism: false,
           testTimeout: 60_000,
@@ -59,7 +56,6 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'e2e',
-          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['test/e2e/**/*.spec.ts'],
           testTimeout: 120_000,
           hookTimeout: 180_000,
@@ -70,7 +66,6 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'integration',
-          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['test/failure/**/*.spec.ts', 'test/abuse/**/*.spec.ts', 'test/observability/**/*.spec.ts'],
           fileParallelism: false,
           testTimeout: 120_000,
@@ -82,7 +77,6 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'corpus',
-          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['apps/*/spec/**/*.spec.ts', 'libs/*/spec/**/*.spec.ts'],
           testTimeout: 240_000,
           hookTimeout: 60_000,
@@ -93,7 +87,6 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'abuse',
-          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['test/abuse/**/*.spec.ts'],
           fileParallelism: false,
           testTimeout: 600_000,
@@ -105,7 +98,6 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'cluster',
-          server: { deps: { inline: SOURCE_CONDITION_CLASH } },
           include: ['test/cluster/**/*.spec.ts'],
           fileParallelism: false,
           testTimeout: 240_000,

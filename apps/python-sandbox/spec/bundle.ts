@@ -28,7 +28,7 @@ export async function bundleSandbox(): Promise<SandboxScripts> {
     platform: 'node',
     format: 'esm',
     target: 'node24',
-    conditions: ['source'],
+    conditions: ['@toolfleet/source'],
     logLevel: 'error',
     plugins: [inlineText()],
   });

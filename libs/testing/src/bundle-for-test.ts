@@ -31,7 +31,7 @@ export async function bundleForTest(source: string): Promise<TestProgram> {
     keepNames: true,
     sourcemap: 'inline',
     logLevel: 'silent',
-    conditions: ['source'], // own packages from their TypeScript, by the exports of their package.json
+    conditions: ['@toolfleet/source'], // own packages from their TypeScript, by the exports of their package.json
     plugins: [
       inlineText(),
       {

@@ -28,7 +28,7 @@ function childFlags(): string[] {
   if (!FROM_SOURCE) return [];
   const hook = `data:text/javascript,${encodeURIComponent(SOURCE_HOOK)}`;
   return [
-    '--conditions=source',
+    '--conditions=@toolfleet/source',
     '--experimental-transform-types',
     '--disable-warning=ExperimentalWarning',
     '--import',

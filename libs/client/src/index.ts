@@ -9,6 +9,7 @@ export type {
 } from '@toolfleet/contracts';
 export type { SlotStatus } from '@toolfleet/contracts/fleet';
 export type { QuarantinedTool } from '@toolfleet/contracts/registry';
+export { toAttachments, toContentFile, toOutputFile, type ResultFile } from '@toolfleet/contracts/result-files';
 export type { ErrorBody } from '@toolfleet/contracts/wire';
 export {
   FINAL_STATUSES,

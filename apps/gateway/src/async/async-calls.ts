@@ -31,10 +31,7 @@ export interface StoredCall {
   result?: CallBody;
 }
 
-/**
- * One event of a call, in order; `Last-Event-ID` resumes after its `id`. The body in `done` has no rich content, which is in the
- * record, but the number of its blocks in `metadata.content_blocks`.
- */
+/** One event of a call, in order; `Last-Event-ID` resumes after its `id`. `done` has the whole result. */
 export type CallEvent =
   | { id: string; type: 'accepted' | 'started' }
   | ({ id: string; type: 'progress' } & CallProgress)

@@ -69,13 +69,14 @@ async function run(callId: string, executeCall: (request: CallRequest) => Promis
   return { kept, published, record: await store.get(callId), events: await store.events(callId) };
 }
 
-it('keeps pictures and links of a call in its record and in what is published, once each', async () => {
+it('shows pictures and links of a call in its record, its last event and what is published, and stores them once', async () => {
   const content = [{ type: 'text', text: 'words' }, PICTURE, LINK];
   const { kept, published, record, events } = await run('rich', async () => done({ content }));
   expect(record).toMatchObject({ state: 'succeeded', result: { success: true, text: 'words', content } });
   expect(published).toMatchObject([{ content }]);
-  expect(events.at(-1)).toMatchObject({ type: 'done', result: { text: 'words', metadata: { content_blocks: 3 } } });
-  expect(JSON.stringify([events, kept])).not.toContain(PICTURE.data);
+  expect(events.at(-1)).toMatchObject({ type: 'done', result: { text: 'words', content } });
+  const stored = await redis.client().xrange('{call:rich}:events', '-', '+');
+  expect(JSON.stringify([stored, kept])).not.toContain(PICTURE.data);
 });
 
 it('notes content that is larger than the limit as omitted', async () => {

@@ -87,7 +87,7 @@ export class RedisCallStore extends CallStore {
       events.map(async (event) => {
         if (event.type !== 'done' || event.result) return event;
         const result = (await this.get(callId))?.result;
-        return result ? { ...event, result: withoutContent(result) } : event;
+        return result ? { ...event, result } : event;
       }),
     );
   }
@@ -191,11 +191,6 @@ type StoredBody = CallBody & { payload?: 'journal' };
 
 function withoutPayload({ content: _content, ...body }: CallBody): CallBody {
   return { ...body, output: null, text: '' };
-}
-
-/** Pictures are in the record, not in its events. */
-function withoutContent({ content, ...body }: CallBody): CallBody {
-  return content ? { ...body, metadata: { ...body.metadata, content_blocks: content.length } } : body;
 }
 
 /** Key of the call in the journal (libs/journal). */

@@ -25,6 +25,12 @@ const CACHE_CONTROL: JsonObject = {
   description: 'no-store is the same as the field cache with no-store, no-cache and max-age=0 as the field with reload',
 };
 
+/** A download: the type is that of the file. */
+const FILE: JsonObject = {
+  description: 'The file; Content-Disposition has its name',
+  content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
+};
+
 const CALL_PATHS: JsonObject = {
   '/api/v1/tools': {
     get: operation('listTools', {
@@ -113,6 +119,20 @@ const CALL_PATHS: JsonObject = {
         '200': answer('The state in which it ended; a finished call does not change', ref('Call')),
         '202': answer('It is being stopped and has not ended yet', ref('Call')),
       },
+    }),
+  },
+  '/api/v1/calls/{id}/result': {
+    get: operation('downloadResult', {
+      summary: 'The output of an ended call as a file: binary output as its bytes, text, or else JSON',
+      parameters: [inPath('id')],
+      answers: { '200': FILE },
+    }),
+  },
+  '/api/v1/calls/{id}/content/{index}': {
+    get: operation('downloadContent', {
+      summary: 'One picture, sound, text or embedded resource of an ended call as a file',
+      parameters: [inPath('id'), { ...inPath('index'), description: 'Position in `content` of the result, from 0' }],
+      answers: { '200': FILE },
     }),
   },
   '/api/v1/calls/{id}/events': {

@@ -1,11 +1,13 @@
 import { Controller, Delete, Get, Headers, Param, Res } from '@nestjs/common';
-import type { Principal } from '@toolfleet/contracts';
+import { ToolError, type CallBody, type Principal } from '@toolfleet/contracts';
+import { toContentFile, toOutputFile } from '@toolfleet/contracts/result-files';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
 import { eventFrame, EventStreams, type EventStream } from './event-streams.js';
 import { Readiness } from './health.controller.js';
 import { AsyncCalls, isFinal, type CallEvent, type StoredCall } from '../async/async-calls.js';
+import { sendFile } from './send-file.js';
 
 /** Interval in which an open stream looks for new events. */
 const POLL_MS = 200;
@@ -29,6 +31,49 @@ export class CallsController {
   @Get(':id')
   async one(@Caller() caller: Principal, @Param('id') id: string) {
     return toCallBody(await this.calls.get(caller, id));
+  }
+
+  /** The output of an ended call as a file to download. */
+  @Get(':id/result')
+  async output(@Caller() caller: Principal, @Param('id') id: string, @Res() reply: FastifyReply) {
+    const { tool, result } = await this.ended(caller, id);
+    return sendFile(reply, toOutputFile(result, tool));
+  }
+
+  /** One block of `content` as a file to download. */
+  @Get(':id/content/:index')
+  async content(
+    @Caller() caller: Principal,
+    @Param('id') id: string,
+    @Param('index') index: string,
+    @Res() reply: FastifyReply,
+  ) {
+    const { tool, result } = await this.ended(caller, id);
+    const { content = [], metadata } = result;
+    const block = /^\d{1,4}$/.test(index) ? content[Number(index)] : undefined;
+    if (!block) {
+      const omitted = metadata['content_omitted'];
+      const message = omitted
+        ? `The content of call '${id}' was too large to keep: ${JSON.stringify(omitted)}`
+        : `Call '${id}' has no content block ${index}; it has ${content.length}, counted from 0`;
+      throw new ToolError('NOT_FOUND', { message });
+    }
+    const file = toContentFile(block, content.length > 1 ? `${tool}-${Number(index) + 1}` : tool);
+    if (file) return sendFile(reply, file);
+    const message = `Content block ${index} of call '${id}' is a ${String(block['type'])}, which holds no bytes`;
+    throw new ToolError('NOT_FOUND', { message });
+  }
+
+  /** An ended call with its result. @throws ToolError NOT_FOUND if it has not ended, has no result or its result was omitted */
+  private async ended(caller: Principal, id: string): Promise<{ tool: string; result: CallBody }> {
+    const { tool, state, result } = await this.calls.get(caller, id);
+    const omitted = result?.metadata['result_omitted'];
+    if (result && !omitted) return { tool, result };
+    const reason = isFinal(state) ? 'has no result' : 'has not ended yet';
+    const message = omitted
+      ? `The result of call '${id}' is not available: ${JSON.stringify(omitted)}`
+      : `Call '${id}' ${reason} (${state})`;
+    throw new ToolError('NOT_FOUND', { message });
   }
 
   /** 200 with the final state of the call; 202 if it is still stopping. */

@@ -182,6 +182,8 @@ describe('reference pages', () => {
       definitionRetire: 'removes definitions of a source',
       definitionChanged: 'published after every change',
       definitionAnnounce: 'published when the registry starts: sources announce again',
+      sourceList: 'sources of tools, with their last look',
+      sourceRefresh: 'looks at a source now',
       quarantineList: 'changed tools that await approval',
       quarantineApprove: 'approves one',
       quarantineReject: 'keeps one out',

@@ -5,10 +5,13 @@ import {
   MAX_PINS,
   registrationText,
   toStamp,
+  toStoredLook,
   type CatalogDelta,
   type PutChange,
   type PutTerms,
+  type SourceLook,
   type StoreChange,
+  type StoredLook,
   type StoredRegistration,
   type StoredTool,
   type ToolWrite,
@@ -26,6 +29,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
   private readonly kept = new Map<string, string>();
   private readonly pins = new Map<string, Map<string, string>>();
   private readonly documents = new Map<string, string>();
+  private readonly seenLooks = new Map<string, StoredLook>();
   private readonly protections = new Map<string, Protections>();
 
   constructor(private readonly clock: Clock) {
@@ -166,6 +170,15 @@ export class MemoryDefinitionStore extends DefinitionStore {
   override async keepDocumentHash(owner: string, sha256: string | undefined): Promise<void> {
     if (sha256 === undefined) this.documents.delete(owner);
     else this.documents.set(owner, sha256);
+  }
+
+  override async looks(): Promise<Map<string, StoredLook>> {
+    return new Map(this.seenLooks);
+  }
+
+  override async keepLook(owner: string, look: SourceLook | undefined): Promise<void> {
+    if (look) this.seenLooks.set(owner, toStoredLook(look, this.seenLooks.get(owner)));
+    else this.seenLooks.delete(owner);
   }
 
   private isKept(owner: string, registration: StoredRegistration): boolean {

@@ -133,6 +133,16 @@ export class Catalog {
     return [...this.tools.values()].filter((tool) => tool.owner === owner);
   }
 
+  /** The tools of all owners. */
+  all(): Iterable<StoredTool> {
+    return this.tools.values();
+  }
+
+  /** Whether this owner stopped announcing its tools. */
+  isAway(owner: string): boolean {
+    return this.away.has(owner);
+  }
+
   /** All owners of tools. */
   owners(): Set<string> {
     return new Set([...this.tools.values()].map((tool) => tool.owner));

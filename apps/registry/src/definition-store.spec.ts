@@ -106,6 +106,24 @@ function conformance(name: string, make: () => Promise<Subject>): void {
       expect(await store.documentHash('openapi/a')).toBeUndefined();
     });
 
+    it('keeps the last look at a source and when one last succeeded', async () => {
+      const { store } = await make();
+      const ok = { state: 'ok' as const, at: 1, refused: [], notes: ['n'], nextAt: 5 };
+      await store.keepLook('mcp/a', ok);
+      await store.keepLook('mcp/b', ok);
+      await store.keepLook('mcp/a', { state: 'failed', at: 2, error: 'x'.repeat(5_000), refused: [], notes: [] });
+      expect((await store.looks()).get('mcp/a')).toEqual({
+        state: 'failed',
+        at: 2,
+        okAt: 1,
+        error: 'x'.repeat(1_000),
+        refused: [],
+        notes: [],
+      });
+      await store.keepLook('mcp/a', undefined);
+      expect([...(await store.looks())]).toEqual([['mcp/b', { ...ok, okAt: 1 }]]);
+    });
+
     it('sees a change of quarantine as a change', async () => {
       const { store } = await make();
       await store.put('mcp/a', written(tool('x', 'mcp/a')));

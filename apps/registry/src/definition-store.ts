@@ -1,5 +1,5 @@
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
-import type { DefinitionChanged } from '@toolfleet/contracts/registry';
+import type { DefinitionChanged, RefusedTool, SourceState } from '@toolfleet/contracts/registry';
 import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { sha256Hex } from '@toolfleet/schema';
 import type { Protections } from './announcements.js';
@@ -94,6 +94,37 @@ export interface StoredRegistration<T = unknown> {
   body: T;
 }
 
+/** What the last look at an OpenAPI document or MCP server gave, by any replica. */
+export interface SourceLook {
+  state: Extract<SourceState, 'ok' | 'failed' | 'auth_failed'>;
+  at: EpochMs;
+  error?: string;
+  refused: RefusedTool[];
+  notes: string[];
+  /** The next look of that replica; absent: none is planned. */
+  nextAt?: EpochMs;
+}
+
+/** The last look at a source, and the last one that succeeded. */
+export interface StoredLook extends SourceLook {
+  okAt?: EpochMs;
+}
+
+/** Refused tools and notes kept per source. */
+const MAX_LOOK_ROWS = 50;
+const MAX_LOOK_ERROR = 1_000;
+
+/** A look as it is stored after the one before it. */
+export function toStoredLook(look: SourceLook, before: StoredLook | undefined): StoredLook {
+  return {
+    ...look,
+    error: look.error?.slice(0, MAX_LOOK_ERROR),
+    refused: look.refused.slice(0, MAX_LOOK_ROWS),
+    notes: look.notes.slice(0, MAX_LOOK_ROWS),
+    okAt: look.state === 'ok' ? look.at : before?.okAt,
+  };
+}
+
 /**
  * Durable definitions of all tools, with a version that grows with every change. Each method is atomic. Infrastructure
  * failures reject. The conformance cases in definition-store.spec.ts define the behavior for every implementation.
@@ -135,6 +166,11 @@ export abstract class DefinitionStore {
   /** SHA-256 of the document from which an owner's tools were last made; undefined if none is stored. */
   abstract documentHash(owner: string): Promise<string | undefined>;
   abstract keepDocumentHash(owner: string, sha256: string | undefined): Promise<void>;
+
+  /** The last looks at sources, by owner. */
+  abstract looks(): Promise<Map<string, StoredLook>>;
+  /** Records a look; undefined forgets those at this source. */
+  abstract keepLook(owner: string, look: SourceLook | undefined): Promise<void>;
 }
 
 /** Pins kept per owner. The limit stops a server that lists different tools each time from filling the store. */

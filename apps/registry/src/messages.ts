@@ -7,6 +7,8 @@ import type {
   QuarantineApprove,
   QuarantineList,
   QuarantineReject,
+  SourceListRequest,
+  SourceRefresh,
 } from '@toolfleet/contracts/registry';
 import { validateMessage } from '@toolfleet/schema';
 
@@ -52,6 +54,19 @@ export const readRegister = validateMessage<DefinitionRegister>({
 export const readRetire = validateMessage<DefinitionRetire>({
   type: 'object',
   properties: { source, names: { type: 'array', items: text, maxItems: 50_000 } },
+  required: ['source'],
+});
+
+const sourceList = validateMessage<SourceListRequest>({
+  type: 'object',
+  properties: { source, tenant: { type: ['string', 'null'], maxLength: 200 } },
+});
+/** An empty body lists everything. */
+export const readSourceList = (body: unknown): SourceListRequest => sourceList(body ?? {});
+
+export const readSourceRefresh = validateMessage<SourceRefresh>({
+  type: 'object',
+  properties: { source },
   required: ['source'],
 });
 

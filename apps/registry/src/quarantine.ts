@@ -8,7 +8,7 @@
  * - `QuarantineService` lists, approves and rejects pending definitions.
  */
 import { isJsonObject, ToolError, type EpochMs, type Json, type JsonObject } from '@toolfleet/contracts';
-import type { DefinitionChanged, QuarantinedTool } from '@toolfleet/contracts/registry';
+import type { DefinitionChanged, PendingApproval, QuarantinedTool } from '@toolfleet/contracts/registry';
 import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { canonicalJson, sha256Hex } from '@toolfleet/schema';
@@ -33,6 +33,9 @@ const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotat
 /** Longer texts need a look by an administrator, in characters. */
 const MAX_DESCRIPTION = 4_000;
 const MAX_SCHEMA_TEXT = 2_000;
+
+/** Tools named in the message about a registration. */
+const MAX_NOTED = 5;
 
 /** A changed document can hold hundreds of tools; their differences stay below the payload limit of NATS (16 MB). */
 const MAX_DIFF_CHARS = 4 * 1024 * 1024;
@@ -180,6 +183,28 @@ export function admitOrQuarantine(announced: AnnouncedDefinition, now: EpochMs):
     },
   };
   return { tool, over };
+}
+
+/** What awaits an approval of a tool, by the name its callers use; undefined for a tool that is not quarantined. */
+export function toPendingApproval({ definition, quarantine }: StoredTool): PendingApproval | undefined {
+  if (!quarantine) return undefined;
+  const { reason, pendingRevision } = quarantine;
+  return { name: definition.name, reason, pending_revision: pendingRevision };
+}
+
+/**
+ * What the reply to a registration says about its quarantined tools and how they are released; undefined without any.
+ */
+export function approvalNote(pending: readonly PendingApproval[]): string | undefined {
+  const [first] = pending;
+  if (!first) return undefined;
+  const shown = pending.slice(0, MAX_NOTED).map(({ name, reason }) => `${name} (${reason})`);
+  if (pending.length > MAX_NOTED) shown.push(`${pending.length - MAX_NOTED} more`);
+  const path = `/api/v1/quarantine/${first.name}`;
+  return (
+    `${pending.length} of them cannot be called before an administrator approves: ${shown.join(', ')}; ` +
+    `see GET /api/v1/quarantine, POST ${path}/approve with its pending_revision, "fleetctl approvals approve ${first.name}", or Approvals in the console`
+  );
 }
 
 /** Administrators' side of the quarantine. The gateway checks who may call it. Decisions are logged with the administrator. */

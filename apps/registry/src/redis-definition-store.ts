@@ -7,10 +7,13 @@ import {
   registrationStamp,
   registrationText,
   toStamp,
+  toStoredLook,
   type CatalogDelta,
   type PutChange,
   type PutTerms,
+  type SourceLook,
   type StoreChange,
+  type StoredLook,
   type StoredRegistration,
   type StoredTool,
   type ToolWrite,
@@ -36,6 +39,7 @@ const KEYS = {
   registrations: `${TAG}:registrations`,
   protections: `${TAG}:protections`,
   documents: `${TAG}:documents`,
+  looks: `${TAG}:looks`,
 } as const;
 
 /** Tools per script run and per read, so that a document of 20,000 operations does not block Redis for other clients. */
@@ -238,6 +242,18 @@ export class RedisDefinitionStore extends DefinitionStore {
   override async keepDocumentHash(owner: string, sha256: string | undefined): Promise<void> {
     if (sha256 === undefined) await this.redis.hdel(KEYS.documents, owner);
     else await this.redis.hset(KEYS.documents, owner, sha256);
+  }
+
+  override async looks(): Promise<Map<string, StoredLook>> {
+    const all = await this.redis.hgetall(KEYS.looks);
+    return new Map(Object.entries(all).map(([owner, text]) => [owner, JSON.parse(text) as StoredLook]));
+  }
+
+  override async keepLook(owner: string, look: SourceLook | undefined): Promise<void> {
+    if (!look) return void (await this.redis.hdel(KEYS.looks, owner));
+    const before = await this.redis.hget(KEYS.looks, owner);
+    const kept = toStoredLook(look, before === null ? undefined : (JSON.parse(before) as StoredLook));
+    await this.redis.hset(KEYS.looks, owner, JSON.stringify(kept));
   }
 
   override async dropFloors(keys: readonly string[]): Promise<void> {

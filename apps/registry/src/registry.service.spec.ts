@@ -393,7 +393,10 @@ describe('registry service', () => {
       expect(await add()).toMatchObject({ success: true, operations_registered: ['listPets'], warnings: [] });
       const before = await get('listPets');
       text = changed(edit);
-      expect(await add()).toMatchObject({ warnings: [expect.stringContaining('listPets awaits approval')] });
+      expect(await add()).toMatchObject({
+        message: expect.stringContaining('"fleetctl approvals approve listPets"') as string,
+        quarantined: [{ name: 'listPets', pending_revision: expect.any(String) as string }],
+      });
       expect(await names()).toEqual(['execute_python']);
       expect(await get('listPets')).toMatchObject({
         description: before?.description,

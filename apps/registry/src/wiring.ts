@@ -17,7 +17,9 @@ import {
 } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
+import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { Catalog } from './catalog.js';
+import type { SourceLook } from './definition-store.js';
 import { DefinitionEndpoint } from './definition.endpoint.js';
 import { DefinitionService } from './definition-service.js';
 import { LivenessSweeper } from './liveness-sweeper.js';
@@ -25,6 +27,7 @@ import { QuarantineEndpoint } from './quarantine.endpoint.js';
 import { QuarantineService } from './quarantine.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 import type { RegistryConfig } from './registry.config.js';
+import { SourceEndpoint } from './source.endpoint.js';
 import { SourceStore } from './source-store.js';
 import { FleetSources } from './sources/fleet-sources.js';
 import { McpEndpoint, McpSeal } from './sources/mcp.endpoint.js';
@@ -33,6 +36,8 @@ import { OpenApiEndpoint, OpenApiSeal } from './sources/openapi.endpoint.js';
 import { OpenApiSource } from './sources/openapi.source.js';
 import { PythonSource } from './sources/python.source.js';
 import { createSealFor } from './sources/secrets.js';
+import { SourceStatuses } from './sources/source-statuses.js';
+import { toOwner } from './tool-key.js';
 import { readMcpCosts, ToolOverrides } from './tool-overrides.js';
 import { readToolSettings } from './tool-settings.js';
 
@@ -51,7 +56,7 @@ class RegistryModule {
   static with(services: readonly object[]): DynamicModule {
     return {
       module: RegistryModule,
-      controllers: [DefinitionEndpoint, QuarantineEndpoint, OpenApiEndpoint, McpEndpoint],
+      controllers: [DefinitionEndpoint, QuarantineEndpoint, SourceEndpoint, OpenApiEndpoint, McpEndpoint],
       providers: services.map((service) => ({ provide: service.constructor, useValue: service })),
     };
   }
@@ -86,9 +91,19 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   const box = settings.REGISTRY_SECRET_KEY === undefined ? undefined : new SecretBox(settings.REGISTRY_SECRET_KEY);
   const openApiSealFor = createSealFor('openapi', box);
   const mcpSealFor = createSealFor('mcp', box);
+  const keepLook = async (source: ToolSource, look: SourceLook): Promise<void> => {
+    await store
+      .keepLook(toOwner(source), look)
+      .catch((error: unknown) => logger.debug({ error, source }, 'the look at a source is not recorded'));
+  };
   const python = new PythonSource(() => workersAliveMs(redis, QUEUES.pythonRuns), definitions, host);
   const openapi = new OpenApiSource(
-    { register: (message, footing) => definitions.register(message, footing), egress, sealFor: openApiSealFor },
+    {
+      register: (message, footing) => definitions.register(message, footing),
+      keepLook,
+      egress,
+      sealFor: openApiSealFor,
+    },
     {
       maxSpecBytes: settings.OPENAPI_MAX_SPEC_SIZE,
       fetchTimeoutMs: settings.OPENAPI_FETCH_TIMEOUT * 1_000,
@@ -102,6 +117,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     {
       discover: (message, timeoutMs) => nats.request<DiscoverReply>(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
       register: (message, footing) => definitions.register(message, footing),
+      keepLook,
       sealFor: mcpSealFor,
     },
     clock,
@@ -120,6 +136,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     quarantine,
     sourceStore,
     sources,
+    new SourceStatuses(store, catalog, () => sources.declared),
     openapi,
     mcp,
     new OpenApiSeal(openApiSealFor),

@@ -8,7 +8,13 @@ export type {
   JsonObject,
 } from '@toolfleet/contracts';
 export type { SlotStatus } from '@toolfleet/contracts/fleet';
-export type { QuarantinedTool } from '@toolfleet/contracts/registry';
+export type {
+  PendingApproval,
+  QuarantinedTool,
+  RefusedTool,
+  SourceState,
+  SourceStatus,
+} from '@toolfleet/contracts/registry';
 export { toAttachments, toContentFile, toOutputFile, type ResultFile } from '@toolfleet/contracts/result-files';
 export type { ErrorBody } from '@toolfleet/contracts/wire';
 export {

@@ -27,6 +27,8 @@ export const SUBJECTS = {
   definitionChanged: 'registry.definition.changed',
   /** Published by the registry when it starts: executors announce their tools again. */
   definitionAnnounce: 'registry.definition.announce',
+  sourceList: 'registry.source.list',
+  sourceRefresh: 'registry.source.refresh',
   quarantineList: 'registry.quarantine.list',
   quarantineApprove: 'registry.quarantine.approve',
   quarantineReject: 'registry.quarantine.reject',

@@ -4,7 +4,7 @@ import { TOOL_FORMATS } from '@toolfleet/engine';
 import { SCHEMA_STYLES } from '@toolfleet/schema';
 import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
 import { OPERATOR_PATHS, OPERATOR_SCHEMAS } from './operator-document.js';
-import { SOURCE_PATHS } from './sources-document.js';
+import { SOURCE_PATHS, SOURCE_SCHEMAS } from './sources-document.js';
 
 const BATCH_ITEM: JsonObject = { type: 'object', properties: callFieldSchemas('batch-item') };
 const PROJECT_PARAMETER: JsonObject = {
@@ -187,7 +187,7 @@ export function apiDocument(version: string): JsonObject {
         bearer: { type: 'http', scheme: 'bearer' },
         apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
       },
-      schemas: { ...SCHEMAS, ...OPERATOR_SCHEMAS },
+      schemas: { ...SCHEMAS, ...OPERATOR_SCHEMAS, ...SOURCE_SCHEMAS },
     },
   };
 }

@@ -5,8 +5,12 @@ import type {
   QuarantineApproveReply,
   QuarantineListReply,
   QuarantineRejectReply,
+  SourceListReply,
+  SourceListRequest,
+  SourceRefreshReply,
 } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { NatsClient } from '@toolfleet/transport';
 import { AdminOnly, Caller, Public } from '../auth/auth.guard.js';
 import { RegisterAuth } from '../auth/register-auth.js';
@@ -68,7 +72,7 @@ export class ShannonSourcesController {
   }
 }
 
-/** Registration with HTTP statuses, and removal of sources. */
+/** Registration with HTTP statuses; state, refresh and removal of sources. */
 @Public()
 @Controller('api/v1/sources')
 export class SourcesController {
@@ -88,21 +92,67 @@ export class SourcesController {
     return requireTools('SPEC_INVALID', await this.sources.register(SUBJECTS.openapiRegister, http, body));
   }
 
-  /** Removes a source by the name it was registered with; `?visibility=fleet` for one shared with all tenants. */
-  @Delete(':kind/:name')
-  async retire(
-    @Param('kind') kind: string,
-    @Param('name') name: string,
-    @Query() query: unknown,
-    @Req() http: HttpRequest,
-  ) {
+  /** Sources of the caller's tenant, for operators all, for the holder of the registration token those of the fleet. */
+  @Get()
+  async list(@Req() http: HttpRequest) {
     const caller = await this.auth.admit(http);
-    if (kind !== 'mcp' && kind !== 'openapi')
-      throw new ToolError('NOT_FOUND', { message: `kind must be 'mcp' or 'openapi', not '${kind}'` });
-    const tenant = sourceOwner(caller, readVisibility(isJsonObject(query) ? query.visibility : undefined));
-    const body: DefinitionRetire = { source: { kind, name: sourceKey(name, tenant, caller) } };
-    return this.nats.request<JsonObject>(SUBJECTS.definitionRetire, body, { timeoutMs: REQUEST_TIMEOUT_MS });
+    const request: SourceListRequest =
+      caller && isOperator(caller) ? {} : { tenant: caller === undefined ? null : caller.tenantId };
+    const { sources } = await this.ask<SourceListReply>(SUBJECTS.sourceList, request);
+    return sources;
   }
+
+  @Get(':kind/:name')
+  async show(@Param() params: unknown, @Query() query: unknown, @Req() http: HttpRequest) {
+    const source = this.find(params, query, await this.auth.admit(http));
+    const { sources } = await this.ask<SourceListReply>(SUBJECTS.sourceList, { source } satisfies SourceListRequest);
+    if (!sources[0]) throw noSource(source);
+    return sources[0];
+  }
+
+  /** Reads the document, or requests the server's tools, now. A look that failed is in the answer. */
+  @Post(':kind/:name/refresh')
+  @HttpCode(200)
+  async refresh(@Param() params: unknown, @Query() query: unknown, @Req() http: HttpRequest) {
+    const source = this.find(params, query, await this.auth.admit(http));
+    return this.ask<SourceRefreshReply>(SUBJECTS.sourceRefresh, { source }, REGISTER_TIMEOUT_MS);
+  }
+
+  @Delete(':kind/:name')
+  async retire(@Param() params: unknown, @Query() query: unknown, @Req() http: HttpRequest) {
+    const source = this.find(params, query, await this.auth.admit(http));
+    if (source.kind !== 'mcp' && source.kind !== 'openapi')
+      throw new ToolError('REQUEST_INVALID', {
+        message: `${source.name} announces its tools itself; it cannot be removed`,
+      });
+    return this.ask<JsonObject>(SUBJECTS.definitionRetire, { source } satisfies DefinitionRetire);
+  }
+
+  /**
+   * The source of a path, by the name it was registered with; `?visibility=fleet` for one shared with all tenants.
+   * @throws ToolError NOT_FOUND, PERMISSION_DENIED
+   */
+  private find(params: unknown, query: unknown, caller: Principal | undefined): ToolSource {
+    const { kind, name } = params as { kind: string; name: string };
+    if (!isSourceKind(kind))
+      throw new ToolError('NOT_FOUND', { message: `kind must be one of ${SOURCE_KINDS.join(', ')}, not '${kind}'` });
+    const tenant = sourceOwner(caller, readVisibility(isJsonObject(query) ? query.visibility : undefined));
+    return { kind, name: sourceKey(name, tenant, caller) };
+  }
+
+  private ask<T>(subject: string, body: object, timeoutMs = REQUEST_TIMEOUT_MS): Promise<T> {
+    return this.nats.request<T>(subject, body, { timeoutMs });
+  }
+}
+
+const SOURCE_KINDS = ['openapi', 'mcp', 'builtin', 'plugin'] as const satisfies readonly ToolSource['kind'][];
+
+function isSourceKind(kind: string): kind is ToolSource['kind'] {
+  return SOURCE_KINDS.some((known) => known === kind);
+}
+
+function noSource({ kind, name }: ToolSource): ToolError {
+  return new ToolError('NOT_FOUND', { message: `No source '${kind}/${name}'` });
 }
 
 /** Remote tools that changed after their approval, of an administrator's tenant, for operators of all tenants and the fleet. */

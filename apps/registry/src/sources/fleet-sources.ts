@@ -9,9 +9,11 @@ import { mcpSource } from './mcp-definitions.js';
 import type { McpSource } from './mcp.source.js';
 import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntries } from './openapi-entry.js';
+import type { DeclaredSource } from './source-statuses.js';
 import type { OpenApiSource } from './openapi.source.js';
 import type { PythonSource } from './python.source.js';
 import { sealMcpSecrets, type SealFor } from './secrets.js';
+import { toOwner } from '../tool-key.js';
 
 /** How often registrations changed on other replicas are adopted. */
 const FOLLOW_EVERY_MS: Milliseconds = 30_000;
@@ -22,6 +24,8 @@ const FOLLOW_EVERY_MS: Milliseconds = 30_000;
  */
 export class FleetSources {
   readonly name = 'sources';
+  /** Sources of the configuration file, those with an invalid entry included. */
+  declared: DeclaredSource[] = [];
   private cancelTimer: CancelTimer | undefined;
   private stopped = false;
 
@@ -36,10 +40,11 @@ export class FleetSources {
   async start(): Promise<void> {
     const openapi = readOpenApiEntries(this.file);
     const mcp = readMcpEntries(this.file);
-    for (const { name, message } of [...openapi.faults, ...mcp.faults]) {
-      this.host.logger.error({ entry: name }, `ignoring an entry of the configuration file: ${name} ${message}`);
-    }
+    for (const { name, message } of openapi.faults) this.refuse({ kind: 'openapi', name }, message);
+    for (const { name, message } of mcp.faults) this.refuse({ kind: 'mcp', name }, message);
     const servers = this.sealed(mcp.entries);
+    for (const entry of openapi.entries) this.declare(openApiSource(entry), entry);
+    for (const entry of servers) this.declare(mcpSource(entry), entry);
     this.sourceStore.declare(
       'openapi',
       openapi.entries.map((entry) => openApiSource(entry).name),
@@ -84,6 +89,34 @@ export class FleetSources {
     return removed;
   }
 
+  /**
+   * Looks at a source now: reads the document, or requests the server's list. What the look gave is recorded, not thrown.
+   * @throws ToolError NOT_FOUND; REQUEST_INVALID when there is nothing to look at
+   */
+  async refresh(source: ToolSource): Promise<void> {
+    const { kind, name } = source;
+    if (kind !== 'openapi' && kind !== 'mcp')
+      throw new ToolError('REQUEST_INVALID', { message: `${name} announces its tools itself; it cannot be refreshed` });
+    // Another replica may have registered it since the last round.
+    await this.follow();
+    if (await this.sources[kind].look(name)) return;
+    const fault = this.declared.find((one) => toOwner(one.source) === toOwner(source))?.fault;
+    if (fault === undefined) return;
+    const message = `${fault}; correct the configuration file and restart the registry`;
+    throw new ToolError('REQUEST_INVALID', { message });
+  }
+
+  private declare(source: ToolSource, entry: object): void {
+    this.declared.push({ source, entry: entry as JsonObject });
+  }
+
+  /** Ignores an invalid entry, visibly. */
+  private refuse(source: ToolSource, message: string): void {
+    const fault = `${source.name} ${message}`;
+    this.declared.push({ source, entry: {}, fault });
+    this.host.logger.error({ entry: source.name }, `ignoring an entry of the configuration file: ${fault}`);
+  }
+
   private async follow(): Promise<void> {
     for (const kind of ['openapi', 'mcp'] as const) {
       await this.sources[kind].follow(await this.sourceStore.registrations(kind));
@@ -105,7 +138,7 @@ export class FleetSources {
       try {
         return [sealMcpSecrets(entry, this.sources.mcpSealFor?.(mcpSource(entry).name))];
       } catch (error) {
-        this.host.logger.error({ entry: entry.name }, `ignoring an entry of the configuration file: ${String(error)}`);
+        this.refuse(mcpSource(entry), error instanceof Error ? error.message : String(error));
         return [];
       }
     });

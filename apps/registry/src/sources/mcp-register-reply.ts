@@ -1,6 +1,7 @@
 import { isToolError, type ToolError } from '@toolfleet/contracts';
 import type { DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
 import { checkNameConflict } from '../definition-service.js';
+import { approvalNote } from '../quarantine.js';
 
 /** Result for a server that lists no tools. */
 export const NOTHING_REGISTERED: DefinitionRegisterReply = {
@@ -24,15 +25,18 @@ export function toRegisterReply(
 ): McpRegisterReply {
   if (isToolError(outcome)) {
     const message = `Registration error: ${outcome.message}${egressAdvice(outcome)}`;
-    return { success: false, tool_name: name, message, registered: [] };
+    return { success: false, tool_name: name, message, registered: [], quarantined: [] };
   }
   checkNameConflict(outcome);
-  const { registered } = outcome;
+  const { registered, quarantined } = outcome;
   return {
     success: registered.length > 0,
     tool_name: registered[0] ?? name,
-    message: [summarize(outcome), ...(registered.length > 0 ? notes : [])].join('; '),
+    message: [summarize(outcome), approvalNote(quarantined) ?? [], registered.length > 0 ? notes : []]
+      .flat()
+      .join('; '),
     registered,
+    quarantined,
   };
 }
 

@@ -42,7 +42,13 @@ export class McpEndpoint {
       stored = sealMcpSecrets(entry, this.sealing.sealFor?.(name));
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      return { success: false, tool_name: message.name, message: `Registration error: ${reason}`, registered: [] };
+      return {
+        success: false,
+        tool_name: message.name,
+        message: `Registration error: ${reason}`,
+        registered: [],
+        quarantined: [],
+      };
     }
     return this.source.add(stored, { kind: 'mcp', name, body: stored as unknown as JsonObject });
   }

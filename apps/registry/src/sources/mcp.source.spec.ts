@@ -1,7 +1,7 @@
 import { ToolError } from '@toolfleet/contracts';
 import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionRegister, DefinitionRegisterReply } from '@toolfleet/contracts/registry';
-import type { Footing, StoredRegistration } from '../definition-store.js';
+import type { Footing, SourceLook, StoredRegistration } from '../definition-store.js';
 import { supersededError } from '../source-store.js';
 import { createLogger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
@@ -31,6 +31,7 @@ describe('McpSource', () => {
   let accept: (message: DefinitionRegister) => DefinitionRegisterReply | Promise<DefinitionRegisterReply>;
   let footings: (Footing | undefined)[];
   let announced: DefinitionRegister[];
+  let looks: ({ name: string } & SourceLook)[];
   let source: McpSource;
   const settled = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -41,6 +42,7 @@ describe('McpSource', () => {
     accept = registered;
     announced = [];
     footings = [];
+    looks = [];
     source = new McpSource(
       {
         discover: async () => {
@@ -52,6 +54,7 @@ describe('McpSource', () => {
           footings.push(footing);
           return accept(message);
         },
+        keepLook: async ({ name }, look) => void looks.push({ name, ...look }),
       },
       clock,
       createLogger({ service: 'test', level: 'silent', environment: 'test' }),
@@ -67,7 +70,7 @@ describe('McpSource', () => {
       options: { trusted: true, pin: 'refuse' },
     });
     expect(announced[0]?.definitions.map(({ name }) => name)).toEqual(['s_a', 's_b']);
-    expect(source.states()).toEqual([{ server: 's', state: 'ok', tools: 2 }]);
+    expect(looks).toMatchObject([{ name: 's', state: 'ok', at: clock.now(), nextAt: clock.now() + 300_000 }]);
   });
 
   it('asks again after the promised time, and at once when the list changed', async () => {
@@ -157,16 +160,16 @@ describe('McpSource', () => {
         throw supersededError({ kind: 'mcp', name: 's' });
       };
       await clock.run(300_000);
-      expect(source.states()).toEqual([]);
+      expect(await source.look('s')).toBe(false);
       expect(clock.pending).toBe(0);
       accept = registered;
       await source.follow([kept('https://two.example/mcp')]);
       await settled();
-      expect(source.states()).toMatchObject([{ server: 's', state: 'ok' }]);
+      expect(looks.at(-1)).toMatchObject({ name: 's', state: 'ok' });
       await source.follow([kept('https://two.example/mcp')]);
       expect(asked).toBe(3);
       await source.follow([]);
-      expect(source.states()).toEqual([]);
+      expect(await source.look('s')).toBe(false);
       expect(clock.pending).toBe(0);
     });
 
@@ -207,14 +210,14 @@ describe('McpSource', () => {
     };
     await source.start([{ name: 's', url: 'https://s.example/mcp' }]);
     await settled();
-    expect(source.states()).toMatchObject([{ state: 'away', error: 'down' }]);
+    expect(looks.at(-1)).toMatchObject({ state: 'failed', error: 'down', nextAt: clock.now() + 1_000 });
     await clock.advance(1_000);
     await settled();
-    expect(source.states()).toMatchObject([{ state: 'auth_failed', error: 'expired' }]);
+    expect(looks.at(-1)).toMatchObject({ state: 'auth_failed', error: 'expired' });
     next = () => answer(['a']);
     await clock.advance(2_000);
     await settled();
-    expect(source.states()).toMatchObject([{ state: 'ok', tools: 1 }]);
+    expect(looks.at(-1)).toMatchObject({ name: 's', state: 'ok', refused: [] });
     expect(announced).toHaveLength(1);
     source.stop();
   });
@@ -225,6 +228,7 @@ describe('McpSource', () => {
       tool_name: 'geo',
       message: 'Registered 1 tool(s)',
       registered: ['geo'],
+      quarantined: [],
     });
     const [tool] = answer(['find']).tools;
     const schema = { type: 'object', properties: { id: { type: 'string', pattern: String.raw`^[\w]{1,2048}$` } } };

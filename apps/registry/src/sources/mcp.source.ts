@@ -1,10 +1,12 @@
-import { toToolError, type JsonObject, type ToolError } from '@toolfleet/contracts';
+import { toToolError, type EpochMs, type JsonObject, type ToolError } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionRegister, DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
+import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { KeyedMutex, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
+import { registrationStamp, type Footing, type SourceLook, type StoredRegistration } from '../definition-store.js';
 import { isSuperseded } from '../source-store.js';
+import { toLookState } from './source-look.js';
 import {
   discoverMessage,
   mcpSource,
@@ -21,16 +23,10 @@ interface McpSourceDeps {
   /** `exec.mcp.discover`: only mcp-executor connects to MCP servers. */
   discover(message: DiscoverMessage, timeoutMs: number): Promise<DiscoverReply>;
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
+  /** Records what a look at a source gave; never rejects. */
+  keepLook(source: ToolSource, look: SourceLook): Promise<void>;
   /** Seals stored registrations again whose secrets were sealed by an older version. */
   sealFor?: SealFor;
-}
-
-/** State of one server, for operators. A server that is `away` or `auth_failed` keeps its tools listed. */
-interface McpServerState {
-  server: string;
-  state: 'pending' | 'ok' | 'auth_failed' | 'away';
-  tools: number;
-  error?: string;
 }
 
 /** A server whose tool list is requested again and again. */
@@ -38,9 +34,10 @@ interface WatchedServer {
   readonly entry: McpEntry;
   /** Set for a server that was registered at run time. */
   readonly registration: StoredRegistration | undefined;
-  state: McpServerState;
   failures: number;
   cancel?: CancelTimer;
+  /** When `cancel` ends the wait for the next refresh. */
+  nextAt?: EpochMs;
   isRefreshing: boolean;
   /** Its list changed while it was being requested, so the result may be outdated. */
   isStale: boolean;
@@ -137,11 +134,11 @@ export class McpSource {
     }
   }
 
-  /** States of all servers, sorted by name. */
-  states(): McpServerState[] {
-    return [...this.servers.values()]
-      .map(({ state }) => ({ ...state }))
-      .toSorted((a, b) => (a.server < b.server ? -1 : 1));
+  /** Requests the tool list of one server now; resolves when it is registered, or has failed. @returns false for other sources */
+  async look(name: string): Promise<boolean> {
+    const watched = this.servers.get(name);
+    if (watched) await this.refresh(watched);
+    return watched !== undefined;
   }
 
   private async registerFunction(entry: McpEntry, footing?: Footing): Promise<DefinitionRegisterReply> {
@@ -151,6 +148,8 @@ export class McpSource {
       footing,
     );
     this.logOutcome(entry.name, reply);
+    const look = { ...toLookState(reply.registered, reply.refused), at: this.clock.now(), notes: [] };
+    await this.deps.keepLook(mcpSource(entry), look);
     return reply;
   }
 
@@ -167,7 +166,7 @@ export class McpSource {
       if (toServerDefinitions(entry, found).length === 0) return { outcome: NOTHING_REGISTERED };
       const outcome = await this.mutex.run(mcpSource(entry).name, async () => {
         const reply = await this.deps.register(toAnnouncement(entry, found), footing);
-        if (reply.registered.length > 0) this.onRegistered(this.watch(watched), reply, found);
+        if (reply.registered.length > 0) await this.onRegistered(this.watch(watched), reply, found);
         return reply;
       });
       return { outcome, notes: serverNotes(entry, found) };
@@ -200,19 +199,23 @@ export class McpSource {
       await this.mutex.run(name, async () => {
         if (!this.isCurrent(watched)) return;
         const footing = registration && { registration, isNew: false };
-        this.onRegistered(watched, await this.deps.register(toAnnouncement(entry, found), footing), found);
+        await this.onRegistered(watched, await this.deps.register(toAnnouncement(entry, found), footing), found);
       });
     } catch (error) {
       if (isSuperseded(error) && this.isCurrent(watched)) this.forget(name);
-      else if (this.isCurrent(watched)) this.onFailed(watched, toToolError(error));
+      else if (this.isCurrent(watched)) await this.onFailed(watched, toToolError(error));
     }
     this.onRefreshed(watched);
   }
 
-  private onRegistered(watched: WatchedServer, reply: DefinitionRegisterReply, found: DiscoverReply): void {
+  private async onRegistered(
+    watched: WatchedServer,
+    reply: DefinitionRegisterReply,
+    found: DiscoverReply,
+  ): Promise<void> {
     const { name, refresh_seconds: seconds } = watched.entry;
+    const at = this.clock.now();
     watched.failures = 0;
-    watched.state = { server: name, state: 'ok', tools: reply.registered.length };
     const notes = serverNotes(watched.entry, found);
     if (notes.length > 0)
       this.logger.warn(
@@ -220,20 +223,23 @@ export class McpSource {
         'the tools of an MCP server differ from what its entry or its schemas say',
       );
     this.logOutcome(name, reply);
-    if (seconds === 0) return;
     const refreshMs = seconds === undefined ? found.ttl_ms || DEFAULT_REFRESH_MS : seconds * 1_000;
-    this.schedule(watched, Math.max(MIN_REFRESH_MS, refreshMs));
+    if (seconds !== 0) this.schedule(watched, Math.max(MIN_REFRESH_MS, refreshMs));
+    const look = { ...toLookState(reply.registered, reply.refused), at, notes, nextAt: watched.nextAt };
+    await this.deps.keepLook(mcpSource(watched.entry), look);
   }
 
-  private onFailed(watched: WatchedServer, { message, details }: ToolError): void {
-    const state = details?.['state'] === 'auth_failed' ? 'auth_failed' : 'away';
+  private async onFailed(watched: WatchedServer, { message, details }: ToolError): Promise<void> {
+    const state = details?.['state'] === 'auth_failed' ? 'auth_failed' : 'failed';
+    const at = this.clock.now();
     watched.failures += 1;
-    watched.state = { ...watched.state, state, error: message };
     this.logger.warn(
       { server: watched.entry.name, error: message, state },
       'the tools of an MCP server cannot be listed; trying again',
     );
     this.schedule(watched, Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (watched.failures - 1)));
+    const { entry, nextAt } = watched;
+    await this.deps.keepLook(mcpSource(entry), { state, at, error: message, refused: [], notes: [], nextAt });
   }
 
   private onRefreshed(watched: WatchedServer): void {
@@ -249,7 +255,9 @@ export class McpSource {
 
   private schedule(watched: WatchedServer, delayMs: number): void {
     watched.cancel?.();
+    watched.nextAt = undefined;
     if (!this.isCurrent(watched)) return;
+    watched.nextAt = this.clock.now() + delayMs;
     watched.cancel = this.clock.after(delayMs, () => void this.refresh(watched));
   }
 
@@ -258,13 +266,12 @@ export class McpSource {
       this.logger.warn({ server, tool: name, reason: message }, 'an MCP tool was refused');
     }
     if (quarantined.length > 0)
-      this.logger.warn({ server, tools: quarantined }, 'MCP tools changed and await approval');
+      this.logger.warn({ server, tools: quarantined.map(({ name }) => name) }, 'MCP tools changed and await approval');
   }
 }
 
 function watchedServer(entry: McpEntry, registration?: StoredRegistration): WatchedServer {
-  const state: McpServerState = { server: entry.name, state: 'pending', tools: 0 };
-  return { entry, registration, state, failures: 0, isRefreshing: false, isStale: false };
+  return { entry, registration, failures: 0, isRefreshing: false, isStale: false };
 }
 
 /** Awaits a registration; false when it was removed or replaced meanwhile. */

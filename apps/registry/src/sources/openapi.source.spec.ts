@@ -9,6 +9,7 @@ import { EgressClient } from '@toolfleet/egress';
 import { SecretBox, secretContext } from '@toolfleet/service';
 import { FakeClock, startRecordingServer, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { SourceLook } from '../definition-store.js';
 import { supersededError } from '../source-store.js';
 import { OpenApiSource } from './openapi.source.js';
 
@@ -25,6 +26,7 @@ describe('OpenApiSource', () => {
   let directory: string;
   const announced: DefinitionRegister[] = [];
   const logged: JsonObject[] = [];
+  const looks: ({ name: string } & SourceLook)[] = [];
   let conflicts: ReadonlySet<string>;
   /** Registrations are gone, as another replica left them. */
   let isUndone: boolean;
@@ -45,6 +47,7 @@ describe('OpenApiSource', () => {
   beforeEach(() => {
     announced.length = 0;
     logged.length = 0;
+    looks.length = 0;
     upstream.requests.length = 0;
     conflicts = new Set();
     isUndone = false;
@@ -72,6 +75,7 @@ describe('OpenApiSource', () => {
           return replyTo(message, before);
         },
         egress,
+        keepLook: async ({ name }, look) => void looks.push({ name, ...look }),
         ...(sealed
           ? { sealFor: (name: string) => (text: string) => box.seal(text, secretContext('openapi', name)) }
           : {}),
@@ -214,9 +218,26 @@ describe('OpenApiSource', () => {
     source.start([{ name: 'col', spec_url: `${upstream.url}/spec.json`, base_url: upstream.url }]);
     await expect.poll(() => logged.at(-1)?.error).toContain('SPEC_FETCH_REFUSED');
     await nextLookIsDue();
+    const failedAt = clock.now();
+    expect(looks).toMatchObject([{ name: 'col', state: 'failed', at: failedAt, nextAt: failedAt + 1_000 }]);
     spec = { text: document({ '/a': op('a') }) };
     clock.advance(1_000);
     await expect.poll(() => announced.length).toBe(1);
+    await expect.poll(() => looks.at(-1)).toMatchObject({ state: 'ok', nextAt: clock.now() + 60_000 });
+    source.stop();
+  });
+
+  it('reads a document again on request, and keeps what an unchanged one gave', async () => {
+    spec.text = document({ '/a': op('a'), '/b': op('taken') });
+    conflicts = new Set(['taken']);
+    source.start([{ name: 'col', spec_url: `${upstream.url}/spec.json`, base_url: upstream.url }]);
+    await nextLookIsDue();
+    expect(await source.look('col')).toBe(true);
+    expect(upstream.requests).toHaveLength(2);
+    expect(announced).toHaveLength(1);
+    expect(looks).toHaveLength(2);
+    for (const look of looks) expect(look).toMatchObject({ state: 'ok', refused: [{ name: 'taken' }] });
+    expect(await source.look('other')).toBe(false);
     source.stop();
   });
 

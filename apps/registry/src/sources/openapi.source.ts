@@ -1,4 +1,4 @@
-import { ToolError, toToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { ToolError, toToolError, type EpochMs, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type {
   DefinitionRegister,
   DefinitionRegisterReply,
@@ -7,22 +7,27 @@ import type {
   OpenApiValidate,
   OpenApiValidateReply,
 } from '@toolfleet/contracts/registry';
+import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { EgressClient } from '@toolfleet/egress';
 import { KeyedMutex, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import { registrationStamp, type Footing, type StoredRegistration } from '../definition-store.js';
+import { registrationStamp, type Footing, type SourceLook, type StoredRegistration } from '../definition-store.js';
 import { checkNameConflict } from '../definition-service.js';
+import { approvalNote } from '../quarantine.js';
 import { isSuperseded } from '../source-store.js';
 import { convertEntry, MAX_WARNINGS, validateDocument, warningText, type ConvertedEntry } from './openapi-convert.js';
 import { openApiSource } from './openapi-definitions.js';
 import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
 import type { SealFor } from './secrets.js';
+import { toLookState } from './source-look.js';
 import { SpecReader, type LoadedSpec, type SpecReaderOptions } from './spec-reader.js';
 
 interface OpenApiSourceDeps {
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
   egress: EgressClient;
+  /** Records what a look at a source gave; never rejects. */
+  keepLook(source: ToolSource, look: SourceLook): Promise<void>;
   /** Seals literal secrets of a registration; undefined when `REGISTRY_SECRET_KEY` is not set. */
   sealFor?: SealFor;
 }
@@ -37,10 +42,16 @@ interface WatchedDocument {
   entry: OpenApiEntry;
   /** Set for a source that was registered at run time. */
   registration: StoredRegistration | undefined;
+  /** The entry is from the configuration file, which may name any file of this machine. */
+  trusted: boolean;
   /** SHA-256 of the document registered last; empty before. */
   sha256: string;
   failures: number;
+  /** What the document registered last gave; repeated while the document is unchanged. */
+  outcome: Omit<SourceLook, 'at' | 'nextAt'>;
   cancel?: CancelTimer;
+  /** When `cancel` ends the wait for the next read. */
+  nextAt?: EpochMs;
 }
 
 const FIRST_BACKOFF_MS = 1_000;
@@ -73,7 +84,7 @@ export class OpenApiSource {
 
   /** Takes the entries of the configuration file. Does not wait for their documents. */
   start(entries: readonly OpenApiEntry[]): void {
-    for (const entry of entries) void this.refresh(this.watch(entry), true);
+    for (const entry of entries) void this.refresh(this.watch(entry, undefined, true));
   }
 
   /** Adopts new and replaced registrations, and forgets those that are no longer stored. */
@@ -89,8 +100,18 @@ export class OpenApiSource {
       if (typeof entry === 'string') {
         this.unreadable.add(stamp);
         this.logger.error({ collection: registration.name }, `a stored registration ${entry}`);
-      } else void this.refresh(this.watch(entry, registration), false);
+        const error = `The stored registration ${entry}; register the document again`;
+        const look: SourceLook = { state: 'failed', at: this.clock.now(), error, refused: [], notes: [] };
+        await this.deps.keepLook({ kind: 'openapi', name: registration.name }, look);
+      } else void this.refresh(this.watch(entry, registration));
     }
+  }
+
+  /** Reads one document now; resolves when it is registered, or has failed. @returns false for other sources */
+  async look(name: string): Promise<boolean> {
+    const watched = this.watched.get(name);
+    if (watched) await this.refresh(watched);
+    return watched !== undefined;
   }
 
   /** Stops refreshing one source. */
@@ -125,8 +146,10 @@ export class OpenApiSource {
       const { converted, spec } = await this.read(entry, false);
       const reply = await this.mutex.run(openApiSource(entry).name, async () => {
         const given = await this.register(entry, converted, spec, registration && { registration, isNew: true });
-        if (given.registered.length > 0 || given.refused.length === 0)
-          this.schedule(Object.assign(this.watch(entry, registration), { sha256: spec.sha256 }));
+        if (given.registered.length > 0 || given.refused.length === 0) {
+          const watched = this.watch(entry, registration);
+          await this.onRegistered(watched, spec, toOutcome(converted, given));
+        }
         return given;
       });
       checkNameConflict(reply);
@@ -135,12 +158,12 @@ export class OpenApiSource {
         ...base,
         success: reply.registered.length > 0 || refused.length === 0,
         operations_registered: reply.registered,
-        message: summarize(reply.registered.length, refused.length),
+        message: [summarize(reply.registered.length, refused.length), approvalNote(reply.quarantined) ?? []]
+          .flat()
+          .join('; '),
         refused: refused.slice(0, MAX_WARNINGS),
-        warnings: [
-          ...reply.quarantined.map((name) => `${name} awaits approval: its definition changed or looks suspicious`),
-          ...converted.warnings.map(warningText),
-        ].slice(0, MAX_WARNINGS),
+        warnings: converted.warnings.map(warningText).slice(0, MAX_WARNINGS),
+        quarantined: reply.quarantined,
       };
     } catch (error) {
       const known = toToolError(error);
@@ -153,6 +176,7 @@ export class OpenApiSource {
         message: `${kind}: ${known.message}`,
         refused: [],
         warnings: [],
+        quarantined: [],
       };
     }
   }
@@ -197,10 +221,17 @@ export class OpenApiSource {
     return this.deps.register({ source: openApiSource(entry), definitions, replace: true, options }, footing);
   }
 
-  private watch(entry: OpenApiEntry, registration?: StoredRegistration): WatchedDocument {
+  private watch(entry: OpenApiEntry, registration?: StoredRegistration, trusted = false): WatchedDocument {
     const key = openApiSource(entry).name;
     this.watched.get(key)?.cancel?.();
-    const watched: WatchedDocument = { entry, registration, sha256: '', failures: 0 };
+    const watched: WatchedDocument = {
+      entry,
+      registration,
+      trusted,
+      sha256: '',
+      failures: 0,
+      outcome: NOTHING_SEEN,
+    };
     this.watched.set(key, watched);
     return watched;
   }
@@ -210,30 +241,53 @@ export class OpenApiSource {
     return !this.stopped.signal.aborted && this.watched.get(openApiSource(watched.entry).name) === watched;
   }
 
-  private async refresh(watched: WatchedDocument, trusted: boolean): Promise<void> {
-    const { entry, registration } = watched;
+  private async refresh(watched: WatchedDocument): Promise<void> {
+    const { entry, registration, trusted } = watched;
     try {
       const { converted, spec, unchanged } = await this.read(entry, trusted, watched.sha256);
       await this.mutex.run(openApiSource(entry).name, async () => {
         if (!this.isCurrent(watched)) return;
+        let { outcome } = watched;
         if (!unchanged) {
           const reply = await this.register(entry, converted, spec, registration && { registration, isNew: false });
           this.logOutcome(entry, converted, reply);
+          outcome = toOutcome(converted, reply);
         }
-        watched.failures = 0;
-        watched.sha256 = spec.sha256;
+        await this.onRegistered(watched, spec, outcome);
       });
-      this.schedule(watched, trusted);
     } catch (error) {
       if (!this.isCurrent(watched)) return;
       if (isSuperseded(error)) return this.forget(openApiSource(entry).name);
       watched.failures += 1;
+      const { message } = toToolError(error);
       this.logger.warn(
-        { collection: entry.name, error: toToolError(error).message },
+        { collection: entry.name, error: message },
         'an OpenAPI document cannot be registered; trying again',
       );
-      this.schedule(watched, trusted, Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (watched.failures - 1)));
+      const at = this.clock.now();
+      this.schedule(watched, Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (watched.failures - 1)));
+      const { nextAt } = watched;
+      await this.deps.keepLook(openApiSource(entry), {
+        state: 'failed',
+        at,
+        error: message,
+        refused: [],
+        notes: [],
+        nextAt,
+      });
     }
+  }
+
+  /** Notes the document whose tools are registered now, and plans the next read. */
+  private async onRegistered(
+    watched: WatchedDocument,
+    { sha256 }: LoadedSpec,
+    outcome: WatchedDocument['outcome'],
+  ): Promise<void> {
+    Object.assign(watched, { failures: 0, sha256, outcome });
+    const at = this.clock.now();
+    this.schedule(watched);
+    await this.deps.keepLook(openApiSource(watched.entry), { ...outcome, at, nextAt: watched.nextAt });
   }
 
   private logOutcome(entry: OpenApiEntry, converted: ConvertedEntry, reply: DefinitionRegisterReply): void {
@@ -245,7 +299,7 @@ export class OpenApiSource {
       'an OpenAPI document was registered',
     );
     if (reply.quarantined.length > 0) {
-      const tools = reply.quarantined.slice(0, MAX_WARNINGS);
+      const tools = reply.quarantined.slice(0, MAX_WARNINGS).map(({ name }) => name);
       this.logger.warn(
         { collection: entry.name, held: reply.quarantined.length, tools },
         'changed or suspicious operations await approval',
@@ -258,18 +312,26 @@ export class OpenApiSource {
     }
   }
 
-  private schedule(watched: WatchedDocument, trusted = false, delayMs?: number): void {
+  private schedule(watched: WatchedDocument, delayMs?: number): void {
     watched.cancel?.();
+    watched.nextAt = undefined;
     const { refresh_seconds: seconds, spec_inline: inline } = watched.entry;
     const refreshMs = seconds === undefined ? this.options.refreshMs : seconds * 1_000;
     const waitMs = delayMs ?? (refreshMs === 0 ? 0 : Math.max(MIN_REFRESH_MS, refreshMs));
     if (!this.isCurrent(watched)) return;
     if (waitMs === 0 || (inline && delayMs === undefined)) return;
-    watched.cancel = this.clock.after(waitMs, () => void this.refresh(watched, trusted));
+    watched.nextAt = this.clock.now() + waitMs;
+    watched.cancel = this.clock.after(waitMs, () => void this.refresh(watched));
   }
 }
 
 const NOTHING: ConvertedEntry = { definitions: [], refused: [], warnings: [] };
+const NOTHING_SEEN: WatchedDocument['outcome'] = { state: 'ok', refused: [], notes: [] };
+
+function toOutcome(converted: ConvertedEntry, reply: DefinitionRegisterReply): WatchedDocument['outcome'] {
+  const refused = [...converted.refused, ...reply.refused];
+  return { ...toLookState(reply.registered, refused), notes: converted.warnings.map(warningText) };
+}
 
 function summarize(registered: number, refused: number): string {
   return refused > 0

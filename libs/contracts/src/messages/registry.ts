@@ -47,8 +47,24 @@ export interface DefinitionRegisterReply {
   added: string[];
   changed: string[];
   removed: string[];
-  refused: { name: string; code: string; message: string }[];
-  quarantined: string[];
+  refused: RefusedTool[];
+  quarantined: PendingApproval[];
+}
+
+/** A definition that could not be registered, and why. */
+export interface RefusedTool {
+  name: string;
+  code: string;
+  message: string;
+}
+
+/** A tool of a source that awaits an administrator's approval. */
+export interface PendingApproval {
+  name: string;
+  /** Why: what changed since the approval, or what looks suspicious. */
+  reason: string;
+  /** Revision to name in the decision. */
+  pending_revision: string;
 }
 
 /** `registry.definition.announce` (no reply): requests all executors to announce their tools again. */
@@ -74,6 +90,66 @@ export interface DefinitionChanged {
   added: string[];
   changed: string[];
   removed: string[];
+}
+
+/** `registry.source.list`: all sources, those of one tenant, or one source with its details. */
+export interface SourceListRequest {
+  /** Only sources of this tenant; null: only those shared with all tenants; absent: all. */
+  tenant?: string | null;
+  /** Only this source, with `tools`, `refused` and `notes`. */
+  source?: ToolSource;
+}
+export interface SourceListReply {
+  sources: SourceStatus[];
+}
+
+/** `registry.source.refresh`: reads a document, or asks an MCP server for its tools, now. The reply shows what was found. */
+export interface SourceRefresh {
+  source: ToolSource;
+}
+export type SourceRefreshReply = SourceStatus;
+
+/**
+ * State of a source.
+ * - `pending`: it was not read yet.
+ * - `ok`: the last look succeeded; for sources of executors: a process announces the tools.
+ * - `failed`: the last look failed; the tools it gave before stay listed.
+ * - `auth_failed`: the MCP server rejected the fleet's credential.
+ * - `refused`: its entry of the configuration file is invalid and ignored.
+ * - `unavailable`: no process announces the tools.
+ */
+export type SourceState = 'pending' | 'ok' | 'failed' | 'auth_failed' | 'refused' | 'unavailable';
+
+/** A source of tools. Times are ISO 8601; those of a source that an executor announces are null. */
+export interface SourceStatus {
+  /** `kind/name`, of a tenant `kind/name@tenant`: the path of the source below `/api/v1/sources`. */
+  id: string;
+  kind: ToolSource['kind'];
+  /** Name in the configuration file or the registration. */
+  name: string;
+  /** The only tenant that sees the tools; null: shared with all tenants. */
+  tenant: string | null;
+  /** Where it is declared: the configuration file, a registration over the API, or a process that announces its own tools. */
+  origin: 'config' | 'api' | 'executor';
+  /** URL, file or command, without credentials and query; null for inline documents and executors. */
+  location: string | null;
+  state: SourceState;
+  /** Number of its tools, quarantined ones included. */
+  tool_count: number;
+  quarantined: PendingApproval[];
+  last_look_at: string | null;
+  /** The last look that succeeded. */
+  last_success_at: string | null;
+  /** Error of the last look; null when it succeeded. */
+  last_error: string | null;
+  /** Null: it is not read again by itself. */
+  next_look_at: string | null;
+  /** Names of all tools, quarantined ones included; only in the reply for one source, like the following two. */
+  tools?: string[];
+  /** Tools of the last look that could not be registered; at most 50. */
+  refused?: RefusedTool[];
+  /** What an administrator should know about the tools, such as patterns that are not checked; at most 50. */
+  notes?: string[];
 }
 
 /** `registry.quarantine.list`: remote tools that changed after their approval or were held when first seen. */
@@ -168,8 +244,10 @@ export interface OpenApiRegisterReply {
   timeout_seconds: number;
   max_response_bytes: number;
   /** Operations and names that could not be registered, with reasons. */
-  refused: { name: string; code: string; message: string }[];
+  refused: RefusedTool[];
   warnings: string[];
+  /** Registered operations that cannot be called before an administrator approves them. */
+  quarantined: PendingApproval[];
 }
 
 /** `registry.openapi.validate`: reads a document without registering it. */
@@ -215,4 +293,6 @@ export interface McpRegisterReply {
   message: string;
   /** Names of the registered tools. */
   registered: string[];
+  /** Those that cannot be called before an administrator approves them. */
+  quarantined: PendingApproval[];
 }

@@ -1,0 +1,103 @@
+import { isJsonObject, type EpochMs, type JsonObject } from '@toolfleet/contracts';
+import type { SourceListRequest, SourceStatus } from '@toolfleet/contracts/registry';
+import type { ToolSource } from '@toolfleet/contracts/tool-definition';
+import type { Catalog } from '../catalog.js';
+import type { DefinitionStore, StoredLook, StoredTool } from '../definition-store.js';
+import { toPendingApproval } from '../quarantine.js';
+import { parseOwner, sourceTenant, toOwner } from '../tool-key.js';
+
+/** What the configuration file declares about a source. */
+export interface DeclaredSource {
+  source: ToolSource;
+  entry: JsonObject;
+  /** What is wrong with the entry, which is ignored then. */
+  fault?: string;
+}
+
+/**
+ * What operators and administrators see of all sources: what is declared and registered, what the last look gave, and the tools.
+ * The looks are those of all replicas, so every replica answers the same.
+ */
+export class SourceStatuses {
+  constructor(
+    private readonly store: DefinitionStore,
+    private readonly catalog: Catalog,
+    private readonly declared: () => readonly DeclaredSource[],
+  ) {}
+
+  /** Sources by id; with `source` only that one, in detail. */
+  async list({ tenant, source }: SourceListRequest): Promise<SourceStatus[]> {
+    await this.catalog.refresh();
+    const [registrations, looks] = await Promise.all([this.store.registrations(), this.store.looks()]);
+    const tools = Map.groupBy(this.catalog.all(), (tool) => tool.owner);
+    const found = new Map<string, SourceStatus>();
+    const isWanted = (one: ToolSource): boolean =>
+      source ? toOwner(source) === toOwner(one) : tenant === undefined || (sourceTenant(one) ?? null) === tenant;
+    const add = (one: ToolSource, origin: SourceStatus['origin'], entry?: JsonObject, fault?: string): void => {
+      const id = toOwner(one);
+      if (found.has(id) || !isWanted(one)) return;
+      const status = describe(one, origin, tools.get(id) ?? []);
+      if (entry) Object.assign(status, { location: toLocation(entry) }, describeLook(looks.get(id)));
+      if (origin === 'executor') status.state = this.catalog.isAway(id) ? 'unavailable' : 'ok';
+      if (fault !== undefined) Object.assign(status, { state: 'refused', last_error: fault });
+      if (source) Object.assign(status, describeDetails(tools.get(id) ?? [], looks.get(id)));
+      found.set(id, status);
+    };
+    for (const { source: one, entry, fault } of this.declared()) if (fault === undefined) add(one, 'config', entry);
+    for (const { kind, name, body } of registrations) add({ kind, name }, 'api', isJsonObject(body) ? body : {});
+    // Last: the name of an entry that is ignored may be registered over the API.
+    for (const { source: one, entry, fault } of this.declared()) add(one, 'config', entry, fault);
+    for (const owner of tools.keys()) {
+      const one = parseOwner(owner);
+      if (one.kind === 'builtin' || one.kind === 'plugin') add(one, 'executor');
+    }
+    return [...found.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  }
+}
+
+function describe(source: ToolSource, origin: SourceStatus['origin'], tools: readonly StoredTool[]): SourceStatus {
+  const tenant = sourceTenant(source) ?? null;
+  return {
+    id: toOwner(source),
+    kind: source.kind,
+    name: tenant === null ? source.name : source.name.slice(0, -tenant.length - 1),
+    tenant,
+    origin,
+    location: null,
+    state: 'pending',
+    tool_count: tools.length,
+    quarantined: tools.flatMap((tool) => toPendingApproval(tool) ?? []),
+    last_look_at: null,
+    last_success_at: null,
+    last_error: null,
+    next_look_at: null,
+  };
+}
+
+function describeLook(look: StoredLook | undefined): Partial<SourceStatus> {
+  if (!look) return {};
+  return {
+    state: look.state,
+    last_look_at: toIso(look.at),
+    last_success_at: toIso(look.okAt),
+    last_error: look.error ?? null,
+    next_look_at: toIso(look.nextAt),
+  };
+}
+
+function describeDetails(tools: readonly StoredTool[], look: StoredLook | undefined): Partial<SourceStatus> {
+  const names = tools.map(({ definition }) => definition.name).toSorted();
+  return { tools: names, refused: look?.refused ?? [], notes: look?.notes ?? [] };
+}
+
+function toIso(at: EpochMs | undefined): string | null {
+  return at === undefined ? null : new Date(at).toISOString();
+}
+
+/** Where the entry's tools come from. Passwords of URLs and queries, which can hold keys, are left out. */
+function toLocation(entry: JsonObject): string | null {
+  const { command, url, spec_url: specUrl, spec_path: specPath } = entry;
+  const location = [command, url, specUrl, specPath].find((value) => typeof value === 'string' && value !== '');
+  if (typeof location !== 'string') return null;
+  return location.replace(/[?#].*$/s, '').replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, '$1');
+}

@@ -151,15 +151,16 @@ describe('formatTool', () => {
     });
   });
 
+  const operation = (method: string) => ({ kind: 'openapi', method }) as unknown as RegisteredTool['binding'];
   test.each<[string, Partial<RegisteredTool>, boolean]>([
-    ['GET', {}, false],
-    ['PUT', {}, true],
-    ['DELETE', {}, true],
-    ['DELETE', { idempotent: false }, true],
-    ['delete', {}, true],
-  ])('metadata says that a %s operation with %j has effects: %s', (method, more, expected) => {
-    const binding = { kind: 'openapi', method } as unknown as RegisteredTool['binding'];
-    expect(toolMetadata(aTool({ binding, idempotent: true, ...more })).has_effects).toBe(expected);
+    ['a GET', { binding: operation('GET') }, false],
+    ['a PUT', { binding: operation('PUT') }, true],
+    ['a DELETE', { binding: operation('delete') }, true],
+    ['a builtin tool that is not idempotent', { idempotent: false }, true],
+    ['a builtin tool', {}, false],
+    ['a builtin tool that writes', { annotations: { readOnlyHint: false } }, true],
+  ])('metadata says whether %s has effects', (_, more, expected) => {
+    expect(toolMetadata(aTool({ idempotent: true, ...more })).has_effects).toBe(expected);
   });
 });
 

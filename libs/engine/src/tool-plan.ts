@@ -107,7 +107,8 @@ export function hasEffects(tool: RegisteredTool): boolean {
   if (!tool.idempotent) return true;
   if ((tool.cache_ttl_seconds ?? 0) > 0) return false;
   if (binding.kind === 'openapi') return !isSafeMethod(binding.method);
-  return binding.kind === 'mcp' && tool.annotations?.readOnlyHint !== true;
+  const isReadOnly = tool.annotations?.readOnlyHint;
+  return binding.kind === 'mcp' ? isReadOnly !== true : isReadOnly === false;
 }
 
 /** An output schema that does not compile is ignored: it must not make the tool unusable. */

@@ -34,6 +34,14 @@ async function connect(mode: 'auto' | 'legacy', capabilities = {}): Promise<Clie
   return client;
 }
 
+/** How the calls of the tool that asks ended, oldest first: the code of their error, or `success`. */
+async function recentCalls(): Promise<string[]> {
+  const headers = { authorization: `Bearer ${KEY}` };
+  const answer = await fetch(new URL('/api/v1/recent-calls?limit=500', url), { headers });
+  const { calls } = (await answer.json()) as { calls: { tool: string; status: string; code?: string }[] };
+  return calls.filter(({ tool }) => tool === 'sample_save_note').map(({ status, code = status }) => code);
+}
+
 beforeAll(async () => {
   stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-mcp-'));
   const policyDir = join(stateDir, 'policies');
@@ -117,10 +125,14 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
       return { action: 'accept', content: { approve: answers.shift() === true } };
     });
     const save = (through: Client) => through.callTool({ name: 'sample_save_note', arguments: { text: 'hello' } });
+    const earlier = (await recentCalls()).length;
     expect(await save(person)).toMatchObject({ isError: false });
-    expect(await save(person)).toMatchObject({ isError: true, _meta: { code: 'PERMISSION_DENIED' } });
+    expect(await save(person)).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_DECLINED' } });
     expect(shown).toEqual([expect.stringMatching(/^Store this note\?/), expect.stringContaining('"hello"')]);
     expect(await save(client)).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_REQUIRED' } });
+    const since = async () => (await recentCalls()).slice(earlier);
+    await eventually('the last call is recorded', async () => (await since()).at(-1) === 'APPROVAL_REQUIRED');
+    expect(await since()).toEqual(['success', 'APPROVAL_DECLINED', 'APPROVAL_REQUIRED']);
   });
 
   it('gets wrong arguments as a result with a suggestion, and an unknown tool as an error', async () => {

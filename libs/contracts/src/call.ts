@@ -63,6 +63,11 @@ export interface CallRequest {
    * execution is recorded when it happens.
    */
   admitOnly?: boolean;
+  /**
+   * The entry point asks a person where the policy wants an approval, and makes the call again with the answer. APPROVAL_REQUIRED
+   * is then not the end of the call, and nothing records it.
+   */
+  asksPerson?: boolean;
   /** Set by MCP when a person approved this call. */
   approved?: Approval;
   /**
@@ -71,8 +76,8 @@ export interface CallRequest {
    */
   mayHaveBegun?: boolean;
   /**
-   * Why an accepted call may not start: its credential has been revoked or has expired since. The call is audited, traced
-   * and metered like any other and costs nothing. Set only by the queue of asynchronous calls.
+   * Why a call may not start after it was accepted or a person was asked: its credential has been revoked or has expired since,
+   * or the person declined it. The call is audited, traced and metered like any other and costs nothing.
    */
   refusal?: ToolError;
   /** Receives progress of a long call; absent when the transport does not show it. */

@@ -1,3 +1,4 @@
+import { ToolError } from '@toolfleet/contracts';
 import { CATALOGUE, type ErrorCode } from '@toolfleet/contracts';
 import { anEngine, failedReply, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
@@ -104,4 +105,15 @@ test('dry runs are in the audit log only; admission is recorded only when it ref
   expect([engine.audit.records.length, metered]).toEqual([1, []]);
   await expect(engine.call({ admitOnly: true, rawArguments: {} })).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
   expect([engine.audit.records.length, metered]).toEqual([2, ['ARGUMENTS_INVALID']]);
+});
+
+test('a refusal that a person is asked about is not recorded; the end of the call is', async () => {
+  const engine = anEngine(priced, new ScriptedExecutor(() => okReply()));
+  engine.ports.policy.decide = () => ({ allowed: true, ask: ['Sure?'] });
+  const asked = { code: 'APPROVAL_REQUIRED', details: { questions: ['Sure?'] } };
+  await expect(engine.call({ asksPerson: true })).rejects.toMatchObject(asked);
+  expect(engine.audit.records).toEqual([]);
+  await expect(engine.call({ refusal: new ToolError('APPROVAL_DECLINED') })).rejects.toThrow();
+  await expect(engine.call()).rejects.toMatchObject(asked);
+  expect(engine.audit.records.map(({ code }) => code)).toEqual(['APPROVAL_DECLINED', 'APPROVAL_REQUIRED']);
 });

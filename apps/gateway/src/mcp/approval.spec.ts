@@ -44,6 +44,7 @@ describe.each(['auto', 'legacy'] as const)('a call that needs approval (%s)', (m
     expect(shown).toEqual([expect.stringContaining(QUESTION)]);
     expect(shown[0]).toContain('{"text":"x"}');
     expect(seen.flatMap(({ approved }) => approved ?? [])).toEqual([{ questions: [QUESTION], revision: 'r1' }]);
+    if (mode === 'legacy') expect(new Set(seen.slice(-2).map(({ callId }) => callId)).size).toBe(1);
     expect(await call(made, 'echo')).toMatchObject({ isError: false });
     expect(shown).toHaveLength(1);
   });
@@ -59,6 +60,10 @@ describe.each(['auto', 'legacy'] as const)('a call that needs approval (%s)', (m
     expect(result).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_DECLINED' } });
     expect(JSON.stringify(result)).not.toContain('credential');
     expect(seen.some(({ approved }) => approved)).toBe(false);
+    // The engine records the end of the call, and nothing before it: the refusals that led to the question do not count.
+    expect(seen.filter(({ asksPerson }) => !asksPerson).map(({ refusal }) => refusal?.code)).toEqual([
+      'APPROVAL_DECLINED',
+    ]);
   });
 
   it('is refused with an explanation when the client cannot show forms', async () => {
@@ -70,6 +75,7 @@ describe.each(['auto', 'legacy'] as const)('a call that needs approval (%s)', (m
       expect(JSON.stringify(result)).toContain('elicitation');
     }
     expect(seen).toHaveLength(2);
+    expect(seen.some(({ asksPerson }) => asksPerson)).toBe(false);
   });
 });
 

@@ -74,6 +74,7 @@ export const success = (output: CallResult['output'], text = ''): CallResult => 
 
 /** The scripted engine: the outcome by tool name. */
 async function engine(request: CallRequest): Promise<CallResult> {
+  if (request.refusal) throw request.refusal;
   switch (request.toolName) {
     case 'echo':
       return success({ echoed: request.rawArguments }, JSON.stringify(request.rawArguments));

@@ -66,37 +66,49 @@ export async function callTool(
   const progress = notifyProgress(context, deps.clock);
   const { signal } = context.mcpReq;
   const meta = toMeta(context.mcpReq._meta);
+  const relay = toolCall.canElicit ? deps.elicitation : undefined;
+  const canAsk = toolCall.isModern
+    ? supportsForms(readClientCapabilities(context.mcpReq.envelope))
+    : relay !== undefined;
   const buildRequest = (approved?: Approval): CallRequest => ({
     ...toCallRequest({ ...call, meta, principal, exchange, signal }, deps),
     onProgress: progress?.report,
     approved,
+    asksPerson: canAsk,
   });
   const binding = { principal, tool: call.name, arguments: call.arguments };
   let request = buildRequest();
+  // The engine ends a call that was not approved, so that it is recorded like every other refusal.
+  const orRefuse = async <T>(decision: () => T | Promise<T>): Promise<T> => {
+    try {
+      return await decision();
+    } catch (error) {
+      await runOrStartTask(toolCall, { ...request, asksPerson: false, refusal: toToolError(error) }, context);
+      throw error;
+    }
+  };
   try {
-    const approved = readApproval(context, binding, deps.requestState);
+    const approved = await orRefuse(() => readApproval(context, binding, deps.requestState));
     if (approved) request = { ...buildRequest(approved.approval), idempotencyKey: approved.idempotencyKey };
     try {
       return await runOrStartTask(toolCall, request, context);
     } catch (refusal) {
-      const required = readRequiredApproval(refusal);
+      const required = canAsk ? readRequiredApproval(refusal) : undefined;
       if (!required) throw refusal;
-      if (toolCall.isModern) {
-        if (!supportsForms(readClientCapabilities(context.mcpReq.envelope))) throw refusal;
-        return requestApproval(required, binding, deps.requestState);
-      }
-      if (!toolCall.canElicit || !deps.elicitation) throw refusal;
-      await elicitApproval(required.questions, binding, {
-        server: toolCall.server,
-        context,
-        relay: deps.elicitation,
-        clock: deps.clock,
+      if (toolCall.isModern || !relay) return requestApproval(required, binding, deps.requestState);
+      await orRefuse(async () => {
+        await elicitApproval(required.questions, binding, {
+          server: toolCall.server,
+          context,
+          relay,
+          clock: deps.clock,
+        });
+        // The person may have taken minutes: a key revoked in the meantime must not start the call.
+        const voided = await deps.refusalOf?.(principal);
+        if (voided) throw voided;
       });
-      // The person may have taken minutes: a key revoked in the meantime must not start the call.
-      const voided = await deps.refusalOf?.(principal);
-      if (voided) throw voided;
-      // A new request, so that its deadline does not include the time the person took.
-      request = buildRequest(required);
+      // The deadline does not include the time the person took.
+      request = { ...buildRequest(required), callId: request.callId, asksPerson: false };
       return await runOrStartTask(toolCall, request, context);
     }
   } catch (error) {
@@ -117,7 +129,7 @@ export async function callPlainTool(
   call: McpCall,
   canElicit: boolean,
 ): Promise<CallToolResult | undefined> {
-  const request = toCallRequest(call, deps);
+  const request = { ...toCallRequest(call, deps), asksPerson: canElicit };
   try {
     return renderResult(request.callId, await executeTraced(request, call.meta, deps));
   } catch (error) {

@@ -2,7 +2,14 @@ import { isToolError, toToolError, toUsd, type CallResult, type MicroUsd } from 
 import type { ActiveCall, Observer } from '../call.js';
 import type { AuditRecord, EnginePorts } from '../ports.js';
 
-/** Writes one audit record per call; admission is recorded only if it refuses the call. Converts unknown exceptions to INTERNAL, so that no call crashes its entry point. */
+/** Whether a call goes on after this refusal: a person is asked about it. */
+const goesOn = ({ request }: ActiveCall, error: unknown): boolean =>
+  request.asksPerson === true && isToolError(error) && error.code === 'APPROVAL_REQUIRED';
+
+/**
+ * Writes one audit record per call; admission is recorded only if it refuses the call. Converts unknown exceptions to INTERNAL, so
+ * that no call crashes its entry point.
+ */
 export function audit(ports: Pick<EnginePorts, 'audit' | 'clock'>): Observer {
   return async (active, next) => {
     try {
@@ -11,7 +18,7 @@ export function audit(ports: Pick<EnginePorts, 'audit' | 'clock'>): Observer {
       return result;
     } catch (thrown) {
       const error = toToolError(thrown);
-      ports.audit.finished(toAuditRecord(active, error, ports.clock.monotonic()));
+      if (!goesOn(active, error)) ports.audit.finished(toAuditRecord(active, error, ports.clock.monotonic()));
       throw error;
     }
   };
@@ -60,7 +67,8 @@ export function meter(ports: Pick<EnginePorts, 'meter' | 'clock'>): Observer {
       if (!admitOnly) ports.meter.finished(toAuditRecord(active, result, ports.clock.monotonic()));
       return result;
     } catch (thrown) {
-      ports.meter.finished(toAuditRecord(active, toToolError(thrown), ports.clock.monotonic()));
+      const error = toToolError(thrown);
+      if (!goesOn(active, error)) ports.meter.finished(toAuditRecord(active, error, ports.clock.monotonic()));
       throw thrown;
     }
   };

@@ -64,6 +64,9 @@ describe('recent calls', () => {
     const traced = (await recentCalls()).find(({ call_id: id }) => id === theirs);
     expect(traced).toMatchObject({ tenant_id: 'acme', trace_id: '0af7651916cd43dd8448eb211c80319c' });
     expect(JSON.stringify(await recentCalls())).not.toContain('2+2');
+    const path = `/api/v1/recent-calls/${mine}`;
+    expect((await fleet.ask({ path, key: memberKey() })).body).toMatchObject({ call: { call_id: mine }, made: [] });
+    expect((await fleet.ask({ path, key: fleet.keys['acme']! })).status).toBe(404);
   });
 
   it('come as they happen, also from the other gateway, until the key is revoked', async () => {

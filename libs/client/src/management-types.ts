@@ -83,6 +83,8 @@ export interface CallStages {
 export interface RecentCall {
   cursor: string;
   call_id: string;
+  /** The call of the tool that made this one. */
+  parent_call_id?: string;
   ended_at: string;
   tenant_id: string;
   user_id: string;
@@ -95,6 +97,8 @@ export interface RecentCall {
   error?: string;
   provenance?: string;
   attempts: number;
+  /** Failed attempts before the last one, and the wait after each. */
+  retried?: { attempt: number; error: string; delay_ms: number }[];
   duration_ms: number;
   stages: CallStages;
   cost_usd: number;

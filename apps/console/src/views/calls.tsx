@@ -92,7 +92,7 @@ export function CallsView() {
             <tbody>
               {found.slice(0, MOST_SHOWN).map((call) => (
                 <CallRow
-                  key={`${call.call_id} ${call.cursor}`}
+                  key={call.call_id}
                   call={call}
                   open={open === call.call_id}
                   onToggle={() => setOpen(open === call.call_id ? undefined : call.call_id)}

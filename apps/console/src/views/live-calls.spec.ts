@@ -21,6 +21,12 @@ it('keeps the newest calls first, each once, up to the limit', () => {
   expect(second.map(({ call_id: id }) => id)).toEqual(['c3', 'c2', 'c1']);
   expect(newestCursor(second)).toBe('3-0');
   expect(withCalls(second, [call(3)])).toBe(second);
+  const again = withCalls(second, [{ ...call(2), cursor: '4-0', attempts: 2 }]);
+  expect(again.map(({ call_id: id, cursor }) => [id, cursor])).toEqual([
+    ['c2', '4-0'],
+    ['c3', '3-0'],
+    ['c1', '1-0'],
+  ]);
   const many = Array.from({ length: MOST_KEPT + 50 }, (_, index) => call(index + 10));
   expect(withCalls(second, many)).toHaveLength(MOST_KEPT);
 });

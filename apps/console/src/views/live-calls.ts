@@ -6,12 +6,15 @@ import { asToolError } from '../use-query.js';
 /** Calls kept on the page. */
 export const MOST_KEPT = 500;
 
-/** Adds calls, newest first. A stream may repeat calls after a reconnect; each is kept once. */
+/** Adds calls, newest first. Each call is shown once, by its last record: a stream repeats calls after a reconnect. */
 export function withCalls(known: readonly RecentCall[], news: readonly RecentCall[]): RecentCall[] {
-  const ids = new Set(known.map(({ call_id: id, cursor }) => `${id} ${cursor}`));
-  const fresh = news.filter(({ call_id: id, cursor }) => !ids.has(`${id} ${cursor}`));
-  if (fresh.length === 0) return known as RecentCall[];
-  return [...fresh.toReversed(), ...known].slice(0, MOST_KEPT);
+  const cursors = new Map(known.map(({ call_id: id, cursor }) => [id, cursor]));
+  const fresh = new Map<string, RecentCall>();
+  for (const call of news.toReversed()) {
+    if (!fresh.has(call.call_id) && cursors.get(call.call_id) !== call.cursor) fresh.set(call.call_id, call);
+  }
+  if (fresh.size === 0) return known as RecentCall[];
+  return [...fresh.values(), ...known.filter(({ call_id: id }) => !fresh.has(id))].slice(0, MOST_KEPT);
 }
 
 /** The cursor from which a stream resumes. */

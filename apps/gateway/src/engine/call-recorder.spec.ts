@@ -77,6 +77,33 @@ describe('CallRecorder', () => {
     ]);
   });
 
+  it('records failed attempts with their call, and the call whose tool made it', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = new CallRecorder(store, clock);
+    recorder.retrying({
+      tool: 'calculator',
+      callId: 'c1',
+      attempt: 1,
+      maxAttempts: 3,
+      delayMs: 250,
+      error: 'no answer to secret-argument',
+      rawArguments: { expression: 'secret-argument' },
+    });
+    const nested = aRecord('c1', 'acme', { attempts: 2 });
+    nested.call.request.principal = { ...nested.call.request.principal, parentCallId: 'c0' };
+    recorder.finished(nested);
+    recorder.finished(aRecord('c1', 'acme'));
+    await recorder.flush();
+    expect(store.batches[0]).toMatchObject([
+      {
+        parent_call_id: 'c0',
+        attempts: 2,
+        retried: [{ attempt: 1, error: 'no answer to [argument]', delay_ms: 250 }],
+      },
+      { attempts: 1, retried: undefined },
+    ]);
+  });
+
   it('redacts arguments and records the code of a refusal', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
     const recorder = new CallRecorder(store, clock);

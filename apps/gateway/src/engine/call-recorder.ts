@@ -2,9 +2,9 @@ import { toUsd } from '@toolfleet/contracts';
 import { Audit, type AuditRecord } from '@toolfleet/engine';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
-import type { CallStages, RecentCall, RecentCalls } from '../recent-calls/recent-calls.js';
+import type { CallStages, RecentCall, RecentCalls, RetriedAttempt } from '../recent-calls/recent-calls.js';
 import { toCallStatus } from './call-telemetry.js';
-import { redactedError } from './redact-arguments.js';
+import { redactArguments, redactedError } from './redact-arguments.js';
 
 /** Finished calls are buffered for this long and written together. */
 const BATCH_WINDOW_MS = 250;
@@ -13,9 +13,12 @@ const MAX_BATCH = 40;
 /** Of those, calls of one tenant. */
 const MAX_BATCH_OF_TENANT = 20;
 const MAX_ERROR_CHARS = 300;
+/** Running calls whose failed attempts are remembered; of further ones only the number of attempts is recorded. */
+const MAX_RETRYING = 1_000;
 
 interface BufferedCall {
   record: AuditRecord;
+  retried: RetriedAttempt[] | undefined;
   endedAt: number;
   trace: string | undefined;
 }
@@ -27,6 +30,8 @@ interface BufferedCall {
 export class CallRecorder extends Audit {
   #buffer: BufferedCall[] = [];
   readonly #perTenant = new Map<string, number>();
+  /** Failed attempts of running calls by call id. */
+  readonly #retried = new Map<string, RetriedAttempt[]>();
   #timer: CancelTimer | undefined;
 
   constructor(
@@ -36,13 +41,26 @@ export class CallRecorder extends Audit {
     super();
   }
 
+  override retrying({ callId, attempt, delayMs, error, rawArguments }: Parameters<Audit['retrying']>[0]): void {
+    let attempts = this.#retried.get(callId);
+    if (!attempts) {
+      if (this.#retried.size >= MAX_RETRYING) return;
+      this.#retried.set(callId, (attempts = []));
+    }
+    const shown = redactArguments(error, rawArguments).slice(0, MAX_ERROR_CHARS);
+    attempts.push({ attempt, error: shown, delay_ms: toTenths(delayMs) });
+  }
+
   override finished(record: AuditRecord): void {
+    const { callId } = record.call.request;
+    const retried = this.#retried.get(callId);
+    this.#retried.delete(callId);
     if (record.call.request.dryRun || this.#buffer.length >= MAX_BATCH) return;
     const { tenantId } = record.call.request.principal;
     const ofTenant = this.#perTenant.get(tenantId) ?? 0;
     if (ofTenant >= MAX_BATCH_OF_TENANT) return;
     this.#perTenant.set(tenantId, ofTenant + 1);
-    this.#buffer.push({ record, endedAt: this.clock.now(), trace: traceparent() });
+    this.#buffer.push({ record, retried, endedAt: this.clock.now(), trace: traceparent() });
     this.#timer ??= this.clock.after(BATCH_WINDOW_MS, () => void this.flush());
   }
 
@@ -57,10 +75,11 @@ export class CallRecorder extends Audit {
   }
 }
 
-function toRecentCall({ record, endedAt, trace }: BufferedCall): RecentCall {
+function toRecentCall({ record, retried, endedAt, trace }: BufferedCall): RecentCall {
   const { request, tool } = record.call;
   return {
     call_id: request.callId,
+    parent_call_id: request.principal.parentCallId,
     ended_at: endedAt,
     tenant_id: request.principal.tenantId,
     user_id: request.principal.userId,
@@ -74,6 +93,7 @@ function toRecentCall({ record, endedAt, trace }: BufferedCall): RecentCall {
     error: redactedError(record)?.slice(0, MAX_ERROR_CHARS),
     provenance: record.provenance,
     attempts: record.attempts,
+    retried,
     duration_ms: toTenths(record.durationMs),
     stages: toStages(record),
     cost_usd: toUsd(record.microUsd),

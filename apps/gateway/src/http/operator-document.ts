@@ -48,6 +48,15 @@ export const OPERATOR_PATHS: JsonObject = {
       },
     }),
   },
+  '/api/v1/recent-calls/{id}': {
+    get: operation('getRecentCall', {
+      summary: 'A finished call, and the calls that its tool made; no arguments, no results',
+      parameters: [inPath('id')],
+      answers: {
+        '200': answer('The call', record({ call: ref('RecentCall'), made: list(ref('RecentCall')) })),
+      },
+    }),
+  },
   '/api/v1/recent-calls/events': {
     get: operation('followRecentCalls', {
       summary: 'Server-sent events `call`, one per finished call',
@@ -187,6 +196,7 @@ export const OPERATOR_SCHEMAS: JsonObject = {
   RecentCall: record({
     cursor: text,
     call_id: text,
+    parent_call_id: text,
     ended_at: { type: 'string', format: 'date-time' },
     tenant_id: text,
     user_id: text,
@@ -196,6 +206,7 @@ export const OPERATOR_SCHEMAS: JsonObject = {
     code: text,
     error: text,
     attempts: integer,
+    retried: list(record({ attempt: integer, error: text, delay_ms: number })),
     duration_ms: number,
     stages: record({ admit_ms: number, wait_ms: number, queue_ms: number, execute_ms: number, rest_ms: number }),
     cost_usd: number,

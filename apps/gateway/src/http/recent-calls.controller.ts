@@ -1,5 +1,6 @@
-import { Controller, Get, Headers, Query, Res } from '@nestjs/common';
-import type { Principal } from '@toolfleet/contracts';
+import { Controller, Get, Headers, Param, Query, Res } from '@nestjs/common';
+import { ToolError, type Principal } from '@toolfleet/contracts';
+import { requirePlainId } from '@toolfleet/contracts/text';
 import { Clock } from '@toolfleet/resilience';
 import { Matches, IsOptional } from 'class-validator';
 import type { FastifyReply } from 'fastify';
@@ -43,6 +44,16 @@ export class RecentCallsController {
     const { limit, after } = readQuery(query);
     const calls = await this.feed.read(caller, limit === undefined ? DEFAULT_LIMIT : Number(limit), after);
     return { enabled: this.feed.enabled, calls: calls.map(shown) };
+  }
+
+  /** One call, and the calls that its tool made. @throws ToolError NOT_FOUND when it is not recorded, or not any more */
+  @Get(':id')
+  async one(@Caller() caller: Principal, @Param('id') id: string) {
+    requirePlainId('call_id', id);
+    const found = await this.feed.find(caller, id);
+    const call = found.find(({ call_id: callId }) => callId === id);
+    if (!call) throw new ToolError('NOT_FOUND', { message: `No recent call '${id}'` });
+    return { call: shown(call), made: found.filter((other) => other !== call).map(shown) };
   }
 
   /** Server-sent events `call` after `Last-Event-ID`, else from the oldest call kept. */

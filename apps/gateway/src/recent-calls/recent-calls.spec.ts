@@ -58,6 +58,20 @@ describe('feed of recent calls', () => {
     expect(await feed.read(principal('acme'), 10)).toEqual([]);
   });
 
+  it('shows a call once, and finds it with the calls that its tool made', async () => {
+    const feed = new RecentCallsFeed(store, access, clock);
+    await store.add([
+      call('a1', 'acme'),
+      { ...call('a2', 'acme'), parent_call_id: 'a1' },
+      { ...call('a1', 'acme'), attempts: 2 },
+      { ...call('g1', 'globex'), parent_call_id: 'a1' },
+    ]);
+    expect(ids(await feed.read(principal('acme'), 10))).toEqual(['a2', 'a1']);
+    expect(await feed.find(principal('acme'), 'a1')).toMatchObject([{ call_id: 'a2' }, { call_id: 'a1', attempts: 2 }]);
+    expect(await feed.find(principal('globex'), 'a1')).toMatchObject([{ call_id: 'g1' }]);
+    expect(await feed.find({ ...principal('acme'), tools: ['rare'], keyId: 'other' }, 'a1')).toEqual([]);
+  });
+
   it('follows new calls of the caller’s scope', async () => {
     const feed = new RecentCallsFeed(store, access, clock);
     await store.add([call('a1', 'acme'), call('g1', 'globex')]);

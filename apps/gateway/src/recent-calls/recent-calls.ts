@@ -20,9 +20,21 @@ export interface CallStages {
   rest_ms: number;
 }
 
+/** An attempt that failed and was made again. */
+export interface RetriedAttempt {
+  /** Counted from 1. */
+  attempt: number;
+  /** Message of its failure, without values that the caller sent. */
+  error: string;
+  /** Wait before the next attempt. */
+  delay_ms: number;
+}
+
 /** A finished call as operators' views show it, without arguments and results. */
 export interface RecentCall {
   call_id: string;
+  /** The call of the tool that made this one. */
+  parent_call_id?: string;
   /** Instant of its end, epoch ms. */
   ended_at: number;
   tenant_id: string;
@@ -40,6 +52,8 @@ export interface RecentCall {
   error?: string;
   provenance?: string;
   attempts: number;
+  /** The attempts before the last one; absent when there were none. */
+  retried?: RetriedAttempt[];
   duration_ms: number;
   stages: CallStages;
   cost_usd: number;
@@ -94,27 +108,50 @@ export class RecentCallsFeed {
 
   /** Calls after a cursor, or the last ones; oldest first. @throws ToolError SERVICE_UNAVAILABLE */
   async read(caller: Principal, limit: number, cursor?: string): Promise<StoredRecentCall[]> {
-    if (!this.calls) return [];
     const rule = await this.access.ruleFor(caller);
-    return orUnavailable(STORE, this.#page(this.calls, callScope(caller), rule, limit, cursor));
+    return this.#read(caller, limit, (call) => admits(rule, call), cursor);
   }
 
-  /** Reads pages until `limit` calls are found that the rule admits, or `MAX_SCANNED` were scanned. */
+  /**
+   * The record of a call, and those of the calls that its tool made; oldest first, each once. Empty when it is not recorded or the
+   * caller has no access to it.
+   * @throws ToolError SERVICE_UNAVAILABLE
+   */
+  async find(caller: Principal, callId: string): Promise<StoredRecentCall[]> {
+    const rule = await this.access.ruleFor(caller);
+    return this.#read(
+      caller,
+      MAX_SCANNED,
+      (call) => (call.call_id === callId || call.parent_call_id === callId) && admits(rule, call),
+    );
+  }
+
+  async #read(
+    caller: Principal,
+    limit: number,
+    admitted: (call: RecentCall) => boolean,
+    cursor?: string,
+  ): Promise<StoredRecentCall[]> {
+    if (!this.calls) return [];
+    return lastOfEach(await orUnavailable(STORE, this.#page(this.calls, callScope(caller), admitted, limit, cursor)));
+  }
+
+  /** Reads pages until `limit` calls are found that are admitted, or `MAX_SCANNED` were scanned. */
   async #page(
     calls: RecentCalls,
     scope: CallScope,
-    rule: AccessRule,
+    isAdmitted: (call: RecentCall) => boolean,
     limit: number,
     cursor: string | undefined,
   ): Promise<StoredRecentCall[]> {
     const found: StoredRecentCall[] = [];
     let at: string | undefined;
-    let size = limit;
+    let size = Math.min(limit, PAGE);
     for (let looked = 0; looked < MAX_SCANNED && found.length < limit; looked += size, size = PAGE) {
       const page = await (cursor === undefined
         ? calls.read(scope, size, undefined, at)
         : calls.read(scope, size, at ?? cursor));
-      const admitted = page.filter((call) => admits(rule, call));
+      const admitted = page.filter(isAdmitted);
       if (cursor === undefined) found.unshift(...admitted);
       else found.push(...admitted);
       if (page.length < size) break;
@@ -142,6 +179,16 @@ export class RecentCallsFeed {
       if (all.length < MOST_AT_ONCE) await this.clock.sleep(POLL_MS);
     }
   }
+}
+
+/** Each call once, by its last record: a job that ran again and a write that Redis repeated are recorded twice. */
+function lastOfEach(calls: readonly StoredRecentCall[]): StoredRecentCall[] {
+  const byId = new Map<string, StoredRecentCall>();
+  for (const call of calls) {
+    byId.delete(call.call_id);
+    byId.set(call.call_id, call);
+  }
+  return [...byId.values()];
 }
 
 function admits(rule: AccessRule, { tenant_id: tenantId, tool, key_id: keyId, user_id: userId }: RecentCall): boolean {

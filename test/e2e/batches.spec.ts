@@ -27,6 +27,14 @@ const FLAKY = `export default ({ defineTool, ToolError }) => defineTool({
   retryPolicy: { kind: 'network' }, inputSchema: { type: 'object', properties: { label: { type: 'string' } } },
   handler: () => { throw new ToolError('NETWORK_ERROR', { message: 'no upstream' }); },
 });`;
+/** `draw` returns a picture of as many bytes of base64. */
+const DRAW = `export default ({ defineTool, ok }) => defineTool({
+  name: 'draw', description: 'Draws', category: 'data', rateLimit: 0, idempotent: true,
+  inputSchema: { type: 'object', properties: { size: { type: 'integer' } }, additionalProperties: false },
+  handler: ({ size = 8 }) => ok(null, 'drawn', {
+    content: [{ type: 'text', text: 'drawn' }, { type: 'image', mimeType: 'image/png', data: 'A'.repeat(size) }],
+  }),
+});`;
 
 let fleet: TestFleet;
 let nats: NatsClient;
@@ -35,9 +43,10 @@ beforeAll(async () => {
   plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
   await writeFile(join(plugins, 'step.tool.mjs'), STEPS);
   await writeFile(join(plugins, 'flaky.tool.mjs'), FLAKY);
+  await writeFile(join(plugins, 'draw.tool.mjs'), DRAW);
   fleet = await TestFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
-    tools: ['step', 'flaky'],
+    tools: ['step', 'flaky', 'draw'],
     env: { BUILTIN_PLUGINS_DIR: plugins, TOOL_PARALLELISM: '4' },
   });
   nats = await NatsClient.connect({ url: fleet.nats.url, name: 'batches' });
@@ -50,18 +59,23 @@ afterAll(async () => {
 
 interface Body {
   success: boolean;
+  text: string;
+  content?: object[];
   output: { label: string; started: number; together: number } | null;
   metadata: Record<string, unknown>;
 }
+/** The body of a call record, with the rich content next to it; an answer in the shape of a provider unchanged. */
+const toBody = (answer: { result?: string; content?: object[] }) =>
+  ('result' in answer ? { ...JSON.parse(answer.result!), content: answer.content } : answer) as Body;
 const overNats = async (body: object): Promise<Body[]> => {
   const headers = { Authorization: `Bearer ${fleet.adminKey}` };
   const records = await nats.request('tool.batch', body, { timeoutMs: 30_000, headers });
-  return (records as { result: string }[]).map(({ result }) => JSON.parse(result) as Body);
+  return (records as object[]).map(toBody);
 };
 const overHttp = async (body: object): Promise<Body[]> => {
   const answer = await fleet.ask({ path: '/api/v1/tools/batch-execute', body });
   expect(answer, answer.text).toMatchObject({ status: 200 });
-  return answer.body.map(({ result }: { result: string }) => JSON.parse(result) as Body);
+  return answer.body.map(toBody);
 };
 const overShannon = async (body: object): Promise<Body[]> => {
   const answer = await fleet.ask({ path: '/tools/batch-execute', body });
@@ -118,6 +132,66 @@ describe.each(ENTRY_POINTS)('a batch over %s', (_name, send) => {
     expect(bodies.map(({ success, metadata }) => [success, metadata['code']])).toEqual(
       Array.from({ length: 4 }, () => [true, undefined]),
     );
+  });
+
+  it('carries pictures, and notes those beyond the size of a message', async () => {
+    const draw = (size: number) => ({ tool_name: 'draw', parameters: { size } });
+    const bodies = await send({ calls: [draw(8), draw(4_000_000), draw(3_000_000)] });
+    const picture = (size: number) => ({ type: 'image', mimeType: 'image/png', data: 'A'.repeat(size) });
+    expect(bodies.map(({ content }) => content?.[1])).toEqual([picture(8), picture(4_000_000), undefined]);
+    expect(bodies[2]).toMatchObject({
+      text: 'drawn',
+      metadata: { content_omitted: { blocks: 2, bytes: expect.any(Number), limit: expect.any(Number) } },
+    });
+  });
+
+  it('explains refusals, and marks nothing as a substitute', async () => {
+    const bodies = await send({
+      calls: [
+        { tool_name: 'nothing', parameters: {} },
+        { tool_name: 'draw', parameters: { size: 'x' } },
+      ],
+    });
+    for (const { success, text, metadata } of bodies) {
+      expect(success).toBe(false);
+      expect(JSON.parse(text)).toMatchObject({ message: expect.any(String), suggestion: expect.any(String) });
+      expect(metadata).not.toHaveProperty('fallback');
+    }
+    expect(bodies[0]!.text).toContain('Check the name against the tool list.');
+  });
+
+  it('understands calls of model providers, and answers in their shapes', async () => {
+    const answers = await send({
+      calls: [
+        { type: 'tool_use', id: 'toolu_1', name: 'draw', input: {} },
+        { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'draw', arguments: '{}', status: 'completed' },
+        { type: 'tool_use', id: 'toolu_2', name: 'draw', input: { colour: 'red' } },
+      ],
+    });
+    expect(answers).toEqual([
+      {
+        type: 'tool_result',
+        tool_use_id: 'toolu_1',
+        content: [
+          { type: 'text', text: 'drawn' },
+          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAAAAAA' } },
+        ],
+      },
+      {
+        type: 'function_call_output',
+        call_id: 'call_1',
+        output: [
+          { type: 'input_text', text: 'drawn' },
+          { type: 'input_image', image_url: 'data:image/png;base64,AAAAAAAA', detail: 'auto' },
+        ],
+      },
+      {
+        type: 'tool_result',
+        tool_use_id: 'toolu_2',
+        is_error: true,
+        content: [{ type: 'text', text: expect.stringContaining('colour') }],
+      },
+    ]);
   });
 
   it('runs nothing for an item with dry_run, and tries once for one with no_retry', async () => {

@@ -1,6 +1,7 @@
 /** What clients read about tools: schemas that every model provider takes, and hints about effects. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { TOOL_FORMATS } from '@toolfleet/engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { TestFleet } from '../fleet/test-fleet.js';
@@ -52,7 +53,7 @@ describe('listed schemas', () => {
     expect(keysIn((await upstream.listTools()) as unknown as Json)).toContain('$schema');
     await upstream.close();
     expect(keysIn((await listOverMcp()) as unknown as Json)).not.toContain('$schema');
-    for (const format of ['native', 'openai', 'anthropic', 'mcp']) {
+    for (const format of TOOL_FORMATS) {
       expect(keysIn((await get(`/api/v1/tools?format=${format}`)).body), format).not.toContain('$schema');
     }
     expect(keysIn((await get('/tools/schemas')).body)).not.toContain('$schema');
@@ -70,7 +71,7 @@ describe('listed schemas', () => {
   });
 
   it('have no $defs over HTTP with schema_style=inline, in every format', async () => {
-    const paths = ['native', 'openai', 'anthropic', 'mcp'].map((format) => `/api/v1/tools?format=${format}&`);
+    const paths = TOOL_FORMATS.map((format) => `/api/v1/tools?format=${format}&`);
     for (const path of [
       ...paths,
       '/api/v1/tools/parcels_createParcel?',

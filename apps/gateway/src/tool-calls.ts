@@ -10,7 +10,14 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import { callBody, type ExecuteCall } from '@toolfleet/engine';
-import { callRecord, readBatch, runBatch, type BatchAnswer, type BatchItem } from '@toolfleet/engine/batch';
+import {
+  callRecord,
+  readBatch,
+  renderAnswers,
+  runBatch,
+  type BatchAnswer,
+  type BatchItem,
+} from '@toolfleet/engine/batch';
 import type { Clock } from '@toolfleet/resilience';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { requirePlainId } from '@toolfleet/contracts/text';
@@ -76,31 +83,34 @@ export class BatchCalls {
   ) {}
 
   /**
-   * Runs a batch and returns its answers in order.
+   * Runs a batch and returns its answers in order: calls in the shape of a model provider in that provider's shape, others by `render`.
    * @param shared fields for all items, and how the batch runs (`parallel`, `max_parallel`)
    * @throws ToolError REQUEST_INVALID for a malformed batch, RATE_LIMITED if it exceeds the limits of the caller
    */
-  async answers(
+  async run<T>(
     items: unknown,
     { parallel, max_parallel: maxParallel, ...shared }: CallFields,
     from: BatchSender,
     requestFor: RequestMaker,
-  ): Promise<BatchAnswer[]> {
+    render: (body: CallBody, answer: BatchAnswer) => T,
+  ): Promise<(T | JsonObject)[]> {
     const batch = readBatch(items);
     const parallelism = this.#parallelism(parallel, maxParallel);
     await this.limits.countBatch(from.caller, batch.length, from.showAllowance);
     const makeRequest = (item: BatchItem, args: JsonObject, index: number) =>
       requestFor(item.name, args, fieldsOfItem(shared, item, index), item.source);
-    return runBatch(this.executeCall, batch, makeRequest, {
-      parallelism,
-      deadlineAt: from.deadlineAt,
-      clock: this.clock,
-    });
+    const limits = { parallelism, deadlineAt: from.deadlineAt, clock: this.clock };
+    return renderAnswers(await runBatch(this.executeCall, batch, makeRequest, limits), render);
   }
 
-  /** Runs a batch and returns its call records in order. @throws like `answers` */
-  async run(items: unknown, shared: CallFields, from: BatchSender, requestFor: RequestMaker): Promise<CallRecord[]> {
-    return (await this.answers(items, shared, from, requestFor)).map(callRecord);
+  /** Runs a batch and returns call records, like `run`. */
+  records(
+    items: unknown,
+    shared: CallFields,
+    from: BatchSender,
+    requestFor: RequestMaker,
+  ): Promise<(CallRecord | JsonObject)[]> {
+    return this.run(items, shared, from, requestFor, callRecord);
   }
 
   #parallelism(parallel = true, maxParallel?: number): number {

@@ -198,12 +198,16 @@ export interface CallMessage extends CallFields {
   arguments: JsonObject;
 }
 
-/** One call of a batch as callers receive it: an OpenAI tool call with its result. */
+/**
+ * One call of a batch as callers receive it: an OpenAI tool call with its result. `result` is the JSON text of a `CallBody`, whose
+ * rich content is in `content`.
+ */
 export interface CallRecord {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
   result: string;
+  content?: ContentBlock[];
   success: boolean;
   skipped: boolean;
   execution_time: Milliseconds;

@@ -1,8 +1,9 @@
-import { ToolError, type CallRequest, type CallResult, type JsonObject } from '@toolfleet/contracts';
+import { ToolError, type CallRecord, type CallRequest, type CallResult, type JsonObject } from '@toolfleet/contracts';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import { FakeClock } from '@toolfleet/testing';
 import { aRequest, anEngine, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
-import { expect, test } from 'vitest';
-import { callRecord, MAX_BATCH, readBatch, runBatch } from './batch.js';
+import { describe, expect, test } from 'vitest';
+import { callRecord, MAX_BATCH, readBatch, renderAnswers, runBatch } from './batch.js';
 import type { ExecuteCall } from './execute-call.js';
 
 const clock = new FakeClock();
@@ -41,6 +42,93 @@ test('reads OpenAI tool calls, Shannon requests and native calls, with arguments
   expect(items.slice(0, 4).map((item) => item.arguments)).toEqual([{ a: 1 }, { a: 2 }, { a: 3 }, {}]);
   expect(items[4]?.arguments).toBeInstanceOf(ToolError);
   expect(items[5]?.arguments).toBeInstanceOf(ToolError);
+});
+
+/** Calls as models of the providers send them, with every member that their APIs document. */
+const FUNCTION_CALL = {
+  type: 'function_call',
+  id: 'fc_1',
+  call_id: 'call_1',
+  name: 'adder',
+  arguments: '{"a":1}',
+  status: 'completed',
+};
+const TOOL_USE = { type: 'tool_use', id: 'toolu_1', name: 'adder', input: { a: 1 }, caller: { type: 'direct' } };
+
+test('reads items of the Responses API and blocks of Anthropic', () => {
+  const items = readBatch([FUNCTION_CALL, TOOL_USE, { name: 'adder', input: { a: 1 }, call_id: 'mine' }]);
+  expect(items.map((item) => [item.id, item.arguments])).toEqual([
+    ['call_1', { a: 1 }],
+    ['toolu_1', { a: 1 }],
+    ['mine', { a: 1 }],
+  ]);
+  expect(() => readBatch([{ ...TOOL_USE, inputs: {} }])).toThrow("Item 0: Unknown field 'inputs'");
+  expect(() => readBatch([{ name: 'adder', status: 'completed' }])).toThrow("Unknown field 'status'");
+});
+
+describe('answers in the shape of the provider', () => {
+  const render = async (parts: Partial<CallResult>) =>
+    renderAnswers(await run(async () => ({ ...result(5), ...parts }), [FUNCTION_CALL, TOOL_USE]), callRecord);
+  const png = { type: 'image', mimeType: 'image/png', data: 'AAAA' };
+  const pdf = { type: 'resource', resource: { uri: 'file:///a/b.pdf', mimeType: 'application/pdf', blob: 'BBBB' } };
+
+  test('with the text, else the output as JSON', async () => {
+    expect(await render({ output: { sum: 5 } })).toEqual([
+      { type: 'function_call_output', call_id: 'call_1', output: '{"sum":5}' },
+      { type: 'tool_result', tool_use_id: 'toolu_1', content: [{ type: 'text', text: '{"sum":5}' }] },
+    ]);
+    expect((await render({ text: 'five' }))[0]).toMatchObject({ output: 'five' });
+    expect(await render({ output: null })).toMatchObject([{ output: '' }, { content: [] }]);
+  });
+
+  test('with pictures and documents, and a note for what the provider does not take', async () => {
+    const audio = { type: 'audio', mimeType: 'audio/wav', data: 'CCCC' };
+    const link = { type: 'resource_link', uri: 'https://x.example/y', name: 'y' };
+    const content = [{ type: 'text', text: 'two' }, png, pdf, audio, link];
+    const notes = ['audio (audio/wav, 3 bytes) is not shown here', 'y: https://x.example/y'];
+    expect(await render({ content })).toEqual([
+      {
+        type: 'function_call_output',
+        call_id: 'call_1',
+        output: [
+          { type: 'input_text', text: 'two' },
+          { type: 'input_image', image_url: 'data:image/png;base64,AAAA', detail: 'auto' },
+          { type: 'input_file', filename: 'b.pdf', file_data: 'data:application/pdf;base64,BBBB' },
+          ...notes.map((text) => ({ type: 'input_text', text })),
+        ],
+      },
+      {
+        type: 'tool_result',
+        tool_use_id: 'toolu_1',
+        content: [
+          { type: 'text', text: 'two' },
+          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } },
+          { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'BBBB' } },
+          ...notes.map((text) => ({ type: 'text', text })),
+        ],
+      },
+    ]);
+  });
+
+  test('with the reason of a refusal and what to do, as an error', async () => {
+    const refuse: ExecuteCall = async () => {
+      throw new ToolError('RATE_LIMITED', { message: 'Too many calls' });
+    };
+    const [output, block] = renderAnswers(await run(refuse, [FUNCTION_CALL, TOOL_USE]), callRecord);
+    for (const text of [(output as JsonObject).output, JSON.stringify((block as JsonObject).content)]) {
+      expect(text).toContain('Too many calls');
+      expect(text).toContain('Wait, then retry the same call.');
+    }
+    expect(block).toMatchObject({ type: 'tool_result', is_error: true });
+  });
+
+  test('with a note where content is too large', async () => {
+    const large = { ...png, data: 'A'.repeat(SIZES.toolResult) };
+    const [output] = await render({ content: [large], text: 'drawn' });
+    expect((output as JsonObject).output).toMatch(
+      /^drawn\nPictures and files were too large and left out: .*"blocks":1/,
+    );
+  });
 });
 
 test.each<[string, unknown]>([
@@ -87,7 +175,7 @@ test('runs equal items once and marks the others with the id of the first', asyn
     run(execute, [openAi('c1', { a: 1, b: 2 }), openAi('c2', '{"b":2,"a":1}'), openAi('c3', { a: 2, b: 2 })]),
   );
   expect(executor.calls).toHaveLength(2);
-  const records = answers.map(callRecord);
+  const records = renderAnswers(answers, callRecord) as CallRecord[];
   expect(records.map(({ id, skipped, success }) => [id, skipped, success])).toEqual([
     ['c1', false, true],
     ['c2', true, true],
@@ -169,9 +257,10 @@ test('a request that cannot be built refuses the batch before anything has run',
 
 test('arguments nested too deep to serialize fail their item only', async () => {
   const deep = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
-  const [good, bad] = await run(async () => result(1), [openAi('c1', { a: 1 }), openAi('c2', deep)]);
-  expect(callRecord(good!).success).toBe(true);
-  expect(callRecord(bad!)).toMatchObject({ success: false, function: { arguments: deep } });
+  const answers = await run(async () => result(1), [openAi('c1', { a: 1 }), openAi('c2', deep)]);
+  const [good, bad] = renderAnswers(answers, callRecord);
+  expect(good).toMatchObject({ success: true });
+  expect(bad).toMatchObject({ success: false, function: { arguments: deep } });
 });
 
 test('arguments as text with a number that would lose digits fail their item only', async () => {
@@ -179,7 +268,7 @@ test('arguments as text with a number that would lose digits fail their item onl
     async () => result(1),
     [openAi('c1', { a: 1 }), openAi('c2', '{"a":9007199254740993}')],
   );
-  expect(callRecord(good!).success).toBe(true);
+  expect(good!.outcome).toMatchObject({ ok: true });
   expect(bad!.outcome).toMatchObject({
     code: 'ARGUMENTS_INVALID',
     message: expect.stringContaining('send it as a string'),
@@ -187,16 +276,15 @@ test('arguments as text with a number that would lose digits fail their item onl
 });
 
 test('renders the record of an item', async () => {
-  const [good, refused, unreadable] = (
-    await run(
-      async (request) => {
-        if (request.rawArguments.a === 0)
-          throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded for request' });
-        return result(5);
-      },
-      [openAi('call_1', '{"a":5}'), openAi('call_2', { a: 0 }), openAi('call_3', '{"a"')],
-    )
-  ).map(callRecord);
+  const answers = await run(
+    async (request) => {
+      if (request.rawArguments.a === 0)
+        throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded for request' });
+      return result(5);
+    },
+    [openAi('call_1', '{"a":5}'), openAi('call_2', { a: 0 }), openAi('call_3', '{"a"')],
+  );
+  const [good, refused, unreadable] = renderAnswers(answers, callRecord) as CallRecord[];
   expect(good).toEqual({
     id: 'call_1',
     type: 'function',

@@ -7,19 +7,22 @@ import {
   type CallRequest,
   type CallResult,
   type EpochMs,
+  type CallBody,
   type Json,
   type JsonObject,
 } from '@toolfleet/contracts';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import { inexactNumber, inexactNumberMessage, isNestedTooDeep } from '@toolfleet/contracts/json-text';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { requestKey } from './call-identity.js';
 import type { ExecuteCall } from './execute-call.js';
-import { callBody, explainFailure, failed } from './result.js';
+import { callBody, contentBytes, explainFailure, failed } from './result.js';
+import { toVendorResult, toVendorShape, VENDOR_MEMBERS } from './vendor-results.js';
 
 /** One call of a batch, independent of the format it was sent in. */
 export interface BatchItem {
-  /** The caller's id (`call_abc` of a model) or a generated one; not the engine's call id. */
+  /** The caller's id (`call_id`, else `id`) or a generated one; not the engine's call id. */
   id: string;
   name: string;
   /** The error in place of arguments that cannot be parsed; the other items still run. */
@@ -46,7 +49,8 @@ export interface BatchAnswer {
 export const MAX_BATCH = 100;
 
 /**
- * Reads a batch of OpenAI tool calls, `{tool_name, parameters}` (Shannon) or `{name, arguments}`, in any mixture.
+ * Reads a batch in any mixture of shapes: OpenAI tool calls, `function_call` items of OpenAI's Responses API, `tool_use` blocks of
+ * Anthropic, `{tool_name, parameters}` (Shannon) and `{name, arguments}`.
  * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name, an unknown or an invalid field
  */
 export function readBatch(body: unknown): BatchItem[] {
@@ -62,10 +66,11 @@ function readItem(item: unknown, index: number): BatchItem {
   const name = called.name ?? called.tool_name;
   if (typeof name !== 'string' || name === '')
     throw new ToolError('REQUEST_INVALID', { message: `Item ${index} has no tool name` });
-  const id = typeof item.id === 'string' && item.id !== '' ? item.id : `call_${index}`;
-  const sent = called.arguments ?? called.parameters ?? null;
+  // An item of the Responses API has an `id` of its own besides the `call_id` that its result refers to.
+  const id = [item.call_id, item.id].find((own) => typeof own === 'string' && own !== '') ?? `call_${index}`;
+  const sent = called.arguments ?? called.parameters ?? called.input ?? null;
   return {
-    id,
+    id: id as string,
     name,
     arguments: readArguments(sent),
     sent,
@@ -79,11 +84,13 @@ const ITEM_NAMES = [
   ...['id', 'type', 'index', 'function'],
   ...['name', 'arguments'],
   ...['tool_name', 'parameters', 'session_context'],
+  ...['call_id', 'input'],
 ];
 
 function readFields(item: JsonObject, index: number): CallFieldsOn<'batch-item'> {
+  const shape = toVendorShape(item);
   try {
-    return readCallFields(item, 'batch-item', ITEM_NAMES);
+    return readCallFields(item, 'batch-item', shape ? [...ITEM_NAMES, ...VENDOR_MEMBERS[shape]] : ITEM_NAMES);
   } catch (error) {
     if (!isToolError(error)) throw error;
     throw new ToolError(error.code, { message: `Item ${index}: ${error.message}`, details: error.details });
@@ -170,31 +177,49 @@ async function runOne(execute: ExecuteCall, item: BatchItem, request: CallReques
 }
 
 /**
- * Renders an answer as a record for storage and streaming. `result` is the JSON text of the body that a single call would get,
- * without rich content, because models read it as text.
+ * Renders the answers of a batch in their order: a call in the shape of a provider in that provider's shape, all others by `render`.
+ * The rich content of all answers together has at most `SIZES.toolResult` bytes, because they share one message; that of an answer
+ * that exceeds what is left is noted as `metadata.content_omitted`.
  */
-export function callRecord(answer: BatchAnswer): CallRecord {
-  const { item, outcome, duplicateOf } = answer;
+export function renderAnswers<T>(
+  answers: readonly BatchAnswer[],
+  render: (body: CallBody, answer: BatchAnswer) => T,
+): (T | JsonObject)[] {
+  let leftBytes: number = SIZES.toolResult;
+  return answers.map((answer) => {
+    const body = answerBody(answer, leftBytes);
+    leftBytes -= contentBytes(body);
+    const { id, source } = answer.item;
+    const shape = toVendorShape(source);
+    return shape ? toVendorResult(shape, id, body) : render(body, answer);
+  });
+}
+
+/**
+ * Renders an answer as a record for storage and streaming. `result` is the JSON text of the body that a single call would get,
+ * which models read; its rich content is next to it.
+ */
+export function callRecord({ content, ...body }: CallBody, { item, outcome, ...answer }: BatchAnswer): CallRecord {
   const args = item.arguments instanceof ToolError ? item.sent : item.arguments;
-  const { content: _rich, ...body } = answerBody(answer);
   return {
     id: item.id,
     type: 'function',
     function: { name: item.name, arguments: typeof args === 'string' ? args : JSON.stringify(args) },
     result: JSON.stringify(body),
+    content,
     success: !isToolError(outcome) && outcome.ok,
-    skipped: duplicateOf !== undefined,
+    skipped: answer.duplicateOf !== undefined,
     execution_time: Math.round(answer.durationMs),
   };
 }
 
-/** Renders an answer as the body of a single call. In a batch a refusal is in-band too, because other items succeeded. */
-export function answerBody(answer: BatchAnswer): ReturnType<typeof callBody> {
+/** An answer as the body of a single call. In a batch a refusal is in-band too, because other items succeeded. */
+function answerBody(answer: BatchAnswer, maxContentBytes: number): CallBody {
   const { outcome, duplicateOf } = answer;
   const result = isToolError(outcome) ? explainFailure(answer.item.name, failed(outcome)) : outcome;
   const marked =
     duplicateOf === undefined
       ? result
       : { ...result, metadata: { ...result.metadata, skipped: true, duplicate_of: duplicateOf } };
-  return callBody(answer.callId, marked, answer.durationMs);
+  return callBody(answer.callId, marked, answer.durationMs, maxContentBytes);
 }

@@ -9,7 +9,7 @@ import { inlineDefinitions, type SchemaStyle } from '@toolfleet/schema';
 import { hasEffects, isSafeMethod } from './tool-plan.js';
 
 /** Formats in which a definition can be listed. */
-export const TOOL_FORMATS = ['native', 'openai', 'anthropic', 'mcp'] as const;
+export const TOOL_FORMATS = ['native', 'openai', 'openai-responses', 'anthropic', 'mcp'] as const;
 export type ToolFormat = (typeof TOOL_FORMATS)[number];
 
 /**
@@ -25,6 +25,9 @@ export function formatTool(tool: RegisteredTool, format: ToolFormat, style: Sche
       return toNative(tool, parameters);
     case 'openai':
       return { type: 'function', function: { name: tool.name, description: tool.description, parameters } };
+    case 'openai-responses':
+      // The strict mode, its default, allows no optional arguments.
+      return { type: 'function', name: tool.name, description: tool.description, parameters, strict: false };
     case 'anthropic':
       return { name: tool.name, description: tool.description, input_schema: parameters };
     case 'mcp':

@@ -1,8 +1,8 @@
-import type { CallResult } from '@toolfleet/contracts';
+import type { CallRecord, CallResult } from '@toolfleet/contracts';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import { aTool } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
-import { callRecord } from './batch.js';
+import { callRecord, renderAnswers } from './batch.js';
 import { callBody } from './result.js';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { formatTool, toolMetadata } from './format-tool.js';
@@ -39,7 +39,7 @@ describe('callBody', () => {
     });
   });
 
-  test('contains rich content up to a limit; a batch record never does', () => {
+  test('contains rich content up to a limit; that of a batch shares the limit', () => {
     const picture = { type: 'image', mimeType: 'image/png', data: 'AA==' };
     expect(callBody('c', result({ content: [picture] }), 1).content).toEqual([picture]);
     const large = { ...picture, data: 'A'.repeat(SIZES.toolResult) };
@@ -47,8 +47,22 @@ describe('callBody', () => {
     expect(body).not.toHaveProperty('content');
     expect(body.metadata).toMatchObject({ content_omitted: { blocks: 2, limit: SIZES.toolResult } });
     const item = { id: 'i', name: 'x', arguments: {}, sent: {}, source: {}, fields: {} };
-    const record = callRecord({ item, callId: 'c', outcome: result({ content: [picture] }), durationMs: 1 });
-    expect(JSON.parse(record.result)).not.toHaveProperty('content');
+    const half = { ...picture, data: 'A'.repeat(SIZES.toolResult / 2) };
+    const answers = [picture, half, half, picture].map((block) => ({
+      item,
+      callId: 'c',
+      outcome: result({ content: [block] }),
+      durationMs: 1,
+    }));
+    const records = renderAnswers(answers, callRecord) as CallRecord[];
+    expect(records.map(({ content }) => content)).toEqual([[picture], [half], undefined, [picture]]);
+    const texts = records.map((record) => JSON.parse(record.result));
+    expect(texts.map(({ metadata, content }) => [metadata.content_omitted?.blocks, content])).toEqual([
+      [undefined, undefined],
+      [undefined, undefined],
+      [1, undefined],
+      [undefined, undefined],
+    ]);
   });
 
   test('a failure has its code, a suggestion and whether a retry may help', () => {
@@ -110,6 +124,13 @@ describe('formatTool', () => {
     expect(formatTool(tool, 'openai')).toEqual({
       type: 'function',
       function: { name: 'adder', description: 'Adds two numbers', parameters: schema },
+    });
+    expect(formatTool(tool, 'openai-responses')).toEqual({
+      type: 'function',
+      name: 'adder',
+      description: 'Adds two numbers',
+      parameters: schema,
+      strict: false,
     });
     expect(formatTool(tool, 'anthropic')).toEqual({
       name: 'adder',

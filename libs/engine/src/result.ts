@@ -52,15 +52,19 @@ export function finishCall({ coercions, dropped, waitedMs }: ActiveCall, result:
  * Renders a finished call for HTTP and NATS. Its metadata tells where the result comes from, how many attempts were made and
  * where the time went; for a failure also its code, whether a retry may help and what to do.
  * @param durationMs of the whole call
+ * @param maxContentBytes of rich content; more is left out and noted as `content_omitted`
  */
-export function callBody(callId: string, result: CallResult, durationMs: number): CallBody {
+export function callBody(
+  callId: string,
+  result: CallResult,
+  durationMs: number,
+  maxContentBytes: number = SIZES.toolResult,
+): CallBody {
   const { text, content } = result;
-  const contentBytes = content?.length ? Buffer.byteLength(JSON.stringify(content)) : 0;
-  const fits = contentBytes <= SIZES.toolResult;
+  const bytes = contentBytes(result);
+  const fits = bytes <= maxContentBytes;
   const metadata = toMetadata(result);
-  if (!fits) {
-    metadata.content_omitted = { blocks: content?.length ?? 0, bytes: contentBytes, limit: SIZES.toolResult };
-  }
+  if (!fits) metadata.content_omitted = { blocks: content?.length ?? 0, bytes, limit: maxContentBytes };
   const body: CallBody = {
     success: result.ok,
     output: result.output,
@@ -73,6 +77,11 @@ export function callBody(callId: string, result: CallResult, durationMs: number)
   };
   if (fits && content?.length) body.content = content;
   return body;
+}
+
+/** Bytes of the rich content as JSON; 0 without any. */
+export function contentBytes({ content }: Pick<CallResult, 'content'>): number {
+  return content?.length ? Buffer.byteLength(JSON.stringify(content)) : 0;
 }
 
 function toShownUsage(result: CallResult): CallBody['usage'] {
@@ -120,10 +129,10 @@ function suggestionFor(code: ErrorCode, errorType: ErrorClass): string {
 
 /**
  * Explains a failure to a model: `text` becomes JSON with the class of the error, the tool, the message and a suggestion. The
- * message also has what the tool itself wrote, such as a traceback. The result is marked with `metadata.fallback`.
+ * message also has what the tool itself wrote, such as a traceback.
  */
 export function explainFailure(tool: string, result: CallResult): CallResult {
-  const { failure, text, metadata } = result;
+  const { failure, text } = result;
   if (!failure) return result;
   const { code, errorType, message } = failure;
   const words = text.includes(message) ? text : [message, text].filter((part) => part !== '').join('\n');
@@ -141,5 +150,5 @@ export function explainFailure(tool: string, result: CallResult): CallResult {
     // Half of a surrogate pair would be escaped.
     rendered = render(`${words.slice(0, kept).replace(/[\uD800-\uDBFF]$/, '')}…`);
   }
-  return { ...result, text: rendered, metadata: { ...metadata, fallback: 'graceful_error' } };
+  return { ...result, text: rendered };
 }

@@ -125,7 +125,8 @@ export class RedisCallStore extends CallStore {
       this.redis.hget(journalKey(callId), 'key'),
       this.redis.hexists(journalKey(callId), 'outcome'),
     ]);
-    if (hasOutcome === 1 && key && body.metadata['fallback'] === undefined) {
+    // The journal has the outcome of the tool itself, without substitutes and explanations of failures.
+    if (hasOutcome === 1 && key && body.success && body.metadata['fallback'] === undefined) {
       return { text: JSON.stringify({ ...withoutPayload(body), payload: 'journal' }), movesOutcome: false };
     }
     const movesOutcome = hasOutcome === 1 && !key;

@@ -86,7 +86,7 @@ const CALL_PATHS: JsonObject = {
   },
   '/api/v1/tools/batch-execute': {
     post: operation('executeBatch', {
-      summary: 'Run several tools; OpenAI tool calls or {name, arguments} items',
+      summary: 'Run several tools: {name, arguments}, or calls as models of OpenAI and Anthropic send them',
       parameters: [
         PROJECT_PARAMETER,
         {
@@ -103,7 +103,12 @@ const CALL_PATHS: JsonObject = {
           { type: 'object', properties: { calls: list(BATCH_ITEM), ...callFieldSchemas('http-batch') } },
         ],
       },
-      answers: { '200': answer('Call records in request order', list(ref('CallRecord'))) },
+      answers: {
+        '200': answer(
+          'In request order: call records; for function_call and tool_use items what their provider takes back',
+          list({ anyOf: [ref('CallRecord'), { type: 'object', required: ['type'] }] }),
+        ),
+      },
     }),
   },
   '/api/v1/calls/{id}': {
@@ -192,6 +197,12 @@ export function apiDocument(version: string): JsonObject {
   };
 }
 
+const CONTENT: JsonObject = {
+  type: 'array',
+  items: { type: 'object' },
+  description: 'Images, audio, links and embedded resources as MCP has them, when the tool gave any',
+};
+
 const SCHEMAS: JsonObject = {
   Tool: {
     type: 'object',
@@ -214,11 +225,7 @@ const SCHEMAS: JsonObject = {
       text,
       error: { type: ['string', 'null'] },
       metadata: { type: 'object' },
-      content: {
-        type: 'array',
-        items: { type: 'object' },
-        description: 'Images, audio, links and embedded resources as MCP has them, when the tool gave any',
-      },
+      content: CONTENT,
       execution_time_ms: { type: 'integer' },
       usage: {
         type: 'object',
@@ -240,7 +247,8 @@ const SCHEMAS: JsonObject = {
       id: text,
       type: { const: 'function' },
       function: { type: 'object' },
-      result: text,
+      result: { ...text, description: 'JSON text of a CallResult without its content' },
+      content: CONTENT,
       success: { type: 'boolean' },
       skipped: { type: 'boolean' },
       execution_time: { type: 'integer' },

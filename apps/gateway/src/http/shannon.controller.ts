@@ -22,7 +22,6 @@ import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { formatTool, toolMetadata } from '@toolfleet/engine';
-import { answerBody } from '@toolfleet/engine/batch';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
 import { BatchCalls, ToolCalls } from '../tool-calls.js';
@@ -150,16 +149,16 @@ export class ShannonController {
   async batch(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const { calls, fields } = readBatchBody(raw);
     const shared = withHeaderFields(request, fields);
-    const answers = await this.http.traced(request, () =>
-      this.batches.answers(
+    return this.http.traced(request, () =>
+      this.batches.run(
         calls,
         shared,
         this.http.batchSender(request, reply),
         (name, args, own, { session_context: session }) =>
           this.http.toCallRequest(request, reply, name, args, { ...own, ...readSession(session) }),
+        shannonBody,
       ),
     );
-    return answers.map((answer) => shannonBody(answerBody(answer)));
   }
 
   @Post('select')
@@ -191,8 +190,9 @@ function readSession(context: Json | undefined): CallFields {
   return { session_id: id };
 }
 
-function shannonBody({ success, output, text, error, metadata, execution_time_ms: executionTimeMs }: CallBody) {
-  return { success, output, text, error, metadata, execution_time_ms: executionTimeMs };
+/** Shannon's form of a result, and the rich content, which Shannon does not have. */
+function shannonBody({ success, output, text, error, metadata, execution_time_ms, content }: CallBody) {
+  return { success, output, text, error, metadata, execution_time_ms, content };
 }
 
 /** `POST /mcp/mock`: the function endpoint of smoke tests, in local mode only. */

@@ -116,14 +116,14 @@ export class ToolsController {
     return formatTool(await this.list.one(caller, name), format, style);
   }
 
-  /** OpenAI-format tool calls or `{name, arguments}`; an array, or an object with `calls`. */
+  /** Tool calls in the shapes of `readBatch`; an array, or an object with `calls`. */
   @Post('batch-execute')
   @HttpCode(200)
   batch(@Body() body: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     const { calls, fields } = readBatchBody(body);
     const shared = withHeaderFields(request, fields);
     return this.http.traced(request, () =>
-      this.batches.run(calls, shared, this.http.batchSender(request, reply), (name, args, own) =>
+      this.batches.records(calls, shared, this.http.batchSender(request, reply), (name, args, own) =>
         this.http.toCallRequest(request, reply, name, args, own),
       ),
     );

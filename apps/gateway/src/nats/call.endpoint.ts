@@ -47,10 +47,10 @@ export class CallEndpoint {
   }
 
   @Endpoint(SUBJECTS.toolBatch, { schema: BATCH_SCHEMA })
-  async batch(message: BatchMessage, context: EndpointContext): Promise<CallRecord[]> {
+  async batch(message: BatchMessage, context: EndpointContext): Promise<(CallRecord | JsonObject)[]> {
     const sender = this.nats.batchSender(context);
     const { calls, ...fields } = message;
-    return this.batches.run(calls, fields, sender, (name, args, own) =>
+    return this.batches.records(calls, fields, sender, (name, args, own) =>
       this.nats.toCallRequest(sender.caller, { ...own, name, arguments: args }, context),
     );
   }

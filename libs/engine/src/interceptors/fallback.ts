@@ -37,7 +37,9 @@ export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings'
     if (isRefusal(result.failure) && !ports.settings.gracefulErrorAsSuccess) return result;
     ports.meter.fellBack(call.tool.name, 'graceful_error');
     const explained = explainFailure(call.tool.name, result);
-    return ports.settings.gracefulErrorAsSuccess ? { ...explained, ok: true } : explained;
+    if (!ports.settings.gracefulErrorAsSuccess) return explained;
+    // The explanation takes the place of a result, so it is marked as one.
+    return { ...explained, ok: true, metadata: { ...explained.metadata, fallback: 'graceful_error' } };
   };
 }
 

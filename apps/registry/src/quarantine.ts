@@ -203,7 +203,7 @@ export function approvalNote(pending: readonly PendingApproval[]): string | unde
   const path = `/api/v1/quarantine/${first.name}`;
   return (
     `${pending.length} of them cannot be called before an administrator approves: ${shown.join(', ')}; ` +
-    `see GET /api/v1/quarantine, POST ${path}/approve with its pending_revision, "fleetctl approvals approve ${first.name}", or Approvals in the console`
+    `see "fleetctl approvals show ${first.name}" or Approvals in the console, or POST ${path}/approve with its pending_revision`
   );
 }
 

@@ -394,7 +394,7 @@ describe('registry service', () => {
       const before = await get('listPets');
       text = changed(edit);
       expect(await add()).toMatchObject({
-        message: expect.stringContaining('"fleetctl approvals approve listPets"') as string,
+        message: expect.stringContaining('"fleetctl approvals show listPets"') as string,
         quarantined: [{ name: 'listPets', pending_revision: expect.any(String) as string }],
       });
       expect(await names()).toEqual(['execute_python']);

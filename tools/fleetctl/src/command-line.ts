@@ -77,6 +77,14 @@ export function optionValue(line: CommandLine, name: string): string | undefined
   return value;
 }
 
+/** The values of an option that may be repeated. @throws CliError when one has no value */
+export function optionValues(line: CommandLine, name: string): string[] {
+  return (line.options.get(name) ?? []).map((value) => {
+    if (value === true) throw new CliError(`--${name} requires a value`, EXIT.usage);
+    return value;
+  });
+}
+
 /** True when the option is present. */
 export function hasSwitch(line: CommandLine, name: string): boolean {
   return line.options.has(name);

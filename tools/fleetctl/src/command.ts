@@ -27,6 +27,8 @@ export interface Command {
   options?: readonly (readonly [string, string])[];
   /** First arguments, for completion. */
   verbs?: readonly string[];
+  /** Candidates for the word after these, which begin with one of `verbs`; none: options are offered. */
+  complete?(words: readonly string[], gateway: Gateway): Promise<string[]>;
   /** Most positional arguments; undefined: the command checks them itself. */
   mostWords?: number;
   /** Names of the options; undefined: any, because they are arguments of a tool. */

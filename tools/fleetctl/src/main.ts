@@ -1,5 +1,6 @@
 import { suggestion } from '@toolfleet/contracts/text';
 import { type Command, commandHelp, generalHelp } from './command.js';
+import { approvals } from './commands/approvals.js';
 import { audit } from './commands/audit.js';
 import { call, jobs } from './commands/call.js';
 import { completion } from './commands/completion.js';
@@ -9,6 +10,7 @@ import { health } from './commands/health.js';
 import { keys } from './commands/keys.js';
 import { pythonModules } from './commands/python-modules.js';
 import { openapi, runOpenapi } from './commands/openapi.js';
+import { sources } from './commands/sources.js';
 import { toolNew } from './commands/tool-new.js';
 import { usage } from './commands/usage.js';
 import { CliError, EXIT } from './cli-error.js';
@@ -26,6 +28,8 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['jobs', jobs],
   ['usage', usage],
   ['keys', keys],
+  ['sources', sources],
+  ['approvals', approvals],
   ['python-modules', pythonModules],
   ['health', health],
   ['audit', audit],

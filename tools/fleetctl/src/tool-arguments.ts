@@ -39,7 +39,7 @@ export async function toolArguments(
   claimed: ReadonlySet<string> = new Set(),
 ): Promise<JsonObject> {
   const properties = (schema['properties'] ?? {}) as Record<string, JsonObject>;
-  const given: JsonObject = { ...(await fromJson(optionValue(line, 'arguments'), readInput)) };
+  const given: JsonObject = { ...(await readJsonObject(optionValue(line, 'arguments'), '--arguments', readInput)) };
   for (const [option, values] of line.options) {
     if ((CALL_OPTIONS as readonly string[]).includes(option) && !claimed.has(option)) continue;
     const negated = option.startsWith('no-') && !hasName(properties, option);
@@ -73,20 +73,30 @@ function rejectUnknownArgument(schema: JsonObject, name: string, prefix: string)
   );
 }
 
-async function fromJson(source: string | undefined, readInput: () => Promise<string>): Promise<JsonObject> {
+/**
+ * The object in an option: JSON, `@file`, or `-` for standard input; empty without the option.
+ * @param option as it is typed, for messages
+ * @throws CliError for invalid JSON, anything but an object, and a file that cannot be read
+ */
+export async function readJsonObject(
+  source: string | undefined,
+  option: string,
+  readInput: () => Promise<string>,
+): Promise<JsonObject> {
   if (source === undefined) return {};
-  const text = source === '-' ? await readInput() : source.startsWith('@') ? fileText(source.slice(1)) : source;
-  const value = parseJson(text, 'arguments');
+  const isFile = source.startsWith('@');
+  const text = source === '-' ? await readInput() : isFile ? fileText(source.slice(1), option) : source;
+  const value = parseJson(text, option.slice(2));
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new CliError('--arguments must be a JSON object', EXIT.usage);
+    throw new CliError(`${option} must be a JSON object`, EXIT.usage);
   return value;
 }
 
-function fileText(path: string): string {
+function fileText(path: string, option: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new CliError(`--arguments @${path} cannot be read: ${(error as Error).message}`, EXIT.usage);
+    throw new CliError(`${option} @${path} cannot be read: ${(error as Error).message}`, EXIT.usage);
   }
 }
 

@@ -77,7 +77,8 @@ async function candidates(
   }
   if (words.length === 1 && command.verbs) return [...command.verbs];
   if (first === 'config' && second === 'set' && words.length === 2) return ['url', 'api_key'];
-  return listOptions(command);
+  const found = (await command.complete?.(words.slice(1), gateway()))?.filter(isPlainWord) ?? [];
+  return found.length > 0 ? found : listOptions(command);
 }
 
 async function toolNames(gateway: Gateway, signal: AbortSignal): Promise<string[]> {

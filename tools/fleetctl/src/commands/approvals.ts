@@ -1,0 +1,121 @@
+import type { Json, QuarantinedTool } from '@toolfleet/client';
+import { suggestion } from '@toolfleet/contracts/text';
+import { CliError, EXIT } from '../cli-error.js';
+import type { Command, CommandContext } from '../command.js';
+import type { Gateway } from '../gateway.js';
+import { jsonText, paint, plain, shellWord, table, type Terminal } from '../terminal.js';
+
+/** Equal lines shown before and after a change. */
+const CONTEXT_LINES = 2;
+
+/** `fleetctl approvals`. */
+export const approvals: Command = {
+  usage:
+    'approvals [list] | approvals show <tool> | approvals approve <tool> <revision> | approvals reject <tool> <revision>',
+  summary: 'Decide on tools that changed or look suspicious: administrators of their tenant, operators of all',
+  verbs: ['list', 'show', 'approve', 'reject'],
+  known: [],
+  async complete([verb, tool, revision], gateway) {
+    if (verb === 'list' || revision !== undefined) return [];
+    const waiting = await listWaiting(gateway);
+    if (tool === undefined) return waiting.map(({ name }) => name);
+    return verb === 'show' ? [] : waiting.filter(({ name }) => name === tool).map((one) => one.pending_revision);
+  },
+  async run(context) {
+    const [verb = 'list', ...rest] = context.words;
+    const most = { list: 0, show: 1, approve: 2, reject: 2 }[verb];
+    if (most === undefined || rest.length !== most)
+      throw new CliError(`usage: fleetctl ${approvals.usage}`, EXIT.usage);
+    const [tool = '', revision] = rest;
+    if (verb === 'list') return list(context);
+    if (verb === 'show') return show(context, tool);
+    return decide(context, verb as 'approve' | 'reject', tool, revision as string);
+  },
+};
+
+async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
+  const waiting = await listWaiting(gateway());
+  if (json) terminal.out(`${jsonText(waiting, 2)}\n`);
+  else if (waiting.length === 0) terminal.out('No tool awaits a decision\n');
+  else {
+    const rows = waiting.map((tool) => [
+      tool.name,
+      `${tool.source.kind}/${tool.source.name}`,
+      tool.rejected ? `rejected by ${tool.rejected.by}` : 'waiting',
+      new Date(tool.since_at).toISOString().slice(0, 16).replace('T', ' '),
+      tool.reason,
+    ]);
+    terminal.out(table(['TOOL', 'SOURCE', 'STATE', 'SINCE (UTC)', 'REASON'], rows, terminal.width));
+  }
+  return EXIT.ok;
+}
+
+async function show({ gateway, json, terminal }: CommandContext, name: string): Promise<number> {
+  const tool = await findWaiting(gateway(), name);
+  if (json) {
+    terminal.out(`${jsonText(tool, 2)}\n`);
+    return EXIT.ok;
+  }
+  terminal.out(`${paint(terminal, 'bold', tool.name)}  ${plain(tool.reason)}\n`);
+  for (const { field, before, after } of tool.diff) {
+    terminal.out(`\n${field}\n`);
+    printDifference(terminal, toLines(before), toLines(after));
+  }
+  if (tool.diff_omitted)
+    terminal.out('\nThe changes are too large to show with the others; decide on other tools first.\n');
+  const decision = `fleetctl approvals approve ${shellWord(tool.name)} ${shellWord(tool.pending_revision)}`;
+  terminal.out(`\n${decision}   # or reject\n`);
+  return EXIT.ok;
+}
+
+async function decide(
+  { gateway, json, terminal }: CommandContext,
+  decision: 'approve' | 'reject',
+  name: string,
+  revision: string,
+): Promise<number> {
+  const path = `/api/v1/quarantine/${encodeURIComponent(name)}/${decision}`;
+  const { body } = await gateway().request<object>('POST', path, { pending_revision: revision });
+  terminal.out(json ? `${jsonText(body, 2)}\n` : `${decision === 'approve' ? 'Approved' : 'Rejected'} ${name}\n`);
+  return EXIT.ok;
+}
+
+async function listWaiting(gateway: Gateway): Promise<QuarantinedTool[]> {
+  return (await gateway.request<QuarantinedTool[]>('GET', '/api/v1/quarantine')).body;
+}
+
+/** The tool with this name; a plain name also means a tool of the caller's tenant, which is listed as `tenant/name`. */
+async function findWaiting(gateway: Gateway, name: string): Promise<QuarantinedTool> {
+  const waiting = await listWaiting(gateway);
+  const named = waiting.filter((tool) => tool.name === name || tool.name.endsWith(`/${name}`));
+  const exact = named.find((tool) => tool.name === name) ?? named[0];
+  if (named.length > 1 && exact?.name !== name)
+    throw new CliError(`Several tenants have a tool ${name}: ${named.map((tool) => tool.name).join(', ')}`, EXIT.usage);
+  if (exact) return exact;
+  const known = waiting.map((tool) => tool.name);
+  const hint = `${suggestion(name, known)} (see "fleetctl approvals")`;
+  throw new CliError(`No definition of ${JSON.stringify(name)} awaits a decision${hint}`, EXIT.failed);
+}
+
+/** Lines of a value. Invisible characters are escaped: a text that hides instructions must not look harmless. */
+function toLines(value: Json): string[] {
+  if (value === null) return [];
+  if (typeof value !== 'string') return jsonText(value, 2).split('\n');
+  return value.split('\n').map((line) => jsonText(line).slice(1, -1));
+}
+
+/** The changed lines, with a few equal ones around them. */
+function printDifference(terminal: Terminal, before: readonly string[], after: readonly string[]): void {
+  let start = 0;
+  while (start < before.length && start < after.length && before[start] === after[start]) start += 1;
+  let end = 0;
+  const room = Math.min(before.length, after.length) - start;
+  while (end < room && before[before.length - 1 - end] === after[after.length - 1 - end]) end += 1;
+  const same = (lines: readonly string[]) => lines.map((line) => `    ${line}\n`).join('');
+  const tail = after.length - end;
+  terminal.out(same(after.slice(Math.max(0, start - CONTEXT_LINES), start)));
+  for (const line of before.slice(start, before.length - end))
+    terminal.out(paint(terminal, 'red', `  - ${line}`) + '\n');
+  for (const line of after.slice(start, tail)) terminal.out(paint(terminal, 'green', `  + ${line}`) + '\n');
+  terminal.out(same(after.slice(tail, tail + CONTEXT_LINES)));
+}

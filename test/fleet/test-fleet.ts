@@ -167,10 +167,15 @@ export class TestFleet {
   }
 
   /** SIGTERM and the exit code. Between its leaving the rotation and the signal `preStop` runs, as a pod's does. */
-  async terminate(name: ServiceName, index = 0, preStop?: () => Promise<void>): Promise<number | null> {
+  async terminate(
+    name: ServiceName,
+    index = 0,
+    preStop?: () => Promise<void>,
+    graceMs?: number,
+  ): Promise<number | null> {
     const process = this.#take(name, index);
     await preStop?.();
-    return process.terminate();
+    return process.terminate(graceMs);
   }
 
   process(name: ServiceName, index = 0): ServiceProcess {

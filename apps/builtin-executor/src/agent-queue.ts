@@ -52,6 +52,7 @@ export function agentQueueWorker(
     handler: agentJobHandler(runner, redis.guard, clock),
     clock,
     metrics,
+    draining: host.draining,
     onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'a job failed'),
   });
   const connection = redisPart(blocking, url, 'redis of the queue');

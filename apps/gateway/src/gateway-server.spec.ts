@@ -45,7 +45,7 @@ const host = {
   announce: (facts: { port: number }) => (port = facts.port),
   clock: new SystemClock(),
 } as unknown as ServiceHost;
-const CONNECTIONS = { requestTimeoutMs: 2_000, maxConnections: 50, maxConnectionsPerAddress: 40 };
+const CONNECTIONS = { keepAliveMs: 75_000, requestTimeoutMs: 2_000, maxConnections: 50, maxConnectionsPerAddress: 40 };
 const server = new GatewayServer(
   { module: EchoModule },
   NO_NATS,

@@ -55,6 +55,7 @@ export class GatewayServer implements LifecycleComponent {
         bodyLimit: maxBodyBytes,
         http: serverOptions(connections),
         requestTimeout: connections.requestTimeoutMs,
+        keepAliveTimeout: connections.keepAliveMs,
         return503OnClosing: false,
         forceCloseConnections: 'idle',
         routerOptions: { maxParamLength: MAX_PARAM_LENGTH },

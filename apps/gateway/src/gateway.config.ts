@@ -58,6 +58,12 @@ export const gatewayConfig = defineConfig(
       max: 1_000_000,
       help: 'Open HTTP connections per address; 0 = no limit, for gateways behind a proxy that has one',
     }),
+    GATEWAY_KEEP_ALIVE_SECONDS: integer({
+      default: 75,
+      min: 1,
+      max: 3_600,
+      help: 'How long an idle HTTP connection stays open; longer than the idle time-out of the proxy in front, which would else send requests into closed connections',
+    }),
     GATEWAY_MAX_STREAMS: integer({
       default: 500,
       min: 1,

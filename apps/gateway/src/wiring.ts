@@ -81,7 +81,7 @@ type Calls = ReturnType<typeof wireCalls>;
 /** What entry points do with a call request: run it, run a batch, or accept it for later; and the worker for what was accepted. */
 function wireCalls(
   settings: GatewayConfig,
-  { clock, logger, metrics }: ServiceHost,
+  { clock, logger, metrics, draining }: ServiceHost,
   { brokers, auth, catalog, engine }: { brokers: Brokers; auth: Auth; catalog: Catalog; engine: Engine },
 ) {
   const { redis, queues, blocking, time, nats } = brokers;
@@ -102,6 +102,7 @@ function wireCalls(
     metrics,
     concurrency: settings.GATEWAY_ASYNC_CONCURRENCY,
     startsTrace: true,
+    draining,
     handler: callWorker({
       executeCall,
       store,
@@ -221,6 +222,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       maxBodiesBytes: settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024,
       connections: {
         requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
+        keepAliveMs: settings.GATEWAY_KEEP_ALIVE_SECONDS * 1_000,
         maxConnections: settings.GATEWAY_MAX_CONNECTIONS,
         maxConnectionsPerAddress: settings.GATEWAY_MAX_CONNECTIONS_PER_ADDRESS,
       },

@@ -44,7 +44,7 @@ export async function createComponents(
   settings: PythonSandboxConfig,
   host: ServiceHost,
 ): Promise<LifecycleComponent[]> {
-  const { clock, logger, metrics } = host;
+  const { clock, logger, metrics, draining } = host;
   const redisOptions = { ...toRedisOptions(settings), log: logger };
   const url = settings.REDIS_URL;
   const commands = connectRedis(url, { ...redisOptions, name: 'python-sandbox', role: 'commands' });
@@ -79,7 +79,7 @@ export async function createComponents(
     clock,
     metrics,
     leastMs: () => LEAST_MS,
-    drainMs: settings.DRAIN_TIMEOUT_MS,
+    draining,
     onFault: (error, jobId) => logger.error({ error, jobId }, 'a job failed with an internal error'),
   });
   return [

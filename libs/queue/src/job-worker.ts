@@ -25,8 +25,8 @@ export interface JobWorkerOptions<D extends JobData, R> {
   leastMs?: (data: D) => Milliseconds;
   /** Each job starts its own trace, linked to the caller's; for jobs without a waiting process. Default false: it continues the trace. */
   startsTrace?: boolean;
-  /** Longest wait of `drain` for running jobs. Default 60,000. */
-  drainMs?: Milliseconds;
+  /** Aborted when the service begins to drain: no job is taken from then on, even while other components still drain. */
+  draining?: AbortSignal;
   /** Called when a handler fails with an error other than a ToolError, and on errors of Redis. */
   onFault?: (error: unknown, jobId?: string) => void;
 }
@@ -96,6 +96,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       // The connection logs an outage of Redis once; the worker would report every retry.
       if (options.redis.status === 'ready') options.onFault?.(error);
     });
+    options.draining?.addEventListener('abort', () => void this.drain(), { once: true });
   }
 
   /** Number of running jobs. */
@@ -118,12 +119,12 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     return this.#started && this.options.redis.status === 'ready' && !this.#worker.closing;
   }
 
-  /** Takes no more jobs and waits for running ones, at most `drainMs`. */
+  /** Takes no more jobs and waits for running ones. The service bounds the wait by `DRAIN_TIMEOUT_MS` and then calls `stop`. */
   async drain(): Promise<void> {
     this.#slots.stop();
     // Not `pause`: a paused worker still takes a job from its pending blocking read.
-    this.#closing = this.#worker.close().catch(() => undefined);
-    await Promise.race([this.#closing, this.#clock.sleep(this.options.drainMs ?? 60_000)]);
+    this.#closing ??= this.#worker.close().catch(() => undefined);
+    await this.#closing;
   }
 
   /** Aborts running jobs. A job whose handler does not end runs again on another worker after its lock expires. */

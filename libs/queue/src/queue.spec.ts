@@ -59,7 +59,7 @@ afterEach(async () => {
 
 async function work(
   handler: (run: JobRun<SpecJob>) => Promise<unknown>,
-  options: { concurrency?: number; leastMs?: number } = {},
+  options: { concurrency?: number; leastMs?: number; draining?: AbortSignal } = {},
 ) {
   const worker = new JobWorker<SpecJob, unknown>({
     queue: name,
@@ -68,6 +68,7 @@ async function work(
     time,
     concurrency: options.concurrency ?? 4,
     handler,
+    draining: options.draining,
     ...(options.leastMs === undefined ? {} : { leastMs: () => options.leastMs as number }),
   });
   workers.push(worker);
@@ -245,23 +246,31 @@ describe('stopping', () => {
     expect(runs).toBe(0);
   });
 
-  it('drain finishes what is in work and takes nothing more', async () => {
-    let finished = 0;
-    const worker = await work(async () => {
-      await clock.sleep(200);
-      finished++;
-      return finished;
-    });
-    const first = replies.submit(queue, job('w1'), soon());
-    await eventually('the job is in work', () => worker.inFlight === 1);
-    const drained = worker.drain();
-    await queue.add('w2-1', job('w2'));
-    await drained;
-    expect(await first).toBe(1);
-    await clock.sleep(100);
-    expect(finished).toBe(1);
-    expect((await queue.record('w2-1')).state).toBe('waiting');
-  });
+  it.each(['its own drain', 'the drain of the service'])(
+    '%s finishes what is in work and takes nothing more',
+    async (by) => {
+      let finished = 0;
+      const draining = new AbortController();
+      const worker = await work(
+        async () => {
+          await clock.sleep(200);
+          finished++;
+          return finished;
+        },
+        { draining: draining.signal },
+      );
+      const first = replies.submit(queue, job('w1'), soon());
+      await eventually('the job is in work', () => worker.inFlight === 1);
+      if (by === 'the drain of the service') draining.abort();
+      const drained = by === 'its own drain' ? worker.drain() : first;
+      await queue.add('w2-1', job('w2'));
+      await drained;
+      expect(await first).toBe(1);
+      await clock.sleep(100);
+      expect(finished).toBe(1);
+      expect((await queue.record('w2-1')).state).toBe('waiting');
+    },
+  );
 });
 
 describe('bounds', () => {

@@ -31,8 +31,8 @@ export interface ServiceProcess {
   ready(): Promise<void>;
   /** GET on the admin port. */
   admin(path: string): Promise<{ status: number; body: string }>;
-  /** SIGTERM and the exit code. */
-  terminate(): Promise<number | null>;
+  /** SIGTERM and the exit code; SIGKILL and null after `graceMs` (default 20,000). */
+  terminate(graceMs?: number): Promise<number | null>;
   kill(): Promise<void>;
   pause(): void;
   resume(): void;
@@ -101,8 +101,8 @@ class RunningService implements ServiceProcess {
     return { status: response.status, body: await response.text() };
   }
 
-  terminate(): Promise<number | null> {
-    return endChild(this.child, 'SIGTERM', 20_000);
+  terminate(graceMs = 20_000): Promise<number | null> {
+    return endChild(this.child, 'SIGTERM', graceMs);
   }
 
   async kill(): Promise<void> {

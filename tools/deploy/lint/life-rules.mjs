@@ -1,8 +1,30 @@
 /** L17 to L26: how a workload starts, is disturbed and ends, and which image it runs. */
 import { matches } from './model.mjs';
 
-/** Seconds the longest job of a class takes; what is not named ends within its drain time. */
-const LONGEST_JOB = { 'python-sandbox': 60, 'builtin-agent': 60, 'mcp-executor': 30, 'openapi-executor': 30 };
+/**
+ * The setting that bounds the longest work of each service, in its own configuration or in that of the gateway: no attempt at
+ * an executor outlasts the synchronous call it belongs to. Asynchronous calls may be longer; another process takes them over.
+ */
+const LONGEST_WORK = {
+  gateway: ['gateway', 'GATEWAY_CALL_TIMEOUT_MS'],
+  'builtin-executor': ['gateway', 'GATEWAY_CALL_TIMEOUT_MS'],
+  'mcp-executor': ['gateway', 'GATEWAY_CALL_TIMEOUT_MS'],
+  'openapi-executor': ['gateway', 'GATEWAY_CALL_TIMEOUT_MS'],
+  'python-sandbox': ['python-sandbox', 'WASI_TIMEOUT_SECONDS'],
+  registry: ['registry', 'OPENAPI_FETCH_TIMEOUT'],
+  budget: ['budget', 'BUDGET_STORE_TIMEOUT_MS'],
+};
+/** Longest time in which a service closes its connections after the drain (`STOP_TIMEOUT_MS` of libs/service). */
+const STOP_SECONDS = 3;
+
+/** Seconds the longest work of a workload may take, by the manifests or the default of the setting; undefined when unknown. */
+export function longestWork(model, { app, env }) {
+  const [owner, key] = LONGEST_WORK[app] ?? [];
+  if (owner === undefined) return undefined;
+  const ownerEnv = owner === app ? env : model.own.find((other) => other.app === owner)?.env;
+  const value = Number(ownerEnv?.get(key)?.value ?? model.defaults[owner].get(key));
+  return key.endsWith('_MS') ? value / 1_000 : value;
+}
 
 const over = (pick) => (check) => (model) =>
   pick(model).flatMap((workload) => check(workload, model).map((fault) => `${workload.name}: ${fault}`));
@@ -21,16 +43,18 @@ export const LIFE_RULES = {
       ...when(paths[2] !== '/health/live', 'liveness is not /health/live, which checks no dependency'),
     ];
   }),
-  L19: own(({ name, pod, env }) => {
+  L19: own((workload, model) => {
+    const { app, pod, env } = workload;
     const preStop = pod.containers[0].lifecycle?.preStop?.sleep?.seconds;
-    const drain = Number(env.get('DRAIN_TIMEOUT_MS')?.value ?? 15_000) / 1_000;
-    const longest = LONGEST_JOB[name] ?? 0;
+    const drain = Number(env.get('DRAIN_TIMEOUT_MS')?.value ?? model.defaults[app]?.get('DRAIN_TIMEOUT_MS')) / 1_000;
+    const longest = longestWork(model, workload);
     return [
       ...when(preStop === undefined, 'no preStop'),
-      ...when(drain < longest, `drains ${drain} s, but a job may take ${longest} s`),
+      ...when(!Number.isFinite(longest), `no setting is known that bounds the longest work of ${app}`),
+      ...when(drain < longest, `drains ${drain} s, but its longest work takes ${longest} s`),
       ...when(
-        !(pod.terminationGracePeriodSeconds > (preStop ?? 0) + Math.max(drain, longest)),
-        'the grace period ends before the drain',
+        !(pod.terminationGracePeriodSeconds >= (preStop ?? 0) + drain + STOP_SECONDS),
+        'the grace period ends before preStop, drain and stop',
       ),
     ];
   }),
@@ -58,12 +82,14 @@ export const LIFE_RULES = {
       .filter(({ spec }) => spec.unhealthyPodEvictionPolicy !== 'AlwaysAllow')
       .map(({ metadata }) => `${metadata.name}: pods that are not ready block a node drain`),
   L23: own(({ pod, labels }) =>
-    when(
-      !(pod.topologySpreadConstraints ?? []).some(
-        ({ topologyKey, labelSelector }) => topologyKey === 'kubernetes.io/hostname' && matches(labelSelector, labels),
-      ),
-      'is not spread over hosts',
-    ),
+    ['kubernetes.io/hostname', 'topology.kubernetes.io/zone']
+      .filter(
+        (wanted) =>
+          !(pod.topologySpreadConstraints ?? []).some(
+            ({ topologyKey, labelSelector }) => topologyKey === wanted && matches(labelSelector, labels),
+          ),
+      )
+      .map((key) => `is not spread over ${key}`),
   ),
   L24: every(({ pod }, model) =>
     when(

@@ -11,19 +11,28 @@ import yaml from 'js-yaml';
  * @property {{metric: string, query: string}[]} adapterRules external metrics that prometheus-adapter makes for HPAs
  */
 
-/** Keys of each service's configuration, by the tables in docs/configuration.md (which a test keeps equal to the code). */
-export function configurationKeys(root) {
+/**
+ * Keys of each service's configuration with their defaults, by the tables in docs/configuration.md (which a test keeps equal to
+ * the code). A secret may also come from a file: `KEY_FILE`.
+ * @returns {Record<string, Map<string, string>>} default by key, by service
+ */
+export function configurationDefaults(root) {
   const sections = readFileSync(join(root, 'docs/configuration.md'), 'utf8').split(/^## /m).slice(1);
   const keys = Object.fromEntries(
     sections.map((section) => [
       section.split('\n', 1)[0].trim(),
-      [...section.matchAll(/^\| `(\w+)` \| ([\w ]+) \|/gm)].flatMap(([, key, kind]) =>
-        kind === 'secret' ? [key, `${key}_FILE`] : [key],
+      [...section.matchAll(/^\| `(\w+)` \| ([\w ]+) \| ([^|]*) \|/gm)].flatMap(([, key, kind, value]) =>
+        kind === 'secret'
+          ? [
+              [key, value],
+              [`${key}_FILE`, value],
+            ]
+          : [[key, value]],
       ),
     ]),
   );
   const { 'Every service': shared = [], ...services } = keys;
-  return Object.fromEntries(Object.entries(services).map(([name, own]) => [name, new Set([...own, ...shared])]));
+  return Object.fromEntries(Object.entries(services).map(([name, own]) => [name, new Map([...shared, ...own])]));
 }
 
 /** Names of the catalogue (docs/metrics.md) with what a histogram is exposed as. */
@@ -72,7 +81,7 @@ export function modelOf(objects, { root, overlay }) {
     own: workloads.filter(({ app }) => app !== undefined),
     of: (kind) => objects.filter((object) => object.kind === kind),
     adapterRules: adapterRules(objects),
-    keys: configurationKeys(root),
+    defaults: configurationDefaults(root),
     metrics: metricNames(root),
     hasRunbook: (name) => existsSync(join(root, 'docs/runbooks', name)),
   };

@@ -8,6 +8,8 @@ import { errorBody } from '@toolfleet/contracts/wire';
 export interface ConnectionLimits {
   /** Longest time for a whole request to arrive, body included, in ms. */
   requestTimeoutMs: number;
+  /** Longest idle time of a connection between two requests, in ms. */
+  keepAliveMs: number;
   /** Open connections of this process. */
   maxConnections: number;
   /** Open connections from one address; 0 = no limit, for a proxy that limits by itself. */

@@ -5,72 +5,35 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import { compileSchema } from '@toolfleet/schema';
 import yaml from 'js-yaml';
 import { describe, expect, it } from 'vitest';
+import {
+  container,
+  manifests,
+  podOf,
+  type Manifest,
+  type Objects,
+  type Part,
+  type Scaler,
+} from './doubles/manifests.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-
-interface Manifest {
-  kind: string;
-  metadata: { name: string; labels?: Record<string, string> };
-  [key: string]: unknown;
-}
-type Objects = Manifest[];
-/** Any part of a manifest: tests plant faults deep inside. */
-type Part = { [key: string]: Part } & Part[];
 
 const { lint, RULES } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/lint.mjs')).href)) as {
   lint: (objects: Objects, options: { overlay: 'dev' | 'prod' }) => { rule: string; fault: string }[];
   RULES: Record<string, unknown>;
+};
+const { exampleSettings, settingsIn } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/settings.mjs')).href)) as {
+  exampleSettings: () => string[];
+  settingsIn: (spec: object) => { path: string[] }[];
 };
 const { stale } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/generate.mjs')).href)) as {
   stale: () => string[];
 };
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
-const DIGEST = `@sha256:${'0'.repeat(64)}`;
-
-type Scaler = 'keda' | 'hpa' | 'keda-redis';
-
-/** The plain files of the production layout, completed by what kustomize would add: labels, digests, ConfigMaps. */
-function manifests(scaler: Scaler = 'keda'): Objects {
-  const components = `{${scaler},hpa-cpu,network-policy,prometheus-operator,external-secrets}`;
-  const files = [
-    ...globSync('deploy/k8s/base/*/*.yaml', { cwd: ROOT }),
-    ...globSync(`deploy/k8s/components/${components}/*.yaml`, { cwd: ROOT }),
-    'deploy/k8s/overlays/prod/stores-policy.yaml',
-    'deploy/alerts/prometheus-rule.yaml',
-  ].filter((file) => !/(kustomization|fleet|adapter-rules)\.yaml$/.test(file));
-  const objects = files.toSorted().flatMap((file) => yaml.loadAll(read(file)) as Objects);
-  const map = (name: string, data: Record<string, string>) =>
-    objects.push({ kind: 'ConfigMap', metadata: { name }, data });
-  map('toolfleet-common', { ADMIN_HOST: '0.0.0.0', ADMIN_PORT: '9464' });
-  map('toolfleet-fleet', { 'fleet.yaml': read('deploy/k8s/base/shared/fleet.yaml') });
-  map('toolfleet-policies', { 'tools.rego': read('deploy/policies/tools.rego') });
-  map('toolfleet-stores', {
-    'nats-url': 'tls://nats.example.com:4222',
-    'redis-scheme': 'rediss',
-    'redis-host': 'redis.example.com:6380',
-    'database-url': 'postgres://toolfleet@postgres.example.com/toolfleet?sslmode=verify-full',
-    'cluster-cidrs': '',
-  });
-  if (scaler === 'hpa') {
-    map('prometheus-adapter-rules', { 'adapter-rules.yaml': read('deploy/k8s/components/hpa/adapter-rules.yaml') });
-  }
-  for (const object of objects) {
-    object.metadata.labels = {
-      ...object.metadata.labels,
-      'app.kubernetes.io/part-of': 'toolfleet',
-      'app.kubernetes.io/managed-by': 'kustomize',
-    };
-    if (object.kind === 'Deployment')
-      container(object).image = `${String(container(object).image)}${DIGEST}` as unknown as Part;
-  }
-  return objects;
-}
-
-const podOf = (object: Manifest) => (object as unknown as Part).spec!.template!.spec!;
-const container = (object: Manifest) => podOf(object).containers![0]!;
 const find = (objects: Objects, kind: string, name: string) => {
   const found = objects.find((object) => object.kind === kind && object.metadata.name === name);
   if (!found) throw new Error(`no ${kind} ${name}`);
@@ -124,18 +87,18 @@ const FAULTS: Record<string, (objects: Objects) => void> = {
   L29: (all) => void (find(all, 'Service', 'gateway').spec!.selector = value({ 'app.kubernetes.io/name': 'gate' })),
   L30: (all) => void (find(all, 'Service', 'gateway').spec!.ports![0]!.targetPort = value('web')),
   L31: (all) =>
-    void (find(all, 'NetworkPolicy', 'budget').spec!.egress as unknown as object[]).push({
+    void (find(all, 'NetworkPolicy', 'to-dns').spec!.egress as unknown as object[]).push({
       to: [{ podSelector: { matchLabels: { 'app.kubernetes.io/name': 'nobody' } } }],
     }),
-  L32: (all) => void (find(all, 'NetworkPolicy', 'gateway').spec!.ingress![0]!.ports![0]!.port = value(9465)),
+  L32: (all) => void (find(all, 'NetworkPolicy', 'from-ingress').spec!.ingress![0]!.ports![0]!.port = value(9465)),
   L33: (all) => void drop(all, 'NetworkPolicy', 'default-deny'),
   L34: (all) =>
-    void (find(all, 'NetworkPolicy', 'python-sandbox').spec!.egress as unknown as object[]).push({
+    void (find(all, 'NetworkPolicy', 'to-redis').spec!.egress as unknown as object[]).push({
       to: [{ ipBlock: { cidr: '192.0.2.16/28' } }],
       ports: [{ protocol: 'TCP', port: 4222 }],
     }),
   L35: (all) => {
-    const rules = find(all, 'NetworkPolicy', 'builtin-web').spec!.egress as unknown as Part[];
+    const rules = find(all, 'NetworkPolicy', 'to-public').spec!.egress as unknown as Part[];
     const block = rules.flatMap((rule) => rule.to as unknown as Part[]).find((peer) => peer.ipBlock)!;
     block.ipBlock!.except = value(['10.0.0.0/8']);
   },
@@ -177,10 +140,27 @@ const FAULTS: Record<string, (objects: Objects) => void> = {
     const stores = find(all, 'ConfigMap', 'toolfleet-stores').data as unknown as Record<string, string>;
     stores['database-url'] = 'postgres://toolfleet@postgres.example.com/toolfleet?sslmode=require';
   },
+  L49: (all) => void drop(all, 'Ingress', 'gateway'),
+  L50: (all) => env(all, 'gateway', 'GATEWAY_CALL_TIMEOUT_MS', '600000'),
+  L51: (all) => env(all, 'gateway', 'PUBLIC_HOST', 'set-by-settings'),
 };
 
-/** Faults that only the other autoscalers can have. */
-const SCALER_FAULTS: [rule: string, scaler: Scaler, what: string, plant: (objects: Objects) => void][] = [
+/** Seconds of the longest work of each class: that of a synchronous call, of a run, of fetching a document, of asking Redis. */
+const DRAINS: [name: string, seconds: number][] = [
+  ['gateway', 120],
+  ['mcp-executor', 120],
+  ['openapi-executor', 120],
+  ['builtin-compute', 120],
+  ['builtin-web', 120],
+  ['builtin-files', 120],
+  ['builtin-agent', 120],
+  ['python-sandbox', 60],
+  ['registry', 30],
+  ['budget', 2],
+];
+
+/** More faults that a rule finds, and those that only the other autoscalers can have. */
+const OTHER_FAULTS: [rule: string, scaler: Scaler, what: string, plant: (objects: Objects) => void][] = [
   ['L39', 'hpa', 'an adapter rule without running jobs', (all) => adapterRule(all, '|active', '')],
   ['L39', 'keda-redis', 'a formula without running jobs', (all) => void (modifiers(all).formula = value('wait'))],
   [
@@ -201,7 +181,25 @@ const SCALER_FAULTS: [rule: string, scaler: Scaler, what: string, plant: (object
     'a formula over no trigger',
     (all) => void (modifiers(all).formula = value('wait + active + running')),
   ],
+  ['L31', 'keda', 'a peer in every namespace', (all) => peers(all, value({ namespaceSelector: {} }))],
+  ['L49', 'keda', 'a gateway that accepts no caller', (all) => forget(all, 'JWT_ISSUER', 'GATEWAY_ADMIN_KEY_FILE')],
+  ['L49', 'keda', 'a host without TLS', (all) => void (find(all, 'Ingress', 'gateway').spec!.tls = value([]))],
+  ['L50', 'hpa', 'a route with a short time-out', (all) => void (routeRule(all).timeouts = value({ request: '60s' }))],
+  ...DRAINS.map(([name, seconds]): [string, Scaler, string, (objects: Objects) => void] => [
+    'L19',
+    'keda',
+    `a drain of ${name} below ${seconds} s`,
+    (all) => env(all, name, 'DRAIN_TIMEOUT_MS', String(seconds * 1_000 - 1)),
+  ]),
 ];
+const routeRule = (all: Objects) => find(all, 'HTTPRoute', 'gateway').spec!.rules![1]!;
+const peers = (all: Objects, peer: Part) => {
+  find(all, 'NetworkPolicy', 'from-ingress').spec!.ingress![0]!.from = value([peer]);
+};
+const forget = (all: Objects, ...keys: string[]) => {
+  const list = container(deployment(all)).env as unknown as { name: string }[];
+  list.splice(0, list.length, ...list.filter(({ name }) => !keys.includes(name)));
+};
 const modifiers = (all: Objects) => find(all, 'ScaledObject', 'python-sandbox').spec!.advanced!.scalingModifiers!;
 const adapterRule = (all: Objects, from: string, to: string) => {
   const data = find(all, 'ConfigMap', 'prometheus-adapter-rules').data as unknown as Record<string, string>;
@@ -214,7 +212,7 @@ describe('lint rules for manifests', () => {
     expect(lint(manifests(scaler), { overlay: 'prod' })).toEqual([]);
   });
 
-  it.each(SCALER_FAULTS)('%s with %s finds %s', (rule, scaler, _what, plant) => {
+  it.each(OTHER_FAULTS)('%s with %s finds %s', (rule, scaler, _what, plant) => {
     const objects = manifests(scaler);
     plant(objects);
     expect(lint(objects, { overlay: 'prod' }).map((found) => found.rule)).toContain(rule);
@@ -222,13 +220,50 @@ describe('lint rules for manifests', () => {
 
   it('are all shown to find a planted fault', () => {
     expect(Object.keys(FAULTS).toSorted()).toEqual(Object.keys(RULES).toSorted());
-    expect(Object.keys(RULES)).toHaveLength(48);
+    expect(Object.keys(RULES)).toHaveLength(51);
   });
 
   it.each(Object.keys(FAULTS).toSorted())('%s finds its fault', (rule) => {
-    const objects = structuredClone(manifests());
+    const objects = manifests();
     FAULTS[rule]!(objects);
     expect(lint(objects, { overlay: 'prod' }).map((found) => found.rule)).toContain(rule);
+  });
+});
+
+describe('the sizes of production', () => {
+  it('in docs/operations.md are those of the manifests', async () => {
+    const { sizeTable } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/sizes.mjs')).href)) as {
+      sizeTable: (objects: Objects) => string;
+    };
+    expect(read('docs/operations.md')).toContain(sizeTable(manifests()));
+  });
+});
+
+describe('settings.yaml', () => {
+  interface Settings {
+    spec: Record<string, unknown>;
+  }
+  const { spec } = yaml.load(read('deploy/k8s/overlays/prod/settings.yaml')) as Settings;
+  const schema = compileSchema(JSON.parse(read('deploy/k8s/settings.schema.json')) as JsonObject);
+
+  it('is complete by its schema, and each setting is used by a component', () => {
+    expect(schema.check(spec as Json)).toBe(true);
+    expect(schema.check({ ...spec, hosts: 'a' } as Json)).toBe(false);
+    const components = globSync('deploy/k8s/components/*/kustomization.yaml', { cwd: ROOT }).map(read).join('\n');
+    const used = new Set(
+      [...components.matchAll(/kind: Settings, fieldPath: spec\.([\w.]+)/g)].map(([, path]) => path!),
+    );
+    const leaves = settingsIn(spec).map(({ path }) => path.join('.'));
+    const isUsed = (leaf: string) => [...used].some((path) => path === leaf || leaf.startsWith(`${path}.`));
+    expect(leaves.filter((leaf) => !isUsed(leaf))).toEqual([]);
+    expect([...used].filter((path) => !leaves.some((leaf) => leaf === path || leaf.startsWith(`${path}.`)))).toEqual(
+      [],
+    );
+  });
+
+  it('names the values of the example that an operator has to replace', () => {
+    expect(exampleSettings()).toEqual(expect.arrayContaining(['host', 'jwt.issuer', 'stores.redis.peers']));
+    expect(exampleSettings()).not.toContain('monitoring.labels');
   });
 });
 
@@ -267,6 +302,7 @@ describe('alerts', () => {
 
 describe('docker-compose.yml and the image', () => {
   interface Compose {
+    'x-service': { stop_grace_period: string };
     services: Record<string, ComposeService>;
     secrets: Record<string, { file: string }>;
     volumes: Record<string, unknown>;
@@ -276,6 +312,7 @@ describe('docker-compose.yml and the image', () => {
     build?: { args: { APP: string } };
     environment?: Record<string, string>;
     secrets?: string[];
+    stop_grace_period?: string;
     user?: string;
     read_only?: boolean;
     cap_drop?: string[];
@@ -297,6 +334,27 @@ describe('docker-compose.yml and the image', () => {
         drop: ['ALL'],
       });
       expect(Number(service.user?.split(':')[0])).toBeGreaterThanOrEqual(10_000);
+    }
+  });
+
+  it('give every service the time that its pod has to finish its work', () => {
+    const pods = new Map(
+      manifests()
+        .filter(({ kind }) => kind === 'Deployment')
+        .map((object) => [object.metadata.name, object]),
+    );
+    const { stop_grace_period: shared } = compose['x-service'];
+    for (const [name, service] of own.filter(([each]) => pods.has(each))) {
+      const drainMs = Number(service.environment?.['DRAIN_TIMEOUT_MS'] ?? 15_000);
+      const ofPod = container(pods.get(name)!).env as unknown as { name: string; value: string }[];
+      expect({ name, drainMs }).toEqual({
+        name,
+        drainMs: Number(ofPod.find((entry) => entry.name === 'DRAIN_TIMEOUT_MS')?.value),
+      });
+      expect({ name, grace: parseInt(service.stop_grace_period ?? shared, 10) * 1_000 >= drainMs + 3_000 }).toEqual({
+        name,
+        grace: true,
+      });
     }
   });
 

@@ -1,16 +1,17 @@
 /**
  * `npm run check:deploy`: everything about deploy/ that can be checked without a cluster. Steps whose program this machine
- * lacks are skipped and named at the end; a skip is never a pass.
+ * lacks are skipped and named at the end; a skip is never a pass. `-- <folder>` checks your own copy of the production overlay.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stale } from './generate.mjs';
 import { lint, objectsOf } from './lint.mjs';
 import { literals } from './literals.mjs';
 import { unpinnedImages } from './pin.mjs';
 import { schemaFaults } from './schema.mjs';
+import { exampleSettings, PRODUCTION } from './settings.mjs';
 import { folderOf, forgottenComponents, VARIANTS } from './variants.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -20,14 +21,17 @@ const TSC_FLAGS =
 const totals = { passed: 0, failed: 0, skipped: 0 };
 mkdirSync(OUT, { recursive: true });
 
+const own = process.argv[2] && resolve(process.argv[2]);
 await step('generated files are current', () => stale());
-await step('every component is part of something checked', () => forgottenComponents());
-if (has('kubectl')) for (const variant of Object.keys(VARIANTS)) await checkVariant(variant);
-else skip('overlays', 'kubectl');
-for (const image of unpinnedImages(readFileSync(join(ROOT, 'deploy/k8s/overlays/prod/kustomization.yaml'), 'utf8'))) {
-  totals.skipped += 1;
-  console.log(`SKIPPED ${image} is not pinned: run npm run deploy:pin where its registry can be reached`);
+if (!has('kubectl')) skip('overlays', 'kubectl');
+else if (own) await checkRendering(basename(own), own, 'prod');
+else {
+  await step('every component is part of something checked', () => forgottenComponents());
+  for (const [name, { overlay }] of Object.entries(VARIANTS)) await checkRendering(name, folderOf(name, OUT), overlay);
 }
+for (const image of unpinnedImages(readFileSync(join(own ?? PRODUCTION, 'kustomization.yaml'), 'utf8')))
+  remind(`${image} is not pinned: run npm run deploy:pin where its registry can be reached`);
+for (const setting of exampleSettings(own)) remind(`${setting} of settings.yaml is an example: set it in your overlay`);
 if (has('promtool')) {
   await step('alerts parse', () => faultsOf('promtool', 'check rules deploy/alerts/toolfleet.rules.yml'));
   await step('alerts pass their tests', () => faultsOf('promtool', 'test rules deploy/alerts/toolfleet.test.yml'));
@@ -44,9 +48,9 @@ console.log(`${totals.passed} passed, ${totals.failed} failed, ${totals.skipped}
 process.exit(totals.failed === 0 ? 0 : 1);
 
 /** The four steps: render, schemas, unknown fields, our rules. */
-async function checkVariant(variant) {
+async function checkRendering(variant, folder, overlay) {
   // Variants live outside deploy/ and take files from it.
-  const rendered = run('kubectl', ['kustomize', '--load-restrictor=LoadRestrictionsNone', folderOf(variant, OUT)]);
+  const rendered = run('kubectl', ['kustomize', '--load-restrictor=LoadRestrictionsNone', folder]);
   await step(`${variant} renders`, () => (rendered.status === 0 ? [] : [rendered.stderr]));
   if (rendered.status !== 0) return;
   const objects = objectsOf(rendered.stdout);
@@ -57,7 +61,7 @@ async function checkVariant(variant) {
     faultsOf(process.execPath, `node_modules/typescript/bin/tsc ${TSC_FLAGS} build/deploy/${variant}.ts`),
   );
   await step(`${variant} keeps our rules`, () =>
-    lint(objects, { overlay: VARIANTS[variant].overlay }).map(({ rule, fault }) => `${rule} ${fault}`),
+    lint(objects, { overlay }).map(({ rule, fault }) => `${rule} ${fault}`),
   );
 }
 
@@ -75,8 +79,12 @@ async function step(name, check) {
 }
 
 function skip(what, missing) {
+  remind(`${what}: ${missing} is not installed`);
+}
+
+function remind(text) {
   totals.skipped += 1;
-  console.log(`SKIPPED ${what}: ${missing} is not installed`);
+  console.log(`SKIPPED ${text}`);
 }
 
 function run(command, args) {

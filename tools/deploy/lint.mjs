@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import yaml from 'js-yaml';
+import { ACCESS_RULES } from './lint/access-rules.mjs';
 import { LIFE_RULES } from './lint/life-rules.mjs';
 import { modelOf } from './lint/model.mjs';
 import { POD_RULES } from './lint/pod-rules.mjs';
@@ -14,7 +15,7 @@ import { WATCH_RULES } from './lint/watch-rules.mjs';
 import { WIRING_RULES } from './lint/wiring-rules.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-export const RULES = { ...POD_RULES, ...LIFE_RULES, ...WIRING_RULES, ...SCALE_RULES, ...WATCH_RULES };
+export const RULES = { ...POD_RULES, ...LIFE_RULES, ...WIRING_RULES, ...SCALE_RULES, ...WATCH_RULES, ...ACCESS_RULES };
 
 /**
  * @param {object[]} objects Kubernetes objects

@@ -1,12 +1,12 @@
 /** A TypeScript file with each object as a typed literal: the compiler then finds every field no model knows. */
-import { EXTERNAL_SECRET, modelModule } from './models.mjs';
+import { modelModule, OWN_MODELS } from './models.mjs';
 
 /** @returns {string} text of a module; type-checking it is the check */
 export function literals(objects) {
   const imports = new Map();
   const lines = objects.map((object, index) => {
-    let type = EXTERNAL_SECRET;
-    if (object.apiVersion !== 'external-secrets.io/v1') {
+    let type = OWN_MODELS[object.apiVersion];
+    if (type === undefined) {
       const id = `${modelModule(object.apiVersion)} I${object.kind}`;
       if (!imports.has(id)) imports.set(id, `T${imports.size}`);
       type = imports.get(id);

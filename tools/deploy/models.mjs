@@ -4,8 +4,9 @@ const PACKAGES = {
   'monitoring.coreos.com': '@kubernetes-models/prometheus-operator/monitoring.coreos.com',
 };
 
-/** The one kind without a published model: its fields, as far as we use them. */
-export const EXTERNAL_SECRET = `{
+/** Kinds without a published model, by apiVersion: their fields, as far as we use them. */
+export const OWN_MODELS = {
+  'external-secrets.io/v1': `{
   apiVersion: 'external-secrets.io/v1';
   kind: 'ExternalSecret';
   metadata: { name: string; namespace?: string; labels?: Record<string, string> };
@@ -15,7 +16,22 @@ export const EXTERNAL_SECRET = `{
     target: { name: string; creationPolicy: 'Owner' | 'Merge'; template?: { type: string } };
     data: { secretKey: string; remoteRef: { key: string; property: string } }[];
   };
-}`;
+}`,
+  'gateway.networking.k8s.io/v1': `{
+  apiVersion: 'gateway.networking.k8s.io/v1';
+  kind: 'HTTPRoute';
+  metadata: { name: string; namespace?: string; labels?: Record<string, string> };
+  spec: {
+    parentRefs: { name: string; namespace?: string; sectionName?: string; port?: number }[];
+    hostnames: string[];
+    rules: {
+      matches: { path: { type: 'Exact' | 'PathPrefix' | 'RegularExpression'; value: string } }[];
+      timeouts?: { request?: string; backendRequest?: string };
+      backendRefs: { name: string; port: number }[];
+    }[];
+  };
+}`,
+};
 
 /** @returns {string} module with the models of that version */
 export function modelModule(apiVersion) {

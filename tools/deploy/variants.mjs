@@ -7,29 +7,41 @@ import yaml from 'js-yaml';
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const K8S = join(ROOT, 'deploy/k8s');
 
-/** Overlay by name of the variant; `instead` names the component that takes keda's place, `also` what comes on top. */
+/** Overlay by name of the variant; `instead` names components that take the place of others, `also` what comes on top. */
 export const VARIANTS = {
   dev: { overlay: 'dev' },
   prod: { overlay: 'prod' },
-  'prod-hpa': { overlay: 'prod', instead: 'hpa' },
-  'prod-keda-redis': { overlay: 'prod', instead: 'keda-redis', also: ['stores-ca', 'result-volume'] },
+  'prod-hpa': { overlay: 'prod', instead: { keda: 'hpa', ingress: 'gateway-api' } },
+  'prod-keda-redis': {
+    overlay: 'prod',
+    instead: { keda: 'keda-redis' },
+    also: ['gvisor', 'stores-ca', 'result-volume', 'redis-sentinel'],
+  },
 };
 
-/** Folder to hand to `kubectl kustomize`; for another autoscaler, one below `out` with a copy of the overlay's list. */
+/** Folder to hand to `kubectl kustomize`; with other components, one below `out` with a copy of the overlay's list. */
 export function folderOf(name, out) {
   const { overlay, instead } = VARIANTS[name];
+  if (!instead) return join(K8S, 'overlays', overlay);
+  return copyOverlay(overlay, join(out, name), componentsOf(name));
+}
+
+/**
+ * Writes a kustomization with the overlay's list and other components to a folder.
+ * @param {Record<string, object>} [files] kustomizations and resources of the overlay to write instead of its own, by file name
+ */
+export function copyOverlay(overlay, folder, components, files = {}) {
   const source = join(K8S, 'overlays', overlay);
-  if (!instead) return source;
-  const folder = join(out, name);
-  const from = (path) => relative(folder, join(source, path));
-  const list = overlayList(overlay);
+  const from = (path) => (path in files ? path : relative(folder, join(source, path)));
+  const list = { ...overlayList(overlay), ...files['kustomization.yaml'] };
   mkdirSync(folder, { recursive: true });
   const copy = {
     ...list,
     resources: list.resources.map(from),
-    components: componentsOf(name).map((component) => from(`../../components/${component}`)),
+    components: components.map((component) => from(`../../components/${component}`)),
   };
-  writeFileSync(join(folder, 'kustomization.yaml'), yaml.dump(copy));
+  for (const [file, content] of Object.entries({ ...files, 'kustomization.yaml': copy }))
+    writeFileSync(join(folder, file), yaml.dump(content, { lineWidth: -1 }));
   return folder;
 }
 
@@ -41,9 +53,11 @@ export function forgottenComponents() {
 
 /** Names of the components in a variant. */
 export function componentsOf(name) {
-  const { overlay, instead, also = [] } = VARIANTS[name];
+  const { overlay, instead = {}, also = [] } = VARIANTS[name];
   const own = (overlayList(overlay).components ?? []).map((path) => path.split('/').at(-1));
-  return [...own.map((component) => (instead && component === 'keda' ? instead : component)), ...also];
+  return [...own.map((component) => instead[component] ?? component), ...also];
 }
 
-const overlayList = (overlay) => yaml.load(readFileSync(join(K8S, 'overlays', overlay, 'kustomization.yaml'), 'utf8'));
+/** The kustomization of an overlay. */
+export const overlayList = (overlay) =>
+  yaml.load(readFileSync(join(K8S, 'overlays', overlay, 'kustomization.yaml'), 'utf8'));

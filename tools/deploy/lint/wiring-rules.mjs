@@ -1,24 +1,33 @@
 /** L27 to L37 and L48: names that have to exist, ways through the network, and where secrets lie. */
 import { matches } from './model.mjs';
 
-const FOREIGN_NAMESPACES = new Set(['kube-system', 'monitoring', 'ingress']);
 /** What "the public network" must leave out: metadata, pods, services, this host. */
 const PRIVATE = {
   '0.0.0.0/0': ['10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.168.0.0/16'],
   '::/0': ['::1/128', 'fc00::/7', 'fe80::/10'],
 };
-const REDIS_PORTS = new Set([6379, 6380]);
+/** Of Redis, with and without TLS, and of Sentinels. */
+const REDIS_PORTS = new Set([6379, 6380, 26379]);
 const SECRET_NAME = /(PASSWORD|SECRET|TOKEN|API_KEY|PEPPER|PRIVATE_KEY)/i;
 const SECRET_TEXT =
   /:\/\/[^/\s:@"]*:[^@\s$"/]+@|-----BEGIN|(?:password|secret|token|pepper|api_key)"?\s*[:=]\s*"?[A-Za-z0-9+/_-]{16,}/i;
 /** How an address of a store says that the way to it is encrypted and the other end checked. */
 const OVER_TLS = { 'nats-url': /^tls:/, 'redis-scheme': /^rediss(\+|$)/, 'database-url': /[?&]sslmode=verify-full\b/ };
 const MOST_OPEN_MODE = 0o440;
+const NAMESPACE_NAME = 'kubernetes.io/metadata.name';
 
 const each = (check) => (model) =>
   model.workloads.flatMap((workload) => check(workload, model).map((fault) => `${workload.name}: ${fault}`));
 const namedPort = ({ containers }, port) =>
   containers.some(({ ports = [] }) => ports.some(({ name, containerPort }) => port === name || port === containerPort));
+/** Names of the namespaces that a peer admits; empty for all of them. */
+const namespacesOf = ({ namespaceSelector }) =>
+  [
+    namespaceSelector?.matchLabels?.[NAMESPACE_NAME] ?? [],
+    (namespaceSelector?.matchExpressions ?? []).flatMap(({ key, operator, values }) =>
+      key === NAMESPACE_NAME && operator === 'In' ? values : [],
+    ),
+  ].flat();
 const policies = (model) => model.of('NetworkPolicy');
 const peersOf = ({ spec }) => [
   ...(spec.ingress ?? []).flatMap((rule) => rule.from ?? []),
@@ -42,7 +51,7 @@ export const WIRING_RULES = {
   }),
   L28: (model) =>
     model.own.flatMap(({ name, app, containers }) => {
-      const known = model.keys[app] ?? new Set();
+      const known = model.defaults[app] ?? new Map();
       const maps = new Map(model.of('ConfigMap').map(({ metadata, data }) => [metadata.name, data ?? {}]));
       const env = containers[0].env ?? [];
       const fromMaps = (containers[0].envFrom ?? []).flatMap(({ configMapRef }) =>
@@ -82,9 +91,7 @@ export const WIRING_RULES = {
       peersOf(policy)
         .filter(({ ipBlock, podSelector, namespaceSelector }) => {
           if (ipBlock) return false;
-          if (namespaceSelector) {
-            return !FOREIGN_NAMESPACES.has(namespaceSelector.matchLabels?.['kubernetes.io/metadata.name']);
-          }
+          if (namespaceSelector) return namespacesOf({ namespaceSelector }).length === 0;
           return !model.workloads.some(({ labels }) => matches(podSelector, labels));
         })
         .map((peer) => `${policy.metadata.name}: nothing matches ${JSON.stringify(peer)}`),
@@ -122,11 +129,7 @@ export const WIRING_RULES = {
         (spec.egress ?? [])
           .filter(({ to = [], ports = [] }) => {
             const isDns =
-              ports.every(({ port }) => port === 53) &&
-              to.every(
-                ({ namespaceSelector }) =>
-                  namespaceSelector?.matchLabels?.['kubernetes.io/metadata.name'] === 'kube-system',
-              );
+              ports.every(({ port }) => port === 53) && to.every((peer) => namespacesOf(peer).join() === 'kube-system');
             const isRedis =
               ports.every(({ port }) => REDIS_PORTS.has(port)) &&
               to.every(({ ipBlock, podSelector }) => (ipBlock ? !(ipBlock.cidr in PRIVATE) : podSelector));

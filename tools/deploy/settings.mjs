@@ -1,0 +1,37 @@
+/** The settings of an overlay: what differs from one fleet to another, in one file. */
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import yaml from 'js-yaml';
+
+const K8S = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), 'deploy/k8s');
+/** Names and addresses that are reserved for documentation (RFC 2606, RFC 5737). */
+const EXAMPLE = /\bexample\.(com|org|net)\b|\b192\.0\.2\./;
+
+/** The folder of the production overlay of this repository. */
+export const PRODUCTION = join(K8S, 'overlays/prod');
+
+/** The settings of the overlay in a folder. */
+export const readSettings = (folder) => yaml.load(readFileSync(join(folder, 'settings.yaml'), 'utf8')).spec;
+
+/** JSON Schema of `spec`. */
+export const settingsSchema = () => JSON.parse(readFileSync(join(K8S, 'settings.schema.json'), 'utf8'));
+
+/**
+ * The settings one by one, as far down as the schema names fields.
+ * @returns {{ path: string[], value: unknown, schema: object }[]}
+ */
+export function settingsIn(spec, schema = settingsSchema(), path = []) {
+  return Object.entries(schema.properties).flatMap(([key, of]) =>
+    of.properties
+      ? settingsIn(spec[key], of, [...path, key])
+      : [{ path: [...path, key], value: spec[key], schema: of }],
+  );
+}
+
+/** Names of settings that still have the value of an example. */
+export function exampleSettings(folder = PRODUCTION) {
+  return settingsIn(readSettings(folder))
+    .filter(({ value }) => EXAMPLE.test(JSON.stringify(value)))
+    .map(({ path }) => path.join('.'));
+}

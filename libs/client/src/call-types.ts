@@ -42,6 +42,8 @@ export interface CallStatus {
   call_id: string;
   tool: string;
   status: CallState;
+  /** As sent, up to 16 KiB; for the caller that made it and administrators of its tenant. */
+  arguments?: JsonObject;
   accepted_at?: string;
   finished_at?: string;
   result?: CallBody;

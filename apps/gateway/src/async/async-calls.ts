@@ -14,7 +14,7 @@ import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '../engine/store-health.js';
-import { toMaker, type CallAccess } from '../auth/call-access.js';
+import { isOwnCall, toMaker, type CallAccess } from '../auth/call-access.js';
 import { requirePlainId } from '@toolfleet/contracts/text';
 
 /** What is known of an asynchronous call. */
@@ -24,6 +24,8 @@ export interface StoredCall {
   tool: string;
   /** `toMaker` of its caller; absent for calls that only the journal knows. */
   maker?: string;
+  /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */
+  arguments?: JsonObject;
   state: CallState;
   acceptedAt: EpochMs;
   finishedAt?: EpochMs;
@@ -74,6 +76,8 @@ export interface AsyncCallJob {
 }
 
 const STORE = 'The store of calls';
+/** Longest arguments that are kept with a call, as characters of JSON. */
+const MAX_KEPT_ARGUMENTS = 16 * 1024;
 
 /** A running call ends within tens of milliseconds of its cancellation, at most after about two seconds. */
 const STOP_WAIT_MS = 2_000;
@@ -118,7 +122,7 @@ export class AsyncCalls {
   }
 
   private async enqueue(request: CallRequest): Promise<void> {
-    const { callId, principal, toolName } = request;
+    const { callId, principal, toolName, rawArguments } = request;
     await this.deps.results.admit(principal.tenantId);
     const allowedMs = Math.min(request.timeoutMs ?? this.deps.maxCallMs, this.deps.maxCallMs);
     const created = this.deps.store.create({
@@ -126,6 +130,7 @@ export class AsyncCalls {
       tenantId: principal.tenantId,
       tool: toolName,
       maker: toMaker(principal),
+      arguments: JSON.stringify(rawArguments).length <= MAX_KEPT_ARGUMENTS ? rawArguments : undefined,
       state: 'accepted',
       acceptedAt: this.deps.clock.now(),
     });
@@ -141,7 +146,10 @@ export class AsyncCalls {
     });
   }
 
-  /** @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE */
+  /**
+   * The call with its result, and with its arguments for the caller that made it and administrators.
+   * @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE
+   */
   get(caller: Principal, callId: string): Promise<StoredCall> {
     return orUnavailable(STORE, this.findWithResult(caller, callId));
   }
@@ -156,7 +164,8 @@ export class AsyncCalls {
 
   private async findWithResult(caller: Principal, callId: string): Promise<StoredCall> {
     const call = await this.find(caller, callId);
-    return (await this.deps.store.get(callId)) ?? call;
+    const stored = (await this.deps.store.get(callId)) ?? call;
+    return isOwnCall(caller, stored) ? stored : { ...stored, arguments: undefined };
   }
 
   private async find(caller: Principal, callId: string): Promise<StoredCall> {

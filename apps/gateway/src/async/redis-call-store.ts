@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { CallBody, CallResult, CallState } from '@toolfleet/contracts';
+import type { CallBody, CallResult, CallState, JsonObject } from '@toolfleet/contracts';
 import { callBody } from '@toolfleet/engine';
 import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } from '@toolfleet/journal';
 import type { Redis } from 'ioredis';
@@ -39,7 +39,9 @@ export class RedisCallStore extends CallStore {
       .hset(key, {
         tenant: call.tenantId,
         tool: call.tool,
-        ...(call.maker === undefined ? {} : { maker: call.maker }), // Redis would store the text 'undefined'
+        // Redis would store the text 'undefined'.
+        ...(call.maker === undefined ? {} : { maker: call.maker }),
+        ...(call.arguments === undefined ? {} : { arguments: JSON.stringify(call.arguments) }),
         state: call.state,
         accepted_at: String(call.acceptedAt),
       })
@@ -167,13 +169,14 @@ export class RedisCallStore extends CallStore {
 const STATE_FIELDS = ['tenant', 'tool', 'maker', 'state', 'accepted_at', 'finished_at'] as const;
 
 function toStoredCall(callId: string, stored: Readonly<Record<string, string | undefined>>): StoredCall | null {
-  const { tenant, tool, maker, state, accepted_at, finished_at } = stored;
+  const { tenant, tool, maker, arguments: args, state, accepted_at, finished_at } = stored;
   if (!tenant || !tool) return null;
   return {
     callId,
     tenantId: tenant,
     tool,
     maker: maker || undefined,
+    arguments: args ? (JSON.parse(args) as JsonObject) : undefined,
     state: state as CallState,
     acceptedAt: Number(accepted_at),
     finishedAt: finished_at ? Number(finished_at) : undefined,

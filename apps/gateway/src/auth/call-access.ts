@@ -46,7 +46,7 @@ export class CallAccess {
 
   /** Whether a caller has access to one call. Definitions are read only if another caller made it. */
   async may(caller: Principal, call: OwnedCall): Promise<boolean> {
-    if (hasByOwnership(caller, call)) return true;
+    if (isOwnCall(caller, call)) return true;
     return call.tenantId === caller.tenantId && (await this.ruleFor(caller)).call(call);
   }
 
@@ -59,7 +59,7 @@ export class CallAccess {
     const tool = (name: string): boolean => couldCall(caller, name, definitions.get(name));
     return {
       tool,
-      call: (call) => hasByOwnership(caller, call) || (call.tenantId === caller.tenantId && tool(call.tool)),
+      call: (call) => isOwnCall(caller, call) || (call.tenantId === caller.tenantId && tool(call.tool)),
     };
   }
 
@@ -77,7 +77,8 @@ export class CallAccess {
   }
 }
 
-function hasByOwnership(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
+/** Whether the caller made a call, or administers the tenant that did. */
+export function isOwnCall(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
   if (administers(caller, tenantId)) return true;
   return tenantId === caller.tenantId && caller.via !== 'delegation' && maker === toMaker(caller);
 }

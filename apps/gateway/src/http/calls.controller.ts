@@ -145,6 +145,7 @@ function toCallBody(call: StoredCall) {
     call_id: call.callId,
     tool: call.tool,
     status: call.state,
+    arguments: call.arguments,
     accepted_at: new Date(call.acceptedAt).toISOString(),
     finished_at: call.finishedAt === undefined ? undefined : new Date(call.finishedAt).toISOString(),
     result: call.result,

@@ -28,7 +28,12 @@ beforeAll(async () => {
       MCP_CB_FAILURES: '1',
       EGRESS_ALLOWED_ENDPOINTS: `${AWAY},${crm.origin}`,
     },
-    envOf: { gateway: { CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)) } },
+    envOf: {
+      gateway: {
+        CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)),
+        GATEWAY_LOG_SEARCH: 'grep {trace_id} logs',
+      },
+    },
   });
 });
 afterAll(async () => {
@@ -82,8 +87,31 @@ describe('recent calls', () => {
     expect(traced).toMatchObject({ tenant_id: 'acme', trace_id: '0af7651916cd43dd8448eb211c80319c' });
     expect(JSON.stringify(await recentCalls())).not.toContain('2+2');
     const path = `/api/v1/recent-calls/${mine}`;
-    expect((await fleet.ask({ path, key: memberKey() })).body).toMatchObject({ call: { call_id: mine }, made: [] });
+    const seenByMember = (await fleet.ask({ path, key: memberKey() })).body;
+    expect(seenByMember).toMatchObject({ call: { call_id: mine }, made: [] });
+    expect(seenByMember.logs).toBeUndefined();
     expect((await fleet.ask({ path, key: fleet.keys['acme']! })).status).toBe(404);
+    const { call: shown, logs } = (await fleet.ask({ path, key: fleet.operatorKey })).body;
+    expect(logs).toEqual({ log_search: `grep ${shown.trace_id} logs` });
+  });
+
+  it('have the arguments of a background call, for its caller and administrators', async () => {
+    const body = { arguments: { expression: '5+5' }, mode: 'async' };
+    const accepted = await fleet.ask({ path: '/api/v1/tools/calculator/execute', body, key: memberKey() });
+    const path = `/api/v1/calls/${accepted.body.call_id}`;
+    const shown = async (key: string) => (await fleet.ask({ path, key })).body;
+    expect(await shown(memberKey())).toMatchObject({ tool: 'calculator', arguments: { expression: '5+5' } });
+    expect(await shown(fleet.operatorKey)).toMatchObject({ arguments: { expression: '5+5' } });
+    const other = await fleet.ask({
+      path: '/api/v1/keys',
+      body: { client: 'colleague', tenant_id: 'globex' },
+      key: fleet.operatorKey,
+    });
+    await eventually('another key of the tenant sees the result', async () => {
+      const { result, arguments: args } = await shown(other.body.token);
+      expect(args).toBeUndefined();
+      return result?.output?.result === 10;
+    });
   });
 
   it('come as they happen, also from the other gateway, until the key is revoked', async () => {

@@ -90,6 +90,7 @@ export async function startFleet({ root, stateDir, say, step = (_title, work) =>
       BUDGET_DATABASE_PATH: join(stateDir, 'data/budget.db'),
       WORKSPACES_DIR: join(stateDir, 'workspaces'),
       CONSOLE_DIR: join(root, 'apps/console/dist/web'),
+      GATEWAY_LOG_SEARCH: process.env.GATEWAY_LOG_SEARCH ?? `grep -h {trace_id} '${logDir}'/*.log`,
       ADMIN_HOST: '127.0.0.1',
       DRAIN_TIMEOUT_MS: '3000',
       GATEWAY_TOKEN_SECRET: secrets.token_secret,

@@ -308,6 +308,14 @@ export const gatewayConfig = defineConfig(
       max: 100_000,
       help: 'Finished calls kept per tenant for the console, without arguments and results; 0 = none',
     }),
+    GATEWAY_LOG_SEARCH: text({
+      optional: true,
+      help: 'Where operators find the log lines of a call, shown on its page in the console: an address or a command with {trace_id} or {call_id}',
+    }),
+    GATEWAY_TRACE_URL: text({
+      optional: true,
+      help: 'Address of the trace of a call, shown there: with {trace_id}',
+    }),
     QUEUE_MAX_WAITING: integer({
       default: 10_000,
       min: 1,

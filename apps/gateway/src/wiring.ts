@@ -26,6 +26,7 @@ import { Readiness } from './http/health.controller.js';
 import { HttpCalls } from './http/http-call.js';
 import { wireMcp } from './mcp/wiring.js';
 import { NatsCalls } from './nats/nats-calls.js';
+import { LogLinks } from './recent-calls/log-links.js';
 import { RecentCallsFeed } from './recent-calls/recent-calls.js';
 import { BatchCalls, ToolCalls } from './tool-calls.js';
 
@@ -204,6 +205,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.view,
       fleet.limits,
       fleet.recentCalls,
+      new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
       streams,
       natsCalls,

@@ -53,7 +53,14 @@ export const OPERATOR_PATHS: JsonObject = {
       summary: 'A finished call, and the calls that its tool made; no arguments, no results',
       parameters: [inPath('id')],
       answers: {
-        '200': answer('The call', record({ call: ref('RecentCall'), made: list(ref('RecentCall')) })),
+        '200': answer(
+          'The call',
+          record({
+            call: ref('RecentCall'),
+            made: list(ref('RecentCall')),
+            logs: record({ trace_url: text, log_search: text }),
+          }),
+        ),
       },
     }),
   },

@@ -6,6 +6,8 @@ import { Matches, IsOptional } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
 import { type StoredRecentCall, RecentCallsFeed } from '../recent-calls/recent-calls.js';
+import { isOperator } from '../auth/roles.js';
+import { LogLinks } from '../recent-calls/log-links.js';
 import { readerFor } from './request-body.js';
 import { eventFrame, EventStreams } from './event-streams.js';
 import { Readiness } from './health.controller.js';
@@ -33,6 +35,7 @@ const readQuery = readerFor(RecentCallsQuery);
 export class RecentCallsController {
   constructor(
     private readonly feed: RecentCallsFeed,
+    private readonly links: LogLinks,
     private readonly streams: EventStreams,
     private readonly readiness: Readiness,
     private readonly clock: Clock,
@@ -46,14 +49,16 @@ export class RecentCallsController {
     return { enabled: this.feed.enabled, calls: calls.map(shown) };
   }
 
-  /** One call, and the calls that its tool made. @throws ToolError NOT_FOUND when it is not recorded, or not any more */
+  /** One call, the calls that its tool made, and for operators where its log lines are. @throws ToolError NOT_FOUND when it is not recorded, or not any more */
   @Get(':id')
   async one(@Caller() caller: Principal, @Param('id') id: string) {
     requirePlainId('call_id', id);
     const found = await this.feed.find(caller, id);
     const call = found.find(({ call_id: callId }) => callId === id);
     if (!call) throw new ToolError('NOT_FOUND', { message: `No recent call '${id}'` });
-    return { call: shown(call), made: found.filter((other) => other !== call).map(shown) };
+    const made = found.filter((other) => other !== call).map(shown);
+    // The logs are those of the whole fleet.
+    return { call: shown(call), made, logs: isOperator(caller) ? this.links.find(call) : undefined };
   }
 
   /** Server-sent events `call` after `Last-Event-ID`, else from the oldest call kept. */

@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { chartFaults } from './chart-check.mjs';
 import { stale } from './generate.mjs';
 import { lint, objectsOf } from './lint.mjs';
 import { literals } from './literals.mjs';
@@ -29,6 +30,7 @@ else {
   await step('every component is part of something checked', () => forgottenComponents());
   for (const [name, { overlay }] of Object.entries(VARIANTS)) await checkRendering(name, folderOf(name, OUT), overlay);
 }
+if (has('kubectl') && !own) await step('the Helm chart renders the same objects', () => chartFaults(OUT));
 for (const image of unpinnedImages(readFileSync(join(own ?? PRODUCTION, 'kustomization.yaml'), 'utf8')))
   remind(`${image} is not pinned: run npm run deploy:pin where its registry can be reached`);
 for (const setting of exampleSettings(own)) remind(`${setting} of settings.yaml is an example: set it in your overlay`);

@@ -10,7 +10,7 @@ const PRIVATE = {
 const REDIS_PORTS = new Set([6379, 6380, 26379]);
 const SECRET_NAME = /(PASSWORD|SECRET|TOKEN|API_KEY|PEPPER|PRIVATE_KEY)/i;
 const SECRET_TEXT =
-  /:\/\/[^/\s:@"]*:[^@\s$"/]+@|-----BEGIN|(?:password|secret|token|pepper|api_key)"?\s*[:=]\s*"?[A-Za-z0-9+/_-]{16,}/i;
+  /:\/\/[^/\s:@"]*:[^@\s$"/]+@|-----BEGIN (?!CERTIFICATE)|(?:password|secret|token|pepper|api_key)"?\s*[:=]\s*"?[A-Za-z0-9+/_-]{16,}/i;
 /** How an address of a store says that the way to it is encrypted and the other end checked. */
 const OVER_TLS = { 'nats-url': /^tls:/, 'redis-scheme': /^rediss(\+|$)/, 'database-url': /[?&]sslmode=verify-full\b/ };
 const MOST_OPEN_MODE = 0o440;

@@ -17,7 +17,7 @@ import { TestFleet } from '../fleet/test-fleet.js';
 
 /** Settings of each tool of the upstream, by its name there. No tool is idempotent or protected by itself. */
 const SETTINGS = {
-  look: { idempotent: true, cache_ttl_seconds: 1 },
+  look: { idempotent: true, cache_ttl_seconds: 3 },
   flaky: {
     idempotent: true,
     cache_ttl_seconds: 0,
@@ -209,20 +209,27 @@ afterAll(async () => {
   if (plugins) await rm(plugins, { recursive: true, force: true });
 });
 
-describe.each([
+/** Every kind of source, with the prefix of its tools. */
+const SOURCES = [
   ['an MCP server of the file', 'mf'],
   ['functions of the file', 'ff'],
   ['an OpenAPI document of the file', 'of'],
   ['a registered MCP server', 'ma'],
   ['registered functions', 'fa'],
   ['a registered OpenAPI document', 'oa'],
-])('the settings of %s', (_kind, prefix) => {
-  const call = (tool: Tool, id: string, fields: object = {}) =>
+] as const;
+
+const caller = (prefix: string) => ({
+  call: (tool: Tool, id: string, fields: object = {}) =>
     fleet.call(`${prefix}_${tool}`, prefix.startsWith('o') ? { body: { id } } : { id }, {
       key: fleet.keys['acme']!,
       fields,
-    });
-  const nextId = (): string => `${prefix}-${(ids += 1)}`;
+    }),
+  nextId: (): string => `${prefix}-${(ids += 1)}`,
+});
+
+describe.each(SOURCES)('the settings of %s', (_kind, prefix) => {
+  const { call, nextId } = caller(prefix);
 
   it('dangerous: refused and not listed', async () => {
     const id = nextId();
@@ -236,24 +243,6 @@ describe.each([
     expect((await call('limited', nextId())).body).toMatchObject({ success: true });
     const { status, body } = await call('limited', nextId());
     expect([status, body.code]).toEqual([429, 'RATE_LIMITED']);
-  });
-
-  it('rate_limit_mode: the second call waits instead of failing', async () => {
-    expect((await call('patient', nextId())).body).toMatchObject({ success: true });
-    const waiting = await Promise.race([
-      call('patient', nextId()).then(({ body }) => body, String),
-      sleep(700, 'waits'),
-    ]);
-    expect(waiting).toBe('waits');
-  });
-
-  it('idempotent and cache_ttl_seconds: cached for a second', async () => {
-    const id = nextId();
-    expect((await call('look', id)).body).toMatchObject({ success: true, metadata: { provenance: 'live' } });
-    expect((await call('look', id)).body).toMatchObject({ success: true, metadata: { provenance: 'cache' } });
-    await sleep(1_100);
-    expect((await call('look', id)).body).toMatchObject({ success: true, metadata: { provenance: 'live' } });
-    expect(upstream.calls.get(id)).toBe(2);
   });
 
   it('idempotent and retry_policy: a failed attempt is repeated, and not without them', async () => {
@@ -289,6 +278,33 @@ describe.each([
       cache_ttl_seconds: 0,
       retry_policy: SETTINGS.flaky.retry_policy,
     });
+  });
+});
+
+// All sources at once, because these settings take time. One setting after the other: a call with effects drops what is cached.
+describe.concurrent.each(SOURCES)('idempotent and cache_ttl_seconds of %s', (_kind, prefix) => {
+  const { call, nextId } = caller(prefix);
+
+  it('cached, and live again after that time', async () => {
+    const id = nextId();
+    expect((await call('look', id)).body).toMatchObject({ success: true, metadata: { provenance: 'live' } });
+    expect((await call('look', id)).body).toMatchObject({ success: true, metadata: { provenance: 'cache' } });
+    const isLive = async () => (await call('look', id)).body.metadata.provenance === 'live';
+    await eventually('the cached answer expires', isLive, { everyMs: 200 });
+    expect(upstream.calls.get(id)).toBe(2);
+  });
+});
+
+describe.concurrent.each(SOURCES)('rate_limit_mode of %s', (_kind, prefix) => {
+  const { call, nextId } = caller(prefix);
+
+  it('the second call waits instead of failing', async () => {
+    expect((await call('patient', nextId())).body).toMatchObject({ success: true });
+    const waiting = await Promise.race([
+      call('patient', nextId()).then(({ body }) => body, String),
+      sleep(700, 'waits'),
+    ]);
+    expect(waiting).toBe('waits');
   });
 });
 

@@ -48,7 +48,12 @@ export async function startCountingMcpServer(): Promise<CountingMcpServer> {
     );
     server.registerTool(
       'count_slowly',
-      { description: 'Counts, one step per 50 ms.', inputSchema: z.object({ steps: z.number().int().min(1) }) },
+      {
+        description: 'Counts, one step per 50 ms.',
+        inputSchema: z.object({ steps: z.number().int().min(1) }),
+        // Believed where the server is trusted: a cancelled call then has a known outcome.
+        annotations: { readOnlyHint: true },
+      },
       async ({ steps }, context) => {
         counting += 1;
         try {

@@ -145,7 +145,7 @@ describe('the budget', () => {
 
   it('stops all tasks when the request may cost no more, keeps what is done, and charges exactly that', async () => {
     const slow = (name: string) =>
-      task(name, 'SLEEP 200', calculate('1'), 'THEN', calculate('2'), 'THEN', calculate('3'));
+      task(name, 'SLEEP 300', calculate('1'), 'THEN', calculate('2'), 'THEN', calculate('3'));
     const { body, results } = await run([task('quick', calculate('3*3')), slow('b'), slow('c')], capped, 'globex');
     expect(body.success).toBe(true);
     expect(results[0]).toMatchObject({ success: true, response: 'Result: 9' });
@@ -237,7 +237,7 @@ describe('a worker killed while its agents have effects', () => {
           text,
           `CALL sample_save_note ${JSON.stringify({ text })}`,
           'THEN',
-          `CALL sample_save_note ${JSON.stringify({ text: `${text}-slow`, delay_ms: 1_500 })}`,
+          `CALL sample_save_note ${JSON.stringify({ text: `${text}-slow`, delay_ms: 8_000 })}`,
           'THEN',
           `CALL sample_save_note ${JSON.stringify({ text: `${text}-after` })}`,
         ),

@@ -103,7 +103,7 @@ function jobOf(args: JsonObject, tenant = 'acme', user = 'ann'): NewJob {
 
 function execute(args: JsonObject, { tenant, user, signal, onProgress }: Asked = {}) {
   return replies.submit<NewJob, ExecResponse>(queue, jobOf(args, tenant, user), {
-    deadlineAt: clock.now() + 30_000,
+    deadlineAt: clock.now() + 100_000, // a host that is started twice on a busy machine takes its time
     ...(signal ? { signal } : {}),
     ...(onProgress ? { onProgress } : {}),
   });
@@ -208,14 +208,14 @@ describe('sessions', () => {
   it('do not occupy threads while they wait', async () => {
     const session = { session_id: 'slow' };
     let ended = 0;
-    const slow = Array.from({ length: 6 }, () =>
-      execute(code('import time\ntime.sleep(0.4)\n"slow"', session)).finally(() => (ended += 1)),
+    const slow = Array.from({ length: 4 }, () =>
+      execute(code('import time\ntime.sleep(0.7)\n"slow"', session)).finally(() => (ended += 1)),
     );
     await eventually('one runs', () => worker.inFlight > 0);
     const quick = await execute(code('"quick"'), { tenant: 'other' });
     expect(valueOf(quick)).toBe('quick');
     expect(ended).toBeLessThan(4);
-    expect((await Promise.all(slow)).map(valueOf)).toEqual(Array.from({ length: 6 }, () => 'slow'));
+    expect((await Promise.all(slow)).map(valueOf)).toEqual(Array.from({ length: 4 }, () => 'slow'));
   });
 });
 
@@ -223,7 +223,7 @@ describe('tenants', () => {
   it('are not delayed by a flood from another tenant', async () => {
     const order: string[] = [];
     const watch = (tenant: string, i: number) =>
-      execute(code('import time\ntime.sleep(0.02)'), { tenant }).then(() => order.push(`${tenant}${i}`));
+      execute(code('import time\ntime.sleep(0.05)'), { tenant }).then(() => order.push(`${tenant}${i}`));
     const flood = Array.from({ length: 60 }, (_, i) => watch('flood', i));
     await eventually('the flood waits', async () => (await queue.counts()).prioritized > 30);
     const small = Array.from({ length: 3 }, (_, i) => watch('small', i));
@@ -237,12 +237,16 @@ describe('tenants', () => {
 });
 
 describe('kill -9 of the sandbox host with jobs in flight', () => {
-  it('loses no job and replies to none twice', async () => {
+  it('loses no job and replies to none twice', { timeout: 120_000 }, async () => {
     const source = 'import time\ntime.sleep(0.03)\nargs';
-    const answers = Array.from({ length: 60 }, (_, i) => execute(code(source, { args: i }), { tenant: `t${i % 3}` }));
+    let ended = 0;
+    const answers = Array.from({ length: 60 }, (_, i) =>
+      execute(code(source, { args: i }), { tenant: `t${i % 3}` }).finally(() => (ended += 1)),
+    );
     for (let kills = 0; kills < 2; kills++) {
-      await clock.sleep(250);
-      await eventually('a host is up', () => sandbox.isReady, { timeoutMs: 30_000 });
+      // Those that run again after the first kill have then ended: none meets the second one, too.
+      const before = ended;
+      await eventually('a host works', () => sandbox.isReady && ended > before + 2 * THREADS, { timeoutMs: 30_000 });
       process.kill(sandbox.hostPid!, 'SIGKILL');
       await eventually('it is gone', () => !sandbox.isReady);
     }

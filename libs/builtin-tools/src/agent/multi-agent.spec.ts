@@ -18,6 +18,12 @@ class LocalTools extends ToolCaller {
   most = 0;
   budget = Number.POSITIVE_INFINITY;
   grants = new Set<string>();
+  readonly #met = Promise.withResolvers<void>();
+
+  /** @param together calls that wait for each other: none ends before so many are in work at once */
+  constructor(private readonly together = 1) {
+    super();
+  }
 
   override list(): Promise<JsonObject[]> {
     return Promise.resolve(
@@ -36,6 +42,8 @@ class LocalTools extends ToolCaller {
       throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded: request' });
     this.active += 1;
     this.most = Math.max(this.most, this.active);
+    if (this.most >= this.together) this.#met.resolve();
+    await this.#met.promise;
     await new Promise((resolve) => setTimeout(resolve, 30));
     this.active -= 1;
     const base = { execution_time_ms: 1, usage: { tokens: 0, cost_usd: 0 }, call_id: 'sub' };
@@ -159,7 +167,7 @@ describe('multi_agent with the scripted model', () => {
     const tasks = ['6*7', '2^10', '10!'].map((expression, index) =>
       task(`t${index}`, `CALL calculator {"expression":"${expression}"}`),
     );
-    const tools = new LocalTools();
+    const tools = new LocalTools(3);
     const { output, usage, metadata } = await run(tasks, tools, { progress: (one) => progress.push(one) });
     expect(output).toMatchObject({ success: true, total: 3 });
     expect(output.results.map((one) => one.response)).toEqual(['Result: 42', 'Result: 1024', 'Result: 3628800']);
@@ -172,7 +180,7 @@ describe('multi_agent with the scripted model', () => {
   });
 
   it('runs the calls of a turn concurrently and the rounds sequentially', async () => {
-    const tools = new LocalTools();
+    const tools = new LocalTools(2);
     const script =
       'CALL calculator {"expression":"1+1"}\nCALL calculator {"expression":"2+2"}\nTHEN\nCALL calculator {"expression":"3+3"}\nSAY all: {results}';
     const { output } = await run([task('many', script)], tools);
@@ -181,7 +189,7 @@ describe('multi_agent with the scripted model', () => {
   });
 
   it('runs at most three tasks concurrently', async () => {
-    const tools = new LocalTools();
+    const tools = new LocalTools(3);
     await run(
       Array.from({ length: 7 }, (_, index) => task(`t${index}`, 'CALL calculator {"expression":"1"}')),
       tools,
@@ -311,7 +319,7 @@ describe('multi_agent with the scripted model', () => {
     const { output, usage } = await run(
       [task('quick', 'CALL calculator {"expression":"6*7"}'), task('slow', 'SLEEP 9000\nSAY late')],
       tools,
-      { timeoutMs: 2_000 },
+      { timeoutMs: 3_000 },
     );
     expect(output.results).toMatchObject([
       { success: true, response: 'Result: 42' },

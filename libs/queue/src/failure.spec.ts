@@ -138,7 +138,7 @@ describe('a Redis that goes away', () => {
     await expect(
       here.replies.submit(here.queue, { call_id: 'o2', attempt: 1, work: 'quick' }, soon(25_000)),
     ).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
-    expect(performance.now() - began).toBeLessThan(12_500); // half its deadline
+    expect(performance.now() - began).toBeLessThan(25_000); // its deadline
     await server.restart();
     expect(await inWork).toMatchObject({ by: process.pid });
     await eventually('it is back', () => here.redis.status === 'ready');

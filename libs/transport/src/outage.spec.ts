@@ -139,7 +139,7 @@ describe('an outage of NATS', () => {
       code: 'EXECUTOR_UNAVAILABLE',
       details: { reason: 'disconnected' },
     });
-    expect(performance.now() - before).toBeLessThan(5_000); // half its deadline
+    expect(performance.now() - before).toBeLessThan(10_000); // its deadline
     expect(() => client.publish('o.echo', 1)).toThrow(/NATS is unavailable/);
     expect(await inFlight).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
 

@@ -19,7 +19,7 @@ import { RedisKeyStore } from '../../apps/gateway/src/auth/redis-key-store.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PEPPER = 'a-pepper-for-tests-0123456789';
-const READY_WITHIN_MS = 60_000;
+const READY_WITHIN_MS = 150_000;
 
 /**
  * What HTTP and a busy machine may add to the deadline of a call. Specs of the engine prove the exact bound with a

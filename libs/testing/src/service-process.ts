@@ -97,7 +97,10 @@ class RunningService implements ServiceProcess {
   }
 
   async admin(path: string): Promise<{ status: number; body: string }> {
-    const response = await fetch(`http://127.0.0.1:${String(this.facts['admin_port'])}${path}`);
+    // A kept connection may be one that the service is just closing.
+    const response = await fetch(`http://127.0.0.1:${String(this.facts['admin_port'])}${path}`, {
+      headers: { connection: 'close' },
+    });
     return { status: response.status, body: await response.text() };
   }
 

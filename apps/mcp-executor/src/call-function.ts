@@ -3,10 +3,10 @@ import { failedResponse, sessionHeaders, type ExecMessage, type ExecResponse } f
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import { readFreshnessMs, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
+import type { OpenSecret } from '@toolfleet/service';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
 import { classifyMcpError, isServerFault } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
-import type { OpenSecret } from './open-secret.js';
 import { MAX_TEXT, parseJsonOrText } from './tool-result.js';
 
 /** What calls of function endpoints use of this process. */

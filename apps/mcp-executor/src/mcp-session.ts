@@ -8,9 +8,9 @@ import {
 import { isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
+import type { OpenSecret } from '@toolfleet/service';
 import { Exchange, ScopedHttpTransport } from './exchange.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
-import type { OpenSecret } from './open-secret.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
 
 /** What sessions use of this process. */

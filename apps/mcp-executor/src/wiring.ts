@@ -1,9 +1,8 @@
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
-import { VERSION } from '@toolfleet/service';
+import { secretOpener, VariableExpander, VERSION } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
 import { McpExecutor } from './mcp-executor.js';
 import { mcpExecutorConfig } from './mcp-executor.config.js';
-import { secretOpener } from './open-secret.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
 
 /** The executor of MCP servers and function endpoints: one pool of sessions, one breaker per base URL. */
@@ -14,7 +13,11 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
     const { clock, metrics } = deps.host;
     const maxResponseBytes = settings.MCP_MAX_RESPONSE_BYTES;
     const egress = deps.egress({ allowlist: 'MCP_ALLOWED_DOMAINS', maxBytes: maxResponseBytes });
-    const expand = secretOpener(settings.REGISTRY_SECRET_KEY);
+    const expand = secretOpener({
+      kind: 'mcp',
+      expander: new VariableExpander(mcpExecutorConfig.ownKeys),
+      secretKey: settings.REGISTRY_SECRET_KEY,
+    });
     const pool = new SessionPool(
       { egress, clock, expand, maxResponseBytes, allowStdio: settings.TOOLFLEET_LOCAL, version: VERSION },
       (server) => {

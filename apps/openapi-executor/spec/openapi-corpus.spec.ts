@@ -6,7 +6,6 @@ import { EgressClient } from '@toolfleet/egress';
 import { convertDocument, parseSpec, planJson, type OpenApiTool } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { ArgumentReader, boundedMatcher } from '@toolfleet/schema';
-import { VariableExpander } from '@toolfleet/service';
 import { startRecordingServer, type RecordedRequest, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Credentials } from '../src/credentials.js';
@@ -41,7 +40,7 @@ describe('documents of the corpus', () => {
     executor = new OpenApiExecutor(
       {
         egress,
-        credentials: new Credentials({ expander: new VariableExpander([], {}) }, new OAuthTokens(egress, clock)),
+        credentials: new Credentials((value) => value, new OAuthTokens(egress, clock)),
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),

@@ -1,39 +1,10 @@
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { encodeUnreserved, headerText, type SecurityScheme } from '@toolfleet/openapi';
-import { isSealed, secretContext, type SecretBox, type VariableExpander } from '@toolfleet/service';
+import type { OpenSecret } from '@toolfleet/service';
 import { registerSecret } from '@toolfleet/telemetry';
 import type { OAuthTokens } from './oauth-tokens.js';
 import type { OperationOptions } from './operation-options.js';
 import type { OutgoingRequest } from './send-request.js';
-
-/** Resolves configured secrets: `${VAR}` and sealed literals. */
-interface SecretSources {
-  expander: Pick<VariableExpander, 'expand'>;
-  /** Present when `REGISTRY_SECRET_KEY` is set. */
-  box?: SecretBox;
-}
-
-/** Resolves one configured value of a collection. @throws ToolError AUTH_NOT_CONFIGURED naming what is missing */
-function openSecret(
-  value: string,
-  { collection, registration = collection }: { collection: string; registration?: string | undefined },
-  { expander, box }: SecretSources,
-): string {
-  if (!isSealed(value)) return expander.expand(value);
-  if (!box) {
-    throw new ToolError('AUTH_NOT_CONFIGURED', {
-      message: `AUTH_NOT_CONFIGURED: a secret of ${collection} is sealed and REGISTRY_SECRET_KEY is not set here`,
-    });
-  }
-  try {
-    const opened = box.open(value, secretContext('openapi', registration));
-    registerSecret(opened);
-    return opened;
-  } catch (cause) {
-    const message = `AUTH_NOT_CONFIGURED: a secret of ${collection} cannot be opened with this REGISTRY_SECRET_KEY`;
-    throw new ToolError('AUTH_NOT_CONFIGURED', { message, cause });
-  }
-}
 
 /**
  * Adds credentials and extra headers to a request right before it is sent. Every resolved secret is registered for redaction, so that an
@@ -41,7 +12,7 @@ function openSecret(
  */
 export class Credentials {
   constructor(
-    private readonly secrets: SecretSources,
+    private readonly openSecret: OpenSecret,
     private readonly tokens: OAuthTokens,
   ) {}
 
@@ -58,8 +29,8 @@ export class Credentials {
       freshToken?: boolean;
     },
   ): Promise<{ usedToken: boolean }> {
-    const { registration } = call.options;
-    const open = (value: string) => openSecret(value, { collection: call.collection, registration }, this.secrets);
+    const { registration = call.collection } = call.options;
+    const open = (value: string) => this.openSecret(value, registration);
     let usedToken = false;
     for (const credential of chooseCredentials(call.security, call.options)) {
       if (credential.kind === 'oauth2') {

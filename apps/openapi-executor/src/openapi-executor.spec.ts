@@ -5,7 +5,7 @@ import { EgressClient } from '@toolfleet/egress';
 import { ExecutionGuard } from '@toolfleet/journal';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
-import { SecretBox, secretContext, VariableExpander } from '@toolfleet/service';
+import { SecretBox, secretContext, secretOpener, VariableExpander } from '@toolfleet/service';
 import { startRecordingServer, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Credentials } from './credentials.js';
@@ -46,7 +46,7 @@ describe('openapi-executor', () => {
       {
         egress,
         credentials: new Credentials(
-          { expander: new VariableExpander([], ENVIRONMENT), box: new SecretBox(KEY) },
+          secretOpener({ kind: 'openapi', expander: new VariableExpander([], ENVIRONMENT), secretKey: KEY }),
           new OAuthTokens(egress, clock),
         ),
         clock,
@@ -238,16 +238,19 @@ describe('openapi-executor', () => {
     };
     await call('two');
     for (let count = 0; count < 4; count += 1) await call('one');
-    expect(breakers.stateOf(upstream.url)).toBe('closed');
+    expect(breakers.getState(upstream.url)).toBe('closed');
     await run(message({}, {}, { context: { tenant_id: 'one' } }));
-    expect([breakers.stateOf(upstream.url, 'one'), breakers.stateOf(upstream.url, 'two')]).toEqual(['open', 'closed']);
+    expect([breakers.getState(upstream.url, 'one'), breakers.getState(upstream.url, 'two')]).toEqual([
+      'open',
+      'closed',
+    ]);
     expect(await run(message({}, {}, { context: { tenant_id: 'two' } }))).toMatchObject({ ok: false });
   });
 
   it('opens the breaker of an origin after five failures in a row, never for 4xx', async () => {
     upstream.answerWith((_, response) => response.writeHead(404).end());
     for (let count = 0; count < 6; count += 1) await run(message({}, {}));
-    expect(breakers.stateOf(upstream.url)).toBe('closed');
+    expect(breakers.getState(upstream.url)).toBe('closed');
     upstream.answerWith((_, response) => response.writeHead(500).end());
     for (let count = 0; count < 5; count += 1) await run(message({}, {}));
     await expect(run(message({}, {}))).rejects.toMatchObject({
@@ -269,9 +272,9 @@ describe('openapi-executor', () => {
         ),
       );
     for (const reply of await silent(true)) expect(reply.failure).toMatchObject({ code: 'ATTEMPT_TIMED_OUT' });
-    expect(breakers.stateOf(upstream.url)).toBe('closed');
+    expect(breakers.getState(upstream.url)).toBe('closed');
     await silent(false);
-    expect(breakers.stateOf(upstream.url)).toBe('open');
+    expect(breakers.getState(upstream.url)).toBe('open');
   });
 
   it('claims a journalled call once, right before it is sent', async () => {

@@ -5,7 +5,6 @@ import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { Dialer, EgressClient, Resolver, type DialTarget } from '@toolfleet/egress';
 import { convertDocument, parseSpec, planJson } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
-import { VariableExpander } from '@toolfleet/service';
 import { readSsrfVectors, type SsrfVector } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Credentials } from './credentials.js';
@@ -101,7 +100,7 @@ describe('SSRF vectors as servers of a document', () => {
     const executor = new OpenApiExecutor(
       {
         egress,
-        credentials: new Credentials({ expander: new VariableExpander([], {}) }, new OAuthTokens(egress, clock)),
+        credentials: new Credentials((value) => value, new OAuthTokens(egress, clock)),
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),

@@ -1,5 +1,5 @@
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { SecretBox, VariableExpander } from '@toolfleet/service';
+import { secretOpener, VariableExpander } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
 import { Credentials } from './credentials.js';
 import { OAuthTokens } from './oauth-tokens.js';
@@ -19,14 +19,15 @@ export const openApiExecutor: ExecutorDefinition<(typeof openapiExecutorConfig)[
       consecutiveFailures: settings.OPENAPI_CB_FAILURES,
       recoveryMs: settings.OPENAPI_CB_RECOVERY_SECONDS * 1_000,
     });
-    const secrets = {
+    const openSecret = secretOpener({
+      kind: 'openapi',
       expander: new VariableExpander(openapiExecutorConfig.ownKeys),
-      box: settings.REGISTRY_SECRET_KEY ? new SecretBox(settings.REGISTRY_SECRET_KEY) : undefined,
-    };
+      secretKey: settings.REGISTRY_SECRET_KEY,
+    });
     const executor = new OpenApiExecutor(
       {
         egress,
-        credentials: new Credentials(secrets, new OAuthTokens(egress, clock)),
+        credentials: new Credentials(openSecret, new OAuthTokens(egress, clock)),
         clock,
         onRequest: settings.OPENAPI_LOG_REQUESTS ? logRequest(logger) : undefined,
       },

@@ -40,4 +40,5 @@ export {
   secretContext,
   SecretBox,
 } from './secrets/secret-box.js';
+export { secretOpener, type OpenSecret } from './secrets/secret-opener.js';
 export { startService, VERSION } from './start-service.js';

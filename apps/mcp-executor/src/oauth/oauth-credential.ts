@@ -9,9 +9,9 @@ import { ToolError } from '@toolfleet/contracts';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import { registerSecret } from '@toolfleet/telemetry';
+import type { OpenSecret } from '@toolfleet/service';
 import { Exchange } from '../exchange.js';
 import type { McpTarget } from '../mcp-target.js';
-import type { OpenSecret } from '../open-secret.js';
 import {
   readConfiguredServer,
   discoverAuthorizationServer,

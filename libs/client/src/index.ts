@@ -7,7 +7,7 @@ export type {
   Json,
   JsonObject,
 } from '@toolfleet/contracts';
-export type { SlotStatus } from '@toolfleet/contracts/fleet';
+export type { CallStages, SlotStatus } from '@toolfleet/contracts/fleet';
 export type {
   PendingApproval,
   QuarantinedTool,
@@ -29,7 +29,6 @@ export type {
   ApiKey,
   Breaker,
   Budget,
-  CallStages,
   CatalogTool,
   CatalogToolDetail,
   Fleet,

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@toolfleet/contracts';
-import type { BreakerStatus, SlotStatus } from '@toolfleet/contracts/fleet';
+import type { BreakerStatus, CallStages, SlotStatus } from '@toolfleet/contracts/fleet';
 
 /** The caller and its rights: `GET /api/v1/me`. */
 export interface Me {
@@ -69,15 +69,6 @@ export interface CatalogToolDetail extends CatalogTool {
 
 /** How a recent call ended. */
 export type RecentCallStatus = 'success' | 'tool_error' | 'refused' | 'cancelled' | 'system_error';
-
-/** Milliseconds that a call spent in each stage. */
-export interface CallStages {
-  admit_ms: number;
-  wait_ms: number;
-  queue_ms: number;
-  execute_ms: number;
-  rest_ms: number;
-}
 
 /** A member of `GET /api/v1/recent-calls`, and an event of its stream. */
 export interface RecentCall {

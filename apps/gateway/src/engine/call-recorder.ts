@@ -1,8 +1,9 @@
 import { toUsd } from '@toolfleet/contracts';
+import type { CallStages } from '@toolfleet/contracts/fleet';
 import { Audit, type AuditRecord } from '@toolfleet/engine';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
-import type { CallStages, RecentCall, RecentCalls, RetriedAttempt } from '../recent-calls/recent-calls.js';
+import type { RecentCall, RecentCalls, RetriedAttempt } from '../recent-calls/recent-calls.js';
 import { toCallStatus } from './call-telemetry.js';
 import { redactArguments, redactedError } from './redact-arguments.js';
 

@@ -1,3 +1,4 @@
+import type { CallStages } from '@toolfleet/contracts/fleet';
 import type { Binding } from '@toolfleet/contracts/tool-definition';
 import type { Principal } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
@@ -5,20 +6,6 @@ import type { CallStatus } from '../engine/call-telemetry.js';
 import { isOperator } from '../auth/roles.js';
 import { toMaker, type AccessRule, type CallAccess } from '../auth/call-access.js';
 import { orUnavailable } from '../engine/store-health.js';
-
-/** Time spent in each stage of a call, in ms. */
-export interface CallStages {
-  /** Finding the tool, permission, arguments, policy. */
-  admit_ms: number;
-  /** Waiting for a rate limit and between attempts. */
-  wait_ms: number;
-  /** In a queue, before a worker took it. */
-  queue_ms: number;
-  /** In the executor. */
-  execute_ms: number;
-  /** Cache, limits, budget, transport to the executor and back. */
-  rest_ms: number;
-}
 
 /** An attempt that failed and was made again. */
 export interface RetriedAttempt {

@@ -23,6 +23,20 @@ export interface BreakerStatus {
   open_for_ms: number;
 }
 
+/** Milliseconds that a finished call spent in each stage, as the views of operators show them. */
+export interface CallStages {
+  /** Finding the tool, permission, arguments, policy. */
+  admit_ms: number;
+  /** Waiting for a rate limit and between attempts. */
+  wait_ms: number;
+  /** In a queue, before a worker took it. */
+  queue_ms: number;
+  /** In the executor. */
+  execute_ms: number;
+  /** Cache, limits, budget, transport to the executor and back. */
+  rest_ms: number;
+}
+
 /** How many calls or jobs a process can run at once, and how many it runs. */
 export interface SlotStatus {
   busy: number;

@@ -280,15 +280,15 @@ describe('npm start', () => {
     const begin = (code: string) =>
       http('POST', '/api/v1/tools/execute_python/execute', { arguments: { code }, mode: 'async' });
     const running = (await begin('while True: pass')).body.call_id as string;
-    const stateOf = async (id: string) => (await http('GET', `/api/v1/calls/${id}`)).body.status as string;
-    await until('it runs', async () => (await stateOf(running)) === 'claimed', 10_000);
+    const getState = async (id: string) => (await http('GET', `/api/v1/calls/${id}`)).body.status as string;
+    await until('it runs', async () => (await getState(running)) === 'claimed', 10_000);
     // A busy machine may need more than the two seconds the answer waits for the end.
     const cancelled = await http('DELETE', `/api/v1/calls/${running}`);
     expect([
       { status: 200, body: { call_id: running, status: 'cancelled' } },
       { status: 202, body: { call_id: running, status: 'claimed' } },
     ]).toContainEqual({ status: cancelled.status, body: cancelled.body });
-    await until('it is cancelled', async () => (await stateOf(running)) === 'cancelled', 10_000);
+    await until('it is cancelled', async () => (await getState(running)) === 'cancelled', 10_000);
     // The usage of the run is charged, and the answer shows it.
     expect((await http('GET', `/api/v1/calls/${running}`)).body.result).toMatchObject({
       metadata: { code: 'CANCELLED', attempts: 1 },
@@ -296,7 +296,7 @@ describe('npm start', () => {
     });
     expect((await http('DELETE', `/api/v1/calls/${running}`)).body.status).toBe('cancelled');
     const ended = (await begin('1')).body.call_id as string;
-    await until('it has ended', async () => (await stateOf(ended)) === 'succeeded', 10_000);
+    await until('it has ended', async () => (await getState(ended)) === 'succeeded', 10_000);
     expect((await http('DELETE', `/api/v1/calls/${ended}`)).body.status).toBe('succeeded');
     // A dry run is answered at once: there is nothing to wait for.
     expect(

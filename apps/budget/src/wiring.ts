@@ -1,6 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { connectRedis, toRedisOptions, redisPart } from '@toolfleet/queue/redis';
+import { connectRedis, toRedisOptions, redisComponent } from '@toolfleet/queue/redis';
 import { loadFleetFile, microserviceComponent, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
@@ -85,7 +85,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
   const keptDays = settings.BUDGET_LEDGER_RETENTION_DAYS;
   return [
     nats.asComponent(),
-    redisPart(redis, settings.REDIS_URL),
+    redisComponent(redis, settings.REDIS_URL),
     {
       name: 'ledger',
       settings: settings.DATABASE_URL

@@ -2,7 +2,7 @@ import type { ToolRunner } from '@toolfleet/builtin-tools';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import type { ExecutionGuard } from '@toolfleet/journal';
-import { connectRedis, JobWorker, toRedisOptions, redisPart, RedisTime, type JobRun } from '@toolfleet/queue';
+import { connectRedis, JobWorker, toRedisOptions, redisComponent, RedisTime, type JobRun } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
 import type { ExecutorDeps } from '@toolfleet/service/executor';
@@ -55,7 +55,7 @@ export function agentQueueWorker(
     draining: host.draining,
     onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'a job failed'),
   });
-  const connection = redisPart(blocking, url, 'redis of the queue');
+  const connection = redisComponent(blocking, url, 'redis of the queue');
   return {
     name: worker.name,
     async start() {

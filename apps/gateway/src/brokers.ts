@@ -1,4 +1,4 @@
-import { connectRedis, toRedisOptions, redisPart, RedisTime } from '@toolfleet/queue';
+import { connectRedis, toRedisOptions, redisComponent, RedisTime } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { NatsClient, toNatsOptions } from '@toolfleet/transport';
 import type { GatewayConfig } from './gateway.config.js';
@@ -20,9 +20,9 @@ export function connectBrokers(settings: GatewayConfig, { clock, logger, metrics
   const time = new RedisTime(redis, clock);
   const connections: LifecycleComponent[] = [
     nats.asComponent(),
-    redisPart(redis, settings.REDIS_URL),
-    redisPart(queues, settings.REDIS_URL, 'redis for queues'),
-    redisPart(blocking, settings.REDIS_URL, 'redis for waiting'),
+    redisComponent(redis, settings.REDIS_URL),
+    redisComponent(queues, settings.REDIS_URL, 'redis for queues'),
+    redisComponent(blocking, settings.REDIS_URL, 'redis for waiting'),
   ];
   return {
     nats,

@@ -4,7 +4,7 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
-import { connectRedis, JobWorker, toRedisOptions, redisPart, RedisTime } from '@toolfleet/queue';
+import { connectRedis, JobWorker, toRedisOptions, redisComponent, RedisTime } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { FatalStartupError, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import type { PythonSandboxConfig } from './python-sandbox.config.js';
@@ -83,8 +83,8 @@ export async function createComponents(
     onFault: (error, jobId) => logger.error({ error, jobId }, 'a job failed with an internal error'),
   });
   return [
-    redisPart(commands, url),
-    redisPart(blocking, url, 'redis for jobs'),
+    redisComponent(commands, url),
+    redisComponent(blocking, url, 'redis for jobs'),
     { name: 'redis time', start: () => time.start(), ready: () => time.known, stop: async () => time.stop() },
     sandboxComponent(sandbox),
     worker,

@@ -4,7 +4,7 @@ import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
 import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EgressClient } from '@toolfleet/egress';
-import { connectRedis, toRedisOptions, redisPart, workersAliveMs } from '@toolfleet/queue/redis';
+import { connectRedis, toRedisOptions, redisComponent, workersAliveMs } from '@toolfleet/queue/redis';
 import {
   AllowedEndpoints,
   environmentByPrefix,
@@ -145,7 +145,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   metrics.onScrape(() => countQuarantined(catalog, host));
   return [
     nats.asComponent(),
-    redisPart(redis, settings.REDIS_URL),
+    redisComponent(redis, settings.REDIS_URL),
     allowedEndpoints,
     { name: 'egress', stop: () => egress.close() },
     { name: 'catalog', start: () => catalog.refresh() },

@@ -176,7 +176,7 @@ export async function answerDryRun(
     timeout_ms: call.timeoutMs,
     idempotent: plan.idempotent,
     max_attempts: call.request.noRetry ? 1 : plan.retry.maxAttempts,
-    breaker: ports.breakers.stateOf(tool.name),
+    breaker: ports.breakers.getState(tool.name),
   };
   return blankResult({
     ok: true,

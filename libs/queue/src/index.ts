@@ -16,7 +16,7 @@ export {
   closeRedis,
   connectRedis,
   openRedis,
-  redisPart,
+  redisComponent,
   requireNoEviction,
   StoreGeneration,
   toRedisOptions,

@@ -4,7 +4,7 @@ import { startRedis } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
 import { JobWorker } from './job-worker.js';
-import { closeRedis, connectRedis, openRedis, redisPart } from './redis-connection.js';
+import { closeRedis, connectRedis, openRedis, redisComponent } from './redis-connection.js';
 import { RedisTime } from './redis-time.js';
 import { ReplyChannel } from './reply-channel.js';
 
@@ -15,7 +15,7 @@ describe('a connection', () => {
     await admin.config('SET', 'requirepass', 'right-password');
     const part = (password: string) => {
       const client = connectRedis(server.url, { name: 'spec', password });
-      return redisPart(client, server.url);
+      return redisComponent(client, server.url);
     };
     const wrong = part('wrong-password');
     await expect(wrong.start()).rejects.toThrow(/WRONGPASS/);
@@ -56,7 +56,7 @@ describe('Redis Cluster', () => {
     const clock = new SystemClock();
     const redis = connectRedis(server.url, { name: 'spec' });
     const blocking = connectRedis(server.url, { name: 'spec', role: 'blocking' });
-    await redisPart(redis, server.url).start();
+    await redisComponent(redis, server.url).start();
     await openRedis(blocking, server.url);
     const time = new RedisTime(redis, clock);
     await time.start();

@@ -157,7 +157,7 @@ function primaries(client: Redis): Redis[] {
 }
 
 /** Lifecycle component (see libs/service) that opens, checks and closes a connection. */
-export function redisPart(
+export function redisComponent(
   client: Redis,
   url: string,
   name = 'redis',

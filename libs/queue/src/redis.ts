@@ -3,7 +3,7 @@ export {
   closeRedis,
   connectRedis,
   openRedis,
-  redisPart,
+  redisComponent,
   requireNoEviction,
   toRedisOptions,
   type RedisConnectOptions,

@@ -56,8 +56,8 @@ export class BreakerMap {
   }
 
   /** State of `key` for a tenant, or the worst for any tenant; closed when nothing is known. */
-  stateOf(key: string, tenantId?: string): BreakerState {
-    return this.#targets.peek(key)?.stateOf(tenantId) ?? 'closed';
+  getState(key: string, tenantId?: string): BreakerState {
+    return this.#targets.peek(key)?.getState(tenantId) ?? 'closed';
   }
 
   /** Whether calls of `key` have recently run in this process. */

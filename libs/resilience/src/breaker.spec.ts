@@ -184,7 +184,11 @@ describe('by tenant', () => {
     expect(await call('loud')).toEqual(refused);
     expect(await call('other', 'success')).toMatchObject({ refused: false });
     expect(await call('new', 'success')).toMatchObject({ refused: false });
-    expect([map.stateOf('k', 'loud'), map.stateOf('k', 'other'), map.stateOf('k')]).toEqual(['open', 'closed', 'open']);
+    expect([map.getState('k', 'loud'), map.getState('k', 'other'), map.getState('k')]).toEqual([
+      'open',
+      'closed',
+      'open',
+    ]);
     expect(map.troubled()).toEqual([{ key: 'k', tenantId: 'loud', state: 'open', retryAfterMs: expect.any(Number) }]);
   });
 
@@ -202,7 +206,7 @@ describe('by tenant', () => {
       ['two', 'open'],
       [undefined, 'open'],
     ]);
-    expect(map.stateOf('another key', 'third')).toBe('closed');
+    expect(map.getState('another key', 'third')).toBe('closed');
   });
 
   test.each([
@@ -212,7 +216,7 @@ describe('by tenant', () => {
     const { map, call, calls } = mapOf(rule);
     const tenants = Array.from({ length: 40 }, (_unused, index) => `t${index}`);
     for (const tenant of tenants) {
-      if (map.stateOf('k', 'watcher') === 'open') break;
+      if (map.getState('k', 'watcher') === 'open') break;
       await calls(each, tenant);
       if (rule.errorRate) await clock.sleep(8); // the share is looked at four times a second
     }
@@ -225,8 +229,8 @@ describe('by tenant', () => {
       for (const tenant of ['a', 'b', 'c', 'd']) await call(tenant, 'success');
       await calls(20, 'loud');
     }
-    expect(map.stateOf('k', 'loud')).toBe('open');
-    for (const tenant of ['a', 'b', 'c', 'd']) expect(map.stateOf('k', tenant)).toBe('closed');
+    expect(map.getState('k', 'loud')).toBe('open');
+    for (const tenant of ['a', 'b', 'c', 'd']) expect(map.getState('k', tenant)).toBe('closed');
   });
 
   test('after it was open for all, each tenant probes for itself, once; a failed probe refuses that tenant alone', async () => {
@@ -235,12 +239,12 @@ describe('by tenant', () => {
     await calls(2, 'one');
     await calls(2, 'two');
     expect(await call('good', 'success')).toEqual(refused);
-    await expect.poll(() => map.stateOf('k', 'good'), { interval: 5 }).not.toBe('open');
+    await expect.poll(() => map.getState('k', 'good'), { interval: 5 }).not.toBe('open');
     await call('one');
     expect(await call('one', 'success')).toEqual(refused);
     const both = await Promise.all([call('good', 'success'), call('good', 'success')]);
     expect(both.filter((outcome) => outcome.refused)).toHaveLength(1);
-    expect(map.stateOf('k', 'good')).toBe('closed');
+    expect(map.getState('k', 'good')).toBe('closed');
     expect(await call('good', 'success')).toMatchObject({ refused: false });
   });
 
@@ -248,15 +252,15 @@ describe('by tenant', () => {
     const { map, calls } = mapOf(slowRate);
     await calls(100, 'busy', 'success');
     await calls(20, 'busy');
-    expect(map.stateOf('k', 'busy')).toBe('closed');
+    expect(map.getState('k', 'busy')).toBe('closed');
     await calls(80, 'busy');
-    expect(map.stateOf('k', 'busy')).toBe('open');
+    expect(map.getState('k', 'busy')).toBe('open');
   });
 
   test('a call knows that it is the probe', async () => {
     const { map, calls } = mapOf({ consecutiveFailures: 1, recoveryMs: 30 });
     await calls(1, 'one');
-    await expect.poll(() => map.stateOf('k', 'one'), { interval: 5 }).toBe('half_open');
+    await expect.poll(() => map.getState('k', 'one'), { interval: 5 }).toBe('half_open');
     const told: boolean[] = [];
     const run = () =>
       map.run(
@@ -272,15 +276,15 @@ describe('by tenant', () => {
   test('a map keeps a bounded number of breakers and tells every transition with its key', async () => {
     const { map, transitions, calls } = mapOf(slow, { maxBreakers: 2 });
     await calls(5, 'one', 'failure', 'a');
-    expect(map.stateOf('a')).toBe('open');
-    expect(map.stateOf('never seen')).toBe('closed');
+    expect(map.getState('a')).toBe('open');
+    expect(map.getState('never seen')).toBe('closed');
     const opened = { key: 'a', tenantId: 'one', state: 'open' };
     expect(transitions).toEqual([{ ...opened, openUntilAt: expect.any(Number) as number }]);
     await calls(1, 'one', 'failure', 'b');
     await calls(1, 'two', 'failure', 'b');
-    expect(map.stateOf('a')).toBe('closed');
+    expect(map.getState('a')).toBe('closed');
     map.openUntil('d', clock.now() + 1_000);
-    expect([map.stateOf('d', 'any'), map.stateOf('d')]).toEqual(['open', 'open']);
+    expect([map.getState('d', 'any'), map.getState('d')]).toEqual(['open', 'open']);
   });
 
   test('a peer opens it for one tenant or for all, and not against a probe that succeeded here', async () => {
@@ -289,11 +293,11 @@ describe('by tenant', () => {
     map.openUntil('k', clock.now() + 10_000, 'one');
     expect([await call('one', 'success'), await call('two', 'success')]).toMatchObject([refused, { refused: false }]);
     expect(map.retryAfterMs({ key: 'k', tenantId: 'one' })).toBeLessThanOrEqual(200);
-    await expect.poll(() => map.stateOf('k', 'one'), { interval: 5 }).toBe('half_open');
+    await expect.poll(() => map.getState('k', 'one'), { interval: 5 }).toBe('half_open');
     await calls(1, 'one', 'success');
     map.openUntil('k', clock.now() + 10_000, 'one');
     map.openUntil('k', clock.now() + 10_000);
-    expect([map.stateOf('k', 'one'), map.stateOf('k', 'two')]).toEqual(['closed', 'closed']);
+    expect([map.getState('k', 'one'), map.getState('k', 'two')]).toEqual(['closed', 'closed']);
   });
 });
 

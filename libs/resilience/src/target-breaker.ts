@@ -127,7 +127,7 @@ export class TargetBreaker {
   }
 
   /** For one tenant, or the worst state of any. */
-  stateOf(tenantId?: string): BreakerState {
+  getState(tenantId?: string): BreakerState {
     if (this.#isOpenForAll) return 'open';
     if (tenantId !== undefined) return this.#views.peek(tenantId)?.breaker?.state ?? 'closed';
     const states = new Set([...this.#views.values()].map(({ breaker }) => breaker?.state));

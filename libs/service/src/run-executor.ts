@@ -188,7 +188,7 @@ export class ExecutorDeps {
       clock,
       nats: this.nats,
       onTransition: ({ key, tenantId, state }) => {
-        metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[shared.map.stateOf(key)]);
+        metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[shared.map.getState(key)]);
         logger.warn({ base_url: key, tenant_id: tenantId, state }, 'a breaker changed its state');
       },
     });
@@ -214,11 +214,11 @@ const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
  * @param resend sends commands again that were under way when the connection broke: every script of the journal may run twice
  */
 async function connectJournal(settings: ExecutorSettings, { clock, logger, service }: ServiceHost, resend: boolean) {
-  const { connectRedis, toRedisOptions, redisPart } = await import('@toolfleet/queue/redis');
+  const { connectRedis, toRedisOptions, redisComponent } = await import('@toolfleet/queue/redis');
   const url = settings.REDIS_URL ?? '';
   const client = connectRedis(url, { name: service, ...toRedisOptions(settings), resend, log: logger });
   const guard = new JournalGuard(new RedisJournal(client, clock), clock);
-  return { client, guard, component: redisPart(client, url) };
+  return { client, guard, component: redisComponent(client, url) };
 }
 
 @Module({})

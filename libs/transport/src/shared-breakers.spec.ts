@@ -64,18 +64,18 @@ it('sends an opening once, to the replicas of the same service only', async () =
   for (const { map } of [second, other]) await succeeds(map, 'http://down');
   await fails(first.map, 'http://down');
   await fails(first.map, 'http://down');
-  await eventually('the peer opens', () => second.map.stateOf('http://down') === 'open');
+  await eventually('the peer opens', () => second.map.getState('http://down') === 'open');
   expect(second.map.retryAfterMs({ key: 'http://down', tenantId: 't' })).toBeGreaterThan(50_000);
   expect([first.seen, second.seen]).toEqual([['http://down t open'], ['http://down t open']]);
-  expect(second.map.stateOf('http://up')).toBe('closed');
-  expect(second.map.stateOf('http://down', 'another')).toBe('closed');
+  expect(second.map.getState('http://up')).toBe('closed');
+  expect(second.map.getState('http://down', 'another')).toBe('closed');
   // What the peer might have passed on would have come by now.
   await second.client.link.flush();
   await watcher.link.flush();
   expect(onWire).toEqual([
     ['breaker.changed.a', { key: 'http://down', tenant_id: 't', open_for_ms: expect.any(Number) }],
   ]);
-  expect([other.map.stateOf('http://down'), other.seen]).toEqual(['closed', []]);
+  expect([other.map.getState('http://down'), other.seen]).toEqual(['closed', []]);
 });
 
 it('opens for all tenants when tenants of different replicas fail', async () => {
@@ -84,7 +84,7 @@ it('opens for all tenants when tenants of different replicas fail', async () => 
   for (const _ of [1, 2]) await fails(first.map, 'x', 'one');
   for (const _ of [1, 2]) await fails(second.map, 'x', 'two');
   for (const { map } of [first, second]) {
-    await eventually('it is open for all', () => map.stateOf('x', 'third') === 'open');
+    await eventually('it is open for all', () => map.getState('x', 'third') === 'open');
     expect(await succeeds(map, 'x', 'third')).toMatchObject({ refused: true });
   }
 });
@@ -107,9 +107,9 @@ it('bounds what a peer can open by the own rule, and ignores malformed messages 
     { key: 'last', open_for_ms: 10 ** 12 },
   ])
     watcher.publish('breaker.changed.c', body);
-  await eventually('the last one is heard', () => map.stateOf('last') === 'open');
+  await eventually('the last one is heard', () => map.getState('last') === 'open');
   await client.link.flush();
-  for (const key of ['x', 'unknown', 'y'.repeat(600)]) expect(map.stateOf(key)).toBe('closed');
+  for (const key of ['x', 'unknown', 'y'.repeat(600)]) expect(map.getState(key)).toBe('closed');
   expect(map.knows('unknown')).toBe(false);
   expect(map.retryAfterMs({ key: 'last', tenantId: 't' })).toBeLessThanOrEqual(RULE.recoveryMs);
 });

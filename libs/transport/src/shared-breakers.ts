@@ -80,7 +80,7 @@ export class SharedBreakers {
     nats.subscribe(breakerSubject(scope), ({ body }) => {
       if (!isOpening(body) || !this.map.knows(body.key)) return;
       const { key, tenant_id: tenantId, open_for_ms: openForMs } = body;
-      if (this.map.stateOf(key, tenantId ?? '') !== 'closed' || !this.#mayFollow()) return;
+      if (this.map.getState(key, tenantId ?? '') !== 'closed' || !this.#mayFollow()) return;
       this.#following = true;
       try {
         this.map.openUntil(key, clock.now() + openForMs, tenantId);

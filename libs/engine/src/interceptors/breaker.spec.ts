@@ -63,7 +63,7 @@ const stateAfterTimeouts = async (given: { timeoutMs?: number; timeLeftMs?: numb
     Array.from({ length: WINDOW }, (_, index) => over(clock, 2_000, call({ rawArguments: { a: index }, ...given }))),
   );
   expect(executor.calls).toHaveLength(WINDOW);
-  return { state: ports.breakers.stateOf('adder'), executor };
+  return { state: ports.breakers.getState('adder'), executor };
 };
 
 test('a tool that uses up its own time opens its breaker', async () => {
@@ -95,9 +95,9 @@ test('counts calls, not attempts, and opens per tenant until a second tenant agr
   };
   await failing('one', WINDOW - 1);
   expect(executor.calls.length).toBeGreaterThan(WINDOW);
-  expect(ports.breakers.stateOf('adder')).toBe('closed');
+  expect(ports.breakers.getState('adder')).toBe('closed');
   await failing('one', 1);
-  expect(ports.breakers.stateOf('adder', 'one')).toBe('open');
+  expect(ports.breakers.getState('adder', 'one')).toBe('open');
   isDown = false;
   expect(await call(callBy('two'))).toMatchObject({ ok: true });
   await expect(call(callBy('one'))).rejects.toMatchObject({ code: 'BREAKER_OPEN' });

@@ -93,7 +93,7 @@ async function nextFinished(before: number): Promise<SeenCall> {
 const isCounting = (calls: number) => eventually('the calls are in work', () => server.counting() === calls);
 /** Waits until one more call than `before` was stopped at its server, which no other call is. */
 async function isStopped(before: number): Promise<void> {
-  await eventually('the server was told', () => server.counting() === 0);
+  await eventually('the server is notified', () => server.counting() === 0);
   expect(server.cancelled()).toBe(before + 1);
 }
 

@@ -10,7 +10,7 @@ import { endChild, spawnChild, startRedis, type RedisServer } from '@toolfleet/t
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const SCRIPT = fileURLToPath(new URL('effect-process.mjs', import.meta.url));
-/** Nine cases start their processes at once: a call that nobody kills has to end in time all the same. */
+/** Nine cases start their processes at once, and a call that runs meanwhile has to end in time. */
 const DEADLINE_MS = 5_000;
 /** The journal's grace, after which a call that died in between has an outcome. */
 const GRACE_MS = 5_000;

@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fleetctl } from '../fleet/fleetctl.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 const MCP = { accept: 'application/json, text/event-stream' };
@@ -107,4 +108,19 @@ describe('the schema', () => {
 it('the metadata has the memory limit of the sandboxes', async () => {
   const { body } = await fleet.ask({ path: '/tools/execute_python/metadata' });
   expect(body.memory_limit_mb).toBe(512);
+});
+
+it('fleetctl shows the output and the traceback of a program that fails, and the price of one that does not run', async () => {
+  const code = 'print("one")\n1 / 0';
+  const call = ['call', 'execute_python', '--strictness', 'standard', '--code', code];
+  const failed = await fleetctl(fleet, call);
+  expect([failed.code, failed.out.toString()], failed.error).toEqual([1, 'one\n']);
+  expect(failed.error).toMatch(
+    /^Traceback [^]*line 2[^]*ZeroDivisionError: division by zero\nfailed: ZeroDivisionError: /,
+  );
+  const dry = await fleetctl(fleet, [...call, '--dry-run', '--cache', 'no-store']);
+  expect(dry.code, dry.error).toBe(0);
+  expect(dry.out.toString()).toMatch(
+    /^Dry run of 'execute_python': .* (costs (at most )?\$[\d.]+|is free); nothing was run\.\n$/,
+  );
 });

@@ -3,13 +3,14 @@
  * task; pictures and files of a result reach every reader and can be downloaded.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { CallBody } from '@toolfleet/contracts';
 import { eventually } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { fleetctl } from '../fleet/fleetctl.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 /** A picture of 30 KB, which is above the threshold of the store. */
@@ -170,6 +171,21 @@ it('the output and each content block of an ended call can be downloaded', async
   }
   const missing = await fleet.ask({ path: '/api/v1/calls/none/result' });
   expect(missing).toMatchObject({ status: 404, body: { code: 'NOT_FOUND' } });
+});
+
+it('fleetctl writes pictures and files to files and to standard output, also those of a background call', async () => {
+  const shown = await fleetctl(fleet, ['call', 'draw']);
+  expect([shown.code, shown.out.toString()]).toEqual([0, 'drawn\na,b\nplan: https://files.example/plan.pdf\n']);
+  expect(shown.error).toContain('draw-1.png: image/png, 30000 bytes; --output FILE or DIR/ writes it\n');
+  const saved = await fleetctl(fleet, ['call', 'draw', '--async', '--output', 'out/']);
+  expect(saved).toMatchObject({ code: 0, error: expect.stringContaining('Wrote out/draw.json\n') });
+  expect((await readdir(join(fleet.folder, 'out'))).toSorted()).toEqual(['draw-1.png', 'draw.json', 'résumé.csv']);
+  expect((await readFile(join(fleet.folder, 'out/draw-1.png'))).toString('base64')).toBe(PICTURE.data);
+  const { id } = await ended('text_process', words('three'));
+  const piped = await fleetctl(fleet, ['jobs', id, '--output', '-']);
+  expect(JSON.parse(piped.out.toString())).toEqual(
+    (await fleet.ask({ path: `/api/v1/calls/${id}` })).body.result.output,
+  );
 });
 
 function getTask(taskId: string, gateway: number) {

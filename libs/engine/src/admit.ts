@@ -146,6 +146,11 @@ function policyFailed(tool: RegisteredTool, cause: unknown): ToolError {
   return new ToolError('POLICY_DENIED', { message: `The policy could not be evaluated for '${tool.name}'`, cause });
 }
 
+function describePrice({ microUsd, reserveMicroUsd }: Call['plan']): string {
+  const price = microUsd === 0 ? 'is free' : `costs $${toUsd(microUsd)}`;
+  return reserveMicroUsd > microUsd ? `costs at most $${toUsd(reserveMicroUsd)}` : price;
+}
+
 /**
  * Answers an admitted call without running or counting anything: the arguments as the tool would receive them, the price and
  * what is left of the limits.
@@ -181,7 +186,7 @@ export async function answerDryRun(
   return blankResult({
     ok: true,
     output,
-    text: `Dry run of '${tool.name}': the call is valid and allowed; nothing was run.`,
+    text: `Dry run of '${tool.name}': the call is valid and allowed, and ${describePrice(plan)}; nothing was run.`,
     metadata: { dry_run: true },
   });
 }

@@ -30,6 +30,7 @@ const SHORT: Readonly<Record<string, string>> = {
   h: 'help',
   j: 'json',
   a: 'arguments',
+  o: 'output',
   u: 'url',
   k: 'key',
   s: 'session-id',

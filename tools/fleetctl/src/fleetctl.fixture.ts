@@ -114,7 +114,8 @@ export async function run(
   let out = '';
   let error = '';
   const terminal = terminalOn({
-    out: (text: string) => void (out += text),
+    out: (data: string | Uint8Array) =>
+      void (out += typeof data === 'string' ? data : Buffer.from(data).toString('base64')),
     error: (text: string) => void (error += text),
     interactive: options.interactive ?? false,
     colours: options.colours ?? false,

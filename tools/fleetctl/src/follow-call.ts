@@ -7,6 +7,12 @@ import { shellWord, type Terminal } from './terminal.js';
 /** A response of `GET /api/v1/calls/:id`. `state` is accepted as another name of `status`. */
 export type CallStatus = Partial<AsyncCall> & { state?: CallState; progress?: CallProgress };
 
+/** A call that has ended. */
+interface EndedCall {
+  tool?: string | undefined;
+  result: CallBody;
+}
+
 /** Statuses of a call that has not ended. */
 export const UNFINISHED: ReadonlySet<string> = new Set(['accepted', 'claimed', 'running', 'waiting', 'queued']);
 const FIRST_WAIT_MS = 150;
@@ -15,7 +21,7 @@ const NEWS_LAG_MS = 50;
 
 /**
  * Follows a call until it has ended, by its event stream and by polling at growing intervals.
- * @returns its result
+ * @returns its result, and its tool where the gateway names it
  * @throws CliError when it ended without a result, or was interrupted
  */
 export async function waitForCall(
@@ -23,7 +29,7 @@ export async function waitForCall(
   callId: string,
   signal: AbortSignal,
   onProgress: (progress: CallProgress) => void,
-): Promise<CallBody> {
+): Promise<EndedCall> {
   const following = new AbortController();
   const done = followEvents(gateway, callId, AbortSignal.any([signal, following.signal]), onProgress);
   try {
@@ -42,12 +48,12 @@ async function pollUntilEnded(
   signal: AbortSignal,
   onProgress: (progress: CallProgress) => void,
   done: Promise<boolean>,
-): Promise<CallBody> {
+): Promise<EndedCall> {
   for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 1.5, LONGEST_WAIT_MS)) {
     const path = `/api/v1/calls/${encodeURIComponent(callId)}`;
     const { body } = await gateway.request<CallStatus & Partial<CallBody>>('GET', path, undefined, signal);
-    if (body.result) return body.result;
-    if (typeof body.success === 'boolean') return body as CallBody;
+    if (body.result) return { tool: body.tool, result: body.result };
+    if (typeof body.success === 'boolean') return { result: body as CallBody };
     const state = body.state ?? body.status ?? 'unknown';
     if (!UNFINISHED.has(state)) throw new CliError(`The call ended: ${state} (call_id ${callId})`);
     if (body.progress) onProgress(body.progress);

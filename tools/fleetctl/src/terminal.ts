@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { CliError, EXIT } from './cli-error.js';
 
 /** Output and input of a command. Only plain text, line ends and our own styles reach the terminal. */
 export interface Terminal {
   out(text: string): void;
   error(text: string): void;
+  /** Writes the bytes of a file to standard output, unchanged. @throws CliError when that is a terminal */
+  bytes(data: Uint8Array): void;
   /** Replaces the progress line on standard error; without text it is removed. */
   status(text?: string): void;
   /** Columns, when standard output is a terminal. */
@@ -18,7 +21,7 @@ export interface Terminal {
 
 /** The streams and properties of a terminal. */
 interface TerminalStreams {
-  out(text: string): void;
+  out(data: string | Uint8Array): void;
   error(text: string): void;
   width?: number;
   interactive?: boolean;
@@ -34,6 +37,11 @@ export function terminalOn(streams: TerminalStreams): Terminal {
   return {
     out: (text) => streams.out(rendered(text)),
     error: (text) => streams.error(rendered(text)),
+    bytes(data) {
+      if (streams.width !== undefined)
+        throw new CliError('Standard output is a terminal; pipe the file or name one: --output FILE', EXIT.usage);
+      streams.out(data);
+    },
     status: (text) => streams.error(`\r\u001b[K${text === undefined ? '' : plain(text).replaceAll(/\s+/g, ' ')}`),
     width: streams.width,
     interactive: streams.interactive ?? false,
@@ -50,7 +58,7 @@ export function systemTerminal(env: Readonly<Record<string, string | undefined>>
     process.exit(0);
   });
   return terminalOn({
-    out: (text) => void process.stdout.write(text),
+    out: (data) => void process.stdout.write(data),
     error: (text) => void process.stderr.write(text),
     ...(process.stdout.isTTY ? { width: process.stdout.columns } : {}),
     interactive: Boolean(process.stderr.isTTY),

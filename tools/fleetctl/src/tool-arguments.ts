@@ -22,6 +22,8 @@ export const CALL_OPTIONS = [
   'agent-id',
   'task-id',
   'no-wait',
+  'output',
+  'cache',
 ] as const;
 
 /**

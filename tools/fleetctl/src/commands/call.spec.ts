@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { CALCULATOR, RESULT, folder, routes, run, seen, sentArguments, url } from '../fleetctl.fixture.js';
@@ -111,6 +111,138 @@ describe('call', () => {
       no_retry: true,
       idempotency_key: 'k',
     });
+  });
+
+  describe('files of a result', () => {
+    const PNG = 'iVBORw0KGgo=';
+    const picture = { type: 'image', mimeType: 'image/png', data: PNG };
+    const answer = (parts: object) =>
+      routes.set('POST /api/v1/tools/calculator/execute', () => ({ status: 200, body: { ...RESULT, ...parts } }));
+    const save = async (...argv: string[]) => {
+      const cwd = await mkdtemp(join(folder, 'out-'));
+      const outputs = argv.map((word) => word.replace('@', `${cwd}/`));
+      const { code, out, error } = await run(['call', 'calculator', '-a', '{}', ...outputs]);
+      const files = await Promise.all(
+        (await readdir(cwd))
+          .toSorted()
+          .map(async (name) => [name, (await readFile(join(cwd, name))).toString('base64')]),
+      );
+      return { code, out, error: error.replaceAll(cwd, ''), files };
+    };
+    const JSON_FILE = Buffer.from('{\n  "result": 42\n}\n').toString('base64');
+
+    it('are named on standard error', async () => {
+      answer({ content: [picture, { type: 'resource_link', name: 'doc', uri: 'x://doc' }] });
+      expect(await run(['call', 'calculator', '-a', '{}'])).toMatchObject({
+        code: 0,
+        out: '42\ndoc: x://doc\n',
+        error: 'calculator-1.png: image/png, 8 bytes; --output FILE or DIR/ writes it\n',
+      });
+      answer({ metadata: { content_omitted: { blocks: 1, bytes: 9_000_000 } } });
+      expect((await run(['call', 'calculator', '-a', '{}'])).error).toContain('too large and left out: {"blocks":1');
+    });
+
+    it('are written to the file, numbered if there are several', async () => {
+      answer({ content: [picture] });
+      expect(await save('--output', '@a.png')).toEqual({
+        code: 0,
+        out: '42\n',
+        error: 'Wrote /a.png\n',
+        files: [['a.png', PNG]],
+      });
+      answer({ content: [picture, { ...picture, mimeType: 'image/jpeg' }] });
+      expect((await save('-o', '@a.png')).files).toEqual([
+        ['a-1.png', PNG],
+        ['a-2.jpg', PNG],
+      ]);
+      answer({});
+      expect(await save('-o', '@r.json')).toMatchObject({ out: '', files: [['r.json', JSON_FILE]] });
+      expect(await save('-o', '@r.json', '--json')).toMatchObject({
+        out: expect.stringContaining('"success": true'),
+        files: [['r.json', JSON_FILE]],
+      });
+    });
+
+    it('are written to the folder with the output, and replace nothing', async () => {
+      answer({ content: [picture] });
+      const { files } = await save('-o', '@');
+      expect(files).toEqual([
+        ['calculator.json', JSON_FILE],
+        ['calculator.png', PNG],
+      ]);
+      for (const _time of [1, 2]) await run(['call', 'calculator', '-a', '{}', '-o', join(folder, 'same/')]);
+      expect((await readdir(join(folder, 'same'))).toSorted()).toEqual([
+        'calculator-2.json',
+        'calculator-2.png',
+        'calculator.json',
+        'calculator.png',
+      ]);
+    });
+
+    it('go to standard output, which must not be a terminal', async () => {
+      answer({ content: [picture] });
+      expect(await save('-o', '-')).toMatchObject({ code: 0, out: PNG, error: '' });
+      answer({ content: [picture, picture] });
+      expect(await save('-o', '-')).toMatchObject({
+        code: 1,
+        out: '42\n',
+        error: expect.stringContaining('--output DIR/'),
+      });
+    });
+
+    it('of a failed call are written, too', async () => {
+      answer({ success: false, error: 'no ink', output: null, content: [picture] });
+      expect(await save('-o', '@')).toMatchObject({
+        code: 1,
+        error: expect.stringContaining('failed: no ink'),
+        files: [['calculator.png', PNG]],
+      });
+    });
+
+    it.each([
+      [['-o', '/nowhere/a.png'], '--output /nowhere/a.png cannot be written'],
+      [['-o'], '--output requires exactly one value'],
+      [['--cache', 'never'], '--cache must be no-store or reload'],
+    ])('%j is refused before the call', async (words, message) => {
+      expect(await run(['call', 'calculator', '-a', '{}', ...words])).toMatchObject({
+        code: 2,
+        error: expect.stringContaining(message),
+      });
+      expect(seen.filter(({ method }) => method === 'POST')).toEqual([]);
+    });
+
+    it('leave an argument of the tool with the name of an option to the tool', async () => {
+      const properties = { output: { type: 'string' }, cache: { type: 'boolean' } };
+      routes.set('GET /api/v1/tools/calculator', () => ({
+        status: 200,
+        body: { ...CALCULATOR, parameters: { type: 'object', properties } },
+      }));
+      const path = join(folder, 'own.json');
+      await run(['call', 'calculator', '--output', 'x', '--cache']);
+      expect(seen.at(-1)?.body).toEqual({ arguments: { output: 'x', cache: true } });
+      await run(['--output', path, '--cache', 'reload', 'call', 'calculator']);
+      expect(seen.at(-1)?.body).toEqual({ arguments: {}, cache: 'reload' });
+      expect((await readFile(path)).toString('base64')).toBe(JSON_FILE);
+    });
+  });
+
+  it('shows the streams and the traceback of a program, and the text of any other tool that failed', async () => {
+    const failed = (parts: object) =>
+      routes.set('POST /api/v1/tools/calculator/execute', () => ({
+        status: 200,
+        body: { ...RESULT, success: false, error: 'ValueError: x', text: '', ...parts },
+      }));
+    const details = { traceback: 'Traceback…\nValueError: x\n' };
+    failed({ output: { stdout: 'one\n', stderr: 'two\n' }, metadata: { details, suggestion: 'Correct the code.' } });
+    expect(await run(['call', 'calculator', '-a', '{}'])).toEqual({
+      code: 1,
+      out: 'one\n',
+      error: 'two\nTraceback…\nValueError: x\nfailed: ValueError: x\n  Correct the code.\n  call_id: c1\n',
+    });
+    failed({ output: null, text: JSON.stringify({ error: 'internal_error', message: 'ValueError: x\nat line 3' }) });
+    expect((await run(['call', 'calculator', '-a', '{}'])).error).toBe(
+      'failed: ValueError: x\nat line 3\n  call_id: c1\n',
+    );
   });
 
   it('reports failures and refusals, with exit codes', async () => {

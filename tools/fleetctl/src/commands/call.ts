@@ -4,8 +4,14 @@ import type { Command, CommandContext } from '../command.js';
 import { Refused, type Gateway, getTool } from '../gateway.js';
 import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
 import { ProgressLine, waitForCall, describeProgress, UNFINISHED, type CallStatus } from '../follow-call.js';
-import { jsonText, paint, plain, type Terminal } from '../terminal.js';
+import { readOutput, showResult } from '../show-result.js';
+import { jsonText } from '../terminal.js';
 import { CALL_OPTIONS, toolArguments } from '../tool-arguments.js';
+
+const OUTPUT_OPTION = [
+  '-o, --output FILE|DIR/|-',
+  'Write pictures and files, or else the output, to a file, all of them to a folder, or one to standard output',
+] as const;
 
 /** `fleetctl call`. */
 export const call: Command = {
@@ -20,6 +26,8 @@ export const call: Command = {
     ['--idempotency-key <key>', 'Make retries safe: calls with the same key run once'],
     ['--dry-run', 'Check arguments, permission and price without running the tool'],
     ['--no-retry', 'Make one attempt only'],
+    ['--cache no-store|reload', 'Run the tool instead of reusing a result; reload keeps the new one for later calls'],
+    OUTPUT_OPTION,
   ],
   async run(context) {
     const { line, words, terminal, json, signal } = context;
@@ -32,23 +40,24 @@ export const call: Command = {
     const path = `/api/v1/tools/${encodeURIComponent(name)}`;
     const { fleet, schema, claimed } = await resolveTool(context, name, rest);
     const args = await toolArguments(line, rest, schema, terminal.readInput, claimed);
+    const output = claimed.has('output') ? undefined : readOutput(optionValue(line, 'output'));
     const progress = new ProgressLine(terminal, name);
     try {
       const { body, status } = await fleet.request<CallBody | AcceptedBody>(
         'POST',
         `${path}/execute`,
-        { arguments: args, ...callFields(line) },
+        { arguments: args, ...callFields(line, claimed) },
         signal,
       );
-      if (status !== 202) return showResult(terminal, body as CallBody, json);
+      if (status !== 202) return showResult(terminal, body as CallBody, { stem: name, json, output });
       const { call_id: callId } = body as AcceptedBody;
       if (hasSwitch(line, 'no-wait')) {
         terminal.out(json ? `${jsonText(body)}\n` : `${callId}\n`);
         return 0;
       }
-      const result = await waitForCall(fleet, callId, signal, (update) => progress.update(update));
+      const { result } = await waitForCall(fleet, callId, signal, (update) => progress.update(update));
       progress.stop();
-      return showResult(terminal, result, json);
+      return showResult(terminal, result, { stem: name, json, output });
     } catch (error) {
       progress.stop();
       if (json && error instanceof Refused) {
@@ -72,24 +81,31 @@ function needsSchema(line: CommandLine, words: readonly string[]): boolean {
 }
 
 /** Options of fleetctl that are also common names of arguments. */
-const SHARED_NAMES = ['url', 'key'] as const;
+const SHARED_NAMES = ['url', 'key', 'output', 'cache'] as const;
+const CONNECTION_NAMES: readonly string[] = ['url', 'key'];
 
-/** The gateway, the tool's schema, and which of fleetctl's options after the tool's name are arguments of the tool. */
+/**
+ * The gateway, the tool's schema, and which of fleetctl's options after the tool's name are arguments of the tool: those that the
+ * tool has, if the gateway is known without them.
+ */
 async function resolveTool(
   { gateway, line, signal }: CommandContext,
   name: string,
   words: readonly string[],
 ): Promise<{ fleet: Gateway; schema: JsonObject; claimed: ReadonlySet<string> }> {
-  const shared = new Set<string>(SHARED_NAMES.filter((one) => line.options.has(one) && !line.own.has(one)));
-  if (shared.size > 0) {
-    // `call fetch_page --url …`: an argument, if the gateway is known without the option and the tool has such an argument.
-    const found = await schemaAt(() => gateway(shared), name, signal).catch(() => undefined);
-    const properties = found?.schema['properties'] ?? {};
-    const claimed = new Set([...shared].filter((one) => Object.hasOwn(properties as object, one)));
-    if (found && claimed.size === shared.size) return { ...found, claimed };
+  const shared = SHARED_NAMES.filter((one) => line.options.has(one) && !line.own.has(one));
+  const ofConnection = new Set<string>(shared.filter((one) => CONNECTION_NAMES.includes(one)));
+  const claim = ({ schema }: { schema: JsonObject }) =>
+    new Set<string>(shared.filter((one) => Object.hasOwn((schema['properties'] ?? {}) as object, one)));
+  if (ofConnection.size > 0) {
+    const found = await schemaAt(() => gateway(ofConnection), name, signal).catch(() => undefined);
+    const claimed = found && claim(found);
+    if (claimed && [...ofConnection].every((one) => claimed.has(one))) return { ...found, claimed };
   }
   if (!needsSchema(line, words)) return { fleet: gateway(), schema: {}, claimed: new Set() };
-  return { ...(await schemaAt(() => gateway(), name, signal)), claimed: new Set() };
+  const found = await schemaAt(() => gateway(), name, signal);
+  const claimed = claim(found);
+  return { ...found, claimed: claimed.difference(ofConnection) };
 }
 
 async function schemaAt(
@@ -101,7 +117,7 @@ async function schemaAt(
   return { fleet, schema: (await getTool(fleet, name, signal)).parameters };
 }
 
-function callFields(line: CommandLine): JsonObject {
+function callFields(line: CommandLine, claimed: ReadonlySet<string>): JsonObject {
   const fields: JsonObject = {};
   for (const option of ['session-id', 'idempotency-key', 'request-id', 'agent-id', 'task-id']) {
     const value = optionValue(line, option);
@@ -112,34 +128,24 @@ function callFields(line: CommandLine): JsonObject {
     if (!/^\d+$/.test(timeout)) throw new CliError('--timeout-ms must be a non-negative integer', EXIT.usage);
     fields['timeout_ms'] = Number(timeout);
   }
+  const cache = claimed.has('cache') ? undefined : optionValue(line, 'cache');
+  if (cache !== undefined) {
+    if (cache !== 'no-store' && cache !== 'reload')
+      throw new CliError('--cache must be no-store or reload', EXIT.usage);
+    fields['cache'] = cache;
+  }
   if (hasSwitch(line, 'async')) fields['mode'] = 'async';
   if (hasSwitch(line, 'dry-run')) fields['dry_run'] = true;
   if (hasSwitch(line, 'no-retry')) fields['no_retry'] = true;
   return fields;
 }
 
-/** Prints a finished call. Only the result goes to standard output, so that it can be piped. */
-function showResult(terminal: Terminal, body: CallBody, json: boolean): number {
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else if (body.success) {
-    terminal.out(`${plain(body.text === '' ? jsonText(body.output, 2) : body.text)}\n`);
-    const provenance = String(body.metadata?.['provenance'] ?? 'live');
-    const note = `${Math.round(body.execution_time_ms)} ms, $${body.usage.cost_usd}${provenance === 'live' ? '' : `, ${provenance}`}, ${body.call_id}`;
-    if (terminal.interactive) terminal.error(`${paint(terminal, 'dim', note)}\n`);
-  } else {
-    terminal.error(
-      `${paint(terminal, 'red', 'failed')}: ${plain(body.error ?? 'unknown error')}\n  call_id: ${body.call_id}\n`,
-    );
-  }
-  return body.success ? EXIT.ok : EXIT.failed;
-}
-
 /** `fleetctl jobs`: calls that run in the background. */
 export const jobs: Command = {
-  usage: 'jobs <call_id> [--watch] | jobs cancel <call_id>',
+  usage: 'jobs <call_id> [--watch] [--output FILE|DIR/|-] | jobs cancel <call_id>',
   summary: 'Show, follow or cancel an asynchronous call',
-  options: [['--watch', 'Follow it until it ends, then show its result']],
-  known: ['watch'],
+  options: [['--watch', 'Follow it until it ends, then show its result'], OUTPUT_OPTION],
+  known: ['watch', 'output'],
   verbs: ['cancel'],
   async run({ words, line, json, terminal, gateway, signal }) {
     const cancel = words[0] === 'cancel';
@@ -147,16 +153,18 @@ export const jobs: Command = {
     if (callId === undefined || words.length > (cancel ? 2 : 1))
       throw new CliError(`usage: fleetctl ${jobs.usage}`, EXIT.usage);
     const path = `/api/v1/calls/${encodeURIComponent(callId)}`;
+    const output = readOutput(optionValue(line, 'output'));
     if (hasSwitch(line, 'watch')) {
       const progress = new ProgressLine(terminal, callId);
-      const result = await waitForCall(gateway(), callId, signal, (update) => progress.update(update)).finally(() =>
-        progress.stop(),
-      );
-      return showResult(terminal, result, json);
+      const { tool, result } = await waitForCall(gateway(), callId, signal, (update) =>
+        progress.update(update),
+      ).finally(() => progress.stop());
+      return showResult(terminal, result, { stem: tool ?? callId, json, output });
     }
     const { body } = await gateway().request<CallStatus>(cancel ? 'DELETE' : 'GET', path, undefined, signal);
+    if (body?.result && (output || !json))
+      return showResult(terminal, body.result, { stem: body.tool ?? callId, json, output });
     if (json) terminal.out(`${jsonText(body, 2)}\n`);
-    else if (body?.result) return showResult(terminal, body.result, false);
     else
       terminal.out(
         `${callId}  ${describeState(body, cancel)}${body?.progress ? `  ${describeProgress(body.progress)}` : ''}\n`,

@@ -3,6 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { auth, type OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -43,6 +44,36 @@ function signingIn(): OAuthClientProvider {
     codeVerifier: () => '',
   };
 }
+
+describe('a URL near the right one', () => {
+  const requestInit = () => ({ headers: { Authorization: `Bearer ${fleet.adminKey}` } });
+
+  it('/mcp/ is /mcp; listChanged is true for clients that have a stream for it', async () => {
+    const url = new URL(`${fleet.url()}/mcp/`);
+    const old = new ClientV1({ name: 'v1', version: '1' });
+    await old.connect(new TransportV1(url, { requestInit: requestInit() }));
+    expect(old.getServerCapabilities()?.tools).toEqual({ listChanged: false });
+    expect(JSON.stringify(await old.listTools())).toContain('calculator');
+    await old.close();
+    const modern = new Client({ name: 'v2', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+    await modern.connect(new StreamableHTTPClientTransport(url, { requestInit: requestInit() }));
+    expect(modern.getServerCapabilities()?.tools).toEqual({ listChanged: true });
+    const call = { name: 'calculator', arguments: { expression: '6*7' } };
+    expect(JSON.stringify(await modern.callTool(call))).toContain('42');
+    await modern.close();
+  });
+
+  it('/ names what is served where; a browser gets the console', async () => {
+    const index = await fleet.ask({ path: '/', key: null });
+    expect(index).toMatchObject({ status: 200, body: { name: 'toolfleet', mcp: '/mcp', api: '/api/v1/tools' } });
+    for (const name of ['api', 'openapi', 'mcp', 'readiness'])
+      expect((await fleet.ask({ path: index.body[name] })).status, name).not.toBe(404);
+    const page = await fetch(fleet.url(), { headers: { accept: 'text/html,*/*' }, redirect: 'manual' });
+    expect([page.status, page.headers.get('location')]).toEqual([302, '/console']);
+    const posted = await fleet.ask({ path: '/', body: {} });
+    expect(posted).toMatchObject({ status: 405, body: { error: expect.stringContaining('MCP is served at /mcp') } });
+  });
+});
 
 describe('a refused key over MCP', () => {
   const PLAIN = 'This gateway has no OAuth sign-in and takes API keys';

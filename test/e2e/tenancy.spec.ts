@@ -687,7 +687,7 @@ async function controllerRoutes(): Promise<{ method: string; path: string }[]> {
 }
 
 describe('without a valid credential', () => {
-  const PUBLIC = new Set(['GET /health', 'GET /readiness', 'GET /openapi.json', 'POST /mcp/mock']);
+  const PUBLIC = new Set(['GET /', 'GET /health', 'GET /readiness', 'GET /openapi.json', 'POST /mcp/mock']);
 
   it('no route answers', async () => {
     const routes = [...(await controllerRoutes()), { method: 'POST', path: '/mcp' }];

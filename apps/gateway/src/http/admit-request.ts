@@ -24,7 +24,9 @@ export function answerWrongMethods(fastify: FastifyInstance): void {
     if (allowed.length === 0) return;
     const allow = [...new Set(allowed)].toSorted();
     void reply.header('Allow', allow.join(', '));
-    const message = `${request.method} is not a method of ${path}: use ${allow.join(' or ')}`;
+    // An MCP client that was given the URL of the gateway alone.
+    const hint = path === '/' ? '; MCP is served at /mcp, the API below /api/v1' : '';
+    const message = `${request.method} is not a method of ${path}: use ${allow.join(' or ')}${hint}`;
     sendError(reply, request.url, new ToolError('METHOD_NOT_ALLOWED', { message, details: { allow } }));
     return reply;
   });

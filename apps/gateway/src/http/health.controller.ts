@@ -1,4 +1,4 @@
-import { Controller, Get, Res } from '@nestjs/common';
+import { Controller, Get, Headers, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { VERSION, type LifecycleComponent } from '@toolfleet/service';
 import { Public } from '../auth/auth.guard.js';
@@ -23,11 +23,29 @@ export class Readiness {
   }
 }
 
-/** What the public port answers without a credential: health, readiness and the OpenAPI document. */
+/** What is served where. */
+const INDEX = {
+  name: 'toolfleet',
+  version: VERSION,
+  api: '/api/v1/tools',
+  openapi: '/openapi.json',
+  mcp: '/mcp',
+  console: '/console',
+  readiness: '/readiness',
+};
+
+/** What the public port answers without a credential: its index, health, readiness and the OpenAPI document. */
 @Public()
 @Controller()
 export class HealthController {
   constructor(private readonly readiness: Readiness) {}
+
+  /** The index as JSON; a browser gets the console. */
+  @Get()
+  index(@Headers('accept') accept: string | undefined, @Res({ passthrough: true }) reply: FastifyReply) {
+    if (accept?.includes('text/html')) void reply.status(302).header('Location', INDEX.console);
+    return INDEX;
+  }
 
   @Get('openapi.json')
   description() {

@@ -90,23 +90,25 @@ export class McpEndpoint implements Mounted {
       scope.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: options.maxBodyBytes }, (_request, body, done) =>
         done(null, body),
       );
-      scope.route({
-        method: ['GET', 'POST', 'DELETE'],
-        url: MCP_PATH,
-        config: { admitsCallers: true },
-        // Before the body is read: the body of an unauthenticated request costs nothing.
-        onRequest: (request, reply) => this.admit(request, reply),
-        handler: (request, reply) => {
-          const work = () =>
-            takeOverReply(
-              reply,
-              (out) => this.serve(request, out),
-              (error) => onFault?.(error),
-            );
-          // A GET is a stream that lasts as long as its session, so it gets no trace.
-          return request.method === 'POST' ? beginTrace('mcp request', traceCarrier(request), work) : work();
-        },
-      });
+      for (const url of [MCP_PATH, `${MCP_PATH}/`]) {
+        scope.route({
+          method: ['GET', 'POST', 'DELETE'],
+          url,
+          config: { admitsCallers: true },
+          // Before the body is read: the body of an unauthenticated request costs nothing.
+          onRequest: (request, reply) => this.admit(request, reply),
+          handler: (request, reply) => {
+            const work = () =>
+              takeOverReply(
+                reply,
+                (out) => this.serve(request, out),
+                (error) => onFault?.(error),
+              );
+            // A GET is a stream that lasts as long as its session, so it gets no trace.
+            return request.method === 'POST' ? beginTrace('mcp request', traceCarrier(request), work) : work();
+          },
+        });
+      }
       for (const url of METADATA_PATHS) {
         scope.get(url, (request, reply) => {
           const resource = metadataUrl(request.raw, options) && resourceUrl(request.raw, options);

@@ -59,7 +59,8 @@ export async function createMcpServer(
   const tasks = isModern ? deps.tasks : undefined;
   const server = new GatewayMcpServer(
     deps.options.version,
-    { tools: { listChanged: true }, extensions: tasks ? { [TASKS_EXTENSION]: {} } : undefined },
+    // Clients of 2025 have no stream that could report a change: a GET is answered with 405.
+    { tools: { listChanged: isModern }, extensions: tasks ? { [TASKS_EXTENSION]: {} } : undefined },
     catalog,
   );
 

@@ -1,11 +1,14 @@
 -- Prelude of reserve.lua, settle.lua, release.lua and sweep.lua.
 --
 -- KEYS (all under one hash tag `{b:<tenant>}`, so that they run on Redis Cluster)
---   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens lastUseMs"; `~outbox` -> rows in the outbox
+--   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens lastUseMs"; `~outbox` -> rows in the outbox;
+--                    `~shared:<scope name>` and `~shared_tokens:<scope name>` -> the part of the held amounts in shared leases
 --   2 seen    zset   scope name -> a time not later than its last use, ms; finds unused scopes
---   3 leases  hash   call id -> microUsd 1F tokens 1F expiresAt 1F scope names joined by 1E 1F row (JSON)
---   4 expiry  zset   call id -> expiresAt, ms
---   5 done0, 6 done1  sets of charged call ids: of even and odd periods of ARGV[1]; each expires before it is used again
+--   3 leases  hash   lease id -> microUsd 1F tokens 1F expiresAt 1F scope names joined by 1E 1F row (JSON). The id is that of a call, or
+--                    `lease:<id>` of a shared lease, from which the settlements of many calls take their shares
+--   4 expiry  zset   lease id -> expiresAt, ms
+--   5 done0, 6 done1  sets of charged call ids: of even and odd periods of ARGV[1]; each expires before it is used again. A shared
+--                    lease is there once its unused rest is returned or it has expired; `lease:<id>/expired` tells the latter
 --   7 outbox  stream of [ "kind microUsd tokens at", row (JSON) ]*
 -- ARGV 1 id memory ms, 2 scope TTL ms, 3.. by script
 --
@@ -22,6 +25,7 @@ local today = format('day:%d', math.floor(now / 86400000))
 local state, dirty = {}, {}
 local lease_add, expiry_add, gone, done, out = {}, {}, {}, {}, {}
 local expired = {}
+local changed, shared_micro, shared_tokens = {}, {}, {}
 
 local function parse(value)
   if not value then return { 0, 0, 0, 0, 0, 0, now, fresh = true } end
@@ -68,14 +72,31 @@ local function lease_of(value)
   return { tonumber(m), tonumber(t), tonumber(e), list, row }
 end
 
-local function drop(id, lease)
+local function is_shared(id)
+  return string.sub(id, 1, 6) == 'lease:'
+end
+
+local function add_shared(name, micro, tokens)
+  shared_micro[name] = (shared_micro[name] or 0) + micro
+  shared_tokens[name] = (shared_tokens[name] or 0) + tokens
+end
+
+-- Frees a part of what a lease holds. A lease that holds nothing any more is removed.
+local function take(id, lease, micro, tokens)
   for _, name in ipairs(lease[4]) do
     local c = scope(name)
-    c[2] = math.max(0, c[2] - lease[1])
-    c[4] = math.max(0, c[4] - lease[2])
+    c[2] = math.max(0, c[2] - micro)
+    c[4] = math.max(0, c[4] - tokens)
     touch(name, c)
+    if is_shared(id) then add_shared(name, -micro, -tokens) end
   end
-  gone[#gone + 1] = id
+  lease[1], lease[2] = lease[1] - micro, lease[2] - tokens
+  if lease[1] <= 0 and lease[2] <= 0 then
+    changed[id] = nil
+    gone[#gone + 1] = id
+  else
+    changed[id] = lease
+  end
 end
 
 local function charge(id, names, micro, tokens, kind, row)
@@ -86,14 +107,17 @@ local function charge(id, names, micro, tokens, kind, row)
     touch(name, c)
   end
   done[#done + 1] = id
+  if row == '' then return end
   out[#out + 1] = format('%s %d %d %d', kind, micro, tokens, now)
   out[#out + 1] = row
 end
 
 local function expire(id, lease)
-  drop(id, lease)
-  charge(id, lease[4], lease[1], lease[2], 'expired', lease[5])
+  local micro, tokens = lease[1], lease[2]
+  take(id, lease, micro, tokens)
+  charge(id, lease[4], micro, tokens, 'expired', lease[5])
   expired[id] = true
+  if is_shared(id) then done[#done + 1] = id .. '/expired' end
 end
 
 local function sweep(most)
@@ -128,6 +152,15 @@ local function flush()
   if #lease_add > 0 then
     call('HSET', KEYS[3], unpack(lease_add))
     call('ZADD', KEYS[4], unpack(expiry_add))
+  end
+  for id, lease in pairs(changed) do
+    local head = format('%d\31%d\31%d\31', lease[1], lease[2], lease[3])
+    call('HSET', KEYS[3], id, head .. table.concat(lease[4], '\30') .. '\31' .. lease[5])
+  end
+  for name, micro in pairs(shared_micro) do
+    if micro ~= 0 then call('HINCRBY', KEYS[1], '~shared:' .. name, format('%d', micro)) end
+    local tokens = shared_tokens[name]
+    if tokens ~= 0 then call('HINCRBY', KEYS[1], '~shared_tokens:' .. name, format('%d', tokens)) end
   end
   if #done > 0 then
     local key = KEYS[5 + period % 2]

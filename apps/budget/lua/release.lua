@@ -14,7 +14,7 @@ for n, id in ipairs(ids) do
     if lease[3] <= now then
       expire(id, lease)
     else
-      drop(id, lease)
+      take(id, lease, lease[1], lease[2])
       released = released + 1
     end
   end

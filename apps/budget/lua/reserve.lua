@@ -1,14 +1,16 @@
--- Leases money for many calls of one tenant. Check and write are one script: with a read followed by a write, two gateways that
--- reserve at the same time could both pass the limit.
+-- Leases money for many calls of one tenant: to each call its own lease, or a shared lease from which a gateway admits calls itself.
+-- Check and write are one script: with a read followed by a write, two gateways that reserve at the same time could both pass the limit.
 --
 -- KEYS as in the prelude.
 -- ARGV 3 outbox cap; 4 number of scopes; per scope: name, limit in micro-USD, limit in tokens (-1 = none); the first is
 --      `tenant` and the second the day, whose name the script sets; then per call: id, microUsd, tokens, lease ms, the end
---      of its lease record (1E and name of each further scope, 1F, row), and the indexes of its request, agent and task
---      scope, separated by commas, 0 for none; empty when it has none of them.
+--      of its lease record (1E and name of each further scope, 1F, row), the indexes of its request, agent and task scope,
+--      separated by commas, 0 for none, empty when it has none of them; and the least micro-USD of a shared lease, empty for
+--      the lease of one call. A shared lease gets what it asks for, but at most a hundredth of what is left of any limit.
 -- Expired leases are not swept here. Charging them moves money from held to spent, which changes no decision.
--- Returns -1 when the tenant is unknown (nothing written), else per call 1, or {code, scope index, used} with code
---      2 money, 3 tokens, 4 outbox full, 5 already charged.
+-- Returns -1 when the tenant is unknown (nothing written), else per call 1, or {code, scope index, used, part of it in shared leases}
+--      with code 2 money, 3 tokens, 4 outbox full, 5 already charged, 6 too little left for a shared lease; per shared lease
+--      {1, micro-USD, tokens, 1 when money is limited, 1 when tokens are}.
 -- Continues prelude.lua.
 
 local cap, count = integer(ARGV[3]), integer(ARGV[4])
@@ -25,7 +27,7 @@ for i, name in ipairs(names) do state[name] = parse(head[i + 1]) end
 
 local first = 5 + 3 * count
 local ids = {}
-for at = first, #ARGV, 6 do ids[#ids + 1] = ARGV[at] end
+for at = first, #ARGV, 7 do ids[#ids + 1] = ARGV[at] end
 local leased = call('HMGET', KEYS[3], unpack(ids))
 local done0 = call('SMISMEMBER', KEYS[5], unpack(ids))
 local done1 = call('SMISMEMBER', KEYS[6], unpack(ids))
@@ -33,56 +35,103 @@ local waiting = tonumber(head[1] or '0')
 local tenant, day = state['tenant'], state[today]
 local mine, reply = {}, {}
 
-local function refuses(i, micro, tokens)
-  local c, limit = state[names[i]], limit_m[i]
-  local used = c[1] + c[2]
-  if limit >= 0 and (used >= limit or used + micro > limit) then return { 2, i, used } end
-  limit = limit_t[i]
-  used = c[3] + c[4]
-  if limit >= 0 and (used >= limit or used + tokens > limit) then return { 3, i, used } end
+-- Amounts in shared leases, for refusals only: most runs refuse nothing and do not read them.
+local in_shared = {}
+local function shared_amount(field, added)
+  in_shared[field] = in_shared[field] or tonumber(call('HGET', KEYS[1], field) or '0')
+  return math.max(0, in_shared[field] + (added or 0))
 end
 
-local function hold(name, c, micro, tokens)
+local function refuses(i, micro, tokens)
+  local name = names[i]
+  local c, limit = state[name], limit_m[i]
+  local used = c[1] + c[2]
+  if limit >= 0 and (used >= limit or used + micro > limit) then
+    return { 2, i, used, shared_amount('~shared:' .. name, shared_micro[name]) }
+  end
+  limit = limit_t[i]
+  used = c[3] + c[4]
+  if limit >= 0 and (used >= limit or used + tokens > limit) then
+    return { 3, i, used, shared_amount('~shared_tokens:' .. name, shared_tokens[name]) }
+  end
+end
+
+-- The most that one shared lease may take of the limits of its scopes, in micro-USD and tokens; nil where none is limited.
+local function share(r, a, t)
+  local micro, tokens
+  for _, i in ipairs({ 1, 2, r, a, t }) do
+    if i > 0 then
+      local c = state[names[i]]
+      if limit_m[i] >= 0 then
+        micro = math.min(micro or limit_m[i], math.max(0, math.floor((limit_m[i] - c[1] - c[2]) / 100)))
+      end
+      if limit_t[i] >= 0 then
+        tokens = math.min(tokens or limit_t[i], math.max(0, math.floor((limit_t[i] - c[3] - c[4]) / 100)))
+      end
+    end
+  end
+  return micro, tokens
+end
+
+local function hold(id, name, c, micro, tokens)
   c[2] = c[2] + micro
   c[4] = c[4] + tokens
   touch(name, c)
+  if is_shared(id) then add_shared(name, micro, tokens) end
 end
 
 for n, id in ipairs(ids) do
-  local at = first + 6 * (n - 1)
+  local at = first + 7 * (n - 1)
   local micro, tokens, lease_ms = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3])
   local r, a, t = 0, 0, 0
   if ARGV[at + 5] ~= '' then
     r, a, t = string.match(ARGV[at + 5], '^(%d+),(%d+),(%d+)$')
     r, a, t = tonumber(r), tonumber(a), tonumber(t)
   end
+  local least = tonumber(ARGV[at + 6])
+  local most_micro, most_tokens
+  if least then most_micro, most_tokens = share(r, a, t) end
+  local function granted(m, k)
+    return { 1, m, k, most_micro and 1 or 0, most_tokens and 1 or 0 }
+  end
   local answer
   if done0[n] == 1 or done1[n] == 1 then
     answer = { 5, 0, 0 }
   elseif leased[n] then
-    if lease_of(leased[n])[3] <= now then answer = { 5, 0, 0 } else answer = 1 end
+    local lease = lease_of(leased[n])
+    if lease[3] <= now then
+      answer = { 5, 0, 0 }
+    else
+      answer = least and granted(lease[1], lease[2]) or 1
+    end
   elseif mine[id] then
-    answer = 1
+    answer = mine[id]
   elseif waiting >= cap then
     answer = { 4, 0, waiting }
   else
-    answer = (r > 0 and refuses(r, micro, tokens)) or (a > 0 and refuses(a, micro, tokens))
+    if least then
+      -- Where a limit applies, even free calls need something left, as their tools may report a cost or tokens.
+      if most_micro then micro = math.min(math.max(micro, 1), most_micro) end
+      tokens = most_tokens and math.min(math.max(tokens, 1), most_tokens) or 0
+      if micro < least or most_micro == 0 or most_tokens == 0 then answer = { 6, 0, 0 } end
+    end
+    answer = answer or (r > 0 and refuses(r, micro, tokens)) or (a > 0 and refuses(a, micro, tokens))
       or (t > 0 and refuses(t, micro, tokens)) or refuses(2, micro, tokens) or refuses(1, micro, tokens)
     if not answer then
-      answer = 1
+      answer = least and granted(micro, tokens) or 1
       if micro > 0 or tokens > 0 then
-        hold('tenant', tenant, micro, tokens)
-        hold(today, day, micro, tokens)
-        if r > 0 then hold(names[r], state[names[r]], micro, tokens) end
-        if a > 0 then hold(names[a], state[names[a]], micro, tokens) end
-        if t > 0 then hold(names[t], state[names[t]], micro, tokens) end
+        hold(id, 'tenant', tenant, micro, tokens)
+        hold(id, today, day, micro, tokens)
+        if r > 0 then hold(id, names[r], state[names[r]], micro, tokens) end
+        if a > 0 then hold(id, names[a], state[names[a]], micro, tokens) end
+        if t > 0 then hold(id, names[t], state[names[t]], micro, tokens) end
         local ends = format('%d', now + lease_ms)
         local k = #lease_add
         lease_add[k + 1] = id
-        lease_add[k + 2] = ARGV[at + 1] .. '\31' .. ARGV[at + 2] .. '\31' .. ends .. '\31tenant\30' .. today .. ARGV[at + 4]
+        lease_add[k + 2] = format('%d\31%d\31', micro, tokens) .. ends .. '\31tenant\30' .. today .. ARGV[at + 4]
         expiry_add[k + 1] = ends
         expiry_add[k + 2] = id
-        mine[id] = true
+        mine[id] = answer
       end
     end
   end

@@ -27,6 +27,7 @@ flush()
 if #old > 0 then
   call('HDEL', KEYS[1], unpack(old))
   call('ZREM', KEYS[2], unpack(old))
+  for _, name in ipairs(old) do call('HDEL', KEYS[1], '~shared:' .. name, '~shared_tokens:' .. name) end
 end
 if #later > 0 then call('ZADD', KEYS[2], unpack(later)) end
 local more = 0

@@ -4,6 +4,7 @@ import {
   charge,
   checkLimit,
   hold,
+  leasable,
   noCounters,
   settledAmount,
   unhold,
@@ -29,6 +30,7 @@ import type {
   ScopeCounters,
   Settlement,
   SettleOutcome,
+  SharedGrant,
   Spending,
   SweepOutcome,
 } from '../src/reservation-store.js';
@@ -37,6 +39,8 @@ interface Lease extends Amount {
   expiresAt: EpochMs;
   scopes: string[];
   row: string;
+  /** Set for a shared lease. */
+  limits?: Pick<SharedGrant, 'limitsMicroUsd' | 'limitsTokens'>;
 }
 interface Scope extends Counters {
   seenAt: EpochMs;
@@ -45,6 +49,8 @@ interface Tenant {
   scopes: Map<string, Scope>;
   leases: Map<string, Lease>;
   done: Map<string, EpochMs>;
+  /** Shared leases that expired. */
+  expired: Set<string>;
   outbox: OutboxEntry[];
   nextEntry: number;
 }
@@ -79,6 +85,8 @@ export class MemoryReservationStore extends ReservationStore {
     if (this.isDone(tenant, request.callId) || (lease && lease.expiresAt <= now)) {
       return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${request.callId}`, limit: 0, used: 0 };
     }
+    if (lease?.limits)
+      return { admitted: true, shared: { microUsd: lease.microUsd, tokens: lease.tokens, ...lease.limits } };
     if (lease) return { admitted: true };
     const waiting = rowsWaiting(tenant);
     if (waiting >= this.rules.outboxCap) {
@@ -91,17 +99,28 @@ export class MemoryReservationStore extends ReservationStore {
       };
     }
     const scopes = this.scopesOf(request);
+    const shared = request.shared && this.share(tenant, limits, scopes, request);
+    if (shared === 'too little')
+      return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'share', limit: 0, used: 0 };
+    const { microUsd, tokens } = shared ?? request;
     for (const scope of scopes) {
-      const refusal = checkLimit(limits[scope.kind], this.scope(tenant, scope.name), request);
-      if (refusal) return { admitted: false, scope: scope.kind === 'day' ? 'day' : scope.name, ...refusal };
+      const refusal = checkLimit(limits[scope.kind], this.scope(tenant, scope.name), { microUsd, tokens });
+      if (!refusal) continue;
+      const unit = refusal.code === 'BUDGET_EXCEEDED' ? 'microUsd' : 'tokens';
+      const usedByLeases =
+        [...tenant.leases.values()]
+          .filter((open) => open.limits && open.scopes.includes(scope.name))
+          .reduce((sum, open) => sum + open[unit], 0) || undefined;
+      return { admitted: false, scope: scope.kind === 'day' ? 'day' : scope.name, ...refusal, usedByLeases };
     }
-    if (request.microUsd === 0 && request.tokens === 0) return { admitted: true };
-    for (const scope of scopes) hold(this.touched(tenant, scope.name), request);
+    if (microUsd === 0 && tokens === 0) return { admitted: true, shared };
+    for (const scope of scopes) hold(this.touched(tenant, scope.name), { microUsd, tokens });
     const { callId: call_id, userId: user_id, toolName: tool_name, parentCallId: parent_call_id } = request;
     const { request_id, agent_id, task_id } = request.scopes;
     tenant.leases.set(request.callId, {
-      microUsd: request.microUsd,
-      tokens: request.tokens,
+      microUsd,
+      tokens,
+      limits: shared && { limitsMicroUsd: shared.limitsMicroUsd, limitsTokens: shared.limitsTokens },
       expiresAt: now + request.leaseMs,
       scopes: scopes.map((scope) => scope.name),
       row: JSON.stringify({
@@ -115,7 +134,35 @@ export class MemoryReservationStore extends ReservationStore {
         task_id,
       }),
     });
-    return { admitted: true };
+    return { admitted: true, shared };
+  }
+
+  /** What a shared lease gets of its wish. */
+  private share(
+    tenant: Tenant,
+    limits: TenantLimits,
+    scopes: { kind: ScopeKind; name: string }[],
+    { microUsd, tokens, shared }: ReservationRequest,
+  ): SharedGrant | 'too little' {
+    const most = { microUsd: Number.POSITIVE_INFINITY, tokens: Number.POSITIVE_INFINITY };
+    for (const { kind, name } of scopes) {
+      const { spentMicroUsd, heldMicroUsd, spentTokens, heldTokens } = this.scope(tenant, name);
+      most.microUsd = Math.min(
+        most.microUsd,
+        leasable(limits[kind].microUsd, spentMicroUsd + heldMicroUsd) ?? Infinity,
+      );
+      most.tokens = Math.min(most.tokens, leasable(limits[kind].tokens, spentTokens + heldTokens) ?? Infinity);
+    }
+    const limitsMicroUsd = most.microUsd < Number.POSITIVE_INFINITY;
+    const limitsTokens = most.tokens < Number.POSITIVE_INFINITY;
+    const grant = {
+      microUsd: limitsMicroUsd ? Math.min(Math.max(microUsd, 1), most.microUsd) : microUsd,
+      tokens: limitsTokens ? Math.min(Math.max(tokens, 1), most.tokens) : 0,
+      limitsMicroUsd,
+      limitsTokens,
+    };
+    const isTooLittle = grant.microUsd < (shared?.leastMicroUsd ?? 0) || most.microUsd === 0 || most.tokens === 0;
+    return isTooLittle ? 'too little' : grant;
   }
 
   override async settle(
@@ -134,14 +181,18 @@ export class MemoryReservationStore extends ReservationStore {
 
   private settleOne(tenant: Tenant, one: Settlement, costOverrun: boolean, charged: ChargedRow[]): boolean {
     if (this.isDone(tenant, one.callId)) return false;
-    const lease = tenant.leases.get(one.callId);
-    if (lease && lease.expiresAt <= this.clock.now()) {
-      this.expire(tenant, one.callId, lease, charged);
-      return false;
+    const leaseId = one.lease?.id ?? one.callId;
+    const lease = tenant.leases.get(leaseId);
+    if (lease && lease.expiresAt <= this.clock.now()) this.expire(tenant, leaseId, lease, charged);
+    if (one.lease && tenant.expired.has(leaseId)) {
+      this.charge(tenant, one.callId, [], { microUsd: 0, tokens: 0 }, 'settled', one.row, charged);
+      return true;
     }
-    const amount = lease ? settledAmount(lease, one, costOverrun) : { microUsd: one.microUsd, tokens: one.tokens };
+    if (this.isDone(tenant, one.callId)) return false;
+    const share = lease && one.lease ? toShare(lease, one.lease) : lease;
+    const amount = share ? settledAmount(share, one, costOverrun, one.lease !== undefined) : one;
     const scopes = lease?.scopes ?? this.scopesOf(one).map((scope) => scope.name);
-    if (lease) this.drop(tenant, one.callId, lease);
+    if (lease && share) this.take(tenant, leaseId, lease, share);
     this.charge(tenant, one.callId, scopes, amount, 'settled', one.row, charged);
     return true;
   }
@@ -155,7 +206,7 @@ export class MemoryReservationStore extends ReservationStore {
         if (!lease) continue;
         if (lease.expiresAt <= this.clock.now()) this.expire(tenant, callId, lease, charged);
         else {
-          this.drop(tenant, callId, lease);
+          this.take(tenant, callId, lease, lease);
           released += 1;
         }
       }
@@ -231,13 +282,17 @@ export class MemoryReservationStore extends ReservationStore {
   }
 
   private expire(tenant: Tenant, callId: string, lease: Lease, charged: ChargedRow[]): void {
-    this.drop(tenant, callId, lease);
-    this.charge(tenant, callId, lease.scopes, lease, 'expired', lease.row, charged);
+    const { microUsd, tokens } = lease;
+    this.take(tenant, callId, lease, { microUsd, tokens });
+    this.charge(tenant, callId, lease.scopes, { microUsd, tokens }, 'expired', lease.row, charged);
+    if (lease.limits) tenant.expired.add(callId);
   }
 
-  private drop(tenant: Tenant, callId: string, lease: Lease): void {
-    for (const name of lease.scopes) unhold(this.touched(tenant, name), lease);
-    tenant.leases.delete(callId);
+  private take(tenant: Tenant, leaseId: string, lease: Lease, { microUsd, tokens }: Amount): void {
+    for (const name of lease.scopes) unhold(this.touched(tenant, name), { microUsd, tokens });
+    lease.microUsd -= microUsd;
+    lease.tokens -= tokens;
+    if (lease.microUsd <= 0 && lease.tokens <= 0) tenant.leases.delete(leaseId);
   }
 
   private charge(
@@ -251,6 +306,7 @@ export class MemoryReservationStore extends ReservationStore {
   ): void {
     for (const name of scopes) charge(this.touched(tenant, name), { microUsd, tokens });
     tenant.done.set(callId, this.clock.now());
+    if (row === '') return;
     charged.push({ kind, microUsd, tokens, row, at: this.clock.now() });
   }
 
@@ -294,12 +350,24 @@ export class MemoryReservationStore extends ReservationStore {
     const sums = await this.ledgerSums(tenantId);
     const raced = this.state.get(tenantId);
     if (raced) return raced;
-    const tenant: Tenant = { scopes: new Map(), leases: new Map(), done: new Map(), outbox: [], nextEntry: 0 };
+    const tenant: Tenant = {
+      scopes: new Map(),
+      leases: new Map(),
+      done: new Map(),
+      expired: new Set(),
+      outbox: [],
+      nextEntry: 0,
+    };
     for (const { scope, microUsd, tokens } of sums) charge(this.touched(tenant, scope), { microUsd, tokens });
     this.touched(tenant, 'tenant');
     this.state.set(tenantId, tenant);
     return tenant;
   }
+}
+
+/** A share of a lease, at most what is left of it. */
+function toShare(lease: Amount, share: Amount): Amount {
+  return { microUsd: Math.min(share.microUsd, lease.microUsd), tokens: Math.min(share.tokens, lease.tokens) };
 }
 
 function rowsWaiting(tenant: Tenant): number {
@@ -308,7 +376,7 @@ function rowsWaiting(tenant: Tenant): number {
 
 /** The outbox of the memory store. */
 class MemoryUsageOutbox extends UsageOutbox {
-  constructor(private readonly state: Map<string, Tenant>) {
+  constructor(private readonly state: ReadonlyMap<string, Tenant>) {
     super();
   }
 
@@ -325,11 +393,5 @@ class MemoryUsageOutbox extends UsageOutbox {
     const ids = new Set(entries.map((entry) => entry.id));
     if (tenant) tenant.outbox = tenant.outbox.filter((entry) => !ids.has(entry.id));
     return Promise.resolve();
-  }
-
-  override eraseTenant(tenantId: string, dryRun: boolean): Promise<number> {
-    const erased = this.state.has(tenantId);
-    if (!dryRun) this.state.delete(tenantId);
-    return Promise.resolve(erased ? 1 : 0);
   }
 }

@@ -9,6 +9,7 @@ import type {
   BudgetUsageReply,
   ReserveRequest,
   SettleRequest,
+  UsageRow,
 } from '@toolfleet/contracts/budget';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock } from '@toolfleet/resilience';
@@ -30,7 +31,7 @@ const ask = (callId: string, microUsd: number, more: Partial<ReserveRequest> = {
   tool_name: 'web_search',
   ...more,
 });
-const settlement = (callId: string, microUsd: number, tokens = 0): SettleRequest => ({
+const settlement = (callId: string, microUsd: number, tokens = 0): SettleRequest & { row: UsageRow } => ({
   call_id: callId,
   scopes,
   micro_usd: microUsd,
@@ -269,6 +270,40 @@ describe('budget service', () => {
     expect((await usage([]))[0]).toMatchObject({ calls: 1, micro_usd: 10 });
     await settle(settlement('b', 20));
     await eventually('the ledger has both', async () => (await usage([]))[0]?.micro_usd === 30);
+  });
+
+  it('grants shared leases, counts them as held, and applies a lowered limit to the next one', async () => {
+    const shared = (id: string, more: Partial<ReserveRequest> = {}) =>
+      ask(`lease:${id}`, 5_000, {
+        scopes: { ...scopes, request_id: `lease:${id}` },
+        shared: { least_micro_usd: 2 },
+        ...more,
+      });
+    await start({ MAX_COST_PER_TENANT: '0.1', TOKEN_BUDGET_PER_AGENT: '1000', MAX_COST_PER_REQUEST: '0.02' });
+    expect(await reserve(shared('1', { tokens: 50 }), ask('lease:2', 1), shared('3', { call_id: 'x' }))).toMatchObject([
+      {
+        admitted: true,
+        lease: { micro_usd: 1_000, tokens: 10, limits_tokens: true, call_limit_micro_usd: 20_000 },
+      },
+      { admitted: false, scope: 'invalid:call_id' },
+      { admitted: false, scope: 'invalid:call_id' },
+    ]);
+    expect((await limits())[0]).toMatchObject({ held_micro_usd: 1_000, held_tokens: 10, spent_micro_usd: 0 });
+    const lease = { id: 'lease:1', micro_usd: 300, tokens: 0 };
+    const bad = { ...settlement('b', 1), lease: { ...lease, id: 'b' } };
+    expect(await settle({ ...settlement('a', 300), lease }, bad)).toEqual({
+      settled: 1,
+      refused: [{ call_id: 'b', field: 'lease.id' }],
+    });
+    expect((await limits())[0]).toMatchObject({ held_micro_usd: 700, spent_micro_usd: 300 });
+    await stop();
+    await start({ MAX_COST_PER_TENANT: '0.00099' });
+    expect((await reserve(shared('4')))[0]).toMatchObject({ admitted: false });
+    expect((await reserve(ask('c', 1)))[0]).toMatchObject({ admitted: false, used: 1_000, used_by_leases: 700 });
+    const { row: _row, ...rest } = settlement('lease:1', 0);
+    await settle({ ...rest, lease: { ...lease, micro_usd: 700 } });
+    expect((await limits())[0]).toMatchObject({ held_micro_usd: 0, held_tokens: 10 });
+    expect((await reserve(ask('c', 690), ask('d', 1)))[1]).toMatchObject({ admitted: false, used: 990 });
   });
 
   it('takes limits of single tenants from the configuration file', async () => {

@@ -77,9 +77,9 @@ export class Budget {
       [...perTenant].map(async ([tenantId, indexes]) => {
         const open = indexes.map((index) => requests[index] as ReserveRequest);
         const admissions = await this.reserveIn(tenantId, open, withinMs);
-        const { costOverrun } = tenantLimits(this.limitTable, tenantId);
+        const limits = tenantLimits(this.limitTable, tenantId);
         for (const [position, index] of indexes.entries()) {
-          answers[index] = toAnswer(open[position] as ReserveRequest, admissions[position], costOverrun);
+          answers[index] = toAnswer(open[position] as ReserveRequest, admissions[position], limits);
         }
       }),
     );
@@ -89,7 +89,9 @@ export class Budget {
   /** Checks the request limit of a single call. It needs no counter, because a call without a request id spends there once. */
   private refuseAlone(request: ReserveRequest): ReserveAnswer | undefined {
     const limit = tenantLimits(this.limitTable, request.scopes.tenant_id).request;
-    const refusal = checkLimit(limit, noCounters(), { microUsd: request.micro_usd, tokens: request.tokens });
+    // The calls of a shared lease are each checked against this limit by their gateway.
+    const amount = request.shared ? NOTHING : { microUsd: request.micro_usd, tokens: request.tokens };
+    const refusal = checkLimit(limit, noCounters(), amount);
     return refusal
       ? { admitted: false, call_id: request.call_id, scope: `request:${request.scopes.request_id}`, ...refusal }
       : undefined;
@@ -134,7 +136,8 @@ export class Budget {
             scopes: one.scopes,
             microUsd: one.micro_usd,
             tokens: one.tokens,
-            row: JSON.stringify(one.row),
+            row: one.row ? JSON.stringify(one.row) : '',
+            lease: one.lease && { id: one.lease.id, microUsd: one.lease.micro_usd, tokens: one.lease.tokens },
           })),
           tenantLimits(this.limitTable, tenantId).costOverrun,
         );
@@ -235,17 +238,35 @@ export class Budget {
   }
 }
 
-function toReservationRequest(request: ReserveRequest): ReservationRequest {
-  return toCamelCase(request);
+const NOTHING = { microUsd: 0, tokens: 0 };
+
+function toReservationRequest({ shared, ...request }: ReserveRequest): ReservationRequest {
+  return { ...toCamelCase(request), shared: shared && { leastMicroUsd: shared.least_micro_usd } };
 }
 
-function toAnswer(request: ReserveRequest, admission: Admission | undefined, costOverrun: boolean): ReserveAnswer {
-  if (!admission) {
-    return { admitted: false, call_id: request.call_id, code: 'BUDGET_UNAVAILABLE', scope: 'store', limit: 0, used: 0 };
+function toAnswer(
+  { call_id }: ReserveRequest,
+  admission: Admission | undefined,
+  { costOverrun, request }: TenantLimits,
+): ReserveAnswer {
+  if (!admission) return { admitted: false, call_id, code: 'BUDGET_UNAVAILABLE', scope: 'store', limit: 0, used: 0 };
+  if (!admission.admitted) {
+    const { usedByLeases, ...refusal } = admission;
+    return { ...refusal, call_id, scope: shownScope(refusal.scope), used_by_leases: usedByLeases };
   }
-  return admission.admitted
-    ? { admitted: true, call_id: request.call_id, may_overrun: costOverrun || undefined }
-    : { ...admission, call_id: request.call_id, scope: shownScope(admission.scope) };
+  const { shared } = admission;
+  return {
+    admitted: true,
+    call_id,
+    may_overrun: costOverrun || undefined,
+    lease: shared && {
+      micro_usd: shared.microUsd,
+      tokens: shared.tokens,
+      limits_micro_usd: shared.limitsMicroUsd,
+      limits_tokens: shared.limitsTokens,
+      call_limit_micro_usd: request.microUsd,
+    },
+  };
 }
 
 /** Limits of which this spending reached 80 %, one entry per scope and currency. */

@@ -1,12 +1,13 @@
 import { isJsonObject, isToolError, ToolError } from '@toolfleet/contracts';
 import { isPlainId, MAX_ID_LENGTH } from '@toolfleet/contracts/text';
-import type {
-  BudgetLimits,
-  BudgetRelease,
-  BudgetScopes,
-  BudgetUsage,
-  ReserveRequest,
-  SettleRequest,
+import {
+  SHARED_LEASE_PREFIX,
+  type BudgetLimits,
+  type BudgetRelease,
+  type BudgetScopes,
+  type BudgetUsage,
+  type ReserveRequest,
+  type SettleRequest,
 } from '@toolfleet/contracts/budget';
 import { USAGE_GROUPS } from './usage-ledger.js';
 
@@ -37,6 +38,9 @@ export function readReserve(body: unknown): ReadEntries<ReserveRequest> {
     optionalId(fields['user_id'], 'user_id');
     optionalId(fields['tool_name'], 'tool_name');
     optionalId(fields['parent_call_id'], 'parent_call_id');
+    const shared = fields['shared'] === undefined ? undefined : readObject(fields['shared'], 'shared');
+    if (shared) readInteger(shared['least_micro_usd'], 'shared.least_micro_usd');
+    checkPrefix(fields['call_id'], shared !== undefined, 'call_id');
   });
 }
 
@@ -46,6 +50,13 @@ export function readSettle(body: unknown): ReadEntries<SettleRequest> {
     const { callId, tenantId } = checkCall(fields);
     readInteger(fields['micro_usd'], 'micro_usd');
     readInteger(fields['tokens'], 'tokens');
+    const lease = fields['lease'] === undefined ? undefined : readObject(fields['lease'], 'lease');
+    if (lease) {
+      checkPrefix(id(lease['id'], 'lease.id'), true, 'lease.id');
+      readInteger(lease['micro_usd'], 'lease.micro_usd');
+      readInteger(lease['tokens'], 'lease.tokens');
+    }
+    if (lease && fields['row'] === undefined) return;
     const row = readObject(fields['row'], 'row');
     if (row['call_id'] !== callId) invalid('row.call_id', 'the call_id of the settlement');
     if (row['tenant_id'] !== tenantId) invalid('row.tenant_id', 'the tenant of the settlement');
@@ -135,6 +146,12 @@ function tenant(value: unknown, place: string): string {
 function id(value: unknown, place: string): string {
   if (!isPlainId(value)) invalid(place, `a string of 1 to ${MAX_ID_LENGTH} characters without control characters`);
   return value;
+}
+
+/** Only shared leases have ids that start with their prefix: the scripts tell them from leases of calls by it. */
+function checkPrefix(value: unknown, isShared: boolean, place: string): void {
+  if (String(value).startsWith(SHARED_LEASE_PREFIX) === isShared) return;
+  invalid(place, `an id that ${isShared ? 'starts' : 'does not start'} with ${SHARED_LEASE_PREFIX}`);
 }
 
 function optionalId(value: unknown, place: string): void {

@@ -22,6 +22,7 @@ import type {
   ScopeCounters,
   Settlement,
   SettleOutcome,
+  SharedGrant,
   Spending,
   SweepOutcome,
 } from './reservation-store.js';
@@ -32,7 +33,8 @@ const SWEEP_PER_RUN = 500;
 /** Reply of a script that found no state of the tenant. */
 const UNKNOWN_TENANT = -1;
 
-type RefusalReply = [code: number, scopeIndex: number, used: number];
+type RefusalReply = [code: 2 | 3 | 4 | 5 | 6, scopeIndex: number, used: number, usedByLeases?: number];
+type SharedReply = [code: 1, microUsd: number, tokens: number, limitsMicroUsd: 0 | 1, limitsTokens: 0 | 1];
 
 /** The distinct scopes of one message. Calls refer to them by position, starting with 1. */
 class ScopeTable {
@@ -105,7 +107,8 @@ export class RedisReservationStore extends ReservationStore {
       const scopes = countedScopes(request.scopes, request.callId, request.sharesRequest);
       const indexes = scopes.length === 0 ? '' : table.toIndexes(scopes).join(',');
       const ending = request.microUsd === 0 && request.tokens === 0 ? '' : leaseEnding(tenantId, request, scopes);
-      calls.push(request.callId, request.microUsd, request.tokens, request.leaseMs, ending, indexes);
+      const least = request.shared?.leastMicroUsd ?? '';
+      calls.push(request.callId, request.microUsd, request.tokens, request.leaseMs, ending, indexes, least);
     }
     const scopes: ScriptArguments = [];
     for (const [position, name] of table.names.entries()) {
@@ -120,13 +123,16 @@ export class RedisReservationStore extends ReservationStore {
       ...calls,
     ]);
     if (!Array.isArray(reply) || reply.length !== requests.length) throw unreadable('reserve');
-    return reply.map((answer: 1 | RefusalReply, position) =>
-      answer === 1 ? { admitted: true } : this.refusal(answer, table, limits, requests[position]?.callId ?? ''),
-    );
+    return reply.map((answer: 1 | SharedReply | RefusalReply, position) => {
+      if (answer === 1) return { admitted: true };
+      return answer[0] === 1
+        ? { admitted: true, shared: toSharedGrant(answer) }
+        : this.refusal(answer, table, limits, requests[position]?.callId ?? '');
+    });
   }
 
   private refusal(
-    [code, index, used]: RefusalReply,
+    [code, index, used, inLeases]: RefusalReply,
     table: ScopeTable,
     limits: TenantLimits,
     callId: string,
@@ -135,11 +141,13 @@ export class RedisReservationStore extends ReservationStore {
       return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'outbox', limit: this.rules.outboxCap, used };
     }
     if (code === 5) return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${callId}`, limit: 0, used: 0 };
+    if (code === 6) return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'share', limit: 0, used: 0 };
     const limit = limits[table.kinds[index - 1] ?? 'tenant'];
+    const usedByLeases = inLeases || undefined;
     const scope = table.names[index - 1] ?? 'tenant';
     return code === 2
-      ? { admitted: false, code: 'BUDGET_EXCEEDED', scope, limit: limit.microUsd ?? 0, used }
-      : { admitted: false, code: 'TOKEN_LIMIT_EXCEEDED', scope, limit: limit.tokens ?? 0, used };
+      ? { admitted: false, code: 'BUDGET_EXCEEDED', scope, limit: limit.microUsd ?? 0, used, usedByLeases }
+      : { admitted: false, code: 'TOKEN_LIMIT_EXCEEDED', scope, limit: limit.tokens ?? 0, used, usedByLeases };
   }
 
   override async settle(
@@ -154,7 +162,8 @@ export class RedisReservationStore extends ReservationStore {
       const calls: ScriptArguments = [];
       for (const one of settlements.slice(start, start + CALLS_PER_RUN)) {
         const indexes = table.toIndexes(countedScopes(one.scopes, one.callId));
-        calls.push(one.callId, one.microUsd, one.tokens, one.row, ...indexes);
+        const { id = '', microUsd = 0, tokens = 0 } = one.lease ?? {};
+        calls.push(one.callId, one.microUsd, one.tokens, one.row, ...indexes, id, microUsd, tokens);
       }
       const reply = await this.run(tenantId, 'settle', [...head, table.names.length, ...table.names, ...calls]);
       if (!Array.isArray(reply)) throw unreadable('settle');
@@ -244,6 +253,10 @@ function leaseEnding(tenantId: string, request: ReservationRequest, scopes: read
   let names = '';
   for (const scope of scopes) names += `\x1e${scope.name}`;
   return `${names}\x1f${row}`;
+}
+
+function toSharedGrant([, microUsd, tokens, limitsMicroUsd, limitsTokens]: SharedReply): SharedGrant {
+  return { microUsd, tokens, limitsMicroUsd: limitsMicroUsd === 1, limitsTokens: limitsTokens === 1 };
 }
 
 function toSpending(reply: unknown): Spending[] {

@@ -189,6 +189,103 @@ function conformance(name: string, make: MakeSubject): void {
       ]);
     });
 
+    describe('a shared lease', () => {
+      const SHARED = 'lease:1';
+      const lease = (microUsd: number, more: Partial<ReservationRequest> = {}) =>
+        ask(SHARED, microUsd, { shared: { leastMicroUsd: 2 }, ...more });
+      const draw = (callId: string, microUsd: number, share: number, tokens = 0) =>
+        settlement(callId, microUsd, { tokens, lease: { id: SHARED, microUsd: share, tokens } });
+      const end = (microUsd: number) => settlement(SHARED, 0, { row: '', lease: { id: SHARED, microUsd, tokens: 0 } });
+      const granted = (microUsd: number, tokens = 0) => ({
+        admitted: true,
+        shared: { microUsd, tokens, limitsMicroUsd: true, limitsTokens: tokens > 0 },
+      });
+
+      it('takes at most a hundredth of what is left, which counts as held, and refuses when that is too little', async () => {
+        const { store } = await make();
+        await store.reserve('t', money(1_000), [ask('a', 100)]);
+        expect(await store.reserve('t', money(1_000), [lease(500), lease(500)])).toEqual([granted(9), granted(9)]);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 109, spentMicroUsd: 0 });
+        const more = ask('lease:2', 500, { shared: { leastMicroUsd: 9 } });
+        expect((await store.reserve('t', money(1_000), [more]))[0]).toMatchObject({ admitted: false, scope: 'share' });
+        const [refused] = await store.reserve('t', money(1_000), [ask('b', 900)]);
+        expect(refused).toMatchObject({ admitted: false, used: 109, usedByLeases: 9 });
+      });
+
+      it('takes what is wanted where nothing is limited, and tokens only where they are', async () => {
+        const { store } = await make();
+        const open = { limitsMicroUsd: false, limitsTokens: false };
+        expect(await store.reserve('t', unlimited(), [lease(500, { tokens: 7 })])).toEqual([
+          { admitted: true, shared: { microUsd: 500, tokens: 0, ...open } },
+        ]);
+        const limits = money(300, 'max_cost_per_day');
+        limits.tenant.tokens = 1_000;
+        const other = ask('lease:2', 0, { tokens: 50, shared: { leastMicroUsd: 0 } });
+        expect(await store.reserve('t', limits, [other])).toMatchObject([{ admitted: false, scope: 'share' }]);
+        await store.settle('t', [end(500)]);
+        expect(await store.reserve('t', limits, [other])).toEqual([granted(1, 10)]);
+      });
+
+      it('gives each call its share and the rest back once, however often messages repeat', async () => {
+        const { store, outbox } = await make();
+        await store.reserve('t', money(1_000), [lease(10)]);
+        const all = [draw('a', 3, 4), draw('b', 9, 4), end(2)];
+        expect((await store.settle('t', all)).settled).toBe(3);
+        expect((await store.settle('t', all)).settled).toBe(0);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, spentMicroUsd: 7 });
+        expect((await rowsOf(outbox)).map(({ kind, microUsd }) => [kind, microUsd])).toEqual([
+          ['settled', 3],
+          ['settled', 4],
+        ]);
+        expect((await store.reserve('t', money(1_000), [lease(10)]))[0]).toMatchObject({ scope: `call:${SHARED}` });
+        expect((await store.reserve('t', money(1_000), [ask('c', 994)]))[0]).toEqual({
+          ...{ admitted: false, code: 'BUDGET_EXCEEDED', scope: 'tenant', limit: 1_000, used: 7 },
+        });
+      });
+
+      it('keeps what running calls have until they are settled, and takes back what a released one had', async () => {
+        const { store, outbox } = await make();
+        await store.reserve('t', money(1_000), [lease(10)]);
+        await store.settle('t', [end(3)]);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 7 });
+        const released = { ...draw('a', 0, 5), row: '' };
+        await store.settle('t', [released, released]);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 2, spentMicroUsd: 0 });
+        await store.settle('t', [draw('b', 2, 2)]);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, spentMicroUsd: 2 });
+        expect(await rowsOf(outbox)).toHaveLength(1);
+      });
+
+      it('is charged for its rest when it expires; its calls then get their rows without an amount', async () => {
+        const { store, outbox, advance } = await make();
+        await store.reserve('t', money(1_000), [lease(10, { leaseMs: 30 })]);
+        await store.settle('t', [draw('a', 3, 3)]);
+        await advance(60);
+        expect((await store.settle('t', [draw('b', 4, 4), draw('c', 4, 4)])).settled).toBe(2);
+        await store.sweep('t');
+        expect((await store.settle('t', [draw('d', 1, 1), draw('b', 4, 4), end(7)])).settled).toBe(1);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, spentMicroUsd: 10 });
+        const rows = (await rowsOf(outbox)).map(({ kind, microUsd, row }) => [kind, JSON.parse(row).call_id, microUsd]);
+        expect(rows.toSorted((one, other) => String(one[1]).localeCompare(String(other[1])))).toEqual([
+          ['settled', 'a', 3],
+          ['settled', 'b', 0],
+          ['settled', 'c', 0],
+          ['settled', 'd', 0],
+          ['expired', SHARED, 7],
+        ]);
+      });
+
+      it('holds tokens that calls report, without a cap on them', async () => {
+        const { store } = await make();
+        const limits = withSettings(unlimited(), { max_tokens_per_tenant: 1_000 });
+        await store.reserve('t', limits, [lease(0, { tokens: 10, shared: { leastMicroUsd: 0 } })]);
+        expect(await tenantOf(store)).toMatchObject({ heldTokens: 10 });
+        const free = { id: SHARED, microUsd: 0, tokens: 10 };
+        await store.settle('t', [settlement('a', 0, { tokens: 400, lease: free })]);
+        expect(await tenantOf(store)).toMatchObject({ heldTokens: 0, spentTokens: 400 });
+      });
+    });
+
     it('keeps tenants apart', async () => {
       const { store } = await make();
       await store.reserve('t', money(10), [ask('a', 10)]);

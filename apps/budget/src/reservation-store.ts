@@ -3,8 +3,9 @@ import type { BudgetScopes } from '@toolfleet/contracts/budget';
 import type { Amount, Counters, Refusal } from './counters.js';
 import type { NamedScope, TenantLimits } from './limits.js';
 
-/** Request to lease the amount that one call may cost. */
+/** Request to lease the amount that one call may cost, or a shared lease that many calls of one gateway draw on. */
 export interface ReservationRequest extends Amount {
+  /** The id of the lease. Ids of shared leases start with `lease:`. */
   callId: string;
   scopes: BudgetScopes;
   leaseMs: Milliseconds;
@@ -14,28 +15,40 @@ export interface ReservationRequest extends Amount {
   parentCallId?: string;
   /** Other calls spend in the request whose id is this call's id, so it needs a counter. */
   sharesRequest?: boolean;
+  /** Asks for a shared lease of at most the given amounts, and at most a hundredth of what is left of every limit. */
+  shared?: { leastMicroUsd: MicroUsd };
+}
+
+/** What a shared lease was granted, and whether limits apply to it. */
+export interface SharedGrant extends Amount {
+  limitsMicroUsd: boolean;
+  limitsTokens: boolean;
 }
 
 /**
- * Result of a reservation. `BUDGET_UNAVAILABLE`: the outbox to the ledger is full. A call that was already charged is refused as
+ * Result of a reservation. `BUDGET_UNAVAILABLE`: the outbox to the ledger is full, or too little is left for a shared lease. A call that was already charged is refused as
  * BUDGET_EXCEEDED with scope `call:<id>`, because no id is charged twice.
  */
 export type Admission =
-  | { admitted: true }
+  | { admitted: true; shared?: SharedGrant }
   | {
       admitted: false;
       code: Refusal['code'] | 'BUDGET_UNAVAILABLE';
       scope: string;
       limit: number;
       used: number;
+      /** The part of `used` in shared leases. */
+      usedByLeases?: number;
     };
 
 /** Actual usage of one call. */
 export interface Settlement extends Amount {
   callId: string;
   scopes: BudgetScopes;
-  /** The ledger row as JSON. The store does not read it; the drain adds the charged amounts. */
+  /** The ledger row as JSON, empty for none. The store does not read it; the drain adds the charged amounts. */
   row: string;
+  /** The share of a shared lease that the call had. */
+  lease?: Amount & { id: string };
 }
 
 /** Spending of a scope before and after an operation, for threshold events. */
@@ -98,7 +111,8 @@ export const DEFAULT_RULES: ReservationRules = {
 
 /**
  * Leases and counters of tenants. Every method is atomic per tenant and uses the clock of the store. A lease that expires unsettled
- * is charged in full, so a crash can overcount but never overspend. Infrastructure failures reject.
+ * is charged in full, so a crash can overcount but never overspend. Calls that draw on a shared lease each take their share out of it;
+ * what is left when it expires is charged. Infrastructure failures reject.
  */
 export abstract class ReservationStore {
   /** Admits or refuses each request in order. An open lease of the same call is admitted again without holding twice. */
@@ -108,7 +122,8 @@ export abstract class ReservationStore {
     requests: readonly ReservationRequest[],
   ): Promise<Admission[]>;
   /**
-   * Replaces leases by actual usage, once per call id. Usage without a lease is charged unchanged.
+   * Replaces leases by actual usage, once per call id. Usage without a lease is charged unchanged. A call whose shared lease has
+   * expired gets its row without an amount, because the charge of the lease includes it.
    * @param costOverrun charges more money than was leased, as settled; otherwise at most the lease
    */
   abstract settle(tenantId: string, settlements: readonly Settlement[], costOverrun?: boolean): Promise<SettleOutcome>;
@@ -148,6 +163,4 @@ export abstract class UsageOutbox {
   abstract read(tenantId: string, maxEntries: number): Promise<OutboxEntry[]>;
   /** Removes entries that are in the ledger. May be repeated. */
   abstract acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void>;
-  /** Deletes everything that Redis has about the budget of a tenant, or only looks; returns the number of keys. Drain it first. */
-  abstract eraseTenant(tenantId: string, dryRun: boolean): Promise<number>;
 }

@@ -5,7 +5,6 @@ import { loadFleetFile, microserviceComponent, type ServiceHost, type LifecycleC
 import { NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
-import { BudgetPurge } from './budget-purge.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
 import { LedgerRetention } from './ledger-retention.js';
@@ -24,13 +23,12 @@ const COMMAND_TIMEOUT_MS = 10_000;
 /** The Nest module of the endpoint; the budget is built by `budgetComponents`. */
 @Module({})
 class BudgetModule {
-  static with(budget: Budget, purges: BudgetPurge, storeTimeoutMs: number): DynamicModule {
+  static with(budget: Budget, storeTimeoutMs: number): DynamicModule {
     return {
       module: BudgetModule,
       controllers: [BudgetEndpoint],
       providers: [
         { provide: Budget, useValue: budget },
-        { provide: BudgetPurge, useValue: purges },
         { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
       ],
     };
@@ -83,7 +81,6 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     { roundMs: settings.BUDGET_UPKEEP_MS, fullRoundMs: FULL_ROUND_MS },
     { clock, logger, metrics },
   );
-  const purges = new BudgetPurge({ ledger, outbox }, { clock, logger });
   redis.on('ready', () => upkeep.reconnected());
   const keptDays = settings.BUDGET_LEDGER_RETENTION_DAYS;
   return [
@@ -99,7 +96,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     },
     upkeep,
     ...(keptDays === undefined ? [] : [new LedgerRetention(ledger, keptDays, { clock, logger })]),
-    natsEndpoint({ budget, purges }, settings, nats, host),
+    natsEndpoint(budget, settings, nats, host),
   ];
 }
 
@@ -120,7 +117,7 @@ function configuredLimits(settings: BudgetConfig): LimitTable {
 }
 
 function natsEndpoint(
-  { budget, purges }: { budget: Budget; purges: BudgetPurge },
+  budget: Budget,
   settings: BudgetConfig,
   nats: NatsClient,
   { clock, logger }: ServiceHost,
@@ -131,6 +128,6 @@ function natsEndpoint(
     clock,
     onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
   });
-  const module = BudgetModule.with(budget, purges, settings.BUDGET_STORE_TIMEOUT_MS);
+  const module = BudgetModule.with(budget, settings.BUDGET_STORE_TIMEOUT_MS);
   return microserviceComponent({ name: 'door', module, strategy, logger });
 }

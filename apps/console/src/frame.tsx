@@ -4,9 +4,8 @@ import { BreakersView } from './views/breakers.js';
 import { BudgetsView } from './views/budgets.js';
 import { CallsView } from './views/calls.js';
 import { KeysView } from './views/keys.js';
-import { ApprovalsProvider, QuarantineView, WaitingApprovals } from './views/quarantine.js';
+import { QuarantineView, WaitingApprovals } from './views/quarantine.js';
 import { QueuesView } from './views/queues.js';
-import { SourcesView } from './views/sources.js';
 import { ToolsView } from './views/tools.js';
 import { useSigned } from './session.js';
 import { toAddress, usePlace } from './router.js';
@@ -17,7 +16,7 @@ interface View {
   /** Name in the address. */
   name: string;
   title: string;
-  Component: ComponentType<{ item: string | undefined; detail: string | undefined }>;
+  Component: ComponentType<{ item: string | undefined }>;
   /** Shown next to the title in the navigation, e.g. a number of pending items. */
   Mark?: ComponentType;
   /** Required role; absent: none. */
@@ -38,13 +37,6 @@ const VIEWS: readonly View[] = [
   },
   { name: 'breakers', title: 'Breakers and limits', Component: BreakersView },
   { name: 'budgets', title: 'Budgets and cost', Component: BudgetsView },
-  {
-    name: 'sources',
-    title: 'Sources',
-    Component: SourcesView,
-    needs: 'admin',
-    why: 'It changes which tools the tenant has.',
-  },
   {
     name: 'quarantine',
     title: 'Approvals',
@@ -67,7 +59,7 @@ const mayOpen = ({ needs }: View, me: Me): boolean => needs === undefined || me[
 /** Navigation and the current view. Views that the key may not see are not listed, and explain why when opened by address. */
 export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
   const { me } = useSigned();
-  const { view: name, item, detail } = usePlace();
+  const { view: name, item } = usePlace();
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const view = VIEWS.find((one) => one.name === name);
@@ -84,7 +76,7 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
     scrollTo(0, 0);
   }, [place, view]);
 
-  const frame = (
+  return (
     <div className="frame">
       <a
         className="skip"
@@ -148,10 +140,9 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
             </span>
           </div>
         ) : (
-          <view.Component key={name} item={item} detail={detail} />
+          <view.Component key={name} item={item} />
         )}
       </main>
     </div>
   );
-  return me.admin ? <ApprovalsProvider>{frame}</ApprovalsProvider> : frame;
 }

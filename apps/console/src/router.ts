@@ -1,22 +1,20 @@
 import { useSyncExternalStore } from 'react';
 
-/** A location in the console: `#/tools/calculator` is item `calculator` of view `tools`, `#/tools/calculator/7c1e` a call of it. */
+/** A location in the console: `#/tools/calculator` is item `calculator` of view `tools`. */
 export interface Place {
   view: string;
   item: string | undefined;
-  detail: string | undefined;
 }
 
 /** Parses the fragment of an address. */
 export function parsePlace(hash: string): Place {
-  const [view = '', item, detail] = hash.replace(/^#\/?/, '').split('/');
-  return { view: view || 'tools', item: decoded(item), detail: decoded(detail) };
+  const [view = '', item] = hash.replace(/^#\/?/, '').split('/');
+  return { view: view || 'tools', item: item === undefined || item === '' ? undefined : decoded(item) };
 }
 
 /** The address of a place inside the console. */
-export function toAddress(view: string, item?: string, detail?: string): string {
-  const parts = [view, item, detail].filter((part) => part !== undefined);
-  return `#/${parts.map(encodeURIComponent).join('/')}`;
+export function toAddress(view: string, item?: string): string {
+  return item === undefined ? `#/${view}` : `#/${view}/${encodeURIComponent(item)}`;
 }
 
 /** The current location. It is in the fragment, so that every address loads the same document. */
@@ -32,8 +30,7 @@ export function usePlace(): Place {
   );
 }
 
-function decoded(text: string | undefined): string | undefined {
-  if (!text) return undefined;
+function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

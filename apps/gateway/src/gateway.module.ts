@@ -10,7 +10,6 @@ import { ErrorFilter } from './http/error.filter.js';
 import { FleetController } from './http/fleet.controller.js';
 import { HealthController } from './http/health.controller.js';
 import { KeysController, MeController } from './http/keys.controller.js';
-import { PurgesController } from './http/purges.controller.js';
 import { PythonModulesController } from './http/python-modules.controller.js';
 import { RecentCallsController } from './http/recent-calls.controller.js';
 import { MockFunctionController, ShannonController } from './http/shannon.controller.js';
@@ -31,7 +30,6 @@ const CONTROLLERS = [
   CallsController,
   UsageController,
   KeysController,
-  PurgesController,
   PythonModulesController,
   MeController,
   CatalogController,

@@ -35,7 +35,6 @@ export type {
   Me,
   NewKey,
   RecentCall,
-  RecentCallDetail,
   RecentCallStatus,
   ToolKind,
   ToolLimit,

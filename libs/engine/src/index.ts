@@ -1,5 +1,6 @@
 export { makeExecuteCall, type ExecuteCall } from './execute-call.js';
 export type { Call } from './call.js';
+export { LeasedBudget } from './leased-budget.js';
 export {
   Audit,
   BudgetPort,
@@ -23,7 +24,6 @@ export {
   type PolicyResult,
 } from './ports.js';
 export { authorize, quarantineRefusal } from './admit.js';
-export { actingUserId } from './call-identity.js';
 export { toExecMessage } from './attempt.js';
 export { toCancellation } from './deadline.js';
 export {

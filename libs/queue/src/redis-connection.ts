@@ -21,8 +21,6 @@ export type RedisRole = 'commands' | 'blocking';
 export interface RedisConnectOptions {
   /** Connection name, shown by `CLIENT LIST`. */
   name: string;
-  /** Overrides the user in the URL. */
-  username?: string;
   /** Overrides the password in the URL. */
   password?: string;
   /** Password of the Sentinels. */
@@ -201,7 +199,7 @@ function connectionOptions(address: RedisAddress, options: RedisConnectOptions):
     enableOfflineQueue: !isCommands,
     enableAutoPipelining: options.autoPipelining,
     commandTimeout: isCommands ? (options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS) : undefined,
-    username: options.username ?? (address.username || undefined),
+    username: address.username || undefined,
     password: password || undefined,
     db: address.db,
     tls: address.tls ? toTlsOptions(options) : undefined,

@@ -1,30 +1,18 @@
 import type { CallBody, CallStages, JsonObject } from '@toolfleet/client';
 import { duration, money, pretty } from '../format.js';
 import { asObject } from '../schema/form.js';
-import { toAddress } from '../router.js';
 import { Badge, ErrorNotice } from '../ui/components.js';
-import { ResultFiles } from '../ui/result-files.js';
 import { Stages } from '../ui/meters.js';
-import type { CallState } from './follow-call.js';
+import type { CallState } from './use-call.js';
 
-/** State of a call: running, refused, failed in the tool, or its result. `isPage`: on the page of the call itself. */
-export function CallOutcome({
-  state,
-  tool,
-  withTiming = true,
-  isPage = false,
-}: {
-  state: CallState;
-  tool: string;
-  withTiming?: boolean;
-  isPage?: boolean;
-}) {
+/** State of a call: running, refused, failed in the tool, or its result. */
+export function CallOutcome({ state }: { state: CallState }) {
   return (
     <div aria-live="polite" className="stack">
       {state.phase === 'running' && (
         <div className="notice">
           <strong>Running…</strong>
-          {state.callId !== undefined && !isPage && <CallLink id={state.callId} />}
+          {state.callId !== undefined && <span className="small soft wrap">call {state.callId}</span>}
           {state.progress.map((line, index) => (
             <span key={index} className="small">
               {line}
@@ -33,51 +21,31 @@ export function CallOutcome({
         </div>
       )}
       {state.phase === 'refused' && <ErrorNotice error={state.error} />}
-      {state.phase === 'ended' && <Ended ended={state} tool={tool} withTiming={withTiming} isPage={isPage} />}
+      {state.phase === 'ended' && <Ended body={state.body} status={state.status} tookMs={state.tookMs} />}
     </div>
   );
 }
 
-function CallLink({ id }: { id: string }) {
-  return (
-    <a className="small wrap" href={toAddress('calls', id)}>
-      call {id}
-    </a>
-  );
-}
-
-type EndedState = Extract<CallState, { phase: 'ended' }>;
-
-function Ended({
-  ended: { body, tookMs },
-  tool,
-  withTiming,
-  isPage,
-}: {
-  ended: EndedState;
-  tool: string;
-  withTiming: boolean;
-  isPage: boolean;
-}) {
+function Ended({ body, status, tookMs }: { body: CallBody; status: string | undefined; tookMs: number }) {
   const { metadata, usage, output, text } = body;
   const outputText = typeof output === 'string' ? output : pretty(output);
   return (
     <section className="card stack" aria-label="Result">
       <div className="row spread">
         <span className="row">
-          <OutcomeBadge body={body} />
+          {body.success ? <Badge tone="good">success</Badge> : <Badge tone="bad">failed</Badge>}
           {metadata['dry_run'] === true && <Badge tone="accent">dry run</Badge>}
+          {status !== undefined && <Badge>{status}</Badge>}
           {typeof metadata['provenance'] === 'string' && metadata['provenance'] !== 'live' && (
             <Badge tone="warn">{metadata['provenance']}</Badge>
           )}
         </span>
         <span className="soft small numbers">
-          {duration(body.execution_time_ms)} in the fleet
-          {tookMs !== undefined && `, ${duration(tookMs)} until here`}
+          {duration(body.execution_time_ms)} in the fleet, {duration(tookMs)} until here
         </span>
       </div>
       {!body.success && <Failure error={body.error} metadata={metadata} />}
-      {withTiming && <Timing body={body} />}
+      <Timing body={body} />
       {metadata['dry_run'] === true ? <DryRun output={asObject(output)} /> : null}
       {output !== null && (
         <div className="stack tight">
@@ -95,26 +63,17 @@ function Ended({
           </pre>
         </div>
       )}
-      <ResultFiles body={body} tool={tool} />
-      <p className="small soft row">
-        {money(usage.cost_usd)} · {usage.tokens} tokens
-        {!isPage && metadata['dry_run'] !== true && <CallLink id={body.call_id} />}
+      <p className="small soft wrap">
+        {money(usage.cost_usd)} · {usage.tokens} tokens · call {body.call_id}
       </p>
     </section>
   );
 }
 
-function OutcomeBadge({ body: { success, metadata } }: { body: CallBody }) {
-  if (success) return <Badge tone="good">success</Badge>;
-  if (metadata['code'] === 'CANCELLED') return <Badge>cancelled</Badge>;
-  if (metadata['code'] === 'OUTCOME_UNKNOWN') return <Badge tone="warn">outcome unknown</Badge>;
-  return <Badge tone="bad">failed</Badge>;
-}
-
 function Failure({ error, metadata }: { error: string | null; metadata: JsonObject }) {
   const { suggestion, code, retryable } = metadata;
   return (
-    <div className={code === 'CANCELLED' ? 'notice' : 'notice bad'}>
+    <div className="notice bad">
       <strong>{error ?? 'The tool failed'}</strong>
       {typeof suggestion === 'string' && <span>{suggestion}</span>}
       <span className="small soft">

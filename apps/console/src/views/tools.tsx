@@ -12,13 +12,9 @@ import { ToolDetailView, ToolMarks } from './tool-detail.js';
 const MOST_SHOWN = 200;
 
 /** Every tool that the key may see, or one of them. */
-export function ToolsView({ item, detail }: { item: string | undefined; detail: string | undefined }) {
+export function ToolsView({ item }: { item: string | undefined }) {
   const [filter, setFilter] = useState<ToolFilter>({ text: '', kind: '', category: '', only: '' });
-  return item === undefined ? (
-    <ToolList filter={filter} onFilter={setFilter} />
-  ) : (
-    <ToolDetailView name={item} call={detail} />
-  );
+  return item === undefined ? <ToolList filter={filter} onFilter={setFilter} /> : <ToolDetailView name={item} />;
 }
 
 function ToolList({ filter, onFilter }: { filter: ToolFilter; onFilter: (filter: ToolFilter) => void }) {

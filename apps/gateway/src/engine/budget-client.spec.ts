@@ -60,17 +60,17 @@ describe('BudgetClient', () => {
     reserves[0]?.resolve({ answers: [down('a'), admitted('b')] });
     expect(await answers).toEqual([down('a'), admitted('b')]);
     reserves[1]?.resolve({ answers: [admitted('a'), admitted('b')] });
-    await clock.run(10);
+    await clock.run(25);
     expect(released).toEqual(['a']);
   });
 
   it('reports refused settlements only', async () => {
     client.settle({ call_id: 'a' } as SettleRequest);
-    await clock.run(10);
+    await clock.run(25);
     expect(refused).toEqual([]);
     settled = { settled: 0, refused: [{ call_id: 'b', field: 'row.user_id' }] };
     client.settle({ call_id: 'b' } as SettleRequest);
-    await clock.run(10);
+    await clock.run(25);
     expect(refused).toEqual([{ call_id: 'b', field: 'row.user_id' }]);
   });
 

@@ -31,7 +31,7 @@ const SETTLE_RETRY_MS = [250, 500, 1_000, 2_000, 4_000];
  * How long settlements and releases are buffered. No caller waits for them, and one message each would cost this process, NATS
  * and the budget service as much as the reserve did. The leases of a gateway that dies meanwhile are charged in full.
  */
-const BATCH_WINDOW_MS = 5;
+const BATCH_WINDOW_MS = 25;
 /** Requests per message: bounds the size of a message and the run time of a script in the budget service. */
 const MAX_BATCH = 500;
 

@@ -1,6 +1,6 @@
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
-import { makeExecuteCall, MemorySessionResults } from '@toolfleet/engine';
+import { LeasedBudget, makeExecuteCall, MemorySessionResults } from '@toolfleet/engine';
 import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import { loadFleetFile, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
@@ -51,7 +51,8 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     nats,
     mayProbe: redisProbeLease(redis, clock),
   });
-  const budget = wireBudget(host, deps.brokers);
+  const budgetClient = wireBudget(host, deps.brokers);
+  const budget = new LeasedBudget(budgetClient, clock);
   const rateLimiter = new RedisRateLimiter(redis, clock, {
     replicas: settings.GATEWAY_REPLICAS,
     onLocalDecision: limiterFallback(metrics, clock),
@@ -83,7 +84,13 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     executors.replies,
     ...(largeResults ? [largeResults] : []),
     { name: 'recent calls', drain: async () => recorder?.flush() },
-    { name: 'settlements', drain: () => budget.drain(settings.DRAIN_TIMEOUT_MS) },
+    {
+      name: 'settlements',
+      drain: () => {
+        budget.endLeases();
+        return budgetClient.drain(settings.DRAIN_TIMEOUT_MS);
+      },
+    },
   ];
   return {
     executeCall: withPlainIds(executeCall),

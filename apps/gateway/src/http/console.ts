@@ -76,8 +76,7 @@ const HEADERS = {
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
-    "img-src 'self' blob:", // pictures and sounds of results
-    'media-src blob:',
+    "img-src 'self'",
     "connect-src 'self'",
     "base-uri 'none'",
     "form-action 'none'",

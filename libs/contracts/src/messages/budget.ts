@@ -8,10 +8,18 @@ export interface BudgetScopes {
   task_id?: string;
 }
 
-/** One reservation: a lease on money that is charged in full if it expires before it is settled or released. */
+/** Start of the ids of shared leases, which tells them from call ids. */
+export const SHARED_LEASE_PREFIX = 'lease:';
+
+/**
+ * One reservation: a lease on money that is charged in full if it expires before it is settled or released. It is the lease of one
+ * call, or a shared lease, from which a gateway admits many calls without asking for each.
+ */
 export interface ReserveRequest {
+  /** Of a shared lease: `lease:<uuid>`. */
   call_id: string;
   scopes: BudgetScopes;
+  /** What the call may cost; of a shared lease, the most that is wanted. */
   micro_usd: MicroUsd;
   /** Reserved tokens; 0 unless the tool declares a cap. */
   tokens: number;
@@ -24,6 +32,29 @@ export interface ReserveRequest {
   parent_call_id?: string;
   /** The call makes other calls that spend from its request, so its own price counts against that request as well. */
   shares_request?: boolean;
+  /** An earlier run of the call may have been charged, so only the budget service can admit it. */
+  may_repeat?: boolean;
+  /** Asks for a shared lease: as much of the amounts as a hundredth of what is left of every limit allows, refused below `least_micro_usd`. */
+  shared?: { least_micro_usd: MicroUsd };
+}
+
+/** What a shared lease holds, and the limits that its gateway checks for each call. */
+export interface SharedLease {
+  micro_usd: MicroUsd;
+  tokens: number;
+  /** True: a limit on money applies, so that nothing is admitted when the lease is used up, not even free calls. */
+  limits_micro_usd: boolean;
+  /** True: a limit on tokens applies. */
+  limits_tokens: boolean;
+  /** The most that a call may cost that is a request of its own; null = no limit. */
+  call_limit_micro_usd: MicroUsd | null;
+}
+
+/** The part of a shared lease that a call had, given back with its settlement. */
+export interface LeaseShare {
+  id: string;
+  micro_usd: MicroUsd;
+  tokens: number;
 }
 
 /** `budget.reserve`: all reservations of one turn of the event loop, in one message. */
@@ -36,6 +67,8 @@ export type ReserveAnswer =
       call_id: string;
       /** The tenant's settings let a call cost more than it reserved, where its tool reports more. */
       may_overrun?: true;
+      /** Of a shared lease. */
+      lease?: SharedLease;
     }
   | {
       admitted: false;
@@ -43,11 +76,14 @@ export type ReserveAnswer =
       code: 'BUDGET_EXCEEDED' | 'TOKEN_LIMIT_EXCEEDED' | 'BUDGET_UNAVAILABLE';
       /**
        * `tenant`, `day`, `request:<id>`, `agent:<id>` or `task:<id>`; `call:<id>` when that call has already been charged. With
-       * BUDGET_UNAVAILABLE: `store`, `outbox`, or `invalid:<field>` of a malformed reservation.
+       * BUDGET_UNAVAILABLE: `store`, `outbox`, `share` (too little left for a shared lease), or `invalid:<field>` of a malformed
+       * reservation.
        */
       scope: string;
       limit: number;
       used: number;
+      /** The part of `used` in shared leases, which end within a second. */
+      used_by_leases?: number;
     };
 export interface BudgetReserveReply {
   answers: ReserveAnswer[];
@@ -74,13 +110,19 @@ export interface UsageRow {
   parent_call_id?: string;
 }
 
-/** Settles a reservation at its actual usage, at most what was reserved, or records usage without a reservation. */
+/**
+ * Settles a reservation at its actual usage, at most what was reserved, or records usage without a reservation. With the id of a
+ * shared lease as `call_id`, it ends that lease: its share is the unused rest.
+ */
 export interface SettleRequest {
   call_id: string;
   scopes: BudgetScopes;
   micro_usd: MicroUsd;
   tokens: number;
-  row: UsageRow;
+  /** Absent: nothing ran, and the share of the lease is only given back. */
+  row?: UsageRow;
+  /** Absent for a call with a lease of its own. */
+  lease?: LeaseShare;
 }
 /** `budget.settle` */
 export interface BudgetSettle {

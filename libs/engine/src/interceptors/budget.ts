@@ -22,6 +22,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         tokens: 0,
         lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
         shares_request: call.plan.callsTools,
+        may_repeat: call.request.door === 'queue',
         user_id: call.request.principal.userId || undefined,
         tool_name: call.tool.name,
       },

@@ -1,0 +1,297 @@
+/**
+ * Two gateways that admit calls from shared leases before one budget: messages are lost, repeated or late, gateways die and the clock
+ * jumps. No limit is ever exceeded, and every call that ran is paid for once.
+ */
+import { ToolError } from '@toolfleet/contracts';
+import type { BudgetLimitsReply, ReserveAnswer, ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
+import { BudgetPort, LeasedBudget } from '@toolfleet/engine';
+import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { FakeClock, startRedis } from '@toolfleet/testing';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
+import { Budget } from './budget.js';
+import { unlimited, withSettings, type TenantLimits } from './limits.js';
+import { RedisReservationStore } from './redis-reservation-store.js';
+import { DEFAULT_RULES, type ReservationStore } from './reservation-store.js';
+import type { UsageLedger } from './usage-ledger.js';
+
+const CEILINGS: Record<string, number> = { tenant: 60_000, day: 50_000, agent: 25_000 };
+const LIMITS = withSettings(unlimited(), {
+  max_cost_per_tenant: 60_000 / 1e6,
+  max_cost_per_day: 50_000 / 1e6,
+  cost_budget_per_agent: 25_000 / 1e6,
+});
+const AGENTS = [undefined, 'g0'];
+const NAMED = [{ kind: 'agent', name: 'agent:g0' }] as const;
+const LEASE_MS = 2_000;
+const never = new AbortController().signal;
+
+type Step =
+  | { do: 'burst'; gateway: number; agent: number; calls: number; price: number }
+  | { do: 'finish'; gateway: number; cost: number }
+  | { do: 'cancel' | 'die'; gateway: number }
+  | { do: 'wait' | 'jump'; ms: number }
+  | { do: 'deliver' | 'sweep' };
+
+const gateway = fc.constantFrom(0, 0, 1);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constant('burst' as const),
+      gateway,
+      agent: fc.constantFrom(0, 0, 1),
+      calls: fc.integer({ min: 2, max: 10 }),
+      price: fc.nat({ max: 12 }),
+    }),
+  },
+  { weight: 8, arbitrary: fc.record({ do: fc.constant('finish' as const), gateway, cost: fc.nat({ max: 14 }) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('cancel' as const, 'die' as const), gateway }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(1, 20, 90, 400) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant('jump' as const), ms: fc.integer({ min: -5_000, max: 10_000 }) }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('deliver' as const, 'sweep' as const) }) },
+);
+
+/** Spent before the run: some runs come near their limits. */
+const before = fc.oneof(fc.constant(0), fc.nat({ max: 50_000 }), fc.integer({ min: 49_000, max: 50_000 }));
+
+/** What happens to a message. Most arrive. */
+const fate = fc.oneof(
+  { weight: 8, arbitrary: fc.constant('fine') },
+  { weight: 1, arbitrary: fc.constantFrom('lost', 'reply lost', 'repeated', 'late') },
+);
+
+/** The way between a gateway and the budget. */
+class LossyBudget extends BudgetPort {
+  isDead = false;
+
+  constructor(
+    private readonly budget: Budget,
+    private readonly late: (() => Promise<unknown>)[],
+    private readonly nextFate: () => string,
+  ) {
+    super();
+  }
+
+  override async reserve(request: ReserveRequest): Promise<ReserveAnswer> {
+    const fated = this.nextFate();
+    const lost = new ToolError('BUDGET_UNAVAILABLE');
+    if (fated === 'lost' || this.isDead) throw lost;
+    const [answer] = await this.budget.reserve([request], 1_000);
+    if (fated === 'repeated') this.late.push(() => this.budget.reserve([request], 1_000));
+    if (fated === 'reply lost') throw lost;
+    return answer as ReserveAnswer;
+  }
+
+  override settle(request: SettleRequest): void {
+    this.send(() => this.budget.settle([request], 1_000));
+  }
+
+  override release(callId: string, scopes: ReserveRequest['scopes']): void {
+    this.send(() => this.budget.release([{ call_id: callId, scopes }], 1_000));
+  }
+
+  override limits(): BudgetLimitsReply {
+    return { limits: [] };
+  }
+
+  private send(message: () => Promise<unknown>): void {
+    const fated = this.nextFate();
+    if (this.isDead || fated === 'lost') return;
+    if (fated === 'late') return void this.late.push(message);
+    if (fated === 'repeated') this.late.push(message);
+    void message();
+  }
+}
+
+/** A budget that reports nothing. */
+function newBudget(store: ReservationStore, defaults: TenantLimits, clock: Clock): Budget {
+  const limits = { defaults, tenants: new Map<string, TenantLimits>() };
+  const ignore = () => undefined;
+  return new Budget(store, {} as UsageLedger, limits, clock, { active: ignore, spent: ignore, threshold: ignore });
+}
+
+interface RunningCall {
+  callId: string;
+  scopes: ReserveRequest['scopes'];
+  price: number;
+}
+
+/** One run of steps. */
+class Scene {
+  readonly clock = new FakeClock();
+  readonly store = new MemoryReservationStore(this.clock, DEFAULT_RULES, async () => []);
+  private readonly late: (() => Promise<unknown>)[] = [];
+  private readonly budget = newBudget(this.store, LIMITS, this.clock);
+  private readonly gateways: { line: LossyBudget; leased: LeasedBudget; running: RunningCall[] }[];
+  private messages = 0;
+  private calls = 0;
+  /** What calls cost that have ended, or whose gateway died. */
+  ended = 0;
+  /** Calls admitted without a message. */
+  admittedAtOnce = 0;
+
+  constructor(private readonly fates: string[]) {
+    this.gateways = [this.newGateway(), this.newGateway()];
+  }
+
+  private newGateway() {
+    const line = new LossyBudget(this.budget, this.late, () => this.fates[(this.messages += 1) % this.fates.length]!);
+    return { line, leased: new LeasedBudget(line, this.clock), running: [] as RunningCall[] };
+  }
+
+  /** Usage from before the run. */
+  async spend(microUsd: number): Promise<void> {
+    const scopes = { tenant_id: 't', request_id: 'before' };
+    await this.store.settle('t', [{ callId: 'before', scopes, microUsd, tokens: 0, row: '{"call_id":"before"}' }]);
+    this.ended = microUsd;
+  }
+
+  async run(one: Step): Promise<void> {
+    if (one.do === 'burst') {
+      for (let n = 0; n < one.calls; n += 1) {
+        this.start(one.gateway, AGENTS[one.agent], one.price);
+        // Answers arrive after some calls: the first ones are asked for, the others have a lease.
+        if (n === 4) await new Promise((resolve) => setImmediate(resolve));
+      }
+    } else if (one.do === 'finish') this.finish(one.gateway, one.cost);
+    else if (one.do === 'cancel') {
+      const { leased, running } = this.gateways[one.gateway]!;
+      const call = running.shift();
+      if (call) leased.release(call.callId, call.scopes);
+    } else if (one.do === 'die') this.die(one.gateway);
+    else if (one.do === 'wait') await this.clock.run(one.ms);
+    else if (one.do === 'jump') this.clock.jumpWall(one.ms);
+    else if (one.do === 'deliver') for (const message of this.late.splice(0).toReversed()) void message();
+    else await this.store.sweep('t');
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  private start(index: number, agent_id: string | undefined, price: number): void {
+    const { leased, running, line } = this.gateways[index]!;
+    const callId = `c${(this.calls += 1)}`;
+    const scopes = { tenant_id: 't', request_id: callId, agent_id };
+    const request = { call_id: callId, scopes, micro_usd: price, tokens: 0, lease_ms: LEASE_MS - 100 * price };
+    const begin = (answer: ReserveAnswer): void => {
+      if (answer.admitted && !line.isDead) running.push({ callId, scopes, price });
+    };
+    const answer = leased.reserve(request, never);
+    if (!(answer instanceof Promise)) this.admittedAtOnce += 1;
+    if (answer instanceof Promise) void answer.then(begin, () => undefined);
+    else begin(answer);
+  }
+
+  private finish(index: number, cost: number): void {
+    const { leased, running } = this.gateways[index]!;
+    const call = running.shift();
+    if (!call) return;
+    const { callId, scopes, price } = call;
+    const micro_usd = Math.min(cost, price);
+    this.ended += micro_usd;
+    leased.settle({ call_id: callId, scopes, micro_usd, tokens: 0, row: { call_id: callId } as SettleRequest['row'] });
+  }
+
+  /** Calls of a gateway that dies may have cost all that was reserved for them. */
+  private die(index: number): void {
+    const { line, running } = this.gateways[index]!;
+    line.isDead = true;
+    for (const { price } of running) this.ended += price;
+    this.gateways[index] = this.newGateway();
+  }
+
+  async expectWithinLimits(): Promise<void> {
+    const counters = await this.store.counters('t', NAMED);
+    for (const { scope, spentMicroUsd, heldMicroUsd } of counters) {
+      const ceiling = CEILINGS[scope.split(':')[0] ?? ''] ?? 0;
+      if (heldMicroUsd < 0 || spentMicroUsd + heldMicroUsd > ceiling) {
+        expect.fail(`${scope}: ${spentMicroUsd} spent + ${heldMicroUsd} held > ${ceiling}`);
+      }
+    }
+    const running = this.gateways.flatMap((one) => one.running).reduce((sum, call) => sum + call.price, 0);
+    const { spentMicroUsd, heldMicroUsd } = counters[0]!;
+    expect(spentMicroUsd + heldMicroUsd, 'covers every call').toBeGreaterThanOrEqual(this.ended + running);
+  }
+
+  /** At rest nothing is held, all rows together are what was spent, and the rest of a limit is given out to the last micro-USD. */
+  async expectAtRest(): Promise<void> {
+    for (const index of this.gateways.keys()) this.die(index);
+    await this.run({ do: 'deliver' });
+    await this.clock.run(60_000);
+    await this.store.sweep('t');
+    const counters = await this.store.counters('t', NAMED);
+    expect(counters.map(({ heldMicroUsd }) => heldMicroUsd)).toEqual(counters.map(() => 0));
+    const rows = (await this.store.outbox.read('t', 10_000)).flatMap((entry) => entry.rows);
+    const [tenant, day] = counters.map(({ spentMicroUsd }) => spentMicroUsd);
+    expect(rows.reduce((sum, row) => sum + row.microUsd, 0)).toBe(tenant);
+    expect(tenant).toBeGreaterThanOrEqual(this.ended);
+    const ids = rows.map((row) => JSON.parse(row.row).call_id);
+    expect(new Set(ids).size, ids.join()).toBe(ids.length);
+    const left = (CEILINGS['day'] ?? 0) - (day ?? 0);
+    const ask = (callId: string, microUsd: number) =>
+      this.store.reserve('t', LIMITS, [
+        { callId, scopes: { tenant_id: 't', request_id: callId }, microUsd, tokens: 0, leaseMs: LEASE_MS },
+      ]);
+    expect((await ask('too much', left + 1))[0]?.admitted).toBe(false);
+    if (left > 0) expect((await ask('the rest', left))[0]?.admitted).toBe(true);
+  }
+}
+
+describe('shared leases of two gateways', () => {
+  it('never overspend, and pay for every call once: 10,000 runs', async () => {
+    let admittedAtOnce = 0;
+    const steps = fc.array(step, { minLength: 4, maxLength: 9 });
+    const fates = fc.array(fate, { minLength: 7, maxLength: 30 });
+    await fc.assert(
+      fc.asyncProperty(steps, fates, before, async (list, some, spent) => {
+        const scene = new Scene(some);
+        await scene.spend(spent);
+        for (const one of list) {
+          await scene.run(one);
+          await scene.expectWithinLimits();
+        }
+        await scene.expectAtRest();
+        admittedAtOnce += scene.admittedAtOnce;
+      }),
+      { numRuns: 10_000 },
+    );
+    expect(admittedAtOnce).toBeGreaterThan(10_000);
+  }, 240_000);
+
+  it('spend a limit of 1,000 exactly when 3,000 calls race for it on Redis', async () => {
+    const server = await startRedis();
+    const clock = new SystemClock();
+    const limits = withSettings(unlimited(), { max_cost_per_tenant: 1_000 / 1e6 });
+    const budgets = [0, 1].map(() => {
+      const store = new RedisReservationStore(server.client(), DEFAULT_RULES, async () => []);
+      return newBudget(store, limits, clock);
+    });
+    const gateways = budgets.map((budget) => new LeasedBudget(new LossyBudget(budget, [], () => 'fine'), clock));
+    try {
+      let [admitted, admittedAtOnce] = [0, 0];
+      const call = async (number: number): Promise<void> => {
+        const call_id = `c${number}`;
+        const scopes = { tenant_id: 't', request_id: call_id };
+        const leased = gateways[number % 2]!;
+        const reserved = leased.reserve({ call_id, scopes, micro_usd: 1, tokens: 0, lease_ms: 60_000 }, never);
+        if (!(await reserved).admitted) return;
+        admitted += 1;
+        if (!(reserved instanceof Promise)) admittedAtOnce += 1;
+        leased.settle({ call_id, scopes, micro_usd: 1, tokens: 0, row: { call_id } as SettleRequest['row'] });
+      };
+      const calls: Promise<void>[] = [];
+      for (let wave = 0; wave < 100; wave += 1) {
+        for (let n = 0; n < 30; n += 1) calls.push(call(wave * 30 + n));
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      await Promise.all(calls);
+      expect(admitted).toBe(1_000);
+      expect(admittedAtOnce).toBeGreaterThan(10);
+    } finally {
+      await server.stop();
+    }
+  }, 60_000);
+});

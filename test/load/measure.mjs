@@ -65,3 +65,6 @@ export async function load({ url, headers = {}, bodyOf, connections, seconds, pr
     cpu_us_per_call: cpu,
   };
 }
+
+/** CPU µs per call of all processes of a measurement by `load`. */
+export const totalCpuMicros = ({ cpu_us_per_call: cpu }) => Object.values(cpu).reduce((sum, one) => sum + one, 0);

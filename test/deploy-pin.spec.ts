@@ -113,6 +113,17 @@ describe('deploy:pin', () => {
     );
   });
 
+  it('--images writes other names, with the digests of these images', async () => {
+    behaviour = 'open';
+    const { file } = overlay();
+    await pin(file, '--images', `${host}/mine`, '--tag', '1.2.3');
+    const written = readFileSync(file, 'utf8');
+    expect(written).not.toContain(`${host}/toolfleet`);
+    expect(written).toContain(
+      `newName: ${host}/mine/gateway\n    digest: ${digestOf(manifestOf('mine/gateway', '1.2.3'))}`,
+    );
+  });
+
   it('--check names what is not pinned', async () => {
     behaviour = 'open';
     const { file } = overlay();

@@ -48,7 +48,8 @@ const __dirname = __toolfleetDirname(__filename);`;
 /**
  * @param {string} app
  * @param {string} [outdir] default `build/<app>`; emptied first
- * @returns {Promise<{app: string, outdir: string, bytes: Record<string, number>, external: string[]}>}
+ * @returns {Promise<{app: string, outdir: string, bytes: Record<string, number>, external: string[], packages: string[]}>}
+ *   `packages`: names of the npm packages whose code is in the folder
  */
 export async function bundle(app, outdir = join(ROOT, 'build', app)) {
   if (!APPS.includes(app)) throw new Error(`no app named "${app}"; known: ${APPS.join(', ')}`);
@@ -65,9 +66,10 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
   mkdirSync(outdir, { recursive: true });
   const copied = COPIED[app] ?? [];
   const external = new Set();
-  await build({
+  const { metafile } = await build({
     entryPoints,
     outdir,
+    metafile: true,
     bundle: true,
     platform: 'node',
     target: 'node24',
@@ -83,10 +85,24 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
     join(outdir, 'package.json'),
     `${JSON.stringify({ name: `@toolfleet/${app}`, private: true, type: 'module' }, null, 2)}\n`,
   );
-  for (const name of closure(copied)) copyPackage(name, outdir);
+  const copies = closure(copied);
+  for (const name of copies) copyPackage(name, outdir);
   for (const [from, to] of files) cpSync(from, join(outdir, to), { recursive: true });
   const bytes = Object.fromEntries(readdirSync(outdir).map((name) => [name, sizeOf(join(outdir, name))]));
-  return { app, outdir, bytes, external: [...external].map(String).toSorted() };
+  const packages = new Set([...copies, ...bundledPackages(metafile)]);
+  return {
+    app,
+    outdir,
+    bytes,
+    external: [...external].map(String).toSorted(),
+    packages: [...packages].toSorted((a, b) => a.localeCompare(b)),
+  };
+}
+
+/** Names of the npm packages whose code is in the outputs of a build. */
+export function bundledPackages(metafile) {
+  const inputs = Object.values(metafile.outputs).flatMap((output) => Object.keys(output.inputs));
+  return new Set(inputs.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []));
 }
 
 /** Optional peers that are not installed (Nest's other transports, pg-native) stay imports that fail when reached, as unbundled. */

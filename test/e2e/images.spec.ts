@@ -28,14 +28,20 @@ const isRoot = process.getuid?.() === 0;
 const secret = (name: string) => `${name}-of-the-image-test-`.repeat(3);
 
 const { bundle } = (await import(pathToFileURL(join(ROOT, 'tools/bundle.mjs')).href)) as {
-  bundle: (app: string, outdir: string) => Promise<{ outdir: string }>;
+  bundle: (app: string, outdir: string) => Promise<{ outdir: string; packages: string[] }>;
+};
+const { billOfMaterials, imageConfig, packLayer } = (await import(
+  pathToFileURL(join(ROOT, 'tools/release/images.mjs')).href
+)) as {
+  billOfMaterials: (app: string, packages: string[]) => { components: { type: string; name: string }[] };
+  imageConfig: (app: string) => { user: string; entrypoint: string[]; environment: Record<string, string> };
+  packLayer: (folder: string, archive: string) => { digest: string; files: { path: string }[] };
 };
 
 /** `ENV` of the Dockerfile, with free ports on loopback instead of the image's. */
-function imageEnvironment(folder: string): Record<string, string> {
-  const text = readFileSync(join(ROOT, 'deploy/app.Dockerfile'), 'utf8').replaceAll('\\\n', ' ');
-  const line = /^ENV (.*)$/m.exec(text)![1]!;
-  const pairs = [...line.matchAll(/(\w+)=(\S+)/g)].map(([, key, value]) => [key!, value!.replace('/app', folder)]);
+function imageEnvironment(app: string, folder: string): Record<string, string> {
+  const { environment } = imageConfig(app);
+  const pairs = Object.entries(environment).map(([key, value]) => [key, value.replace('/app', folder)]);
   const loopback = { ADMIN_HOST: '127.0.0.1', ADMIN_PORT: '0', GATEWAY_HOST: '127.0.0.1', GATEWAY_PORT: '0' };
   return { ...Object.fromEntries(pairs), ...loopback };
 }
@@ -69,6 +75,24 @@ describe('bundles as images run them', () => {
     rmSync(base, { recursive: true, force: true });
   });
 
+  /** What a release prepares without an engine: a layer that is the same each time, a plan by the Dockerfile, the packages. */
+  function expectImageOf(app: string, folder: string, packages: string[]): void {
+    if (app === 'registry') {
+      const archive = join(base, 'layer.tar.gz');
+      const { digest, files } = packLayer(folder, archive);
+      expect(packLayer(folder, archive).digest).toBe(digest);
+      rmSync(archive);
+      expect(files.map(({ path }) => path).toSorted()).toEqual(['/app/main.js', '/app/package.json']);
+    }
+    expect(imageConfig(app)).toMatchObject({ user: '10001:10001', entrypoint: ['node', 'main.js'] });
+    const { components } = billOfMaterials(app, packages);
+    expect(components.find(({ name }) => name === '@nestjs/core')).toMatchObject({
+      purl: expect.stringMatching(/^pkg:npm\/%40nestjs\/core@\d/),
+      hashes: [{ alg: 'SHA-512' }],
+    });
+    expect(components.at(-1)).toMatchObject({ type: 'container', name: 'node' });
+  }
+
   const settings: Record<string, () => Record<string, string>> = {
     gateway: () => ({ GATEWAY_TOKEN_SECRET: secret('token'), API_KEY_PEPPER: secret('pepper') }),
     registry: () => ({}),
@@ -81,7 +105,8 @@ describe('bundles as images run them', () => {
 
   it.each(Object.keys(settings))('%s starts, is healthy, drains and leaves its folder alone', async (app) => {
     const folder = join(base, app);
-    await bundle(app, folder);
+    const { packages } = await bundle(app, folder);
+    expectImageOf(app, folder, packages);
     const before = listing(folder);
     makeReadOnly(folder);
     const service = startServiceProcess({
@@ -90,7 +115,13 @@ describe('bundles as images run them', () => {
       cwd: folder,
       ...(isRoot ? { uid: UID } : {}),
       readyTimeoutMs: 90_000,
-      env: { ...imageEnvironment(folder), NATS_URL: nats.url, REDIS_URL: redis.url, HOME: folder, ...settings[app]!() },
+      env: {
+        ...imageEnvironment(app, folder),
+        NATS_URL: nats.url,
+        REDIS_URL: redis.url,
+        HOME: folder,
+        ...settings[app]!(),
+      },
     });
     try {
       await service.ready();

@@ -1,7 +1,7 @@
 /**
- * `npm run deploy:pin [-- --tag <version>] [-- <kustomization.yaml> …]`: asks the registries for the digests of the images in the
- * production overlay and writes them there, so that a cluster runs these bytes and no others. The tag is the version of
- * package.json unless given. `--check` writes nothing, lists what is not pinned, and ends with 1 when there is anything.
+ * `npm run deploy:pin [-- --tag <version>] [-- --images <prefix>] [-- <kustomization.yaml> …]`: asks the registries for the digests of
+ * the images in the production overlay and writes them there, so that a cluster runs these bytes and no others. The tag is the
+ * version of package.json unless given. `--images` writes the names as `<prefix>/<service>`, too. `--check` writes nothing, lists what is not pinned, and ends with 1 when there is anything.
  * `--plain-http` is for registries on loopback. REGISTRY_USER and REGISTRY_PASSWORD log in where a registry asks for it.
  *
  * Speaks the OCI Distribution Specification 1.1 (GET /v2/<name>/manifests/<tag>) with the token authentication of the
@@ -32,6 +32,11 @@ export function unpinnedImages(text) {
   return (yaml.load(text).images ?? [])
     .filter(({ digest }) => !DIGEST.test(digest ?? '') || digest === UNPINNED)
     .map(({ name, newName }) => newName ?? name);
+}
+
+/** The kustomization with its images pulled from below a prefix, such as `ghcr.io/owner/repository`. */
+export function withPrefix(text, prefix) {
+  return text.replaceAll(/^(\s+newName: )(?:\S+\/)?([\w-]+)$/gm, `$1${prefix}/$2`);
 }
 
 /** The kustomization with these digests, by the name images are pulled under; everything else stays as it is written. */
@@ -121,9 +126,9 @@ async function bodyOf(response, what) {
 export async function main(argv, out = (line) => console.log(line), env = process.env) {
   const flags = new Set(argv.filter((word) => word === '--check' || word === '--plain-http'));
   const words = argv.filter((word) => !flags.has(word));
-  const at = words.indexOf('--tag');
-  const [, given] = at < 0 ? [] : words.splice(at, 2);
-  const tag = given ?? JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version;
+  const option = (name) => (words.includes(name) ? words.splice(words.indexOf(name), 2)[1] : undefined);
+  const prefix = option('--images');
+  const tag = option('--tag') ?? JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version;
   const files = words.length > 0 ? words : [PRODUCTION];
   if (flags.has('--check')) {
     const open = files.flatMap((file) => unpinnedImages(readFileSync(file, 'utf8')));
@@ -132,7 +137,8 @@ export async function main(argv, out = (line) => console.log(line), env = proces
   }
   const options = { plainHttp: flags.has('--plain-http'), user: env.REGISTRY_USER, password: env.REGISTRY_PASSWORD };
   for (const file of files) {
-    const text = readFileSync(file, 'utf8');
+    const written = readFileSync(file, 'utf8');
+    const text = prefix === undefined ? written : withPrefix(written, prefix);
     const images = (yaml.load(text).images ?? []).map(({ name, newName }) => newName ?? name);
     const digests = new Map();
     // All or none: an overlay never mixes releases.

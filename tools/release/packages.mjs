@@ -8,6 +8,7 @@ import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rm
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
+import { bundledPackages } from '../bundle.mjs';
 import { inlineText } from '../inline-text.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -153,8 +154,7 @@ function copyTypes(from, to, dist) {
 
 /** Names, versions and licences of the packages whose code is in the bundle. */
 function writeThirdParty(metafile, folder) {
-  const inputs = Object.values(metafile.outputs).flatMap((output) => Object.keys(output.inputs));
-  const names = new Set(inputs.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []));
+  const names = bundledPackages(metafile);
   if (names.size === 0) return;
   const parts = [...names].toSorted().map((name) => {
     const home = join(ROOT, 'node_modules', name);

@@ -16,7 +16,7 @@ import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EVERY_KIND, TOOLS_OF_EVERY_KIND } from '../fleet/every-kind.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
-import { SERVICE_NAMES, TestFleet } from '../fleet/test-fleet.js';
+import { SERVICE_NAMES, TestFleet, type ServiceName } from '../fleet/test-fleet.js';
 import { forSamples, MessageRecorder, readMessages, writeMessages, type Messages } from '../skew/recorded-messages.js';
 
 const PREVIOUS = '0.1.0';
@@ -70,9 +70,21 @@ afterAll(async () => {
   await samples?.stop();
 });
 
-/** What of today's messages the previous readers could not read. */
-function unreadable(messages: Messages): string[] {
-  return Object.entries(previous).flatMap(([kind, { shape }]) => {
+/** The service that sends a kind of message; the first pattern that matches counts. */
+const SENDERS: readonly [RegExp, ServiceName][] = [
+  [/^budget\..* reply$/, 'budget'],
+  [/^registry\..* reply$|^registry\.definition\.(announce|changed)$|^exec\.mcp\.discover$/, 'registry'],
+  [/^exec\.builtin\..* reply$|^registry\.definition\.register\./, 'builtin-executor'],
+  [/^exec\.mcp.* reply$|^exec\.progress\.|^fleet\.status$/, 'mcp-executor'],
+  [/^exec\.openapi reply$/, 'openapi-executor'],
+  [/./, 'gateway'],
+];
+const senderOf = (kind: string): ServiceName => SENDERS.find(([pattern]) => pattern.test(kind))![1];
+
+/** What of today's messages the previous readers could not read, of kinds that a service of this name sends. */
+function unreadable(messages: Messages, sender?: ServiceName): string[] {
+  const kinds = Object.entries(previous).filter(([kind]) => sender === undefined || senderOf(kind) === sender);
+  return kinds.flatMap(([kind, { shape }]) => {
     const reader = compileSchema(shape);
     const bodies = messages[kind]?.samples ?? [];
     return bodies.filter((body) => !reader.check(body)).map((body) => `${kind} ${JSON.stringify(body).slice(0, 300)}`);
@@ -85,9 +97,14 @@ describe('a fleet of two releases', () => {
     expect(EXPECTED.filter((kind) => !(kind in today))).toEqual([]);
   });
 
-  it('sends nothing the previous readers could not read', () => {
-    expect(unreadable(today)).toEqual([]);
-  });
+  // In the order of docs/runbooks/upgrade-and-rollback.md: those that come later are still of the previous release. The sandbox sends
+  // nothing of its own: it answers in the record of the job.
+  it.each(SERVICE_NAMES.filter((name) => SENDERS.some(([, sender]) => sender === name)))(
+    'of which %s is upgraded next sends nothing the previous readers could not read',
+    (name) => {
+      expect(unreadable(today, name)).toEqual([]);
+    },
+  );
 
   it.each<[string, (message: JsonObject) => JsonObject]>([
     ['a field with another name', ({ call_id: id, ...rest }) => ({ ...rest, callId: id! })],

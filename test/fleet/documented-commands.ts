@@ -7,11 +7,11 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 
-/** The lines of the block of docs/operations.md that begins with `sh <name>`. */
-export function documentedLines(name: string): string[] {
-  const text = readFileSync(`${ROOT}docs/operations.md`, 'utf8');
+/** The lines of the block of a page of docs that begins with `sh <name>`. */
+export function documentedLines(name: string, page = 'operations.md'): string[] {
+  const text = readFileSync(`${ROOT}docs/${page}`, 'utf8');
   const block = new RegExp(`^\`\`\`sh ${name}\\n([^]*?)^\`\`\``, 'm').exec(text)?.[1];
-  if (block === undefined) throw new Error(`docs/operations.md has no block '${name}'`);
+  if (block === undefined) throw new Error(`docs/${page} has no block '${name}'`);
   return block.trimEnd().split('\n');
 }
 

@@ -143,6 +143,12 @@ const FAULTS: Record<string, (objects: Objects) => void> = {
   L49: (all) => void drop(all, 'Ingress', 'gateway'),
   L50: (all) => env(all, 'gateway', 'GATEWAY_CALL_TIMEOUT_MS', '600000'),
   L51: (all) => env(all, 'gateway', 'PUBLIC_HOST', 'set-by-settings'),
+  // Production has its Redis elsewhere: a container of one is planted.
+  L52: (all) =>
+    void Object.assign(container(deployment(all, 'budget')), {
+      image: 'redis:7.4-alpine',
+      env: [{ name: 'REDIS_MAXMEMORY', value: '400mb' }],
+    }),
 };
 
 /** Seconds of the longest work of each class: that of a synchronous call, of a run, of fetching a document, of asking Redis. */
@@ -220,13 +226,28 @@ describe('lint rules for manifests', () => {
 
   it('are all shown to find a planted fault', () => {
     expect(Object.keys(FAULTS).toSorted()).toEqual(Object.keys(RULES).toSorted());
-    expect(Object.keys(RULES)).toHaveLength(51);
+    expect(Object.keys(RULES)).toHaveLength(52);
   });
 
   it.each(Object.keys(FAULTS).toSorted())('%s finds its fault', (rule) => {
     const objects = manifests();
     FAULTS[rule]!(objects);
     expect(lint(objects, { overlay: 'prod' }).map((found) => found.rule)).toContain(rule);
+  });
+});
+
+describe('Redis', () => {
+  interface Compose {
+    services: Record<'redis', { mem_limit?: string; environment: { REDIS_MAXMEMORY: string } }>;
+    'x-service': { mem_limit: string };
+  }
+
+  it('refuses writes before its container is full, under Compose as well', () => {
+    const { services, 'x-service': all } = yaml.load(read('docker-compose.yml')) as Compose;
+    const megabytes = (text: string) => Number(/^(\d+)mb?$/.exec(text)![1]);
+    const limit = megabytes(services.redis.mem_limit ?? all.mem_limit);
+    expect(megabytes(services.redis.environment.REDIS_MAXMEMORY)).toBeLessThanOrEqual(0.7 * limit);
+    expect(read('deploy/compose/redis.sh')).toContain('--maxmemory "$REDIS_MAXMEMORY" --maxmemory-policy noeviction');
   });
 });
 

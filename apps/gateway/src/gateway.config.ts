@@ -1,3 +1,4 @@
+import { isDevelopment } from '@toolfleet/contracts';
 import { checkEndpoint } from '@toolfleet/egress/rules';
 import {
   boolean,
@@ -5,7 +6,6 @@ import {
   durationMs,
   FLEET_FILE_KEYS,
   integer,
-  isDevelopment,
   list,
   NATS_KEYS,
   number,

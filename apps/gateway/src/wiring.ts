@@ -16,7 +16,7 @@ import { readPythonPolicy, withPythonDefaults } from './engine/settings.js';
 import { SpendSlices } from './engine/spend-slices.js';
 import { wireEngine, type Engine } from './engine/wiring.js';
 import { FleetView, FleetWatch, ToolLimits } from './fleet-state/fleet-view.js';
-import { RedisMemory } from './fleet-state/redis-memory.js';
+import { RedisState } from './fleet-state/redis-state.js';
 import { GatewayServer } from './gateway-server.js';
 import type { GatewayConfig } from './gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
@@ -152,7 +152,7 @@ function wireFleetState(
     { name: 'state of the fleet', start: async () => watch.follow() },
     new Heartbeat(nats, clock, { service: 'gateway', breakers: () => engine.breakers.status() }),
     new QueueMetrics(queues, metrics, clock),
-    new RedisMemory(redis, metrics, clock),
+    new RedisState(redis, metrics, clock),
   ];
   return {
     view: new FleetView(watch, queues, catalog.list),

@@ -4,7 +4,14 @@ import { startRedis } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
 import { JobWorker } from './job-worker.js';
-import { closeRedis, connectRedis, openRedis, redisComponent } from './redis-connection.js';
+import {
+  closeRedis,
+  connectRedis,
+  openRedis,
+  redisComponent,
+  toRedisOptions,
+  type RedisSettings,
+} from './redis-connection.js';
 import { RedisTime } from './redis-time.js';
 import { ReplyChannel } from './reply-channel.js';
 
@@ -25,6 +32,33 @@ describe('a connection', () => {
     await right.start();
     expect(right.ready()).toBe(true);
     await right.stop();
+    await server.stop();
+  });
+});
+
+describe('a connection of production', () => {
+  it('refuses a Redis whose acknowledged writes may be gone after a restart', async () => {
+    const server = await startRedis();
+    const admin = server.client();
+    const start = async (settings: RedisSettings) => {
+      const options = toRedisOptions({ REDIS_REQUIRE_AOF: true, ENVIRONMENT: 'production', ...settings });
+      const component = redisComponent(connectRedis(server.url, { name: 'spec', ...options }), server.url);
+      try {
+        await component.start();
+      } finally {
+        await component.stop();
+      }
+    };
+    await expect(start({})).rejects.toMatchObject({
+      startRefused: true,
+      message: expect.stringContaining('no append-only file (appendonly yes); set it, or REDIS_REQUIRE_AOF=false'),
+    });
+    await start({ ENVIRONMENT: 'dev' });
+    await start({ REDIS_REQUIRE_AOF: false });
+    await admin.config('SET', 'appendonly', 'yes');
+    await start({});
+    await admin.config('SET', 'appendfsync', 'no');
+    await expect(start({})).rejects.toMatchObject({ message: expect.stringContaining('appendfsync no') });
     await server.stop();
   });
 });

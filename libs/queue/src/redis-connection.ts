@@ -3,6 +3,7 @@
  * running, and reconnect without limit. An outage is logged once when it starts and once when it ends.
  */
 import { readFileSync } from 'node:fs';
+import { isDevelopment } from '@toolfleet/contracts';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { parseAddress, publicAddress, type RedisAddress } from './redis-address.js';
 
@@ -28,6 +29,8 @@ export interface RedisConnectOptions {
   /** CA of the servers in PEM, for addresses with TLS; by default the CAs of the system. */
   tlsCa?: string;
   role?: RedisRole;
+  /** `redisComponent` refuses a server that does not keep an append-only file. Default false. */
+  requireAof?: boolean;
   /**
    * Repeats commands that were in flight when the connection broke instead of failing them; `commands` only. Use it only for commands
    * that may run twice: reads and idempotent scripts.
@@ -50,6 +53,9 @@ export interface RedisSettings {
   REDIS_SENTINEL_PASSWORD?: string;
   /** File with the CA of the servers. */
   REDIS_TLS_CA?: string;
+  /** Refuse a server without an append-only file, unless ENVIRONMENT is one of development. */
+  REDIS_REQUIRE_AOF?: boolean;
+  ENVIRONMENT?: string;
 }
 
 /**
@@ -58,8 +64,9 @@ export interface RedisSettings {
  */
 export function toRedisOptions(
   settings: RedisSettings,
-): Pick<RedisConnectOptions, 'password' | 'sentinelPassword' | 'tlsCa'> {
+): Pick<RedisConnectOptions, 'password' | 'sentinelPassword' | 'tlsCa' | 'requireAof'> {
   return {
+    requireAof: settings.REDIS_REQUIRE_AOF === true && !isDevelopment(settings.ENVIRONMENT ?? ''),
     password: settings.REDIS_PASSWORD || undefined,
     sentinelPassword: settings.REDIS_SENTINEL_PASSWORD || undefined,
     tlsCa: settings.REDIS_TLS_CA ? readCa(settings.REDIS_TLS_CA) : undefined,
@@ -81,6 +88,9 @@ const OPEN_TIMEOUT_MS = 10_000;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 
+/** Connections of which `redisComponent` requires an append-only file. */
+const durable = new WeakSet<Redis>();
+
 /**
  * Creates a connection; `openRedis` or the first command opens it. For a cluster address it is a `Cluster`, which has the same commands;
  * there, the keys of one script must share a hash tag.
@@ -90,6 +100,7 @@ export function connectRedis(url: string, options: RedisConnectOptions): Redis {
   const address = parseAddress(url);
   const client = clientFor(address, connectionOptions(address, options), options);
   followState(client, publicAddress(url), options.log);
+  if (options.requireAof) durable.add(client);
   return client;
 }
 
@@ -151,6 +162,26 @@ export async function requireNoEviction(client: Redis, url: string): Promise<voi
   }
 }
 
+/**
+ * Checks that Redis writes an append-only file: without one, a restart loses queued calls, leases and the journal since its last
+ * snapshot. That the file is synced (`appendfsync`) is checked for logins without a user name, which may read the configuration; a user
+ * of `redis.acl.template` may not.
+ * @throws Error with `startRefused`
+ */
+export async function requireAppendOnlyFile(client: Redis, url: string): Promise<void> {
+  const remedy = 'set it, or REDIS_REQUIRE_AOF=false for a server that is durable without it';
+  const refuse = (what: string) =>
+    Object.assign(new Error(`Redis at ${publicAddress(url)} has ${what}; ${remedy}`), { startRefused: true });
+  for (const node of primaries(client)) {
+    const enabled = /^aof_enabled:(\d)/m.exec(await node.info('persistence'))?.[1];
+    if (enabled === '0') throw refuse('no append-only file (appendonly yes)');
+    if (node.options.username) continue;
+    // Managed servers refuse the command.
+    const [, fsync] = (await node.config('GET', 'appendfsync').catch(() => [])) as string[];
+    if (fsync === 'no') throw refuse('appendfsync no (needs everysec or always)');
+  }
+}
+
 function primaries(client: Redis): Redis[] {
   const connection: unknown = client;
   return connection instanceof Cluster ? connection.nodes('master') : [client];
@@ -168,6 +199,7 @@ export function redisComponent(
     async start() {
       await openRedis(client, url);
       await requireNoEviction(client, url);
+      if (durable.has(client)) await requireAppendOnlyFile(client, url);
     },
     ready: () => client.status === 'ready',
     stop: () => closeRedis(client),

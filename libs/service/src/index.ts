@@ -4,7 +4,6 @@ export {
   EGRESS_KEYS,
   egressFaults,
   hostList,
-  isDevelopment,
   NATS_KEYS,
   REDIS_KEYS,
   SHARED_KEYS,

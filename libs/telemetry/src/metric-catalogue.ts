@@ -181,6 +181,18 @@ export const METRICS = {
     labels: [],
     help: 'Memory that primary may use: maxmemory, or the memory of its machine where none is set',
   }),
+  redisReplicas: entry({
+    name: 'toolfleet_redis_replicas',
+    type: 'gauge',
+    labels: [],
+    help: 'Online replicas of the primary of Redis that has the fewest',
+  }),
+  redisReplicaLag: entry({
+    name: 'toolfleet_redis_replica_lag_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Seconds since the slowest online replica of Redis last acknowledged; 0 without replicas',
+  }),
   resultStoreFailures: entry({
     name: 'toolfleet_result_store_failures_total',
     type: 'counter',

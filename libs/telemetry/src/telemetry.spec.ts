@@ -142,6 +142,8 @@ describe('metrics', () => {
         'toolfleet_limiter_fallback',
         'toolfleet_redis_memory_used_bytes',
         'toolfleet_redis_memory_max_bytes',
+        'toolfleet_redis_replicas',
+        'toolfleet_redis_replica_lag_seconds',
         'toolfleet_nats_no_responders_total',
         'toolfleet_nats_ack_missed_total',
         'toolfleet_policy_denied_total',

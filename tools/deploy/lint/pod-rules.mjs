@@ -1,8 +1,11 @@
-/** L01 to L16: what a pod may, and what it takes. */
+/** L01 to L16 and L52: what a pod may, and what it takes. */
 import { bytes } from './model.mjs';
 
 /** Memory of python-sandbox in addition to its guests: the service, the host process and the interpreter's shared parts. */
 const SANDBOX_BASE = 400 * 2 ** 20;
+
+/** Part of its container that Redis may fill; it needs the rest for buffers and while it rewrites its file. */
+const REDIS_SHARE = 0.7;
 
 const perWorkload = (check) => (model) =>
   model.workloads.flatMap((workload) => check(workload, model).map((fault) => `${workload.name}: ${fault}`));
@@ -88,6 +91,12 @@ export const POD_RULES = {
       ...dirs.filter(({ emptyDir }) => !emptyDir.sizeLimit).map(({ name }) => `emptyDir ${name} has no sizeLimit`),
       ...when(inMemory >= bytes(containers[0].resources?.limits?.memory ?? 0), 'memory-backed volumes fill the limit'),
     ];
+  }),
+  L52: perContainer(({ image, env = [], resources }) => {
+    if (!/^(?:.*\/)?redis[:@]/.test(image)) return [];
+    const [, megabytes] = /^(\d+)mb$/.exec(env.find(({ name }) => name === 'REDIS_MAXMEMORY')?.value ?? '') ?? [];
+    const fits = Number(megabytes) * 2 ** 20 <= bytes(resources?.limits?.memory ?? 0) * REDIS_SHARE;
+    return when(!fits, 'REDIS_MAXMEMORY is not set to at most 70 % of the memory limit');
   }),
   L16: perWorkload(({ name, env, containers }) => {
     if (name !== 'python-sandbox') return [];

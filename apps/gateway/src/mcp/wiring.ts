@@ -1,5 +1,6 @@
+import { isDevelopment } from '@toolfleet/contracts';
 import type { ExecuteCall } from '@toolfleet/engine';
-import { isDevelopment, VERSION, type ServiceHost } from '@toolfleet/service';
+import { VERSION, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
 import { type Authenticate, authenticateRequest } from '../auth/authenticate.js';
 import type { Projects } from '../auth/projects.js';

@@ -1,3 +1,4 @@
+import { isDevelopment } from '@toolfleet/contracts';
 import { checkAddressRange, checkAllowEntry, checkEndpoint } from '@toolfleet/egress/rules';
 import { boolean, durationMs, integer, list, number, oneOf, path, secret, text, url, type Field } from './field.js';
 
@@ -97,6 +98,10 @@ export const REDIS_KEYS = {
     optional: true,
     help: 'Password at the Sentinels of redis+sentinel:// themselves',
   }),
+  REDIS_REQUIRE_AOF: boolean({
+    default: true,
+    help: 'Refuse a Redis without an append-only file, synced each second or more often; false for a managed server that is durable without one; not checked with ENVIRONMENT=development, dev or test',
+  }),
   REDIS_TLS_CA: path({ optional: true, must: 'file', help: 'CA file of the Redis servers; for rediss:// addresses' }),
 } satisfies ConfigTable;
 
@@ -172,12 +177,4 @@ export function defineConfig<const T extends ConfigTable>(
     ownKeys: Object.keys(table),
     check: options.check,
   };
-}
-
-/** Values of ENVIRONMENT that permit settings which weaken a protection. */
-const DEVELOPMENT: readonly string[] = ['development', 'dev', 'test'];
-
-/** Whether settings that weaken a protection are permitted; an unknown name counts as production. */
-export function isDevelopment(environment: string): boolean {
-  return DEVELOPMENT.includes(environment);
 }

@@ -5,11 +5,11 @@ import { Cluster, type Redis } from 'ioredis';
 const REFRESH_MS = 15_000;
 
 /**
- * Keeps `toolfleet_redis_memory_used_bytes` and `toolfleet_redis_memory_max_bytes`, of the fullest primary: a full
- * Redis refuses every write (`noeviction`).
+ * Keeps the metrics of Redis: `toolfleet_redis_memory_…`, of the fullest primary, because a full Redis refuses every write
+ * (`noeviction`); `toolfleet_redis_replicas` and `…_replica_lag_seconds`, because a failover loses what no replica has.
  */
-export class RedisMemory {
-  readonly name = 'redis memory';
+export class RedisState {
+  readonly name = 'state of redis';
   #cancel: CancelTimer | undefined;
 
   constructor(
@@ -27,16 +27,25 @@ export class RedisMemory {
     this.#cancel?.();
   }
 
-  /** Reads the memory of all primaries now. */
+  /** Reads the memory and the replicas of all primaries now. */
   async refresh(): Promise<void> {
     const made: unknown = this.redis;
     const nodes = made instanceof Cluster ? made.nodes('master') : [this.redis];
+    const replicas = await Promise.all(nodes.map(async (node) => parseReplicas(await node.info('replication'))));
+    this.metrics.redisReplicas.set(Math.min(...replicas.map(({ online }) => online)));
+    this.metrics.redisReplicaLag.set(Math.max(...replicas.map(({ lagSeconds }) => lagSeconds)));
     const states = await Promise.all(nodes.map(async (node) => parseMemory(await node.info('memory'))));
     const fullest = states.toSorted((a, b) => b.used / b.max - a.used / a.max)[0];
     if (!fullest) return;
     this.metrics.redisMemoryUsed.set(fullest.used);
     this.metrics.redisMemoryMax.set(fullest.max);
   }
+}
+
+/** Online replicas of a primary, and the lag of the slowest: lines such as `slave0:ip=…,port=…,state=online,offset=…,lag=1`. */
+function parseReplicas(info: string): { online: number; lagSeconds: number } {
+  const lags = [...info.matchAll(/^slave\d+:.*\bstate=online\b.*\blag=(\d+)/gm)].map(([, lag]) => Number(lag));
+  return { online: lags.length, lagSeconds: Math.max(0, ...lags) };
 }
 
 /** Used and maximum bytes: `maxmemory`, or the memory of the machine if it is not set. */

@@ -201,7 +201,7 @@ describe('reference pages', () => {
       mcpCancel: 'published by a gateway when an MCP client cancels a request that runs on another one',
       breakerChanged:
         'prefix: `breaker.changed.<service>` is published when a breaker opens: the other replicas of the service open theirs early',
-      fleetStatus: 'published every few seconds by gateways and executors, for operators’ views',
+      fleetStatus: 'published every few seconds by every service but the sandbox, for operators’ views',
     };
     const rows = Object.entries(SUBJECTS).map(([key, subject]) => [`\`${subject}\``, known[key] ?? '']);
     expect(rows.filter(([, text]) => text === '')).toEqual([]);

@@ -124,7 +124,7 @@ const RIGHTS: Record<string, Rights> = {
     ],
   },
   registry: {
-    publish: ['exec.mcp.discover', 'registry.definition.changed', 'registry.definition.announce'],
+    publish: ['exec.mcp.discover', 'registry.definition.changed', 'registry.definition.announce', 'fleet.status'],
     read: [
       'registry.definition.get',
       'registry.definition.list',
@@ -142,7 +142,7 @@ const RIGHTS: Record<string, Rights> = {
     ],
   },
   budget: {
-    publish: ['budget.threshold'],
+    publish: ['budget.threshold', 'fleet.status'],
     read: ['budget.reserve', 'budget.settle', 'budget.release', 'budget.usage', 'budget.limits'],
   },
   'mcp-executor': EXECUTORS(

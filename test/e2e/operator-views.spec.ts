@@ -1,5 +1,7 @@
 /** What operators see over HTTP, of a running fleet with two gateways: by role, by tenant, and as it happens. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@toolfleet/testing';
@@ -7,14 +9,21 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { main } from '../../tools/fleetctl/src/main.js';
 import { terminalOn } from '../../tools/fleetctl/src/terminal.js';
 import { startChangingMcpServer, type ChangingMcpServer } from '../fleet/changing-mcp-server.js';
-import { TestFleet, type Ask } from '../fleet/test-fleet.js';
+import { TestFleet, type Ask, type ServiceName } from '../fleet/test-fleet.js';
 
 let fleet: TestFleet;
 let crm: ChangingMcpServer;
+const policies = mkdtempSync(join(tmpdir(), 'toolfleet-policies-'));
+const plugins = join(policies, 'plugins');
+const POLICY = join(policies, 'tools.rego');
+const RULE = 'package tools\ndeny contains "never" if input.tool == "none"\n';
 /** A port without a listener. */
 const AWAY = 'http://127.0.0.1:1';
 beforeAll(async () => {
   crm = await startChangingMcpServer('Finds a person');
+  writeFileSync(POLICY, RULE);
+  mkdirSync(plugins);
+  writeFileSync(join(plugins, 'broken.tool.mjs'), 'export default 1 +;');
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read', 'crm_find'],
@@ -24,12 +33,14 @@ beforeAll(async () => {
     },
     env: {
       BUILTIN_TOOLSETS: 'compute,files',
+      BUILTIN_PLUGINS_DIR: plugins,
       CALCULATOR_RATE_LIMIT: '600',
       MCP_CB_FAILURES: '1',
       EGRESS_ALLOWED_ENDPOINTS: `${AWAY},${crm.origin}`,
     },
     envOf: {
       gateway: {
+        POLICY_DIR: policies,
         CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)),
         GATEWAY_LOG_SEARCH: 'grep {trace_id} logs',
       },
@@ -39,6 +50,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await fleet?.stop();
   await crm?.stop();
+  rmSync(policies, { recursive: true });
 });
 
 const memberKey = () => fleet.keys['globex']!;
@@ -375,6 +387,77 @@ describe('sources and approvals from a terminal', () => {
     ).toMatchObject({ code: 0, out: 'Registered 1 operations\n' });
     expect((await operator('sources', 'show', 'pets')).out).toMatch(/visible to +all tenants[^]*tools +cli_listPets/);
     expect((await operator('sources', 'remove', 'pets', '--json')).out).toContain('cli_listPets');
+  });
+});
+
+describe('faults in configuration and policies', () => {
+  const faults = async () =>
+    (await fleet.ask({ path: '/api/v1/fleet', key: fleet.operatorKey })).body.faults as {
+      service: string;
+      subject: string;
+      message: string;
+      instances: number;
+    }[];
+  const health = async (service: ServiceName) => JSON.parse((await fleet.process(service).admin('/health/ready')).body);
+
+  it('of sources and plugins are in the health of the registry, of the fleet and of fleetctl', async () => {
+    await eventually('all are reported', async () => (await faults()).length >= 3);
+    expect(await faults()).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({
+          service: 'registry',
+          subject: 'configuration file',
+          message: expect.stringContaining('typo'),
+        }),
+        expect.objectContaining({
+          service: 'builtin-executor',
+          subject: 'plugins',
+          message: expect.stringContaining('broken.tool.mjs'),
+        }),
+        expect.objectContaining({
+          subject: 'source openapi/away',
+          message: expect.stringContaining('SPEC_FETCH_REFUSED'),
+        }),
+      ]),
+    );
+    const { status, faults: reported } = await health('registry');
+    expect([status, reported]).toMatchObject([
+      'ready',
+      [{ subject: 'configuration file' }, { subject: 'source openapi/away' }],
+    ]);
+    const { code, out } = await fleetctl(fleet.operatorKey, 'health');
+    expect([code, out]).toEqual([0, expect.stringContaining('registry: configuration file: ignoring an entry: typo')]);
+    expect((await fleetctl(fleet.adminKey, 'health')).out).not.toContain('typo');
+    expect((await fleet.ask({ path: '/readiness', key: null })).text).not.toContain('typo');
+  });
+
+  it('of policies and budgets are shown after an edit; what was valid stays, and valid edits apply without a restart', async () => {
+    const file = join(fleet.folder, 'fleet.yaml');
+    const before = readFileSync(file, 'utf8');
+    const edit = (budget: object) => writeFileSync(file, JSON.stringify({ ...JSON.parse(before), budget }));
+    const of = async (subject: string, service: string) =>
+      (await faults()).find((fault) => fault.subject === subject && fault.service === service);
+    const limit = async () => {
+      const { budgets } = (await fleet.ask({ path: '/api/v1/budgets', key: memberKey() })).body;
+      return budgets.find(({ scope }: { scope: string }) => scope.startsWith('day')).limit_usd;
+    };
+    expect(await limit()).toBeNull();
+    writeFileSync(POLICY, 'package tools\ndeny { }');
+    edit({ tenants: { globex: { max_cost_per_day: 0 } } });
+    await eventually('both gateways report it', async () => (await of('policy', 'gateway'))?.instances === 2);
+    expect((await of('policy', 'gateway'))?.message).toContain('tools.rego:2:6');
+    expect((await fleet.call('calculator', { expression: '3+4' })).status).toBe(200);
+    await eventually('the limit is known', async () => (await limit()) === 0);
+    const refused = await fleet.call('calculator', { expression: '5+6' }, { key: memberKey() });
+    expect(refused).toMatchObject({ status: 402, body: { code: 'BUDGET_EXCEEDED' } });
+
+    writeFileSync(POLICY, RULE);
+    edit({ tenants: { globex: { max_cost_per_dya: 1 } } });
+    await eventually('the mistake is reported', async () => (await of('configuration file', 'budget')) !== undefined);
+    expect((await of('configuration file', 'budget'))?.message).toContain('max_cost_per_dya');
+    expect(await limit()).toBe(0);
+    await eventually('the policy is in force', async () => (await of('policy', 'gateway')) === undefined);
+    writeFileSync(file, before);
   });
 });
 

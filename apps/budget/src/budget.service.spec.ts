@@ -13,7 +13,7 @@ import type {
 } from '@toolfleet/contracts/budget';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock } from '@toolfleet/resilience';
-import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
+import { loadConfig, type ServiceHost, type LifecycleComponent, ServiceFaults } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
@@ -76,6 +76,7 @@ describe('budget service', () => {
       clock: new SystemClock(),
       metrics: createMetrics({ version: '0', revision: 'test' }),
       draining: new AbortController().signal,
+      faults: new ServiceFaults(new SystemClock()),
       announce: () => undefined,
       onSecretChange: () => undefined,
       fail: () => undefined,

@@ -11,7 +11,7 @@ import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, JobQueue, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
-import { loadConfig, type LifecycleComponent } from '@toolfleet/service';
+import { loadConfig, type LifecycleComponent, ServiceFaults } from '@toolfleet/service';
 import { buildExecutor } from '@toolfleet/service/executor';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import {
@@ -72,6 +72,7 @@ beforeAll(async () => {
     clock,
     metrics: createMetrics({ version: '0', revision: '0' }, {}),
     draining: new AbortController().signal,
+    faults: new ServiceFaults(new SystemClock()),
     announce: () => {},
     onSecretChange: () => {},
     fail: (error) => {

@@ -5,7 +5,7 @@ import { builtinSubject, registerSubject, SUBJECTS } from '@toolfleet/contracts/
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startNats, type NatsServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
-import { loadConfig, type LifecycleComponent } from '@toolfleet/service';
+import { loadConfig, type LifecycleComponent, ServiceFaults } from '@toolfleet/service';
 import { buildExecutor } from '@toolfleet/service/executor';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { builtinExecutorConfig } from './builtin-executor.config.js';
@@ -47,6 +47,7 @@ describe('builtin-executor over NATS', () => {
       clock,
       metrics: createMetrics({ version: '0', revision: '0' }, {}),
       draining: new AbortController().signal,
+      faults: new ServiceFaults(new SystemClock()),
       announce: () => {},
       onSecretChange: () => {},
       fail: (error) => {

@@ -2,7 +2,7 @@ import { getToolset, type PluginFolder, type ToolRunner } from '@toolfleet/built
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
-import type { LifecycleComponent } from '@toolfleet/service';
+import type { LifecycleComponent, ServiceFaults } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 
 /** What the watcher works with. */
@@ -13,6 +13,7 @@ interface PluginWatcherDeps {
   toolsets: readonly Toolset[];
   clock: Clock;
   logger: Logger;
+  faults: ServiceFaults;
   /** How often the folder is read again; undefined: only at start. */
   everyMs: Milliseconds | undefined;
   /** Called after the tools changed. */
@@ -24,6 +25,8 @@ export class PluginWatcher implements LifecycleComponent {
   readonly name = 'plugins';
   private readonly stopped = new AbortController();
   private readonly loaded = new Set<string>();
+  /** Tools of loaded files that this process cannot run, with the reason. */
+  private readonly refused = new Map<string, string>();
   private loop: Promise<void> = Promise.resolve();
 
   constructor(private readonly deps: PluginWatcherDeps) {}
@@ -45,33 +48,43 @@ export class PluginWatcher implements LifecycleComponent {
   }
 
   private async watch(everyMs: Milliseconds): Promise<void> {
-    const { clock, logger } = this.deps;
+    const { clock, logger, faults } = this.deps;
     while (!this.stopped.signal.aborted) {
       await clock.sleep(everyMs, this.stopped.signal).catch(() => undefined);
       if (!this.stopped.signal.aborted)
-        await this.reload().catch((error: unknown) => logger.warn({ error }, 'the plugin folder cannot be read'));
+        await this.reload().catch((error: unknown) => {
+          logger.warn({ error }, 'the plugin folder cannot be read');
+          faults.set('plugins', [`the plugin folder cannot be read: ${String(error)}`]);
+        });
     }
   }
 
   private async reload(): Promise<void> {
     const { folder, runner, toolsets, logger, onChange } = this.deps;
-    const { added, removed, faults } = await folder.look();
-    for (const { file, message: reason } of faults) logger.error({ file, reason }, 'a plugin cannot be loaded');
+    const { added, removed, faults: found } = await folder.look();
+    for (const { file, message: reason } of found) logger.error({ file, reason }, 'a plugin cannot be loaded');
     for (const name of removed) {
       runner.remove(name);
       this.loaded.delete(name);
+      this.refused.delete(name);
     }
     for (const tool of added) {
       const { name } = tool.metadata;
       if (!toolsets.includes(getToolset(tool))) continue;
+      this.refused.delete(name);
       try {
         runner.add(tool);
         this.loaded.add(name);
         logger.info({ tool: name }, 'plugin loaded');
       } catch (error) {
-        logger.error({ tool: name, reason: (error as Error).message }, 'a plugin cannot be loaded');
+        const reason = (error as Error).message;
+        logger.error({ tool: name, reason }, 'a plugin cannot be loaded');
+        this.refused.set(name, reason);
       }
     }
+    const unloadable = folder.faults().map(({ file, message }) => `${file} cannot be loaded: ${message}`);
+    const refused = [...this.refused].map(([name, reason]) => `${name} cannot be loaded: ${reason}`);
+    this.deps.faults.set('plugins', [...unloadable, ...refused]);
     if (added.length + removed.length > 0) onChange();
   }
 }

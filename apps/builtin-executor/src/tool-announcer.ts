@@ -2,8 +2,7 @@ import type { Milliseconds } from '@toolfleet/contracts';
 import type { DefinitionRegister, DefinitionRegisterReply } from '@toolfleet/contracts/registry';
 import { registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolDefinition, Toolset, ToolSource } from '@toolfleet/contracts/tool-definition';
-import type { Clock } from '@toolfleet/resilience';
-import type { Logger } from '@toolfleet/telemetry';
+import type { ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
 
 /** A source and the tools it has right now. */
@@ -31,8 +30,7 @@ export class ToolAnnouncer {
 
   constructor(
     private readonly nats: NatsClient,
-    private readonly clock: Clock,
-    private readonly logger: Logger,
+    private readonly host: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
     private readonly sources: readonly AnnouncedSource[],
     private readonly ttlMs: Milliseconds,
   ) {}
@@ -66,9 +64,9 @@ export class ToolAnnouncer {
       const done = await this.announce();
       this.announced ||= done;
       retryMs = done ? RETRY_MS : Math.min(retryMs * 2, this.ttlMs / 3);
-      await this.clock
+      await this.host.clock
         .sleep(done ? this.ttlMs / 3 : retryMs, this.wake.signal)
-        .catch(() => this.clock.sleep(Math.random() * SPREAD_MS));
+        .catch(() => this.host.clock.sleep(Math.random() * SPREAD_MS));
     }
   }
 
@@ -84,16 +82,18 @@ export class ToolAnnouncer {
         timeoutMs: 3_000,
         signal: this.stopped.signal,
       });
+      const rejected = reply.refused.map(({ name, message: reason }) => `the registry rejected ${name}: ${reason}`);
+      this.host.faults.set(`tools of ${source.name}`, rejected);
       for (const refused of reply.refused)
-        this.logger.warn({ source: source.name, refused }, 'the registry rejected a tool');
+        this.host.logger.warn({ source: source.name, refused }, 'the registry rejected a tool');
       if (reply.added.length + reply.changed.length + reply.removed.length > 0) {
         const { added, changed, removed } = reply;
-        this.logger.info({ source: source.name, added, changed, removed }, 'tools announced');
+        this.host.logger.info({ source: source.name, added, changed, removed }, 'tools announced');
       }
       return true;
     } catch (error) {
       if (!this.stopped.signal.aborted && !this.announced)
-        this.logger.info({ source: source.name, reason: String(error) }, 'the registry is not available yet');
+        this.host.logger.info({ source: source.name, reason: String(error) }, 'the registry is not available yet');
       return false;
     }
   }

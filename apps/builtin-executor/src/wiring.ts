@@ -38,8 +38,7 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
     const plugins = pluginWatcher(settings, deps.host, runner, () => announcer.announceSoon());
     const announcer = new ToolAnnouncer(
       deps.nats,
-      clock,
-      logger,
+      deps.host,
       announcedSources(settings, runner, plugins),
       settings.BUILTIN_ANNOUNCE_TTL_MS,
     );
@@ -65,7 +64,7 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
 
 function pluginWatcher(
   settings: BuiltinExecutorConfig,
-  { clock, logger }: ServiceHost,
+  { clock, logger, faults }: ServiceHost,
   runner: ToolRunner,
   onChange: () => void,
 ): PluginWatcher | undefined {
@@ -74,7 +73,7 @@ function pluginWatcher(
   const folder = new PluginFolder(path, new Set(MANIFEST.map((tool) => tool.metadata.name)));
   const everyMs = settings.BUILTIN_PLUGINS_RELOAD_MS ?? (settings.TOOLFLEET_LOCAL ? LOCAL_RELOAD_MS : undefined);
   const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
-  return new PluginWatcher({ folder, runner, toolsets, clock, logger, everyMs, onChange });
+  return new PluginWatcher({ folder, runner, toolsets, clock, logger, faults, everyMs, onChange });
 }
 
 /** One source per toolset, because replicas with other toolsets must not unregister its tools; plugins are a source of their own. */

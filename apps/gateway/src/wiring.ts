@@ -142,7 +142,7 @@ type FleetState = ReturnType<typeof wireFleetState>;
 
 /** What the console and operators see besides tools: recent calls, queues, executors, breakers, limits; and metrics of stores. */
 function wireFleetState(
-  { clock, metrics }: ServiceHost,
+  { clock, metrics, faults }: ServiceHost,
   { brokers, catalog, engine, calls }: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls },
 ) {
   const { nats, redis } = brokers;
@@ -150,7 +150,11 @@ function wireFleetState(
   const queues = [...engine.queues, calls.queue] as unknown as JobQueue[];
   const components: LifecycleComponent[] = [
     { name: 'state of the fleet', start: async () => watch.follow() },
-    new Heartbeat(nats, clock, { service: 'gateway', breakers: () => engine.breakers.status() }),
+    new Heartbeat(nats, clock, {
+      service: 'gateway',
+      breakers: () => engine.breakers.status(),
+      faults,
+    }),
     new QueueMetrics(queues, metrics, clock),
     new RedisState(redis, metrics, clock),
   ];
@@ -173,7 +177,7 @@ interface ServerDeps {
 
 /** The entry points: HTTP, NATS, MCP, and the web console's files. */
 function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps): GatewayServer {
-  const { clock, logger, metrics } = host;
+  const { clock, metrics } = host;
   const { brokers, auth, catalog, engine, calls, fleet } = deps;
   const { nats } = brokers;
   const streams = new EventStreams(
@@ -241,7 +245,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
         nats,
         streams,
       }),
-      new MountedConsole(settings.CONSOLE_DIR, logger),
+      new MountedConsole(settings.CONSOLE_DIR, host),
     ],
   );
 }

@@ -7,7 +7,7 @@ import type { DiscoverReply, ExecMessage, ExecResponse } from '@toolfleet/contra
 import { breakerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
-import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
+import { loadConfig, ServiceFaults, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { buildExecutor } from '@toolfleet/service/executor';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis } from '@toolfleet/testing';
@@ -58,6 +58,7 @@ beforeAll(async () => {
     clock,
     logger: createLogger({ service: 'mcp-executor', level: 'silent', environment: 'test' }),
     metrics: createMetrics({ version: '0', revision: 'x' }),
+    faults: new ServiceFaults(clock),
   } as unknown as ServiceHost;
   const parts: LifecycleComponent[] = await buildExecutor(mcpExecutor, settings, host);
   for (const part of parts) await part.start?.();

@@ -44,7 +44,7 @@ describe('documents of the corpus', () => {
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),
-      new VendorAdapters({ warn: () => undefined }),
+      new VendorAdapters({} as never),
     );
   });
   afterAll(async () => {

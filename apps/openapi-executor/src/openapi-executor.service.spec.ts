@@ -2,7 +2,7 @@ import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
-import { loadConfig, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
+import { loadConfig, type ServiceHost, type LifecycleComponent, ServiceFaults } from '@toolfleet/service';
 import { buildExecutor } from '@toolfleet/service/executor';
 import { createLogger, createMetrics, type Metrics } from '@toolfleet/telemetry';
 import {
@@ -44,6 +44,7 @@ describe('openapi-executor service', () => {
       clock,
       metrics,
       draining: new AbortController().signal,
+      faults: new ServiceFaults(new SystemClock()),
       announce: () => undefined,
       onSecretChange: () => undefined,
       fail: () => undefined,

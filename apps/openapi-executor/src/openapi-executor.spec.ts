@@ -52,7 +52,10 @@ describe('openapi-executor', () => {
         clock,
       },
       breakers,
-      new VendorAdapters({ warn: (...args: unknown[]) => void warnings.push(args) } as never),
+      new VendorAdapters({
+        logger: { warn: (...args: unknown[]) => void warnings.push(args) },
+        faults: { set: () => undefined },
+      } as never),
     );
   });
   afterAll(async () => {

@@ -104,7 +104,7 @@ describe('SSRF vectors as servers of a document', () => {
         clock,
       },
       new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock),
-      new VendorAdapters({ warn: () => undefined }),
+      new VendorAdapters({} as never),
     );
     try {
       const reply = await executor.execute(message, {

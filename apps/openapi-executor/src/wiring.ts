@@ -32,7 +32,7 @@ export const openApiExecutor: ExecutorDefinition<(typeof openapiExecutorConfig)[
         onRequest: settings.OPENAPI_LOG_REQUESTS ? logRequest(logger) : undefined,
       },
       breakers,
-      new VendorAdapters(logger, settings.OPENAPI_ADAPTERS_DIR),
+      new VendorAdapters(deps.host, settings.OPENAPI_ADAPTERS_DIR),
       (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
     );
     return {

@@ -18,7 +18,7 @@ import type {
 import { registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
-import { isSealed, loadConfig, olderSecretContext, secretContext, SecretBox } from '@toolfleet/service';
+import { isSealed, loadConfig, olderSecretContext, secretContext, SecretBox, ServiceFaults } from '@toolfleet/service';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics, type Metrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
@@ -74,6 +74,7 @@ describe('registry service', () => {
       clock: new SystemClock(),
       metrics,
       draining: new AbortController().signal,
+      faults: new ServiceFaults(new SystemClock()),
       announce: () => undefined,
       onSecretChange: () => undefined,
       fail: () => undefined,

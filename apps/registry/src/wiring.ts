@@ -16,7 +16,7 @@ import {
   type ServiceHost,
 } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
-import { NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
+import { Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { Catalog } from './catalog.js';
 import type { SourceLook } from './definition-store.js';
@@ -29,7 +29,7 @@ import { RedisDefinitionStore } from './redis-definition-store.js';
 import type { RegistryConfig } from './registry.config.js';
 import { SourceEndpoint } from './source.endpoint.js';
 import { SourceStore } from './source-store.js';
-import { FleetSources } from './sources/fleet-sources.js';
+import { FleetSources, SOURCE_FAULT } from './sources/fleet-sources.js';
 import { McpEndpoint, McpSeal } from './sources/mcp.endpoint.js';
 import { McpSource } from './sources/mcp.source.js';
 import { OpenApiEndpoint, OpenApiSeal } from './sources/openapi.endpoint.js';
@@ -37,7 +37,7 @@ import { OpenApiSource } from './sources/openapi.source.js';
 import { PythonSource } from './sources/python.source.js';
 import { createSealFor } from './sources/secrets.js';
 import { SourceStatuses } from './sources/source-statuses.js';
-import { toOwner } from './tool-key.js';
+import { sourceTenant, toOwner } from './tool-key.js';
 import { readMcpCosts, ToolOverrides } from './tool-overrides.js';
 import { readToolSettings } from './tool-settings.js';
 
@@ -64,7 +64,7 @@ class RegistryModule {
 
 /** The components of the service in start order: brokers, catalog, endpoints, and last the sources that register tools. */
 export function registryComponents(settings: RegistryConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics } = host;
+  const { clock, logger, metrics, faults } = host;
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'registry', clock, metrics });
   // While Redis is unavailable commands fail at once and the catalog in memory answers. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
@@ -86,12 +86,15 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   const definitions = new DefinitionService(store, catalog, toolOverrides(settings, file), clock, publish);
   const quarantine = new QuarantineService(store, catalog, clock, publish, logger);
   const sourceStore = new SourceStore(store);
-  const allowedEndpoints = new AllowedEndpoints(settings, clock, logger);
+  const allowedEndpoints = new AllowedEndpoints(settings, host);
   const egress = egressClient(settings, allowedEndpoints, host);
   const box = settings.REGISTRY_SECRET_KEY === undefined ? undefined : new SecretBox(settings.REGISTRY_SECRET_KEY);
   const openApiSealFor = createSealFor('openapi', box);
   const mcpSealFor = createSealFor('mcp', box);
   const keepLook = async (source: ToolSource, look: SourceLook): Promise<void> => {
+    // Sources of tenants concern their administrators, who see them at /api/v1/sources.
+    if (sourceTenant(source) === undefined)
+      faults.set(SOURCE_FAULT + toOwner(source), look.error === undefined ? [] : [look.error]);
     await store
       .keepLook(toOwner(source), look)
       .catch((error: unknown) => logger.debug({ error, source }, 'the look at a source is not recorded'));
@@ -153,6 +156,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     microserviceComponent({ name: 'door', module, strategy, logger }),
     announcements(catalog, mcp, nats),
     sources,
+    new Heartbeat(nats, clock, { service: 'registry', faults }),
   ];
 }
 

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@toolfleet/contracts';
-import type { BreakerStatus, CallStages, SlotStatus } from '@toolfleet/contracts/fleet';
+import type { BreakerStatus, CallStages, ServiceFault, SlotStatus } from '@toolfleet/contracts/fleet';
 
 /** The caller and its rights: `GET /api/v1/me`. */
 export interface Me {
@@ -96,7 +96,7 @@ export interface RecentCall {
   trace_id?: string;
 }
 
-/** Queues and the processes that serve them: `GET /api/v1/fleet`. */
+/** Queues, the processes that serve them, and faults: `GET /api/v1/fleet`. */
 export interface Fleet {
   queues: {
     queue: string;
@@ -106,6 +106,8 @@ export interface Fleet {
     workers: ({ worker: string } & SlotStatus)[];
   }[];
   executors: { service: string; instance: string; slots: SlotStatus; age_ms: number }[];
+  /** What is wrong with configuration and policies of running services; `instances` counts the processes that report it. */
+  faults: (ServiceFault & { service: string; instances: number })[];
 }
 
 /** A breaker that is not closed: a member of `GET /api/v1/breakers`. */

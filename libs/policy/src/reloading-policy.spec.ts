@@ -64,7 +64,11 @@ describe('policy in force', () => {
     source.fails = true;
     await clock.run(2_000);
     expect(policy.decide(INPUT)).toEqual({ deny: ['one'] });
+    const count = events.length;
     source.fails = false;
+    source.files = denying('one');
+    await clock.run(4_000);
+    expect(events.slice(count)).toEqual(['loaded']);
     source.files = denying('two');
     await clock.run(4_000);
     expect(policy.decide(INPUT)).toEqual({ deny: ['two'] });

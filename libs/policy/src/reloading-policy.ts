@@ -63,7 +63,7 @@ export class ReloadingPolicy extends PolicyEngine {
    */
   async reload(): Promise<void> {
     try {
-      const files = await this.settings.read();
+      const files = await this.readFiles();
       const text = JSON.stringify(files);
       const settled = text === this.candidate || this.seen === undefined;
       this.candidate = text;
@@ -73,6 +73,16 @@ export class ReloadingPolicy extends PolicyEngine {
       this.settings.events?.loaded?.(this.current.hash);
     } catch (error) {
       this.settings.events?.refused?.(error instanceof Error ? error : new Error(String(error)), this.hash);
+    }
+  }
+
+  /** After a failed read the files count as changed, so that `loaded` or `refused` tells that they can be read again. */
+  private async readFiles(): Promise<PolicyFile[]> {
+    try {
+      return await this.settings.read();
+    } catch (error) {
+      if (this.seen !== undefined) this.seen = '';
+      throw error;
     }
   }
 

@@ -2,6 +2,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Json } from '@toolfleet/contracts';
+import type { ServiceFault } from '@toolfleet/contracts/fleet';
 import type { Metrics } from '@toolfleet/telemetry';
 
 /** Health of a service, for the admin server. */
@@ -10,10 +11,13 @@ interface HealthSource {
   started(): boolean;
   /** Whether the service can take work, and each component by name. */
   ready(): Promise<{ ready: boolean; parts: Record<string, boolean> }>;
+  /** What is wrong with configuration and policies; does not make the service unready. */
+  faults(): ServiceFault[];
 }
 
 /**
- * The operations port of a service. `/health/startup`: all components have started. `/health/ready`: brokers connected and not draining.
+ * The operations port of a service. `/health/startup`: all components have started. `/health/ready`: brokers connected and
+ * not draining, with what is wrong with configuration and policies.
  * `/health/live`: the event loop runs; it checks no dependency, because that would turn an outage into a restart storm. `/metrics`:
  * Prometheus text format.
  */
@@ -63,7 +67,8 @@ export class AdminServer {
           : send(response, 503, { status: 'starting' });
       case '/health/ready': {
         const { ready, parts } = await this.health.ready();
-        return send(response, ready ? 200 : 503, { status: ready ? 'ready' : 'not ready', parts });
+        const status = ready ? 'ready' : 'not ready';
+        return send(response, ready ? 200 : 503, { status, parts, faults: this.health.faults() });
       }
       case '/metrics':
         response.writeHead(200, { 'content-type': this.metrics.registry.contentType });

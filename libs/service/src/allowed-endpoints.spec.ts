@@ -5,17 +5,20 @@ import { FakeClock } from '@toolfleet/testing';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { AllowedEndpoints } from './allowed-endpoints.js';
+import { ServiceFaults } from './service-faults.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-endpoints-'));
 const file = join(folder, 'allowed');
 const A = 'http://127.0.0.1:3000';
 const B = 'http://127.0.0.1:4000';
 let clock: FakeClock;
+let faults: ServiceFaults;
 let endpoints: AllowedEndpoints;
 beforeEach(async () => {
   clock = new FakeClock();
+  faults = new ServiceFaults(clock);
   const settings = { EGRESS_ALLOWED_ENDPOINTS: ['http://localhost:80'], EGRESS_ENDPOINTS_FILE: file };
-  endpoints = new AllowedEndpoints(settings, clock, pino({ enabled: false }));
+  endpoints = new AllowedEndpoints(settings, { clock, faults, logger: pino({ enabled: false }) });
   await endpoints.start();
 });
 afterEach(() => endpoints.stop());
@@ -43,4 +46,8 @@ it('keeps what was allowed when a line is no origin', async () => {
   writeFileSync(file, `${B}\nhttp://127.0.0.1:4000/path\n`);
   await endpoints.start();
   expect(allowed()).toEqual([A, 'http://localhost']);
+  expect(faults.list()).toMatchObject([{ subject: 'allowed endpoints' }]);
+  writeFileSync(file, `${A}\n`);
+  await endpoints.start();
+  expect(faults.list()).toEqual([]);
 });

@@ -1,9 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { endpointOrigin } from '@toolfleet/egress/rules';
-import type { Clock } from '@toolfleet/resilience';
-import type { Logger } from '@toolfleet/telemetry';
 import type { EGRESS_KEYS, SettingsOf } from './config/define-config.js';
-import type { LifecycleComponent } from './lifecycle.js';
+import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
 
 /** How long a change of the file may take to count. Polling one small file is cheap, and watchers miss swapped symlinks. */
 const READ_EVERY_MS = 1_000;
@@ -17,13 +15,14 @@ export class AllowedEndpoints implements LifecycleComponent {
   private readonly fixed: ReadonlySet<string>;
   private fromFile: ReadonlySet<string> = new Set();
   private text = '';
+  /** Why the file is ignored; empty while it is valid. */
+  private refusal = '';
   private cancel = (): void => undefined;
   private stopped = false;
 
   constructor(
     private readonly egress: Pick<SettingsOf<typeof EGRESS_KEYS>, 'EGRESS_ALLOWED_ENDPOINTS' | 'EGRESS_ENDPOINTS_FILE'>,
-    private readonly clock: Clock,
-    private readonly logger: Logger,
+    private readonly host: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
   ) {
     this.fixed = new Set(egress.EGRESS_ALLOWED_ENDPOINTS.map(endpointOrigin));
   }
@@ -38,7 +37,7 @@ export class AllowedEndpoints implements LifecycleComponent {
     if (file === undefined) return;
     await this.read(file);
     if (this.stopped) return;
-    this.cancel = this.clock.after(READ_EVERY_MS, () => void this.start());
+    this.cancel = this.host.clock.after(READ_EVERY_MS, () => void this.start());
   }
 
   stop(): Promise<void> {
@@ -47,20 +46,26 @@ export class AllowedEndpoints implements LifecycleComponent {
     return Promise.resolve();
   }
 
-  /** A file that cannot be read, or a line that is no origin, keeps what was allowed before. A missing file is an empty one. */
+  /** A file that cannot be read, or a line that is no origin, is a fault and keeps what was allowed before. A missing file is an empty one. */
   private async read(file: string): Promise<void> {
     try {
       const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') return '';
         throw error;
       });
-      if (text === this.text) return;
-      this.text = text;
+      if (text === this.text && this.refusal === '') return;
       const lines = text.split('\n').map((line) => line.replace(/#.*/, '').trim());
       this.fromFile = new Set(lines.filter((line) => line !== '').map(endpointOrigin));
-      this.logger.info({ origins: [...this.fromFile] }, 'the file of allowed endpoints changed');
+      this.text = text;
+      this.refusal = '';
+      this.host.faults.set(this.name, []);
+      this.host.logger.info({ origins: [...this.fromFile] }, 'the file of allowed endpoints changed');
     } catch (error) {
-      this.logger.warn({ file, reason: (error as Error).message }, 'the file of allowed endpoints is ignored');
+      const reason = (error as Error).message;
+      if (reason === this.refusal) return;
+      this.refusal = reason;
+      this.host.faults.set(this.name, [`EGRESS_ENDPOINTS_FILE is ignored: ${reason}`]);
+      this.host.logger.warn({ file, reason }, 'the file of allowed endpoints is ignored');
     }
   }
 }

@@ -2,7 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { readFleetFile } from './fleet-file.js';
+import { FakeClock } from '@toolfleet/testing';
+import type { JsonObject } from '@toolfleet/contracts';
+import { fleetFileReloader, readFleetFile } from './fleet-file.js';
+import { ServiceFaults } from './service-faults.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-fleet-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -39,5 +42,52 @@ describe('the configuration file', () => {
     const document = read('__proto__: {polluted: 1}\n');
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
     expect(Object.keys(document)).toEqual(['__proto__']);
+  });
+});
+
+describe('a configuration file that changes', () => {
+  it('is applied once it is settled; one that is invalid, missing or rejected is a fault until it is corrected', async () => {
+    const file = join(folder, 'changing.yaml');
+    writeFileSync(file, 'a: 1');
+    const clock = new FakeClock();
+    const faults = new ServiceFaults(clock);
+    const logged: string[] = [];
+    const log = (_facts: object, message: string) => void logged.push(message);
+    const applied: JsonObject[] = [];
+    const reloader = fleetFileReloader(
+      { TOOLFLEET_CONFIG: file, SHANNON_CONFIG_PATH: undefined, CONFIG_PATH: undefined },
+      { clock, faults, logger: { info: log, error: log } as never },
+      (content) => {
+        if (content['a'] === 'bad') throw new RangeError('a must not be bad');
+        applied.push(content);
+      },
+    );
+    await reloader.start?.();
+    clock.advance(1_000);
+    writeFileSync(file, 'a: 2');
+    clock.advance(1_000);
+    expect(applied).toEqual([]);
+    clock.advance(5_000);
+    expect(applied).toEqual([{ a: 2 }]);
+    for (const [content, message] of [
+      ['a: [', 'not valid YAML'],
+      ['a: bad', 'a must not be bad'],
+    ] as const) {
+      writeFileSync(file, content);
+      const before = logged.length;
+      clock.advance(5_000);
+      expect(faults.list()).toMatchObject([
+        { subject: 'configuration file', message: expect.stringContaining(message) },
+      ]);
+      expect(logged.slice(before)).toHaveLength(1);
+    }
+    rmSync(file);
+    clock.advance(2_000);
+    expect(faults.list()).toMatchObject([{ message: expect.stringContaining('ENOENT') }]);
+    writeFileSync(file, 'a: 2');
+    clock.advance(2_000);
+    expect([faults.list(), applied]).toEqual([[], [{ a: 2 }, { a: 2 }]]);
+    await reloader.stop?.();
+    expect(clock.pending).toBe(0);
   });
 });

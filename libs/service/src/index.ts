@@ -28,7 +28,7 @@ export {
 } from './config/field.js';
 export { environmentByPrefix, loadConfig } from './config/load-config.js';
 export { documentConfig } from './config/print-config.js';
-export { FLEET_FILE_KEYS, loadFleetFile } from './fleet-file.js';
+export { FLEET_FILE_KEYS, fleetFileReloader, loadFleetFile } from './fleet-file.js';
 export { FatalStartupError, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
 export { microserviceComponent } from './nest-component.js';
 export {
@@ -40,4 +40,5 @@ export {
   SecretBox,
 } from './secrets/secret-box.js';
 export { secretOpener, type OpenSecret } from './secrets/secret-opener.js';
+export { ServiceFaults } from './service-faults.js';
 export { startService, VERSION } from './start-service.js';

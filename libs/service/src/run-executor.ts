@@ -102,6 +102,7 @@ export async function buildExecutor<T extends ConfigTable>(
     service: host.service,
     slots: () => ({ busy: strategy.inFlight, total: strategy.capacity }),
     breakers: () => deps.breakerStatus(),
+    faults: host.faults,
   });
   const resources: LifecycleComponent = {
     name: 'resources',
@@ -135,7 +136,7 @@ export class ExecutorDeps {
     /** Unset without `REDIS_URL`. */
     readonly redis: { client: Redis; guard: JournalGuard; component: LifecycleComponent } | undefined,
   ) {
-    this.allowedEndpoints = new AllowedEndpoints(settings, host.clock, host.logger);
+    this.allowedEndpoints = new AllowedEndpoints(settings, host);
   }
 
   static async create(settings: ExecutorSettings, host: ServiceHost, sharesRedis: boolean): Promise<ExecutorDeps> {

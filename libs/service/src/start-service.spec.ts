@@ -80,6 +80,7 @@ describe('the lifecycle of a service', () => {
     await eventually('it is not ready', async () => (await service.admin('/health/ready')).status === 503);
     expect(JSON.parse((await service.admin('/health/ready')).body)).toMatchObject({
       parts: { broker: false, endpoint: true },
+      faults: [],
     });
     expect((await service.admin('/health/live')).status).toBe(200);
 
@@ -214,10 +215,16 @@ describe('secrets', () => {
     version('v3', 'short');
     await eventually('the bad value is refused', () => service.log().includes('the old value stays'));
     expect(service.log()).not.toContain(canary);
+    expect(JSON.parse((await service.admin('/health/ready')).body)).toMatchObject({
+      status: 'ready',
+      faults: [{ subject: 'secret DEMO_SECRET', message: expect.stringContaining('the old value stays') }],
+    });
+    version('v4', `${canary}-third`);
+    await eventually('the fault is gone', async () => !(await service.admin('/health/ready')).body.includes('subject'));
     await service.terminate();
   });
 
-  it('logs that a changed file without a follower needs a restart', async () => {
+  it('reports that a changed file without a follower needs a restart', async () => {
     const file = join(folder, 'unfollowed');
     writeFileSync(file, `${canary}-one`);
     const service = start({ DEMO_OTHER_SECRET_FILE: file });
@@ -225,6 +232,7 @@ describe('secrets', () => {
     writeFileSync(file, `${canary}-two`);
     await eventually('it is logged', () => service.log().includes('uses the new value after a restart'));
     expect(service.log()).toContain('"key":"DEMO_OTHER_SECRET"');
+    expect((await service.admin('/health/ready')).body).toContain('restart this service to use the new value');
     await service.terminate();
   });
 });

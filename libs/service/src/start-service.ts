@@ -16,6 +16,7 @@ import {
   type LifecycleComponent,
   type ServiceHost,
 } from './lifecycle.js';
+import { ServiceFaults } from './service-faults.js';
 import { classifyBuildError, classifyStartupError } from './startup-errors.js';
 
 type Components = Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[];
@@ -42,8 +43,10 @@ export async function startService<T extends ConfigTable>(
     level: shared.LOG_LEVEL,
     environment: shared.ENVIRONMENT,
   });
-  const secrets = new SecretFiles(config.table, loaded, logger, new SystemClock());
-  const run = new ServiceRun(config.service, shared, logger, new SystemClock(), secrets);
+  const clock = new SystemClock();
+  const faults = new ServiceFaults(clock);
+  const secrets = new SecretFiles(config.table, loaded, { logger, clock, faults });
+  const run = new ServiceRun(config.service, shared, logger, clock, faults, secrets);
   run.watchProcess();
   logger.info({ settings: describeSettings(config, loaded), version: VERSION }, 'starting');
   try {
@@ -90,6 +93,7 @@ class ServiceRun {
     private readonly settings: SharedSettings,
     private readonly logger: Logger,
     private readonly clock: Clock,
+    private readonly faults: ServiceFaults,
     private readonly secrets: SecretFiles,
   ) {
     this.#metrics = createMetrics({ version: VERSION, revision: settings.TOOLFLEET_REVISION }, { defaults: true });
@@ -103,6 +107,7 @@ class ServiceRun {
             draining: this.#draining.signal.aborted,
             clock: this.clock,
           }),
+        faults: () => this.faults.list(),
       },
       this.#metrics,
     );
@@ -212,6 +217,7 @@ class ServiceRun {
       logger: this.logger,
       clock: this.clock,
       metrics: this.#metrics,
+      faults: this.faults,
       draining: this.#draining.signal,
       announce: (facts) => this.#announcer.announce(facts),
       onSecretChange: (key, changed) => this.secrets.follow(key, changed),

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import {
   MAX_REPORTED_BREAKERS,
+  MAX_REPORTED_FAULTS,
   type BreakerStatus,
   type FleetStatus,
+  type ServiceFault,
   type SlotStatus,
 } from '@toolfleet/contracts/fleet';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
@@ -19,6 +21,8 @@ interface HeartbeatSource {
   service: string;
   slots?: () => SlotStatus;
   breakers?: () => BreakerStatus[];
+  /** What is wrong with configuration and policies; a change is published at once. */
+  faults: { list(): ServiceFault[]; onChange(listener: () => void): void };
 }
 
 /** Publishes the state of this process (`fleet.status`) for operators, fire and forget. A lifecycle component. */
@@ -31,7 +35,9 @@ export class Heartbeat {
     private readonly nats: Pick<NatsClient, 'connected' | 'publish'>,
     private readonly clock: Clock,
     private readonly source: HeartbeatSource,
-  ) {}
+  ) {
+    source.faults.onChange(() => this.publish());
+  }
 
   async start(): Promise<void> {
     this.publish();
@@ -44,13 +50,14 @@ export class Heartbeat {
 
   /** Publishes the state now; drops it while disconnected. */
   publish(): void {
-    const { service, slots, breakers } = this.source;
+    const { service, slots, breakers, faults } = this.source;
     const status: FleetStatus = {
       service,
       instance: this.#instance,
       ttl_ms: TTL_MS,
       slots: slots?.(),
       breakers: (breakers?.() ?? []).toSorted((a, b) => b.open_for_ms - a.open_for_ms).slice(0, MAX_REPORTED_BREAKERS),
+      faults: faults.list().slice(0, MAX_REPORTED_FAULTS),
     };
     if (this.nats.connected) this.nats.publish(SUBJECTS.fleetStatus, status);
   }

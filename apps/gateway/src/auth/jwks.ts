@@ -42,6 +42,8 @@ export class JwksKeys {
   constructor(
     private readonly source: JwksSource,
     private readonly clock: Clock,
+    /** Called after every read, with its error if it failed. */
+    private readonly onRead: (error: Error | undefined) => void = () => undefined,
   ) {}
 
   /** Reads the keys now. Called at startup, so that a wrong file or address shows there. */
@@ -89,9 +91,15 @@ export class JwksKeys {
 
   private async read(): Promise<void> {
     this.triedAt = this.clock.monotonic();
-    const text = await this.source();
-    if (text.length > MAX_JWKS_CHARS) throw new Error('the key set is too large');
-    this.current = createLocalJWKSet(JSON.parse(text) as JSONWebKeySet);
+    try {
+      const text = await this.source();
+      if (text.length > MAX_JWKS_CHARS) throw new Error('the key set is too large');
+      this.current = createLocalJWKSet(JSON.parse(text) as JSONWebKeySet);
+      this.onRead(undefined);
+    } catch (error) {
+      this.onRead(error instanceof Error ? error : new Error(String(error)));
+      throw error;
+    }
   }
 }
 

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, it, afterAll, beforeAll } from 'vitest';
 import { FakeClock } from '@toolfleet/testing';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import { ServiceFaults } from '@toolfleet/service';
 import { SystemClock } from '@toolfleet/resilience';
 import { createLogger } from '@toolfleet/telemetry';
 import { jwtComponent, jwtSetup, type JwtComponentSettings } from './jwt-component.js';
@@ -85,6 +86,7 @@ function setUp(more: Partial<JwtComponentSettings>) {
   };
   return jwtComponent(settings, {
     clock: new SystemClock(),
+    faults: new ServiceFaults(new SystemClock()),
     logger: createLogger({ service: 'spec', level: 'silent' }),
   });
 }

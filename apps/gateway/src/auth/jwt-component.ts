@@ -30,7 +30,7 @@ const FETCH_MS = 5_000;
  */
 export function jwtComponent(
   settings: JwtComponentSettings,
-  { clock, logger }: Pick<ServiceHost, 'clock' | 'logger'>,
+  { clock, logger, faults }: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
 ): { jwt: JwtVerifier; component: LifecycleComponent } | undefined {
   const { JWT_JWKS_URL: url, JWT_JWKS_FILE: file } = settings;
   const client = new EgressClient({
@@ -39,7 +39,9 @@ export function jwtComponent(
     clock,
   });
   const timeouts = { headersMs: FETCH_MS, bodyIdleMs: FETCH_MS, totalMs: FETCH_MS };
-  const setup = jwtSetup(settings, clock, egressFetch(client, { timeouts, maxBytes: MAX_JWKS_BYTES }));
+  const onRead = (error: Error | undefined) =>
+    faults.set('JWT keys', error ? [`cannot be read: ${error.message}`] : []);
+  const setup = jwtSetup(settings, clock, egressFetch(client, { timeouts, maxBytes: MAX_JWKS_BYTES }), onRead);
   if (!setup) return undefined;
   const start = async (): Promise<void> => {
     setup.keys.start();
@@ -60,12 +62,14 @@ export function jwtComponent(
 /**
  * Builds the verifier of the configured issuer; undefined if none is configured.
  * @param getKeys the guarded client's `fetch`, which may reach only the host of `JWT_JWKS_URL`
+ * @param onRead called after every read of the keys, with its error if it failed
  * @throws RangeError when the settings contradict each other
  */
 export function jwtSetup(
   settings: Omit<JwtComponentSettings, 'EGRESS_ALLOWED_ENDPOINTS'>,
   clock: Clock,
   getKeys: JwksFetch,
+  onRead?: (error: Error | undefined) => void,
 ): { jwt: JwtVerifier; keys: JwksKeys } | undefined {
   const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience, JWT_JWKS_FILE: file, JWT_JWKS_URL: url } = settings;
   if (issuer === undefined) return undefined;
@@ -73,7 +77,7 @@ export function jwtSetup(
   if ((file === undefined) === (url === undefined))
     throw new RangeError('JWT_ISSUER needs one of JWT_JWKS_FILE, JWT_JWKS_URL');
   const source = file === undefined ? remoteJwks(url!, getKeys) : () => readFile(file, 'utf8');
-  const keys = new JwksKeys(source, clock);
+  const keys = new JwksKeys(source, clock, onRead);
   const claims = { tenant: settings.JWT_TENANT_CLAIM, roles: settings.JWT_ROLES_CLAIM };
   const { JWT_ALGORITHMS: algorithms, JWT_MAX_LIFETIME_SECONDS: maxLifetimeSeconds } = settings;
   return { jwt: new JwtVerifier({ issuer, audience, algorithms, claims, maxLifetimeSeconds }, keys, clock), keys };

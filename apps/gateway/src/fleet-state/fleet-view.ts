@@ -1,5 +1,5 @@
 import { isJsonObject, type Principal } from '@toolfleet/contracts';
-import type { FleetStatus, BreakerStatus } from '@toolfleet/contracts/fleet';
+import type { FleetStatus, BreakerStatus, ServiceFault } from '@toolfleet/contracts/fleet';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
@@ -77,6 +77,12 @@ export interface TroubledBreaker extends BreakerStatus {
   instances: number;
 }
 
+/** A fault, and the number of processes of the service that report it. */
+export interface ReportedFault extends ServiceFault {
+  service: string;
+  instances: number;
+}
+
 /** The state of queues, executors and breakers as operators see it. */
 export class FleetView {
   constructor(
@@ -104,6 +110,20 @@ export class FleetView {
       .processes()
       .filter(({ slots }) => slots !== undefined)
       .map(({ service, instance, slots, age_ms }) => ({ service, instance, slots, age_ms }));
+  }
+
+  /** What is wrong with configuration and policies of running services, once for all processes of a service. */
+  faultsNow(): ReportedFault[] {
+    const found = new Map<string, ReportedFault>();
+    for (const { service, faults } of this.watch.processes()) {
+      for (const { subject, message, since } of faults ?? []) {
+        const id = JSON.stringify([service, subject, message]);
+        const known = found.get(id);
+        const first = known && known.since < since ? known.since : since;
+        found.set(id, { service, subject, message, since: first, instances: (known?.instances ?? 0) + 1 });
+      }
+    }
+    return [...found.values()];
   }
 
   /** Breakers that are not closed: of the tools the caller may see, for its tenant; for operators all. */

@@ -26,9 +26,10 @@ async function serve(consoleDir: string | undefined) {
   const warnings: unknown[] = [];
   const server = fastify();
   open.push(server);
-  await new MountedConsole(consoleDir, { warn: (...said: unknown[]) => void warnings.push(said) } as never).mount(
-    server,
-  );
+  await new MountedConsole(consoleDir, {
+    logger: { warn: (...said: unknown[]) => void warnings.push(said) },
+    faults: { set: () => undefined },
+  } as never).mount(server);
   return { server, warnings };
 }
 

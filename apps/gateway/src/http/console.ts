@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { extname, join, relative, sep } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { ToolError } from '@toolfleet/contracts';
-import type { Logger } from '@toolfleet/telemetry';
+import type { ServiceHost } from '@toolfleet/service';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Mounted } from '../gateway-server.js';
 import { sendError } from './error.filter.js';
@@ -96,7 +96,7 @@ export class MountedConsole implements Mounted {
   constructor(
     /** Folder of the built console; without one, the gateway serves no console. */
     private readonly folder: string | undefined,
-    private readonly logger: Pick<Logger, 'warn'>,
+    private readonly host: Pick<ServiceHost, 'logger' | 'faults'>,
   ) {}
 
   async mount(fastify: FastifyInstance): Promise<void> {
@@ -123,7 +123,8 @@ export class MountedConsole implements Mounted {
     try {
       return await readConsole(this.folder);
     } catch (error) {
-      this.logger.warn({ error, folder: this.folder }, 'the console cannot be read and is not served');
+      this.host.logger.warn({ error, folder: this.folder }, 'the console cannot be read and is not served');
+      this.host.faults.set('console', [`${this.folder} cannot be read; the console is not served: ${String(error)}`]);
       return undefined;
     }
   }

@@ -14,7 +14,7 @@ export class FleetController {
   @OperatorOnly()
   @Get('fleet')
   async fleet() {
-    return { queues: await this.view.queuesNow(), executors: this.view.executorsNow() };
+    return { queues: await this.view.queuesNow(), executors: this.view.executorsNow(), faults: this.view.faultsNow() };
   }
 
   @Get('breakers')

@@ -77,7 +77,8 @@ export const OPERATOR_PATHS: JsonObject = {
   },
   '/api/v1/fleet': {
     get: operation('getFleet', {
-      summary: 'Queues with jobs, ages and workers; executors with their slots (operator)',
+      summary:
+        'Queues with jobs, ages and workers; executors with their slots; faults in configuration and policies (operator)',
       answers: { '200': answer('The fleet now', ref('Fleet')) },
     }),
   },
@@ -230,6 +231,7 @@ export const OPERATOR_SCHEMAS: JsonObject = {
       }),
     ),
     executors: list(record({ service: text, instance: text, slots, age_ms: integer })),
+    faults: list(record({ service: text, subject: text, message: text, since: text, instances: integer })),
   }),
   Breaker: record({
     key: text,

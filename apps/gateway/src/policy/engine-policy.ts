@@ -26,9 +26,9 @@ const RELOAD_EVERY_MS = 1_000;
 /** Builds the policy of this gateway, evaluated in process or by an OPA server, and the component that keeps it up to date. */
 export function policyComponent(
   settings: PolicySettings,
-  host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics'>,
+  host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics' | 'faults'>,
 ): { policy: EnginePolicy; component: LifecycleComponent } {
-  const { clock, logger, metrics } = host;
+  const { clock, logger, metrics, faults } = host;
   const rules = new BoundedLabel();
   const port = (engine: PolicyEngine, hash: () => string | undefined): EnginePolicy =>
     new EnginePolicy(engine, ({ call, tool }, reasons) => {
@@ -52,11 +52,18 @@ export function policyComponent(
     clock,
     everyMs: RELOAD_EVERY_MS,
     events: {
-      loaded: (hash) => logger.info({ policy_hash: hash }, 'policy loaded'),
+      loaded: (hash) => {
+        refusal = '';
+        faults.set('policy', []);
+        logger.info({ policy_hash: hash }, 'policy loaded');
+      },
       refused: (error, kept) => {
+        // A folder that cannot be read is refused at every reload; it is logged once.
+        const isKnown = error.message === refusal;
         refusal = error.message;
-        if (kept !== undefined)
-          logger.error({ fault: refusal, policy_hash: kept }, 'policy refused; the previous one stays in force');
+        if (kept === undefined || isKnown) return;
+        faults.set('policy', [`refused; the previous policy stays in force: ${refusal}`]);
+        logger.error({ fault: refusal, policy_hash: kept }, 'policy refused; the previous one stays in force');
       },
     },
   });

@@ -9,6 +9,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { PolicyRequest } from '@toolfleet/engine';
 import type { PolicyInput } from '@toolfleet/policy';
 import { SystemClock } from '@toolfleet/resilience';
+import { ServiceFaults } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { policyInput, policyComponent } from './engine-policy.js';
@@ -27,8 +28,9 @@ function question(tool: string, roles: string[], args: Record<string, string> = 
   return { call: { request } as PolicyRequest['call'], tool: definition, arguments: args };
 }
 
-const host = () => ({
-  clock: new FakeClock(),
+const host = (clock = new FakeClock()) => ({
+  clock,
+  faults: new ServiceFaults(clock),
   logger: createLogger({ service: 'spec', level: 'silent' } as never),
   metrics: createMetrics({ version: '0', revision: '0' }),
 });

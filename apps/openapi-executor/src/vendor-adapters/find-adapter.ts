@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { Logger } from '@toolfleet/telemetry';
+import type { ServiceHost } from '@toolfleet/service';
 import { DataInsightAdapter } from './datainsight.adapter.js';
 import type { VendorAdapter } from './vendor-adapter.js';
 
@@ -11,13 +11,13 @@ const SHIPPED: Readonly<Record<string, () => VendorAdapter>> = {
 
 /**
  * Finds adapters by name, in any case: first the shipped ones, then `<name>.adapter.js` or `.mjs` in the directory
- * of the operator. An unknown or broken adapter is logged as a warning and not used.
+ * of the operator. An unknown or broken adapter is reported as a fault and not used.
  */
 export class VendorAdapters {
   private readonly found = new Map<string, Promise<VendorAdapter | undefined>>();
 
   constructor(
-    private readonly logger: Pick<Logger, 'warn'>,
+    private readonly host: Pick<ServiceHost, 'logger' | 'faults'>,
     private readonly directory?: string,
   ) {}
 
@@ -36,16 +36,17 @@ export class VendorAdapters {
     try {
       const shipped = Object.hasOwn(SHIPPED, name) ? SHIPPED[name] : undefined;
       const adapter = shipped ? shipped() : await this.import(name);
-      if (!adapter)
-        this.logger.warn({ vendor_adapter: name }, 'vendor adapter not available; requests go untransformed');
+      if (!adapter) this.report(name, 'vendor adapter not available; requests go untransformed');
       return adapter;
     } catch (error) {
-      this.logger.warn(
-        { vendor_adapter: name, error },
-        'vendor adapter could not be loaded; requests go untransformed',
-      );
+      this.report(name, 'vendor adapter could not be loaded; requests go untransformed', error);
       return undefined;
     }
+  }
+
+  private report(name: string, message: string, error?: unknown): void {
+    this.host.logger.warn({ vendor_adapter: name, error }, message);
+    this.host.faults.set(`vendor adapter ${name}`, [error === undefined ? message : `${message}: ${String(error)}`]);
   }
 
   /** The name is part of a path: letters, digits, dash and underscore only. */

@@ -1,7 +1,7 @@
 import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
-import type { Logger } from '@toolfleet/telemetry';
+import type { CancelTimer } from '@toolfleet/resilience';
+import type { ServiceHost } from '@toolfleet/service';
 import type { DefinitionService } from '../definition-service.js';
 import type { SourceStore } from '../source-store.js';
 import { readMcpEntries, type McpEntry } from './mcp-entry.js';
@@ -17,6 +17,8 @@ import { toOwner } from '../tool-key.js';
 
 /** How often registrations changed on other replicas are adopted. */
 const FOLLOW_EVERY_MS: Milliseconds = 30_000;
+/** Start of the subject of a source's faults; its owner follows. */
+export const SOURCE_FAULT = 'source ';
 
 /**
  * The sources that the registry itself reads: the tool of the sandbox, the entries of the configuration file, and stored
@@ -34,7 +36,7 @@ export class FleetSources {
     private readonly sources: { python: PythonSource; openapi: OpenApiSource; mcp: McpSource; mcpSealFor: SealFor },
     private readonly definitions: DefinitionService,
     private readonly sourceStore: SourceStore,
-    private readonly host: { clock: Clock; logger: Logger },
+    private readonly host: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
   ) {}
 
   async start(): Promise<void> {
@@ -84,6 +86,7 @@ export class FleetSources {
       });
     const { removed, wasRegistered } = await this.definitions.unregister(source);
     this.sources[kind].forget(name);
+    await this.follow();
     if (!wasRegistered && removed.length === 0)
       throw new ToolError('NOT_FOUND', { message: `No source '${kind}/${name}'` });
     return removed;
@@ -114,12 +117,25 @@ export class FleetSources {
   private refuse(source: ToolSource, message: string): void {
     const fault = `${source.name} ${message}`;
     this.declared.push({ source, entry: {}, fault });
+    const refused = this.declared.flatMap((one) => one.fault ?? []);
+    this.host.faults.set(
+      'configuration file',
+      refused.map((text) => `ignoring an entry: ${text}`),
+    );
     this.host.logger.error({ entry: source.name }, `ignoring an entry of the configuration file: ${fault}`);
   }
 
   private async follow(): Promise<void> {
+    const known = new Set(this.sourceStore.declared);
     for (const kind of ['openapi', 'mcp'] as const) {
-      await this.sources[kind].follow(await this.sourceStore.registrations(kind));
+      const registrations = await this.sourceStore.registrations(kind);
+      await this.sources[kind].follow(registrations);
+      for (const { name } of registrations) known.add(`${kind}/${name}`);
+    }
+    // Faults of sources that were removed here or on another replica.
+    for (const { subject } of this.host.faults.list()) {
+      const owner = subject.startsWith(SOURCE_FAULT) ? subject.slice(SOURCE_FAULT.length) : undefined;
+      if (owner !== undefined && !known.has(owner)) this.host.faults.set(subject, []);
     }
   }
 

@@ -79,7 +79,10 @@ describe('plugin folder', () => {
       { file: 'bad.tool.mjs', message: expect.stringMatching(message) as unknown },
     ]);
     expect((await plugins.look()).faults).toEqual([]);
+    expect(plugins.faults()).toMatchObject([{ file: 'bad.tool.mjs' }]);
     await rm(join(folder, 'bad.tool.mjs'));
+    await plugins.look();
+    expect(plugins.faults()).toEqual([]);
   });
 
   it('refuses a name that another file uses', async () => {

@@ -31,6 +31,8 @@ interface PluginChanges {
 interface LoadedFile {
   stamp: string;
   tools: string[];
+  /** Why this version cannot be loaded; the tools are those of the last valid one. */
+  fault?: string;
 }
 
 /** A plugin file as found in the folder. */
@@ -58,6 +60,12 @@ export class PluginFolder {
     /** Names of the builtin tools, which plugins cannot use. */
     private readonly reserved: ReadonlySet<string>,
   ) {}
+
+  /** What cannot be loaded at present, also what earlier scans reported. */
+  faults(): PluginChanges['faults'] {
+    if (this.folderDistrust !== null) return [{ file: this.folder, message: this.folderDistrust }];
+    return [...this.files].flatMap(([file, { fault }]) => (fault === undefined ? [] : [{ file, message: fault }]));
+  }
 
   /** Scans the folder and loads what changed. A missing folder counts as empty; an untrusted one changes nothing. */
   async look(): Promise<PluginChanges> {
@@ -102,7 +110,9 @@ export class PluginFolder {
       changes.removed.push(...(known?.tools ?? []).filter((name) => !names.includes(name)));
       this.files.set(file, { stamp, tools: names });
     } catch (error) {
-      changes.faults.push({ file, message: error instanceof Error ? error.message : String(error) });
+      const message = error instanceof Error ? error.message : String(error);
+      this.files.set(file, { stamp, tools: known?.tools ?? [], fault: message });
+      changes.faults.push({ file, message });
     }
   }
 

@@ -43,7 +43,16 @@ export interface SlotStatus {
   total: number;
 }
 
-/** `fleet.status`: the state of one process for operators. Every gateway and executor publishes it every few seconds. */
+/** Something wrong with the configuration or a policy of a running service, which works on with what it had. */
+export interface ServiceFault {
+  /** What it concerns: `policy`, `configuration file`, `source mcp/crm`. */
+  subject: string;
+  message: string;
+  /** When it was noticed, ISO 8601. */
+  since: string;
+}
+
+/** `fleet.status`: the state of one process for operators. Every service with NATS publishes it every few seconds. */
 export interface FleetStatus {
   /** Name of the service, e.g. `mcp-executor`. */
   service: string;
@@ -53,7 +62,11 @@ export interface FleetStatus {
   ttl_ms: number;
   slots?: SlotStatus;
   breakers: BreakerStatus[];
+  /** At most `MAX_REPORTED_FAULTS`; absent in messages of releases before 0.2. */
+  faults?: ServiceFault[];
 }
 
 /** Most breakers in one message; those that stay open longest come first. */
 export const MAX_REPORTED_BREAKERS = 100;
+/** Most faults in one message. */
+export const MAX_REPORTED_FAULTS = 50;

@@ -2,6 +2,7 @@ import { watch } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Clock } from '@toolfleet/resilience';
 import { registerSecret, type Logger } from '@toolfleet/telemetry';
+import type { ServiceFaults } from '../service-faults.js';
 import type { ConfigTable } from './define-config.js';
 import { readSecretFile, type LoadedConfig } from './load-config.js';
 
@@ -12,7 +13,7 @@ const SETTLE_MS = 100;
 
 /**
  * The secret files of a running service. A changed file updates the settings and calls the followers of its key. A change that takes
- * effect only after a restart is logged as such, so that a rotation does not look complete when it is not.
+ * effect only after a restart is reported as a fault, so that a rotation does not look complete when it is not.
  */
 export class SecretFiles {
   private readonly followers = new Map<string, ((value: string) => void)[]>();
@@ -21,8 +22,7 @@ export class SecretFiles {
   constructor(
     private readonly table: ConfigTable,
     private readonly loaded: LoadedConfig<ConfigTable>,
-    private readonly logger: Logger,
-    private readonly clock: Clock,
+    private readonly host: { logger: Logger; clock: Clock; faults: ServiceFaults },
   ) {}
 
   /** Calls `changed` with each new value of a key; when it throws, the old value stays. */
@@ -44,42 +44,53 @@ export class SecretFiles {
    * before it is used; an unreadable or empty file keeps the old value.
    */
   private watchFile(key: string, file: string): () => void {
+    const { logger, clock, faults } = this.host;
+    const subject = `secret ${key}`;
     let current = readSecretFile(file);
     let cancel = (): void => undefined;
+    let needsRestart = false;
     const reread = (): void => {
       try {
         const value = readSecretFile(file);
-        if (value === '' || value === current) return;
-        current = value;
-        registerSecret(value);
-        this.changed(key, value);
+        if (value === '') throw new Error('it is empty');
+        if (value !== current) {
+          current = value;
+          registerSecret(value);
+          needsRestart = !this.changed(key, value);
+        }
+        faults.set(subject, needsRestart ? ['the file changed; restart this service to use the new value'] : []);
       } catch (error) {
-        this.logger.warn(
-          { file },
-          `a changed secret file is ignored, the old value stays: ${(error as Error).message}`,
-        );
+        const message = `a changed secret file is ignored, the old value stays: ${(error as Error).message}`;
+        logger.warn({ file }, message);
+        faults.set(subject, [message]);
       }
     };
     const watcher = watch(dirname(file), { persistent: false }, () => {
       cancel();
-      cancel = this.clock.after(SETTLE_MS, reread);
+      cancel = clock.after(SETTLE_MS, reread);
     });
-    watcher.on('error', (error) => this.logger.warn({ file }, `secret file is no longer watched: ${error.message}`));
+    watcher.on('error', (error) => {
+      const message = `secret file is no longer watched: ${error.message}`;
+      logger.warn({ file }, message);
+      faults.set(subject, [message]);
+    });
     return () => {
       cancel();
       watcher.close();
     };
   }
 
-  private changed(key: string, raw: string): void {
+  /** @returns false when the new value takes effect only after a restart */
+  private changed(key: string, raw: string): boolean {
     const value = this.table[key]?.parse(raw);
     const followers = this.followers.get(key) ?? [];
     if (followers.length === 0 && !READ_AT_USE.has(key)) {
-      this.logger.warn({ key }, 'a secret file changed; this service uses the new value after a restart');
-      return;
+      this.host.logger.warn({ key }, 'a secret file changed; this service uses the new value after a restart');
+      return false;
     }
     for (const follower of followers) follower(raw);
     (this.loaded.settings as Record<string, unknown>)[key] = value;
-    this.logger.info({ key }, 'a secret file changed; the new value is in use');
+    this.host.logger.info({ key }, 'a secret file changed; the new value is in use');
+    return true;
   }
 }

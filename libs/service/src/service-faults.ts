@@ -1,0 +1,45 @@
+import type { ServiceFault } from '@toolfleet/contracts/fleet';
+import type { Clock } from '@toolfleet/resilience';
+
+/** Longest message, in characters. */
+const MAX_MESSAGE = 500;
+/** Most subjects. Names of registrations, which tenants choose, can be among them. */
+const MAX_SUBJECTS = 200;
+
+/**
+ * What is wrong with configuration and policies of a running service, which works on with what it had: a policy that does not
+ * parse after a reload, an entry of the configuration file that is ignored, a source that cannot be read. Shown in
+ * `/health/ready` and, through the heartbeat, to operators. A fault that keeps the service from working is not one of these: it
+ * ends the start, or makes a component unready.
+ */
+export class ServiceFaults {
+  private readonly bySubject = new Map<string, ServiceFault[]>();
+  private readonly listeners: (() => void)[] = [];
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Calls the listener after every change. */
+  onChange(listener: () => void): void {
+    this.listeners.push(listener);
+  }
+
+  /** Replaces the faults of a subject; none clears it. A message that stays keeps its time. */
+  set(subject: string, messages: readonly string[]): void {
+    const before = this.bySubject.get(subject) ?? [];
+    if (!this.bySubject.has(subject) && this.bySubject.size >= MAX_SUBJECTS) return;
+    const after = messages.map((text): ServiceFault => {
+      const message = text.slice(0, MAX_MESSAGE);
+      const known = before.find((fault) => fault.message === message);
+      return known ?? { subject, message, since: new Date(this.clock.now()).toISOString() };
+    });
+    if (after.length === before.length && after.every((fault, index) => fault === before[index])) return;
+    if (after.length === 0) this.bySubject.delete(subject);
+    else this.bySubject.set(subject, after);
+    for (const listener of this.listeners) listener();
+  }
+
+  /** All present faults, by subject. */
+  list(): ServiceFault[] {
+    return [...this.bySubject.values()].flat().toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
+  }
+}

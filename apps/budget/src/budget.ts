@@ -51,10 +51,15 @@ export class Budget {
   constructor(
     private readonly store: ReservationStore,
     private readonly ledger: UsageLedger,
-    private readonly limitTable: LimitTable,
+    private limitTable: LimitTable,
     private readonly clock: Clock,
     private readonly events: BudgetEvents,
   ) {}
+
+  /** Replaces the limits. They apply from the next reservation on; what was spent and is held stays. */
+  setLimits(table: LimitTable): void {
+    this.limitTable = table;
+  }
 
   /**
    * Admits or refuses reservations; the answers are in the order of the requests. When the store is unavailable or slow, all are

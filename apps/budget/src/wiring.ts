@@ -1,14 +1,20 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { connectRedis, toRedisOptions, redisComponent } from '@toolfleet/queue/redis';
-import { loadFleetFile, microserviceComponent, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
-import { NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
+import {
+  fleetFileReloader,
+  loadFleetFile,
+  microserviceComponent,
+  type ServiceHost,
+  type LifecycleComponent,
+} from '@toolfleet/service';
+import { Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
 import { LedgerRetention } from './ledger-retention.js';
-import { readLimitTable, unlimited, withSettings, type LimitTable } from './limits.js';
+import { readLimitTable, unlimited, withSettings, type TenantLimits } from './limits.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
 import { DEFAULT_RULES } from './reservation-store.js';
@@ -37,7 +43,7 @@ class BudgetModule {
 
 /** The components of the service in start order: brokers, ledger, upkeep, and last the endpoint. */
 export function budgetComponents(settings: BudgetConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics } = host;
+  const { clock, logger, metrics, faults } = host;
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'budget', clock, metrics });
   // While Redis is unavailable commands fail at once, because budgets fail closed. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
@@ -65,7 +71,8 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     return ledger.spentSince(tenantId, now, now - rules.scopeTtlMs);
   });
   const outbox = new RedisUsageOutbox(redis);
-  const limits = configuredLimits(settings);
+  const environment = environmentLimits(settings);
+  const limits = readLimitTable(environment, loadFleetFile(settings));
   const budget: Budget = new Budget(store, ledger, limits, clock, {
     active: (tenantId) => upkeep.notice(tenantId),
     spent: (scope, microUsd) => metrics.budgetSpent.inc({ scope }, microUsd),
@@ -94,14 +101,16 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
       start: () => ledger.open(),
       stop: () => ledger.close(),
     },
+    fleetFileReloader(settings, host, (file) => budget.setLimits(readLimitTable(environment, file))),
     upkeep,
     ...(keptDays === undefined ? [] : [new LedgerRetention(ledger, keptDays, { clock, logger })]),
     natsEndpoint(budget, settings, nats, host),
+    new Heartbeat(nats, clock, { service: 'budget', faults }),
   ];
 }
 
-function configuredLimits(settings: BudgetConfig): LimitTable {
-  const environment = withSettings(unlimited(), {
+function environmentLimits(settings: BudgetConfig): TenantLimits {
+  return withSettings(unlimited(), {
     max_cost_per_request: settings.MAX_COST_PER_REQUEST,
     max_tokens_per_request: settings.MAX_TOKENS_PER_REQUEST,
     token_budget_per_agent: settings.TOKEN_BUDGET_PER_AGENT,
@@ -113,7 +122,6 @@ function configuredLimits(settings: BudgetConfig): LimitTable {
     max_cost_per_tenant: settings.MAX_COST_PER_TENANT ?? null,
     max_tokens_per_tenant: settings.MAX_TOKENS_PER_TENANT ?? null,
   });
-  return readLimitTable(environment, loadFleetFile(settings));
 }
 
 function natsEndpoint(

@@ -105,7 +105,8 @@ async function resolveTool(
   if (!needsSchema(line, words)) return { fleet: gateway(), schema: {}, claimed: new Set() };
   const found = await schemaAt(() => gateway(), name, signal);
   const claimed = claim(found);
-  return { ...found, claimed: claimed.difference(ofConnection) };
+  for (const one of ofConnection) claimed.delete(one);
+  return { ...found, claimed };
 }
 
 async function schemaAt(

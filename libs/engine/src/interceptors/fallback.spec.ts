@@ -59,14 +59,20 @@ describe('breaker and fallback', () => {
       new ScriptedExecutor(() => failedReply('NETWORK_ERROR', { message: 'a "quoted"\nreason' })),
     );
     const result = await call();
-    expect(result.ok).toBe(false);
-    expect(result.metadata).not.toHaveProperty('fallback');
+    expect(result).toMatchObject({ ok: false, metadata: { fallback: 'graceful_error' } });
     expect(JSON.parse(result.text)).toEqual({
       error: 'network_error',
       tool: 'adder',
       message: 'a "quoted"\nreason',
       suggestion: 'The upstream is unreachable; retry later.',
     });
+  });
+
+  test('explains what a tool itself reports, without a mark', async () => {
+    const { call } = anEngine({}, new ScriptedExecutor(() => failedReply('TOOL_ERROR', { message: 'no such page' })));
+    const result = await call();
+    expect(JSON.parse(result.text)).toMatchObject({ message: 'no such page' });
+    expect(result.metadata).not.toHaveProperty('fallback');
   });
 
   test('GRACEFUL_ERROR_AS_SUCCESS shows explained failures as successes', async () => {

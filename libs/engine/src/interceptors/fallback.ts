@@ -20,8 +20,9 @@ const REPLACEABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 const DISCLAIMER = 'Substitute data, not a live result: the tool could not be reached.';
 
 /**
- * Replaces the result of a tool that could not be reached: by a stale cached result, else by the tool's stub, else it explains the
- * failure. Each substitute is marked in the metadata, because a model would take an unmarked one for the truth.
+ * Replaces the result of a tool that could not be reached: by a stale cached result, else by the tool's stub, else by an explanation.
+ * Each substitute is marked in the metadata, because a model would take an unmarked one for the truth. What a tool itself reports
+ * as a failure is explained and not marked, unless it is shown as a success.
  */
 export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {
   return async (call, next) => {
@@ -37,9 +38,10 @@ export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings'
     if (isRefusal(result.failure) && !ports.settings.gracefulErrorAsSuccess) return result;
     ports.meter.fellBack(call.tool.name, 'graceful_error');
     const explained = explainFailure(call.tool.name, result);
-    if (!ports.settings.gracefulErrorAsSuccess) return explained;
-    // The explanation takes the place of a result, so it is marked as one.
-    return { ...explained, ok: true, metadata: { ...explained.metadata, fallback: 'graceful_error' } };
+    const { gracefulErrorAsSuccess } = ports.settings;
+    if (!gracefulErrorAsSuccess && !isReplaceable(result.failure)) return explained;
+    const metadata = { ...explained.metadata, fallback: 'graceful_error' };
+    return { ...explained, ok: gracefulErrorAsSuccess, metadata };
   };
 }
 

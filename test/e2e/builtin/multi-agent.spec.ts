@@ -80,6 +80,11 @@ describe('tasks', () => {
     expect(results.map(({ response }) => response)).toEqual(['Result: 42', 'Result: 1024', 'Result: 12.5']);
     expect(body.usage.tokens).toBeGreaterThan(0);
     expect(body.usage.cost_usd).toBeCloseTo(Math.ceil(body.usage.tokens / 1_000) / 1e6, 9);
+    await eventually('its calls are recorded with it', async () => {
+      const recorded = await fleet.ask({ path: `/api/v1/recent-calls/${body.call_id}` });
+      const made = (recorded.body.made ?? []) as { tool: string }[];
+      return made.map(({ tool }) => tool).join() === 'calculator,calculator,calculator';
+    });
   });
 
   it('cannot start further agents, nor use tools they were not given', async () => {

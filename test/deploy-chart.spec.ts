@@ -35,6 +35,7 @@ describe('values of the chart', () => {
     ['no host', (wrong) => delete wrong['host']],
     ['an unknown autoscaler', (wrong) => (wrong['autoscaler'] = 'vpa')],
     ['an unknown feature', (wrong) => (wrong['features'] = { gvisors: true })],
+    ['two ways in', (wrong) => (wrong['features'] = { ingress: true, gatewayApi: true })],
     ['an image without digest', (wrong) => (wrong['images'] = { gateway: { name: 'gateway' } })],
     ['NATS without TLS', (wrong) => ((wrong['stores'] as { nats: JsonObject }).nats['url'] = 'nats://a:4222')],
   ])('with %s do not', (_what, change) => {

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { chartFiles, renderOverlay, valuesOf } from './chart.mjs';
 import { renderTemplate } from './chart-template.mjs';
 import { objectsOf } from './lint.mjs';
-import { PRODUCTION, readSettings, settingsIn } from './settings.mjs';
+import { PRODUCTION, readSettings, settingsIn, settingsObject } from './settings.mjs';
 import { componentsOf, copyOverlay, overlayList, VARIANTS } from './variants.mjs';
 
 const DIGEST = `sha256:${'1'.repeat(64)}`;
@@ -46,8 +46,6 @@ export function chartFaults(out) {
   const files = chartFiles();
   const { images } = overlayList('prod');
   const spec = readSettings(PRODUCTION);
-  const kind = 'Settings';
-  const metadata = { name: 'settings', annotations: { 'config.kubernetes.io/local-config': 'true' } };
   const cases = [
     ...Object.keys(VARIANTS)
       .filter((name) => VARIANTS[name].overlay === 'prod')
@@ -61,7 +59,7 @@ export function chartFaults(out) {
   ];
   return cases.flatMap(({ name, components, ...rest }) => {
     const folder = copyOverlay('prod', join(out, 'chart', name), components, {
-      'settings.yaml': { apiVersion: 'toolfleet.dev/v1', kind, metadata, spec: rest.spec },
+      'settings.yaml': settingsObject(rest.spec),
       'kustomization.yaml': { images: rest.images },
     });
     const values = valuesOf({ components, ...rest });

@@ -62,16 +62,17 @@ function actions(line) {
     if (word === 'end') return `${indent}{{- end }}`;
     return `${indent}{{- toYaml .${path} | nindent ${indent.length} }}`;
   }
-  return line
-    .replaceAll('{{', '{{ "{{" }}')
-    .replace(/['"]?__checksum ([\w. ]+)__['"]?$/, (_, paths) => {
-      return `{{ list ${paths
-        .split(' ')
-        .map((path) => `.${path}`)
-        .join(' ')} | toJson | sha256sum }}`;
-    })
-    .replace(/(^|[:-] )['"]?__((?:Values|Release)\.[\w.]+?)__['"]?$/, '$1{{ .$2 | toJson }}')
-    .replaceAll(/__((?:Values|Release)\.[\w.]+?)__/g, '{{ .$1 }}');
+  return (
+    line
+      .replaceAll('{{', '{{ "{{" }}')
+      // In quotes: a hash of digits alone is a number.
+      .replace(/['"]?__checksum ([\w. ]+)__['"]?$/, (_, paths) => {
+        const values = paths.split(' ').map((path) => `.${path}`);
+        return `"{{ list ${values.join(' ')} | toJson | sha256sum }}"`;
+      })
+      .replace(/(^|[:-] )['"]?__((?:Values|Release)\.[\w.]+?)__['"]?$/, '$1{{ .$2 | toJson }}')
+      .replaceAll(/__((?:Values|Release)\.[\w.]+?)__/g, '{{ .$1 }}')
+  );
 }
 
 const FUNCTIONS = {

@@ -10,7 +10,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import yaml from 'js-yaml';
 import { template } from './chart-template.mjs';
 import { objectsOf } from './lint.mjs';
-import { PRODUCTION, readSettings, settingsIn, settingsSchema } from './settings.mjs';
+import { PRODUCTION, readSettings, settingsIn, settingsObject, settingsSchema } from './settings.mjs';
 import { copyOverlay, overlayList } from './variants.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -91,6 +91,11 @@ export function valuesSchema() {
       description: 'Components of deploy/k8s/components; namespace creates the Namespace with its Pod Security labels',
       properties: Object.fromEntries(['namespace', ...OPTIONAL].map((name) => [camel(name), { type: 'boolean' }])),
       additionalProperties: false,
+      // Two ways in would be two sets of time-outs for one host.
+      not: {
+        properties: { ingress: { const: true }, gatewayApi: { const: true } },
+        required: ['ingress', 'gatewayApi'],
+      },
     },
     images: {
       type: 'object',
@@ -124,12 +129,7 @@ function placeholderSettings() {
 function renderPlaceholders(components, name) {
   const { images } = overlayList('prod');
   const files = {
-    'settings.yaml': {
-      apiVersion: 'toolfleet.dev/v1',
-      kind: 'Settings',
-      metadata: { name: 'settings', annotations: { 'config.kubernetes.io/local-config': 'true' } },
-      spec: placeholderSettings(),
-    },
+    'settings.yaml': settingsObject(placeholderSettings()),
     'kustomization.yaml': {
       namespace: '__Release.Namespace__',
       labels: [

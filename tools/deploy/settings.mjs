@@ -14,6 +14,14 @@ export const PRODUCTION = join(K8S, 'overlays/prod');
 /** The settings of the overlay in a folder. */
 export const readSettings = (folder) => yaml.load(readFileSync(join(folder, 'settings.yaml'), 'utf8')).spec;
 
+/** The object that an overlay has as settings.yaml. */
+export const settingsObject = (spec) => ({
+  apiVersion: 'toolfleet.dev/v1',
+  kind: 'Settings',
+  metadata: { name: 'settings', annotations: { 'config.kubernetes.io/local-config': 'true' } },
+  spec,
+});
+
 /** JSON Schema of `spec`. */
 export const settingsSchema = () => JSON.parse(readFileSync(join(K8S, 'settings.schema.json'), 'utf8'));
 

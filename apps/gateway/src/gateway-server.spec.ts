@@ -229,6 +229,13 @@ describe('connections', () => {
     expect(text()).toMatch(/^HTTP\/1.1 408 /);
   });
 
+  it('stay open between requests for the set time, which the answer names', async () => {
+    const { socket, text } = open();
+    socket.write(head('Content-Type: application/json', 'Content-Length: 2') + '{}');
+    await expect.poll(text).toMatch(/^keep-alive: timeout=75\r$/im);
+    socket.destroy();
+  });
+
   it('from one address beyond its limit are closed, and others go on', async () => {
     const first = open();
     const many = Array.from({ length: CONNECTIONS.maxConnectionsPerAddress + 9 }, open);

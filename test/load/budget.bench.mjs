@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpus, loadavg } from 'node:os';
 import { startRedis } from '@toolfleet/testing';
-import { unlimited, withFigures } from '../../apps/budget/dist/limits.js';
+import { unlimited, withSettings } from '../../apps/budget/dist/limits.js';
 import { RedisReservationStore } from '../../apps/budget/dist/redis-reservation-store.js';
 import { DEFAULT_RULES } from '../../apps/budget/dist/reservation-store.js';
 
@@ -16,7 +16,7 @@ const IN_FLIGHT = 8;
 const server = await startRedis();
 const redis = server.client();
 const store = new RedisReservationStore(redis, DEFAULT_RULES, async () => []);
-const limits = withFigures(unlimited(), {
+const limits = withSettings(unlimited(), {
   max_cost_per_tenant: 1_000,
   max_cost_per_day: 1_000,
   max_cost_per_request: 1_000,

@@ -90,7 +90,6 @@ function againstBare(rounds, kind) {
     return {
       rate: ratio((one) => one.calls_per_second),
       cpu_per_call: ratio((one) => totalCpuMicros(one)),
-      p50: ratio((one) => one.p50_ms),
       p99: ratio((one) => one.p99_ms),
     };
   };

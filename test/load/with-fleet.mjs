@@ -11,6 +11,7 @@ const LIMITED = ['json_process', 'text_process', 'get_weather', 'fetch_page'];
 /** Environment of such a fleet. */
 export const UNLIMITED = {
   CALCULATOR_RATE_LIMIT: String(NEVER),
+  PYTHON_EXECUTOR_RATE_LIMIT: String(NEVER),
   BUILTIN_RATE_LIMITS: LIMITED.map((tool) => `${tool}=${NEVER}`).join(','),
   BUILTIN_COSTS_MICRO_USD: 'calculator=1',
   MAX_COST_PER_REQUEST: '1000',

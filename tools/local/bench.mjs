@@ -13,12 +13,14 @@ import { attacksBench } from '../../test/load/attacks.bench.mjs';
 import { calculatorBench } from '../../test/load/calculator.bench.mjs';
 import { computeBench } from '../../test/load/compute.bench.mjs';
 import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
+import { leasesBench } from '../../test/load/leases.bench.mjs';
 import { startBench } from '../../test/load/start.bench.mjs';
 import { telemetryBench } from '../../test/load/telemetry.bench.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const BENCHES = {
   calculator: () => calculatorBench(ROOT),
+  leases: () => leasesBench(ROOT),
   compute: () => computeBench(ROOT),
   fetch_page: () => fetchPageBench(ROOT),
   telemetry: () => telemetryBench(ROOT),

@@ -39,6 +39,11 @@ if (has('promtool')) {
   await step('alerts pass their tests', () => faultsOf('promtool', 'test rules deploy/alerts/toolfleet.test.yml'));
   await step('prometheus.yml parses', () => faultsOf('promtool', 'check config --syntax-only deploy/prometheus.yml'));
 } else skip('alerts', 'promtool (Debian package prometheus)');
+if (has('kubectl')) {
+  const rendered = run('kubectl', ['kustomize', 'deploy/k8s/backup']);
+  await step('backup jobs render', () => (rendered.status === 0 ? [] : [rendered.stderr]));
+  await step('backup jobs are valid against the schemas', () => schemaFaults(objectsOf(rendered.stdout)));
+}
 if (has('amtool')) {
   await step('alertmanager.yml parses', () => faultsOf('amtool', 'check-config deploy/alerts/alertmanager.yml'));
   for (const [severity, receiver] of Object.entries({ page: 'pages', ticket: 'tickets' })) {

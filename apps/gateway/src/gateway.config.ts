@@ -302,6 +302,12 @@ export const gatewayConfig = defineConfig(
       optional: true,
       help: 'Folder of the built web console, served at /console; unset: no console',
     }),
+    GATEWAY_LOG_SAMPLE_RATIO: number({
+      default: 1,
+      min: 0,
+      max: 1,
+      help: 'Share of the successful calls of idempotent tools that get a log line; all other calls always get one. Below 1 the audit log is not complete',
+    }),
     GATEWAY_RECENT_CALLS: integer({
       default: 200,
       min: 0,

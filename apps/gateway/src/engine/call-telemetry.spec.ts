@@ -131,3 +131,18 @@ test('counts retries by kind of executor, and lookups and fallbacks by tool', as
   expect(text).toContain('toolfleet_cache_lookups_total{tool_name="adder",outcome="hit"} 1');
   expect(text).toContain('toolfleet_fallbacks_total{tool_name="adder",kind="stub_data"} 1');
 });
+
+test('samples successful calls of idempotent tools only', () => {
+  const none = new CallLog({ info: (_: object, message: string) => lines.push(['info', {}, message]) } as never, 0);
+  const call = (tool: object, request: object = {}, more: object = {}) => {
+    const made = record(more);
+    Object.assign(made.call, { tool: { name: 'adder', ...tool }, request: { ...made.call.request, ...request } });
+    none.finished(made);
+  };
+  call({ idempotent: true });
+  expect(lines).toEqual([]);
+  call({ idempotent: false });
+  call({ idempotent: true }, { dryRun: true });
+  call({ idempotent: true }, {}, { ok: false, code: 'TOOL_ERROR' });
+  expect(lines.map(([, , message]) => message)).toEqual(['call finished', 'dry run finished', 'call finished']);
+});

@@ -42,7 +42,11 @@ const wasCancelled = ({ aborted, reason }: AbortSignal): boolean =>
  * one, from the start of this process to its end (`fleetctl audit verify`).
  */
 export class CallLog extends Audit {
-  constructor(private readonly logger: Logger) {
+  /** @param sampleRatio share of the successful calls of idempotent tools that are logged; all other calls always are */
+  constructor(
+    private readonly logger: Logger,
+    private readonly sampleRatio = 1,
+  ) {
     super();
   }
 
@@ -57,6 +61,8 @@ export class CallLog extends Audit {
 
   override finished(record: AuditRecord): void {
     const { request, tool } = record.call;
+    const isSampled = this.sampleRatio < 1 && record.ok && tool?.idempotent === true && !request.dryRun;
+    if (isSampled && Math.random() >= this.sampleRatio) return;
     this.logger.info(
       {
         tool_name: tool?.name ?? request.toolName,

@@ -60,7 +60,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const recentCalls =
     settings.GATEWAY_RECENT_CALLS > 0 ? new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS) : undefined;
   const recorder = recentCalls && new CallRecorder(recentCalls, clock);
-  const callLog = new CallLog(logger);
+  const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
   const engine = engineSettings(settings);
   const executeCall = makeExecuteCall({
     catalog: new RegistryResolver(deps.definitions),

@@ -18,6 +18,7 @@ const VIEWS = [
   ['tools/calculator', 'calculator'],
   ['calls', 'Calls'],
   ['queues', 'Queues and workers'],
+  ['faults', 'Faults'],
   ['breakers', 'Breakers and limits'],
   ['budgets', 'Budgets and cost'],
   ['quarantine', 'Approvals'],
@@ -38,7 +39,10 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
       TestFleet.start({
         services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
         tools: ['calculator', 'file_read'],
-        config: { budget: { tenants: { acme: { max_cost_per_tenant: 1 } } } },
+        config: {
+          budget: { tenants: { acme: { max_cost_per_tenant: 1 } } },
+          mcp_servers: { broken: { url: 'no address' } },
+        },
         env: {
           BUILTIN_TOOLSETS: 'compute,files',
           BUILTIN_COSTS_MICRO_USD: 'calculator=2500',
@@ -241,6 +245,12 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await page.getByRole('button', { name: 'Calls', exact: true }).click();
     await page.getByRole('img', { name: /^Calls per day/ }).waitFor();
     await page.getByRole('cell', { name: 'calculator' }).waitFor();
+  });
+
+  it('shows what is wrong with the configuration of running services', async () => {
+    const tab = await tabOf(fleet.operatorKey);
+    await tab.go('faults', 'Faults');
+    await tab.page.getByRole('listitem').filter({ hasText: 'broken' }).getByText('registry').waitFor();
   });
 
   it('offers a member its own only, and says why the rest is closed', async () => {

@@ -3,6 +3,7 @@ import type { Me } from '@toolfleet/client';
 import { BreakersView } from './views/breakers.js';
 import { BudgetsView } from './views/budgets.js';
 import { CallsView } from './views/calls.js';
+import { FaultsMark, FaultsView } from './views/faults.js';
 import { KeysView } from './views/keys.js';
 import { QuarantineView, WaitingApprovals } from './views/quarantine.js';
 import { QueuesView } from './views/queues.js';
@@ -34,6 +35,14 @@ const VIEWS: readonly View[] = [
     Component: QueuesView,
     needs: 'operator',
     why: 'It shows the work of every tenant.',
+  },
+  {
+    name: 'faults',
+    title: 'Faults',
+    Component: FaultsView,
+    Mark: FaultsMark,
+    needs: 'operator',
+    why: 'It shows the configuration of the whole fleet.',
   },
   { name: 'breakers', title: 'Breakers and limits', Component: BreakersView },
   { name: 'budgets', title: 'Budgets and cost', Component: BudgetsView },

@@ -1,4 +1,4 @@
-import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
+import { isToolError, ToolError, type CallResult, type ErrorCode, type ExecutionFailure } from '@toolfleet/contracts';
 import { toCallResult, type ExecMessage } from '@toolfleet/contracts/execution';
 import { TimedOut, type Clock } from '@toolfleet/resilience';
 import { explainErrors } from '@toolfleet/schema';
@@ -24,6 +24,7 @@ export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock' | 'm
     try {
       const executor = ports.executorFor(call.tool.binding);
       call.active.attempts += 1;
+      call.active.isUnacknowledged = false;
       const response = await untilAborted(executor.execute(call), call, ports.clock);
       return reportMismatch(call, toCallResult(response, ports.clock.monotonic() - from), ports.meter);
     } catch (thrown) {
@@ -55,7 +56,7 @@ function untilAborted<T>(response: Promise<T>, { signal, plan }: Call, clock: Cl
   });
 }
 
-function toAttemptError(thrown: unknown, { signal, tool }: Call): ToolError {
+function toAttemptError(thrown: unknown, { signal, tool, active }: Call): ToolError {
   if (!signal.aborted) {
     if (isToolError(thrown)) return thrown;
     return new ToolError('INTERNAL', { message: `Internal error while running '${tool.name}'`, cause: thrown });
@@ -68,10 +69,22 @@ function toAttemptError(thrown: unknown, { signal, tool }: Call): ToolError {
   }
   if (neverStarted) return deadlineExceeded();
   const timeoutMs = Math.round(signal.reason.timeoutMs);
+  const hasNoWorkers = isToolError(thrown) && thrown.details?.reason === 'no_workers';
   return new ToolError('ATTEMPT_TIMED_OUT', {
     message: `Tool '${tool.name}' timed out after ${timeoutMs}ms`,
-    details: { timeout_ms: timeoutMs },
+    details: { timeout_ms: timeoutMs, ...(active.isUnacknowledged || hasNoWorkers ? { cause: 'executor' } : {}) },
   });
+}
+
+const EXECUTOR_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['EXECUTOR_UNAVAILABLE', 'WORKER_LOST', 'INTERNAL']);
+
+/**
+ * Whether a failure is that of the executor, not of the tool or its upstream. A time-out is when no executor acknowledged the
+ * attempt, or no worker of its queue was alive; an open breaker is when such failures opened it.
+ */
+export function isExecutorFault({ code, details }: Pick<ExecutionFailure, 'code' | 'details'>): boolean {
+  const mayBeEither = code === 'ATTEMPT_TIMED_OUT' || code === 'BREAKER_OPEN';
+  return EXECUTOR_CODES.has(code) || (mayBeEither && details?.cause === 'executor');
 }
 
 /**

@@ -30,6 +30,8 @@ export interface ActiveCall {
   admittedAt?: Milliseconds;
   /** Attempts handed to an executor. */
   attempts: number;
+  /** True while the executor of the current attempt has missed the time to acknowledge it. */
+  isUnacknowledged: boolean;
   /** Milliseconds spent waiting for the rate limit and between attempts. */
   waitedMs: Milliseconds;
   /** True: the result is the stored outcome of an earlier call with the same idempotency key. */
@@ -38,7 +40,16 @@ export interface ActiveCall {
 
 /** Starts to track a request at `startedAt` (monotonic ms). */
 export function newActiveCall(request: CallRequest, startedAt: Milliseconds): ActiveCall {
-  return { request, startedAt, coercions: [], dropped: [], attempts: 0, waitedMs: 0, isReplay: false };
+  return {
+    request,
+    startedAt,
+    coercions: [],
+    dropped: [],
+    attempts: 0,
+    isUnacknowledged: false,
+    waitedMs: 0,
+    isReplay: false,
+  };
 }
 
 /**

@@ -168,6 +168,8 @@ export interface AuditRecord {
   code?: ErrorCode;
   errorType?: ErrorClass;
   error?: string;
+  /** The executor is the cause of the failure: it did not answer, or no worker was alive. */
+  isExecutorFault?: boolean;
 }
 
 /** The log of calls. */

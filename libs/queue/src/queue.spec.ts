@@ -207,6 +207,18 @@ describe('stopping', () => {
     await expect.poll(async () => (await queue.record('d2-1')).state).toBe('unknown');
   });
 
+  it('the deadline of a job names workers that are gone as the reason', async () => {
+    const worker = await work(() => new Promise(() => undefined));
+    const deaf = replies.submit(queue, job('g1'), soon(400)).catch((error: unknown) => error);
+    await eventually('it is in work', () => worker.inFlight === 1);
+    expect(await deaf).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    expect((await deaf) as ToolError).not.toHaveProperty('details.reason');
+    const orphaned = replies.submit(queue, job('g2'), soon(400)).catch((error: unknown) => error);
+    await eventually('it is in work', () => worker.inFlight === 2);
+    await redis.del(`{fleet}:${name}:slots`); // as it expires after a kill
+    expect(await orphaned).toMatchObject({ code: 'DEADLINE_EXCEEDED', details: { reason: 'no_workers' } });
+  });
+
   it('aborting cancels the running job at its worker', async () => {
     const abort = new AbortController();
     let reason: unknown;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { isJsonObject, ToolError, type EpochMs } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type EpochMs, type JsonObject } from '@toolfleet/contracts';
 import { errorFromBody } from '@toolfleet/contracts/wire';
 import { SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
@@ -102,7 +102,7 @@ export class ReplyChannel {
   /**
    * Adds a job and waits for its reply.
    * @throws ToolError what the handler threw; QUEUE_FULL; SERVICE_UNAVAILABLE while Redis is unavailable; DEADLINE_EXCEEDED; CANCELLED when
-   *   the signal fires, both with `details.started: false` if no worker had taken the job; WORKER_LOST when the workers of the job died or Redis lost it
+   *   the signal fires, both with `details.started: false` if no worker had taken the job, `details.reason: 'no_workers'` if none is alive; WORKER_LOST when the workers of the job died or Redis lost it
    */
   async submit<D extends JobData, R>(queue: JobQueue<D, R>, data: D, options: SubmitOptions): Promise<R> {
     const jobId = options.jobId ?? toJobId(data.call_id, data.attempt ?? 1);
@@ -133,10 +133,11 @@ export class ReplyChannel {
       const reject = (reason: ToolError) => this.#pending.get(key)?.reject(reason);
       const cancelLate = this.#clock.after(REMOVE_MS, () => reject(error));
       // The worker enforces the deadline too; this removes a job that is still waiting, which then provably never began.
-      queue.cancel(jobId).then(
-        (outcome) => {
+      Promise.all([queue.cancel(jobId), queue.workers()]).then(
+        ([outcome, workers]) => {
           cancelLate();
-          reject(outcome === 'removed' ? notStarted(error) : error);
+          if (outcome === 'removed') reject(notStarted(error));
+          else reject(workers.length > 0 ? error : withDetails(error, { reason: 'no_workers' }));
         },
         () => undefined,
       );
@@ -236,8 +237,12 @@ export class ReplyChannel {
   }
 }
 
-function notStarted({ code, message, cause }: ToolError): ToolError {
-  return new ToolError(code, { message, cause, details: { started: false } });
+function notStarted(error: ToolError): ToolError {
+  return withDetails(error, { started: false });
+}
+
+function withDetails({ code, message, cause }: ToolError, details: JsonObject): ToolError {
+  return new ToolError(code, { message, cause, details });
 }
 
 /** Undefined for text that is not a JSON object. */

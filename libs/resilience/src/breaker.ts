@@ -6,6 +6,9 @@ import type { Clock } from './clock.js';
 /** State of a breaker in metrics and events. */
 export type BreakerState = 'closed' | 'half_open' | 'open';
 
+/** States as the value of a gauge. */
+export const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const satisfies Record<BreakerState, number>;
+
 /** When a breaker opens. */
 export interface BreakerRule {
   /** Opens after this many consecutive failures (executors: 5). */

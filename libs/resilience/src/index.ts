@@ -18,6 +18,7 @@ export { KeyedMutex } from './concurrency.js';
 export { SingleFlight } from './single-flight.js';
 export {
   Breaker,
+  BREAKER_GAUGE,
   CONSECUTIVE_RULE,
   ERROR_RATE_RULE,
   type BreakerJudgement,

@@ -6,7 +6,7 @@ import { Controller, Module, type Type } from '@nestjs/common';
 import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import { EgressClient } from '@toolfleet/egress';
 import { IdempotentOnlyGuard, JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
-import type { BreakerMap, BreakerRule } from '@toolfleet/resilience';
+import { BREAKER_GAUGE, type BreakerMap, type BreakerRule } from '@toolfleet/resilience';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import {
   Endpoint,
@@ -50,6 +50,8 @@ export interface ExecutorDefinition<T extends ConfigTable> {
 export interface Executor {
   /** Subjects of the exec hop that this process serves. */
   subjects: readonly string[];
+  /** Classes of executors that the subjects stand for, for `toolfleet_worker_slots`. Default: the service. */
+  classes?: readonly string[];
   /**
    * Runs one attempt of a call. Failures of the tool are in the response.
    * @param begin claims a journalled call; await it right before the effect, and have no effect when it rejects
@@ -93,6 +95,7 @@ export async function buildExecutor<T extends ConfigTable>(
     connection: deps.nats,
     queue: host.service,
     concurrency: definition.concurrency(settings),
+    executors: executor.classes,
     clock,
     onFault: (error, subject) => logger.error({ error, subject }, 'an endpoint failed'),
     onStall: (stalledMs) =>
@@ -206,8 +209,6 @@ export class ExecutorDeps {
     await Promise.all(this.clients.map((client) => client.close()));
   }
 }
-
-const BREAKER_GAUGE = { closed: 0, half_open: 1, open: 2 } as const;
 
 /**
  * The journal of calls. While Redis is unavailable, calls that need the journal are refused at once, and their gateway sends them

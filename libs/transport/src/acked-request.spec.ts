@@ -131,14 +131,20 @@ describe('the ack-first hop', () => {
   });
 
   it('goes to another member with a raised fence when one is silent', async () => {
+    let missed = 0;
     const silent = await responder('x.group', () => undefined, 'g');
     const awake = await responder('x.group', (received, body) => void received.respond(JSON.stringify(body)), 'g');
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
-        client.requestAcked<{ fence: number }>('x.group', message(`s${index}`), { bumpFence, timeoutMs: 8_000 }),
+        client.requestAcked<{ fence: number }>('x.group', message(`s${index}`), {
+          bumpFence,
+          onAckMissed: () => (missed += 1),
+          timeoutMs: 8_000,
+        }),
       ),
     );
     expect(silent.seen.length).toBeGreaterThan(0);
+    expect(missed).toBe(silent.seen.length);
     expect(replies).toHaveLength(20);
     expect(replies.filter((reply) => reply.fence > 1).length).toBeGreaterThan(0);
     for (const seen of [...silent.seen, ...awake.seen]) expect(seen.header).toBe(String(seen.fence));

@@ -32,8 +32,10 @@ export interface AckedMessage {
 export interface AckedOptions {
   /** Raises the fence of the call and returns it, or undefined when that is refused (claimed and not idempotent). */
   bumpFence: (fence: number) => Promise<number | undefined>;
-  /** Called once when an executor has accepted the call. */
+  /** Called when an executor has accepted the call; again if it was sent again after that. */
   onAck?: () => void;
+  /** Called when no executor has accepted the call within 250 ms of a send. */
+  onAckMissed?: () => void;
   /** Called with progress reports, never after the result; without it the executor sends none. */
   onProgress?: (progress: CallProgress) => void;
   signal?: AbortSignal;
@@ -132,6 +134,7 @@ export class AckedRequest implements PendingRequest {
     this.dueAt = this.#deadlineAt;
     if (this.#acked) return;
     this.client.metrics?.natsAckMissed.inc({ subject_class: subjectClass(this.subject) });
+    this.options.onAckMissed?.();
     void this.#resend();
   }
 

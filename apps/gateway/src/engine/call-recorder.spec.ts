@@ -40,6 +40,7 @@ function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = 
       coercions: [],
       dropped: [],
       attempts: 1,
+      isUnacknowledged: false,
       waitedMs: 0,
       isReplay: false,
     },

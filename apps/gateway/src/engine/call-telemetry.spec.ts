@@ -120,6 +120,26 @@ test('the limiter fallback metric is 1 while limits are decided locally, and 0 a
   expect(await shown()).toBe('0');
 });
 
+test.each([
+  ['BREAKER_OPEN', false, 'refused'],
+  ['BREAKER_OPEN', true, 'system_error'],
+  ['ATTEMPT_TIMED_OUT', false, 'tool_error'],
+  ['ATTEMPT_TIMED_OUT', true, 'system_error'],
+  ['EXECUTOR_UNAVAILABLE', true, 'system_error'],
+  ['UPSTREAM_ERROR', false, 'tool_error'],
+] as const)('%s with the executor at fault %s counts as %s', (code, isExecutorFault, status) => {
+  expect(toCallStatus({ ok: false, code, isExecutorFault })).toBe(status);
+});
+
+test('shows the breakers of tools, once they have changed', async () => {
+  const metrics = createMetrics({ version: '0', revision: '0' }, {});
+  const meter = new CallMetrics(metrics);
+  meter.breakerChanged('adder', 'open');
+  expect(await metrics.scrape()).toContain('shannon_circuit_breaker_state{tool_name="adder"} 2');
+  meter.breakerChanged('adder', 'closed');
+  expect(await metrics.scrape()).toContain('shannon_circuit_breaker_state{tool_name="adder"} 0');
+});
+
 test('counts retries by kind of executor, and lookups and fallbacks by tool', async () => {
   const metrics = createMetrics({ version: '0', revision: '0' }, {});
   const meter = new CallMetrics(metrics);

@@ -1,6 +1,6 @@
 import { CATALOGUE, toUsd } from '@toolfleet/contracts';
 import { Audit, Meter, toCancellation, Tracer, type AuditRecord, type CallSpan } from '@toolfleet/engine';
-import type { Clock } from '@toolfleet/resilience';
+import { BREAKER_GAUGE, type BreakerState, type Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
 import { BoundedLabel, CHAINED, inSpan, OTHER_LABEL, type Logger, type Metrics } from '@toolfleet/telemetry';
 import { redactArguments, redactedError } from './redact-arguments.js';
@@ -26,11 +26,16 @@ const SYSTEM_CODES = new Set([
  * The status of a finished call, as metrics and operator views show it. A call whose caller cancelled it is `cancelled`, also
  * when it may have taken effect before (OUTCOME_UNKNOWN): that is no failure of the fleet.
  */
-export function toCallStatus({ ok, code, call }: Pick<AuditRecord, 'ok' | 'code' | 'call'>): CallStatus {
+export function toCallStatus({
+  ok,
+  code,
+  call,
+  isExecutorFault,
+}: Pick<AuditRecord, 'ok' | 'code' | 'call' | 'isExecutorFault'>): CallStatus {
   if (ok || code === undefined) return ok ? 'success' : 'tool_error';
   if (code === 'CANCELLED') return 'cancelled';
   if (code === 'OUTCOME_UNKNOWN' && wasCancelled(call.request.signal)) return 'cancelled';
-  if (SYSTEM_CODES.has(code)) return 'system_error';
+  if (SYSTEM_CODES.has(code) || isExecutorFault) return 'system_error';
   return CATALOGUE[code].origin === 'request' ? 'refused' : 'tool_error';
 }
 
@@ -134,6 +139,11 @@ export class CallMetrics extends Meter {
       const overheadMs = Math.max(0, record.durationMs - record.executeMs);
       this.metrics.gatewayOverhead.observe({ door: request.door }, overheadMs / 1_000);
     }
+  }
+
+  /** @param state the worst for any tenant */
+  breakerChanged(tool: string, state: BreakerState): void {
+    this.metrics.breakerState.set({ tool_name: this.names.of(tool) }, BREAKER_GAUGE[state]);
   }
 
   override rateLimited(tool: string): void {

@@ -56,6 +56,8 @@ export class RemoteExecutor extends Executor {
       timeoutMs: call.deadline.remainingMs(),
       signal: call.signal,
       onProgress: call.request.onProgress,
+      onAck: () => void (call.active.isUnacknowledged = false),
+      onAckMissed: () => void (call.active.isUnacknowledged = true),
       // Without a journal entry the call is idempotent: a second executor may run it under any higher fence.
       bumpFence: (fence) => (call.journalled ? this.raiseFence(call.callId) : Promise.resolve(fence + 1)),
     });

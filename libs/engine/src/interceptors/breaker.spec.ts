@@ -1,6 +1,6 @@
 import { CATALOGUE, ToolError, type ErrorCode } from '@toolfleet/contracts';
 import { anEngine, failedReply, hangs, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { isDeadlineShortened } from '../attempt.js';
 import { failed } from '../result.js';
 import { judge } from './breaker.js';
@@ -78,6 +78,25 @@ test.each([
   const { state, executor } = await stateAfterTimeouts(given, kind);
   expect(state).toBe('closed');
   expect(isDeadlineShortened(executor.calls[0]!)).toBe(true);
+});
+
+test.each([
+  ['an executor that acknowledged nothing', true, { cause: 'executor' }],
+  ['a tool that took too long', false, {}],
+])('a refusal names the cause of the failures: %s', async (_, isUnacknowledged, cause) => {
+  const silent = new ScriptedExecutor((call) => {
+    call.active.isUnacknowledged = isUnacknowledged;
+    return hangs(call);
+  });
+  const { call, clock, ports } = anEngine({ timeout_seconds: 2, idempotent: false }, silent);
+  const finished = vi.spyOn(ports.meter, 'finished');
+  await Promise.all(
+    Array.from({ length: WINDOW }, (_lane, index) => over(clock, 2_000, call({ rawArguments: { a: index } }))),
+  );
+  await expect(call()).rejects.toMatchObject({ code: 'BREAKER_OPEN', details: { tool: 'adder', ...cause } });
+  expect(finished.mock.calls.map(([{ isExecutorFault }]) => isExecutorFault)).toEqual(
+    Array.from({ length: WINDOW + 1 }, () => isUnacknowledged),
+  );
 });
 
 const THREE_ATTEMPTS = { kind: 'custom', max_attempts: 3, base_delay_ms: 0, multiplier: 1 } as const;

@@ -1,28 +1,39 @@
 import { ToolError, type CallResult } from '@toolfleet/contracts';
 import type { BreakerJudgement } from '@toolfleet/resilience';
+import { LRUCache } from 'lru-cache';
 import type { Interceptor } from '../call.js';
-import { isDeadlineShortened } from '../attempt.js';
+import { isDeadlineShortened, isExecutorFault } from '../attempt.js';
 import type { EnginePorts } from '../ports.js';
 import { failed } from '../result.js';
 
+/** Tools whose last failure is remembered. */
+const MAX_TOOLS = 5_000;
+
 /**
  * Fails fast while a tool is down. Outside the retry, so that it counts calls and not attempts. A tenant's calls open the breaker
- * for that tenant alone until others agree (`TargetBreaker`). The refusal is a result, so that fallback can replace it.
+ * for that tenant alone until others agree (`TargetBreaker`). The refusal is a result, so that fallback can replace it. It names
+ * the executor as the cause when the last failure that counted was the executor's.
  */
 export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
+  /** By tool: whether the last failure that counted was the executor's. */
+  const executorFaults = new LRUCache<string, boolean>({ max: MAX_TOOLS });
   return async (call, next) => {
     const deadlineShortened = isDeadlineShortened(call);
     const outcome = await ports.breakers.run(
       { key: call.tool.name, tenantId: call.request.principal.tenantId },
       // A probe makes one attempt, so that each tenant sends one request to a tool that may still be down.
       (isProbe) => next(isProbe ? { ...call, request: { ...call.request, noRetry: true } } : call),
-      (result) => judge(result, deadlineShortened),
+      (result) => {
+        const judgement = judge(result, deadlineShortened);
+        if (judgement === 'failure') executorFaults.set(call.tool.name, isExecutorFault(result.failure!));
+        return judgement;
+      },
     );
     if (!outcome.refused) return outcome.value;
     return failed(
       new ToolError('BREAKER_OPEN', {
         message: `Circuit breaker open for ${call.tool.name} (too many failures)`,
-        details: { tool: call.tool.name },
+        details: { tool: call.tool.name, ...(executorFaults.get(call.tool.name) ? { cause: 'executor' } : {}) },
         retryAfterMs: outcome.retryAfterMs,
       }),
     );

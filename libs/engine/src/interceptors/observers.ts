@@ -1,4 +1,5 @@
 import { isToolError, toToolError, toUsd, type CallResult, type MicroUsd } from '@toolfleet/contracts';
+import { isExecutorFault } from '../attempt.js';
 import type { ActiveCall, Observer } from '../call.js';
 import type { AuditRecord, EnginePorts } from '../ports.js';
 
@@ -87,6 +88,7 @@ function toAuditRecord(active: ActiveCall, outcome: CallResult | Error, nowMs: n
       code: error.code,
       errorType: error.entry.class,
       error: error.message,
+      isExecutorFault: isExecutorFault(error),
     };
   }
   return {
@@ -101,6 +103,7 @@ function toAuditRecord(active: ActiveCall, outcome: CallResult | Error, nowMs: n
     code: outcome.failure?.code,
     errorType: outcome.failure?.errorType,
     error: outcome.failure?.message,
+    isExecutorFault: outcome.failure && isExecutorFault(outcome.failure),
   };
 }
 

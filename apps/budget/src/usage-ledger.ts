@@ -121,6 +121,11 @@ export class UsageLedger {
     if (error) throw error;
   }
 
+  /** Resolves when the database answers. */
+  async ping(): Promise<void> {
+    await sql`select 1`.execute(this.db);
+  }
+
   /** Appends rows. Rows that are already in the ledger are skipped, so it may be repeated. Durable when it resolves. */
   async append(rows: readonly LedgerRow[]): Promise<void> {
     if (rows.length === 0) return;

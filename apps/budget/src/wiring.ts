@@ -1,6 +1,7 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { connectRedis, toRedisOptions, redisComponent } from '@toolfleet/queue/redis';
+import { withTimeout } from '@toolfleet/resilience';
 import {
   fleetFileReloader,
   loadFleetFile,
@@ -25,6 +26,8 @@ import { UsageLedger } from './usage-ledger.js';
 const FULL_ROUND_MS = 30_000;
 /** Limits Redis commands of the upkeep. Callers are answered after BUDGET_STORE_TIMEOUT_MS. */
 const COMMAND_TIMEOUT_MS = 10_000;
+/** A ledger that takes longer to answer a scrape counts as unreachable. */
+const PING_TIMEOUT_MS = 1_000;
 
 /** The Nest module of the endpoint; the budget is built by `budgetComponents`. */
 @Module({})
@@ -90,6 +93,14 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
   );
   redis.on('ready', () => upkeep.reconnected());
   const keptDays = settings.BUDGET_LEDGER_RETENTION_DAYS;
+  // Not part of readiness: without the ledger, calls run and their usage waits in Redis.
+  metrics.onScrape(async () => {
+    const answers = await withTimeout(clock, PING_TIMEOUT_MS, undefined, () => ledger.ping()).then(
+      () => 1,
+      () => 0,
+    );
+    metrics.componentReady.set({ component: 'ledger' }, answers);
+  });
   return [
     nats.asComponent(),
     redisComponent(redis, settings.REDIS_URL),

@@ -8,7 +8,7 @@ import {
   selectTools,
   type ToolOverrides,
 } from '@toolfleet/builtin-tools';
-import { builtinSubject } from '@toolfleet/contracts/subjects';
+import { builtinSubject, toolsetExecutor } from '@toolfleet/contracts/subjects';
 import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { ServiceHost } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
@@ -48,8 +48,10 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
       const { agentQueueWorker } = await import('./agent-queue.js');
       after.push(agentQueueWorker(runner, settings, deps));
     }
+    const overNats = toolsets.filter((toolset) => toolset !== 'agent');
     return {
-      subjects: toolsets.filter((toolset) => toolset !== 'agent').map(builtinSubject),
+      subjects: overNats.map(builtinSubject),
+      classes: overNats.map(toolsetExecutor),
       async execute(message, { signal, deadlineAt, progress }, begin) {
         await begin();
         return runner.run(message, { signal, deadlineAt, progress });

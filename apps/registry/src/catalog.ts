@@ -1,5 +1,6 @@
 import { ToolError } from '@toolfleet/contracts';
 import type { DefinitionList, DefinitionListReply } from '@toolfleet/contracts/registry';
+import { executorClass } from '@toolfleet/contracts/subjects';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { withTimeout, type Clock } from '@toolfleet/resilience';
 import type { DefinitionStore, Quarantine, StoredTool } from './definition-store.js';
@@ -146,6 +147,16 @@ export class Catalog {
   /** All owners of tools. */
   owners(): Set<string> {
     return new Set([...this.tools.values()].map((tool) => tool.owner));
+  }
+
+  /** Tools of all tenants by the class of executors that runs them. */
+  countByExecutor(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const { definition } of this.tools.values()) {
+      const executor = executorClass(definition.binding);
+      counts.set(executor, (counts.get(executor) ?? 0) + 1);
+    }
+    return counts;
   }
 
   /** Tools that await approval. */

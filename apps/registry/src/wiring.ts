@@ -145,7 +145,10 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     new OpenApiSeal(openApiSealFor),
     new McpSeal(mcpSealFor),
   ]);
-  metrics.onScrape(() => countQuarantined(catalog, host));
+  metrics.onScrape(async () => {
+    await catalog.refresh();
+    countTools(catalog, host);
+  });
   return [
     nats.asComponent(),
     redisComponent(redis, settings.REDIS_URL),
@@ -160,8 +163,10 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   ];
 }
 
-/** Sets the gauge of quarantined tools per source. The tenant is removed from the label to bound its values. */
-function countQuarantined(catalog: Catalog, { metrics }: ServiceHost): void {
+/** Sets the gauges of tools per executor and of quarantined tools per source. The tenant is removed from the label to bound its values. */
+function countTools(catalog: Catalog, { metrics }: ServiceHost): void {
+  metrics.tools.reset();
+  for (const [executor, count] of catalog.countByExecutor()) metrics.tools.set({ executor }, count);
   metrics.toolQuarantined.reset();
   for (const { definition } of catalog.quarantined()) {
     metrics.toolQuarantined.inc({ source: definition.source.name.replace(/@.*/, '') });

@@ -1,4 +1,4 @@
-import type { Toolset } from './tool-definition.js';
+import type { Binding, Toolset } from './tool-definition.js';
 
 /** Every NATS subject of the fleet. A test compares `docs/subjects.md` and `deploy/nats.conf` with it. */
 export const SUBJECTS = {
@@ -103,6 +103,25 @@ export function answerSubject(gateway: string, question: string): string {
 export const QUEUES = { pythonRuns: 'python-runs', agentRuns: 'agent-runs', toolCalls: 'tool-calls' } as const;
 /** BullMQ prefix. Its hash tag puts all keys of the queues into one slot, as scripts on Redis Cluster require. */
 export const QUEUE_PREFIX = '{fleet}';
+
+/** The class of executors that serves a toolset over NATS, as metrics name it. */
+export function toolsetExecutor(toolset: Toolset): string {
+  return `builtin-${toolset}`;
+}
+
+/** The class of executors that runs tools with this binding, as metrics name it: a service, a toolset's workload or a queue. */
+export function executorClass(binding: Binding): string {
+  switch (binding.kind) {
+    case 'mcp':
+      return 'mcp-executor';
+    case 'openapi':
+      return 'openapi-executor';
+    case 'python':
+      return QUEUES.pythonRuns;
+    case 'builtin':
+      return binding.toolset === 'agent' ? QUEUES.agentRuns : toolsetExecutor(binding.toolset);
+  }
+}
 
 /** Headers of the exec hop. */
 export const HEADERS = {

@@ -101,12 +101,7 @@ class ServiceRun {
     this.#admin = new AdminServer(
       {
         started: () => this.#started,
-        ready: () =>
-          checkReady(this.#components, {
-            started: this.#started,
-            draining: this.#draining.signal.aborted,
-            clock: this.clock,
-          }),
+        ready: () => this.#checkReady(),
         faults: () => this.faults.list(),
       },
       this.#metrics,
@@ -132,6 +127,7 @@ class ServiceRun {
     await this.#trace();
     const file = Object.keys(FLEET_FILE_KEYS).find((key) => shown[key] !== undefined);
     this.#components = await this.#build(build, showSettings, file);
+    this.#metrics.onScrape(() => this.#measureReady());
     await startComponents(this.#components, tools, (component) => this.#startedComponents.push(component));
     this.secrets.watch();
     this.#started = true;
@@ -197,6 +193,18 @@ class ServiceRun {
     await this.#admin.close();
     this.logger.info('ended');
     process.exit(code);
+  }
+
+  async #measureReady(): Promise<void> {
+    const { parts } = await this.#checkReady();
+    for (const { name, ready } of this.#components) {
+      if (ready) this.#metrics.componentReady.set({ component: name }, parts[name] ? 1 : 0);
+    }
+  }
+
+  #checkReady() {
+    const state = { started: this.#started, draining: this.#draining.signal.aborted, clock: this.clock };
+    return checkReady(this.#components, state);
   }
 
   async #trace(): Promise<void> {

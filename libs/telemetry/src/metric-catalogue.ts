@@ -43,8 +43,8 @@ export const METRICS = {
   breakerState: entry({
     name: 'shannon_circuit_breaker_state',
     type: 'gauge',
-    labels: ['base_url'],
-    help: 'Worst state of a breaker for any tenant: 0 closed, 1 half-open, 2 open (origin only)',
+    labels: ['base_url', 'tool_name'],
+    help: 'Worst state of a breaker for any tenant: 0 closed, 1 half-open, 2 open; of an upstream at executors (origin only), of a tool at gateways',
   }),
   breakerFailures: entry({
     name: 'shannon_circuit_breaker_failures_total',
@@ -93,7 +93,19 @@ export const METRICS = {
     name: 'toolfleet_worker_slots',
     type: 'gauge',
     labels: ['executor', 'state'],
-    help: 'Slots of an executor: busy, total',
+    help: 'Slots of an executor class: busy, total',
+  }),
+  tools: entry({
+    name: 'toolfleet_tools',
+    type: 'gauge',
+    labels: ['executor'],
+    help: 'Registered tools of all tenants, by the executor class that runs them',
+  }),
+  componentReady: entry({
+    name: 'toolfleet_component_ready',
+    type: 'gauge',
+    labels: ['component'],
+    help: '1 while a component of the process is ready, else 0: connections to stores, servers, workers; and the ledger, which readiness does not include',
   }),
   eventStreams: entry({
     name: 'toolfleet_event_streams',

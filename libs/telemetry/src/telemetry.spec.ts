@@ -128,6 +128,8 @@ describe('metrics', () => {
         'toolfleet_queue_wait_seconds',
         'toolfleet_queue_stalled_total',
         'toolfleet_worker_slots',
+        'toolfleet_tools',
+        'toolfleet_component_ready',
         'toolfleet_event_streams',
         'toolfleet_gateway_overhead_seconds',
         'toolfleet_sandbox_boot_seconds',

@@ -3,4 +3,5 @@ export { Heartbeat } from './heartbeat.js';
 export { NatsClient } from './nats-client.js';
 export { toNatsOptions } from './nats-options.js';
 export { NatsStrategy } from './nats-strategy.js';
+export { subjectClass } from './pending-requests.js';
 export { SharedBreakers } from './shared-breakers.js';

@@ -34,6 +34,8 @@ interface NatsStrategyOptions {
   admit?: (context: EndpointContext) => Promise<unknown>;
   /** Most messages in flight in the whole process; more are refused as QUEUE_FULL. Default 1,000. */
   concurrency?: number;
+  /** Classes of executors that share the slots of this process, for `toolfleet_worker_slots`. Default: `queue`. */
+  executors?: readonly string[];
   clock?: Clock;
   /** Called when a handler failed with something that is not a ToolError. */
   onFault?: (error: unknown, subject: string) => void;
@@ -227,10 +229,12 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   /** `toolfleet_worker_slots`, which executors are scaled by. */
   #measureSlots(): void {
     const { metrics } = this.options.connection;
-    const executor = this.options.queue;
+    const { queue, executors = [queue] } = this.options;
     metrics?.onScrape(() => {
-      metrics.workerSlots.set({ executor, state: 'busy' }, this.inFlight);
-      metrics.workerSlots.set({ executor, state: 'total' }, this.capacity);
+      for (const executor of executors) {
+        metrics.workerSlots.set({ executor, state: 'busy' }, this.inFlight);
+        metrics.workerSlots.set({ executor, state: 'total' }, this.capacity);
+      }
     });
   }
 

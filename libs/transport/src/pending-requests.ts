@@ -1,4 +1,5 @@
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
 import { decodeReply, type IncomingMessage, type OutgoingHeaders } from './codec.js';
@@ -143,9 +144,12 @@ export class PlainRequest implements PendingRequest {
   }
 }
 
-/** The first two tokens of a subject, a label of bounded cardinality: `tool.call` for `tool.call.acme`. */
+/**
+ * The class of a subject, a label of bounded cardinality: its first two tokens (`tool.call` for `tool.call.acme`), with the toolset for
+ * builtin tools, whose toolsets are served by different processes.
+ */
 export function subjectClass(subject: string): string {
-  return subject.split('.', 2).join('.');
+  return subject.startsWith(`${SUBJECTS.execBuiltin}.`) ? subject : subject.split('.', 2).join('.');
 }
 
 /** The error of a request whose subject has no subscriber: the request has provably not started. */

@@ -5,7 +5,7 @@ import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import { loadFleetFile, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
-import { SharedBreakers } from '@toolfleet/transport';
+import { SharedBreakers, subjectClass } from '@toolfleet/transport';
 import type { SignedTokens } from '../auth/signed-tokens.js';
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from '../brokers.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';
@@ -44,12 +44,14 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results, largeResults);
   const executors = wireExecutors(settings, host, deps, journal);
   const policy = policyComponent(settings, host);
-  const breakers = new SharedBreakers({
+  const callMetrics = new CallMetrics(metrics);
+  const breakers: SharedBreakers = new SharedBreakers({
     scope: 'gateway',
     rule: toolBreakerRule(settings),
     clock,
     nats,
     mayProbe: redisProbeLease(redis, clock),
+    onTransition: ({ key }) => callMetrics.breakerChanged(key, breakers.map.stateOf(key)),
   });
   const budgetClient = wireBudget(host, deps.brokers);
   const budget = new LeasedBudget(budgetClient, clock);
@@ -73,7 +75,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     breakers: breakers.map,
     audit: recorder ? new Audits([callLog, recorder]) : callLog,
     tracer: new CallSpans(),
-    meter: new CallMetrics(metrics),
+    meter: callMetrics,
     sessionResults: new MemorySessionResults(clock),
     clock,
     settings: engine,
@@ -114,7 +116,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
 /** Where tools run: executors behind NATS subjects, and the queues of Python and of agents. */
 function wireExecutors(
   settings: GatewayConfig,
-  { clock, logger }: ServiceHost,
+  { clock, logger, metrics }: ServiceHost,
   { brokers, tokens }: EngineDeps,
   journal: RedisJournal,
 ) {
@@ -144,7 +146,11 @@ function wireExecutors(
   const python = () => pythonModules.policy();
   const queueDeps = { clock, issueToken, traceHeaders, python, pythonMemoryMb: settings.WASI_MEMORY_LIMIT_MB };
   const executorFor = executorTable({
-    remote: (subject) => new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken),
+    remote: (subject) => {
+      // rate() sees no increase in a series that starts above 0.
+      metrics.natsNoResponders.inc({ subject_class: subjectClass(subject) }, 0);
+      return new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken);
+    },
     queue: (name) => new QueueExecutor(queues[name]!, replies, queueDeps),
   });
   return { executorFor, replies, queues: Object.values(queues), pythonModules };

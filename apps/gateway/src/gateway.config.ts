@@ -322,6 +322,16 @@ export const gatewayConfig = defineConfig(
       optional: true,
       help: 'Address of the trace of a call, shown there: with {trace_id}',
     }),
+    METRICS_TOOL_LABEL: oneOf(['tool', 'source', 'executor'], {
+      default: 'tool',
+      help: 'What the label tool_name of metrics holds: each tool, its source, or the class of executors that runs it',
+    }),
+    METRICS_MAX_TOOLS: integer({
+      default: 2_000,
+      min: 0,
+      max: 100_000,
+      help: 'Most values of the label tool_name per gateway; further ones are counted as other',
+    }),
     QUEUE_MAX_WAITING: integer({
       default: 10_000,
       min: 1,

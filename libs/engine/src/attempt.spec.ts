@@ -12,8 +12,8 @@ const remote: Partial<RegisteredTool> = {
 
 class CountingMeter extends Meter {
   readonly mismatches: string[] = [];
-  override outputMismatched(tool: string): void {
-    this.mismatches.push(tool);
+  override outputMismatched({ name }: RegisteredTool): void {
+    this.mismatches.push(name);
   }
 }
 

@@ -94,7 +94,7 @@ export function isExecutorFault({ code, details }: Pick<ExecutionFailure, 'code'
 function reportMismatch(call: Call, result: CallResult, meter: EnginePorts['meter']): CallResult {
   const { outputSchema } = call.plan;
   if (!outputSchema || !result.ok || outputSchema.check(result.output)) return result;
-  meter.outputMismatched(call.tool.name);
+  meter.outputMismatched(call.tool);
   const mismatches = explainErrors(outputSchema.errors(result.output)).slice(0, MAX_MISMATCHES);
   const output_schema_mismatch = mismatches.map(({ path, kind, message }) => ({ path, kind, message }));
   return { ...result, metadata: { ...result.metadata, output_schema_mismatch } };

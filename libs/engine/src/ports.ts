@@ -206,13 +206,12 @@ export abstract class Tracer {
 /** Metrics of calls. Every method is optional to override. */
 export abstract class Meter {
   finished(_record: AuditRecord): void {}
-  rateLimited(_tool: string): void {}
-  tokensAvailable(_tool: string, _tokens: number): void {}
-  cacheLookup(_tool: string, _outcome: 'hit' | 'miss' | 'coalesced'): void {}
-  /** `executor`: kind of the binding. */
-  retried(_tool: string, _executor: Binding['kind']): void {}
-  outputMismatched(_tool: string): void {}
-  fellBack(_tool: string, _kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {}
+  rateLimited(_tool: RegisteredTool): void {}
+  tokensAvailable(_tool: RegisteredTool, _tokens: number): void {}
+  cacheLookup(_tool: RegisteredTool, _outcome: 'hit' | 'miss' | 'coalesced'): void {}
+  retried(_tool: RegisteredTool): void {}
+  outputMismatched(_tool: RegisteredTool): void {}
+  fellBack(_tool: RegisteredTool, _kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {}
 }
 
 /** Settings of the engine; most come from the gateway's configuration, whose variables are named in capitals. */

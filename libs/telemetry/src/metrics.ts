@@ -80,7 +80,7 @@ export const OTHER_LABEL = 'other';
 export class BoundedLabel {
   readonly #seen = new Set<string>();
 
-  constructor(private readonly max = 2_000) {}
+  constructor(private readonly max: number) {}
 
   /** `value` itself, or `other`. */
   of(value: string): string {

@@ -1,9 +1,10 @@
 import { ToolError, type ErrorCode } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { AuditRecord } from '@toolfleet/engine';
 import { createMetrics, type Logger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, expect, test } from 'vitest';
-import { CallLog, CallMetrics, limiterFallback, toCallStatus } from './call-telemetry.js';
+import { CallLog, CallMetrics, limiterFallback, toCallStatus, type ToolLabelling } from './call-telemetry.js';
 
 const lines: [level: string, fields: Record<string, unknown>, message: string][] = [];
 const log = new CallLog({
@@ -131,21 +132,50 @@ test.each([
   expect(toCallStatus({ ok: false, code, isExecutorFault })).toBe(status);
 });
 
+const crmTool = (name: string) =>
+  ({ name, source: { kind: 'mcp', name: 'crm@acme' }, binding: { kind: 'mcp' } }) as unknown as RegisteredTool;
+
+/** Series that successful calls of 30 tools with a price make. */
+async function seriesOf(by: ToolLabelling, max: number): Promise<{ perTool: number; labels: string[] }> {
+  const metrics = createMetrics({ version: '0', revision: '0' }, {});
+  const meter = new CallMetrics(metrics, { by, max });
+  for (let tool = 0; tool < 30; tool += 1) {
+    const finished = record();
+    meter.finished({ ...finished, call: { ...finished.call, tool: crmTool(`t${tool}`) } });
+  }
+  const found = (await metrics.scrape()).match(/^shannon_\w+\{.*tool_name="[^"]*".*$/gm) ?? [];
+  const labels = [...new Set(found.map((line) => /tool_name="([^"]*)"/.exec(line)![1]!))];
+  return { perTool: found.length / labels.length, labels };
+}
+
+test('a tool takes 19 series, and a setting takes them per source, per executor or bounded', async () => {
+  expect(await seriesOf('tool', 2_000)).toMatchObject({ perTool: 19, labels: { length: 30 } });
+  expect(await seriesOf('tool', 2)).toEqual({ perTool: 19, labels: ['t0', 't1', 'other'] });
+  expect(await seriesOf('source', 2_000)).toEqual({ perTool: 19, labels: ['mcp.crm'] });
+  expect(await seriesOf('executor', 2_000)).toEqual({ perTool: 19, labels: ['mcp-executor'] });
+});
+
 test('shows the breakers of tools, once they have changed', async () => {
   const metrics = createMetrics({ version: '0', revision: '0' }, {});
-  const meter = new CallMetrics(metrics);
-  meter.breakerChanged('adder', 'open');
-  expect(await metrics.scrape()).toContain('shannon_circuit_breaker_state{tool_name="adder"} 2');
-  meter.breakerChanged('adder', 'closed');
-  expect(await metrics.scrape()).toContain('shannon_circuit_breaker_state{tool_name="adder"} 0');
+  const meter = new CallMetrics(metrics, { by: 'source', max: 10 });
+  for (const name of ['one', 'two']) meter.cacheLookup(crmTool(name), 'hit');
+  const shown = async () => /^shannon_circuit_breaker_state\{(.*)\} (\d)$/m.exec(await metrics.scrape())?.slice(1);
+  meter.breakerChanged('one', 'open');
+  meter.breakerChanged('two', 'half_open');
+  expect(await shown()).toEqual(['tool_name="mcp.crm"', '2']);
+  meter.breakerChanged('one', 'closed');
+  expect(await shown()).toEqual(['tool_name="mcp.crm"', '1']);
+  meter.breakerChanged('two', 'closed');
+  expect(await shown()).toEqual(['tool_name="mcp.crm"', '0']);
 });
 
 test('counts retries by kind of executor, and lookups and fallbacks by tool', async () => {
   const metrics = createMetrics({ version: '0', revision: '0' }, {});
-  const meter = new CallMetrics(metrics);
-  meter.retried('adder', 'mcp');
-  meter.cacheLookup('adder', 'hit');
-  meter.fellBack('adder', 'stub_data');
+  const meter = new CallMetrics(metrics, { by: 'tool', max: 10 });
+  const tool = crmTool('adder');
+  meter.retried(tool);
+  meter.cacheLookup(tool, 'hit');
+  meter.fellBack(tool, 'stub_data');
   const text = await metrics.scrape();
   expect(text).toContain('toolfleet_retries_total{executor="mcp",reason="attempt_failed"} 1');
   expect(text).toContain('toolfleet_cache_lookups_total{tool_name="adder",outcome="hit"} 1');

@@ -1,8 +1,11 @@
 import { CATALOGUE, toUsd } from '@toolfleet/contracts';
+import { executorClass } from '@toolfleet/contracts/subjects';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { Audit, Meter, toCancellation, Tracer, type AuditRecord, type CallSpan } from '@toolfleet/engine';
 import { BREAKER_GAUGE, type BreakerState, type Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
 import { BoundedLabel, CHAINED, inSpan, OTHER_LABEL, type Logger, type Metrics } from '@toolfleet/telemetry';
+import { LRUCache } from 'lru-cache';
 import { redactArguments, redactedError } from './redact-arguments.js';
 
 /**
@@ -114,12 +117,26 @@ export class Audits extends Audit {
   }
 }
 
-/** Counts calls in Prometheus metrics. The label `tool_name` has names of registered tools only; all others are `other`. */
-export class CallMetrics extends Meter {
-  private readonly names = new BoundedLabel();
+/** What the label `tool_name` of calls holds: the tool, its source such as `mcp.crm`, or the class of executors that runs it. */
+export type ToolLabelling = 'tool' | 'source' | 'executor';
 
-  constructor(private readonly metrics: Metrics) {
+/** Tools whose breakers and labels are remembered. */
+const MAX_TOOLS = 5_000;
+
+/** Counts calls in Prometheus metrics. Calls of unknown tools have the label `other`. */
+export class CallMetrics extends Meter {
+  readonly #labels: BoundedLabel;
+  /** Labels by name of the tool, for breakers, which know no more of it. */
+  readonly #labelByName = new LRUCache<string, string>({ max: MAX_TOOLS });
+  readonly #openBreakers = new LRUCache<string, { label: string; state: BreakerState }>({ max: MAX_TOOLS });
+
+  /** @param options.max most values of the label `tool_name`; all further ones become `other` */
+  constructor(
+    private readonly metrics: Metrics,
+    private readonly options: { by: ToolLabelling; max: number },
+  ) {
     super();
+    this.#labels = new BoundedLabel(options.max);
     // rate() sees no increase when a series appears with value 1, so the series has to exist before the first failure.
     metrics.budgetUnavailable.inc(0);
     metrics.budgetSettlementRefused.inc(0);
@@ -127,11 +144,11 @@ export class CallMetrics extends Meter {
 
   override finished(record: AuditRecord): void {
     const { tool, request } = record.call;
-    const toolName = tool ? this.names.of(tool.name) : OTHER_LABEL;
-    this.metrics.toolExecutions.inc({ tool_name: toolName, status: toCallStatus(record) });
-    this.metrics.toolDuration.observe({ tool_name: toolName }, record.durationMs / 1_000);
-    if (record.errorType) this.metrics.toolErrors.inc({ tool_name: toolName, error_type: record.errorType });
-    if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name: toolName }, toUsd(record.microUsd));
+    const tool_name = tool ? this.#label(tool) : OTHER_LABEL;
+    this.metrics.toolExecutions.inc({ tool_name, status: toCallStatus(record) });
+    this.metrics.toolDuration.observe({ tool_name }, record.durationMs / 1_000);
+    if (record.errorType) this.metrics.toolErrors.inc({ tool_name, error_type: record.errorType });
+    if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name }, toUsd(record.microUsd));
     if (record.code === 'BUDGET_UNAVAILABLE') this.metrics.budgetUnavailable.inc();
     if (record.code === 'OUTCOME_UNKNOWN')
       this.metrics.outcomeUnknown.inc({ executor: tool?.binding.kind ?? OTHER_LABEL });
@@ -141,34 +158,51 @@ export class CallMetrics extends Meter {
     }
   }
 
-  /** @param state the worst for any tenant */
+  /** Shows the worst state of the breakers with the same label. */
   breakerChanged(tool: string, state: BreakerState): void {
-    this.metrics.breakerState.set({ tool_name: this.names.of(tool) }, BREAKER_GAUGE[state]);
+    const label = this.#labelByName.get(tool) ?? OTHER_LABEL;
+    if (state === 'closed') this.#openBreakers.delete(tool);
+    else this.#openBreakers.set(tool, { label, state });
+    const states = [...this.#openBreakers.values()].flatMap((open) => (open.label === label ? [open.state] : []));
+    const worst = Math.max(BREAKER_GAUGE.closed, ...states.map((open) => BREAKER_GAUGE[open]));
+    this.metrics.breakerState.set({ tool_name: label }, worst);
   }
 
-  override rateLimited(tool: string): void {
-    this.metrics.rateLimitExceeded.inc({ tool_name: this.names.of(tool) });
+  override rateLimited(tool: RegisteredTool): void {
+    this.metrics.rateLimitExceeded.inc({ tool_name: this.#label(tool) });
   }
 
-  override tokensAvailable(tool: string, tokens: number): void {
-    this.metrics.rateLimitTokens.set({ tool_name: this.names.of(tool) }, tokens);
+  override tokensAvailable(tool: RegisteredTool, tokens: number): void {
+    this.metrics.rateLimitTokens.set({ tool_name: this.#label(tool) }, tokens);
   }
 
-  override outputMismatched(tool: string): void {
-    this.metrics.outputMismatch.inc({ tool_name: this.names.of(tool) });
+  override outputMismatched(tool: RegisteredTool): void {
+    this.metrics.outputMismatch.inc({ tool_name: this.#label(tool) });
   }
 
-  override retried(_tool: string, executor: string): void {
-    this.metrics.retries.inc({ executor, reason: 'attempt_failed' });
+  override retried(tool: RegisteredTool): void {
+    this.metrics.retries.inc({ executor: tool.binding.kind, reason: 'attempt_failed' });
   }
 
-  override cacheLookup(tool: string, outcome: 'hit' | 'miss' | 'coalesced'): void {
-    this.metrics.cacheLookups.inc({ tool_name: this.names.of(tool), outcome });
+  override cacheLookup(tool: RegisteredTool, outcome: 'hit' | 'miss' | 'coalesced'): void {
+    this.metrics.cacheLookups.inc({ tool_name: this.#label(tool), outcome });
   }
 
-  override fellBack(tool: string, kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {
-    this.metrics.fallbacks.inc({ tool_name: this.names.of(tool), kind });
+  override fellBack(tool: RegisteredTool, kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {
+    this.metrics.fallbacks.inc({ tool_name: this.#label(tool), kind });
   }
+
+  #label(tool: RegisteredTool): string {
+    const label = this.#labels.of(toLabel(tool, this.options.by));
+    this.#labelByName.set(tool.name, label);
+    return label;
+  }
+}
+
+function toLabel({ name, source, binding }: RegisteredTool, by: ToolLabelling): string {
+  if (by === 'tool') return name;
+  // Sources of tenants are named `crm@acme`; tenants are never labels.
+  return by === 'source' ? `${source.kind}.${source.name.replace(/@.*/, '')}` : executorClass(binding);
 }
 
 /** Longer than one scrape interval of Prometheus, so that a short outage between two scrapes is visible. */

@@ -44,7 +44,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results, largeResults);
   const executors = wireExecutors(settings, host, deps, journal);
   const policy = policyComponent(settings, host);
-  const callMetrics = new CallMetrics(metrics);
+  const callMetrics = new CallMetrics(metrics, { by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
   const breakers: SharedBreakers = new SharedBreakers({
     scope: 'gateway',
     rule: toolBreakerRule(settings),

@@ -22,6 +22,8 @@ interface PolicySettings {
 const SHIPPED = fileURLToPath(new URL('../../../../deploy/policies', import.meta.url));
 /** A changed policy takes effect within two of these intervals: it is loaded when two reads are equal. */
 const RELOAD_EVERY_MS = 1_000;
+/** Most values of the label `rule`. */
+const MAX_RULES = 2_000;
 
 /** Builds the policy of this gateway, evaluated in process or by an OPA server, and the component that keeps it up to date. */
 export function policyComponent(
@@ -29,7 +31,7 @@ export function policyComponent(
   host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics' | 'faults'>,
 ): { policy: EnginePolicy; component: LifecycleComponent } {
   const { clock, logger, metrics, faults } = host;
-  const rules = new BoundedLabel();
+  const rules = new BoundedLabel(MAX_RULES);
   const port = (engine: PolicyEngine, hash: () => string | undefined): EnginePolicy =>
     new EnginePolicy(engine, ({ call, tool }, reasons) => {
       for (const reason of reasons) metrics.policyDenied.inc({ rule: rules.of(reason) });

@@ -29,10 +29,10 @@ export function cache(
     const lookup = ports.cache.get(key, scope);
     const { cached, version } = lookup instanceof Promise ? await lookup : lookup;
     if (cached && request.cache === undefined) {
-      ports.meter.cacheLookup(tool.name, 'hit');
+      ports.meter.cacheLookup(tool, 'hit');
       return toCachedResult(cached.result, ports.clock.now() - cached.storedAt);
     }
-    ports.meter.cacheLookup(tool.name, 'miss');
+    ports.meter.cacheLookup(tool, 'miss');
     const result = await next({ ...call, cacheVersion: version });
     const freshMs = freshnessMs(call, result);
     if (freshMs !== undefined && version !== undefined && result.ok && result.provenance === 'live')

@@ -31,12 +31,12 @@ export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings'
     if (isReplaceable(result.failure)) {
       const instead = (await staleResult(ports, call, result)) ?? stubResult(call, result);
       if (instead) {
-        ports.meter.fellBack(call.tool.name, instead.provenance === 'stub' ? 'stub_data' : 'stale_cache');
+        ports.meter.fellBack(call.tool, instead.provenance === 'stub' ? 'stub_data' : 'stale_cache');
         return instead;
       }
     }
     if (isRefusal(result.failure) && !ports.settings.gracefulErrorAsSuccess) return result;
-    ports.meter.fellBack(call.tool.name, 'graceful_error');
+    ports.meter.fellBack(call.tool, 'graceful_error');
     const explained = explainFailure(call.tool.name, result);
     const { gracefulErrorAsSuccess } = ports.settings;
     if (!gracefulErrorAsSuccess && !isReplaceable(result.failure)) return explained;

@@ -16,7 +16,7 @@ export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'cl
     for (;;) {
       const answer = ports.rateLimiter.take(key, rate);
       const decision = answer instanceof Promise ? await answer : answer;
-      ports.meter.tokensAvailable(call.tool.name, decision.remaining);
+      ports.meter.tokensAvailable(call.tool, decision.remaining);
       if (decision.allowed) return next(call);
       if (waitsForRate && decision.retryAfterMs < call.deadline.remainingMs()) {
         const from = ports.clock.monotonic();
@@ -24,7 +24,7 @@ export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'cl
         call.active.waitedMs += ports.clock.monotonic() - from;
         continue;
       }
-      ports.meter.rateLimited(call.tool.name);
+      ports.meter.rateLimited(call.tool);
       throw new ToolError('RATE_LIMITED', {
         message: `Rate limit exceeded: ${rate.perPeriod}/min`,
         details: { tool: call.tool.name, limit: rate.perPeriod, window_ms: rate.periodMs },

@@ -29,7 +29,7 @@ export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): In
         judge: (outcome, attempt) => toVerdict(call, outcome, attempt),
         onRetry: ({ attempt, delayMs, outcome }) => {
           if (!budget.withdraw()) return false;
-          ports.meter.retried(tool.name, tool.binding.kind);
+          ports.meter.retried(tool);
           ports.audit.retrying({
             tool: tool.name,
             callId,

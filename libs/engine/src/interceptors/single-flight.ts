@@ -23,7 +23,7 @@ export function singleFlight(ports: Pick<EnginePorts, 'meter'>): Interceptor {
       const { value } = await flights.join(key, call.signal, (signal) => next({ ...call, signal }));
       if (!joins) return value;
       if (!endedByFirstCaller(value)) {
-        ports.meter.cacheLookup(call.tool.name, 'coalesced');
+        ports.meter.cacheLookup(call.tool, 'coalesced');
         return toSharedResult(value);
       }
     } catch (thrown) {

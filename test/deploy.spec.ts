@@ -183,6 +183,27 @@ const OTHER_FAULTS: [rule: string, scaler: Scaler, what: string, plant: (objects
   ],
   [
     'L46',
+    'keda',
+    'a static fallback',
+    (all) => void delete (find(all, 'ScaledObject', 'mcp-executor').spec!.fallback as Partial<Part>).behavior,
+  ],
+  [
+    'L46',
+    'keda',
+    'an empty answer that counts as 0',
+    (all) => {
+      const triggers = find(all, 'ScaledObject', 'mcp-executor').spec!.triggers as unknown as Part[];
+      delete (triggers[0]!.metadata as Partial<Part>).ignoreNullValues;
+    },
+  ],
+  [
+    'L42',
+    'keda',
+    'a PodMonitor without the labels that alerts select by',
+    (all) => void delete (find(all, 'PodMonitor', 'gateway').spec as Partial<Part>).podTargetLabels,
+  ],
+  [
+    'L46',
     'keda-redis',
     'a formula over no trigger',
     (all) => void (modifiers(all).formula = value('wait + active + running')),

@@ -245,7 +245,7 @@ export const DASHBOARDS = {
       [
         'Breakers (0 closed, 1 half-open, 2 open)',
         'short',
-        [['max by (base_url) (shannon_circuit_breaker_state)', '{{base_url}}']],
+        [['max by (base_url, tool_name) (shannon_circuit_breaker_state)', '{{base_url}}{{tool_name}}']],
         2,
       ],
       [

@@ -57,6 +57,14 @@ export const SCALE_RULES = {
       const logins = new Set(model.of('TriggerAuthentication').map((login) => login.metadata.name));
       const triggers = new Set(spec.triggers.map(({ name }) => name));
       return [
+        ...(spec.fallback?.behavior === 'currentReplicasIfHigher'
+          ? []
+          : [`${metadata.name}: without a metric its fallback does not keep the replicas`]),
+        ...(spec.triggers.every(
+          ({ type, metadata: query }) => type !== 'prometheus' || query.ignoreNullValues === 'false',
+        )
+          ? []
+          : [`${metadata.name}: an empty answer of Prometheus counts as 0`]),
         ...spec.triggers
           .flatMap(({ authenticationRef }) => authenticationRef?.name ?? [])
           .filter((name) => !logins.has(name))

@@ -3,6 +3,8 @@ import { matches, metricsIn } from './model.mjs';
 
 /** Metrics that others expose: Kubernetes, the Node runtime, Prometheus itself. */
 const FOREIGN = /^(kube_|nodejs_|process_|up$|scrape_)/;
+/** Labels of pods that a PodMonitor copies: autoscalers and alerts select by them. */
+const TARGET_LABELS = ['app.kubernetes.io/name', 'app.kubernetes.io/part-of'];
 const COMMON_LABELS = ['app.kubernetes.io/part-of', 'app.kubernetes.io/managed-by'];
 
 const alerts = (model) => model.of('PrometheusRule').flatMap(({ spec }) => spec.groups.flatMap(({ rules }) => rules));
@@ -19,12 +21,13 @@ export const WATCH_RULES = {
                 .some(
                   ({ spec }) =>
                     matches(spec.selector, labels) &&
+                    TARGET_LABELS.every((label) => spec.podTargetLabels?.includes(label)) &&
                     spec.podMetricsEndpoints.every(({ port }) =>
                       containers[0].ports?.some(({ name }) => name === port),
                     ),
                 ),
           )
-          .map(({ name }) => `${name} has no PodMonitor on a named port`),
+          .map(({ name }) => `${name} has no PodMonitor on a named port that copies its labels`),
   L43: (model) => {
     const recorded = new Set(alerts(model).flatMap(({ record }) => record ?? []));
     const queries = [

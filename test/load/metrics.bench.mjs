@@ -14,6 +14,7 @@ const FAILURES = [
   ['NETWORK_ERROR', 'network_error'],
   ['ARGUMENTS_INVALID', 'invalid_arguments'],
   ['INTERNAL', 'internal_error'],
+  ['CANCELLED', 'timeout'],
 ];
 
 for (const by of ['tool', 'source', 'executor']) {

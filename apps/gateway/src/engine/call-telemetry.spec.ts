@@ -129,7 +129,7 @@ test.each([
   ['EXECUTOR_UNAVAILABLE', true, 'system_error'],
   ['UPSTREAM_ERROR', false, 'tool_error'],
 ] as const)('%s with the executor at fault %s counts as %s', (code, isExecutorFault, status) => {
-  expect(toCallStatus({ ok: false, code, isExecutorFault })).toBe(status);
+  expect(toCallStatus(record({ ok: false, code, isExecutorFault }))).toBe(status);
 });
 
 const crmTool = (name: string) =>

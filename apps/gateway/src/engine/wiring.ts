@@ -51,7 +51,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     clock,
     nats,
     mayProbe: redisProbeLease(redis, clock),
-    onTransition: ({ key }) => callMetrics.breakerChanged(key, breakers.map.stateOf(key)),
+    onTransition: ({ key }) => callMetrics.breakerChanged(key, breakers.map.getState(key)),
   });
   const budgetClient = wireBudget(host, deps.brokers);
   const budget = new LeasedBudget(budgetClient, clock);

@@ -63,6 +63,7 @@ describe('budget service', () => {
 
   const start = async (env: Record<string, string> = {}): Promise<void> => {
     const { settings } = loadConfig(budgetConfig, {
+      ENVIRONMENT: 'test',
       NATS_URL: nats.url,
       REDIS_URL: redis.url,
       BUDGET_DATABASE_PATH: join(folder, 'ledger.db'),

@@ -48,6 +48,7 @@ beforeAll(async () => {
     () => redisServer.stop(),
   );
   const { settings } = loadConfig(mcpExecutorConfig, {
+    ENVIRONMENT: 'test',
     NATS_URL: natsServer.url,
     REDIS_URL: redisServer.url,
     EGRESS_ALLOWED_ENDPOINTS: origin,

@@ -32,6 +32,7 @@ describe('openapi-executor service', () => {
     [nats, redis, upstream] = await Promise.all([startNats(), startRedis(), startRecordingServer()]);
     client = await NatsClient.connect({ url: nats.url, name: 'test' });
     const { settings } = loadConfig(openapiExecutorConfig, {
+      ENVIRONMENT: 'test',
       NATS_URL: nats.url,
       REDIS_URL: redis.url,
       EGRESS_ALLOWED_ENDPOINTS: upstream.url,

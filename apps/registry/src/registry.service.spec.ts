@@ -60,6 +60,7 @@ describe('registry service', () => {
     const file = join(folder, 'fleet.yaml');
     writeFileSync(file, JSON.stringify(config));
     const { settings } = loadConfig(registryConfig, {
+      ENVIRONMENT: 'test',
       NATS_URL: nats.url,
       REDIS_URL: redis.url,
       TOOLFLEET_CONFIG: file,

@@ -331,11 +331,17 @@ describe('reference pages', () => {
         id: { type: 'string' },
         type: { const: 'function' },
         function: { type: 'object', properties: { name: { type: 'string' }, arguments: { type: 'string' } } },
-        result: { type: 'string' },
+        result: { type: 'string', description: 'JSON text of a result without its content' },
+        content: result.properties.content,
         success: { type: 'boolean' },
         skipped: { type: 'boolean' },
         execution_time: { type: 'integer' },
       },
+    };
+    const vendorResult = {
+      type: 'object',
+      properties: { type: { enum: ['function_call_output', 'tool_result'] } },
+      description: 'what the provider takes back for a function_call or tool_use item',
     };
     const state = {
       type: 'object',
@@ -346,7 +352,7 @@ describe('reference pages', () => {
     };
     const doors = [
       ['toolCall', CALL_SCHEMA, { anyOf: [result, accepted] }],
-      ['toolBatch', BATCH_SCHEMA, { type: 'array', items: record }],
+      ['toolBatch', BATCH_SCHEMA, { type: 'array', items: { anyOf: [record, vendorResult] } }],
       ['toolList', LIST_SCHEMA, { type: 'array', items: { type: 'object' } }],
       ['toolCancel', CANCEL_SCHEMA, state],
     ] as const;

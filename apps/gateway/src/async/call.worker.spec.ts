@@ -46,7 +46,11 @@ const done = (parts: Partial<CallResult> = {}): CallResult => ({
 });
 
 /** Runs one accepted call; what the engine does is given. */
-async function run(callId: string, executeCall: (request: CallRequest) => Promise<CallResult>) {
+async function run(
+  callId: string,
+  executeCall: (request: CallRequest) => Promise<CallResult>,
+  accept: (body: CallBody) => void = () => undefined,
+) {
   const principal = { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' };
   await store.create({ callId, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
   const published: CallBody[] = [];
@@ -56,7 +60,10 @@ async function run(callId: string, executeCall: (request: CallRequest) => Promis
     store,
     generation,
     clock,
-    publish: (_subject, body) => published.push(body),
+    publish: (_subject, body) => {
+      accept(body);
+      published.push(body);
+    },
   });
   const job = {
     jobId: callId,
@@ -84,6 +91,28 @@ it('notes content that is larger than the limit as omitted', async () => {
   const { record } = await run('large', async () => done({ content }));
   expect(record?.result).toMatchObject({ text: 'words', metadata: { content_omitted: { blocks: 1 } } });
   expect(record?.result).not.toHaveProperty('content');
+});
+
+it('publishes a result that is too large for a message without its payload', async () => {
+  const details = { bytes: 2_000, limit: 1_000 };
+  const { kept, published, record } = await run(
+    'wide',
+    async () => done({ content: [PICTURE] }),
+    (body) => {
+      if (body.content) throw new ToolError('PAYLOAD_TOO_LARGE', { details });
+    },
+  );
+  expect(kept).toBe('succeeded');
+  expect(published).toMatchObject([
+    {
+      success: true,
+      text: 'words',
+      output: null,
+      metadata: { result_omitted: { reason: 'message_size', ...details } },
+    },
+  ]);
+  expect(published[0]!.content).toBeUndefined();
+  expect(record?.result?.content).toEqual([PICTURE]);
 });
 
 it('shows progress between start and end', async () => {

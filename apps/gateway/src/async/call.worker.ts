@@ -27,7 +27,7 @@ interface CallWorkerDeps {
   /** Whether Redis may have lost writes since a job was added. */
   generation: Pick<StoreGeneration, 'read'>;
   clock: Clock;
-  /** Publishes a body on a NATS subject; the publisher logs failures. */
+  /** Publishes a body on a NATS subject; the publisher logs failures. @throws ToolError PAYLOAD_TOO_LARGE */
   publish(subject: string, body: CallBody): void;
 }
 
@@ -73,10 +73,21 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
     const state = toCallState(result, signal);
     const isFirstEnd = await retryUntilStored(clock, () => store.finish(callId, state, body));
-    if (isFirstEnd) publish(resultSubject(request.principal.tenantId, callId), body);
+    if (isFirstEnd) publishResult(publish, resultSubject(request.principal.tenantId, callId), body);
     // Not the result: it is in the store already.
     return state;
   };
+}
+
+/** Publishes a result. One that is too large for a message goes without its payload, which `GET /api/v1/calls/:id` returns. */
+function publishResult(publish: CallWorkerDeps['publish'], subject: string, body: CallBody): void {
+  try {
+    publish(subject, body);
+  } catch (error) {
+    if (!isToolError(error) || error.code !== 'PAYLOAD_TOO_LARGE') throw error;
+    const result_omitted = { reason: 'message_size', ...error.details };
+    publish(subject, { ...body, output: null, content: undefined, metadata: { ...body.metadata, result_omitted } });
+  }
 }
 
 /**

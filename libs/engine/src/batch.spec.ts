@@ -110,6 +110,15 @@ describe('answers in the shape of the provider', () => {
     ]);
   });
 
+  test('with the picture that is the output of an operation', async () => {
+    const text = 'Binary content: image/png, 3 bytes';
+    const [output] = await render({ text, output: { content_base64: 'AAAA', content_type: 'image/png', bytes: 3 } });
+    expect((output as JsonObject).output).toEqual([
+      { type: 'input_text', text },
+      { type: 'input_image', image_url: 'data:image/png;base64,AAAA', detail: 'auto' },
+    ]);
+  });
+
   test('with the reason of a refusal and what to do, as an error', async () => {
     const refuse: ExecuteCall = async () => {
       throw new ToolError('RATE_LIMITED', { message: 'Too many calls' });

@@ -52,8 +52,15 @@ function readBlocks({ content, text, output, metadata }: CallBody): ModelBlock[]
   const asText = (shown: string): ModelBlock => ({ text: shown, mimeType: 'text/plain', name: '' });
   const omitted = metadata.content_omitted === undefined ? [] : [asText(omittedNote(metadata.content_omitted))];
   const plain = text !== '' || output === null ? text : typeof output === 'string' ? output : JSON.stringify(output);
-  const blocks = content?.length ? content.map(toModelBlock) : [asText(plain), ...omitted];
+  const blocks = content?.length ? content.map(toModelBlock) : [asText(plain), ...readBinary(output), ...omitted];
   return blocks.filter((block) => block.text !== '');
+}
+
+/** The binary output of an OpenAPI operation, which the text only describes. */
+function readBinary(output: Json): ModelBlock[] {
+  if (!isJsonObject(output) || typeof output.content_base64 !== 'string') return [];
+  const block = toModelBlock({ type: 'output', data: output.content_base64, mimeType: output.content_type ?? '' });
+  return block.data === undefined ? [] : [block];
 }
 
 const omittedNote = (omitted: Json): string =>

@@ -199,6 +199,22 @@ describe('call', () => {
       });
     });
 
+    it('of a background call need its end', async () => {
+      let result: object | undefined;
+      routes.set('GET /api/v1/calls/c7', () => ({
+        status: 200,
+        body: { call_id: 'c7', tool: 'draw', status: result ? 'succeeded' : 'claimed', result },
+      }));
+      expect(await run(['jobs', 'c7', '-o', '-'])).toMatchObject({
+        code: 1,
+        out: '',
+        error: expect.stringContaining('no result to write (claimed); --watch'),
+      });
+      result = { ...RESULT, content: [picture] };
+      expect(await run(['jobs', 'c7', '-o', '-'])).toMatchObject({ code: 0, out: PNG });
+      expect(await run(['jobs', 'c7', '--watch', '-o', '-'])).toMatchObject({ code: 0, out: PNG });
+    });
+
     it.each([
       [['-o', '/nowhere/a.png'], '--output /nowhere/a.png cannot be written'],
       [['-o'], '--output requires exactly one value'],

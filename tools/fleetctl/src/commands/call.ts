@@ -165,6 +165,10 @@ export const jobs: Command = {
     const { body } = await gateway().request<CallStatus>(cancel ? 'DELETE' : 'GET', path, undefined, signal);
     if (body?.result && (output || !json))
       return showResult(terminal, body.result, { stem: body.tool ?? callId, json, output });
+    if (output) {
+      const state = describeState(body, cancel);
+      throw new CliError(`The call has no result to write (${state}); --watch waits until it ends`);
+    }
     if (json) terminal.out(`${jsonText(body, 2)}\n`);
     else
       terminal.out(

@@ -19,7 +19,9 @@ export class ConsolePage {
       if (message.type() === 'error' && !EXPECTED.test(message.text())) this.troubles.push(message.text());
     });
     page.on('request', (request) => {
-      if (!request.url().startsWith(`${url}/`)) this.troubles.push(`asked ${request.url()}`);
+      // Pictures of results are read from memory.
+      const address = request.url().replace(/^blob:/, '');
+      if (!address.startsWith(`${url}/`)) this.troubles.push(`asked ${request.url()}`);
     });
   }
 
@@ -55,6 +57,25 @@ export class ConsolePage {
     return results.violations
       .filter(({ impact }) => impact === 'serious' || impact === 'critical')
       .flatMap(({ id, help, nodes }) => nodes.map((node) => `${id}: ${help}: ${String(node.target)}`));
+  }
+
+  /** Short words that are broken over two lines, which no column should be too narrow for. */
+  brokenWords(): Promise<string[]> {
+    return this.page.evaluate(`(() => {
+      const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+      const broken = [];
+      while (texts.nextNode()) {
+        const { currentNode: node } = texts;
+        for (const { 0: word, index } of node.data.matchAll(/(?<!\\S)\\p{L}{2,12}(?!\\S)/gu)) {
+          const range = document.createRange();
+          range.setStart(node, index);
+          range.setEnd(node, index + word.length);
+          const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+          if (lines.size > 1) broken.push(word);
+        }
+      }
+      return broken;
+    })()`);
   }
 
   /** Pixels by which the page is wider than its window. */

@@ -21,6 +21,8 @@ const VIEWS = [
   ['faults', 'Faults'],
   ['breakers', 'Breakers and limits'],
   ['budgets', 'Budgets and cost'],
+  ['sources', 'Sources'],
+  ['sources/mcp%2Fcrm', 'crm'],
   ['quarantine', 'Approvals'],
   ['keys', 'API keys'],
 ] as const;
@@ -49,7 +51,12 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
           EGRESS_ALLOWED_ENDPOINTS: server.origin,
           MCP_ALLOWED_DOMAINS: '127.0.0.1',
         },
-        envOf: { gateway: { CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)) } },
+        envOf: {
+          gateway: {
+            CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)),
+            GATEWAY_LOG_SEARCH: 'grep {trace_id} logs',
+          },
+        },
       }),
       launchChromium(CHROMIUM!),
     ]);
@@ -152,14 +159,14 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await page.getByRole('button', { name: 'Check' }).click();
     await result.getByText(/Nothing was run\. It would cost \$0\.0025/).waitFor();
 
-    await page.getByLabel('Mode', { exact: true }).selectOption('async');
+    await page.getByLabel('Mode', { exact: true }).selectOption('wait');
     await expression.fill('6 * 9');
     await page.getByRole('button', { name: 'Run', exact: true }).click();
-    await result.getByText('succeeded').waitFor();
+    await result.getByText(/until here/).waitFor();
     expect(await result.getByLabel('Output').textContent()).toContain('54');
 
     await page.getByRole('button', { name: 'JSON', exact: true }).click();
-    await page.getByLabel('Mode', { exact: true }).selectOption('run');
+    await page.getByLabel('Mode', { exact: true }).selectOption('background');
     await page.getByLabel('Arguments as JSON').fill('{"nonsense": true}');
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('alert').filter({ hasText: 'ARGUMENTS_INVALID' }).waitFor();
@@ -173,19 +180,59 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const made = await fleet.call('calculator', { expression: '123456789 + 1' }, { key: fleet.keys['globex']! });
     await page.getByRole('cell', { name: 'globex' }).first().waitFor();
     await page.getByRole('searchbox', { name: 'Search' }).fill(made.body.call_id);
-    await page.getByRole('button', { name: /^More/ }).click();
+    await page.getByRole('link', { name: `calculator call ${made.body.call_id}` }).click();
     await page.getByText(made.body.call_id).waitFor();
     await page.getByText(/^checks/).waitFor();
     await page.getByText(/^tool \d/).waitFor();
+    await page.getByText(/^Not kept: results/).waitFor();
+    await page.getByText(/^grep [0-9a-f]{32} logs$/).waitFor();
+    await tab.go('calls/no-such-call', 'Call');
+    await page.getByText(/^This fleet does not know this call/).waitFor();
+  });
+
+  it('has a page for a call that outlives leaving it, with arguments, result, curl and another run', async () => {
+    const tab = await tabOf(fleet.operatorKey);
+    const { page } = tab;
+    await tab.go('tools/calculator', 'calculator');
+    await page.getByLabel('expression', { exact: true }).fill("6 * 7 # it's");
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    const result = page.getByRole('region', { name: 'Result' });
+    await result.waitFor();
+    await page.getByLabel('expression', { exact: true }).fill('6 * 11');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await result.getByText('66').first().waitFor();
+    await page.reload();
+    await result.getByText('66').first().waitFor();
+    expect(await page.getByLabel('expression', { exact: true }).inputValue()).toBe('6 * 11');
+
+    await result.getByRole('link', { name: /^call / }).click();
+    await page.getByRole('heading', { name: 'Course' }).waitFor();
+    await page.getByLabel('As curl').getByText('"expression":"6 * 11"').waitFor();
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download calculator.json' }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe('calculator.json');
+    expect(await tab.accessibilityFaults()).toEqual([]);
+    const address = page.url();
+    await tab.go('budgets', 'Budgets and cost');
+    await page.goto(address);
+    await page.getByRole('region', { name: 'Result' }).getByText('66').first().waitFor();
+
+    await page.getByRole('link', { name: 'Run again' }).click();
+    await page.getByRole('heading', { level: 1, name: 'calculator' }).waitFor();
+    await page.getByLabel('expression', { exact: true }).waitFor();
+    await expect.poll(() => page.getByLabel('expression', { exact: true }).inputValue()).toBe('6 * 11');
   });
 
   it('shows a change old and new, keeps it out when rejected and lets it in when approved', async () => {
     await announce(HARMLESS);
     await eventually('the tool is listed', async () => (await listed()) !== undefined);
-    await announce(HOSTILE);
-    await eventually('the tool is held', async () => (await listed()) === undefined);
     const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
+    await page.getByRole('link', { name: 'Approvals', exact: true }).waitFor();
+    await announce(HOSTILE);
+    await eventually('the tool is held', async () => (await listed()) === undefined);
     await page.getByRole('link', { name: 'Approvals 1 waiting' }).click();
     const change = page.getByRole('article', { name: 'crm_find' });
     await change.getByText(`− ${HARMLESS}`).waitFor();
@@ -194,6 +241,10 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await change.getByRole('button', { name: 'Reject' }).click();
     await change.getByRole('button', { name: 'Yes' }).click();
     await change.getByText('rejected', { exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Approvals', exact: true }).waitFor();
+    await tab.go('tools/crm_find', 'crm_find');
+    await page.getByText(/was rejected by an administrator/).waitFor();
+    await tab.go('quarantine', 'Approvals');
     await announce(HOSTILE);
     expect(await listed()).toBeUndefined();
 
@@ -201,6 +252,35 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await change.getByRole('button', { name: 'Yes' }).click();
     await page.getByText('No tool awaits a decision.').waitFor();
     await eventually('the tool is back', async () => (await listed())?.description === HOSTILE);
+
+    // Its result has a picture.
+    await tab.go('tools/crm_find', 'crm_find');
+    await page.getByText('may change data').waitFor();
+    await page.getByLabel('name', { exact: true }).fill('Ann');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    const picture = page.getByRole('img', { name: /^Picture crm_find/ });
+    await picture.waitFor();
+    await expect
+      .poll(() => picture.evaluate((image) => (image as unknown as { naturalWidth: number }).naturalWidth))
+      .toBe(1);
+    await page.getByRole('button', { name: /^Download crm_find-\d\.png/ }).waitFor();
+  });
+
+  it('shows where tools come from, looks again and removes what was registered', async () => {
+    const entry = { name: 'extra', url: `${server.origin}/mcp`, visibility: 'fleet' };
+    await fleet.ask({ path: '/api/v1/sources/mcp', body: entry, key: fleet.operatorKey });
+    const tab = await tabOf(fleet.operatorKey);
+    const { page } = tab;
+    await tab.go('sources', 'Sources');
+    const row = page.getByRole('row').filter({ hasText: 'extra' });
+    await row.getByRole('button', { name: 'Look now at extra' }).click();
+    await row.getByRole('button', { name: 'Look now at extra' }).waitFor();
+    await row.getByRole('link', { name: 'extra' }).click();
+    await page.getByRole('link', { name: 'extra_find' }).waitFor();
+    await page.getByRole('button', { name: 'Remove extra' }).click();
+    await page.getByRole('button', { name: 'Yes' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Sources' }).waitFor();
+    await row.waitFor({ state: 'detached' });
   });
 
   it('makes a key, shows its secret once, and revokes it', async () => {
@@ -218,6 +298,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const row = page.getByRole('row').filter({ hasText: 'reporter' });
     await row.waitFor();
     expect(await page.content()).not.toContain(token);
+    expect(await tab.brokenWords()).toEqual([]);
     await row.getByRole('button', { name: /^Revoke/ }).press('Enter');
     await row.getByText('Revoke the key of reporter?').waitFor();
     await page.keyboard.press('Escape');
@@ -266,7 +347,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await page.getByText('live', { exact: true }).waitFor();
     expect(await page.getByRole('columnheader', { name: 'Tenant' }).count()).toBe(0);
     const answer = await fleet.ask({ path: '/api/v1/recent-calls', key: fleet.keys['globex']! });
-    expect(await page.getByRole('button', { name: /^More/ }).count()).toBe(answer.body.calls.length);
+    expect(await page.getByRole('link', { name: /^calculator call / }).count()).toBe(answer.body.calls.length);
   });
 
   it('goes back to the sign-in once its key is revoked', async () => {
@@ -302,6 +383,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
       await tab.settled();
       expect(await tab.accessibilityFaults(), place).toEqual([]);
       expect(await tab.overflow(), place).toBeLessThanOrEqual(0);
+      expect(await tab.brokenWords(), place).toEqual([]);
     }
   });
 

@@ -13,13 +13,19 @@ export interface ChangingMcpServer {
   stop(): Promise<void>;
 }
 
+/** A picture of one pixel. */
+const DOT = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
+
 /** Starts the server with `find` on a free loopback port. */
 export async function startChangingMcpServer(description: string): Promise<ChangingMcpServer> {
   let current = description;
   const server = (): McpServer => {
     const made = new McpServer({ name: 'changing', version: '1.0.0' });
     made.registerTool('find', { description: current, inputSchema: z.object({ name: z.string() }) }, ({ name }) => ({
-      content: [{ type: 'text', text: `found ${name}` }],
+      content: [
+        { type: 'text', text: `found ${name}` },
+        { type: 'image', data: DOT, mimeType: 'image/png' },
+      ],
     }));
     return made;
   };

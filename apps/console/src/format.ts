@@ -35,3 +35,9 @@ export function clockTime(instant: string | number): string {
 
 /** JSON for people. */
 export const pretty = (value: unknown): string => JSON.stringify(value, null, 2) ?? '';
+
+/** `512 B`, `1.2 KB`, `3.4 MB`. */
+export function byteSize(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}

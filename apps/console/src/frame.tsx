@@ -5,8 +5,9 @@ import { BudgetsView } from './views/budgets.js';
 import { CallsView } from './views/calls.js';
 import { FaultsMark, FaultsView } from './views/faults.js';
 import { KeysView } from './views/keys.js';
-import { QuarantineView, WaitingApprovals } from './views/quarantine.js';
+import { ApprovalsProvider, QuarantineView, WaitingApprovals } from './views/quarantine.js';
 import { QueuesView } from './views/queues.js';
+import { SourcesView } from './views/sources.js';
 import { ToolsView } from './views/tools.js';
 import { useSigned } from './session.js';
 import { toAddress, usePlace } from './router.js';
@@ -17,7 +18,7 @@ interface View {
   /** Name in the address. */
   name: string;
   title: string;
-  Component: ComponentType<{ item: string | undefined }>;
+  Component: ComponentType<{ item: string | undefined; detail: string | undefined }>;
   /** Shown next to the title in the navigation, e.g. a number of pending items. */
   Mark?: ComponentType;
   /** Required role; absent: none. */
@@ -47,6 +48,13 @@ const VIEWS: readonly View[] = [
   { name: 'breakers', title: 'Breakers and limits', Component: BreakersView },
   { name: 'budgets', title: 'Budgets and cost', Component: BudgetsView },
   {
+    name: 'sources',
+    title: 'Sources',
+    Component: SourcesView,
+    needs: 'admin',
+    why: 'It changes which tools the tenant has.',
+  },
+  {
     name: 'quarantine',
     title: 'Approvals',
     Component: QuarantineView,
@@ -68,7 +76,7 @@ const mayOpen = ({ needs }: View, me: Me): boolean => needs === undefined || me[
 /** Navigation and the current view. Views that the key may not see are not listed, and explain why when opened by address. */
 export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
   const { me } = useSigned();
-  const { view: name, item } = usePlace();
+  const { view: name, item, detail } = usePlace();
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const view = VIEWS.find((one) => one.name === name);
@@ -85,7 +93,7 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
     scrollTo(0, 0);
   }, [place, view]);
 
-  return (
+  const frame = (
     <div className="frame">
       <a
         className="skip"
@@ -149,9 +157,10 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
             </span>
           </div>
         ) : (
-          <view.Component key={name} item={item} />
+          <view.Component key={name} item={item} detail={detail} />
         )}
       </main>
     </div>
   );
+  return me.admin ? <ApprovalsProvider>{frame}</ApprovalsProvider> : frame;
 }

@@ -1,20 +1,22 @@
 import { useSyncExternalStore } from 'react';
 
-/** A location in the console: `#/tools/calculator` is item `calculator` of view `tools`. */
+/** A location in the console: `#/tools/calculator` is item `calculator` of view `tools`, `#/tools/calculator/7c1e` a call of it. */
 export interface Place {
   view: string;
   item: string | undefined;
+  detail: string | undefined;
 }
 
 /** Parses the fragment of an address. */
 export function parsePlace(hash: string): Place {
-  const [view = '', item] = hash.replace(/^#\/?/, '').split('/');
-  return { view: view || 'tools', item: item === undefined || item === '' ? undefined : decoded(item) };
+  const [view = '', item, detail] = hash.replace(/^#\/?/, '').split('/');
+  return { view: view || 'tools', item: decoded(item), detail: decoded(detail) };
 }
 
 /** The address of a place inside the console. */
-export function toAddress(view: string, item?: string): string {
-  return item === undefined ? `#/${view}` : `#/${view}/${encodeURIComponent(item)}`;
+export function toAddress(view: string, item?: string, detail?: string): string {
+  const parts = [view, item, detail].filter((part) => part !== undefined);
+  return `#/${parts.map(encodeURIComponent).join('/')}`;
 }
 
 /** The current location. It is in the fragment, so that every address loads the same document. */
@@ -30,7 +32,8 @@ export function usePlace(): Place {
   );
 }
 
-function decoded(text: string): string {
+function decoded(text: string | undefined): string | undefined {
+  if (!text) return undefined;
   try {
     return decodeURIComponent(text);
   } catch {

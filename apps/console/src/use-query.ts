@@ -11,8 +11,8 @@ export interface Query<T> {
 }
 
 /**
- * Requests data when a view opens, when `key` changes and, with `everyMs`, periodically while the page is visible. A response
- * that arrives after a newer request is ignored.
+ * Requests data when a view opens, when `key` changes and, with `everyMs`, periodically while the page is visible and when it
+ * becomes visible. A response that arrives after a newer request is ignored.
  */
 export function useQuery<T>(key: string, ask: (signal: AbortSignal) => Promise<T>, everyMs?: number): Query<T> {
   const [state, setState] = useState<Omit<Query<T>, 'refresh'>>({ data: undefined, error: undefined, loading: true });
@@ -41,8 +41,13 @@ export function useQuery<T>(key: string, ask: (signal: AbortSignal) => Promise<T
   const refresh = useCallback(() => setTurn((old) => old + 1), []);
   useEffect(() => {
     if (everyMs === undefined) return undefined;
-    const timer = setInterval(() => document.visibilityState === 'visible' && refresh(), everyMs);
-    return () => clearInterval(timer);
+    const look = () => document.visibilityState === 'visible' && refresh();
+    const timer = setInterval(look, everyMs);
+    document.addEventListener('visibilitychange', look);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', look);
+    };
   }, [everyMs, refresh]);
   return { ...state, refresh };
 }

@@ -35,6 +35,7 @@ export type {
   Me,
   NewKey,
   RecentCall,
+  RecentCallDetail,
   RecentCallStatus,
   ToolKind,
   ToolLimit,

@@ -96,6 +96,15 @@ export interface RecentCall {
   trace_id?: string;
 }
 
+/** One recent call: `GET /api/v1/recent-calls/:id`. */
+export interface RecentCallDetail {
+  call: RecentCall;
+  /** Calls that its tool made. */
+  made: RecentCall[];
+  /** For operators: where its trace and its log lines are; `log_search` is an address or a command. */
+  logs?: { trace_url?: string; log_search?: string };
+}
+
 /** Queues, the processes that serve them, and faults: `GET /api/v1/fleet`. */
 export interface Fleet {
   queues: {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { EventFrames } from './console-api.js';
+import { EventFrames, sourcePath } from './console-api.js';
 
 it('parses events from chunks of any size and ignores comments', () => {
   const text = ': hello\n\nid: 1-0\nevent: call\ndata: {"a":1}\n\nevent: done\r\ndata: x\r\ndata: y\r\n\r\nid: 9\n\n';
@@ -13,4 +13,12 @@ it('parses events from chunks of any size and ignores comments', () => {
       { id: undefined, type: 'done', data: 'x\ny' },
     ]);
   }
+});
+
+it.each([
+  ['mcp/crm', '', '/api/v1/sources/mcp/crm?visibility=fleet'],
+  ['openapi/pets@acme', '', '/api/v1/sources/openapi/pets%40acme'],
+  ['mcp/crm', '/refresh', '/api/v1/sources/mcp/crm/refresh?visibility=fleet'],
+])('the source %s%s is at %s', (id, action, path) => {
+  expect(sourcePath(id, action)).toBe(path);
 });

@@ -13,6 +13,8 @@ import {
   type NewKey,
   type QuarantinedTool,
   type RecentCall,
+  type RecentCallDetail,
+  type SourceStatus,
   ToolCallError,
   type ToolLimit,
   type UsageRow,
@@ -21,6 +23,8 @@ import {
 
 const READ_TIMEOUT_MS = 15_000;
 const CALL_TIMEOUT_MS = 125_000;
+/** The registry reads a document or asks a server. */
+const REGISTER_TIMEOUT_MS = 65_000;
 
 /** Remaining requests of the key's own limits, from the last response. */
 export interface KeyAllowance {
@@ -54,9 +58,18 @@ export class ConsoleApi {
     this.#read<CatalogToolDetail>(`/api/v1/catalog/${encodeURIComponent(name)}`, signal);
   fleet = (signal?: AbortSignal) => this.#read<Fleet>('/api/v1/fleet', signal);
   quarantine = (signal?: AbortSignal) => this.#read<QuarantinedTool[]>('/api/v1/quarantine', signal);
+  sources = (signal?: AbortSignal) => this.#read<SourceStatus[]>('/api/v1/sources', signal);
+  /** One source with its tools, what was refused, and notes. */
+  source = (id: string, signal?: AbortSignal) => this.#read<SourceStatus>(sourcePath(id), signal);
+  /** Looks at a source now. A look that failed is in the answer. */
+  refreshSource = (id: string) =>
+    this.#send<SourceStatus>(sourcePath(id, '/refresh'), { method: 'POST', timeoutMs: REGISTER_TIMEOUT_MS });
+  removeSource = (id: string) => this.#send<{ removed: string[] }>(sourcePath(id), { method: 'DELETE' });
   keys = (signal?: AbortSignal) => this.#read<ApiKey[]>('/api/v1/keys', signal);
   recentCalls = (signal?: AbortSignal) =>
     this.#read<{ enabled: boolean; calls: RecentCall[] }>('/api/v1/recent-calls?limit=200', signal);
+  recentCall = (id: string, signal?: AbortSignal) =>
+    this.#read<RecentCallDetail>(`/api/v1/recent-calls/${encodeURIComponent(id)}`, signal);
   breakers = async (signal?: AbortSignal) =>
     (await this.#read<{ breakers: Breaker[] }>('/api/v1/breakers', signal)).breakers;
   limits = async (signal?: AbortSignal) => (await this.#read<{ tools: ToolLimit[] }>('/api/v1/limits', signal)).tools;
@@ -152,6 +165,17 @@ export class ConsoleApi {
     const [leftMinute, leftHour] = ['minute', 'hour'].map((window) => headers.get(`x-ratelimit-remaining-${window}`));
     if (leftMinute && leftHour) this.allowance = { leftMinute: Number(leftMinute), leftHour: Number(leftHour) };
   }
+}
+
+/**
+ * The path of a source by its id: `mcp/crm@acme`, or `mcp/crm` for one that is shared with all tenants.
+ * @param action after the id, such as `/refresh`
+ */
+export function sourcePath(id: string, action = ''): string {
+  const [kind = '', ...rest] = id.split('/');
+  const name = rest.join('/');
+  const query = name.includes('@') ? '' : '?visibility=fleet';
+  return `/api/v1/sources/${encodeURIComponent(kind)}/${encodeURIComponent(name)}${action}${query}`;
 }
 
 function parsed(text: string): unknown {

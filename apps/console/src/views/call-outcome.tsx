@@ -1,18 +1,30 @@
 import type { CallBody, CallStages, JsonObject } from '@toolfleet/client';
 import { duration, money, pretty } from '../format.js';
 import { asObject } from '../schema/form.js';
+import { toAddress } from '../router.js';
 import { Badge, ErrorNotice } from '../ui/components.js';
+import { ResultFiles } from '../ui/result-files.js';
 import { Stages } from '../ui/meters.js';
-import type { CallState } from './use-call.js';
+import type { CallState } from './follow-call.js';
 
-/** State of a call: running, refused, failed in the tool, or its result. */
-export function CallOutcome({ state }: { state: CallState }) {
+/** State of a call: running, refused, failed in the tool, or its result. `isPage`: on the page of the call itself. */
+export function CallOutcome({
+  state,
+  tool,
+  withTiming = true,
+  isPage = false,
+}: {
+  state: CallState;
+  tool: string;
+  withTiming?: boolean;
+  isPage?: boolean;
+}) {
   return (
     <div aria-live="polite" className="stack">
       {state.phase === 'running' && (
         <div className="notice">
           <strong>Running…</strong>
-          {state.callId !== undefined && <span className="small soft wrap">call {state.callId}</span>}
+          {state.callId !== undefined && !isPage && <CallLink id={state.callId} />}
           {state.progress.map((line, index) => (
             <span key={index} className="small">
               {line}
@@ -21,31 +33,51 @@ export function CallOutcome({ state }: { state: CallState }) {
         </div>
       )}
       {state.phase === 'refused' && <ErrorNotice error={state.error} />}
-      {state.phase === 'ended' && <Ended body={state.body} status={state.status} tookMs={state.tookMs} />}
+      {state.phase === 'ended' && <Ended ended={state} tool={tool} withTiming={withTiming} isPage={isPage} />}
     </div>
   );
 }
 
-function Ended({ body, status, tookMs }: { body: CallBody; status: string | undefined; tookMs: number }) {
+function CallLink({ id }: { id: string }) {
+  return (
+    <a className="small wrap" href={toAddress('calls', id)}>
+      call {id}
+    </a>
+  );
+}
+
+type EndedState = Extract<CallState, { phase: 'ended' }>;
+
+function Ended({
+  ended: { body, tookMs },
+  tool,
+  withTiming,
+  isPage,
+}: {
+  ended: EndedState;
+  tool: string;
+  withTiming: boolean;
+  isPage: boolean;
+}) {
   const { metadata, usage, output, text } = body;
   const outputText = typeof output === 'string' ? output : pretty(output);
   return (
     <section className="card stack" aria-label="Result">
       <div className="row spread">
         <span className="row">
-          {body.success ? <Badge tone="good">success</Badge> : <Badge tone="bad">failed</Badge>}
+          <OutcomeBadge body={body} />
           {metadata['dry_run'] === true && <Badge tone="accent">dry run</Badge>}
-          {status !== undefined && <Badge>{status}</Badge>}
           {typeof metadata['provenance'] === 'string' && metadata['provenance'] !== 'live' && (
             <Badge tone="warn">{metadata['provenance']}</Badge>
           )}
         </span>
         <span className="soft small numbers">
-          {duration(body.execution_time_ms)} in the fleet, {duration(tookMs)} until here
+          {duration(body.execution_time_ms)} in the fleet
+          {tookMs !== undefined && `, ${duration(tookMs)} until here`}
         </span>
       </div>
       {!body.success && <Failure error={body.error} metadata={metadata} />}
-      <Timing body={body} />
+      {withTiming && <Timing body={body} />}
       {metadata['dry_run'] === true ? <DryRun output={asObject(output)} /> : null}
       {output !== null && (
         <div className="stack tight">
@@ -63,17 +95,26 @@ function Ended({ body, status, tookMs }: { body: CallBody; status: string | unde
           </pre>
         </div>
       )}
-      <p className="small soft wrap">
-        {money(usage.cost_usd)} · {usage.tokens} tokens · call {body.call_id}
+      <ResultFiles body={body} tool={tool} />
+      <p className="small soft row">
+        {money(usage.cost_usd)} · {usage.tokens} tokens
+        {!isPage && metadata['dry_run'] !== true && <CallLink id={body.call_id} />}
       </p>
     </section>
   );
 }
 
+function OutcomeBadge({ body: { success, metadata } }: { body: CallBody }) {
+  if (success) return <Badge tone="good">success</Badge>;
+  if (metadata['code'] === 'CANCELLED') return <Badge>cancelled</Badge>;
+  if (metadata['code'] === 'OUTCOME_UNKNOWN') return <Badge tone="warn">outcome unknown</Badge>;
+  return <Badge tone="bad">failed</Badge>;
+}
+
 function Failure({ error, metadata }: { error: string | null; metadata: JsonObject }) {
   const { suggestion, code, retryable } = metadata;
   return (
-    <div className="notice bad">
+    <div className={code === 'CANCELLED' ? 'notice' : 'notice bad'}>
       <strong>{error ?? 'The tool failed'}</strong>
       {typeof suggestion === 'string' && <span>{suggestion}</span>}
       <span className="small soft">

@@ -1,27 +1,24 @@
 import { useState } from 'react';
-import type { RecentCallStatus, RecentCall } from '@toolfleet/client';
+import type { RecentCall } from '@toolfleet/client';
 import { useSigned } from '../session.js';
-import { clockTime, count, dateTime, duration, money } from '../format.js';
+import { clockTime, count, dateTime, duration } from '../format.js';
 import { toAddress } from '../router.js';
-import { Facts, Badge, Choice, Empty, ErrorNotice, Head, Search, type Tone } from '../ui/components.js';
+import { Badge, Choice, Empty, ErrorNotice, Head, Search } from '../ui/components.js';
 import { Stages } from '../ui/meters.js';
+import { CallPage } from './call-page.js';
+import { CALL_STATUS, CallStatusBadge } from './call-status.js';
 import { filterCalls, type CallFilter, useLiveCalls, type LiveCalls } from './live-calls.js';
 
 const MOST_SHOWN = 100;
-const STATUS: Readonly<Record<RecentCallStatus, readonly [Tone, string]>> = {
-  success: ['good', 'success'],
-  tool_error: ['bad', 'tool failed'],
-  refused: ['warn', 'refused'],
-  cancelled: ['plain', 'cancelled'],
-  system_error: ['bad', 'fleet failed'],
-};
+/** Finished calls, live, or one call. */
+export function CallsView({ item }: { item: string | undefined }) {
+  const [filter, setFilter] = useState<CallFilter>({ text: '', status: '', door: '' });
+  return item === undefined ? <CallList filter={filter} onFilter={setFilter} /> : <CallPage key={item} id={item} />;
+}
 
-/** Finished calls, live. */
-export function CallsView() {
+function CallList({ filter, onFilter: setFilter }: { filter: CallFilter; onFilter: (filter: CallFilter) => void }) {
   const { me } = useSigned();
   const [following, setFollowing] = useState(true);
-  const [filter, setFilter] = useState<CallFilter>({ text: '', status: '', door: '' });
-  const [open, setOpen] = useState<string>();
   const live = useLiveCalls(following);
   const found = filterCalls(live.calls, filter);
   return (
@@ -50,7 +47,7 @@ export function CallsView() {
           label="Status"
           value={filter.status}
           onChange={(status) => setFilter({ ...filter, status: status as CallFilter['status'] })}
-          options={[['', 'All'], ...Object.entries(STATUS).map(([status, [, text]]) => [status, text] as const)]}
+          options={[['', 'All'], ...Object.entries(CALL_STATUS).map(([status, [, text]]) => [status, text] as const)]}
         />
         <Choice
           label="Entry point"
@@ -84,19 +81,11 @@ export function CallsView() {
                 <th scope="col" className="figure">
                   Duration
                 </th>
-                <th scope="col">
-                  <span className="visually-hidden">Details</span>
-                </th>
               </tr>
             </thead>
             <tbody>
               {found.slice(0, MOST_SHOWN).map((call) => (
-                <CallRow
-                  key={call.call_id}
-                  call={call}
-                  open={open === call.call_id}
-                  onToggle={() => setOpen(open === call.call_id ? undefined : call.call_id)}
-                />
+                <CallRow key={call.call_id} call={call} />
               ))}
             </tbody>
           </table>
@@ -122,73 +111,32 @@ function LiveMark({ live, following }: { live: LiveCalls; following: boolean }) 
   return live.state === 'reconnecting' ? <Badge tone="warn">connecting again</Badge> : null;
 }
 
-function CallRow({ call, open, onToggle }: { call: RecentCall; open: boolean; onToggle: () => void }) {
+function CallRow({ call }: { call: RecentCall }) {
   const { me } = useSigned();
-  const [tone, text] = STATUS[call.status];
   return (
-    <>
-      <tr>
-        <td className="lead">
-          <a href={toAddress('tools', call.tool)}>{call.tool}</a>
-        </td>
-        <td data-label="Status">
-          <span className="row">
-            <Badge tone={tone}>{text}</Badge>
-            {call.code !== undefined && <code>{call.code}</code>}
-          </span>
-        </td>
-        <td data-label="Ended" className="numbers ended" title={dateTime(call.ended_at)}>
-          {clockTime(call.ended_at)}
-        </td>
-        <td className="wide-only">{call.door}</td>
-        {me.operator && <td className="wide-only">{call.tenant_id}</td>}
-        <td className="wide-only">
-          <span className="call-stages">
-            <Stages stages={call.stages} />
-          </span>
-        </td>
-        <td data-label="Duration" className="figure duration">
-          {duration(call.duration_ms)}
-        </td>
-        <td className="more">
-          <button className="compact" aria-expanded={open} onClick={onToggle}>
-            {open ? 'Less' : 'More'}
-            <span className="visually-hidden"> about this call of {call.tool}</span>
-          </button>
-        </td>
-      </tr>
-      {open && (
-        <tr className="details">
-          <td colSpan={me.operator ? 8 : 7} className="lead">
-            <CallFacts call={call} />
-          </td>
-        </tr>
-      )}
-    </>
-  );
-}
-
-function CallFacts({ call }: { call: RecentCall }) {
-  const facts: [string, string | undefined][] = [
-    ['Call', call.call_id],
-    ['Trace', call.trace_id ?? 'none'],
-    ['Tenant', call.tenant_id],
-    ['User', call.user_id],
-    ['Entry point', call.door],
-    ['Origin', call.origin],
-    ['Attempts', String(call.attempts)],
-    ['Answer', call.provenance],
-    ['Cost', money(call.cost_usd)],
-  ];
-  return (
-    <div className="stack call-facts">
-      {call.error !== undefined && (
-        <div className="notice bad">
-          <strong>{call.error}</strong>
-        </div>
-      )}
-      <Stages stages={call.stages} withLegend />
-      <Facts facts={facts} />
-    </div>
+    <tr>
+      <td className="lead">
+        <a href={toAddress('calls', call.call_id)}>
+          {call.tool}
+          <span className="visually-hidden"> call {call.call_id}</span>
+        </a>
+      </td>
+      <td data-label="Status">
+        <CallStatusBadge status={call.status} code={call.code} />
+      </td>
+      <td data-label="Ended" className="numbers ended" title={dateTime(call.ended_at)}>
+        {clockTime(call.ended_at)}
+      </td>
+      <td className="wide-only">{call.door}</td>
+      {me.operator && <td className="wide-only">{call.tenant_id}</td>}
+      <td className="wide-only">
+        <span className="call-stages">
+          <Stages stages={call.stages} />
+        </span>
+      </td>
+      <td data-label="Duration" className="figure duration">
+        {duration(call.duration_ms)}
+      </td>
+    </tr>
   );
 }

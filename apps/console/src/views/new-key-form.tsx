@@ -2,6 +2,7 @@ import type { ToolCallError } from '@toolfleet/client';
 import { useState, type FormEvent } from 'react';
 import { useSigned } from '../session.js';
 import { Choice, ErrorNotice, Labelled } from '../ui/components.js';
+import { CopyButton } from '../ui/copy-button.js';
 import { asToolError } from '../use-query.js';
 
 const DAY_SECONDS = 86_400;
@@ -94,7 +95,6 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
 }
 
 function Secret({ made, onClose }: { made: { client: string; token: string }; onClose: () => void }) {
-  const [copied, setCopied] = useState(false);
   return (
     <div className="notice good" role="status">
       <strong>Key of {made.client}</strong>
@@ -103,16 +103,7 @@ function Secret({ made, onClose }: { made: { client: string; token: string }; on
         {made.token}
       </code>
       <span className="row">
-        <button
-          onClick={() =>
-            void navigator.clipboard.writeText(made.token).then(
-              () => setCopied(true),
-              () => setCopied(false),
-            )
-          }
-        >
-          {copied ? 'Copied' : 'Copy'}
-        </button>
+        <CopyButton text={made.token} />
         <button onClick={onClose}>Done</button>
       </span>
     </div>

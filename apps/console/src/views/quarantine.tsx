@@ -1,18 +1,25 @@
 import type { Json, QuarantinedTool, ToolCallError } from '@toolfleet/client';
-import { useState } from 'react';
+import { createContext, useContext, useState, type ReactNode } from 'react';
 import { useSigned } from '../session.js';
 import { dateTime, pretty } from '../format.js';
 import { ConfirmButton, Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
-import { asToolError, useQuery } from '../use-query.js';
+import { asToolError, useQuery, type Query } from '../use-query.js';
 import { lineDiff, visible } from './line-diff.js';
 
-const EVERY_MS = 15_000;
-const MARK_EVERY_MS = 60_000;
+const EVERY_MS = 10_000;
+
+const Approvals = createContext<Query<QuarantinedTool[]> | undefined>(undefined);
+
+/** Loads the tools that await a decision once for the view and the number in the navigation, which therefore never differ. */
+export function ApprovalsProvider({ children }: { children: ReactNode }) {
+  const { api } = useSigned();
+  return <Approvals value={useQuery('quarantine', api.quarantine, EVERY_MS)}>{children}</Approvals>;
+}
 
 /** Remote tools that changed since their approval or looked suspicious when first seen. */
 export function QuarantineView() {
-  const { api } = useSigned();
-  const query = useQuery('quarantine', api.quarantine, EVERY_MS);
+  const query = useContext(Approvals);
+  if (!query) return null;
   return (
     <>
       <Head
@@ -40,9 +47,7 @@ export function QuarantineView() {
 
 /** Number of pending decisions; nothing when there are none. */
 export function WaitingApprovals() {
-  const { api } = useSigned();
-  const { data } = useQuery('waiting approvals', api.quarantine, MARK_EVERY_MS);
-  const waiting = data?.filter(({ rejected }) => !rejected).length ?? 0;
+  const waiting = useContext(Approvals)?.data?.filter(({ rejected }) => !rejected).length ?? 0;
   if (waiting === 0) return null;
   return (
     <Badge tone="warn">

@@ -9,8 +9,8 @@ import { useQuery } from '../use-query.js';
 import { KIND_NAMES } from './tool-filter.js';
 import { TryIt } from './try-it.js';
 
-/** One tool: properties, schemas, and a form to call it. */
-export function ToolDetailView({ name }: { name: string }) {
+/** One tool: properties, schemas, and a form to call it; `call`: the id of a call of it to show and repeat. */
+export function ToolDetailView({ name, call }: { name: string; call: string | undefined }) {
   const { api } = useSigned();
   const query = useQuery(`tool ${name}`, (signal) => api.tool(name, signal));
   return (
@@ -27,7 +27,7 @@ export function ToolDetailView({ name }: { name: string }) {
             <div className="columns">
               {/* Comes first on narrow screens, and next to the properties on wide ones. */}
               <div className="second-column">
-                <TryIt key={tool.revision} tool={tool} />
+                <TryIt key={tool.revision} tool={tool} call={call} />
               </div>
               <div className="stack">
                 <section className="card stack" aria-labelledby="facts">

@@ -12,9 +12,13 @@ import { ToolDetailView, ToolMarks } from './tool-detail.js';
 const MOST_SHOWN = 200;
 
 /** Every tool that the key may see, or one of them. */
-export function ToolsView({ item }: { item: string | undefined }) {
+export function ToolsView({ item, detail }: { item: string | undefined; detail: string | undefined }) {
   const [filter, setFilter] = useState<ToolFilter>({ text: '', kind: '', category: '', only: '' });
-  return item === undefined ? <ToolList filter={filter} onFilter={setFilter} /> : <ToolDetailView name={item} />;
+  return item === undefined ? (
+    <ToolList filter={filter} onFilter={setFilter} />
+  ) : (
+    <ToolDetailView name={item} call={detail} />
+  );
 }
 
 function ToolList({ filter, onFilter }: { filter: ToolFilter; onFilter: (filter: ToolFilter) => void }) {

@@ -1,6 +1,8 @@
-import { useId, useMemo, useState, type FormEvent } from 'react';
-import type { CatalogToolDetail } from '@toolfleet/client';
+import { useEffect, useId, useMemo, useRef, useState, type FormEvent } from 'react';
+import type { CatalogToolDetail, JsonObject } from '@toolfleet/client';
 import { pretty } from '../format.js';
+import { toAddress } from '../router.js';
+import { useSigned } from '../session.js';
 import {
   toFields,
   needsJson,
@@ -14,21 +16,45 @@ import {
 import { Choice, Labelled, Segments } from '../ui/components.js';
 import { ArgumentField } from './argument-field.js';
 import { CallOutcome } from './call-outcome.js';
+import { toCallState, useFollowedCall } from './follow-call.js';
 import { useCall, type CallMode } from './use-call.js';
 
-/** A form generated from a tool's schema, and the outcome of the call. */
-export function TryIt({ tool }: { tool: CatalogToolDetail }) {
+/**
+ * A form generated from a tool's schema, and the outcome of the call. A call in the background is part of the address (`call`), so
+ * that it is shown again after a reload; the form starts with its arguments.
+ */
+export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | undefined }) {
+  const { api } = useSigned();
   const fields = useMemo(() => toFields(tool.parameters), [tool]);
   const [form, setForm] = useState<'fields' | 'json'>(
     fields.length === 0 || needsJson(tool.parameters) ? 'json' : 'fields',
   );
   const [texts, setTexts] = useState<FormTexts>(() => initialTexts(fields));
   const [json, setJson] = useState('{}');
-  const [mode, setMode] = useState<CallMode>('run');
+  const [mode, setMode] = useState<CallMode>('background');
   const [session, setSession] = useState('');
   const [faults, setFaults] = useState<Record<string, string>>({});
   const { state, run, cancel } = useCall(tool.name);
-  const busy = state.phase === 'running';
+  const followed = toCallState(useFollowedCall(call));
+  const shown = state.phase === 'idle' ? followed : state;
+  const busy = shown.phase === 'running';
+  const fill = (args: JsonObject) => {
+    setTexts(textsFor(fields, args));
+    setJson(pretty(args));
+  };
+
+  // Once, because later calls come from this form.
+  const first = useRef(call);
+  useEffect(() => {
+    if (first.current === undefined) return undefined;
+    const controller = new AbortController();
+    const { signal } = controller;
+    api.asyncCall(first.current, signal).then(
+      ({ arguments: args }) => args && !signal.aborted && fill(args),
+      () => undefined, // what is wrong is shown with the outcome
+    );
+    return () => controller.abort();
+  }, [api]);
 
   const reading = (): FormReading => (form === 'json' ? readJson(json) : readForm(fields, texts));
   const switchTo = (next: 'fields' | 'json') => {
@@ -44,7 +70,15 @@ export function TryIt({ tool }: { tool: CatalogToolDetail }) {
     event.preventDefault();
     const read = reading();
     setFaults('faults' in read ? read.faults : {});
-    if ('arguments' in read) void run(read.arguments, mode, session.trim());
+    if (!('arguments' in read)) return;
+    void run(read.arguments, mode, session.trim()).then((id) => {
+      if (id !== call) location.replace(toAddress('tools', tool.name, id));
+    });
+  };
+  const stop = () => {
+    if (state.phase === 'running' || call === undefined) cancel();
+    // A cancelled background call still ends with an outcome, which is then shown.
+    else void api.cancelCall(call).catch(() => undefined);
   };
   const refusal =
     tool.not_callable_because?.reason ?? (tool.available ? undefined : 'No executor currently serves it.');
@@ -73,14 +107,7 @@ export function TryIt({ tool }: { tool: CatalogToolDetail }) {
           <div className="row">
             <span className="small soft">Examples</span>
             {tool.input_examples.slice(0, 4).map((example, index) => (
-              <button
-                key={index}
-                type="button"
-                onClick={() => {
-                  setTexts(textsFor(fields, example));
-                  setJson(pretty(example));
-                }}
-              >
+              <button key={index} type="button" onClick={() => fill(example)}>
                 {index + 1}
               </button>
             ))}
@@ -104,9 +131,9 @@ export function TryIt({ tool }: { tool: CatalogToolDetail }) {
           value={mode}
           onChange={(value) => setMode(value as CallMode)}
           options={[
-            ['run', 'Run and wait'],
+            ['background', 'Run; goes on when you leave this page'],
+            ['wait', 'Run and wait; cancelled when you leave'],
             ['dry', 'Dry run: check and price only'],
-            ['async', 'Run in the background'],
           ]}
         />
         {tool.session_aware && (
@@ -128,13 +155,13 @@ export function TryIt({ tool }: { tool: CatalogToolDetail }) {
             {busy ? 'Running…' : mode === 'dry' ? 'Check' : 'Run'}
           </button>
           {busy && (
-            <button type="button" onClick={cancel}>
+            <button type="button" onClick={stop}>
               Cancel
             </button>
           )}
         </div>
       </form>
-      <CallOutcome state={state} />
+      <CallOutcome state={shown} tool={tool.name} />
     </section>
   );
 }

@@ -1,33 +1,28 @@
-import type { CallBody, JsonObject, ToolCallError } from '@toolfleet/client';
+import { ToolCallError, type JsonObject } from '@toolfleet/client';
 import { useEffect, useRef, useState } from 'react';
 import { useSigned } from '../session.js';
 import { asToolError } from '../use-query.js';
+import type { CallState } from './follow-call.js';
 
-export type CallMode = 'run' | 'dry' | 'async';
+/** `background`: durable, with a page of its own. `wait`: ends with this page. `dry`: checks and prices, runs nothing. */
+export type CallMode = 'background' | 'wait' | 'dry';
 
-/** A call made from this page. */
-export type CallState =
-  | { phase: 'idle' }
-  | { phase: 'running'; callId?: string; progress: readonly string[] }
-  | { phase: 'refused'; error: ToolCallError }
-  | { phase: 'ended'; body: CallBody; status?: string; tookMs: number };
-
-/** Calls one tool, one call at a time. Leaving the page cancels a synchronous call; a background call keeps running. */
+/** Calls one tool, one call at a time. Leaving the page cancels a call that it waits for, and no call in the background. */
 export function useCall(tool: string): {
+  /** Of a call that this page waits for, and of one that was refused. */
   state: CallState;
-  run: (args: JsonObject, mode: CallMode, session?: string) => Promise<void>;
+  /** @returns the id of a call that was accepted to run in the background */
+  run: (args: JsonObject, mode: CallMode, session?: string) => Promise<string | undefined>;
   cancel: () => void;
 } {
   const { api } = useSigned();
   const [state, setState] = useState<CallState>({ phase: 'idle' });
   const controller = useRef<AbortController>(undefined);
-  const background = useRef<string>(undefined);
   useEffect(() => () => controller.current?.abort(), []);
 
   const run = async (args: JsonObject, mode: CallMode, session = '') => {
     controller.current?.abort();
     const { signal } = (controller.current = new AbortController());
-    background.current = undefined;
     const show = (next: CallState) => !signal.aborted && setState(next);
     const startedAt = performance.now();
     setState({ phase: 'running', progress: [] });
@@ -35,43 +30,24 @@ export function useCall(tool: string): {
       const body = {
         arguments: args,
         dry_run: mode === 'dry' || undefined,
-        mode: mode === 'async' ? mode : undefined,
+        mode: mode === 'background' ? ('async' as const) : undefined,
         session_id: session || undefined,
       };
       const answer = await api.call(tool, body, signal);
-      if ('success' in answer)
-        return void show({ phase: 'ended', body: answer, tookMs: performance.now() - startedAt });
-      const { call_id: callId } = answer;
-      background.current = callId;
-      const progress: string[] = [];
-      show({ phase: 'running', callId, progress });
-      for await (const event of api.events(`/api/v1/calls/${encodeURIComponent(callId)}/events`, signal)) {
-        if (event.type === 'progress') progress.push(progressText(event.data));
-        if (event.type === 'done') break;
-        show({ phase: 'running', callId, progress: progress.slice(-20) });
+      if ('success' in answer) show({ phase: 'ended', body: answer, tookMs: performance.now() - startedAt });
+      else {
+        show({ phase: 'idle' });
+        return answer.call_id;
       }
-      const ended = await api.asyncCall(callId, signal);
-      if (ended.result)
-        show({ phase: 'ended', body: ended.result, status: ended.status, tookMs: performance.now() - startedAt });
-      else show({ phase: 'idle' });
     } catch (thrown) {
       show({ phase: 'refused', error: asToolError(thrown) });
     }
+    return undefined;
   };
 
   const cancel = () => {
-    // A cancelled background call still ends with an outcome, which is then shown. A synchronous one ends with its request.
-    if (background.current !== undefined) void api.cancelCall(background.current).catch(() => undefined);
-    else {
-      controller.current?.abort();
-      setState({ phase: 'idle' });
-    }
+    controller.current?.abort();
+    setState({ phase: 'refused', error: new ToolCallError('CANCELLED', 'Cancelled: the fleet stops the tool') });
   };
   return { state, run, cancel };
-}
-
-function progressText(data: string): string {
-  const { message, progress, total } = JSON.parse(data) as { message?: string; progress?: number; total?: number };
-  const share = progress === undefined ? '' : total === undefined ? String(progress) : `${progress} of ${total}`;
-  return [share, message].filter(Boolean).join(' · ');
 }

@@ -76,7 +76,8 @@ const HEADERS = {
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
-    "img-src 'self'",
+    "img-src 'self' blob:", // pictures and sounds of results
+    'media-src blob:',
     "connect-src 'self'",
     "base-uri 'none'",
     "form-action 'none'",

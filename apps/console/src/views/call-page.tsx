@@ -1,0 +1,236 @@
+import { FINAL_STATUSES, type JsonObject, type RecentCall, type RecentCallDetail } from '@toolfleet/client';
+import { useEffect, useState } from 'react';
+import { dateTime, duration, money, pretty } from '../format.js';
+import { toAddress } from '../router.js';
+import { useSigned } from '../session.js';
+import { Empty, ErrorNotice, Facts, Head } from '../ui/components.js';
+import { CopyButton } from '../ui/copy-button.js';
+import { Stages } from '../ui/meters.js';
+import { useQuery } from '../use-query.js';
+import { CallOutcome } from './call-outcome.js';
+import { CallStatusBadge } from './call-status.js';
+import { toCallState, useFollowedCall } from './follow-call.js';
+import { toCurl } from './to-curl.js';
+
+/** A call is recorded shortly after it ended; so long its record is asked for again. */
+const RECORD_EVERY_MS = 1_500;
+const RECORD_WITHIN_MS = 15_000;
+
+/** One call: where its time went, its arguments and result as far as they are kept, its attempts and its log lines. */
+export function CallPage({ id }: { id: string }) {
+  const { api } = useSigned();
+  const followed = useFollowedCall(id);
+  const { call: kept } = followed;
+  const isRunning = kept !== undefined && !FINAL_STATUSES.has(kept.status);
+  const detail = useRecord(id, isRunning);
+  const recent = detail.data?.call;
+  const tool = recent?.tool ?? kept?.tool;
+  const isUnknown = followed.error?.code === 'NOT_FOUND' && detail.error?.code === 'NOT_FOUND';
+  const error = [followed.error, detail.error].find((one) => one && one.code !== 'NOT_FOUND');
+  return (
+    <>
+      <p>
+        <a href={toAddress('calls')}>All calls</a>
+      </p>
+      <Head
+        title={tool ?? 'Call'}
+        about={
+          <span className="wrap">
+            Call <code>{id}</code>
+          </span>
+        }
+      >
+        {isRunning && <button onClick={() => void api.cancelCall(id).catch(() => undefined)}>Cancel</button>}
+        {tool !== undefined && (
+          <a className="button" href={toAddress('tools', tool, kept?.arguments && id)}>
+            Run again
+          </a>
+        )}
+      </Head>
+      {error && <ErrorNotice error={error} />}
+      {isUnknown && (
+        <Empty>
+          This fleet does not know this call, or does not keep it any more. Finished calls are listed for at most 6
+          hours, results of background calls are kept longer.
+        </Empty>
+      )}
+      {recent && <Record call={recent} />}
+      {tool !== undefined && <Arguments tool={tool} args={kept?.arguments} />}
+      {kept ? (
+        <CallOutcome state={toCallState(followed)} tool={kept.tool} withTiming={!recent} isPage />
+      ) : (
+        recent && (
+          <section className="card stack" aria-labelledby="result">
+            <h2 id="result">Result</h2>
+            <p className="soft">
+              Not kept: results are kept of calls in the background, with an idempotency key, and of tools with effects.
+            </p>
+          </section>
+        )
+      )}
+      {detail.data && <NestedCalls calls={detail.data.made} />}
+      {recent && <Logs call={recent} logs={detail.data?.logs} />}
+    </>
+  );
+}
+
+/** The record of a call. One that has just ended, and one that is running, is asked for again until it is there. */
+function useRecord(id: string, isRunning: boolean) {
+  const { api } = useSigned();
+  const [isAwaited, setAwaited] = useState(true);
+  const query = useQuery(
+    `record ${id}`,
+    (signal) => api.recentCall(id, signal),
+    isAwaited ? RECORD_EVERY_MS : undefined,
+  );
+  const isFound = query.data !== undefined;
+  useEffect(() => {
+    setAwaited(!isFound);
+    if (isFound || isRunning) return undefined;
+    const timer = setTimeout(() => setAwaited(false), RECORD_WITHIN_MS);
+    return () => clearTimeout(timer);
+  }, [id, isFound, isRunning]);
+  return query;
+}
+
+function Record({ call }: { call: RecentCall }) {
+  const { parent_call_id: parent, retried = [] } = call;
+  return (
+    <section className="card stack" aria-labelledby="course">
+      <div className="row spread">
+        <h2 id="course">Course</h2>
+        <CallStatusBadge status={call.status} code={call.code} />
+      </div>
+      {call.error !== undefined && (
+        <div className="notice">
+          <strong>{call.error}</strong>
+        </div>
+      )}
+      <Stages stages={call.stages} withLegend />
+      <Facts
+        facts={[
+          ['Duration', duration(call.duration_ms)],
+          ['Ended', dateTime(call.ended_at)],
+          ['Attempts', String(call.attempts)],
+          ['Cost', money(call.cost_usd)],
+          ['Answer', call.provenance],
+          ['Entry point', call.door],
+          ['Origin', call.origin],
+          ['Tenant', call.tenant_id],
+          ['User', call.user_id],
+        ]}
+      />
+      {retried.length > 0 && (
+        <div className="stack tight">
+          <h3>Failed attempts</h3>
+          <ol className="stack tight">
+            {retried.map(({ attempt, error, delay_ms: waited }) => (
+              <li key={attempt} className="small wrap">
+                {attempt}. {error} <span className="soft">— tried again after {duration(waited)}</span>
+              </li>
+            ))}
+          </ol>
+        </div>
+      )}
+      {parent !== undefined && (
+        <p className="small">
+          Made by the tool of call{' '}
+          <a className="wrap" href={toAddress('calls', parent)}>
+            {parent}
+          </a>
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Arguments({ tool, args }: { tool: string; args: JsonObject | undefined }) {
+  return (
+    <section className="card stack" aria-labelledby="arguments">
+      <h2 id="arguments">Arguments</h2>
+      {args ? (
+        <>
+          <pre tabIndex={0} aria-label="Arguments">
+            {pretty(args)}
+          </pre>
+          <Command label="As curl" text={toCurl(location.origin, tool, args)} />
+        </>
+      ) : (
+        <p className="soft">
+          Not kept: arguments up to 16 KiB are kept of calls in the background, for their caller and administrators.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function NestedCalls({ calls }: { calls: readonly RecentCall[] }) {
+  if (calls.length === 0) return null;
+  return (
+    <section className="card stack" aria-labelledby="made">
+      <h2 id="made">Calls that it made</h2>
+      <ul className="stack tight">
+        {calls.map((call) => (
+          <li key={call.call_id} className="row spread">
+            <a href={toAddress('calls', call.call_id)}>{call.tool}</a>
+            <span className="row">
+              <CallStatusBadge status={call.status} code={call.code} />
+              <span className="numbers">{duration(call.duration_ms)}</span>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Logs({ call, logs }: { call: RecentCall; logs: RecentCallDetail['logs'] }) {
+  const { me } = useSigned();
+  const { trace_url: traceUrl, log_search: search } = logs ?? {};
+  return (
+    <section className="card stack" aria-labelledby="logs">
+      <h2 id="logs">Logs</h2>
+      {call.trace_id === undefined ? (
+        <p className="soft">This call has no trace.</p>
+      ) : (
+        <p>
+          Its lines have <code>trace_id</code> <code className="wrap">{call.trace_id}</code>
+        </p>
+      )}
+      {traceUrl !== undefined && (
+        <p>
+          <a href={traceUrl} target="_blank" rel="noreferrer">
+            Trace
+          </a>
+        </p>
+      )}
+      {search !== undefined &&
+        (/^https?:/.test(search) ? (
+          <p>
+            <a href={search} target="_blank" rel="noreferrer">
+              Log lines
+            </a>
+          </p>
+        ) : (
+          <Command label="Command" text={search} />
+        ))}
+      {me.operator && search === undefined && (
+        <p className="small soft">GATEWAY_LOG_SEARCH can show a link or a command here.</p>
+      )}
+    </section>
+  );
+}
+
+function Command({ label, text }: { label: string; text: string }) {
+  return (
+    <div className="stack tight">
+      <div className="row spread">
+        <h3>{label}</h3>
+        <CopyButton text={text} />
+      </div>
+      <pre tabIndex={0} aria-label={label}>
+        {text}
+      </pre>
+    </div>
+  );
+}

@@ -71,9 +71,9 @@ const EXECUTORS = (own: string[], publish: string[] = []): Rights => ({
   publish,
   read: [...own, 'exec.cancel'],
 });
-const builtinToolset = (toolset: string, more: string[] = []): Rights => ({
+const builtinToolset = (toolset: string, more: string[] = [], served: string[] = []): Rights => ({
   publish: [`registry.definition.register.${toolset}`, 'exec.progress.g1.t1', 'fleet.status', ...more],
-  read: [`exec.builtin.${toolset}`, 'exec.cancel', 'registry.definition.announce'],
+  read: [`exec.builtin.${toolset}`, 'exec.cancel', 'registry.definition.announce', ...served],
 });
 
 /** In addition, every user reads its own inbox. */
@@ -98,11 +98,14 @@ const RIGHTS: Record<string, Rights> = {
       'registry.openapi.register',
       'registry.openapi.validate',
       'registry.mcp.register',
+      'registry.purge',
       'budget.reserve',
       'budget.settle',
       'budget.release',
       'budget.usage',
       'budget.limits',
+      'budget.purge',
+      'workspace.purge',
       'tool.result.acme.c1',
       'tool.result.evil.c1',
       'mcp.answer.g1.q1',
@@ -138,12 +141,13 @@ const RIGHTS: Record<string, Rights> = {
       'registry.openapi.register',
       'registry.openapi.validate',
       'registry.mcp.register',
+      'registry.purge',
       'exec.mcp.changed',
     ],
   },
   budget: {
     publish: ['budget.threshold', 'fleet.status'],
-    read: ['budget.reserve', 'budget.settle', 'budget.release', 'budget.usage', 'budget.limits'],
+    read: ['budget.reserve', 'budget.settle', 'budget.release', 'budget.usage', 'budget.limits', 'budget.purge'],
   },
   'mcp-executor': EXECUTORS(
     ['exec.mcp', 'exec.mcp.discover', 'breaker.changed.mcp-executor'],
@@ -155,7 +159,7 @@ const RIGHTS: Record<string, Rights> = {
   ),
   'builtin-compute': builtinToolset('compute'),
   'builtin-web': builtinToolset('web'),
-  'builtin-files': builtinToolset('files'),
+  'builtin-files': builtinToolset('files', [], ['workspace.purge']),
   'builtin-agent': builtinToolset('agent', ['tool.call', 'tool.list', 'tool.spend']),
   acme: {
     publish: ['tool.call.acme', 'tool.batch.acme', 'tool.list.acme', 'tool.cancel.acme'],

@@ -19,6 +19,7 @@ const passwordFor = (user: string) => `pw-${user}`;
 /** A key of every kind the fleet has, and who may touch it. */
 const KEYS: Record<string, string[]> = {
   '{auth}:keys': ['gateway'],
+  '{purge}:open': ['gateway'],
   'kl:abcdefgh': ['gateway'],
   'rl:acme:calculator': ['gateway'],
   'rc:hash': ['gateway'],
@@ -56,6 +57,8 @@ const CHANNELS: Record<string, string[]> = {
 const NOT_KEYS = [
   // scopes of a budget, its shared leases, and faults of its messages
   ...['agent:', 'call:', 'day:', 'lease:', 'request:', 'task:', 'invalid:', 'unreadable:'],
+  // fields of the record of a purge
+  ...['done:', 'counts:', 'remaining:'],
   // who made a call, a field of its record
   ...['key:', 'user:'],
   // a field of the hash of fair shares
@@ -233,6 +236,22 @@ describe('deploy/redis.acl.template', () => {
     for (const command of NOBODY) {
       const [name, ...args] = command.split(' ');
       expect(await refusal(client, name!, ...args), `${user} ${command}`).toContain('NOPERM');
+    }
+  });
+
+  it('purge lists keys, reads fields of those of calls and deletes them, and does nothing else', async () => {
+    const client = as('purge');
+    const own = ['rl:', 'rc:', '{call:', '{i:', '{c:', '{s:'];
+    for (const key of Object.keys(KEYS)) {
+      const refused = [await refusal(client, 'HMGET', key, 'tenant'), await refusal(client, 'UNLINK', key)];
+      const isOwn = own.some((start) => key.startsWith(start));
+      const allowed = refused.map((reason) => reason === undefined);
+      expect(allowed, key).toEqual([isOwn || key.startsWith('{fleet}:'), isOwn]);
+    }
+    expect(await refusal(client, 'SCAN', '0')).toBeUndefined();
+    for (const command of [...NOBODY.filter((one) => one !== 'SCAN 0'), 'HGETALL {c:c1}', 'GET rc:hash', 'EVAL 1 0']) {
+      const [name, ...args] = command.split(' ');
+      expect(await refusal(client, name!, ...args), command).toContain('NOPERM');
     }
   });
 

@@ -32,6 +32,10 @@ export class MemoryKeyStore extends KeyStore {
     return true;
   }
 
+  override async erase(id: string): Promise<boolean> {
+    return this.keys.delete(id);
+  }
+
   override async touch(id: string, at: EpochMs): Promise<void> {
     const key = this.keys.get(id);
     if (key) key.lastUsedAt = Math.max(key.lastUsedAt ?? 0, at);

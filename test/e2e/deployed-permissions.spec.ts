@@ -2,6 +2,9 @@
  * The fleet as it is deployed: NATS runs deploy/nats.conf, Redis the users of deploy/redis.acl.template, and every service and
  * toolset connects as the user that is meant for it. Everything works, and neither server has refused anything.
  */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { eventually } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -48,6 +51,119 @@ afterAll(async () => {
 
 describe('the users of deploy/', () => {
   it.each(EVERY_KIND)('%s', (_what, run) => run({ fleet, nats, samples, door: (verb) => `tool.${verb}.acme` }));
+
+  describe('purges', () => {
+    const purge = async (body: object, key = fleet.operatorKey) => {
+      const started = await fleet.ask({ path: '/api/v1/purges', body, key });
+      if (started.status !== 202) return started;
+      let found = started;
+      await eventually(
+        'the purge has ended',
+        async () => {
+          found = await fleet.ask({ path: `/api/v1/purges/${started.body.id}`, key });
+          return found.body.state === 'done';
+        },
+        { timeoutMs: 60_000, everyMs: 50 },
+      );
+      return found;
+    };
+    /** Keys of Redis that name something, or have it in their content. Records of purges and removed names stay. */
+    const naming = async (pattern: RegExp) =>
+      Object.entries(await brokers.redisContents())
+        .filter(([key]) => !key.startsWith('{purge}:') && key !== '{registry}:changes')
+        .filter(([key, text]) => pattern.test(key) || pattern.test(text))
+        .map(([key]) => key);
+    const ledger = (sql: string) => {
+      const database = new DatabaseSync(join(fleet.folder, 'budget.db'), { readOnly: true });
+      const rows = database.prepare(sql).all() as Record<string, unknown>[];
+      database.close();
+      return rows;
+    };
+
+    it('are refused without their confirmation, and for callers who may not', async () => {
+      const refused = await purge({ tenant_id: 'acme' });
+      expect(refused).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });
+      expect(refused.text).toContain('"confirm\\": \\"acme\\"');
+      const wrong = { tenant_id: 'acme', user_id: 'ann', confirm: 'acme' };
+      expect(await purge(wrong)).toMatchObject({ status: 400 });
+      expect(await purge({ tenant_id: 'acme', confirm: 'acme' }, fleet.adminKey)).toMatchObject({ status: 403 });
+      expect(await purge({ tenant_id: 'globex', user_id: 'x', dry_run: true }, fleet.adminKey)).toMatchObject({
+        status: 403,
+      });
+      expect(await purge({ tenant_id: 'operator', confirm: 'operator' })).toMatchObject({ status: 400 });
+      expect((await fleet.ask({ path: '/api/v1/purges/none', key: fleet.operatorKey })).status).toBe(404);
+    });
+
+    it('of a user remove what names the user, and leave the rest of the tenant', async () => {
+      const body = { client: 'bobs', user_id: 'bob.smith', tenant_id: 'acme', roles: ['admin'], tier: 'wide' };
+      const made = await fleet.ask({ path: '/api/v1/keys', body, key: fleet.operatorKey });
+      const key = String(made.body.token);
+      const headers = { 'idempotency-key': 'of-bob' };
+      const session_id = 'bobs-session';
+      expect((await fleet.call('sample_save_note', { text: 'x' }, { key, headers })).status).toBe(200);
+      expect((await fleet.call('execute_python', { code: 'x = 1', session_id }, { key })).status).toBe(200);
+      expect((await fleet.call('calculator', { expression: '1+1' }, { key, fields: { mode: 'async' } })).status).toBe(
+        202,
+      );
+      const file = { name: 'file_write', arguments: { path: 'a.txt', content: 'x' }, session_id, user_id: 'bob.smith' };
+      const write = await nats.request('tool.call.acme', file, { headers: { Authorization: `Bearer ${key}` } });
+      expect(write).toMatchObject({ success: true });
+      await eventually(
+        'the calls are in the ledger',
+        () => ledger("SELECT 1 FROM token_usage WHERE user_id = 'bob.smith'").length >= 4,
+        {
+          timeoutMs: 20_000,
+        },
+      );
+      await eventually('the calls are among the recent ones', async () => {
+        const { text } = await fleet.ask({ path: '/api/v1/recent-calls' });
+        return text.split('"user_id":"bob.smith"').length > 4;
+      });
+      const scope = { tenant_id: 'acme', user_id: 'bob.smith' };
+      const counted = await purge({ ...scope, dry_run: true }, fleet.adminKey);
+      expect(counted.body.counts).toMatchObject({
+        keys: 1,
+        async_calls: 1,
+        sandbox_sessions: 1,
+        files: 1,
+        recent_calls: expect.any(Number),
+        ledger_rows: expect.any(Number),
+      });
+      expect(await naming(/bob\.smith/)).not.toEqual([]);
+      const purged = await purge({ ...scope, confirm: 'acme/bob.smith' }, fleet.adminKey);
+      expect(purged.body, purged.text).toMatchObject({ error: null, remaining: {} });
+      expect(purged.body.counts).toMatchObject({ keys: 1, async_calls: 1, sandbox_sessions: 1, files: 1 });
+      expect(await naming(/bob\.smith|of-bob/)).toEqual([]);
+      expect(ledger("SELECT 1 FROM token_usage WHERE user_id = 'bob.smith'")).toEqual([]);
+      expect(ledger(`SELECT tenant_id FROM token_usage WHERE user_id = '${purged.body.pseudonym}'`).length).toBe(
+        purged.body.counts.ledger_rows,
+      );
+      expect((await fleet.ask({ path: '/api/v1/keys', key: fleet.operatorKey })).text).not.toContain(made.body.id);
+      expect((await fleet.call('calculator', { expression: '1+1' })).status).toBe(200);
+    });
+
+    it('of a tenant leave nothing that names it, and no amount changes', async () => {
+      const sum = () => ledger('SELECT count(*) AS calls, sum(micro_usd) AS amount FROM token_usage');
+      await eventually('all calls are in the ledger', async () => {
+        const { body } = await fleet.ask({ path: '/api/v1/budgets' });
+        return body.budgets.every((one: { held_usd?: number }) => !one.held_usd);
+      });
+      const before = sum();
+      const purged = await purge({ tenant_id: 'acme', confirm: 'acme' });
+      expect(purged.body, purged.text).toMatchObject({ error: null, remaining: {} });
+      for (const kind of ['keys', 'sources', 'definitions', 'journal_records', 'async_calls', 'files', 'recent_calls'])
+        expect(purged.body.counts[kind], kind).toBeGreaterThan(0);
+      expect(await naming(/acme/)).toEqual([]);
+      expect(await readdir(join(fleet.folder, 'workspaces'))).not.toContain('acme');
+      expect(ledger("SELECT 1 FROM token_usage WHERE tenant_id = 'acme'")).toEqual([]);
+      expect(sum()).toEqual(before);
+      const names = ledger(`SELECT DISTINCT user_id FROM token_usage WHERE tenant_id = '${purged.body.pseudonym}'`);
+      expect(names).toEqual([{ user_id: purged.body.pseudonym }]);
+      expect((await fleet.call('calculator', { expression: '1+1' }, { key: fleet.keys['globex'] })).status).toBe(200);
+      expect(fleet.logs()).toMatch(/"audit":.*purge requested/);
+      expect(fleet.logs()).toMatch(/"audit":.*purge finished/);
+    });
+  });
 
   it('were refused nothing by Redis', async () => {
     expect(await brokers.redisRefusals()).toEqual([]);

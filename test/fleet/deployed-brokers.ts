@@ -28,6 +28,8 @@ export interface DeployedBrokers {
   changeNatsPassword(user: string, password: string): Promise<void>;
   /** Changes a user of Redis, as its administrator may: `>new` adds a password, `<old` takes one away. */
   changeRedisUser(user: string, ...rules: string[]): Promise<void>;
+  /** Every key of Redis with its content as JSON. */
+  redisContents(): Promise<Record<string, string>>;
   /** What Redis refused, by `ACL LOG`. */
   redisRefusals(): Promise<string[]>;
   /** What NATS refused, by its log. */
@@ -47,12 +49,17 @@ export async function startDeployedBrokers(): Promise<DeployedBrokers> {
     envOf: (user) => ({
       ...(nats.users.has(user) ? { NATS_USER: user, NATS_PASSWORD: passwordFor(user) } : {}),
       ...(redis.users.has(user)
-        ? { REDIS_URL: redis.url.replace('//', `//${user}@`), REDIS_PASSWORD: passwordFor(user) }
+        ? {
+            REDIS_URL: redis.url.replace('//', `//${user}@`),
+            REDIS_PASSWORD: passwordFor(user),
+            ...(user === 'gateway' ? { REDIS_PURGE_PASSWORD: passwordFor('purge') } : {}),
+          }
         : { REDIS_URL: '' }),
     }),
     natsLogin: (user) => ({ url: nats.url, user, password: passwordFor(user) }),
     changeNatsPassword: nats.changePassword,
     changeRedisUser: redis.changeUser,
+    redisContents: redis.contents,
     redisRefusals: redis.refusals,
     natsRefusals: nats.refusals,
     stop: async () => void (await Promise.all([nats.stop(), redis.stop()])),
@@ -117,6 +124,16 @@ export async function deployedUsers(template: string): Promise<string[]> {
     .map((line) => line.replaceAll(/\$\{\w+\}/g, passwordFor(line.split(' ')[1]!)));
 }
 
+/** The content of a key of any type. */
+async function content(redis: Redis, key: string): Promise<unknown> {
+  const type = await redis.type(key);
+  if (type === 'hash') return redis.hgetall(key);
+  if (type === 'set') return redis.smembers(key);
+  if (type === 'zset') return redis.zrange(key, '0', '-1');
+  if (type === 'list') return redis.lrange(key, 0, -1);
+  return type === 'stream' ? redis.xrange(key, '-', '+') : redis.get(key);
+}
+
 async function startDeployedRedis() {
   const lines = await deployedUsers('redis.acl.template');
   const server = await startRedis({ appendOnly: true, users: lines });
@@ -136,6 +153,13 @@ async function startDeployedRedis() {
       return made;
     },
     changeUser: async (user: string, ...rules: string[]) => void (await admin.call('ACL', 'SETUSER', user, ...rules)),
+    contents: async () => {
+      const keys = await admin.keys('*');
+      const texts = await Promise.all(
+        keys.map(async (key) => [key, JSON.stringify(await content(admin, key))] as const),
+      );
+      return Object.fromEntries(texts);
+    },
     refusals: async () => ((await admin.call('ACL', 'LOG')) as unknown[]).map((entry) => JSON.stringify(entry)),
     stop: async () => {
       for (const made of clients) made.disconnect();

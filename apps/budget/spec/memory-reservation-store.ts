@@ -376,7 +376,7 @@ function rowsWaiting(tenant: Tenant): number {
 
 /** The outbox of the memory store. */
 class MemoryUsageOutbox extends UsageOutbox {
-  constructor(private readonly state: ReadonlyMap<string, Tenant>) {
+  constructor(private readonly state: Map<string, Tenant>) {
     super();
   }
 
@@ -393,5 +393,11 @@ class MemoryUsageOutbox extends UsageOutbox {
     const ids = new Set(entries.map((entry) => entry.id));
     if (tenant) tenant.outbox = tenant.outbox.filter((entry) => !ids.has(entry.id));
     return Promise.resolve();
+  }
+
+  override eraseTenant(tenantId: string, dryRun: boolean): Promise<number> {
+    const erased = this.state.has(tenantId);
+    if (!dryRun) this.state.delete(tenantId);
+    return Promise.resolve(erased ? 1 : 0);
   }
 }

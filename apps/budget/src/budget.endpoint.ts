@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import type { Milliseconds } from '@toolfleet/contracts';
+import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import type {
   BudgetLimitsReply,
   BudgetReleaseReply,
@@ -10,9 +10,11 @@ import type {
   ReserveAnswer,
   ReserveRequest,
 } from '@toolfleet/contracts/budget';
+import { readPurge, type PurgeReply } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { Budget } from './budget.js';
+import { BudgetPurge } from './budget-purge.js';
 import { readLimits, readRelease, readReserve, readSettle, readUsage } from './read-messages.js';
 
 /** Injection token of the longest wait for the stores. */
@@ -24,12 +26,13 @@ const REPORT_TIMEOUT_MS = 20_000;
 /** Time reserved for the reply to arrive before the caller's deadline. */
 const REPLY_MARGIN_MS = 20;
 
-/** `budget.*`: reservations and settlements of gateways, reports for operators. */
+/** `budget.*`: reservations and settlements of gateways, reports and purges for operators. */
 @Controller()
 export class BudgetEndpoint {
   constructor(
     private readonly budget: Budget,
     private readonly storeTimeout: StoreTimeout,
+    private readonly purges: BudgetPurge,
   ) {}
 
   @Endpoint(SUBJECTS.budgetReserve)
@@ -70,6 +73,14 @@ export class BudgetEndpoint {
   @Endpoint(SUBJECTS.budgetLimits)
   limits(body: unknown, context: EndpointContext): Promise<BudgetLimitsReply> {
     return this.budget.limits(readLimits(body), this.timeout(context));
+  }
+
+  @Endpoint(SUBJECTS.budgetPurge)
+  async purge(body: unknown): Promise<PurgeReply> {
+    const message = readPurge(body);
+    return this.purges.run(message).catch((cause: unknown) => {
+      throw new ToolError('BUDGET_UNAVAILABLE', { cause });
+    });
   }
 
   private timeout(context: EndpointContext, maxMs = this.storeTimeout.ms): Milliseconds {

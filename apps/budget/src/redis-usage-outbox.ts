@@ -26,6 +26,14 @@ export class RedisUsageOutbox extends UsageOutbox {
     const keys = budgetKeys(tenantId);
     await this.remove(keys[6], keys[0], ...entries.flatMap((entry) => [entry.id, entry.rows.length]));
   }
+
+  override async eraseTenant(tenantId: string, dryRun: boolean): Promise<number> {
+    const keys = budgetKeys(tenantId);
+    if (dryRun) return this.redis.exists(...keys);
+    const erased = await this.redis.unlink(...keys);
+    await this.redis.srem(TENANTS_KEY, tenantId);
+    return erased;
+  }
 }
 
 /** Fields of an entry are pairs of `kind microUsd tokens at` and the row. */

@@ -163,4 +163,6 @@ export abstract class UsageOutbox {
   abstract read(tenantId: string, maxEntries: number): Promise<OutboxEntry[]>;
   /** Removes entries that are in the ledger. May be repeated. */
   abstract acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void>;
+  /** Deletes everything that Redis has about the budget of a tenant, or only looks; returns the number of keys. Drain it first. */
+  abstract eraseTenant(tenantId: string, dryRun: boolean): Promise<number>;
 }

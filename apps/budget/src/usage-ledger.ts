@@ -93,6 +93,14 @@ type UsageDailyTable = Pick<
   | 'micro_usd'
 > & { calls: number };
 
+/** A tenant, or one of its users. */
+interface LedgerScope {
+  tenantId: string;
+  userId?: string;
+}
+
+const LEDGER_TABLES = ['token_usage', 'usage_daily'] as const;
+
 interface LedgerTables {
   token_usage: TokenUsageTable;
   usage_daily: UsageDailyTable;
@@ -158,6 +166,54 @@ export class UsageLedger {
   /** Replaces the rows of the days before that of `at` by sums of each day. Returns the number of rows replaced. */
   rollUpBefore(at: EpochMs): Promise<number> {
     return this.days.rollUpBefore(epochDay(at));
+  }
+
+  /** Number of rows and sums that name a tenant, or one of its users. */
+  async rowsOf(scope: LedgerScope): Promise<number> {
+    let rows = 0;
+    for (const table of LEDGER_TABLES) {
+      const found = await this.named(table, scope)
+        .select(sql<number>`count(*)`.as('rows'))
+        .executeTakeFirst();
+      rows += Number(found?.rows ?? 0);
+    }
+    return rows;
+  }
+
+  /**
+   * Replaces the id of a tenant, or of one of its users, and removes the ids that callers chose (task, agent, request). Amounts, tools
+   * and days stay. Works day by day until `isOver`; may be repeated.
+   * @returns the rows changed, and whether some are left
+   */
+  async pseudonymise(
+    scope: LedgerScope,
+    pseudonym: string,
+    isOver: () => boolean,
+  ): Promise<{ rows: number; more: boolean }> {
+    const erased = scope.userId === undefined ? { tenant_id: pseudonym, user_id: pseudonym } : { user_id: pseudonym };
+    let rows = 0;
+    for (const table of LEDGER_TABLES) {
+      const days = await this.named(table, scope).select('day').distinct().execute();
+      for (const { day } of days) {
+        if (isOver()) return { rows, more: true };
+        const startAt = Date.parse(`${day}T00:00:00Z`);
+        const ids = table === 'token_usage' ? { task_id: null, request_id: null } : {};
+        let update = this.db
+          .updateTable(table as 'token_usage')
+          .set({ ...erased, ...ids, caller_agent_id: null })
+          .where('tenant_id', '=', scope.tenantId)
+          .where('charged_at', '>=', startAt)
+          .where('charged_at', '<', startAt + DAY_MS);
+        if (scope.userId !== undefined) update = update.where('user_id', '=', scope.userId);
+        rows += Number((await update.executeTakeFirst()).numUpdatedRows);
+      }
+    }
+    return { rows, more: false };
+  }
+
+  private named(table: keyof LedgerTables, { tenantId, userId }: LedgerScope) {
+    const rows = this.db.selectFrom(table as 'usage_daily').where('tenant_id', '=', tenantId);
+    return userId === undefined ? rows : rows.where('user_id', '=', userId);
   }
 
   /**

@@ -12,6 +12,7 @@ import {
 import { Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
+import { BudgetPurge } from './budget-purge.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
 import { LedgerRetention } from './ledger-retention.js';
@@ -32,12 +33,13 @@ const PING_TIMEOUT_MS = 1_000;
 /** The Nest module of the endpoint; the budget is built by `budgetComponents`. */
 @Module({})
 class BudgetModule {
-  static with(budget: Budget, storeTimeoutMs: number): DynamicModule {
+  static with(budget: Budget, purges: BudgetPurge, storeTimeoutMs: number): DynamicModule {
     return {
       module: BudgetModule,
       controllers: [BudgetEndpoint],
       providers: [
         { provide: Budget, useValue: budget },
+        { provide: BudgetPurge, useValue: purges },
         { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
       ],
     };
@@ -91,6 +93,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     { roundMs: settings.BUDGET_UPKEEP_MS, fullRoundMs: FULL_ROUND_MS },
     { clock, logger, metrics },
   );
+  const purges = new BudgetPurge({ ledger, outbox }, { clock, logger });
   redis.on('ready', () => upkeep.reconnected());
   const keptDays = settings.BUDGET_LEDGER_RETENTION_DAYS;
   // Not part of readiness: without the ledger, calls run and their usage waits in Redis.
@@ -115,7 +118,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     fleetFileReloader(settings, host, (file) => budget.setLimits(readLimitTable(environment, file))),
     upkeep,
     ...(keptDays === undefined ? [] : [new LedgerRetention(ledger, keptDays, { clock, logger })]),
-    natsEndpoint(budget, settings, nats, host),
+    natsEndpoint({ budget, purges }, settings, nats, host),
     new Heartbeat(nats, clock, { service: 'budget', faults }),
   ];
 }
@@ -136,7 +139,7 @@ function environmentLimits(settings: BudgetConfig): TenantLimits {
 }
 
 function natsEndpoint(
-  budget: Budget,
+  { budget, purges }: { budget: Budget; purges: BudgetPurge },
   settings: BudgetConfig,
   nats: NatsClient,
   { clock, logger }: ServiceHost,
@@ -147,6 +150,6 @@ function natsEndpoint(
     clock,
     onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
   });
-  const module = BudgetModule.with(budget, settings.BUDGET_STORE_TIMEOUT_MS);
+  const module = BudgetModule.with(budget, purges, settings.BUDGET_STORE_TIMEOUT_MS);
   return microserviceComponent({ name: 'door', module, strategy, logger });
 }

@@ -7,9 +7,12 @@ import {
   getToolset,
   selectTools,
   type ToolOverrides,
+  type Workspaces,
 } from '@toolfleet/builtin-tools';
-import { builtinSubject, toolsetExecutor } from '@toolfleet/contracts/subjects';
+import { PURGE_TURN_MS, readPurge, type PurgeReply } from '@toolfleet/contracts/purge';
+import { builtinSubject, SUBJECTS, toolsetExecutor } from '@toolfleet/contracts/subjects';
 import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
+import type { Clock } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
 import { builtinExecutorConfig, type BuiltinExecutorConfig } from './builtin-executor.config.js';
@@ -56,6 +59,9 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
         await begin();
         return runner.run(message, { signal, deadlineAt, progress });
       },
+      requests: services.workspaces
+        ? { [SUBJECTS.workspacePurge]: purgeWorkspaces(services.workspaces, clock) }
+        : undefined,
       isIdempotent: ({ binding }) => binding.kind === 'builtin' && runner.isIdempotent(binding.handler),
       before: plugins ? [plugins] : [],
       after: [...after, announcer],
@@ -63,6 +69,16 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
     };
   },
 };
+
+/** The endpoint that removes workspaces; only processes with the toolset `files` have it. */
+function purgeWorkspaces(workspaces: Workspaces, clock: Clock): (body: unknown) => Promise<PurgeReply> {
+  return async (body) => {
+    const { tenant_id: tenantId, user_id: userId, dry_run: dryRun } = readPurge(body);
+    const until = clock.monotonic() + PURGE_TURN_MS;
+    const { files, more } = await workspaces.purge({ tenantId, userId }, dryRun, () => clock.monotonic() > until);
+    return { counts: { files }, more };
+  };
+}
 
 function pluginWatcher(
   settings: BuiltinExecutorConfig,

@@ -261,6 +261,10 @@ export const gatewayConfig = defineConfig(
       default: false,
       help: 'Reports failures of tools as success:true with metadata.fallback, for older callers',
     }),
+    REDIS_PURGE_PASSWORD: secret({
+      optional: true,
+      help: 'Password of the user "purge" at Redis, which may list keys; unset means that purges use the login of this gateway',
+    }),
     CALL_RESULT_TTL_SECONDS: integer({
       default: 86_400,
       min: 60,

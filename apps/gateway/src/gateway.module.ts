@@ -10,6 +10,7 @@ import { ErrorFilter } from './http/error.filter.js';
 import { FleetController } from './http/fleet.controller.js';
 import { HealthController } from './http/health.controller.js';
 import { KeysController, MeController } from './http/keys.controller.js';
+import { PurgesController } from './http/purges.controller.js';
 import { PythonModulesController } from './http/python-modules.controller.js';
 import { RecentCallsController } from './http/recent-calls.controller.js';
 import { MockFunctionController, ShannonController } from './http/shannon.controller.js';
@@ -30,6 +31,7 @@ const CONTROLLERS = [
   CallsController,
   UsageController,
   KeysController,
+  PurgesController,
   PythonModulesController,
   MeController,
   CatalogController,

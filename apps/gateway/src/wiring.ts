@@ -27,6 +27,8 @@ import { HttpCalls } from './http/http-call.js';
 import { wireMcp } from './mcp/wiring.js';
 import { NatsCalls } from './nats/nats-calls.js';
 import { LogLinks } from './recent-calls/log-links.js';
+import { wirePurges } from './purge/wiring.js';
+import type { Purges } from './purge/purges.js';
 import { RecentCallsFeed } from './recent-calls/recent-calls.js';
 import { BatchCalls, ToolCalls } from './tool-calls.js';
 
@@ -42,7 +44,8 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const engine = wireEngine(settings, host, { brokers, tokens: auth.tokens, definitions: catalog.definitions });
   const calls = wireCalls(settings, host, { brokers, auth, catalog, engine });
   const fleet = wireFleetState(host, { brokers, catalog, engine, calls });
-  const server = wireServer(settings, host, { brokers, auth, catalog, engine, calls, fleet });
+  const purges = wirePurges(settings, host, { brokers, keys: auth.keys, engine, queues: fleet.queues });
+  const server = wireServer(settings, host, { brokers, auth, catalog, engine, calls, fleet, purges });
   return [
     engine.callLog.asComponent(), // starts first and stops last: every call is logged
     ...brokers.components,
@@ -51,6 +54,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     ...engine.components,
     ...fleet.components,
     ...calls.components,
+    purges,
     server, // opens last and drains first, so that every answer is still sent
   ];
 }
@@ -162,6 +166,7 @@ function wireFleetState(
     view: new FleetView(watch, queues, catalog.list),
     limits: new ToolLimits(catalog.list, engine.rateLimiter),
     recentCalls: new RecentCallsFeed(engine.recentCalls, catalog.access, clock),
+    queues,
     components,
   };
 }
@@ -173,6 +178,7 @@ interface ServerDeps {
   engine: Engine;
   calls: Calls;
   fleet: FleetState;
+  purges: Purges;
 }
 
 /** The entry points: HTTP, NATS, MCP, and the web console's files. */
@@ -211,6 +217,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.recentCalls,
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
+      deps.purges,
       streams,
       natsCalls,
       new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS, auth.projects),

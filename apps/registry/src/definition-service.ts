@@ -138,6 +138,19 @@ export class DefinitionService {
     return { removed: change.removed.map(keyName), wasRegistered: change.wasKept };
   }
 
+  /** Sources of a tenant: those with tools, and stored registrations. */
+  async sourcesOf(tenant: string): Promise<ToolSource[]> {
+    await this.catalog.refresh();
+    const registered = (await this.store.registrations()).map(({ kind, name }) => toOwner({ kind, name }));
+    const owners = new Set([...this.catalog.owners(), ...registered]);
+    return [...owners].map(parseOwner).filter((source) => sourceTenant(source) === tenant);
+  }
+
+  /** Number of stored tools of a source. */
+  countOf(source: ToolSource): number {
+    return [...this.catalog.ownedBy(toOwner(source))].length;
+  }
+
   /**
    * Removes the tools of OpenAPI and MCP sources that are neither configured nor registered any more. Tools of executors stay:
    * executors announce them on their own.

@@ -5,6 +5,7 @@ import type {
   DefinitionRegisterReply,
   DefinitionRetireReply,
 } from '@toolfleet/contracts/registry';
+import { readPurge, type PurgeReply } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { checkSender } from './announcements.js';
@@ -13,7 +14,7 @@ import { readGet, readList, readRegister, readRetire } from './messages.js';
 import { DefinitionService } from './definition-service.js';
 import { FleetSources } from './sources/fleet-sources.js';
 
-/** `registry.definition.*`: reads for gateways, announcements of executors, and removal for administrators. */
+/** `registry.definition.*` and `registry.purge`: reads for gateways, announcements of executors, and removal. */
 @Controller()
 export class DefinitionEndpoint {
   constructor(
@@ -48,5 +49,13 @@ export class DefinitionEndpoint {
   async retire(body: unknown): Promise<DefinitionRetireReply> {
     const { source, names } = readRetire(body);
     return { removed: await (names ? this.definitions.remove(source, names) : this.sources.unregister(source)) };
+  }
+
+  /** Sources belong to tenants; nothing here names a user. */
+  @Endpoint(SUBJECTS.registryPurge)
+  async purge(body: unknown): Promise<PurgeReply> {
+    const { tenant_id, user_id, dry_run } = readPurge(body);
+    const counts = user_id === undefined ? await this.sources.purgeTenant(tenant_id, dry_run) : {};
+    return { counts, more: false };
   }
 }

@@ -16,6 +16,8 @@ export const SUBJECTS = {
   execOpenapi: 'exec.openapi',
   execBuiltin: 'exec.builtin',
   execCancel: 'exec.cancel',
+  /** Served by the class `files`. */
+  workspacePurge: 'workspace.purge',
   /** Prefix; see `progressSubject`. */
   execProgress: 'exec.progress',
   definitionGet: 'registry.definition.get',
@@ -35,11 +37,13 @@ export const SUBJECTS = {
   openapiRegister: 'registry.openapi.register',
   openapiValidate: 'registry.openapi.validate',
   mcpRegister: 'registry.mcp.register',
+  registryPurge: 'registry.purge',
   budgetReserve: 'budget.reserve',
   budgetSettle: 'budget.settle',
   budgetRelease: 'budget.release',
   budgetUsage: 'budget.usage',
   budgetLimits: 'budget.limits',
+  budgetPurge: 'budget.purge',
   /** Published when a limit passes 80 %. */
   budgetThreshold: 'budget.threshold',
   /** Prefix; see `answerSubject`. */

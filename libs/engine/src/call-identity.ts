@@ -46,7 +46,7 @@ function contextValue(tool: RegisteredTool, request: CallRequest, key: ContextKe
 }
 
 /** The user that a call is made for: the authenticated user, or the one that an internal caller names in the context. */
-function actingUserId(request: CallRequest): string {
+export function actingUserId(request: CallRequest): string {
   const named = request.context.user_id;
   const isTrusted = request.origin === 'internal' && typeof named === 'string' && named !== '';
   return isTrusted ? named : request.principal.userId;

@@ -24,6 +24,7 @@ export {
   type PolicyResult,
 } from './ports.js';
 export { authorize, quarantineRefusal } from './admit.js';
+export { actingUserId } from './call-identity.js';
 export { toExecMessage } from './attempt.js';
 export { toCancellation } from './deadline.js';
 export {

@@ -1,5 +1,5 @@
 -- Shared head of the journal scripts. KEYS[1] is the hash of one call, `{c:<call_id>}`: state, fence, attempt, repeatable,
--- tenant, tool, key, accepted_at, claimed_at, ended_at, deadline_at, outcome, object. All instants are Redis TIME in ms.
+-- tenant, user, tool, key, accepted_at, claimed_at, ended_at, deadline_at, outcome, object. All instants are Redis TIME in ms.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -48,6 +48,8 @@ export abstract class Journal {
 export interface JournalRequest {
   callId: string;
   tenantId: string;
+  /** The user it is made for; stored so that the data of a user can be found. */
+  userId?: string;
   tool: string;
   /** On the gateway's clock; the store measures the remaining time on its own. */
   deadlineAt: EpochMs;

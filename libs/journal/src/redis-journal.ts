@@ -81,6 +81,7 @@ export class RedisJournal extends Journal {
       key,
       keepMs,
       request.mayHaveBegun ? 1 : 0,
+      request.userId ?? '',
     )) as [CallState, number?];
     const [state, fence] = reply;
     if (fence !== undefined) return { kind: 'accepted', fence: Number(fence) };

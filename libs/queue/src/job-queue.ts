@@ -135,6 +135,24 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     }
   }
 
+  /**
+   * Removes a job with its data and result, whatever its state. A running one is cancelled and stays until it has ended.
+   * @throws ToolError SERVICE_UNAVAILABLE
+   */
+  async discard(jobId: string): Promise<void> {
+    try {
+      if ((await this.#queue.remove(jobId)) === 1) return;
+      await this.#redis.publish(cancelChannel(this.name), JSON.stringify({ job_id: jobId }));
+    } catch (error) {
+      throw unavailable(this.name, error);
+    }
+  }
+
+  /** Removes what the fair order knows of a share; its next job is placed as the first of a new one. */
+  async forgetShare(share: string): Promise<void> {
+    await this.#redis.hdel(this.#queue.toKey('places'), `s:${share}`);
+  }
+
   /** Reads the record of a job without its data, which may be large. */
   async record(jobId: string): Promise<JobRecord<R>> {
     try {

@@ -22,6 +22,8 @@ export type RedisRole = 'commands' | 'blocking';
 export interface RedisConnectOptions {
   /** Connection name, shown by `CLIENT LIST`. */
   name: string;
+  /** Overrides the user in the URL. */
+  username?: string;
   /** Overrides the password in the URL. */
   password?: string;
   /** Password of the Sentinels. */
@@ -231,7 +233,7 @@ function connectionOptions(address: RedisAddress, options: RedisConnectOptions):
     enableOfflineQueue: !isCommands,
     enableAutoPipelining: options.autoPipelining,
     commandTimeout: isCommands ? (options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS) : undefined,
-    username: address.username || undefined,
+    username: options.username ?? (address.username || undefined),
     password: password || undefined,
     db: address.db,
     tls: address.tls ? toTlsOptions(options) : undefined,

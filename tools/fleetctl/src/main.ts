@@ -12,6 +12,7 @@ import { pythonModules } from './commands/python-modules.js';
 import { openapi, runOpenapi } from './commands/openapi.js';
 import { sources } from './commands/sources.js';
 import { toolNew } from './commands/tool-new.js';
+import { tenantPurge, userPurge } from './commands/purge.js';
 import { usage } from './commands/usage.js';
 import { CliError, EXIT } from './cli-error.js';
 import { findConnection, type Environment } from './connection.js';
@@ -30,6 +31,8 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['keys', keys],
   ['sources', sources],
   ['approvals', approvals],
+  ['tenant purge', tenantPurge],
+  ['user purge', userPurge],
   ['python-modules', pythonModules],
   ['health', health],
   ['audit', audit],

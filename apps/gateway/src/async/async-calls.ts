@@ -8,7 +8,7 @@ import {
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
-import { callBody } from '@toolfleet/engine';
+import { actingUserId, callBody } from '@toolfleet/engine';
 import type { Journal, KeptResults } from '@toolfleet/journal';
 import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
@@ -22,6 +22,8 @@ export interface StoredCall {
   callId: string;
   tenantId: string;
   tool: string;
+  /** The user it is made for; stored so that the data of a user can be found, and not read back. */
+  userId?: string;
   /** `toMaker` of its caller; absent for calls that only the journal knows. */
   maker?: string;
   /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */
@@ -131,6 +133,7 @@ export class AsyncCalls {
       tool: toolName,
       maker: toMaker(principal),
       arguments: JSON.stringify(rawArguments).length <= MAX_KEPT_ARGUMENTS ? rawArguments : undefined,
+      userId: actingUserId(request),
       state: 'accepted',
       acceptedAt: this.deps.clock.now(),
     });

@@ -42,6 +42,7 @@ export class RedisCallStore extends CallStore {
         // Redis would store the text 'undefined'.
         ...(call.maker === undefined ? {} : { maker: call.maker }),
         ...(call.arguments === undefined ? {} : { arguments: JSON.stringify(call.arguments) }),
+        user: call.userId ?? '',
         state: call.state,
         accepted_at: String(call.acceptedAt),
       })

@@ -58,6 +58,8 @@ export abstract class KeyStore {
   abstract list(tenantId?: string): Promise<ApiKeyRecord[]>;
   /** Marks a key revoked; false when there is none of this id. Repeating keeps the first instant. */
   abstract revoke(id: string, at: EpochMs): Promise<boolean>;
+  /** Deletes a key with everything known of it; false when there is none of this id. */
+  abstract erase(id: string): Promise<boolean>;
   /** Notes a use; an older instant than the stored one changes nothing. */
   abstract touch(id: string, at: EpochMs): Promise<void>;
 }
@@ -206,6 +208,12 @@ export class ApiKeys {
   async revoke(id: string, tenantId?: string): Promise<boolean> {
     if (tenantId !== undefined && (await this.store.find(id))?.tenantId !== tenantId) return false;
     return this.store.revoke(id, this.clock.now());
+  }
+
+  /** Deletes keys and what is known of them; they stop working as revoked keys do. Returns how many there were. */
+  async erase(ids: readonly string[]): Promise<number> {
+    const erased = await Promise.all(ids.map((id) => this.store.erase(id)));
+    return erased.filter(Boolean).length;
   }
 
   private find(id: string): Promise<ApiKeyRecord | null> {

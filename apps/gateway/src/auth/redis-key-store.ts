@@ -24,7 +24,7 @@ export class RedisKeyStore extends KeyStore {
   }
 
   override async create(key: ApiKeyRecord, now: EpochMs): Promise<'created' | 'too_many' | 'id_taken'> {
-    const client = `{auth}:client:${key.tenantId}:${key.client}`;
+    const client = clientKey(key);
     const record = JSON.stringify({ ...key, revokedAt: undefined, lastUsedAt: undefined });
     const answer = await this.redis.eval(CREATE_KEY, 3, KEYS, REVOKED, client, key.id, record, now, MAX_LIVE_KEYS);
     return answer as 'created' | 'too_many' | 'id_taken';
@@ -51,10 +51,20 @@ export class RedisKeyStore extends KeyStore {
     return (await this.redis.eval(REVOKE_KEY, 2, KEYS, REVOKED, id, at)) === 1;
   }
 
+  override async erase(id: string): Promise<boolean> {
+    const key = await this.find(id);
+    if (!key) return false;
+    await this.redis.multi().srem(clientKey(key), id).hdel(REVOKED, id).hdel(USED, id).hdel(KEYS, id).exec();
+    return true;
+  }
+
   override async touch(id: string, at: EpochMs): Promise<void> {
     await this.redis.eval(TOUCH_KEY, 2, KEYS, USED, id, at);
   }
 }
+
+const clientKey = ({ tenantId, client }: Pick<ApiKeyRecord, 'tenantId' | 'client'>): string =>
+  `{auth}:client:${tenantId}:${client}`;
 
 function assemble(record: string, revoked?: string | null, used?: string | null): ApiKeyRecord {
   return {

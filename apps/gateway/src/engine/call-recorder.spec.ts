@@ -7,6 +7,10 @@ import { CallRecorder } from './call-recorder.js';
 import { RecentCalls, type RecentCall, type StoredRecentCall } from '../recent-calls/recent-calls.js';
 
 class Memory extends RecentCalls {
+  override async erase(): Promise<number> {
+    return 0;
+  }
+
   readonly batches: RecentCall[][] = [];
   isDown = false;
 

@@ -57,6 +57,12 @@ export class RedisKeptResults extends KeptResults {
     if (this.quotaBytes > 0) await this.#scripts.drop(...quotaKeys(tenantId), ref);
   }
 
+  /** Forgets what a tenant keeps, once its results are deleted, or only looks. Returns the number of keys. */
+  erase(tenantId: string, dryRun: boolean): Promise<number> {
+    const keys = quotaKeys(tenantId);
+    return dryRun ? this.redis.exists(...keys) : this.redis.unlink(...keys);
+  }
+
   /** Deletes a result. That of a call is in the journal or in its asynchronous record; the state of the call stays. */
   async #delete(ref: string): Promise<void> {
     if (ref.startsWith(CACHE_REF)) {

@@ -136,6 +136,25 @@ export const OPERATOR_PATHS: JsonObject = {
       answers: { '200': answer('By source and level', ref('PythonModules')) },
     }),
   },
+  '/api/v1/purges': {
+    post: operation('requestPurge', {
+      summary:
+        'Removes all data of a tenant (operator) or of one of its users (admin), or counts them; runs in the background',
+      body: {
+        type: 'object',
+        required: ['tenant_id'],
+        properties: { tenant_id: text, user_id: text, dry_run: { type: 'boolean' }, confirm: text },
+      },
+      answers: { '202': answer('The purge; follow it by its id', ref('Purge')) },
+    }),
+  },
+  '/api/v1/purges/{id}': {
+    get: operation('getPurge', {
+      summary: 'A purge with its progress, for 30 days (as for its request)',
+      parameters: [inPath('id')],
+      answers: { '200': answer('The purge', ref('Purge')) },
+    }),
+  },
   '/api/v1/keys': {
     get: operation('listKeys', {
       summary: 'API keys of the tenant, for operators of all tenants; without secrets (admin)',
@@ -256,6 +275,21 @@ export const OPERATOR_SCHEMAS: JsonObject = {
   PythonModules: record({
     configured: record({ standard: list(text), strict: list(text) }),
     added: record({ standard: list(text), strict: list(text) }),
+  }),
+  Purge: record({
+    id: text,
+    tenant_id: text,
+    user_id: nullable('string'),
+    dry_run: { type: 'boolean' },
+    state: { enum: ['running', 'done'] },
+    pseudonym: text,
+    requested_by: text,
+    requested_at: text,
+    finished_at: nullable('string'),
+    steps_done: list(text),
+    counts: { type: 'object', additionalProperties: integer },
+    remaining: { type: 'object', additionalProperties: integer },
+    error: nullable('string'),
   }),
   ApiKey: record({
     id: text,

@@ -64,6 +64,8 @@ export abstract class RecentCalls {
    * Reads at most `limit` calls, oldest first: those after `cursor`, or without one the last before `before`, or the last.
    */
   abstract read(scope: CallScope, limit: number, cursor?: string, before?: string): Promise<StoredRecentCall[]>;
+  /** Removes the calls of a tenant for which `isOwn` is true, or counts them. Returns the number of entries. */
+  abstract erase(tenantId: string, isOwn: (call: RecentCall) => boolean, dryRun: boolean): Promise<number>;
 }
 
 const STORE = 'The store of recent calls';

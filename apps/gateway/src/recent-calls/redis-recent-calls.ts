@@ -6,6 +6,8 @@ const FLEET_KEY = 'lc:fleet';
 const tenantKey = (tenantId: string): string => `lc:t:${tenantId}`;
 /** Streams of idle tenants expire after this time: a call takes about 0.6 KB, and there may be many tenants. */
 const TTL_SECONDS = 6 * 3_600;
+/** Calls read in one step of `erase`. */
+const ERASED_PAGE = 500;
 /** Factor by which the fleet's stream, which has the calls of all tenants, is longer. */
 const FLEET_FACTOR = 5;
 
@@ -40,7 +42,7 @@ export class RedisRecentCalls extends RecentCalls {
   }
 
   override async read(scope: CallScope, limit: number, cursor?: string, before?: string): Promise<StoredRecentCall[]> {
-    const key = scope === 'fleet' ? FLEET_KEY : tenantKey(scope.tenantId);
+    const key = streamKey(scope);
     const entries =
       cursor === undefined
         ? (await this.redis.xrevrange(key, before === undefined ? '+' : `(${before}`, '-', 'COUNT', limit)).toReversed()
@@ -50,4 +52,23 @@ export class RedisRecentCalls extends RecentCalls {
       return isJsonObject(call) ? [{ ...(call as unknown as RecentCall), cursor: id }] : [];
     });
   }
+
+  override async erase(tenantId: string, isOwn: (call: RecentCall) => boolean, dryRun: boolean): Promise<number> {
+    let erased = 0;
+    for (const scope of [{ tenantId }, 'fleet'] as const) {
+      for (let cursor = '0-0', isLast = false; !isLast;) {
+        const calls = await this.read(scope, ERASED_PAGE, cursor);
+        isLast = calls.length === 0;
+        cursor = calls.at(-1)?.cursor ?? cursor;
+        const own = calls.filter(isOwn).map((call) => call.cursor);
+        if (own.length > 0 && !dryRun) await this.redis.xdel(streamKey(scope), ...own);
+        erased += own.length;
+      }
+    }
+    // A stream whose entries were deleted keeps its name.
+    if (!dryRun && (await this.redis.xlen(tenantKey(tenantId))) === 0) await this.redis.unlink(tenantKey(tenantId));
+    return erased;
+  }
 }
+
+const streamKey = (scope: CallScope): string => (scope === 'fleet' ? FLEET_KEY : tenantKey(scope.tenantId));

@@ -35,6 +35,12 @@ export class BucketObjectStore extends ObjectStore {
     return this.bucket.delete(key);
   }
 
+  override async deleteTenant(hour: string, tenant: string, dryRun: boolean): Promise<number> {
+    const objects = await this.bucket.keys(`${hour}/${tenant}/`, true, Number.POSITIVE_INFINITY);
+    if (!dryRun) for (const { key } of objects) await this.bucket.delete(key);
+    return objects.length;
+  }
+
   /** Listings are in the order of keys, so that expired objects come first. */
   override async deleteBefore(hour: string): Promise<void> {
     for (;;) {

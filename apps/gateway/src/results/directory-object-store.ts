@@ -40,6 +40,16 @@ export class DirectoryObjectStore extends ObjectStore {
     return rm(join(this.root, key), { force: true });
   }
 
+  override async deleteTenant(hour: string, tenant: string, dryRun: boolean): Promise<number> {
+    const folder = join(this.root, hour, tenant);
+    const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw error;
+    });
+    if (!dryRun) await rm(folder, { recursive: true, force: true });
+    return names.length;
+  }
+
   /** Names that are not hours are left alone: the directory may hold other things. */
   override async deleteBefore(hour: string): Promise<void> {
     const names = await readdir(this.root);

@@ -10,6 +10,8 @@ export abstract class ObjectStore {
   abstract delete(key: string): Promise<void>;
   /** Deletes the objects of all hours before `hour`. */
   abstract deleteBefore(hour: string): Promise<void>;
+  /** Deletes all objects whose keys begin with `<hour>/<tenant>/`, or counts them; returns how many there were. */
+  abstract deleteTenant(hour: string, tenant: string, dryRun: boolean): Promise<number>;
   async close(): Promise<void> {}
 }
 

@@ -124,6 +124,7 @@ describe.each([
     const stored = new StoredResults({
       store: place.connect(),
       thresholdBytes: 256 * 1024,
+      longestTtlMs: 86_400_000,
       clock,
       onFailure: (operation) => failures.push(operation),
     });
@@ -153,6 +154,18 @@ describe.each([
     return sizes.reduce((sum: number, size) => sum + Number(size), 0);
   }
   const countedBytes = async () => Number(await redis.client().hget('{kept:acme}:sizes', '~total'));
+
+  it('are deleted with their tenant, and those of others stay', async () => {
+    const one = gateway();
+    const text = JSON.stringify(large);
+    const kept = await one.stored.put('globex', text, 3_600_000);
+    for (const ttlMs of [60_000, 86_400_000]) await one.stored.put('acme', text, ttlMs);
+    expect(await one.stored.eraseTenant('acme', true)).toBe(2);
+    expect(await place.keys()).toHaveLength(3);
+    expect(await one.stored.eraseTenant('acme', false)).toBe(2);
+    expect(await place.keys()).toEqual([kept!.split(' ')[0]]);
+    expect(await one.stored.eraseTenant('acme', false)).toBe(0);
+  });
 
   it.each([
     { how: 'without the journal', journalled: false, key: undefined },
@@ -265,6 +278,7 @@ describe.each([
     const stored = new StoredResults({
       store: place.connect(),
       thresholdBytes: 1_024,
+      longestTtlMs: 86_400_000,
       clock: fake,
       onFailure: (operation) => failures.push(operation),
     });

@@ -1,4 +1,5 @@
 import { EgressClient, egressFetch } from '@toolfleet/egress';
+import { DEFAULT_RETENTION } from '@toolfleet/journal';
 import type { ServiceHost } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import type { GatewayConfig } from '../gateway.config.js';
@@ -21,6 +22,8 @@ export function resultStore(
     store,
     thresholdBytes: settings.RESULT_STORE_THRESHOLD_KB * 1024,
     clock,
+    longestTtlMs:
+      Math.max(settings.CALL_RESULT_TTL_SECONDS * 1_000, DEFAULT_RETENTION.keyedMs) + settings.GATEWAY_ASYNC_TIMEOUT_MS,
     onFailure: (operation, error) => {
       metrics.resultStoreFailures.inc({ operation });
       logger.warn({ operation, error }, 'the result store failed');

@@ -20,6 +20,8 @@ export interface StoredResultsOptions {
   /** Results of more bytes than this go to the store. */
   thresholdBytes: number;
   clock: Clock;
+  /** Longest life of a result; no object is in a later hour. */
+  longestTtlMs: Milliseconds;
   /** Reports an operation that failed; the result went to Redis, or the reader got SERVICE_UNAVAILABLE. */
   onFailure: (operation: 'put' | 'get' | 'delete' | 'sweep', error: unknown) => void;
 }
@@ -72,6 +74,16 @@ export class StoredResults extends LargeResults {
   override async delete(reference: string): Promise<void> {
     if (this.#isPaused) return;
     await this.#attempt('delete', this.options.store.delete(parseReference(reference).key)).catch(() => undefined);
+  }
+
+  /** Deletes all results of a tenant, or counts them. Rejects when the store is unavailable. */
+  async eraseTenant(tenantId: string, dryRun: boolean): Promise<number> {
+    const { store, clock, longestTtlMs } = this.options;
+    let erased = 0;
+    const last = clock.now() + longestTtlMs + HOUR_MS;
+    for (let at = clock.now() - HOUR_MS; at <= last; at += HOUR_MS)
+      erased += await store.deleteTenant(hourOf(at), tenantSegment(tenantId), dryRun);
+    return erased;
   }
 
   async start(): Promise<void> {

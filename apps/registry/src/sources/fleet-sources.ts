@@ -93,6 +93,27 @@ export class FleetSources {
   }
 
   /**
+   * Removes every source that a tenant registered, or counts them. Sources of the configuration file stay: they are counted as
+   * `declared_sources` and have to be removed there.
+   */
+  async purgeTenant(tenant: string, dryRun: boolean): Promise<Record<string, number>> {
+    const counts = { sources: 0, definitions: 0, declared_sources: 0 };
+    for (const source of await this.definitions.sourcesOf(tenant)) {
+      if (this.sourceStore.isDeclared(source.kind as 'openapi' | 'mcp', source.name)) {
+        counts.declared_sources += 1;
+        continue;
+      }
+      counts.sources += 1;
+      counts.definitions += dryRun
+        ? this.definitions.countOf(source)
+        : (await this.definitions.unregister(source)).removed.length;
+      if (!dryRun && (source.kind === 'openapi' || source.kind === 'mcp'))
+        this.sources[source.kind].forget(source.name);
+    }
+    return counts;
+  }
+
+  /**
    * Looks at a source now: reads the document, or requests the server's list. What the look gave is recorded, not thrown.
    * @throws ToolError NOT_FOUND; REQUEST_INVALID when there is nothing to look at
    */

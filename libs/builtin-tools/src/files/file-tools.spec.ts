@@ -5,7 +5,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { JsonObject } from '@toolfleet/contracts';
 import { S3_KEY, S3_OF_YOUR_OWN, startS3 } from '@toolfleet/testing';
 import { bucketOf, caller, catchToolError, inBucket, STORES } from '../../spec/workspaces.fixture.js';
-import { DEFAULT_WORKSPACE_LIMITS } from './workspaces.js';
+import { SystemClock } from '@toolfleet/resilience';
+import { DEFAULT_WORKSPACE_LIMITS, Workspaces } from './workspaces.js';
 
 let root: string;
 beforeAll(async () => {
@@ -56,6 +57,28 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
     expect(await call('file_read', { path: 'src/main.py', encoding: 'base64' })).toMatchObject({
       content: Buffer.from('print(1)\nprint(2)\nprint(3)\n').toString('base64'),
     });
+  });
+
+  it('are removed with their tenant or user, and those of others stay', async () => {
+    const { store, stop: stopIt } = await make();
+    const workspaces = new Workspaces(store, new SystemClock());
+    const write = (workspace: string) => store.write(workspace, ['deep', 'a.txt'], Buffer.from('x'), 'overwrite');
+    for (const workspace of ['gone/p-one', 'gone/u-ann/s-1', 'gone/u-ann/s-2', 'gone/u-bob/s-1', 'goner/p-one'])
+      await write(workspace);
+    const files = async (tenantId: string, userId?: string) =>
+      (await workspaces.purge({ tenantId, userId }, true, () => false)).files;
+    expect(await files('gone', 'ann')).toBeGreaterThanOrEqual(2);
+    const before = await files('gone');
+    expect(await workspaces.purge({ tenantId: 'gone', userId: 'ann' }, false, () => true)).toEqual({
+      files: 0,
+      more: true,
+    });
+    expect((await workspaces.purge({ tenantId: 'gone', userId: 'ann' }, false, () => false)).more).toBe(false);
+    expect([await files('gone', 'ann'), await files('gone')]).toEqual([0, before / 2]);
+    await workspaces.purge({ tenantId: 'gone' }, false, () => false);
+    expect([await files('gone'), await store.exists('gone/p-one')]).toEqual([0, false]);
+    expect(await files('goner')).toBeGreaterThan(0);
+    await stopIt?.();
   });
 
   it('supports names with special characters', async () => {

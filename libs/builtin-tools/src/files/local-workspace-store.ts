@@ -120,6 +120,40 @@ export class LocalWorkspaceStore extends WorkspaceStore {
     });
   }
 
+  override countFiles(folder: string): Promise<number> {
+    return this.inside(folder, [], false, async (directory) => (directory ? countFiles(directory) : 0));
+  }
+
+  override async removeFolder(folder: string, isOver: () => boolean): Promise<{ files: number; more: boolean }> {
+    const names = folder.split('/');
+    let files = 0;
+    const more = await this.inside(folder, [], false, async (directory) => {
+      for (const child of directory ? await readChildren(directory) : []) {
+        if (isOver()) return true;
+        const below = child.isDirectory ? await openBelow(directory as OpenDirectory, [child.name], false) : undefined;
+        files += below ? await countFiles(below) : 1;
+        await below?.close();
+        if (below) await removeDirectory(directory as OpenDirectory, child.name, [...names, child.name], true);
+        else await unlink((directory as OpenDirectory).at(child.name)).catch(unless('ENOENT'));
+      }
+      return false;
+    });
+    if (!more) await this.removeEmpty(names);
+    return { files, more };
+  }
+
+  /** Removes a folder that is empty now; one that a call has written to meanwhile stays. */
+  private async removeEmpty(names: readonly string[]): Promise<void> {
+    const root = await openRoot(this.root);
+    try {
+      const parent = await openBelow(root, names.slice(0, -1), false);
+      await rmdir(parent?.at(names.at(-1) ?? '') ?? '').catch(() => undefined);
+      await parent?.close();
+    } finally {
+      await root.close();
+    }
+  }
+
   private async inside<T>(
     workspace: string,
     names: readonly string[],
@@ -174,6 +208,16 @@ async function removeDirectory(
     throw error.code === 'ENOTEMPTY' || error.code === 'EEXIST' ? storeErrors.notEmpty(names) : error;
   });
   return removed + 1;
+}
+
+async function countFiles(directory: OpenDirectory): Promise<number> {
+  let files = 0;
+  for (const child of await readChildren(directory)) {
+    const below = child.isDirectory ? await openBelow(directory, [child.name], false) : undefined;
+    files += below ? await countFiles(below) : 1;
+    await below?.close();
+  }
+  return files;
 }
 
 async function collect(

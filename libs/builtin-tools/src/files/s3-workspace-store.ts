@@ -9,6 +9,9 @@ import {
   type WriteMode,
 } from './workspace-store.js';
 
+/** Objects listed in one step when a folder is removed. */
+const PAGE = 1_000;
+
 /**
  * Workspaces as objects of an S3-compatible bucket, for fleets whose executors share no volume. Directories are the common
  * prefixes of keys, and empty objects whose key ends in `/`. There are no links that could lead out. All writes are atomic:
@@ -116,6 +119,22 @@ export class S3WorkspaceStore extends WorkspaceStore {
     }
     const shown = [...entries.values()].filter((entry) => recursive || entry.names.length === names.length + 1);
     return shown.toSorted((a, b) => comparePaths(a.names, b.names)).slice(0, limit);
+  }
+
+  override async countFiles(folder: string): Promise<number> {
+    return (await this.bucket.keys(`${folder}/`, true, Number.POSITIVE_INFINITY)).length;
+  }
+
+  override async removeFolder(folder: string, isOver: () => boolean): Promise<{ files: number; more: boolean }> {
+    for (let files = 0; ;) {
+      const page = await this.bucket.keys(`${folder}/`, false, PAGE);
+      for (const { key } of page) {
+        if (isOver()) return { files, more: true };
+        await this.bucket.delete(key);
+        files += 1;
+      }
+      if (page.length === 0) return { files, more: false };
+    }
   }
 
   private append(workspace: string, names: readonly string[], bytes: Uint8Array): Promise<void> {

@@ -38,6 +38,13 @@ export abstract class WorkspaceStore {
   abstract makeDirectory(workspace: string, names: readonly string[]): Promise<void>;
   /** Removes a file, an empty directory, or with `recursive` a tree. Returns the number of removed entries. */
   abstract remove(workspace: string, names: readonly string[], recursive: boolean): Promise<number>;
+  /** Number of files below a folder of workspaces, such as `acme` or `acme/u-ann`. */
+  abstract countFiles(folder: string): Promise<number>;
+  /**
+   * Removes a folder of workspaces with everything in it, until `isOver`; may be repeated.
+   * @returns the number of files removed, and whether some are left
+   */
+  abstract removeFolder(folder: string, isOver: () => boolean): Promise<{ files: number; more: boolean }>;
   /** Entries below a directory in order of names, parents before children; at most `limit`. */
   abstract list(workspace: string, names: readonly string[], recursive: boolean, limit: number): Promise<Entry[]>;
 }

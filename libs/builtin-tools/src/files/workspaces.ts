@@ -62,6 +62,20 @@ export class Workspaces {
     return new Workspace(key, existence, deps, (work) => this.mutex.run(key, work));
   }
 
+  /**
+   * Removes all workspaces of a tenant, or those of one user's sessions, or counts their files. Projects belong to the tenant.
+   * @param isOver ends the work early; it may be repeated
+   */
+  async purge(
+    { tenantId, userId }: { tenantId: string; userId?: string },
+    dryRun: boolean,
+    isOver: () => boolean,
+  ): Promise<{ files: number; more: boolean }> {
+    const folder = userId === undefined ? safeName(tenantId) : `${safeName(tenantId)}/u-${safeName(userId)}`;
+    if (dryRun) return { files: await this.store.countFiles(folder), more: false };
+    return this.store.removeFolder(folder, isOver);
+  }
+
   private existenceRule(create: unknown): ExistenceRule {
     if (this.limits.mustExist || create === false) return 'by_workspace';
     return create === true ? 'declared' : 'by_write';

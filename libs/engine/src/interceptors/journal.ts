@@ -10,6 +10,7 @@ import {
 import { leavesOutcomeOpen } from '@toolfleet/contracts/execution';
 import type { Acceptance } from '@toolfleet/journal';
 import type { Call, Interceptor, Next } from '../call.js';
+import { actingUserId } from '../call-identity.js';
 import { withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
 import { failed } from '../result.js';
@@ -71,6 +72,7 @@ async function accept({ journal: entries }: Ports, { request, tool, plan, identi
     return await entries.accept({
       callId: request.callId,
       tenantId: request.principal.tenantId,
+      userId: actingUserId(request),
       tool: tool.name,
       deadlineAt: request.deadlineAt,
       repeatable: plan.idempotent,

@@ -6,9 +6,9 @@ const SOURCE = '@toolfleet/source';
 /**
  * Specs import our own packages from source (by an export condition that no other package has), so that no build is needed to run them.
  * `unit` is next to the code and needs no broker unless a spec starts one. `e2e` and `integration` (faults, abuse, measurements)
- * start real processes and wait for them most of the time, so both run more files at a time than there are cores. `cluster`
- * (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus and check:rego) needs cases of other
- * projects, which those commands get; `abuse` (npm run test:abuse) runs the abuse tests of `integration` at full length.
+ * start real processes. `cluster` (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus and
+ * check:rego) needs cases of other projects, which those commands get; `abuse` (npm run test:abuse) runs the abuse tests of
+ * `integration` at full length.
  */
 const shared = {
   resolve: { conditions: [SOURCE] },
@@ -17,16 +17,13 @@ const shared = {
   oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
 };
 
-/** Specs that start fleets use a core for a third of their time. */
-const FILES_WITH_FLEETS = Math.ceil(availableParallelism() * 1.5);
-
 /** A condition that is waited for is given time: a busy machine is late, never wrong. */
 const patient = { expect: { poll: { timeout: 15_000 } } };
 
 export default defineConfig({
   test: {
-    // The default leaves a core to a user who watches; on two cores that is one worker.
-    maxWorkers: '100%',
+    // Most specs wait for brokers, services and deadlines half of their time: a worker for each core would leave cores idle.
+    maxWorkers: Math.ceil(availableParallelism() * 1.5),
     projects: [
       {
         ...shared,
@@ -61,7 +58,6 @@ export default defineConfig({
           ...patient,
           name: 'e2e',
           include: ['test/e2e/**/*.spec.ts'],
-          maxWorkers: FILES_WITH_FLEETS,
           testTimeout: 120_000,
           hookTimeout: 180_000,
         },
@@ -72,7 +68,6 @@ export default defineConfig({
           ...patient,
           name: 'integration',
           include: ['test/failure/**/*.spec.ts', 'test/abuse/**/*.spec.ts', 'test/observability/**/*.spec.ts'],
-          maxWorkers: FILES_WITH_FLEETS,
           testTimeout: 120_000,
           hookTimeout: 180_000,
         },

@@ -281,14 +281,14 @@ describe('npm start', () => {
       http('POST', '/api/v1/tools/execute_python/execute', { arguments: { code }, mode: 'async' });
     const running = (await begin('while True: pass')).body.call_id as string;
     const getState = async (id: string) => (await http('GET', `/api/v1/calls/${id}`)).body.status as string;
-    await until('it runs', async () => (await getState(running)) === 'claimed', 10_000);
+    await until('it runs', async () => (await getState(running)) === 'claimed', 30_000);
     // A busy machine may need more than the two seconds the answer waits for the end.
     const cancelled = await http('DELETE', `/api/v1/calls/${running}`);
     expect([
       { status: 200, body: { call_id: running, status: 'cancelled' } },
       { status: 202, body: { call_id: running, status: 'claimed' } },
     ]).toContainEqual({ status: cancelled.status, body: cancelled.body });
-    await until('it is cancelled', async () => (await getState(running)) === 'cancelled', 10_000);
+    await until('it is cancelled', async () => (await getState(running)) === 'cancelled', 30_000);
     // The usage of the run is charged, and the answer shows it.
     expect((await http('GET', `/api/v1/calls/${running}`)).body.result).toMatchObject({
       metadata: { code: 'CANCELLED', attempts: 1 },
@@ -296,7 +296,7 @@ describe('npm start', () => {
     });
     expect((await http('DELETE', `/api/v1/calls/${running}`)).body.status).toBe('cancelled');
     const ended = (await begin('1')).body.call_id as string;
-    await until('it has ended', async () => (await getState(ended)) === 'succeeded', 10_000);
+    await until('it has ended', async () => (await getState(ended)) === 'succeeded', 30_000);
     expect((await http('DELETE', `/api/v1/calls/${ended}`)).body.status).toBe('succeeded');
     // A dry run is answered at once: there is nothing to wait for.
     expect(
@@ -355,7 +355,7 @@ describe('npm start', () => {
           (row: { tool_name: string; calls: number }) => row.tool_name === 'parcels_getParcel' && row.calls > 0,
         );
       },
-      10_000,
+      30_000,
     );
   });
 
@@ -378,7 +378,7 @@ describe('npm start', () => {
     expect((await as('execute_python', { code: '1' })).status).toBeGreaterThanOrEqual(403);
     expect((await http('GET', '/api/v1/keys', undefined, key)).status).toBe(403);
     expect((await http('DELETE', `/api/v1/keys/${made.body.id}`)).status).toBe(204);
-    await until('the key is revoked', async () => (await as('calculator', { expression: '1' })).status === 401, 6_000);
+    await until('the key is revoked', async () => (await as('calculator', { expression: '1' })).status === 401, 30_000);
   });
 
   it('serves health and metrics of every service', async () => {
@@ -468,7 +468,7 @@ describe('npm start', () => {
     const pids = [...fleet.services.map((service) => service.pid), ...Object.values(fleet.broker_pids)];
     expect(pids.every(isAlive)).toBe(true);
     process.kill(runner.pid!, 'SIGTERM');
-    await until('the runner ends', () => runner.exitCode !== null || runner.signalCode !== null, 10_000);
-    await until('every process is gone', () => !pids.some(isAlive), 2_000);
+    await until('the runner ends', () => runner.exitCode !== null || runner.signalCode !== null, 30_000);
+    await until('every process is gone', () => !pids.some(isAlive), 10_000);
   });
 });

@@ -108,9 +108,9 @@ export async function startEventfulFleet(): Promise<EventfulFleet> {
       want((await python('while True: pass', 1_000)).body.success ?? false, false);
     },
     'a run that waited too long': async () => {
-      const busy = [0, 1].map(() => python('import time; time.sleep(3)'));
+      const busy = [0, 1].map(() => python('import time; time.sleep(4)'));
       await eventually('all slots are taken', async () => (await redis.llen(RUNNING)) === 2, PATIENCE);
-      const late = python('1', 1_000);
+      const late = python('1', 2_000);
       await eventually('it waits', async () => (await redis.zcard(WAITING)) === 1, PATIENCE);
       // A gateway that looks on would take it out of the queue; only a worker that takes it up counts it.
       fleet.process('gateway').pause();
@@ -141,7 +141,7 @@ export async function startEventfulFleet(): Promise<EventfulFleet> {
     },
     'an executor that dies amid an effect': async () => {
       const note = `amid ${(number += 1)}`;
-      const saved = fleet.call('sample_save_note', { text: note, delay_ms: 2_000 }, { fields: { timeout_ms: 5_000 } });
+      const saved = fleet.call('sample_save_note', { text: note, delay_ms: 4_000 }, { fields: { timeout_ms: 5_000 } });
       await eventually('the effect began', () => sample.notes.has(note));
       await fleet.kill('mcp-executor');
       want(codeOf(await saved), 'OUTCOME_UNKNOWN');

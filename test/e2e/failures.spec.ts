@@ -78,7 +78,7 @@ describe.each(FAILED)('a failure of %s', (_what, tool, args, error, words) => {
   const body = {
     success: false,
     error: expect.stringMatching(error),
-    metadata: { error_type: 'internal_error', fallback: 'graceful_error' },
+    metadata: { error_type: 'internal_error' },
   };
 
   it('is explained as JSON over HTTP, Shannon’s path and NATS, with the words of the tool', async () => {
@@ -89,6 +89,7 @@ describe.each(FAILED)('a failure of %s', (_what, tool, args, error, words) => {
     ];
     for (const answer of answers) {
       expect(answer).toMatchObject(body);
+      expect(answer.metadata.fallback, 'an explained failure is no substitute').toBeUndefined();
       const told = JSON.parse(answer.text);
       expect(told).toMatchObject(explanation);
       expect(Object.keys(told)).toEqual(['error', 'tool', 'message', 'suggestion']);

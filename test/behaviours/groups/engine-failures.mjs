@@ -30,13 +30,13 @@ export default {
     },
     {
       name: 'the text of an upstream failure',
-      reliance: 'JSON with error, tool, message and suggestion, marked graceful_error',
+      reliance: 'JSON with error, tool, message and suggestion, not marked as a substitute',
       expected: {
         error: 'network_error',
         tool: 'up_unreachable',
         message: /ECONNREFUSED/,
         suggestion: present,
-        fallback: 'graceful_error',
+        fallback: absent,
       },
       see: async (fleet) => explanation(await fleet.callUnreachable()),
       needs: 'own',

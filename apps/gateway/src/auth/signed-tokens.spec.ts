@@ -101,26 +101,14 @@ describe('delegation token', () => {
 
   it('ends with the deadline', async () => {
     const { clock, tokens } = setUp();
-    const token = issueDelegation(tokens, {
-      principal,
-      callId: 'c1',
-      spends: { requestId: 'r1' },
-      scopes: ['*'],
-      expiresAt: clock.now() + 1_000,
-    });
+    const token = delegated(tokens, clock);
     clock.advance(3_001);
     expect(openDelegation(tokens, token)).toBeNull();
   });
 
   it('is refused when one character differs, anywhere', () => {
     const { clock, tokens } = setUp();
-    const token = issueDelegation(tokens, {
-      principal,
-      callId: 'c1',
-      spends: { requestId: 'r1' },
-      scopes: ['*'],
-      expiresAt: clock.now() + 1_000,
-    });
+    const token = delegated(tokens, clock);
     for (const forged of mutations(token)) expect(openDelegation(tokens, forged), forged).toBeNull();
   });
 
@@ -135,13 +123,7 @@ describe('delegation token', () => {
     const binding = { principal, tool: 'bash', arguments: {} };
     const state = sealRequestState(tokens, binding, {}, clock.now() + 1_000);
     expect(openDelegation(tokens, `tfd_${state}`)).toBeNull();
-    const token = issueDelegation(tokens, {
-      principal,
-      callId: 'c1',
-      spends: { requestId: 'r1' },
-      scopes: ['*'],
-      expiresAt: clock.now() + 1_000,
-    });
+    const token = delegated(tokens, clock);
     expect(openRequestState(tokens, binding, token.slice(4))).toBeNull();
   });
 

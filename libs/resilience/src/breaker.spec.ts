@@ -25,7 +25,7 @@ const rate: BreakerRule = { errorRate: { threshold: 0.5, windowMs: 30_000, minCa
 
 describe('consecutive rule', () => {
   test('opens at the fifth failure in a row, not before; a success starts over', async () => {
-    const breaker = breakerOf(consecutive);
+    const breaker = breakerOf({ ...consecutive, recoveryMs: 60_000 });
     for (let index = 0; index < 4; index += 1) await give(breaker, 'failure');
     await give(breaker, 'success');
     for (let index = 0; index < 4; index += 1) await give(breaker, 'failure');

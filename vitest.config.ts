@@ -58,8 +58,8 @@ export default defineConfig({
           ...patient,
           name: 'e2e',
           include: ['test/e2e/**/*.spec.ts'],
-          testTimeout: 120_000,
-          hookTimeout: 180_000,
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
         },
       },
       {
@@ -68,8 +68,8 @@ export default defineConfig({
           ...patient,
           name: 'integration',
           include: ['test/failure/**/*.spec.ts', 'test/abuse/**/*.spec.ts', 'test/observability/**/*.spec.ts'],
-          testTimeout: 120_000,
-          hookTimeout: 180_000,
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
         },
       },
       {

@@ -127,7 +127,7 @@ describe.each(ENTRY_POINTS)('a batch over %s', (_name, send) => {
   });
 
   it('gives each item its own time from its start', async () => {
-    const calls = Array.from({ length: 4 }, () => step({ timeout_ms: 2_000 }, { ms: 700 }));
+    const calls = Array.from({ length: 4 }, () => step({ timeout_ms: 3_000 }, { ms: 800 }));
     const bodies = await send({ calls, parallel: false });
     expect(bodies.map(({ success, metadata }) => [success, metadata['code']])).toEqual(
       Array.from({ length: 4 }, () => [true, undefined]),

@@ -100,12 +100,12 @@ describe('what a call costs, by how it ended', () => {
     ],
     [
       'a time-out: its price',
-      () => fleet.call('paid', { mode: 'hangs' }, { fields: { timeout_ms: 300 } }),
+      () => fleet.call('paid', { mode: 'hangs' }, { fields: { timeout_ms: 1_000 } }),
       { code: 'ATTEMPT_TIMED_OUT', cost: PRICE_USD, tool: 'paid' },
     ],
     [
       'an unknown outcome: what was reserved',
-      () => fleet.call('paid_once', { mode: 'hangs' }, { fields: { timeout_ms: 300 } }),
+      () => fleet.call('paid_once', { mode: 'hangs' }, { fields: { timeout_ms: 1_000 } }),
       { code: 'OUTCOME_UNKNOWN', cost: PRICE_USD, tool: 'paid_once' },
     ],
     ['a free tool: nothing', () => fleet.call('free', { mode: 'ok' }), { cost: 0, tool: 'free' }],
@@ -227,7 +227,7 @@ describe('what is no execution', () => {
 });
 
 it('a lease that expires has a row with the tool and the user of its call', async () => {
-  const ask = fleet.call('paid', { mode: 'hangs' }, { fields: { timeout_ms: 1_000 } }).catch(() => undefined);
+  const ask = fleet.call('paid', { mode: 'hangs' }, { fields: { timeout_ms: 3_000 } }).catch(() => undefined);
   const leases = fleet.redis.client();
   await eventually('the call is reserved', async () => (await leases.hlen('{b:acme}:leases')) > 0);
   const [callId] = await leases.hkeys('{b:acme}:leases');

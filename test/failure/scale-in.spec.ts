@@ -45,7 +45,7 @@ afterAll(async () => {
 function startWorker(): Worker {
   const service = startServiceProcess({
     entry: MAIN,
-    readyTimeoutMs: 90_000,
+    readyTimeoutMs: 200_000,
     env: {
       REDIS_URL: redis.url,
       ADMIN_PORT: '0',
@@ -86,7 +86,7 @@ describe.skipIf(!existsSync(MAIN))('scaling in (skipped: apps/python-sandbox is 
           fillUp(look);
           return ready.size === 4 && look.running === 4 * SLOTS;
         },
-        { timeoutMs: 90_000 },
+        { timeoutMs: 200_000 },
       );
       seesWork = false;
       await eventually('one worker is left while runs wait', async () => {

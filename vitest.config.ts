@@ -18,7 +18,7 @@ const shared = {
 };
 
 /** A condition that is waited for is given time: a busy machine is late, never wrong. */
-const patient = { expect: { poll: { timeout: 15_000 } } };
+const patient = { expect: { poll: { timeout: 30_000 } } };
 
 export default defineConfig({
   test: {

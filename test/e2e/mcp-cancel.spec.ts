@@ -84,7 +84,6 @@ const finishedCalls = async (): Promise<SeenCall[]> => {
 async function nextFinished(before: number): Promise<SeenCall> {
   let calls: SeenCall[] = [];
   await eventually('the call has ended', async () => (calls = await finishedCalls()).length > before, {
-    timeoutMs: 15_000,
     everyMs: 100,
   });
   return calls.at(-1)!;

@@ -226,7 +226,7 @@ export class TestFleet {
           const { body } = await this.ask({ path: '/tools/list', gateway });
           return Array.isArray(body) && tools.every((tool) => body.includes(tool));
         },
-        { timeoutMs: 30_000, everyMs: 100 },
+        { timeoutMs: 60_000, everyMs: 100 },
       );
     }
   }

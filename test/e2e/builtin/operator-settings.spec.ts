@@ -51,8 +51,7 @@ describe('the rate limit of a builtin tool', () => {
   it('set by BUILTIN_RATE_LIMITS takes precedence over the variable of the tool', async () => {
     await fleet.terminate('builtin-executor');
     await fleet.launch('builtin-executor', { CALCULATOR_RATE_LIMIT: '500', BUILTIN_RATE_LIMITS: 'calculator=2' });
-    for (const gateway of [0, 1])
-      await expect.poll(() => rateLimit('calculator', gateway), { timeout: 10_000 }).toBe(2);
+    for (const gateway of [0, 1]) await expect.poll(() => rateLimit('calculator', gateway)).toBe(2);
     const answered = await statuses('calculator', 6, (index) => ({ expression: `${index} * 3` }));
     expect(answered.filter((status) => status === 200)).toHaveLength(2);
   });

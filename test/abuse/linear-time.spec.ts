@@ -17,7 +17,10 @@ const HUNTED = Number(process.env['ABUSE_SHAPES'] ?? 60);
 const SEED = Number(process.env['ABUSE_SEED'] ?? 1);
 const MOST_RATIO = 3;
 /** Most measurements of one length: their least approaches the time without noise, so more of them make the ratio truer. */
-const ATTEMPTS = 30;
+const ATTEMPTS = 100;
+/** After these attempts each one waits, so that they outlast what else keeps the cores busy. */
+const QUICK_ATTEMPTS = 10;
+const BETWEEN_ATTEMPTS_MS = 50;
 const RUNS = 3;
 
 function fastest(work: () => unknown, runs = RUNS): number {
@@ -42,6 +45,7 @@ function growth(prepare: (length: number) => () => unknown, most: number): { rat
   let ratio = Number.POSITIVE_INFINITY;
   for (let attempt = 0; attempt < ATTEMPTS && ratio > MOST_RATIO; attempt += 1) {
     const at = attempt % 2;
+    if (attempt >= QUICK_ATTEMPTS) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BETWEEN_ATTEMPTS_MS);
     const base = length >> at;
     onceMs[at] = Math.min(onceMs[at]!, fastest(prepare(base)));
     // As long as the input may be, and still nothing to measure.

@@ -30,13 +30,13 @@ export default {
     },
     {
       name: 'the text of an upstream failure',
-      reliance: 'JSON with error, tool, message and suggestion, not marked as a substitute',
+      reliance: 'JSON with error, tool, message and suggestion, marked graceful_error',
       expected: {
         error: 'network_error',
         tool: 'up_unreachable',
         message: /ECONNREFUSED/,
         suggestion: present,
-        fallback: absent,
+        fallback: 'graceful_error',
       },
       see: async (fleet) => explanation(await fleet.callUnreachable()),
       needs: 'own',

@@ -14,8 +14,8 @@ import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { BudgetPort } from './ports.js';
 
 /**
- * How long a shared lease admits calls. A limit that an operator lowers applies to the next lease, so it binds within a second,
- * and a budget service that stops refuses calls as soon.
+ * How long a shared lease admits calls. A changed limit applies to the next lease, and without a budget service there is none, so
+ * both take effect within this time.
  */
 const ADMIT_MS = 500;
 /** A lease is as large as what was spent in so much time: the most that a gateway that dies is charged for nothing. */

@@ -183,15 +183,15 @@ export class Purges {
     const { store, clock } = this.deps;
     if (!(await store.lease(id, this.#holder))) return;
     let cancelRenewal: CancelTimer = () => {};
+    let isOver = false;
     const renew = () => {
-      cancelRenewal = clock.after(
-        this.#pollMs,
-        () =>
-          void store
-            .lease(id, this.#holder)
-            .catch(() => false)
-            .finally(renew),
-      );
+      if (isOver) return;
+      cancelRenewal = clock.after(this.#pollMs, () => {
+        void store
+          .lease(id, this.#holder)
+          .catch(() => false)
+          .finally(renew);
+      });
     };
     renew();
     try {
@@ -200,6 +200,7 @@ export class Purges {
       if (!(error instanceof Stopped)) await store.fail(id, reasonFor(error));
       if (!(error instanceof Stopped)) throw error;
     } finally {
+      isOver = true;
       cancelRenewal();
       await store.release(id, this.#holder).catch(() => undefined);
     }

@@ -218,6 +218,7 @@ describe('reference pages', () => {
             ['Queue', 'Job id'],
             [
               [`\`${QUEUES.pythonRuns}\``, '`<call_id>-<attempt>`'],
+              [`\`${QUEUES.programRuns}\``, '`<call_id>-<attempt>`'],
               [`\`${QUEUES.agentRuns}\``, '`<call_id>-<attempt>`'],
               [`\`${QUEUES.toolCalls}\``, '`<call_id>`'],
             ],

@@ -34,6 +34,7 @@ const KEYS: Record<string, string[]> = {
   '{fleet}:agent-runs:wait': ['gateway', 'builtin-agent'],
   '{fleet}:python-runs:wait': ['gateway', 'python-sandbox'],
   '{fleet}:python-runs:slots': ['gateway', 'python-sandbox'],
+  '{fleet}:program-runs:wait': ['gateway', 'python-sandbox'],
   '{s:acme:ann:s1}': ['python-sandbox'],
   '{registry}:tools': ['registry'],
   '{b:acme}:scopes': ['budget'],
@@ -44,6 +45,9 @@ const KEYS: Record<string, string[]> = {
 const READERS: Record<string, string[]> = { '{fleet}:python-runs:slots': ['registry'] };
 const CHANNELS: Record<string, string[]> = {
   '{fleet}:reply:python-runs:g1': ['gateway', 'python-sandbox'],
+  '{fleet}:reply:program-runs:g1': ['gateway', 'python-sandbox'],
+  '{fleet}:program-runs:cancel': ['gateway', 'python-sandbox'],
+  '{fleet}:program-runs:answers:w1': ['gateway', 'python-sandbox'],
   '{fleet}:reply:agent-runs:g1': ['gateway', 'builtin-agent'],
   '{fleet}:reply:x': ['gateway'],
   '{fleet}:python-runs:cancel': ['gateway', 'python-sandbox'],

@@ -46,6 +46,7 @@ const host = new SandboxProcess({
     },
     threadScript: fileURLToPath(dist('wasi/sandbox-thread.js')),
     threads: 1,
+    programs: 0,
     outputCap: 1 << 20,
     memoryLimitMb: 512,
     memoryBudgetMb: 512,

@@ -16,6 +16,7 @@ export const TOOLS_OF_EVERY_KIND = [
   'file_read',
   'multi_agent',
   'parcels_getParcel',
+  'run_program',
   'sample_add',
   'sample_save_note',
 ] as const;
@@ -109,6 +110,13 @@ const CALLS: readonly Kind[] = [
       const run = (code: string) => fleet.call('execute_python', { code, session_id });
       expect(await run('x = 20\nresult = x')).toMatchObject(ok({ output: { value: 20 } }));
       expect(await run('result = x + 22')).toMatchObject(ok({ output: { value: 42 } }));
+    },
+  ],
+  [
+    'a program that calls tools',
+    async ({ fleet }) => {
+      const code = 'gather(tools.calculator(expression="40+2"), tools.execute_python(code="6 * 7"))[0]["result"]';
+      expect(await fleet.call('run_program', { code })).toMatchObject(ok({ output: { value: 42 } }));
     },
   ],
   [

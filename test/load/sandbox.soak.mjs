@@ -29,6 +29,7 @@ const sandbox = new Sandbox({
     interpreter,
     threadScript: fileURLToPath(dist('wasi/sandbox-thread.js')),
     threads: THREADS,
+    programs: 0,
     outputCap: 1 << 20,
     memoryLimitMb: 512,
     memoryBudgetMb: 1_024,

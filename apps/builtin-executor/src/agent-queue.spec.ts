@@ -58,6 +58,7 @@ function jobRun(over: Partial<ExecJob> = {}, more: Partial<JobRun<ExecJob>> = {}
     queuedMs: 7,
     isRepeated: false,
     progress: () => {},
+    ask: () => Promise.reject(new Error('agents do not ask')),
     ...more,
   };
 }

@@ -41,7 +41,17 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const brokers = connectBrokers(settings, host);
   const auth = wireAuth(settings, host, brokers.redis);
   const catalog = wireCatalog(settings, host, brokers);
-  const engine = wireEngine(settings, host, { brokers, tokens: auth.tokens, definitions: catalog.definitions });
+  const engine = wireEngine(settings, host, {
+    brokers,
+    tokens: auth.tokens,
+    definitions: catalog.definitions,
+    programs: {
+      authenticate: (token) => auth.authenticate({ kind: 'bearer', token }),
+      search: async (principal, query, limit) =>
+        (await catalog.search.rank(principal, query, limit)).map(({ tool }) => tool),
+      describe: (principal, name) => catalog.list.one(principal, name),
+    },
+  });
   const calls = wireCalls(settings, host, { brokers, auth, catalog, engine });
   const fleet = wireFleetState(host, { brokers, catalog, engine, calls });
   const purges = wirePurges(settings, host, { brokers, keys: auth.keys, engine, queues: fleet.queues });

@@ -17,6 +17,7 @@ _long_number = re.compile(r"\d{16}").search                    # compiled now: a
 _RESERVED = {"args", "stdin", "files", "result"}
 _LAST = "_the_last_expression"
 _SAFE_INTEGER = 2 ** 53 - 1
+_COROUTINE = 0x80                                              # CO_COROUTINE: the compiled program awaits
 _SESSION_BYTES = 1 << 20
 _READ = 1 << 16                                                # most requests at once
 
@@ -33,6 +34,7 @@ def _receive():
         while chunk := os.read(0, 1 << 20): data += chunk
     return marshal.loads(data)
 
+# include: tools.py
 def _has_unsafe_integer(value):
     """True when a reader of JSON with double floats would see another number."""
     todo = [value]
@@ -106,15 +108,25 @@ def _session_of(space):
     text = _encode(kept)
     return (text, None) if len(text) <= _SESSION_BYTES else (None, f"variables of {len(text)} bytes, at most {_SESSION_BYTES} are kept")
 
+def _run_awaiting(code, space):
+    """Runs a program with `await` at its top level."""
+    import asyncio
+    asyncio.run(types.FunctionType(code, space)())
+
 _assignment = ast.parse(_LAST + " = 0").body[0]                 # one that is ready costs less than making one
-def _evaluate(source, space, level, modules):
+def _evaluate(source, space, level, modules, program):
     """Runs the program; its value is the global 'result', else that of a last expression."""
     tree = ast.parse(source, "<user>")
     if modules is not None: _check(source, tree, level, modules)
+    if program is not None: tree = ast.fix_missing_locations(_StartInGather().visit(tree))
     if tree.body and isinstance(tree.body[-1], ast.Expr):      # its value is assigned, so that one compilation is enough
         _assignment.value = tree.body[-1].value
         tree.body[-1] = _assignment
-    exec(compile(tree, "<user>", "exec", dont_inherit=True), space)
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if program is not None else 0
+    code = compile(tree, "<user>", "exec", flags, dont_inherit=True)
+    if code.co_flags & _COROUTINE: _run_awaiting(code, space)
+    else: exec(code, space)
+    if program is not None: _await_started()
     value = space.pop(_LAST, None)
     return space["result"] if "result" in space else value
 
@@ -134,8 +146,10 @@ def _answer(request):
     space["__builtins__"] = builtins if modules is None else _guarded_builtins(level, modules)
     space["args"] = json.loads(request["args"]) if request["args"] else None
     space["stdin"], space["files"] = request["stdin"], _files_of(request)
+    program = request.get("program")
+    if program is not None: space.update(_program_names(program))
     try:
-        value = _evaluate(source, space, level, modules)
+        value = _evaluate(source, space, level, modules, program)
         if value is not None: _put_value(frame, value)
     except SystemExit as error:
         frame["kind"], frame["exit_code"] = "exit", error.code if type(error.code) is int else 0 if error.code is None else 1
@@ -169,7 +183,8 @@ def _prepare():
 def _renamed(code):
     inner = tuple(_renamed(c) if isinstance(c, types.CodeType) else c for c in code.co_consts)
     return code.replace(co_filename="<sandbox>", co_consts=inner)
-_spaces = [globals(), vars(_AsyncioPatch), vars(_PatchingLoader)]
+_classes = [_AsyncioPatch, _PatchingLoader, _Device, ToolError, ToolResult, ToolCall, Tool, Tools, _StartInGather]
+_spaces = [globals(), *map(vars, _classes)]
 for _function in [f for space in _spaces for f in list(space.values()) if isinstance(f, types.FunctionType)]:
     _function.__code__ = _renamed(_function.__code__)          # told apart from the user's lines in a traceback
 for _stream in (sys.stdout, sys.stderr):                       # by line: a run that is stopped keeps what it printed

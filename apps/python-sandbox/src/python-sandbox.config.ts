@@ -40,6 +40,12 @@ export const pythonSandboxConfig = defineConfig(
       help: 'Seconds after its last use until the variables of a session expire',
     }),
     PYTHON_SANDBOX_THREADS: integer({ default: 0, min: 0, max: 64, help: 'Concurrent runs; 0 means one per core' }),
+    PYTHON_SANDBOX_PROGRAMS: integer({
+      default: 0,
+      min: 0,
+      max: 256,
+      help: 'Concurrent programs that call tools (run_program), 128 MiB each; 0 means twice the threads',
+    }),
     PYTHON_SANDBOX_MEMORY_BUDGET_MB: integer({
       default: 0,
       min: 0,

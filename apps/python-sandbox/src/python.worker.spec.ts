@@ -46,6 +46,7 @@ beforeAll(async () => {
       interpreter: INTERPRETER,
       threadScript: scripts.threadScript,
       threads: THREADS,
+      programs: 0,
       outputCap: 1024 * 1024,
       memoryLimitMb: 128,
       memoryBudgetMb: 2 * 128,
@@ -154,6 +155,7 @@ describe('a job of python-runs', () => {
       queuedMs: 0,
       isRepeated: false,
       progress: () => undefined,
+      ask: () => Promise.reject(new Error('plain runs do not ask')),
     });
     expect(reply.failure?.code).toBe('ATTEMPT_TIMED_OUT');
     const [, seconds] = /longer than ([\d.]+) s/.exec(reply.failure?.message ?? '') ?? [];

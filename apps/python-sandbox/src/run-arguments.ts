@@ -5,7 +5,7 @@
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ExecJob, Strictness } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
-import type { RunRequest } from './python/guest-protocol.js';
+import type { ProgramRun, RunRequest } from './python/guest-protocol.js';
 import { isStrictness, LEVELS } from './python/strictness.js';
 import { buildTree, type FileContent } from './wasi/guest-files.js';
 
@@ -20,6 +20,10 @@ const MAX_ARGS_BYTES = 1024 * 1024;
 const MAX_STDIN_BYTES = 4 * 1024 * 1024;
 const MAX_FILES = 1_000;
 const MAX_SESSION_ID = 256;
+/** Time that a program may compute, and its memory. */
+const PROGRAM_COMPUTE_MS = 10_000;
+const PROGRAM_MEMORY_MB = 128;
+const PROGRAM_WALL_MS = { default: 60_000, most: 300_000 };
 /** A started interpreter needs this much. */
 const MIN_MEMORY_MB = 32;
 
@@ -54,6 +58,34 @@ export function planRun(
         MIN_MEMORY_MB,
         Math.min(job.python?.memory_limit_mb ?? limits.memoryLimitMb, limits.memoryLimitMb),
       ),
+      reportsProgress: false,
+    },
+  };
+}
+
+/** Plans the run of a program that calls tools. @throws ToolError ARGUMENTS_INVALID */
+export function planProgram(
+  job: Pick<ExecJob, 'arguments' | 'program' | 'timeout_ms'>,
+  limits: RunLimits,
+): { request: RunRequest; program: ProgramRun } {
+  const { code, inputs, timeout_seconds: seconds } = job.arguments;
+  if (!job.program) throw invalid('program', 'the job has no seed');
+  const askedMs = typeof seconds === 'number' ? seconds * 1_000 : PROGRAM_WALL_MS.default;
+  const wallMs = Math.max(1, Math.min(askedMs, job.timeout_ms, PROGRAM_WALL_MS.most));
+  const { seed, started_at: startedAt } = job.program;
+  return {
+    program: { seed, startedAt, inputs: readArgs(inputs), wallMs },
+    request: {
+      code: readCode(code),
+      args: null,
+      stdin: '',
+      files: {},
+      strictness: 'standard',
+      extraModules: ['asyncio'],
+      session: null,
+      keepSession: false,
+      timeoutMs: Math.min(PROGRAM_COMPUTE_MS, limits.maxTimeoutMs, wallMs),
+      memoryLimitMb: Math.min(PROGRAM_MEMORY_MB, limits.memoryLimitMb),
       reportsProgress: false,
     },
   };

@@ -70,6 +70,7 @@ function boot(settings: HostSettings): Booted {
     preopens,
     threadScript: settings.threadScript,
     threads: settings.threads,
+    programs: settings.programs,
     outputCap: settings.outputCap,
     defaultMemoryMb: settings.memoryLimitMb,
     memoryBudgetMb: settings.memoryBudgetMb,
@@ -118,6 +119,7 @@ async function run(id: string, request: RunRequest): Promise<void> {
   const reply = await pool!.run(id, request, {
     onStart: () => send({ type: 'started', id }),
     onProgress: (lines) => send({ type: 'progress', id, lines }),
+    onAsk: (line) => send({ type: 'ask', id, line }),
   });
   send({ type: 'reply', id, reply });
   runs += 1;
@@ -127,6 +129,7 @@ async function run(id: string, request: RunRequest): Promise<void> {
 process.on('message', (message: ToHost) => {
   if (message.type === 'run') void run(message.id, message.request);
   else if (message.type === 'cancel') void pool?.cancel(message.id);
+  else if (message.type === 'answer') pool?.answer(message.id, message.line);
   else {
     start(message.settings).catch((error: unknown) => {
       send({ type: 'failed', message: error instanceof Error ? error.message : String(error) });

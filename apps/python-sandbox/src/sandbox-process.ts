@@ -14,6 +14,8 @@ export interface HostSettings {
   /** Path of the compiled sandbox-thread. */
   threadScript: string;
   threads: number;
+  /** Most programs that call tools, in addition to `threads` runs. */
+  programs: number;
   outputCap: number;
   memoryLimitMb: number;
   memoryBudgetMb: number;
@@ -27,7 +29,8 @@ export interface HostSettings {
 export type ToHost =
   | { type: 'start'; settings: HostSettings }
   | { type: 'run'; id: string; request: RunRequest }
-  | { type: 'cancel'; id: string };
+  | { type: 'cancel'; id: string }
+  | { type: 'answer'; id: string; line: string };
 
 /** Messages from the child to the service. */
 export type FromHost =
@@ -35,6 +38,7 @@ export type FromHost =
   | { type: 'failed'; message: string }
   | { type: 'started'; id: string }
   | { type: 'progress'; id: string; lines: string }
+  | { type: 'ask'; id: string; line: string }
   | { type: 'reply'; id: string; reply: RunReply }
   | { type: 'killed'; reason: RunStatus; killMs: Milliseconds }
   | { type: 'health'; rssMb: number; runs: number };
@@ -145,6 +149,11 @@ export class SandboxProcess {
     if (this.inFlight.has(id)) this.send({ type: 'cancel', id });
   }
 
+  /** Gives a program the answer to a request. */
+  answer(id: string, line: string): void {
+    if (this.inFlight.has(id)) this.send({ type: 'answer', id, line });
+  }
+
   /** Kills the child with SIGKILL. */
   kill(): void {
     this.child.kill('SIGKILL');
@@ -183,6 +192,8 @@ export class SandboxProcess {
         return this.onStarted(message.id);
       case 'progress':
         return this.inFlight.get(message.id)?.listener.onProgress?.(message.lines);
+      case 'ask':
+        return this.inFlight.get(message.id)?.listener.onAsk?.(message.line);
       case 'reply': {
         const run = this.inFlight.get(message.id);
         this.inFlight.delete(message.id);
@@ -204,10 +215,11 @@ export class SandboxProcess {
     if (!run) return;
     run.cancelTimer();
     run.listener.onStart?.();
-    run.cancelTimer = this.options.clock.after(run.request.timeoutMs + this.options.graceMs, () => {
+    const mostMs = run.request.program?.wallMs ?? run.request.timeoutMs;
+    run.cancelTimer = this.options.clock.after(mostMs + this.options.graceMs, () => {
       this.inFlight.delete(id);
-      const message = `the run took longer than ${run.request.timeoutMs / 1_000} s and had to be stopped with its host`;
-      run.resolve(replyWithoutOutput(failed('timeout', 'Timeout', message), run.request.timeoutMs));
+      const message = `the run took longer than ${mostMs / 1_000} s and had to be stopped with its host`;
+      run.resolve(replyWithoutOutput(failed('timeout', 'Timeout', message), mostMs));
       this.kill();
     });
   }

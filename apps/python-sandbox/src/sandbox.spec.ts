@@ -36,6 +36,7 @@ beforeAll(async () => {
       interpreter: INTERPRETER,
       threadScript: scripts.threadScript,
       threads: 2,
+      programs: 0,
       outputCap: 1024 * 1024,
       memoryLimitMb: LIMIT_MB,
       memoryBudgetMb: 2 * LIMIT_MB,

@@ -5,6 +5,11 @@ import { failed, replyWithoutOutput, type RunReply, type RunRequest, type RunSta
 import { HostLost, SandboxProcess, type HostSettings } from './sandbox-process.js';
 import type { RunListener } from './wasi/thread-pool.js';
 
+/** What a caller of {@link Sandbox.run} learns during a run. `onAsk` gets the means to answer. */
+export interface SandboxListener extends Omit<RunListener, 'onAsk'> {
+  onAsk?: (line: string, answer: (line: string) => void) => void;
+}
+
 interface SandboxOptions {
   clock: Clock;
   settings: Omit<HostSettings, 'warmUpFirst'>;
@@ -28,7 +33,8 @@ const RESTART_DELAYS_MS = [0, 250, 1_000, 5_000];
 /**
  * Keeps one sandbox host running and gives every run exactly one reply. When the host dies, its runs are repeated once, one
  * after the other, so that a harmless run is not killed a second time by its neighbor. A run whose host dies twice is
- * reported as crashed and not repeated again. Repeating is safe, because a run has no effects besides its reply.
+ * reported as crashed and not repeated again. Repeating is safe: a run has no effects besides its reply, and a program that
+ * calls tools asks again for the same numbered calls, which the gateway answers without making them again.
  */
 export class Sandbox {
   private current: Promise<SandboxProcess> | undefined;
@@ -64,7 +70,7 @@ export class Sandbox {
   }
 
   /** Runs a program. Never rejects. Aborting the signal stops the program with the status `cancelled`. */
-  async run(request: RunRequest, listener: RunListener = {}, signal?: AbortSignal): Promise<RunReply> {
+  async run(request: RunRequest, listener: SandboxListener = {}, signal?: AbortSignal): Promise<RunReply> {
     try {
       return await this.attempt(request, listener, signal);
     } catch (error) {
@@ -84,13 +90,14 @@ export class Sandbox {
     await this.current?.catch(() => undefined);
   }
 
-  private async attempt(request: RunRequest, listener: RunListener, signal?: AbortSignal): Promise<RunReply> {
+  private async attempt(request: RunRequest, listener: SandboxListener, signal?: AbortSignal): Promise<RunReply> {
     const host = await this.liveHost();
     const id = randomUUID();
     const cancel = () => host.cancel(id);
     signal?.addEventListener('abort', cancel, { once: true });
     try {
-      const reply = host.run(id, request, listener);
+      const onAsk = (line: string) => listener.onAsk?.(line, (answer) => host.answer(id, answer));
+      const reply = host.run(id, request, { ...listener, onAsk });
       if (signal?.aborted) cancel();
       const { restoreMs } = await reply;
       if (restoreMs !== undefined) this.options.onRestored?.(restoreMs);

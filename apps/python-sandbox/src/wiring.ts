@@ -8,6 +8,7 @@ import { connectRedis, JobWorker, toRedisOptions, redisComponent, RedisTime } fr
 import { Clock } from '@toolfleet/resilience';
 import { FatalStartupError, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import type { PythonSandboxConfig } from './python-sandbox.config.js';
+import { ProgramWorker } from './program.worker.js';
 import { PythonWorker } from './python.worker.js';
 import { RedisSessionStore, SessionStore } from './redis-session-store.js';
 import { RunLimits } from './run-arguments.js';
@@ -23,6 +24,7 @@ class PythonSandboxModule {
       module: PythonSandboxModule,
       providers: [
         PythonWorker,
+        ProgramWorker,
         { provide: Sandbox, useValue: sandbox },
         { provide: SessionStore, useValue: sessions },
         { provide: RunLimits, useValue: limits },
@@ -39,7 +41,7 @@ const OUTPUT_CAP = 1024 * 1024;
 /** Jobs with less time left are refused, because their response would be late. */
 const LEAST_MS = 60;
 
-/** Builds the components of the service in start order: Redis, the sandbox with its interpreter, and last the worker. */
+/** Builds the components of the service in start order: Redis, the sandbox with its interpreter, and last the workers. */
 export async function createComponents(
   settings: PythonSandboxConfig,
   host: ServiceHost,
@@ -69,25 +71,37 @@ export async function createComponents(
     logger: false,
   });
   const python = app.get(PythonWorker);
-  const worker = new JobWorker<ExecJob, ExecResponse>({
-    queue: QUEUES.pythonRuns,
+  const programs = app.get(ProgramWorker);
+  const shared = {
     redis: blocking,
     publisher: commands,
     time,
-    concurrency: hostSettings.threads,
-    handler: (run) => python.handle(run),
     clock,
     metrics,
     leastMs: () => LEAST_MS,
     draining,
-    onFault: (error, jobId) => logger.error({ error, jobId }, 'a job failed with an internal error'),
+    onFault: (error: unknown, jobId?: string) => logger.error({ error, jobId }, 'a job failed with an internal error'),
+  };
+  const pythonRuns = new JobWorker<ExecJob, ExecResponse>({
+    ...shared,
+    queue: QUEUES.pythonRuns,
+    concurrency: hostSettings.threads,
+    handler: (run) => python.handle(run),
+  });
+  const programRuns = new JobWorker<ExecJob, ExecResponse>({
+    ...shared,
+    queue: QUEUES.programRuns,
+    concurrency: hostSettings.programs,
+    asks: true,
+    handler: (run) => programs.handle(run),
   });
   return [
     redisComponent(commands, url),
     redisComponent(blocking, url, 'redis for jobs'),
     { name: 'redis time', start: () => time.start(), ready: () => time.known, stop: async () => time.stop() },
     sandboxComponent(sandbox),
-    worker,
+    pythonRuns,
+    programRuns,
     { name: 'module', stop: () => app.close() },
   ];
 }
@@ -117,6 +131,7 @@ function toHostSettings(settings: PythonSandboxConfig): Omit<HostSettings, 'warm
     },
     threadScript: scriptPath('./wasi/sandbox-thread.js'),
     threads,
+    programs: settings.PYTHON_SANDBOX_PROGRAMS || 2 * threads,
     outputCap: OUTPUT_CAP,
     memoryLimitMb,
     memoryBudgetMb: settings.PYTHON_SANDBOX_MEMORY_BUDGET_MB || threads * memoryLimitMb,

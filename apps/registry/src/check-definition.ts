@@ -17,7 +17,7 @@ const SEMVER =
 
 /** The bindings a kind of source may announce. An MCP server, for example, cannot announce a builtin tool. */
 const BINDINGS: Record<ToolSource['kind'], readonly Binding['kind'][]> = {
-  builtin: ['builtin', 'python'],
+  builtin: ['builtin', 'python', 'program'],
   plugin: ['builtin'],
   mcp: ['mcp'],
   openapi: ['openapi'],
@@ -36,7 +36,7 @@ const bindings: JsonObject[] = [
     properties: { kind: { const: 'builtin' }, toolset: { enum: [...TOOLSETS] }, handler: text(128), build: text(64) },
     required: ['kind', 'toolset', 'handler'],
   },
-  { properties: { kind: { const: 'python' } }, required: ['kind'] },
+  { properties: { kind: { enum: ['python', 'program'] } }, required: ['kind'] },
   {
     properties: {
       kind: { const: 'mcp' },
@@ -156,7 +156,7 @@ function checkBinding(binding: Binding, { kind, name }: ToolSource): void {
   if (binding.kind === 'builtin' && name !== `${kind}.${binding.toolset}`) {
     invalid(`the source ${kind}/${name} cannot announce a tool of the toolset ${binding.toolset}`);
   }
-  if (binding.kind === 'python' && name !== PYTHON_SOURCE.name) {
+  if ((binding.kind === 'python' || binding.kind === 'program') && name !== PYTHON_SOURCE.name) {
     invalid(`only the source ${PYTHON_SOURCE.kind}/${PYTHON_SOURCE.name} announces a tool of the Python sandbox`);
   }
 }

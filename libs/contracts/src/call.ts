@@ -7,7 +7,7 @@ import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
 import type { ToolError } from './errors/tool-error.js';
 
 /** Transport that a call came through. */
-export type Door = 'http' | 'mcp' | 'nats' | 'queue';
+export type Door = 'http' | 'mcp' | 'nats' | 'queue' | 'program';
 
 /**
  * Session fields and trusted context that came with a call, already stripped for its origin. `create_project` accompanies
@@ -44,6 +44,8 @@ export interface CallRequest {
   deadlineAt: EpochMs;
   /** Aborted when the caller goes away or cancels. */
   signal: AbortSignal;
+  /** When the call was accepted for later; absent for calls that run at once. */
+  acceptedAt?: EpochMs;
   requestId?: string;
   agentId?: string;
   taskId?: string;

@@ -104,7 +104,12 @@ export function answerSubject(gateway: string, question: string): string {
 }
 
 /** Names of the BullMQ queues. */
-export const QUEUES = { pythonRuns: 'python-runs', agentRuns: 'agent-runs', toolCalls: 'tool-calls' } as const;
+export const QUEUES = {
+  pythonRuns: 'python-runs',
+  programRuns: 'program-runs',
+  agentRuns: 'agent-runs',
+  toolCalls: 'tool-calls',
+} as const;
 /** BullMQ prefix. Its hash tag puts all keys of the queues into one slot, as scripts on Redis Cluster require. */
 export const QUEUE_PREFIX = '{fleet}';
 
@@ -122,6 +127,8 @@ export function executorClass(binding: Binding): string {
       return 'openapi-executor';
     case 'python':
       return QUEUES.pythonRuns;
+    case 'program':
+      return QUEUES.programRuns;
     case 'builtin':
       return binding.toolset === 'agent' ? QUEUES.agentRuns : toolsetExecutor(binding.toolset);
   }

@@ -20,6 +20,11 @@ interface PythonBinding {
   kind: 'python';
 }
 
+/** Untrusted Python that calls tools, run by python-sandbox from a queue of its own. */
+interface ProgramBinding {
+  kind: 'program';
+}
+
 /** A tool of a remote MCP server, or of a plain `{"function","args"}` endpoint. `${VAR}` references to secrets are not expanded. */
 export interface McpBinding {
   kind: 'mcp';
@@ -47,7 +52,7 @@ export interface OpenApiBinding {
 }
 
 /** How a tool is executed. Complete: executors need nothing else from the registry. */
-export type Binding = BuiltinBinding | PythonBinding | McpBinding | OpenApiBinding;
+export type Binding = BuiltinBinding | PythonBinding | ProgramBinding | McpBinding | OpenApiBinding;
 
 /**
  * When a failed call is retried. `none`: never. `network`: on network and timeout errors, 3 attempts, first wait 1 s.

@@ -121,9 +121,9 @@ function compileOutputSchema({ binding, output_schema: schema }: RegisteredTool)
   }
 }
 
-/** True for tools that call other tools on behalf of their caller: those of toolset `agent`. */
+/** True for tools that call other tools on behalf of their caller: those of toolset `agent`, and programs. */
 export function callsTools({ binding }: Pick<RegisteredTool, 'binding'>): boolean {
-  return binding.kind === 'builtin' && binding.toolset === 'agent';
+  return binding.kind === 'program' || (binding.kind === 'builtin' && binding.toolset === 'agent');
 }
 
 /**

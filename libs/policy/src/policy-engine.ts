@@ -8,6 +8,8 @@ export interface PolicyInput {
   origin: 'public' | 'internal';
   door: string;
   session_id?: string;
+  /** For a call that a tool or a program makes: the call in which it runs. */
+  call?: { parent: string };
   category?: string;
   tags?: readonly string[];
   dangerous?: boolean;

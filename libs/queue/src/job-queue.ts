@@ -148,6 +148,15 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     }
   }
 
+  /** Publishes a message for workers, delivered at most once. @throws ToolError SERVICE_UNAVAILABLE */
+  async tell(channel: string, message: object): Promise<void> {
+    try {
+      await this.#redis.publish(channel, JSON.stringify(message));
+    } catch (error) {
+      throw unavailable(this.name, error);
+    }
+  }
+
   /** Removes what the fair order knows of a share; its next job is placed as the first of a new one. */
   async forgetShare(share: string): Promise<void> {
     await this.#redis.hdel(this.#queue.toKey('places'), `s:${share}`);

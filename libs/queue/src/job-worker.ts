@@ -6,7 +6,7 @@ import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { formatFailure, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
 import type { RedisTime } from './redis-time.js';
-import { CancelledJobs, JobReplies, type StoppableJob } from './worker-messages.js';
+import { CancelledJobs, JobQuestions, JobReplies, type StoppableJob } from './worker-messages.js';
 import { SlotReport } from './worker-slots.js';
 
 export interface JobWorkerOptions<D extends JobData, R> {
@@ -27,6 +27,8 @@ export interface JobWorkerOptions<D extends JobData, R> {
   startsTrace?: boolean;
   /** Aborted when the service begins to drain: no job is taken from then on, even while other components still drain. */
   draining?: AbortSignal;
+  /** Jobs of this queue may ask the process that waits for them. Default false. */
+  asks?: boolean;
   /** Called when a handler fails with an error other than a ToolError, and on errors of Redis. */
   onFault?: (error: unknown, jobId?: string) => void;
 }
@@ -63,6 +65,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   readonly #startedJobs = new WeakMap<Job<D, R>, StartedJob<R>>();
   readonly #replies: JobReplies<D, R>;
   readonly #cancels: CancelledJobs;
+  readonly #questions: JobQuestions<D> | undefined;
   readonly #slots: SlotReport;
   #started = false;
   #closing: Promise<void> | undefined;
@@ -72,6 +75,8 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     this.#clock = options.clock ?? new SystemClock();
     this.#replies = new JobReplies(options.publisher);
     this.#cancels = new CancelledJobs(options.redis.duplicate(), options.queue, this.#clock, this.#running);
+    if (options.asks)
+      this.#questions = new JobQuestions(options.publisher, options.redis.duplicate(), options.queue, this.#clock);
     this.#worker = new Worker<D, R>(options.queue, (job, token, signal) => this.#process(job, token, signal), {
       connection: options.redis,
       prefix: QUEUE_PREFIX,
@@ -106,6 +111,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
 
   async start(): Promise<void> {
     await this.#cancels.start();
+    await this.#questions?.start();
     await this.#worker.waitUntilReady();
     this.#worker.run().catch((error: unknown) => this.options.onFault?.(error));
     this.#started = true;
@@ -134,6 +140,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     }
     this.#slots.stop();
     this.#cancels.stop();
+    this.#questions?.stop();
     this.#closing ??= this.#worker.close(this.#running.size > 0).catch(() => undefined);
     await Promise.race([this.#closing, this.#clock.sleep(STOP_MS)]);
   }
@@ -197,6 +204,9 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
         queuedMs,
         isRepeated: job.stalledCounter > 0,
         progress: (progress) => this.#replies.progress(job, progress),
+        ask: (question) =>
+          this.#questions?.ask(job, question) ??
+          Promise.reject(new ToolError('INTERNAL', { message: `Jobs of ${queue} do not ask` })),
       };
       const headers = { get: (name: string) => (name === 'traceparent' ? data.traceparent : undefined) };
       const follow = this.options.startsTrace ? inLinkedTrace : inTrace;
@@ -206,6 +216,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     } finally {
       cancelTimer();
       this.#running.delete(jobId);
+      this.#questions?.end(jobId);
       this.#measureSlots();
     }
   }

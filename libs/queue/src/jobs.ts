@@ -41,6 +41,11 @@ export interface JobRun<D extends JobData> {
   readonly isRepeated: boolean;
   /** Sends progress to the waiting process, at most once. */
   progress(progress: JobProgress): void;
+  /**
+   * Asks the waiting process something and resolves to its answer. The question is repeated until it is answered, so the other
+   * side has to answer a repeated one the same way. Stays pending when the run is aborted.
+   */
+  ask(question: unknown): Promise<unknown>;
 }
 
 /** Progress of a job. */
@@ -64,7 +69,8 @@ export type JobHandler<D extends JobData, R> = (run: JobRun<D>) => Promise<R>;
 export type ReplyMessage<R> =
   | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: R }
   | { type: 'error'; job_id: string; call_id: string; attempt: number; error: ErrorBody }
-  | ({ type: 'progress'; job_id: string; call_id: string } & JobProgress);
+  | ({ type: 'progress'; job_id: string; call_id: string } & JobProgress)
+  | { type: 'ask'; job_id: string; call_id: string; ask_id: string; answer_channel: string; question: unknown };
 
 /** How long a job record is kept (`CALL_RESULT_TTL_SECONDS`). */
 export const DEFAULT_RETENTION_SECONDS = 86_400;
@@ -86,6 +92,9 @@ export const cancelChannel = (queue: string): string => `${QUEUE_PREFIX}:${queue
 
 /** Channel on which one process receives the replies of the jobs of one queue. */
 export const replyChannel = (queue: string, id: string): string => `${QUEUE_PREFIX}:reply:${queue}:${id}`;
+
+/** Channel on which one worker process receives answers to the questions of its jobs; `all` reaches the workers of the queue. */
+export const answerChannel = (queue: string, worker: string): string => `${QUEUE_PREFIX}:${queue}:answers:${worker}`;
 
 /** Redis key of a job record. */
 export const jobKey = (queue: string, jobId: string): string => `${QUEUE_PREFIX}:${queue}:${jobId}`;

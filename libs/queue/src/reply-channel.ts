@@ -5,7 +5,7 @@ import { errorFromBody } from '@toolfleet/contracts/wire';
 import { SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
-import { replyChannel, toJobId, type JobData, type JobProgress, type ReplyMessage } from './jobs.js';
+import { answerChannel, replyChannel, toJobId, type JobData, type JobProgress, type ReplyMessage } from './jobs.js';
 
 export interface ReplyChannelOptions {
   /** Connection with role `blocking`; the channel duplicates it to subscribe. */
@@ -21,6 +21,8 @@ export interface SubmitOptions {
   signal?: AbortSignal;
   priority?: number;
   onProgress?: (progress: JobProgress) => void;
+  /** Answers the questions of the job. Questions are repeated: the same one has to get the same answer. */
+  onAsk?: (question: unknown) => Promise<unknown>;
   /** Default `<call_id>-<attempt>`. */
   jobId?: string;
 }
@@ -31,6 +33,7 @@ interface PendingJob {
   readonly jobId: string;
   readonly since: number;
   readonly onProgress: ((progress: JobProgress) => void) | undefined;
+  readonly onAsk: ((question: unknown) => Promise<unknown>) | undefined;
   missing: number;
   resolve(value: unknown): void;
   reject(error: ToolError): void;
@@ -121,6 +124,7 @@ export class ReplyChannel {
         jobId,
         since: this.#clock.monotonic(),
         onProgress: options.onProgress,
+        onAsk: options.onAsk,
         missing: 0,
         resolve: resolve as (value: unknown) => void,
         reject,
@@ -198,11 +202,21 @@ export class ReplyChannel {
       if (pending.jobId !== message.job_id || this.#channels.get(pending.queue.name) !== channel) continue;
       if (message.type === 'result') pending.resolve(message.reply);
       else if (message.type === 'error') pending.reject(errorFromBody(message.error));
+      else if (message.type === 'ask') this.#answer(pending, message);
       else {
         const { message: note, progress, total } = message;
         pending.onProgress?.({ message: note, progress, total });
       }
     }
+  }
+
+  #answer(pending: PendingJob, message: Extract<ReplyMessage<unknown>, { type: 'ask' }>): void {
+    const { job_id, ask_id, answer_channel, question } = message;
+    // A failure to answer leaves the question open; the job asks again.
+    pending
+      .onAsk?.(question)
+      .then((answer) => pending.queue.tell(answer_channel, { job_id, ask_id, answer }))
+      .catch(() => undefined);
   }
 
   #schedule(): void {
@@ -224,6 +238,11 @@ export class ReplyChannel {
       if (record.state === 'completed') return pending.resolve(record.result);
       if (record.state === 'failed') return pending.reject(record.error ?? new ToolError('INTERNAL'));
       pending.missing = record.state === 'unknown' ? pending.missing + 1 : 0;
+      // The job may have been submitted by a process that died; its worker asks that one until it learns of this one.
+      if (pending.onAsk && record.state === 'active') {
+        const reply_channel = this.#channels.get(pending.queue.name);
+        await pending.queue.tell(answerChannel(pending.queue.name, 'all'), { job_id: pending.jobId, reply_channel });
+      }
       if (pending.missing < MISSING_LIMIT) return;
       pending.reject(
         new ToolError('WORKER_LOST', {

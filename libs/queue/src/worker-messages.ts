@@ -1,9 +1,17 @@
 /** The messages of a worker: cancellations it receives, and replies it sends. */
+import { randomUUID } from 'node:crypto';
 import { isJsonObject, ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
-import type { Clock } from '@toolfleet/resilience';
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
-import { cancelChannel, parseFailure, type JobData, type JobProgress, type ReplyMessage } from './jobs.js';
+import {
+  answerChannel,
+  cancelChannel,
+  parseFailure,
+  type JobData,
+  type JobProgress,
+  type ReplyMessage,
+} from './jobs.js';
 
 /** The part of BullMQ's `Job` that replies need. */
 interface AnsweredJob<D extends JobData> {
@@ -42,6 +50,99 @@ export class JobReplies<D extends JobData, R> {
   #publish(data: D, message: ReplyMessage<R>): void {
     if (data.reply_channel === undefined) return;
     this.publisher.publish(data.reply_channel, JSON.stringify(message)).catch(() => undefined);
+  }
+}
+
+/** A question without an answer. */
+interface OpenQuestion<D extends JobData> {
+  job: AnsweredJob<D>;
+  message: ReplyMessage<never>;
+  answered: (answer: unknown) => void;
+}
+
+/** Messages are delivered at most once, so a question is repeated. */
+const ASK_AGAIN_MS = 2_000;
+
+/**
+ * The questions that the running jobs of one worker put to the processes that wait for them. A process that took over a job
+ * from one that died names its own channel on the channel of all workers; open and later questions then go there.
+ */
+export class JobQuestions<D extends JobData> {
+  readonly #own: string;
+  readonly #all: string;
+  readonly #open = new Map<string, OpenQuestion<D>>();
+  /** Reply channels that differ from those in the data of the job, by job id. */
+  readonly #moved = new Map<string, string>();
+  #cancelTimer: CancelTimer = () => undefined;
+
+  constructor(
+    private readonly publisher: Redis,
+    private readonly subscriber: Redis,
+    queue: string,
+    private readonly clock: Clock,
+  ) {
+    this.#own = answerChannel(queue, randomUUID());
+    this.#all = answerChannel(queue, 'all');
+    subscriber.on('error', () => undefined); // the connection it was duplicated from logs outages
+    subscriber.on('message', (channel: string, text: string) => this.#onMessage(channel, parse(text)));
+  }
+
+  async start(): Promise<void> {
+    if (this.subscriber.status === 'wait') await this.subscriber.connect();
+    await this.subscriber.subscribe(this.#own, this.#all);
+    this.#repeat();
+  }
+
+  stop(): void {
+    this.#cancelTimer();
+    this.subscriber.disconnect();
+  }
+
+  /** Resolves to the answer. Stays pending once the job has ended. */
+  ask(job: AnsweredJob<D>, question: unknown): Promise<unknown> {
+    const [askId, job_id] = [randomUUID(), job.id as string];
+    const { call_id } = job.data;
+    const message = { type: 'ask' as const, job_id, call_id, ask_id: askId, answer_channel: this.#own, question };
+    return new Promise((answered) => {
+      const open = { job, message, answered };
+      this.#open.set(askId, open);
+      this.#send(open);
+    });
+  }
+
+  /** Forgets the questions of a job that has ended. */
+  end(jobId: string): void {
+    this.#moved.delete(jobId);
+    for (const [askId, { job }] of this.#open) if (job.id === jobId) this.#open.delete(askId);
+  }
+
+  #send({ job, message }: OpenQuestion<D>): void {
+    const channel = this.#moved.get(job.id as string) ?? job.data.reply_channel;
+    if (channel !== undefined) this.publisher.publish(channel, JSON.stringify(message)).catch(() => undefined);
+  }
+
+  #repeat(): void {
+    this.#cancelTimer = this.clock.after(ASK_AGAIN_MS, () => {
+      for (const open of this.#open.values()) this.#send(open);
+      this.#repeat();
+    });
+  }
+
+  #onMessage(
+    channel: string,
+    { ask_id: askId, job_id: jobId, reply_channel: moved, answer }: Record<string, unknown>,
+  ): void {
+    if (channel === this.#own) {
+      const open = this.#open.get(String(askId));
+      this.#open.delete(String(askId));
+      open?.answered(answer);
+    } else if (typeof jobId === 'string' && typeof moved === 'string' && this.#moved.get(jobId) !== moved) {
+      const asked = [...this.#open.values()].filter(({ job }) => job.id === jobId);
+      // A job without an open question learns it from the next announcement, which comes every two seconds.
+      if (asked.every(({ job }) => job.data.reply_channel === moved)) return;
+      this.#moved.set(jobId, moved);
+      for (const open of asked) this.#send(open);
+    }
   }
 }
 

@@ -12,10 +12,12 @@ const externalMetrics = ({ spec }) => (spec.metrics ?? []).flatMap(({ external }
 function countsRunning(model, scaler) {
   const { triggers = [], advanced } = scaler.spec;
   const formula = advanced?.scalingModifiers?.formula;
-  const inRedis = triggers.find(({ metadata }) => metadata?.listName?.endsWith(':active'))?.name;
+  const inRedis = triggers.filter(({ metadata }) => metadata?.listName?.endsWith(':active')).map(({ name }) => name);
+  // A class may serve more than one queue; the length of each has to include running jobs.
+  const lengths = triggers.filter(({ metadata }) => metadata?.query?.includes('toolfleet_queue_jobs'));
   return (
-    triggers.some(({ metadata }) => /active/.test(metadata?.query ?? '')) ||
-    (inRedis !== undefined && namesIn(formula ?? '').includes(inRedis)) ||
+    (lengths.length > 0 && lengths.every(({ metadata }) => /active/.test(metadata.query))) ||
+    (inRedis.length > 0 && inRedis.every((name) => namesIn(formula ?? '').includes(name))) ||
     externalMetrics(scaler).some((name) =>
       model.adapterRules.some(({ metric, query }) => metric === name && /active/.test(query)),
     )

@@ -127,6 +127,7 @@ export class AsyncCalls {
     const { callId, principal, toolName, rawArguments } = request;
     await this.deps.results.admit(principal.tenantId);
     const allowedMs = Math.min(request.timeoutMs ?? this.deps.maxCallMs, this.deps.maxCallMs);
+    const acceptedAt = this.deps.clock.now();
     const created = this.deps.store.create({
       callId,
       tenantId: principal.tenantId,
@@ -135,7 +136,7 @@ export class AsyncCalls {
       arguments: JSON.stringify(rawArguments).length <= MAX_KEPT_ARGUMENTS ? rawArguments : undefined,
       userId: actingUserId(request),
       state: 'accepted',
-      acceptedAt: this.deps.clock.now(),
+      acceptedAt,
     });
     const [generation] = await Promise.all([this.deps.generation.read(), created]);
     const parent = traceparent();
@@ -145,7 +146,7 @@ export class AsyncCalls {
       traceparent: parent,
       generation,
       deadline_at: this.deps.queue.time.now() + allowedMs,
-      request: serialised(request),
+      request: serialised({ ...request, acceptedAt }),
     });
   }
 

@@ -1,5 +1,5 @@
-import { ToolError } from '@toolfleet/contracts';
-import type { ExecJob, ExecResponse, PythonJobPolicy } from '@toolfleet/contracts/execution';
+import { ToolError, toToolError } from '@toolfleet/contracts';
+import { failedResponse, type ExecJob, type ExecResponse, type PythonJobPolicy } from '@toolfleet/contracts/execution';
 import { builtinSubject, QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Binding } from '@toolfleet/contracts/tool-definition';
 import { Executor, toExecMessage, type Call } from '@toolfleet/engine';
@@ -7,11 +7,13 @@ import type { Clock } from '@toolfleet/resilience';
 import type { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { NatsClient } from '@toolfleet/transport';
 import { issueDelegation, type SignedTokens } from '../auth/signed-tokens.js';
+import { ProgramCalls, type ProgramPorts } from './program-calls.js';
 
 /** Creates the executors of `executorTable`: one per NATS subject and one per queue, shared by all calls. */
 interface ExecutorFactory {
   remote(subject: string): Executor;
   queue(name: string): Executor;
+  programs(name: string): Executor;
 }
 
 /**
@@ -23,6 +25,7 @@ export function executorTable(create: ExecutorFactory): (binding: Binding) => Ex
     mcp: create.remote(SUBJECTS.execMcp),
     openapi: create.remote(SUBJECTS.execOpenapi),
     python: create.queue(QUEUES.pythonRuns),
+    program: create.programs(QUEUES.programRuns),
     builtin: {
       compute: create.remote(builtinSubject('compute')),
       web: create.remote(builtinSubject('web')),
@@ -112,11 +115,51 @@ export class QueueExecutor extends Executor {
   }
 }
 
+/**
+ * Runs programs that call tools as jobs of their queue. The delegation of a run stays in this process: the sandbox sends
+ * numbered questions, and `ProgramCalls` answers them with the rights of the caller.
+ */
+export class ProgramExecutor extends Executor {
+  constructor(
+    private readonly queue: JobQueue<NewExecJob, ExecResponse>,
+    private readonly replies: ReplyChannel,
+    private readonly deps: Pick<QueueExecutorDeps, 'clock' | 'issueToken' | 'traceHeaders'> & { ports: ProgramPorts },
+  ) {
+    super();
+  }
+
+  override async execute(call: Call): Promise<ExecResponse> {
+    const { clock, issueToken, traceHeaders, ports } = this.deps;
+    const token = issueToken(call);
+    if (token === undefined) throw new ToolError('INTERNAL', { message: 'A program needs a delegation' });
+    const calls = new ProgramCalls(call, token, ports);
+    const { principal, acceptedAt } = call.request;
+    const job: NewExecJob = {
+      ...toExecMessage(call),
+      tenant_id: principal.tenantId,
+      timeout_ms: call.timeoutMs,
+      traceparent: traceHeaders()?.traceparent,
+      program: { seed: call.callId, started_at: acceptedAt ?? clock.now() },
+    };
+    try {
+      const response = await this.replies.submit(this.queue, job, {
+        deadlineAt: clock.now() + call.deadline.remainingMs(),
+        signal: call.signal,
+        onAsk: (question) => calls.answer(question),
+      });
+      return calls.end(response);
+    } catch (error) {
+      // A lost or late program may have made calls: they are listed with its failure.
+      return calls.end(failedResponse(toToolError(error)));
+    }
+  }
+}
+
 /** Issues the delegation token of a call; undefined for tools that do not call tools. */
 type TokenIssuer = (call: Call) => string | undefined;
 
 /**
- * Issues delegation tokens to tools that call tools (toolset `agent`). A token carries the caller's rights and budget scopes,
+ * Issues delegation tokens to tools that call tools (toolset `agent`, programs). A token carries the caller's rights and budget scopes,
  * never more, and expires at the deadline of the call.
  */
 export function delegationIssuer(tokens: SignedTokens, clock: Clock): TokenIssuer {
@@ -130,8 +173,14 @@ export function delegationIssuer(tokens: SignedTokens, clock: Clock): TokenIssue
       callId: call.callId,
       project: typeof project === 'string' ? { id: project, create: create === true } : undefined,
       spends: { requestId: requestId ?? call.callId, agentId, taskId },
-      scopes: ['*'],
+      scopes: programScopes(call) ?? ['*'],
       expiresAt: clock.now() + call.deadline.remainingMs(),
     });
   };
+}
+
+/** The tools that a program names; undefined for other calls, and for a program that may use all. */
+function programScopes({ tool, arguments: args }: Call): string[] | undefined {
+  if (tool.binding.kind !== 'program' || !Array.isArray(args.tools)) return undefined;
+  return args.tools.filter((name) => typeof name === 'string');
 }

@@ -1,6 +1,6 @@
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
-import { LeasedBudget, makeExecuteCall, MemorySessionResults } from '@toolfleet/engine';
+import { LeasedBudget, makeExecuteCall, MemorySessionResults, type ExecuteCall } from '@toolfleet/engine';
 import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import { loadFleetFile, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
@@ -18,7 +18,15 @@ import { resultStore } from '../results/result-store.js';
 import { BudgetClient } from './budget-client.js';
 import { CallRecorder } from './call-recorder.js';
 import { Audits, CallLog, CallMetrics, CallSpans, limiterFallback } from './call-telemetry.js';
-import { delegationIssuer, executorTable, QueueExecutor, RemoteExecutor, type NewExecJob } from './executors.js';
+import {
+  delegationIssuer,
+  executorTable,
+  ProgramExecutor,
+  QueueExecutor,
+  RemoteExecutor,
+  type NewExecJob,
+} from './executors.js';
+import type { ProgramPorts } from './program-calls.js';
 import { PythonModules } from './redis-python-modules.js';
 import { RedisKeptResults } from './redis-kept-results.js';
 import { redisProbeLease } from './redis-probe-lease.js';
@@ -33,6 +41,8 @@ interface EngineDeps {
   brokers: Brokers;
   tokens: SignedTokens;
   definitions: DefinitionCache;
+  /** What the calls of programs need besides the engine itself. */
+  programs: Omit<ProgramPorts, 'clock' | 'executeCall'>;
 }
 
 /** Joins the engine's ports (libs/engine) with their adapters, in the order in which a call meets them. */
@@ -42,7 +52,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const largeResults = resultStore(settings, host);
   const results = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024, largeResults);
   const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results, largeResults);
-  const executors = wireExecutors(settings, host, deps, journal);
+  const executors = wireExecutors(settings, host, deps, journal, (request) => engineCall(request));
   const policy = policyComponent(settings, host);
   const callMetrics = new CallMetrics(metrics, { by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
   const breakers: SharedBreakers = new SharedBreakers({
@@ -64,7 +74,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const recorder = recentCalls && new CallRecorder(recentCalls, clock);
   const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
   const engine = engineSettings(settings);
-  const executeCall = makeExecuteCall({
+  const engineCall: ExecuteCall = makeExecuteCall({
     catalog: new RegistryResolver(deps.definitions),
     policy: policy.policy,
     cache: new RedisResultCache(redis, clock, { results }),
@@ -95,7 +105,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     },
   ];
   return {
-    executeCall: withPlainIds(executeCall),
+    executeCall: withPlainIds(engineCall),
     settings: engine,
     results,
     /** Keeps large results outside Redis; undefined when none is configured. */
@@ -117,12 +127,13 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
 function wireExecutors(
   settings: GatewayConfig,
   { clock, logger, metrics }: ServiceHost,
-  { brokers, tokens }: EngineDeps,
+  { brokers, tokens, programs }: EngineDeps,
   journal: RedisJournal,
+  executeCall: ExecuteCall,
 ) {
   const replies = new ReplyChannel({
     redis: brokers.blocking,
-    queues: [QUEUES.pythonRuns, QUEUES.agentRuns],
+    queues: [QUEUES.pythonRuns, QUEUES.programRuns, QUEUES.agentRuns],
     clock,
   });
   const issueToken = delegationIssuer(tokens, clock);
@@ -135,6 +146,7 @@ function wireExecutors(
     });
   const queues: Record<string, JobQueue<NewExecJob, ExecResponse>> = {
     [QUEUES.pythonRuns]: newQueue(QUEUES.pythonRuns),
+    [QUEUES.programRuns]: newQueue(QUEUES.programRuns),
     [QUEUES.agentRuns]: newQueue(QUEUES.agentRuns),
   };
   const raiseFence = async (callId: string) => {
@@ -152,6 +164,8 @@ function wireExecutors(
       return new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken);
     },
     queue: (name) => new QueueExecutor(queues[name]!, replies, queueDeps),
+    programs: (name) =>
+      new ProgramExecutor(queues[name]!, replies, { ...queueDeps, ports: { clock, executeCall, ...programs } }),
   });
   return { executorFor, replies, queues: Object.values(queues), pythonModules };
 }

@@ -120,6 +120,7 @@ export function policyInput({ call, tool, arguments: args }: PolicyRequest): Pol
     origin,
     door,
     ...(typeof context.session_id === 'string' ? { session_id: context.session_id } : {}), // rules see absent, not undefined
+    ...(principal.parentCallId === undefined ? {} : { call: { parent: principal.parentCallId } }),
     category: tool.category,
     tags: tool.tags ?? [],
     dangerous: tool.dangerous ?? false,

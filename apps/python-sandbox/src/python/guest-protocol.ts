@@ -1,4 +1,4 @@
-import type { Json } from '@toolfleet/contracts';
+import type { EpochMs, Json } from '@toolfleet/contracts';
 import type { Strictness } from '@toolfleet/contracts/execution';
 import type { FileContent } from '../wasi/guest-files.js';
 
@@ -25,6 +25,20 @@ export interface RunRequest {
   memoryLimitMb: number;
   /** Report lines of stdout during the run. */
   reportsProgress: boolean;
+  /** Present for programs that call tools. */
+  program?: ProgramRun;
+}
+
+/** What a program that calls tools gets in addition. A second run of the same call gets the same. */
+export interface ProgramRun {
+  /** Seeds its random numbers. */
+  seed: string;
+  /** Its time starts here. */
+  startedAt: EpochMs;
+  /** The variable `inputs`. */
+  inputs: Json;
+  /** Milliseconds from the start to its end, waiting included; `timeoutMs` counts only while it does not wait for a call. */
+  wallMs: number;
 }
 
 export type RunStatus =
@@ -89,7 +103,7 @@ export function encodeRequest(request: RunRequest): Uint8Array {
   const files = Object.fromEntries(
     Object.entries(request.files).map(([name, content]) => [name, typeof content === 'string']),
   );
-  const { code, args, stdin, strictness, session } = request;
+  const { code, args, stdin, strictness, session, program } = request;
   return marshal({
     code,
     args: args === null ? null : JSON.stringify(args),
@@ -99,6 +113,7 @@ export function encodeRequest(request: RunRequest): Uint8Array {
     files,
     extra_modules: request.extraModules,
     keep_session: request.keepSession,
+    program: program ? { seed: program.seed, inputs: JSON.stringify(program.inputs) } : null,
   });
 }
 

@@ -6,9 +6,11 @@ import { ERRNO, FILETYPE, OFLAG, RIGHT, type GuestMemory } from './guest-memory.
  * cannot change it, because no import of the host writes to it.
  */
 export type Directory = Map<string, TreeNode>;
-/** `/dev/result`, the only writable node: a bounded buffer of the host, separate from the guest's stdout. */
+/** `/dev/result`: a bounded buffer of the host, separate from the guest's stdout. */
 const RESULT_DEVICE = Symbol('/dev/result');
-type TreeNode = Directory | Uint8Array | typeof RESULT_DEVICE;
+/** `/dev/tools`, for programs that call tools. */
+const TOOLS_DEVICE = Symbol('/dev/tools');
+type TreeNode = Directory | Uint8Array | typeof RESULT_DEVICE | typeof TOOLS_DEVICE;
 
 /** Longest path of a data file. */
 const MAX_NAME = 255;
@@ -50,6 +52,7 @@ export type Descriptor =
   | { kind: 'stdin' }
   | { kind: 'output'; stream: Stream }
   | { kind: 'result' }
+  | { kind: 'tools' }
   | { kind: 'file'; bytes: Uint8Array; at: number }
   | { kind: 'directory'; node: Directory; preopen?: string };
 
@@ -68,7 +71,10 @@ export class DescriptorTable {
       [1, { kind: 'output', stream: 1 }],
       [2, { kind: 'output', stream: 2 }],
     ]);
-    const device: Directory = new Map([['result', RESULT_DEVICE]]);
+    const device: Directory = new Map<string, TreeNode>([
+      ['result', RESULT_DEVICE],
+      ['tools', TOOLS_DEVICE],
+    ]);
     // Numbered from 3 without gaps, because libc scans until the first BADF.
     for (const [path, node] of Object.entries({ '/dev': device, ...preopens })) {
       this.table.set(this.table.size, { kind: 'directory', node, preopen: path });
@@ -132,7 +138,7 @@ export class DescriptorTable {
 
 /** WASI file type of a node. */
 function fileType(node: TreeNode): number {
-  if (node === RESULT_DEVICE) return FILETYPE.CHARACTER_DEVICE;
+  if (node === RESULT_DEVICE || node === TOOLS_DEVICE) return FILETYPE.CHARACTER_DEVICE;
   return node instanceof Map ? FILETYPE.DIRECTORY : FILETYPE.REGULAR_FILE;
 }
 
@@ -148,6 +154,8 @@ export class GuestFiles {
   /** Bytes of fd 0: the request. */
   stdin: Uint8Array = new Uint8Array(0);
   private stdinAt = 0;
+  /** Reads from `/dev/tools`, at most so many bytes; undefined in runs that cannot call tools. */
+  readTools: ((most: number) => Uint8Array) | undefined;
 
   constructor(
     private readonly guest: GuestMemory,
@@ -160,6 +168,7 @@ export class GuestFiles {
     if (node === ERRNO.NOENT && oflags & OFLAG.CREAT) return ERRNO.ROFS;
     if (typeof node === 'number') return node;
     if (node === RESULT_DEVICE) return this.assign({ kind: 'result' }, at);
+    if (node === TOOLS_DEVICE) return this.readTools ? this.assign({ kind: 'tools' }, at) : ERRNO.NOENT;
     const isDirectory = node instanceof Map;
     // Refuse at open rather than at the flush, so that the error points to the line that opened the file.
     if (oflags & (OFLAG.CREAT | OFLAG.TRUNC)) return ERRNO.ROFS;
@@ -184,6 +193,11 @@ export class GuestFiles {
     if (found?.kind === 'file') {
       const taken = this.guest.scatter(found.bytes, found.at, iovs, count);
       found.at += taken;
+      return this.guest.putU32(written, taken);
+    }
+    if (found?.kind === 'tools' && this.readTools) {
+      const most = this.guest.capacity(iovs, count);
+      const taken = most === 0 ? 0 : this.guest.scatter(this.readTools(most), 0, iovs, count);
       return this.guest.putU32(written, taken);
     }
     return found?.kind === 'directory' ? ERRNO.ISDIR : ERRNO.BADF;
@@ -282,7 +296,8 @@ export class GuestFiles {
       return this.guest.putDescriptorStat(at, FILETYPE.DIRECTORY, DIRECTORY_RIGHTS, below);
     }
     if (found.kind === 'file') return this.guest.putDescriptorStat(at, FILETYPE.REGULAR_FILE, FILE_RIGHTS, 0n);
-    const rights = found.kind === 'stdin' ? RIGHT.FD_READ : RIGHT.FD_WRITE;
+    const rights =
+      found.kind === 'tools' ? RIGHT.FD_READ | RIGHT.FD_WRITE : found.kind === 'stdin' ? RIGHT.FD_READ : RIGHT.FD_WRITE;
     return this.guest.putDescriptorStat(at, FILETYPE.CHARACTER_DEVICE, rights, 0n);
   }
 

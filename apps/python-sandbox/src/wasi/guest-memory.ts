@@ -192,6 +192,13 @@ export class GuestMemory {
     return total;
   }
 
+  /** Bytes that the guest's buffers hold together. */
+  capacity(iovs: number, count: number): number {
+    let total = 0;
+    for (let i = 0; i < count; i++) total += this.dv.getUint32(iovs + IOVEC_BYTES * i + 4, true);
+    return total;
+  }
+
   /** Passes each of the guest's buffers to `take`. Returns the number of bytes. */
   gather(iovs: number, count: number, take: (bytes: Uint8Array) => void): number {
     let total = 0;

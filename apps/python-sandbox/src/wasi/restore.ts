@@ -13,6 +13,7 @@ import { LARGEST_STORE, UNIT_BYTES } from './dirty-pages.js';
 import type { Directory } from './guest-files.js';
 import { PAGE_BYTES } from './guest-memory.js';
 import type { GuestExports, Snapshot } from './snapshot.js';
+import type { ProgramBridge } from './program-bridge.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
 interface RestoreOptions {
@@ -80,12 +81,13 @@ export class Guest {
   }
 
   /** Runs the guest until it ends in any way. Never throws. */
-  run(request: Uint8Array, data?: Directory): { end: GuestEnd; frame: Uint8Array | null } {
+  run(request: Uint8Array, data?: Directory, program?: ProgramBridge): { end: GuestEnd; frame: Uint8Array | null } {
     const { host } = this;
     let end: GuestEnd = { kind: 'returned' };
     try {
       this.prepare();
       host.stdin = request;
+      if (program) host.attach(program);
       if (data) host.mount('/data', data);
       this.call(this.snapshot.entry);
     } catch (error) {

@@ -2,7 +2,7 @@
  * A worker thread with one interpreter at a time; it restores the next one while idle. The pool enforces the timeout by
  * terminating the thread, which needs no cooperation here.
  */
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import type { Milliseconds } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience/clock';
 import {
@@ -16,6 +16,7 @@ import {
 import { CapturedOutput } from './captured-output.js';
 import { buildTree, type Directory } from './guest-files.js';
 import { PAGES_PER_MB } from './guest-memory.js';
+import { ProgramBridge } from './program-bridge.js';
 import { restore, type Guest } from './restore.js';
 import type { Snapshot } from './snapshot.js';
 
@@ -64,6 +65,10 @@ export interface ThreadData {
   /** Memory of `CapturedOutput`, which the pool reads after it terminated the thread. */
   output: SharedArrayBuffer;
   outputCap: number;
+  /** Receives the answers to the calls of programs (`ProgramAnswer`). */
+  answers: MessagePort;
+  /** Memory of the counter that wakes a program that waits for an answer. */
+  signal: SharedArrayBuffer;
   /** The default maximum of a guest's memory; interpreters with it are restored in advance. */
   defaultPages: number;
 }
@@ -72,6 +77,8 @@ export interface ThreadData {
 export type ThreadMessage =
   | { type: 'ready' }
   | { type: 'progress'; lines: string }
+  | { type: 'ask'; run: number; line: string }
+  | { type: 'blocked'; run: number; taken: number }
   | { type: 'reply'; reply: RunReply };
 
 const data = workerData as ThreadData;
@@ -82,6 +89,8 @@ const output = new CapturedOutput(data.outputCap, data.output);
 let guest: Guest | null = null;
 let isReady = false;
 let restoreMs = 0;
+/** Number of this run, which marks late answers to an earlier one. */
+let runs = 0;
 
 function prepareGuest(maxPages: number): Guest {
   const { code, snapshot, preopens } = data;
@@ -105,7 +114,7 @@ function run(request: RunRequest): RunReply {
   }
   const cpuBefore = process.threadCpuUsage();
   const began = clock.monotonic();
-  const { end, frame } = current.run(encodeRequest(request), buildTree(request.files));
+  const { end, frame } = current.run(encodeRequest(request), buildTree(request.files), bridgeFor(request));
   const outcome = classify(end, frame);
   const cpu = process.threadCpuUsage(cpuBefore);
   return {
@@ -120,6 +129,19 @@ function run(request: RunRequest): RunReply {
     },
     restoreMs,
   };
+}
+
+function bridgeFor({ program }: RunRequest): ProgramBridge | undefined {
+  runs += 1;
+  if (!program) return undefined;
+  const number = runs;
+  const channel = {
+    port: data.answers,
+    signal: new Int32Array(data.signal),
+    ask: (line: string) => send({ type: 'ask', run: number, line }),
+    blocked: (taken: number) => send({ type: 'blocked', run: number, taken }),
+  };
+  return new ProgramBridge(channel, program, number);
 }
 
 function send(message: ThreadMessage): void {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Clock } from '@toolfleet/resilience/clock';
 import { CapturedOutput } from './captured-output.js';
 import type { Directory } from './guest-files.js';
-import { PAGE_BYTES } from './guest-memory.js';
+import { ERRNO, PAGE_BYTES } from './guest-memory.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
 /**
@@ -10,8 +10,8 @@ import { GuestExit, WasiHost } from './wasi-host.js';
  * calls a Python function directly through the function table of a copy. Since execution never returns into a C frame, this
  * needs no asyncify, stack switching or extra tool.
  *
- * Every start of the service takes a new snapshot, because the seed of `hash()` is part of it. A snapshot never comes from a
- * memory that has run user code, and is never written to disk.
+ * Every start of the service takes a new snapshot. It never comes from a memory that has run user code, and is never written
+ * to disk.
  */
 
 /** A range of the image that is not zero. */
@@ -51,6 +51,7 @@ class QuiescentPoint extends Error {}
 const OB_TYPE = 4;
 const TP_CALL = 64;
 const CHUNK_BYTES = 4_096;
+const SEED_BYTE = 0x5a;
 const MARK = '\0SNAP ';
 const OUTPUT_CAP = 64 * 1024;
 
@@ -80,6 +81,12 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
   });
   host.bind(memory);
   const imports = host.imports();
+  // The seed of `hash()` is part of the image. With the same one in all workers a program that runs again on another worker
+  // iterates over a set in the same order. Who floods a table of their own program slows only that.
+  imports.random_get = (at, length) => {
+    new Uint8Array(memory.buffer, at >>> 0, length >>> 0).fill(SEED_BYTE);
+    return ERRNO.SUCCESS;
+  };
   const readClock = imports.clock_time_get;
   // The guest calls `time.time()` here, which keeps the GIL and has no state to unwind; a read would release the GIL.
   imports.clock_time_get = (id, precision, at) => {
@@ -142,6 +149,7 @@ function copyImage(memory: Uint8Array<ArrayBuffer>): Pick<Snapshot, 'image' | 's
 const BOOT = readFileSync(new URL('../../python/boot.py', import.meta.url), 'utf8');
 const INCLUDED: Readonly<Record<string, string>> = {
   'strictness.py': readFileSync(new URL('../../python/strictness.py', import.meta.url), 'utf8'),
+  'tools.py': readFileSync(new URL('../../python/tools.py', import.meta.url), 'utf8'),
   'patches.py': readFileSync(new URL('../../python/patches.py', import.meta.url), 'utf8'),
   'warm_up.py': readFileSync(new URL('../../python/warm_up.py', import.meta.url), 'utf8'),
 };

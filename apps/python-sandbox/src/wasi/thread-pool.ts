@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads';
+import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience/clock';
 import {
@@ -12,6 +12,7 @@ import {
 import { CapturedOutput } from './captured-output.js';
 import type { Directory } from './guest-files.js';
 import { PAGES_PER_MB } from './guest-memory.js';
+import type { ProgramAnswer } from './program-bridge.js';
 import type { ThreadData, ThreadMessage } from './sandbox-thread.js';
 import type { Snapshot } from './snapshot.js';
 
@@ -23,6 +24,8 @@ interface PoolOptions {
   snapshot: Snapshot;
   preopens: Record<string, Directory>;
   threads: number;
+  /** Most programs that call tools, in addition: they wait most of their time. Their threads are started when they are needed. */
+  programs: number;
   /** Bytes kept of stdout and of stderr each. */
   outputCap: number;
   defaultMemoryMb: number;
@@ -38,16 +41,31 @@ interface PoolOptions {
 export interface RunListener {
   onStart?: () => void;
   onProgress?: (lines: string) => void;
+  /** A request of a program, one line of JSON, untrusted. Answer it with `answer`. */
+  onAsk?: (line: string) => void;
 }
 
 interface ActiveRun extends WaitingRun {
   startedAt: Milliseconds;
+  /** Ends the run when its time is up: stopped while a program waits for a call. */
   cancelTimer: CancelTimer;
+  /** When the timer was started, and the time that was left then. */
+  timedFrom: Milliseconds;
+  leftMs: Milliseconds;
+  /** Ends a program that waits too long. */
+  cancelWall: CancelTimer;
+  /** Number of the run in its thread, known from its first request. */
+  number?: number;
+  /** Answers sent to the program. */
+  answered: number;
+  waits: boolean;
 }
 
 interface SandboxThread {
   worker: Worker;
   output: CapturedOutput;
+  answers: MessagePort;
+  signal: Int32Array;
   running?: ActiveRun;
 }
 
@@ -63,8 +81,8 @@ const KILLS_PER_COLLECTION = 8;
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4, stackSizeMb: 4 };
 
 /**
- * The threads of one sandbox host: at most `threads` concurrent runs, and one spare that takes over while a replacement
- * starts. The pool enforces the timeout outside the guest, counted from the start of the run, and kills a run that is late
+ * The threads of one sandbox host: at most `threads` concurrent runs and `programs` programs that call tools, and one spare that
+ * takes over while a replacement starts. The pool enforces the timeout outside the guest, counted from the start of the run, and kills a run that is late
  * or cancelled by terminating its thread. That stops any guest: loops in C, sleeps, an interpreter that is shutting down.
  */
 export class ThreadPool {
@@ -72,6 +90,8 @@ export class ThreadPool {
   private readonly busy = new Map<string, SandboxThread>();
   private readonly waiting = new Map<string, WaitingRun>();
   private usedMb = 0;
+  /** Programs that wait for the answer to a call. */
+  private waitingRuns = 0;
   private starting = 0;
   private closed = false;
   private kills = 0;
@@ -103,6 +123,37 @@ export class ThreadPool {
     }
   }
 
+  /** Gives a program the answer to a request, one line of JSON. Ignored when the run has ended. */
+  answer(id: string, line: string): void {
+    const thread = this.busy.get(id);
+    const run = thread?.running;
+    if (!thread || run?.number === undefined) return;
+    run.answered += 1;
+    thread.answers.postMessage({ run: run.number, line } satisfies ProgramAnswer);
+    Atomics.add(thread.signal, 0, 1);
+    Atomics.notify(thread.signal, 0);
+    this.setWaiting(id, run, false);
+  }
+
+  /** Stops or continues the clock of a program. Its own computing is limited, and so is the time from start to end. */
+  private setWaiting(id: string, run: ActiveRun, waits: boolean): void {
+    if (run.waits === waits) return;
+    run.waits = waits;
+    this.waitingRuns += waits ? 1 : -1;
+    const now = this.options.clock.monotonic();
+    if (waits) {
+      run.cancelTimer();
+      run.leftMs -= now - run.timedFrom;
+    } else this.startTimer(id, run);
+    if (waits) void this.addThread();
+  }
+
+  private startTimer(id: string, run: ActiveRun): void {
+    const { clock } = this.options;
+    run.timedFrom = clock.monotonic();
+    run.cancelTimer = clock.after(Math.max(1, run.leftMs), () => void this.killLate(id, run.request.timeoutMs));
+  }
+
   /** Terminates every thread. Runs in progress end as cancelled. */
   async close(): Promise<void> {
     this.closed = true;
@@ -112,16 +163,38 @@ export class ThreadPool {
 
   private startNext(): void {
     for (const [id, { request, listener, settle }] of this.waiting) {
-      const fits = this.usedMb === 0 || this.usedMb + request.memoryLimitMb <= this.options.memoryBudgetMb;
-      if (this.busy.size >= this.options.threads || !fits) return;
+      // Programs are few and small, and are started although the budget is used: one that waits must not keep others from it.
+      const fits =
+        request.program !== undefined ||
+        this.usedMb === 0 ||
+        this.usedMb + request.memoryLimitMb <= this.options.memoryBudgetMb;
+      if (this.busy.size >= this.options.threads + this.options.programs || !fits) return;
       const thread = this.idle.shift(); // the one idle longest has already restored its interpreter
-      if (!thread) return;
+      if (!thread) {
+        if (this.starting === 0) void this.startThread();
+        return;
+      }
       this.waiting.delete(id);
-      this.usedMb += request.memoryLimitMb;
+      if (!request.program) this.usedMb += request.memoryLimitMb;
       this.busy.set(id, thread);
       const { clock } = this.options;
-      const cancelTimer = clock.after(request.timeoutMs, () => void this.killLate(id, request.timeoutMs));
-      thread.running = { request, listener, startedAt: clock.monotonic(), cancelTimer, settle };
+      const never = (): void => undefined;
+      const now = clock.monotonic();
+      const { program, timeoutMs } = request;
+      const run: ActiveRun = {
+        request,
+        listener,
+        settle,
+        startedAt: now,
+        timedFrom: now,
+        leftMs: timeoutMs,
+        cancelTimer: never,
+        cancelWall: program ? clock.after(program.wallMs, () => void this.killLate(id, program.wallMs)) : never,
+        answered: 0,
+        waits: false,
+      };
+      this.startTimer(id, run);
+      thread.running = run;
       thread.worker.postMessage(request);
       listener.onStart?.();
     }
@@ -139,6 +212,7 @@ export class ThreadPool {
     if (!thread || !running) return;
     thread.running = undefined;
     running.cancelTimer();
+    running.cancelWall();
     const { clock } = this.options;
     const began = clock.monotonic();
     await thread.worker.terminate();
@@ -161,7 +235,8 @@ export class ThreadPool {
 
   private release(id: string, running: ActiveRun): void {
     this.busy.delete(id);
-    this.usedMb -= running.request.memoryLimitMb;
+    if (running.waits) this.waitingRuns -= 1;
+    if (!running.request.program) this.usedMb -= running.request.memoryLimitMb;
     this.startNext();
   }
 
@@ -171,9 +246,25 @@ export class ThreadPool {
     const id = this.findId(thread)!;
     thread.running = undefined;
     running.cancelTimer();
-    this.idle.push(thread);
+    running.cancelWall();
+    // A program that waited had made room for another thread.
+    if (this.idle.length + this.starting > this.options.threads) void thread.worker.terminate();
+    else this.idle.push(thread);
     running.settle(reply);
     this.release(id, running);
+  }
+
+  private onAsk({ running }: SandboxThread, number: number, line: string): void {
+    if (!running) return;
+    running.number = number;
+    running.listener.onAsk?.(line);
+  }
+
+  /** The message may be older than an answer that is already on its way. */
+  private onBlocked(thread: SandboxThread, taken: number): void {
+    const { running } = thread;
+    const id = this.findId(thread);
+    if (running && id !== undefined && running.answered === taken) this.setWaiting(id, running, true);
   }
 
   private onDeath(thread: SandboxThread, message: string): void {
@@ -192,27 +283,46 @@ export class ThreadPool {
     return undefined;
   }
 
+  /** Starts a thread unless enough are idle for what runs. */
   private async addThread(): Promise<void> {
-    if (this.closed || this.idle.length + this.busy.size + this.starting > this.options.threads) return;
+    const working = this.busy.size - this.waitingRuns;
+    if (this.closed || this.idle.length + working + this.starting > this.options.threads) return;
+    await this.startThread();
+  }
+
+  private async startThread(): Promise<void> {
     this.starting += 1;
     const { threadScript, code, snapshot, preopens, outputCap, defaultMemoryMb } = this.options;
     const output = new CapturedOutput(outputCap);
+    const { port1: answers, port2 } = new MessageChannel();
+    const signal = new Int32Array(new SharedArrayBuffer(4));
     const workerData: ThreadData = {
       code,
       snapshot,
       preopens,
       output: output.shared,
       outputCap,
+      answers: port2,
+      signal: signal.buffer,
       defaultPages: defaultMemoryMb * PAGES_PER_MB,
     };
-    const worker = new Worker(threadScript, { workerData, resourceLimits: RESOURCE_LIMITS, env: {}, execArgv: [] });
-    const thread: SandboxThread = { worker, output };
+    const worker = new Worker(threadScript, {
+      workerData,
+      transferList: [port2],
+      resourceLimits: RESOURCE_LIMITS,
+      env: {},
+      execArgv: [],
+    });
+    answers.unref();
+    const thread: SandboxThread = { worker, output, answers, signal };
     await new Promise<void>((resolve) => {
       worker.on('message', (message: ThreadMessage) => {
         if (message.type === 'ready') {
           this.idle.push(thread);
           resolve();
         } else if (message.type === 'progress') thread.running?.listener.onProgress?.(message.lines);
+        else if (message.type === 'ask') this.onAsk(thread, message.run, message.line);
+        else if (message.type === 'blocked') this.onBlocked(thread, message.taken);
         else this.onReply(thread, message.reply);
       });
       worker.on('error', (error) => this.onDeath(thread, String(error)));

@@ -2,6 +2,7 @@ import type { Clock } from '@toolfleet/resilience/clock';
 import { HostStop, type CapturedOutput, type Stream } from './captured-output.js';
 import { DescriptorTable, GuestFiles, type Descriptor, type Directory } from './guest-files.js';
 import { ERRNO, GuestMemory } from './guest-memory.js';
+import type { ProgramBridge } from './program-bridge.js';
 
 /** The guest called `proc_exit`. */
 export class GuestExit extends Error {
@@ -50,6 +51,7 @@ export class WasiHost {
   private files: GuestFiles;
   private resultParts: Uint8Array[] = [];
   private resultLength = 0;
+  private program: ProgramBridge | undefined;
 
   constructor(private readonly options: HostOptions) {
     this.args = (options.args ?? []).map((arg) => new TextEncoder().encode(`${arg}\0`));
@@ -74,6 +76,13 @@ export class WasiHost {
     this.files = this.freshFiles();
     this.resultParts = [];
     this.resultLength = 0;
+    this.program = undefined;
+  }
+
+  /** Lets the next run call tools. */
+  attach(program: ProgramBridge): void {
+    this.program = program;
+    this.files.readTools = (most) => program.read(most);
   }
 
   /** What the guest reads from fd 0. */
@@ -94,14 +103,15 @@ export class WasiHost {
   private write(fd: number, iovs: number, count: number, written: number): number {
     const found = this.files.fds.get(fd);
     if (!found) return ERRNO.BADF;
-    if (found.kind !== 'output' && found.kind !== 'result') return ERRNO.ROFS;
+    if (found.kind !== 'output' && found.kind !== 'result' && found.kind !== 'tools') return ERRNO.ROFS;
     return this.guest.putU32(
       written,
       this.guest.gather(iovs, count, (bytes) => this.writeTo(found, bytes)),
     );
   }
 
-  private writeTo(descriptor: Descriptor & { kind: 'output' | 'result' }, bytes: Uint8Array): void {
+  private writeTo(descriptor: Descriptor & { kind: 'output' | 'result' | 'tools' }, bytes: Uint8Array): void {
+    if (descriptor.kind === 'tools') return this.program?.write(bytes);
     if (descriptor.kind === 'output') {
       if (!this.options.onWrite?.(descriptor.stream, bytes)) this.options.output.write(descriptor.stream, bytes);
       return;
@@ -112,6 +122,7 @@ export class WasiHost {
   }
 
   private nanoseconds(id: number): bigint {
+    if (this.program) return id === CLOCK_REALTIME ? this.program.now() : this.program.elapsed();
     return id === CLOCK_REALTIME
       ? BigInt(this.options.clock.now()) * 1_000_000n
       : BigInt(Math.round(this.options.clock.monotonic() * 1_000)) * 1_000n;
@@ -138,12 +149,17 @@ export class WasiHost {
     }
     if (shortest === undefined) return ERRNO.INVAL;
     if (shortest > 0n) Atomics.wait(sleeper, 0, 0, Math.min(Number(shortest) / 1e6, 1e9));
+    this.program?.slept(shortest);
     this.guest.putClockEvent(events, userdata);
     return this.guest.putU32(written, 1);
   }
 
   private randomBytes(at: number, length: number): number {
     const bytes = this.guest.writable(at, length >>> 0);
+    if (this.program) {
+      this.program.fillRandom(bytes);
+      return ERRNO.SUCCESS;
+    }
     for (let offset = 0; offset < bytes.length; offset += RANDOM_CHUNK) {
       crypto.getRandomValues(bytes.subarray(offset, offset + RANDOM_CHUNK) as Uint8Array<ArrayBuffer>);
     }

@@ -4,6 +4,7 @@ import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { DefinitionService } from '../definition-service.js';
 import { PYTHON_SOURCE } from '../tool-key.js';
+import { RUN_PROGRAM } from './run-program.definition.js';
 
 const described = (description: string, schema: JsonObject): JsonObject => ({ description, ...schema });
 
@@ -107,8 +108,8 @@ const CHECK_EVERY_MS: Milliseconds = 3_000;
 const GRACE_MS: Milliseconds = 2 * CHECK_EVERY_MS;
 
 /**
- * Registers `execute_python` on behalf of the sandbox, which speaks to Redis only, and repeats the announcement while workers of
- * its queue have slots there. Without a worker the tool stays listed as unavailable, and its calls wait in the queue.
+ * Registers `execute_python` and `run_program` on behalf of the sandbox, which speaks to Redis only, and repeats the announcement while workers of
+ * its queue have slots there. Without a worker the tools stay listed as unavailable, and their calls wait in the queue.
  */
 export class PythonSource {
   private cancelTimer: CancelTimer | undefined;
@@ -152,12 +153,13 @@ export class PythonSource {
   }
 
   private async announce(ttlMs: Milliseconds): Promise<void> {
-    await this.definitions.register({
+    const { refused } = await this.definitions.register({
       source: PYTHON_SOURCE,
-      definitions: [EXECUTE_PYTHON],
+      definitions: [EXECUTE_PYTHON, RUN_PROGRAM],
       replace: true,
       ttl_ms: ttlMs,
     });
+    for (const one of refused) this.host.logger.error({ ...one }, 'a tool of the sandbox was refused');
   }
 
   private schedule(): void {

@@ -71,6 +71,12 @@ export const CATALOGUE = {
   PAYLOAD_TOO_LARGE: request(413, 'invalid_arguments', false, 'Send less data.'),
   IDEMPOTENCY_MISMATCH: request(422, 'invalid_arguments', false, 'Use a new idempotency key for other arguments.'),
   RATE_LIMITED: request(429, 'internal_error', true, 'Wait, then retry the same call.'),
+  PROGRAM_LIMIT: request(
+    429,
+    'internal_error',
+    false,
+    'Split the work into several programs, or raise max_calls or max_cost_usd.',
+  ),
   RESULT_QUOTA_EXCEEDED: request(
     429,
     'internal_error',

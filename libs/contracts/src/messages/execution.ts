@@ -78,7 +78,7 @@ export type ExecResponse = Pick<CallResult, 'ok' | 'output' | 'text' | 'metadata
     cache_ttl_ms?: Milliseconds;
   };
 
-/** A job of `python-runs` or `agent-runs`: an attempt and what its queue needs. */
+/** A job of `python-runs`, `program-runs` or `agent-runs`: an attempt and what its queue needs. */
 export interface ExecJob extends ExecMessage {
   /** Redis channel on which the gateway waits. The job record keeps the reply as well, in case the message is lost. */
   reply_channel: string;
@@ -92,6 +92,14 @@ export interface ExecJob extends ExecMessage {
   timeout_ms: Milliseconds;
   /** Only in jobs of `python-runs`. */
   python?: PythonJobPolicy;
+  /** Only in jobs of `program-runs`. */
+  program?: ProgramSeed;
+}
+
+/** What makes a second run of a program take the path of the first. */
+export interface ProgramSeed {
+  seed: string;
+  started_at: EpochMs;
 }
 
 /** Sandbox policy of a job, from the configuration of the gateway. */

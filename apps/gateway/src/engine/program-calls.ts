@@ -1,0 +1,227 @@
+import { AsyncResource } from 'node:async_hooks';
+import { randomUUID } from 'node:crypto';
+import {
+  CATALOGUE,
+  isJsonObject,
+  ToolError,
+  toToolError,
+  toUsd,
+  type CallResult,
+  type Json,
+  type JsonObject,
+  type MicroUsd,
+  type Principal,
+} from '@toolfleet/contracts';
+import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { Call, ExecuteCall } from '@toolfleet/engine';
+import { Semaphore, type Clock } from '@toolfleet/resilience';
+import { describeTool } from './tool-signature.js';
+
+/** What a program may do at most; its call can lower the first two. */
+export const PROGRAM_LIMITS = {
+  /** Calls of tools, and at the same time. */
+  calls: 50,
+  parallel: 8,
+  /** Highest `max_calls` that a call may ask for. */
+  mostCalls: 500,
+  /** Bytes of all answers. */
+  answerBytes: 16 * 1024 * 1024,
+} as const;
+
+/** What the calls of programs need of the gateway. */
+export interface ProgramPorts {
+  clock: Clock;
+  executeCall: ExecuteCall;
+  /** Checks the delegation of the run again, so that a revoked key stops a running program. */
+  authenticate(delegationToken: string): Promise<Principal>;
+  /** Tools that the program may call, best first for a task. */
+  search(principal: Principal, query: string, limit: number): Promise<RegisteredTool[]>;
+  /** @throws ToolError TOOL_NOT_FOUND and others */
+  describe(principal: Principal, name: string): Promise<RegisteredTool>;
+}
+
+/** A call that a program made, as the result of the program lists it. */
+interface MadeCall extends JsonObject {
+  n: number;
+  tool: string;
+  ok: boolean;
+  ms: number;
+  cost_usd: number;
+  key: string;
+}
+
+/** A numbered question of a program and its answer, which a repeated question gets again. */
+interface Asked {
+  /** Tool and arguments, to recognise a second run that takes another path. */
+  path: string;
+  answer: Promise<JsonObject>;
+}
+
+const MAX_PATH = 200;
+
+/**
+ * Answers the questions of one running program. Each call passes through the engine like a call from outside, with the rights
+ * of the caller narrowed to the program's tools, and has the idempotency key `<call_id>#<n>`: when the program runs again, on
+ * another worker or for another gateway, the calls that it had finished are answered and not made again.
+ */
+export class ProgramCalls {
+  private readonly asked = new Map<number, Asked>();
+  private readonly made: MadeCall[] = [];
+  private readonly parallel = new Semaphore(PROGRAM_LIMITS.parallel);
+  private readonly stop = new AbortController();
+  private readonly maxCalls: number;
+  private readonly maxMicroUsd: MicroUsd;
+  private readonly inTrace: <T>(work: () => T) => T;
+  private bytes = 0;
+  private microUsd = 0;
+  private started = 0;
+  private otherPath: JsonObject | undefined;
+
+  /** @param token the delegation token of the run; it stays in this process */
+  constructor(
+    private readonly call: Call,
+    private readonly token: string,
+    private readonly ports: ProgramPorts,
+  ) {
+    const { max_calls: calls, max_cost_usd: usd } = call.arguments;
+    this.maxCalls = typeof calls === 'number' ? Math.min(calls, PROGRAM_LIMITS.mostCalls) : PROGRAM_LIMITS.calls;
+    this.maxMicroUsd = typeof usd === 'number' ? Math.round(usd * 1_000_000) : Number.POSITIVE_INFINITY;
+    const resource = new AsyncResource('ProgramCalls');
+    this.inTrace = (work) => resource.runInAsyncScope(work);
+  }
+
+  /** Answers a question: a call, a search or a description. Never rejects; `question` comes from the program and is untrusted. */
+  answer(question: unknown): Promise<JsonObject> {
+    if (!isJsonObject(question) || !Number.isSafeInteger(question.n) || Number(question.n) < 1) {
+      return Promise.resolve(refusal(0, new ToolError('REQUEST_INVALID', { message: 'Malformed question' })));
+    }
+    const n = Number(question.n);
+    const path = pathOf(question);
+    const known = this.asked.get(n);
+    if (known) return known.path === path ? known.answer : Promise.resolve(this.divert(n, known.path, path));
+    const answer = this.inTrace(() => this.answerNew(n, question, path));
+    this.asked.set(n, { path, answer });
+    return answer;
+  }
+
+  /** Stops what still runs, and adds to the response of the sandbox what the program called. */
+  end(response: ExecResponse): ExecResponse {
+    this.stop.abort(new ToolError('CANCELLED', { message: 'The program has ended' }));
+    const calls = this.made.toSorted((a, b) => a.n - b.n);
+    const metadata = { ...response.metadata, calls, calls_cost_usd: toUsd(this.microUsd) };
+    if (!this.otherPath) return { ...response, metadata };
+    const error = new ToolError('OUTCOME_UNKNOWN', {
+      message: 'The program ran again after its worker was lost, and asked for another call than the first time',
+      details: this.otherPath,
+    });
+    const { metadata: _none, ...failed } = failedResponse(error, error.message);
+    return { ...failed, output: response.output, metadata };
+  }
+
+  private async answerNew(n: number, question: JsonObject, path: string): Promise<JsonObject> {
+    try {
+      const { op, tool } = question;
+      if (op === 'call' && typeof tool === 'string' && isJsonObject(question.arguments)) {
+        const args = question.arguments;
+        const [answer] = await this.parallel.map([n], () => this.callTool(n, tool, args, path));
+        return answer!;
+      }
+      const principal = await this.ports.authenticate(this.token);
+      if (op === 'describe' && typeof tool === 'string') {
+        return { n, ok: true, text: describeTool(await this.ports.describe(principal, tool)).text };
+      }
+      if (op === 'search' && typeof question.query === 'string') {
+        const limit = Math.max(1, Math.min(50, Number(question.limit) || 5));
+        const found = await this.ports.search(principal, question.query, limit);
+        return { n, ok: true, output: found.map((each) => describeTool(each).summary) };
+      }
+      throw new ToolError('REQUEST_INVALID', { message: 'Unknown question' });
+    } catch (error) {
+      return refusal(n, toToolError(error));
+    }
+  }
+
+  private async callTool(n: number, tool: string, args: JsonObject, path: string): Promise<JsonObject> {
+    const { call, ports } = this;
+    const key = `${call.callId}#${n}`;
+    const callId = randomUUID();
+    const from = ports.clock.monotonic();
+    let cost: MicroUsd = 0;
+    let answer: JsonObject;
+    try {
+      this.started += 1;
+      if (this.started > this.maxCalls) throw limit(`A program may make ${this.maxCalls} calls`);
+      if (this.microUsd >= this.maxMicroUsd) throw limit('The calls of this program have cost as much as it may spend');
+      this.stop.signal.throwIfAborted();
+      const principal = await ports.authenticate(this.token);
+      const { context, deadlineAt, cache } = call.request;
+      const result = await ports.executeCall({
+        callId,
+        toolName: tool,
+        rawArguments: args,
+        principal,
+        origin: principal.parentOrigin ?? 'public',
+        door: 'program',
+        context,
+        deadlineAt: Math.min(deadlineAt, ports.clock.now() + call.deadline.remainingMs()),
+        signal: AbortSignal.any([call.signal, this.stop.signal]),
+        idempotencyKey: key,
+        // A gateway that takes over waits for a call that the lost one had begun.
+        idempotencyWaitMs: call.deadline.remainingMs(),
+        cache,
+      });
+      cost = result.usage.microUsd;
+      answer = this.toAnswer(n, callId, result);
+    } catch (error) {
+      const failure = toToolError(error);
+      answer = failure.code === 'IDEMPOTENCY_MISMATCH' ? this.divert(n, 'another call', path) : refusal(n, failure);
+    }
+    this.microUsd += cost;
+    const ms = Math.round(ports.clock.monotonic() - from);
+    const ok = answer.ok === true;
+    this.made.push({ n, tool, ok, ms, cost_usd: toUsd(cost), key, ...(ok ? {} : { code: answer.code as Json }) });
+    call.request.onProgress?.({ message: `${tool} ${ok ? 'finished' : 'failed'}`, progress: this.made.length });
+    return answer;
+  }
+
+  private toAnswer(n: number, callId: string, result: CallResult): JsonObject {
+    const { ok, output, text, content, usage, failure } = result;
+    if (!ok) {
+      const { code, message, retryable, details } =
+        failure ?? toFailure(new ToolError('TOOL_ERROR', { message: text }));
+      return { n, code, message, retryable, hint: CATALOGUE[code].hint, details: details ?? null, call_id: callId };
+    }
+    const answer: JsonObject = { n, ok, output, text, call_id: callId, cost_usd: toUsd(usage.microUsd) };
+    if (content) answer.content = content;
+    this.bytes += Buffer.byteLength(JSON.stringify(answer));
+    if (this.bytes <= PROGRAM_LIMITS.answerBytes) return answer;
+    const message = `The results of this program have more than ${PROGRAM_LIMITS.answerBytes} bytes together`;
+    return refusal(n, new ToolError('RESULT_TOO_LARGE', { message }));
+  }
+
+  private divert(n: number, expected: string, got: string): JsonObject {
+    this.otherPath ??= { n, expected, got };
+    return { n, code: 'OUTCOME_UNKNOWN', other_path: true };
+  }
+}
+
+const limit = (message: string): ToolError => new ToolError('PROGRAM_LIMIT', { message });
+
+function pathOf({ op, tool, query, arguments: args }: JsonObject): string {
+  const text = JSON.stringify([op ?? null, tool ?? query ?? null, args ?? null]);
+  return text.length <= MAX_PATH ? text : `${text.slice(0, MAX_PATH)}… (${text.length} characters)`;
+}
+
+function refusal(n: number, error: ToolError): JsonObject {
+  const { code, message, entry, details, retryAfterMs } = error;
+  return {
+    n,
+    code,
+    message,
+    retryable: entry.retryable,
+    hint: entry.hint,
+    details: details ?? null,
+    retry_after_ms: retryAfterMs ?? null,
+  };
+}

@@ -1,0 +1,56 @@
+import { Injectable } from '@nestjs/common';
+import { isJsonObject, ToolError } from '@toolfleet/contracts';
+import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
+import type { JobRun } from '@toolfleet/queue';
+import { Clock } from '@toolfleet/resilience';
+import { toExecResponse } from './exec-response.js';
+import { planProgram, RunLimits } from './run-arguments.js';
+import { Sandbox } from './sandbox.js';
+
+/** Subtracted from the call's deadline, so that the response arrives in time. */
+const REPLY_RESERVE_MS = 100;
+
+/**
+ * Handles the jobs of the queue `program-runs`. The calls that a program makes go as questions to the gateway that waits for
+ * the job; this process passes them on and has no rights of its own. A job that is delivered twice runs again from the start.
+ */
+@Injectable()
+export class ProgramWorker {
+  constructor(
+    private readonly sandbox: Sandbox,
+    private readonly limits: RunLimits,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Runs one program. @throws ToolError ARGUMENTS_INVALID, or SERVICE_UNAVAILABLE at shutdown */
+  async handle(run: JobRun<ExecJob>): Promise<ExecResponse> {
+    const { request, program } = planProgram(run.data, this.limits);
+    const leftMs = run.deadlineAt === undefined ? Number.POSITIVE_INFINITY : run.deadlineAt - this.clock.now();
+    const wallMs = Math.max(1, Math.min(program.wallMs, leftMs - REPLY_RESERVE_MS));
+    const reply = await this.sandbox.run(
+      { ...request, program: { ...program, wallMs } },
+      { onAsk: (line, answer) => void passOn(run, line, answer) },
+      run.signal,
+    );
+    const { reason } = run.signal as { reason: unknown };
+    if (reply.status === 'cancelled' && reason instanceof ToolError && reason.code === 'SERVICE_UNAVAILABLE')
+      throw reason;
+    const { strictness } = request;
+    const { interpreter } = this.sandbox;
+    return toExecResponse(reply, { queueMs: run.queuedMs, strictness, interpreter, sessionId: null });
+  }
+}
+
+/** A line that is no question is answered as one: the gateway refuses it with a reason. */
+async function passOn(run: JobRun<ExecJob>, line: string, answer: (line: string) => void): Promise<void> {
+  let question: unknown = null;
+  try {
+    question = JSON.parse(line);
+  } catch {
+    // A program can write to the device what it likes.
+  }
+  const n = isJsonObject(question) ? question['n'] : 0;
+  const received = await run.ask(question);
+  // The number is the program's own; an answer to a forged one is ignored.
+  answer(JSON.stringify(isJsonObject(received) ? { ...received, n } : { n, code: 'INTERNAL' }));
+}

@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto';
+import { receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
+import type { ProgramRun } from '../python/guest-protocol.js';
+import { HostStop } from './captured-output.js';
+
+/** Longest request of a program, in bytes. */
+const MAX_REQUEST_BYTES = 1024 * 1024;
+const NEWLINE = 10;
+const BLOCK_BYTES = 32;
+const NS_PER_MS = 1_000_000n;
+/** How far the clock of a program moves with each reading. */
+const TICK_NS = 1_000n;
+
+/** An answer on its way to a program; those of earlier runs of the thread are dropped. */
+export interface ProgramAnswer {
+  run: number;
+  /** One line of JSON, without the line break. */
+  line: string;
+}
+
+/** How a thread and the pool exchange requests and answers of a program while the thread is blocked. */
+export interface BridgeChannel {
+  port: MessagePort;
+  /** Counts answers, so that a blocked thread can wait for the next one. */
+  signal: Int32Array;
+  /** Posts a request, one line of JSON from the guest, untrusted. */
+  ask: (line: string) => void;
+  /** Called before the thread blocks, with the number of answers it has taken. */
+  blocked: (taken: number) => void;
+}
+
+/**
+ * What makes a run a program that calls tools: the device `/dev/tools`, a clock and random numbers. All of it is the same in
+ * a second run: time starts when the call was accepted and moves with readings and sleeps only, random bytes follow from a seed.
+ */
+export class ProgramBridge {
+  private readonly encoder = new TextEncoder();
+  private request: Uint8Array = new Uint8Array(0);
+  private answer: Uint8Array = new Uint8Array(0);
+  private taken = 0;
+  private elapsedNs = 0n;
+  private blocks = 0;
+  private random: Uint8Array = new Uint8Array(0);
+
+  constructor(
+    private readonly channel: BridgeChannel,
+    private readonly program: ProgramRun,
+    private readonly run: number,
+  ) {}
+
+  /** Takes what the guest writes; sends each complete line. @throws HostStop for a line that is too long */
+  write(bytes: Uint8Array): void {
+    let rest = bytes;
+    for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE)) {
+      const line = Buffer.concat([this.request, rest.subarray(0, end)]).toString();
+      this.request = new Uint8Array(0);
+      rest = rest.subarray(end + 1);
+      this.channel.ask(line);
+    }
+    if (this.request.length + rest.length > MAX_REQUEST_BYTES) throw new HostStop('output_limit');
+    if (rest.length > 0) this.request = Buffer.concat([this.request, rest]);
+  }
+
+  /** At least one byte of an answer, and at most `most`; blocks until there is one. Terminating the thread ends the wait. */
+  read(most: number): Uint8Array {
+    if (this.answer.length === 0) this.answer = this.encoder.encode(`${this.nextAnswer()}\n`);
+    const part = this.answer.subarray(0, most);
+    this.answer = this.answer.subarray(part.length);
+    return part;
+  }
+
+  private nextAnswer(): string {
+    const { port, signal, blocked } = this.channel;
+    for (;;) {
+      const seen = Atomics.load(signal, 0);
+      const received = receiveMessageOnPort(port)?.message as ProgramAnswer | undefined;
+      if (received === undefined) {
+        blocked(this.taken);
+        Atomics.wait(signal, 0, seen);
+      } else if (received.run === this.run) {
+        this.taken += 1;
+        return received.line;
+      }
+    }
+  }
+
+  /** Nanoseconds since the epoch. */
+  now(): bigint {
+    this.elapsedNs += TICK_NS;
+    return BigInt(this.program.startedAt) * NS_PER_MS + this.elapsedNs;
+  }
+
+  /** Nanoseconds since the start of the run. */
+  elapsed(): bigint {
+    this.elapsedNs += TICK_NS;
+    return this.elapsedNs;
+  }
+
+  slept(ns: bigint): void {
+    this.elapsedNs += ns;
+  }
+
+  /** Fills `target` from SHA-256 of the seed and a counter. */
+  fillRandom(target: Uint8Array): void {
+    for (let at = 0; at < target.length;) {
+      if (this.random.length === 0) {
+        this.random = createHash('sha256').update(`${this.program.seed} ${this.blocks}`).digest();
+        this.blocks += 1;
+      }
+      const part = this.random.subarray(0, Math.min(BLOCK_BYTES, target.length - at));
+      target.set(part, at);
+      this.random = this.random.subarray(part.length);
+      at += part.length;
+    }
+  }
+}

@@ -46,7 +46,11 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     tokens: auth.tokens,
     definitions: catalog.definitions,
     programs: {
-      authenticate: (token) => auth.authenticate({ kind: 'bearer', token }),
+      authenticate: async (token) => {
+        const principal = await auth.authenticate({ kind: 'bearer', token });
+        await auth.limits.count(principal);
+        return principal;
+      },
       search: async (principal, query, limit) =>
         (await catalog.search.rank(principal, query, limit)).map(({ tool }) => tool),
       describe: (principal, name) => catalog.list.one(principal, name),

@@ -150,6 +150,44 @@ except OutcomeUnknown as e: second = str(e)
   });
 });
 
+describe('a hostile program', () => {
+  const lenient = { strictness: 'lenient' as const };
+  it.each<[string, string, RunReply['status']]>([
+    ['floods the device', 'while True: tools.add.start(a=1, b=1)', 'output_limit'],
+    ['asks with more than a mebibyte', 'tools.echo(text="x" * 2**21)', 'output_limit'],
+    [
+      'never ends its line',
+      'import os\nfd = os.open("/dev/tools", os.O_RDWR)\nwhile True: os.write(fd, b"x" * 60000)',
+      'output_limit',
+    ],
+    [
+      'replaces what calls tools',
+      'Tool = type(tools.add)\nTool.__call__ = lambda self, **a: "forged"\ntools.add(a=1)',
+      'ok',
+    ],
+    [
+      'closes the device',
+      'tools.add(a=1, b=1)\nimport os\nfor fd in range(3, 64):\n    try: os.close(fd)\n    except OSError: pass\ntools.add(a=1, b=1)',
+      'crashed',
+    ],
+  ])('that %s harms only itself', async (_what, code, status) => {
+    const [{ reply }, neighbour] = await Promise.all([run(code, lenient), run('tools.add(a=20, b=22)')]);
+    expect([status, 'timeout'], JSON.stringify(reply.error)).toContain(reply.status);
+    expect(neighbour.reply.value).toBe(42);
+  });
+
+  it('that forges questions gets only answers to them', async () => {
+    const code = `
+import os, json
+fd = os.open("/dev/tools", os.O_RDWR)
+os.write(fd, json.dumps({"n": 7, "op": "call", "tool": "add", "arguments": {"a": 1, "b": 2}}).encode() + b"\\n")
+json.loads(os.read(fd, 65536))["output"]`;
+    const { reply, asked } = await run(code, lenient);
+    expect(reply.value).toBe(3);
+    expect(asked.map(({ n }) => n)).toEqual([7]);
+  });
+});
+
 describe('a second run of a program', () => {
   const CODE = `
 import random, time, datetime

@@ -25,6 +25,8 @@ export const PROGRAM_LIMITS = {
   parallel: 8,
   /** Highest `max_calls` that a call may ask for. */
   mostCalls: 500,
+  /** Questions, searches and descriptions included. */
+  questions: 2_000,
   /** Bytes of all answers. */
   answerBytes: 16 * 1024 * 1024,
 } as const;
@@ -33,7 +35,10 @@ export const PROGRAM_LIMITS = {
 export interface ProgramPorts {
   clock: Clock;
   executeCall: ExecuteCall;
-  /** Checks the delegation of the run again, so that a revoked key stops a running program. */
+  /**
+   * Checks the delegation of the run and counts a request of its key, for every question: a revoked key stops a running
+   * program, and a program makes no more requests than its key may.
+   */
   authenticate(delegationToken: string): Promise<Principal>;
   /** Tools that the program may call, best first for a task. */
   search(principal: Principal, query: string, limit: number): Promise<RegisteredTool[]>;
@@ -100,6 +105,7 @@ export class ProgramCalls {
     const path = pathOf(question);
     const known = this.asked.get(n);
     if (known) return known.path === path ? known.answer : Promise.resolve(this.divert(n, known.path, path));
+    if (this.asked.size >= PROGRAM_LIMITS.questions) return Promise.resolve(refusal(n, limit('Too many questions')));
     const answer = this.inTrace(() => this.answerNew(n, question, path));
     this.asked.set(n, { path, answer });
     return answer;

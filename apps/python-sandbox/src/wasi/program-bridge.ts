@@ -5,6 +5,8 @@ import { HostStop } from './captured-output.js';
 
 /** Longest request of a program, in bytes. */
 const MAX_REQUEST_BYTES = 1024 * 1024;
+/** Requests of one run; a program that floods the device is stopped. The gateway allows fewer. */
+const MAX_REQUESTS = 10_000;
 const NEWLINE = 10;
 const BLOCK_BYTES = 32;
 const NS_PER_MS = 1_000_000n;
@@ -38,6 +40,7 @@ export class ProgramBridge {
   private request: Uint8Array = new Uint8Array(0);
   private answer: Uint8Array = new Uint8Array(0);
   private taken = 0;
+  private asked = 0;
   private elapsedNs = 0n;
   private blocks = 0;
   private random: Uint8Array = new Uint8Array(0);
@@ -55,6 +58,8 @@ export class ProgramBridge {
       const line = Buffer.concat([this.request, rest.subarray(0, end)]).toString();
       this.request = new Uint8Array(0);
       rest = rest.subarray(end + 1);
+      this.asked += 1;
+      if (line.length > MAX_REQUEST_BYTES || this.asked > MAX_REQUESTS) throw new HostStop('output_limit');
       this.channel.ask(line);
     }
     if (this.request.length + rest.length > MAX_REQUEST_BYTES) throw new HostStop('output_limit');

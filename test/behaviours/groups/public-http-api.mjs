@@ -33,7 +33,7 @@ export default {
     {
       name: 'the list filters by category',
       reliance: '?category= returns only tools of that category or tag',
-      expected: { code: ['execute_python'], crawler: including('fetch_page', 'web_search'), none: [] },
+      expected: { code: ['execute_python', 'run_program'], crawler: including('fetch_page', 'web_search'), none: [] },
       async see(fleet) {
         const names = async (category) =>
           (await fleet.http(`/api/v1/tools?category=${category}`)).body.map(({ name }) => name);

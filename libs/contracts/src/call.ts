@@ -50,6 +50,8 @@ export interface CallRequest {
   agentId?: string;
   taskId?: string;
   idempotencyKey?: string;
+  /** The key counts only for a tool with effects; of others the caller remembers the results itself. */
+  keyForEffects?: boolean;
   /** How long a duplicate of an unfinished call waits for it (`Prefer: wait=<s>`). */
   idempotencyWaitMs?: Milliseconds;
   /** Upper bound of one attempt, requested by the caller. */

@@ -95,7 +95,8 @@ export function buildCall(
   args: JsonObject,
   limits: { signal: AbortSignal; deadline: Deadline; settings: EngineSettings },
 ): Call {
-  const { request } = active;
+  const isUnkeyed = active.request.keyForEffects === true && !plan.hasEffects;
+  const request = isUnkeyed ? { ...active.request, idempotencyKey: undefined } : active.request;
   const { signal, deadline, settings } = limits;
   const input = toToolInput(tool, request, args);
   return {

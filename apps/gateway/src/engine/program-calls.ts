@@ -73,6 +73,8 @@ const MAX_PATH = 200;
 export class ProgramCalls {
   private readonly asked = new Map<number, Asked>();
   private readonly made: MadeCall[] = [];
+  /** Calls that have not ended: number and tool. */
+  private readonly running = new Map<number, string>();
   private readonly parallel = new Semaphore(PROGRAM_LIMITS.parallel);
   private readonly stop = new AbortController();
   private readonly maxCalls: number;
@@ -114,7 +116,17 @@ export class ProgramCalls {
   /** Stops what still runs, and adds to the response of the sandbox what the program called. */
   end(response: ExecResponse): ExecResponse {
     this.stop.abort(new ToolError('CANCELLED', { message: 'The program has ended' }));
-    const calls = this.made.toSorted((a, b) => a.n - b.n);
+    // The engine knows how a call ends that is stopped now; its key tells.
+    const cut = [...this.running].map(([n, tool]) => ({
+      n,
+      tool,
+      ok: false,
+      ms: 0,
+      cost_usd: 0,
+      key: this.keyOf(n),
+      code: 'CANCELLED',
+    }));
+    const calls = [...this.made, ...cut].toSorted((a, b) => a.n - b.n);
     const metadata = { ...response.metadata, calls, calls_cost_usd: toUsd(this.microUsd) };
     if (!this.otherPath) return { ...response, metadata };
     const error = new ToolError('OUTCOME_UNKNOWN', {
@@ -148,10 +160,13 @@ export class ProgramCalls {
     }
   }
 
+  private readonly keyOf = (n: number): string => `${this.call.callId}#${n}`;
+
   private async callTool(n: number, tool: string, args: JsonObject, path: string): Promise<JsonObject> {
     const { call, ports } = this;
-    const key = `${call.callId}#${n}`;
+    const key = this.keyOf(n);
     const callId = randomUUID();
+    this.running.set(n, tool);
     const from = ports.clock.monotonic();
     let cost: MicroUsd = 0;
     let answer: JsonObject;
@@ -161,7 +176,7 @@ export class ProgramCalls {
       if (this.microUsd >= this.maxMicroUsd) throw limit('The calls of this program have cost as much as it may spend');
       this.stop.signal.throwIfAborted();
       const principal = await ports.authenticate(this.token);
-      const { context, deadlineAt, cache } = call.request;
+      const { context, deadlineAt, cache, acceptedAt } = call.request;
       const result = await ports.executeCall({
         callId,
         toolName: tool,
@@ -173,6 +188,8 @@ export class ProgramCalls {
         deadlineAt: Math.min(deadlineAt, ports.clock.now() + call.deadline.remainingMs()),
         signal: AbortSignal.any([call.signal, this.stop.signal]),
         idempotencyKey: key,
+        // No other gateway takes over a program that runs at once, and this one remembers its answers.
+        keyForEffects: acceptedAt === undefined,
         // A gateway that takes over waits for a call that the lost one had begun.
         idempotencyWaitMs: call.deadline.remainingMs(),
         cache,
@@ -183,6 +200,7 @@ export class ProgramCalls {
       const failure = toToolError(error);
       answer = failure.code === 'IDEMPOTENCY_MISMATCH' ? this.divert(n, 'another call', path) : refusal(n, failure);
     }
+    this.running.delete(n);
     this.microUsd += cost;
     const ms = Math.round(ports.clock.monotonic() - from);
     const ok = answer.ok === true;

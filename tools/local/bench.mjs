@@ -14,6 +14,7 @@ import { calculatorBench } from '../../test/load/calculator.bench.mjs';
 import { computeBench } from '../../test/load/compute.bench.mjs';
 import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
 import { leasesBench } from '../../test/load/leases.bench.mjs';
+import { programsBench } from '../../test/load/programs.bench.mjs';
 import { startBench } from '../../test/load/start.bench.mjs';
 import { telemetryBench } from '../../test/load/telemetry.bench.mjs';
 
@@ -21,6 +22,7 @@ const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const BENCHES = {
   calculator: () => calculatorBench(ROOT),
   leases: () => leasesBench(ROOT),
+  programs: () => programsBench(ROOT),
   compute: () => computeBench(ROOT),
   fetch_page: () => fetchPageBench(ROOT),
   telemetry: () => telemetryBench(ROOT),

@@ -1,0 +1,86 @@
+/**
+ * What a program saves: the latency of a call inside a program against the same call over HTTP, and one program of 50 calls
+ * against 50 HTTP calls and 50 MCP calls, in time, and in bytes, which for a model are tokens.
+ * `npm run bench -- programs`.
+ */
+import { medianWithSpread } from './spread.mjs';
+import { withFleet } from './with-fleet.mjs';
+
+const CALLS = 50;
+const ROUNDS = 9;
+/** What a model reads and writes per token, in bytes; only ratios of counts are printed. */
+const BYTES_PER_TOKEN = 4;
+
+let counter = 0;
+const expression = () => `${(counter += 1)} * 3`;
+
+async function bench({ url, api_key: key }) {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  const post = async (path, body, more = {}) => {
+    const sent = JSON.stringify(body);
+    const answer = await fetch(`${url}${path}`, { method: 'POST', headers: { ...headers, ...more }, body: sent });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${text.slice(0, 300)}`);
+    return { text, bytes: sent.length + text.length };
+  };
+  const http = (tool, args) => post(`/api/v1/tools/${tool}/execute`, { arguments: args });
+  const mcp = (tool, args) =>
+    post(
+      '/mcp',
+      {
+        jsonrpc: '2.0',
+        id: (counter += 1),
+        method: 'tools/call',
+        params: { name: tool, arguments: args },
+      },
+      { accept: 'application/json, text/event-stream' },
+    );
+  const timed = async (work) => {
+    const from = performance.now();
+    const bytes = await work();
+    return { ms: performance.now() - from, bytes };
+  };
+  const oneByOne = (call) => async () => {
+    let bytes = 0;
+    for (let i = 0; i < CALLS; i += 1) bytes += (await call('calculator', { expression: expression() })).bytes;
+    return bytes;
+  };
+  const program = (code) => async () => {
+    const inputs = Array.from({ length: CALLS }, expression);
+    const { text, bytes } = await http('run_program', { code, inputs });
+    const { success, error } = JSON.parse(text);
+    if (!success) throw new Error(error);
+    return bytes;
+  };
+  const ways = {
+    http: oneByOne(http),
+    mcp: oneByOne(mcp),
+    program: program('[tools.calculator(expression=e)["result"] for e in inputs]'),
+    gathered: program('[r["result"] for r in gather(*[tools.calculator(expression=e) for e in inputs])]'),
+  };
+  const empty = program('len(inputs)');
+  for (const way of [...Object.values(ways), empty]) for (let i = 0; i < 3; i += 1) await way();
+
+  const seen = Object.fromEntries(Object.keys(ways).map((name) => [name, []]));
+  const inner = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const [name, way] of Object.entries(ways)) seen[name].push(await timed(way));
+    const start = await timed(empty);
+    const at = (name) => seen[name].at(-1).ms;
+    inner.push((at('program') - start.ms) / at('http'));
+  }
+  const ratio = (name, what) =>
+    medianWithSpread(seen[name].map((one, round) => one[what] / seen.http[round][what])).median;
+  const tokens = (name) => Math.round(seen[name].at(-1).bytes / BYTES_PER_TOKEN);
+  return {
+    name: 'programs',
+    call_inside_to_call_over_http: medianWithSpread(inner),
+    [`${CALLS}_calls_to_http`]: Object.fromEntries(
+      ['mcp', 'program', 'gathered'].map((name) => [name, { time: ratio(name, 'ms'), bytes: ratio(name, 'bytes') }]),
+    ),
+    tokens_of_a_model: { http: tokens('http'), mcp: tokens('mcp'), program: tokens('program') },
+  };
+}
+
+/** @param {string} root of the repository */
+export const programsBench = (root) => withFleet(root, bench, { PYTHON_SANDBOX_THREADS: '1' });

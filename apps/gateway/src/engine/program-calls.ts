@@ -58,11 +58,12 @@ interface MadeCall extends JsonObject {
 
 /** A numbered question of a program and its answer, which a repeated question gets again. */
 interface Asked {
-  /** Tool and arguments, to recognise a second run that takes another path. */
+  /** Tool and arguments as JSON, to recognise a second run that takes another path. */
   path: string;
   answer: Promise<JsonObject>;
 }
 
+/** Characters of a call in the details of an error. */
 const MAX_PATH = 200;
 
 /**
@@ -225,17 +226,18 @@ export class ProgramCalls {
   }
 
   private divert(n: number, expected: string, got: string): JsonObject {
-    this.otherPath ??= { n, expected, got };
+    this.otherPath ??= { n, expected: shorten(expected), got: shorten(got) };
     return { n, code: 'OUTCOME_UNKNOWN', other_path: true };
   }
 }
 
 const limit = (message: string): ToolError => new ToolError('PROGRAM_LIMIT', { message });
 
-function pathOf({ op, tool, query, arguments: args }: JsonObject): string {
-  const text = JSON.stringify([op ?? null, tool ?? query ?? null, args ?? null]);
-  return text.length <= MAX_PATH ? text : `${text.slice(0, MAX_PATH)}… (${text.length} characters)`;
-}
+const pathOf = ({ op, tool, query, arguments: args }: JsonObject): string =>
+  JSON.stringify([op ?? null, tool ?? query ?? null, args ?? null]);
+
+const shorten = (path: string): string =>
+  path.length <= MAX_PATH ? path : `${path.slice(0, MAX_PATH)}… (${path.length} characters)`;
 
 function refusal(n: number, error: ToolError): JsonObject {
   const { code, message, entry, details, retryAfterMs } = error;

@@ -72,6 +72,8 @@ export interface ToolMetadata {
   idempotent?: boolean;
   retryPolicy?: RetryPolicy;
   cacheTtlSeconds?: number;
+  /** JSONPath or JMESPath expression: the part of each result that callers get who send none themselves. */
+  select?: string;
   /** Returned with a disclaimer when the tool cannot be reached and there is no cached result. */
   stubData?: Json;
   annotations?: JsonObject;

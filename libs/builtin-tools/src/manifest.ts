@@ -69,6 +69,7 @@ const WIRE_NAMES = {
   idempotent: 'idempotent',
   retryPolicy: 'retry_policy',
   cacheTtlSeconds: 'cache_ttl_seconds',
+  select: 'select',
   rateLimitMode: 'rate_limit_mode',
   stubData: 'stub_data',
   annotations: 'annotations',

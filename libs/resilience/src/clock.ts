@@ -46,7 +46,8 @@ export class SystemClock extends Clock {
   }
 
   override after(delayMs: Milliseconds, fire: () => void): CancelTimer {
-    const timer = setTimeout(fire, Math.min(Math.max(0, delayMs), MAX_TIMER_MS));
+    // Node keeps a list per duration: with fractions of milliseconds every call would get a list of its own.
+    const timer = setTimeout(fire, Math.ceil(Math.min(Math.max(0, delayMs), MAX_TIMER_MS)));
     timer.unref();
     return () => clearTimeout(timer);
   }

@@ -29,11 +29,11 @@ export class SingleFlight<T> {
    * @returns the outcome, and whether this caller joined work that another one had started
    * @throws the reason of `signal` when this caller leaves while others stay
    */
-  async join(key: string, signal: AbortSignal, work: Work<T>): Promise<{ value: T; joined: boolean }> {
+  join(key: string, signal: AbortSignal, work: Work<T>): Promise<{ value: T; joined: boolean }> {
     const existing = this.#flights.get(key);
     const flight = existing ?? this.#start(key, work);
     flight.waiting += 1;
-    return { value: await this.#wait(key, flight, signal), joined: existing !== undefined };
+    return this.#wait(key, flight, signal, existing !== undefined);
   }
 
   #start(key: string, work: Work<T>): Flight<T> {
@@ -47,8 +47,8 @@ export class SingleFlight<T> {
     return flight;
   }
 
-  #wait(key: string, flight: Flight<T>, signal: AbortSignal): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
+  #wait(key: string, flight: Flight<T>, signal: AbortSignal, joined: boolean): Promise<{ value: T; joined: boolean }> {
+    return new Promise((resolve, reject) => {
       const leave = () => {
         flight.waiting -= 1;
         if (flight.waiting === 0) {
@@ -63,7 +63,7 @@ export class SingleFlight<T> {
       flight.result.then(
         (value) => {
           signal.removeEventListener('abort', leave);
-          resolve(value);
+          resolve({ value, joined });
         },
         (error: unknown) => {
           signal.removeEventListener('abort', leave);

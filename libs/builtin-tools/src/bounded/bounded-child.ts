@@ -2,9 +2,9 @@
  * The child process of BoundedWork. It processes hostile input of unpredictable cost (regular expressions, queries, diffs,
  * schemas). The parent kills it when the time is up, so the code here needs no time limits.
  */
-import { Worker } from 'node:worker_threads';
 import { search as searchJmespath } from '@jmespath-community/jmespath';
 import type { JsonObject } from '@toolfleet/contracts';
+import { serveJobs } from '@toolfleet/resilience/child-program';
 import { compileSchema, explainErrors } from '@toolfleet/schema';
 import { query as queryJsonpath } from 'jsonpath-rfc9535';
 import { applyPatch, createPatch } from 'rfc6902';
@@ -46,39 +46,7 @@ const MAX_VIOLATIONS = 50;
 
 type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
 
-/**
- * A killed parent cannot kill its child, and a child in a runaway pattern does not process events. This thread detects that
- * the parent has changed.
- */
-const WATCHDOG = `const parent = process.ppid;
-const sleeper = new Int32Array(new SharedArrayBuffer(4));
-for (;;) {
-  Atomics.wait(sleeper, 0, 0, 500);
-  if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL');
-}`;
-
-if (process.send) {
-  new Worker(WATCHDOG, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 8 }, execArgv: [] }).unref();
-  process.on('message', ({ id, job }: { id: number; job: BoundedJob }) => {
-    const begin = () => new Promise((resolve) => process.send?.({ id, begun: true }, resolve));
-    void answer(job, begin).then((outcome) => process.send?.({ id, ...outcome }));
-  });
-  process.on('disconnect', () => process.exit(0));
-  process.send({ ready: true });
-}
-
-/** Runs a job. `begin` tells the parent that its code is loaded, so that its time limit starts. */
-async function answer(job: BoundedJob, begin: () => Promise<unknown>): Promise<{ value: string } | { error: string }> {
-  try {
-    const work = await load(job);
-    await begin();
-    const value = JSON.stringify((await work()) ?? null);
-    if (value.length <= MAX_RESULT) return { value };
-    return { error: `Result is larger than ${MAX_RESULT} characters: narrow the request` };
-  } catch (error) {
-    return { error: error instanceof Error ? error.message : String(error) };
-  }
-}
+serveJobs(load, MAX_RESULT);
 
 /** The function that does a job. The page readers are large and loaded only when needed. */
 async function load(job: BoundedJob): Promise<() => unknown> {

@@ -2,7 +2,6 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { SystemClock } from '@toolfleet/resilience';
 import type { BoundedJob } from './bounded-child.js';
 import { BoundedWork } from './bounded-work.js';
-import { FairQueue } from './fair-queue.js';
 
 const clock = new SystemClock();
 let work: BoundedWork;
@@ -44,22 +43,5 @@ describe('bounded work', () => {
     leaving.abort(new Error('gone'));
     await expect(left).rejects.toThrow('gone');
     expect([await first, await run(SMALL, 'a')]).toEqual(['killed', 1]);
-  });
-});
-
-describe('fair queue', () => {
-  it('takes turns between owners and keeps the order of each', () => {
-    const queue = new FairQueue<string>();
-    for (const item of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) queue.push(item.charAt(0), item);
-    expect([queue.remove('b', 'b1'), queue.remove('b', 'b1'), queue.waiting('a')]).toEqual([true, false, 3]);
-    const taken = [queue.shift(), queue.shift(), queue.shift()];
-    queue.push('d', 'd1');
-    queue.push('c', 'c2');
-    while (['a', 'b', 'c', 'd'].some((owner) => queue.waiting(owner) > 0)) taken.push(queue.shift());
-    // d was never served; c was, after a.
-    expect(taken).toEqual(['a1', 'b2', 'c1', 'd1', 'a2', 'c2', 'a3']);
-    expect(queue.shift()).toBeUndefined();
-    queue.push('a', 'x');
-    expect([queue.drain(), queue.drain()]).toEqual([['x'], []]);
   });
 });

@@ -1,7 +1,8 @@
 import { isToolError, ToolError, type ErrorCode, type JsonObject } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 import htmlEncodingSniffer from 'html-encoding-sniffer';
-import type { BoundedWork, JobBounds } from '../bounded/bounded-work.js';
+import type { JobBounds } from '@toolfleet/resilience/child-pool';
+import type { BoundedWork } from '../bounded/bounded-work.js';
 import type { ExtractedPage } from './extract-page.js';
 import type { ExtractedPdf } from './extract-pdf.js';
 import type { Robots } from './robots.js';

@@ -2,7 +2,8 @@ import { ToolError } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import robotsParser from 'robots-parser';
-import type { BoundedWork, JobBounds } from '../bounded/bounded-work.js';
+import type { JobBounds } from '@toolfleet/resilience/child-pool';
+import type { BoundedWork } from '../bounded/bounded-work.js';
 
 /** Product token for robots.txt files. */
 const ROBOT_NAME = 'toolfleet';

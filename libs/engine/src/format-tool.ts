@@ -5,34 +5,56 @@ import {
   SHOWN_TIMEOUT_SECONDS,
   type RegisteredTool,
 } from '@toolfleet/contracts/tool-definition';
-import { inlineDefinitions, type SchemaStyle } from '@toolfleet/schema';
+import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/schema';
 import { hasEffects, isSafeMethod } from './tool-plan.js';
 
+/** Renders a definition; `parameters` is its input schema as listed. */
+type Formatter = (tool: RegisteredTool, parameters: JsonObject, style: SchemaStyle) => JsonObject;
+
+/** Every format in which a definition can be listed. No format contains the context keys, which are not part of the input schema. */
+const FORMATTERS = {
+  native: toNative,
+  openai: (tool, parameters) => ({ type: 'function', function: toFunction(tool, parameters) }),
+  'openai-strict': (tool, parameters) => ({ type: 'function', function: toStrictFunction(tool, parameters) }),
+  // The strict mode, the default of this API, allows no optional arguments.
+  'openai-responses': (tool, parameters) => ({ type: 'function', ...toFunction(tool, parameters), strict: false }),
+  'openai-responses-strict': (tool, parameters) => ({ type: 'function', ...toStrictFunction(tool, parameters) }),
+  anthropic: ({ name, description }, parameters) => ({ name, description, input_schema: parameters }),
+  gemini: toGemini,
+  mcp: toMcp,
+} satisfies Record<string, Formatter>;
+
+export type ToolFormat = keyof typeof FORMATTERS;
 /** Formats in which a definition can be listed. */
-export const TOOL_FORMATS = ['native', 'openai', 'openai-responses', 'anthropic', 'mcp'] as const;
-export type ToolFormat = (typeof TOOL_FORMATS)[number];
+export const TOOL_FORMATS = Object.keys(FORMATTERS) as readonly ToolFormat[];
 
 /**
- * Renders a definition in the format that a model provider or client expects. No format contains the context keys, because they
- * are not part of the input schema. Schemas of remote tools are listed without `$schema`, which some clients take for an unknown
- * dialect; an author of a builtin tool or a plugin sets it on purpose.
+ * Renders a definition in the format that a model provider or client expects. Schemas of remote tools are listed without `$schema`,
+ * which some clients take for an unknown dialect; an author of a builtin tool or a plugin sets it on purpose.
  * @param style `inline` expands references, for providers that refuse `$defs`
  */
 export function formatTool(tool: RegisteredTool, format: ToolFormat, style: SchemaStyle = 'defs'): JsonObject {
-  const parameters = toParameters(tool, style);
-  switch (format) {
-    case 'native':
-      return toNative(tool, parameters);
-    case 'openai':
-      return { type: 'function', function: { name: tool.name, description: tool.description, parameters } };
-    case 'openai-responses':
-      // The strict mode, its default, allows no optional arguments.
-      return { type: 'function', name: tool.name, description: tool.description, parameters, strict: false };
-    case 'anthropic':
-      return { name: tool.name, description: tool.description, input_schema: parameters };
-    case 'mcp':
-      return toMcp(tool, parameters, style);
-  }
+  const formatter: Formatter = FORMATTERS[format];
+  return formatter(tool, toParameters(tool, style), style);
+}
+
+const toFunction = ({ name, description }: RegisteredTool, parameters: JsonObject): JsonObject => ({
+  name,
+  description,
+  parameters,
+});
+
+/** A function of OpenAI's strict mode; one whose schema that mode cannot express is listed without it. */
+function toStrictFunction(tool: RegisteredTool, parameters: JsonObject): JsonObject {
+  const strict = derive(strictSchemas, parameters, toStrictSchema);
+  return { ...toFunction(tool, strict ?? parameters), strict: strict !== undefined };
+}
+
+/** A function declaration of Gemini, which refuses empty `parameters`. */
+function toGemini(tool: RegisteredTool): JsonObject {
+  const { name, description } = tool;
+  const parameters = derive(geminiSchemas, toParameters(tool, 'inline'), toGeminiSchema);
+  return parameters.properties === undefined ? { name, description } : { name, description, parameters };
 }
 
 /** The tool object of the public API. */
@@ -59,9 +81,35 @@ function toMcp(tool: RegisteredTool, inputSchema: JsonObject, style: SchemaStyle
   if (typeof title === 'string') shown.title = title;
   shown.description = tool.description;
   shown.inputSchema = inputSchema;
-  if (tool.output_schema?.type === 'object') shown.outputSchema = toListedSchema(tool, tool.output_schema, style);
+  const outputSchema = tool.select === undefined ? toShapedSchema(tool.output_schema) : undefined;
+  if (outputSchema) shown.outputSchema = toListedSchema(tool, outputSchema, style);
   shown.annotations = annotations;
   return shown;
+}
+
+/** Member of a structured result that is the selection of a call. */
+export const SELECTION = 'toolfleet_selection';
+/** Member of a structured result that is the handle of a kept result. */
+export const HANDLE = 'toolfleet_result';
+/** Keywords at the top of an output schema that would refuse an object with no other member than a selection. */
+const REFUSING = ['required', 'additionalProperties', 'unevaluatedProperties', 'propertyNames', 'minProperties'];
+/** Keywords at the top that may refuse it, depending on what they refer to. */
+const COMPOSING = ['$ref', '$dynamicRef', 'allOf', 'anyOf', 'oneOf', 'not', 'if', 'const', 'enum'];
+const shaped = new WeakMap<JsonObject, JsonObject>();
+
+/**
+ * The output schema as MCP clients see it. MCP requires each structured result to match it, and clients enforce that, but a result
+ * may be a selection or a handle: so nothing is required at the top level. A schema whose top level refers to others is not
+ * listed, nor is one that is not an object in all protocol revisions.
+ */
+function toShapedSchema(schema: JsonObject | undefined): JsonObject | undefined {
+  if (schema?.type !== 'object' || COMPOSING.some((keyword) => schema[keyword] !== undefined)) return undefined;
+  let listed = shaped.get(schema);
+  if (!listed) {
+    listed = Object.fromEntries(Object.entries(schema).filter(([keyword]) => !REFUSING.includes(keyword)));
+    shaped.set(schema, listed);
+  }
+  return listed;
 }
 
 /**
@@ -100,6 +148,7 @@ export function toolMetadata(tool: RegisteredTool): JsonObject {
     retry_policy: optional(tool.retry_policy),
     rate_limit_mode: tool.rate_limit_mode ?? 'reject',
     cache_ttl_seconds: optional(tool.cache_ttl_seconds),
+    select: optional(tool.select),
     stub_data: optional(tool.stub_data),
     cost_per_use: toUsd(tool.cost_per_use_micro_usd ?? 0),
     tags: tool.tags ?? [],
@@ -148,15 +197,20 @@ function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
     : { ...schema, type: 'object', properties: schema.properties ?? {} };
 }
 
-/** Expanded schemas by the registered one, which is replaced and never changed. */
+/** Schemas in other forms by the listed one, which is replaced and never changed. */
 const inlined = new WeakMap<JsonObject, JsonObject>();
+const strictSchemas = new WeakMap<JsonObject, JsonObject | undefined>();
+const geminiSchemas = new WeakMap<JsonObject, JsonObject>();
+
+function derive<T>(known: WeakMap<JsonObject, T>, schema: JsonObject, make: (schema: JsonObject) => T): T {
+  if (!known.has(schema)) known.set(schema, make(schema));
+  return known.get(schema) as T;
+}
 
 function toListedSchema({ binding }: RegisteredTool, registered: JsonObject, style: SchemaStyle): JsonObject {
   const isRemote = binding.kind === 'mcp' || binding.kind === 'openapi';
   if (style === 'defs' && !isRemote) return registered;
   const { $schema: _dialect, ...schema } = registered;
   if (style === 'defs') return schema;
-  let expanded = inlined.get(registered);
-  if (!expanded) inlined.set(registered, (expanded = inlineDefinitions(schema)));
-  return expanded;
+  return derive(inlined, registered, () => inlineDefinitions(schema));
 }

@@ -6,7 +6,6 @@ import { callRecord, renderAnswers } from './batch.js';
 import { callBody } from './result.js';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { formatTool, toolMetadata } from './format-tool.js';
-import { ToolRanker } from './rank-tools.js';
 
 const result = (parts: Partial<CallResult> = {}): CallResult => ({
   ok: true,
@@ -146,6 +145,50 @@ describe('formatTool', () => {
     });
   });
 
+  test('Gemini, with references expanded and without empty parameters', () => {
+    const declaration = { name: 'adder', description: 'Adds two numbers' };
+    const point = { type: 'object', properties: { x: { type: 'integer', exclusiveMinimum: 0 } }, required: ['x'] };
+    const input_schema = {
+      type: 'object',
+      properties: { at: { $ref: '#/$defs/Point' } },
+      additionalProperties: false,
+      $defs: { Point: point },
+    };
+    expect(formatTool(aTool({ input_schema }), 'gemini')).toEqual({
+      ...declaration,
+      parameters: {
+        type: 'object',
+        properties: {
+          at: { type: 'object', properties: { x: { type: 'integer', minimum: 1 } }, required: ['x'] },
+        },
+      },
+    });
+    expect(formatTool(aTool({ input_schema: {} }), 'gemini')).toEqual(declaration);
+  });
+
+  test('the strict mode of OpenAI, where it can express the schema', () => {
+    const limit = { type: 'integer', default: 5 };
+    const input_schema = { type: 'object', properties: { query: { type: 'string' }, limit }, required: ['query'] };
+    const parameters = {
+      type: 'object',
+      properties: {
+        query: { type: 'string' },
+        limit: { type: ['integer', 'null'], description: '(default: 5)' },
+      },
+      required: ['query', 'limit'],
+      additionalProperties: false,
+    };
+    const strict = { name: 'adder', description: 'Adds two numbers', parameters, strict: true };
+    const searcher = aTool({ input_schema });
+    expect(formatTool(searcher, 'openai-strict')).toEqual({ type: 'function', function: strict });
+    expect(formatTool(searcher, 'openai-responses-strict')).toEqual({ type: 'function', ...strict });
+    const free = { type: 'object', properties: { labels: { type: 'object' } } };
+    expect(formatTool(aTool({ input_schema: free }), 'openai-responses-strict')).toMatchObject({
+      parameters: free,
+      strict: false,
+    });
+  });
+
   test('adds properties to a schema without them, because some providers require them', () => {
     expect(formatTool(aTool({ input_schema: {} }), 'anthropic').input_schema).toEqual({
       type: 'object',
@@ -182,39 +225,5 @@ describe('formatTool', () => {
     ['a builtin tool that writes', { annotations: { readOnlyHint: false } }, true],
   ])('metadata says whether %s has effects', (_, more, expected) => {
     expect(toolMetadata(aTool({ idempotent: true, ...more })).has_effects).toBe(expected);
-  });
-});
-
-describe('ToolRanker', () => {
-  const ranker = new ToolRanker([
-    aTool({
-      name: 'web_search',
-      description: 'Searches the web and returns the best results',
-      category: 'search',
-      tags: ['crawler'],
-    }),
-    aTool({ name: 'calculator', description: 'Evaluates arithmetic expressions', category: 'data' }),
-    aTool({ name: 'get_weather', description: 'Current weather of a city', category: 'data', tags: ['weather'] }),
-    aTool({ name: 'file_write', description: 'Writes a file of the workspace', category: 'file' }),
-    aTool({ name: 'createOrder', description: 'Places an order in the shop', category: 'data' }),
-  ]);
-
-  test.each<[string, string]>([
-    ['What is the weather like in Berlin?', 'get_weather'],
-    ['please search the web for the latest AI news', 'web_search'],
-    ['calculate 17 * 23', 'calculator'],
-    ['do some arithmetic', 'calculator'],
-    ['save this text into a file', 'file_write'],
-    ['wether in Paris', 'get_weather'],
-    ['create an order for two books', 'createOrder'],
-  ])('%s → %s', (task, name) => {
-    expect(ranker.rank(task, 2)[0]?.name).toBe(name);
-  });
-
-  test('returns nothing for a task without a known word, and at most the requested number', () => {
-    expect(ranker.rank('qqqq zzzz', 5)).toEqual([]);
-    expect(ranker.rank('', 5)).toEqual([]);
-    expect(ranker.rank('weather search file order', 2)).toHaveLength(2);
-    expect(ranker.rank('weather', 0)).toEqual([]);
   });
 });

@@ -1,39 +1,75 @@
 import { isJsonObject, type CallBody, type ContentBlock, type Json, type JsonObject } from '@toolfleet/contracts';
 
-/**
- * Shapes of tool calls that name their provider: `function_call` is an item of OpenAI's Responses API, `tool_use` a content block of
- * Anthropic's Messages API. A batch answers such a call in the shape that the provider takes back. Other shapes (tool calls of Chat
- * Completions, `{tool_name, parameters}`, `{name, arguments}`) are answered with call records.
- */
-export type VendorShape = 'function_call' | 'tool_use';
+/** Formats in which a result can be returned to a model provider: names of those in which tools are listed. */
+export const RESULT_FORMATS = ['openai', 'openai-responses', 'anthropic', 'gemini'] as const;
+export type ResultFormat = (typeof RESULT_FORMATS)[number];
 
-/** The shape of a call as sent; undefined for one that names no provider. */
-export function toVendorShape({ type }: JsonObject): VendorShape | undefined {
-  return type === 'function_call' || type === 'tool_use' ? type : undefined;
+/**
+ * The format of the provider that a call names: `function_call` is an item of OpenAI's Responses API, `tool_use` a content block of
+ * Anthropic's Messages API, `functionCall` a part of Gemini's API, which SDKs also hand out bare, as `{name, args}`. Undefined for the
+ * other shapes (tool calls of Chat Completions, `{tool_name, parameters}`, `{name, arguments}`), which also mean other things.
+ */
+export function toResultFormat({ type, functionCall, args }: JsonObject): ResultFormat | undefined {
+  if (type === 'function_call') return 'openai-responses';
+  if (type === 'tool_use') return 'anthropic';
+  return functionCall !== undefined || args !== undefined ? 'gemini' : undefined;
 }
 
-/** Members that these shapes have besides type, name and arguments. */
-export const VENDOR_MEMBERS: Readonly<Record<VendorShape, readonly string[]>> = {
-  function_call: ['call_id', 'status', 'namespace'],
-  tool_use: ['input', 'caller', 'cache_control'],
+/** Members that calls in these formats have besides type, name and arguments. */
+export const VENDOR_MEMBERS: Readonly<Record<ResultFormat, readonly string[]>> = {
+  openai: [],
+  'openai-responses': ['call_id', 'status', 'namespace'],
+  anthropic: ['input', 'caller', 'cache_control'],
+  gemini: ['functionCall', 'args', 'thought', 'thoughtSignature'],
 };
+
+/** A call that a result answers. */
+interface AnsweredCall {
+  /** The call's own id: `call_id` or `id` as sent, else a generated one. */
+  id: string;
+  name: string;
+  /** The call as sent. */
+  source: JsonObject;
+}
 
 /**
  * A result in the shape that the provider takes back, with its pictures and documents. A block that the provider does not take, such
  * as audio, becomes a text that names it.
- * @param id the call's own id: `call_id` or `id` as sent
  */
-export function toVendorResult(shape: VendorShape, id: string, body: CallBody): JsonObject {
+export function toVendorResult(format: ResultFormat, call: AnsweredCall, body: CallBody): JsonObject {
   const blocks = readBlocks(body);
-  if (shape === 'tool_use') {
-    const content = blocks.map(toAnthropicBlock);
-    const result: JsonObject = { type: 'tool_result', tool_use_id: id, content };
-    if (!body.success) result.is_error = true;
-    return result;
+  switch (format) {
+    case 'openai':
+      return { role: 'tool', tool_call_id: call.id, content: toText(blocks) };
+    case 'openai-responses': {
+      const isText = blocks.every(({ data }) => data === undefined);
+      const output: Json = isText ? toText(blocks) : blocks.map(toOpenaiPart);
+      return { type: 'function_call_output', call_id: call.id, output };
+    }
+    case 'anthropic': {
+      const result: JsonObject = { type: 'tool_result', tool_use_id: call.id, content: blocks.map(toAnthropicBlock) };
+      if (!body.success) result.is_error = true;
+      return result;
+    }
+    case 'gemini':
+      return { functionResponse: toFunctionResponse(call, blocks, body.success) };
   }
-  const isText = blocks.every(({ data }) => data === undefined);
-  const output: Json = isText ? blocks.map(({ text }) => text).join('\n') : blocks.map(toOpenaiPart);
-  return { type: 'function_call_output', call_id: id, output };
+}
+
+const toText = (blocks: readonly ModelBlock[]): string => blocks.map(({ text }) => text).join('\n');
+
+/** A function response of Gemini: `output` or `error`, and data as parts of its own. It has an id only if the call had one. */
+function toFunctionResponse(
+  { name, source }: AnsweredCall,
+  blocks: readonly ModelBlock[],
+  success: boolean,
+): JsonObject {
+  const called = isJsonObject(source.functionCall) ? source.functionCall : source;
+  const response: JsonObject = { name, response: { [success ? 'output' : 'error']: toText(blocks) } };
+  if (typeof called.id === 'string') response.id = called.id;
+  const parts = blocks.flatMap(({ data, mimeType }) => (data === undefined ? [] : { inlineData: { mimeType, data } }));
+  if (parts.length > 0) response.parts = parts;
+  return response;
 }
 
 /** A block for a model: text, or base64 data with its type. `text` describes the data. */

@@ -369,3 +369,49 @@ test('property: coercion is lossless, the converted value means the same', () =>
     { numRuns: 5_000 },
   );
 });
+
+describe('arguments that a toolset decides', () => {
+  const schema = object(
+    {
+      text: { type: 'string' },
+      region: { type: 'string' },
+      limit: { type: 'integer', default: 1 },
+      debug: { type: 'boolean' },
+    },
+    { required: ['text', 'region'] },
+  );
+  const view = {
+    toolset: { name: 'own', version: 1 },
+    shownName: 'note',
+    arguments: { preset: { region: 'eu' }, defaults: { limit: '5' }, hidden: ['region', 'debug'] },
+  };
+  const through = (raw: JsonObject, rules: Partial<ArgumentRules> = {}) =>
+    new ArgumentReader(schema, { toolName: 'tool', ...rules }).read(raw, view);
+
+  test('are set before coercion, and hidden ones are unknown to the caller, however they are nested', () => {
+    expect(through({ text: 'a' })).toMatchObject({ ok: true, arguments: { text: 'a', region: 'eu', limit: 5 } });
+    expect(through({ text: 'a', limit: 2 })).toMatchObject({ arguments: { region: 'eu', limit: 2 } });
+    expect(through({ text: 'a', limit: null })).toMatchObject({ arguments: { limit: 5 } });
+    const sent: JsonObject[] = [
+      { text: 'a', region: 'us', debug: true },
+      { note: { text: 'a', region: 'us', debug: true } },
+    ];
+    for (const raw of sent) {
+      const dropped = through(raw);
+      expect(dropped).toMatchObject({ arguments: { text: 'a', region: 'eu' }, dropped: ['region', 'debug'] });
+      expect(dropped.ok && dropped.arguments).not.toHaveProperty('debug');
+      const refused = through(raw, { refuseUnknown: true });
+      expect(refused.ok ? [] : refused.faults.map(({ param, kind }) => [param, kind])).toEqual([
+        ['region', 'unknown'],
+        ['debug', 'unknown'],
+      ]);
+    }
+    // Nested under the original name, which the caller does not know, they are an unknown argument as a whole.
+    expect(through({ tool: { text: 'a', region: 'us' } })).toMatchObject({ ok: false });
+  });
+
+  test('are removed where the schema takes any argument', () => {
+    const open = new ArgumentReader({ type: 'object', additionalProperties: true }, { toolName: 'tool' });
+    expect(open.read({ region: 'us', free: 1 }, view)).toMatchObject({ arguments: { region: 'eu', free: 1 } });
+  });
+});

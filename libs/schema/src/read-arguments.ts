@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { nestingDepth, inexactNumber } from '@toolfleet/contracts/json-text';
+import type { ShownArguments, ToolView } from '@toolfleet/contracts/toolset';
 import { compileSchema, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
@@ -66,8 +67,11 @@ export class ArgumentReader {
     this.#unknown = declared.open ? 'keep' : declared.closed || rules.refuseUnknown ? 'refuse' : 'drop';
   }
 
-  /** Returns the arguments for the tool, or all faults together. Never throws. */
-  read(raw: JsonObject): ReadArguments {
+  /**
+   * Returns the arguments for the tool, or all faults together. Never throws.
+   * @param view how the caller's toolset shows the tool: arguments that it hides are unknown to the caller
+   */
+  read(raw: JsonObject, view?: ToolView): ReadArguments {
     if (nestingDepth(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH) {
       return {
         ok: false,
@@ -75,19 +79,20 @@ export class ArgumentReader {
       };
     }
     try {
-      return withinSteps(raw, () => this.#read(raw));
+      return withinSteps(raw, () => this.#read(raw, view));
     } catch (error) {
       if (!(error instanceof StepsExhausted)) throw error;
       return { ok: false, faults: [faultAt('', 'invalid', `${error.message}: send smaller or simpler arguments`)] };
     }
   }
 
-  #read(raw: JsonObject): ReadArguments {
+  #read(raw: JsonObject, view: ToolView | undefined): ReadArguments {
     const made: Coercion[] = [];
     const faults: Fault[] = [];
     const notes = { made, faults, trials: { left: MAX_UNION_TRIALS } };
     const dropped: string[] = [];
-    const source = this.#unwrap(raw, made);
+    const sent = this.#unwrap(raw, made, view?.shownName ?? this.rules.toolName);
+    const source = view?.arguments ? this.#setByView(sent, view.arguments, faults, dropped) : sent;
     let args = source;
     const own = () => (args === source ? (args = { ...source }) : args);
 
@@ -96,9 +101,7 @@ export class ArgumentReader {
       const parameter = this.#parameters.get(name);
       if (!parameter) {
         if (this.#unknown === 'keep') continue;
-        if (this.#unknown === 'refuse')
-          faults.push(faultAt(`/${escapePointer(name)}`, 'unknown', `Unknown parameter '${shorten(name)}'`));
-        else if (dropped.length < MAX_DROPPED) dropped.push(shorten(name));
+        this.#rejectUnknown(name, faults, dropped);
         delete own()[name];
       } else if (value === null && !this.#allowsNull(parameter)) {
         delete own()[name]; // treated as absent: filled with the default, or reported below
@@ -115,7 +118,7 @@ export class ArgumentReader {
         faults.push(faultAt(`/${escapePointer(name)}`, 'missing', `Required parameter '${name}' is missing`));
     }
     for (const [name, value] of this.#defaults)
-      if (!Object.hasOwn(args, name)) setOwn(own(), name, structuredClone(value));
+      if (!Object.hasOwn(args, name)) setOwn(own(), name, typeof value === 'object' ? structuredClone(value) : value);
 
     if (!this.#compiled.check(args)) {
       const reported = new Set(faults.map((fault) => fault.param));
@@ -129,6 +132,32 @@ export class ArgumentReader {
       coercions: made.length > 0 ? made : NONE,
       dropped: dropped.length > 0 ? dropped : NONE,
     };
+  }
+
+  #rejectUnknown(name: string, faults: Fault[], dropped: string[]): void {
+    if (this.#unknown === 'refuse')
+      faults.push(faultAt(`/${escapePointer(name)}`, 'unknown', `Unknown parameter '${shorten(name)}'`));
+    else if (dropped.length < MAX_DROPPED) dropped.push(shorten(name));
+  }
+
+  /** Removes what the caller sent for hidden arguments, and adds the values of the view. */
+  #setByView(
+    sent: JsonObject,
+    { hidden, preset, defaults }: ShownArguments,
+    faults: Fault[],
+    dropped: string[],
+  ): JsonObject {
+    const source = { ...defaults, ...sent };
+    for (const [name, value] of Object.entries(defaults)) {
+      const parameter = this.#parameters.get(name);
+      if (source[name] === null && parameter && !this.#allowsNull(parameter)) setOwn(source, name, value);
+    }
+    for (const name of hidden) {
+      if (!Object.hasOwn(sent, name)) continue;
+      this.#rejectUnknown(name, faults, dropped);
+      delete source[name];
+    }
+    return { ...source, ...preset };
   }
 
   #declare(name: string, pointer: string | undefined, required: boolean): void {
@@ -154,8 +183,7 @@ export class ArgumentReader {
   }
 
   /** Removes one level when a model has nested the arguments under the name of the tool. */
-  #unwrap(raw: JsonObject, made: Coercion[]): JsonObject {
-    const name = this.rules.toolName;
+  #unwrap(raw: JsonObject, made: Coercion[], name: string): JsonObject {
     if (!Object.hasOwn(raw, name) || this.#parameters.has(name) || Object.keys(raw).length !== 1) return raw;
     let inner = raw[name];
     if (typeof inner === 'string') {

@@ -1,4 +1,4 @@
-import { ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
+import { ToolError, type CallRequest, type CallResult, type CallState } from '@toolfleet/contracts';
 import type { BudgetLimitsReply, ReserveAnswer, ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { BreakerMap, ERROR_RATE_RULE, SystemClock, type Clock } from '@toolfleet/resilience';
@@ -11,14 +11,19 @@ import {
   MemorySessionResults,
   Meter,
   PolicyPort,
+  ResultSelector,
+  ResultShelf,
   ToolCatalog,
   Tracer,
+  type ActiveCall,
+  type KeptHandle,
+  type Selected,
   type AuditRecord,
-  type CallSpan,
   type EnginePorts,
   type Executor,
   type PolicyResult,
 } from '@toolfleet/engine';
+import { selectFrom, type SelectExpression } from '@toolfleet/schema/select';
 import type { Acceptance, Journal, JournalRequest, KeyedCall } from '@toolfleet/journal';
 
 /** A catalogue of given definitions. */
@@ -33,6 +38,27 @@ export class MemoryCatalog extends ToolCatalog {
   override resolve(name: string, tenantId: string): RegisteredTool | undefined {
     const tool = this.tools.get(name);
     return tool?.tenant === undefined || tool.tenant === tenantId ? tool : undefined;
+  }
+}
+
+/** Evaluates selections in this process. */
+export class LocalSelector extends ResultSelector {
+  override async select(document: string, selection: SelectExpression): Promise<Selected> {
+    return selectFrom(document, selection);
+  }
+}
+
+/** Keeps results by handle. */
+export class MemoryShelf extends ResultShelf {
+  readonly kept = new Map<string, CallResult>();
+
+  override async keep(
+    { callId }: Pick<CallRequest, 'callId'>,
+    _tool: string,
+    result: CallResult,
+  ): Promise<KeptHandle | undefined> {
+    this.kept.set(callId, result);
+    return { handle: callId, expiresAt: 0 };
   }
 }
 
@@ -184,12 +210,10 @@ export class MemoryAudit extends Audit {
 /** Counts nothing. */
 export class NoMeter extends Meter {}
 
-const NO_SPAN: CallSpan = { set() {} };
-
 /** Records no spans. */
 export class NoTracer extends Tracer {
-  override span<T>(_name: string, _attributes: object, work: (span: CallSpan) => Promise<T>): Promise<T> {
-    return work(NO_SPAN);
+  override trace(_active: ActiveCall, work: () => Promise<CallResult>): Promise<CallResult> {
+    return work();
   }
 }
 
@@ -213,6 +237,8 @@ export function memoryPorts<Parts extends Partial<EnginePorts>>(
     tracer: new NoTracer(),
     meter: new NoMeter(),
     sessionResults: new MemorySessionResults(clock),
+    selector: new LocalSelector(),
+    shelf: new MemoryShelf(),
     settings: DEFAULT_SETTINGS,
     ...parts,
     clock,

@@ -1,0 +1,191 @@
+import * as jmespath from '@jmespath-community/jmespath';
+import type { Json } from '@toolfleet/contracts';
+import { parseExact } from '@toolfleet/contracts/json-text';
+import { query as queryJsonpath } from 'jsonpath-rfc9535';
+import parseJsonpath from 'jsonpath-rfc9535/parser';
+import { LRUCache } from 'lru-cache';
+import { describeShape } from './json-shape.js';
+import { boundedMatcher } from './pattern.js';
+
+/** Longest expression in UTF-16 units. */
+export const MAX_SELECT_CHARS = 1_000;
+/** Deepest nesting of brackets. The grammar of JSONPath backtracks: each level of nested function calls doubles its time. */
+const MAX_BRACKETS = 12;
+const MAX_CACHED = 1_000;
+
+/** An expression that selects a part of a result: JSONPath (RFC 9535) if it starts with `$`, else JMESPath. */
+export interface SelectExpression {
+  readonly expression: string;
+  readonly language: 'jsonpath' | 'jmespath';
+}
+
+/** An expression that is invalid or exceeds a limit. */
+export class SelectRefused extends Error {
+  /** @param position offset of the fault in UTF-16 units, counted from 0; undefined where no place is wrong */
+  constructor(
+    reason: string,
+    readonly position?: number,
+  ) {
+    super(position === undefined ? reason : `${reason} at position ${position}`);
+  }
+}
+
+/** A node of either syntax tree, as far as checks look at it. */
+type Node = Readonly<Record<string, unknown>>;
+
+const known = new LRUCache<string, SelectExpression>({ max: MAX_CACHED });
+
+/**
+ * Compiles an expression to check it: its syntax, its length and nesting, the names of its functions and the patterns of JSONPath's
+ * `match` and `search`, which must be matchable in linear time.
+ * @throws SelectRefused
+ */
+export function readSelect(sent: string): SelectExpression {
+  const expression = sent.trim();
+  const checked = known.get(expression);
+  if (checked) return checked;
+  if (expression.length > MAX_SELECT_CHARS) throw new SelectRefused(`longer than ${MAX_SELECT_CHARS} characters`);
+  checkNesting(expression);
+  const language = expression.startsWith('$') ? 'jsonpath' : 'jmespath';
+  if (language === 'jsonpath') checkJsonpath(expression);
+  else checkJmespath(expression);
+  const select: SelectExpression = { expression, language };
+  known.set(expression, select);
+  return select;
+}
+
+/**
+ * Evaluates an expression that `readSelect` has checked. JSONPath gives the array of all matches, JMESPath one value. Its time and
+ * memory are not bounded: run it where it can be ended.
+ * @throws Error where a function gets a value of the wrong type
+ */
+export function evaluateSelect({ expression, language }: SelectExpression, document: Json): Json {
+  if (language === 'jsonpath') return queryJsonpath(document, expression) as Json;
+  return (jmespath.search(document as Parameters<typeof jmespath.search>[0], expression) ?? null) as Json;
+}
+
+/**
+ * Selects from a text, which is a JSON object or array, or else one string. Numbers that a double cannot hold become strings of their
+ * digits.
+ * @returns the value; `shape` describes the document where the expression matches nothing
+ */
+export function selectFrom(text: string, selection: SelectExpression): { value: Json; shape?: string } {
+  const document = parseDocument(text);
+  const value = evaluateSelect(selection, document);
+  const isMatch = Array.isArray(value) ? value.length > 0 : value !== null;
+  return isMatch ? { value } : { value, shape: describeShape(document) };
+}
+
+function parseDocument(text: string): Json {
+  if (!/^\s*[[{]/.test(text)) return text;
+  try {
+    return parseExact(text).value;
+  } catch {
+    return text;
+  }
+}
+
+/** Counts brackets outside quotes, before a parser sees the expression. */
+function checkNesting(expression: string): void {
+  let depth = 0;
+  let quote = '';
+  for (let at = 0; at < expression.length; at += 1) {
+    const sign = expression.charAt(at);
+    if (quote !== '') {
+      if (sign === '\\') at += 1;
+      else if (sign === quote) quote = '';
+    } else if (sign === '"' || sign === "'" || sign === '`') quote = sign;
+    else if ('([{'.includes(sign)) {
+      depth += 1;
+      if (depth > MAX_BRACKETS) throw new SelectRefused(`brackets nested deeper than ${MAX_BRACKETS} levels`, at);
+    } else if (')]}'.includes(sign)) depth -= 1;
+  }
+}
+
+/** Functions of RFC 9535 with their number of arguments; the library would answer unknown ones with "false". */
+const JSONPATH_FUNCTIONS: ReadonlyMap<unknown, number> = new Map([
+  ['length', 1],
+  ['count', 1],
+  ['value', 1],
+  ['match', 2],
+  ['search', 2],
+]);
+
+function checkJsonpath(expression: string): void {
+  let tree: unknown;
+  try {
+    tree = parseJsonpath(expression);
+  } catch (error) {
+    const { message, location } = error as { message: string; location?: { start: { offset: number } } };
+    throw new SelectRefused(message.replace(/\.$/, ''), location?.start.offset);
+  }
+  visit(tree, (node) => {
+    if (node.type !== 'FunctionExpr') return;
+    const { name, arguments: args } = node as { name: string; arguments: Node[] };
+    const parameters = JSONPATH_FUNCTIONS.get(name);
+    const at = expression.indexOf(name);
+    if (parameters === undefined) throw new SelectRefused(`unknown function ${name}()`, at);
+    if (args.length !== parameters)
+      throw new SelectRefused(`${name}() takes ${parameters} argument(s), not ${args.length}`, at);
+    const pattern = args[1]?.type === 'Literal' ? args[1].value : undefined;
+    if (typeof pattern === 'string') checkPattern(pattern, expression);
+  });
+}
+
+function checkPattern(pattern: string, expression: string): void {
+  try {
+    boundedMatcher(pattern, 'u');
+  } catch (error) {
+    const at = expression.indexOf(pattern);
+    throw new SelectRefused(error instanceof Error ? error.message : String(error), at < 0 ? undefined : at);
+  }
+}
+
+function checkJmespath(expression: string): void {
+  let tree: unknown;
+  try {
+    tree = jmespath.compile(expression);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new SelectRefused(message.replace(/^syntax( error)?: /i, ''), findJmespathError(expression, message));
+  }
+  visit(tree, (node) => {
+    if (node.type !== 'Function' || jmespath.isRegistered(String(node.name))) return;
+    throw new SelectRefused(`unknown function ${String(node.name)}()`, expression.indexOf(String(node.name)));
+  });
+}
+
+/**
+ * Where an expression is wrong: the library's errors have no position. Its parser reads from left to right, so the wrong token is the
+ * last one of the shortest prefix that fails with the same message.
+ */
+function findJmespathError(expression: string, message: string): number {
+  const reason = (prefix: string, read: (text: string) => unknown): string | undefined => {
+    try {
+      read(prefix);
+      return undefined;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  if (reason(expression, jmespath.tokenize) !== undefined) {
+    let end = expression.length - 1;
+    while (end > 0 && reason(expression.slice(0, end), jmespath.tokenize) !== undefined) end -= 1;
+    return Math.max(0, end);
+  }
+  const starts = jmespath.tokenize(expression).map(({ start }) => start);
+  for (const [index, start] of starts.entries()) {
+    const end = starts[index + 1] ?? expression.length;
+    if (reason(expression.slice(0, end), jmespath.compile) === message && !message.includes('EOF')) return start;
+  }
+  return expression.length;
+}
+
+/** Visits every node of a syntax tree; the nesting of brackets bounds its depth. */
+function visit(tree: unknown, look: (node: Node) => void): void {
+  if (Array.isArray(tree)) for (const each of tree) visit(each, look);
+  else if (typeof tree === 'object' && tree !== null) {
+    look(tree as Node);
+    for (const child of Object.values(tree)) visit(child, look);
+  }
+}
